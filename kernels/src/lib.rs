@@ -1,0 +1,1 @@
+//! Precompiled row functions that compiled loops call.

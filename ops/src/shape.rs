@@ -1,0 +1,200 @@
+//! The vocabulary of images: sizes, windows, element types, layouts, and a borrowed picture.
+
+use std::fmt;
+
+/// Number of channels of every image in this version: RGB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Channels;
+
+impl Channels {
+    /// Red, green, blue.
+    pub const RGB: usize = 3;
+}
+
+/// Height and width in pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Size {
+    /// Rows.
+    pub height: u32,
+    /// Columns.
+    pub width: u32,
+}
+
+impl Size {
+    /// A size of `height` rows and `width` columns.
+    #[must_use]
+    pub const fn new(height: u32, width: u32) -> Self {
+        Self { height, width }
+    }
+
+    /// `height * width`.
+    #[must_use]
+    pub const fn pixels(self) -> u64 {
+        self.height as u64 * self.width as u64
+    }
+
+    /// The window that covers all of it.
+    #[must_use]
+    pub const fn full(self) -> Window {
+        Window { top: 0, left: 0, height: self.height, width: self.width }
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.height, self.width)
+    }
+}
+
+/// A rectangle of an image, in pixels from its top left corner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Window {
+    /// First row.
+    pub top: u32,
+    /// First column.
+    pub left: u32,
+    /// Rows.
+    pub height: u32,
+    /// Columns.
+    pub width: u32,
+}
+
+impl Window {
+    /// The window's own size.
+    #[must_use]
+    pub const fn size(self) -> Size {
+        Size { height: self.height, width: self.width }
+    }
+
+    /// Whether it lies inside an image of `size`.
+    #[must_use]
+    pub const fn fits(self, size: Size) -> bool {
+        self.top as u64 + self.height as u64 <= size.height as u64
+            && self.left as u64 + self.width as u64 <= size.width as u64
+    }
+}
+
+/// The type of one element of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DType {
+    /// Unsigned byte.
+    U8,
+    /// 64-bit signed integer.
+    I64,
+    /// IEEE half precision.
+    F16,
+    /// bfloat16.
+    Bf16,
+    /// IEEE single precision.
+    F32,
+    /// IEEE double precision.
+    F64,
+}
+
+impl DType {
+    /// Bytes of one element.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::U8 => 1,
+            Self::F16 | Self::Bf16 => 2,
+            Self::F32 => 4,
+            Self::I64 | Self::F64 => 8,
+        }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::U8 => "u8",
+            Self::I64 => "i64",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+        })
+    }
+}
+
+/// Where the channels of an image lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// `[H, W, C]`: the channels of a pixel side by side.
+    ChannelsLast,
+    /// `[C, H, W]`: a plane for each channel.
+    ChannelsFirst,
+}
+
+/// A borrowed RGB picture: u8, `[H, W, 3]`, rows `stride` bytes apart.
+#[derive(Clone, Copy, Debug)]
+pub struct ImageView<'a> {
+    data: &'a [u8],
+    size: Size,
+    stride: usize,
+}
+
+impl<'a> ImageView<'a> {
+    /// A picture whose first row begins at `data[0]`.
+    ///
+    /// `None` if `data` ends before the last row does, or a row is longer than `stride`.
+    #[must_use]
+    pub fn new(data: &'a [u8], size: Size, stride: usize) -> Option<Self> {
+        let row = (size.width as usize).checked_mul(Channels::RGB)?;
+        if row > stride {
+            return None;
+        }
+        let needed = match (size.height as usize).checked_sub(1) {
+            None => 0,
+            Some(before_last) => before_last.checked_mul(stride)?.checked_add(row)?,
+        };
+        (needed <= data.len()).then_some(Self { data, size, stride })
+    }
+
+    /// A picture without gaps between its rows.
+    #[must_use]
+    pub fn packed(data: &'a [u8], size: Size) -> Option<Self> {
+        Self::new(data, size, (size.width as usize).checked_mul(Channels::RGB)?)
+    }
+
+    /// Rows and columns.
+    #[must_use]
+    pub const fn size(&self) -> Size {
+        self.size
+    }
+
+    /// Bytes from one row to the next.
+    #[must_use]
+    pub const fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// The bytes from the first pixel on.
+    #[must_use]
+    pub const fn data(&self) -> &'a [u8] {
+        self.data
+    }
+
+    /// Row `y`, `3 * width` bytes.
+    ///
+    /// # Panics
+    ///
+    /// If `y` is not below the height.
+    #[must_use]
+    pub fn row(&self, y: u32) -> &'a [u8] {
+        assert!(y < self.size.height, "row {y} of {}", self.size);
+        let start = y as usize * self.stride;
+        &self.data[start..start + self.size.width as usize * Channels::RGB]
+    }
+
+    /// The part inside `window`, sharing the bytes; `None` if it does not fit.
+    #[must_use]
+    pub fn crop(&self, window: Window) -> Option<Self> {
+        if !window.fits(self.size) || window.height == 0 || window.width == 0 {
+            return None;
+        }
+        let start = window.top as usize * self.stride + window.left as usize * Channels::RGB;
+        Self::new(&self.data[start..], window.size(), self.stride)
+    }
+}

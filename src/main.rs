@@ -1,0 +1,2 @@
+//! The `fuseloop` command.
+fn main() {}

@@ -1,0 +1,51 @@
+//! The words every stage shares: a sample's place, an epoch's number, the limits on what a file may ask for.
+
+use std::fmt;
+
+/// A sample's place in its dataset, from 0. Not its place in the epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SampleId(pub u64);
+
+impl fmt::Display for SampleId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Which pass over the dataset, from 0. It seeds the order and every draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epoch(pub u32);
+
+impl Epoch {
+    /// The epoch's number, from 0.
+    #[must_use]
+    pub fn index(self) -> u32 {
+        self.0
+    }
+}
+
+/// What a file may ask for before it is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most pixels of one image, width times height.
+    pub max_pixels: u64,
+    /// Most bytes of one stored value, as it lies in the file.
+    pub max_sample_bytes: u64,
+    /// Most samples of one dataset.
+    pub max_samples: u64,
+}
+
+impl Limits {
+    /// The default: 178 Mpixel (Pillow's own bound), 1 GiB a value, 2^40 samples.
+    pub const DEFAULT: Self =
+        Self { max_pixels: 178_956_970, max_sample_bytes: 1 << 30, max_samples: 1 << 40 };
+    /// For tests and fuzzing: 1 Mpixel, 4 MiB a value, 65,536 samples.
+    pub const SMALL: Self =
+        Self { max_pixels: 1 << 20, max_sample_bytes: 4 << 20, max_samples: 1 << 16 };
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
