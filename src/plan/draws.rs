@@ -62,30 +62,49 @@ impl ImagePlan {
         }
     }
 
-    /// The part of the decoded image that any op reads for these draws.
+    /// The part of the decoded image that any op reads for these draws: at least a pixel.
     #[must_use]
     pub fn wanted(&self, draws: &Draws) -> Window {
-        let mut window = draws.source.full();
         let first = &self.blocks()[0];
+        let (mut rows, mut columns) =
+            (Shown::of(draws.source.height), Shown::of(draws.source.width));
         for &(place, motion) in &draws.motions {
             let Motion::Frame { top, left, size, .. } = motion else { break };
             if place >= first.ops.end || first.means.iter().any(|mean| mean.place < place) {
                 break; // what comes before this crop needs more of the picture than it keeps
             }
-            window = intersection(window, top, left, size);
+            rows.frame(top, size.height);
+            columns.frame(left, size.width);
         }
-        window
+        let (top, height) = rows.range(draws.source.height);
+        let (left, width) = columns.range(draws.source.width);
+        Window { top, left, height, width }
     }
 }
 
-/// The part of `window` that a frame at (`top`, `left`) of it shows; one pixel if none.
-fn intersection(window: Window, top: i32, left: i32, size: Size) -> Window {
-    let axis = |start: u32, len: u32, shift: i32, shown: u32| {
-        let first = i64::from(shift).clamp(0, i64::from(len) - 1);
-        let end = (i64::from(shift) + i64::from(shown)).clamp(first + 1, i64::from(len));
-        (start + first as u32, (end - first) as u32)
-    };
-    let (top, height) = axis(window.top, window.height, top, size.height);
-    let (left, width) = axis(window.left, window.width, left, size.width);
-    Window { top, left, height, width }
+/// What frames have left to see of one axis of an image.
+#[derive(Clone, Copy)]
+struct Shown {
+    /// Where the innermost frame begins, in pixels of the image.
+    origin: i64,
+    first: i64,
+    end: i64,
+}
+
+impl Shown {
+    fn of(len: u32) -> Self {
+        Self { origin: 0, first: 0, end: i64::from(len) }
+    }
+
+    fn frame(&mut self, start: i32, len: u32) {
+        self.origin += i64::from(start);
+        self.first = self.first.max(self.origin);
+        self.end = self.end.min(self.origin + i64::from(len));
+    }
+
+    /// The first pixel shown and how many; one if none is.
+    fn range(self, len: u32) -> (u32, u32) {
+        let first = self.first.clamp(0, i64::from(len) - 1);
+        (first as u32, (self.end - first).max(1) as u32)
+    }
 }
