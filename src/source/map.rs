@@ -32,12 +32,11 @@ impl FileBytes {
             return Ok(Self::Held(Arc::new([])));
         }
         // SAFETY: the mapping is read-only, private to this value and of the length the file has
-        // now; it outlives every slice of it, since `deref` borrows `self`. What cannot be ruled
-        // out here is that someone changes the file while it is mapped. If it is overwritten in
-        // place, bytes change under a `&[u8]`: the parsers that read it copy each number out
-        // once and check the copy, so they see one value or the other. If it is truncated, a
-        // touch beyond its new end ends the process with SIGBUS. Hence the rule in the docs of
-        // `Beton::open`: datasets are replaced by renaming, never changed in place.
+        // now; it outlives every slice of it, since `deref` borrows `self`. What nothing here can
+        // rule out is that someone changes the file while it is mapped: overwritten in place, its
+        // bytes change under a `&[u8]`, which Rust leaves undefined; truncated, a touch beyond
+        // the new end ends the process with SIGBUS. Hence the rule in the docs of `Beton::open`:
+        // a dataset is replaced by renaming another over it, never changed in place.
         let map = unsafe { Mmap::map(&file)? };
         Ok(Self::Mapped(map))
     }

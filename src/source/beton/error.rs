@@ -1,6 +1,6 @@
 //! What can be wrong with a `.beton` file, and with one sample of it.
 
-use super::{CellError, FieldError, Header, HeaderError, LayoutError};
+use super::{CellError, FieldError, HeaderError, LayoutError};
 use crate::sample::SampleId;
 use crate::source::Escaped;
 use std::io;
@@ -83,14 +83,6 @@ pub enum OpenError {
         /// Records of the table.
         records: usize,
     },
-}
-
-impl OpenError {
-    /// The file ends inside the field descriptors.
-    pub(super) fn descriptors_cut(header: &Header, len: u64) -> Self {
-        let (table, end) = ("field descriptor table", header.sample_table_start());
-        HeaderError::OutOfBounds { table, end, len }.into()
-    }
 }
 
 /// Why a field of a sample could not be read.

@@ -6,9 +6,9 @@
 //! damaged sample does not cost the others.
 
 use super::{
-    Allocation, Cell, CustomRows, EncodedImage, FieldKind, FieldSpec, Header, ImageCell, ImageMode,
-    OpenError, ReadError, RowLayout, SourceError, Value, error::ReadErrorKind, index::SizeIndex,
-    parse_fields, stats::ImageStats,
+    Allocation, Cell, CustomRows, EncodedImage, FieldKind, FieldSpec, Header, HeaderError,
+    ImageCell, ImageMode, OpenError, ReadError, RowLayout, SourceError, Value,
+    error::ReadErrorKind, index::SizeIndex, parse_fields, stats::ImageStats,
 };
 use crate::sample::{Limits, SampleId};
 use crate::source::map::FileBytes;
@@ -42,8 +42,9 @@ pub struct OpenOptions {
 impl Beton {
     /// Opens a file by mapping it.
     ///
-    /// The file must not be changed in place while it is open: one that is truncated ends the
-    /// process when the missing part is touched. Replace it by renaming another over it.
+    /// The file must not be changed in place while it is open: overwritten, what is read is
+    /// undefined; truncated, the process ends when the missing part is touched. Replace it by
+    /// renaming another over it, which leaves the open one as it is.
     ///
     /// # Errors
     ///
@@ -319,8 +320,8 @@ fn read_fields(
     custom: &CustomRows,
 ) -> Result<Vec<FieldSpec>, OpenError> {
     let start = Header::SIZE as u64;
-    let descriptors = slice(bytes, start, header.sample_table_start() - start)
-        .ok_or_else(|| OpenError::descriptors_cut(header, bytes.len() as u64))?;
+    let descriptors =
+        slice(bytes, start, header.sample_table_start() - start).ok_or(HeaderError::Truncated)?;
     Ok(parse_fields(descriptors, start, custom)?)
 }
 
