@@ -8,7 +8,8 @@ use fuseloop::source::beton::{
     Allocation, Cell, Header, ImageCell, OpenError, ReadErrorKind, RowLayout,
 };
 use fuseloop::source::{
-    Beton, CustomRow, CustomRows, FieldKind, FieldSpec, ImageMode, OpenOptions, Value,
+    Beton, CustomRow, CustomRows, FieldKind, FieldSpec, ImageMode, OpenOptions, SourceErrorKind,
+    Value,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell as Counter;
@@ -270,10 +271,14 @@ fn assert_only_sample_changed(bytes: &[u8], want: &[Row], sample: usize, at: usi
 /// copy of its own bytes.
 fn assert_refused_cheaply(bytes: Vec<u8>) {
     let bytes: std::sync::Arc<[u8]> = bytes.into();
-    let (before, start) = (ASKED_FOR.get(), Instant::now());
-    assert!(Beton::from_bytes(bytes, &Limits::DEFAULT).is_err());
-    assert!(start.elapsed() < Duration::from_millis(10));
-    assert!(ASKED_FOR.get() - before < 1 << 20);
+    // The best of three: a busy machine may take the processor away for longer.
+    let times = [(); 3].map(|()| {
+        let (before, start) = (ASKED_FOR.get(), Instant::now());
+        assert!(Beton::from_bytes(bytes.clone(), &Limits::DEFAULT).is_err());
+        assert!(ASKED_FOR.get() - before < 1 << 20);
+        start.elapsed()
+    });
+    assert!(times.iter().min() < Some(&Duration::from_millis(10)), "{times:?}");
 }
 
 fn patched(at: usize, with: &[u8]) -> Vec<u8> {
@@ -329,7 +334,7 @@ fn limits_are_the_callers() {
         "sample 0 (note): a value of 3 bytes, the limit is 2"
     );
     let limits = Limits { max_samples: 1, ..Limits::DEFAULT };
-    let error = Beton::from_bytes(&bytes[..], &limits).err().unwrap();
+    let error = Beton::from_bytes(&bytes[..], &limits).unwrap_err();
     assert_eq!(error.to_string(), "2 samples at byte 8, the limit is 1");
 }
 
@@ -525,12 +530,12 @@ fn a_user_defined_row_must_make_sense() {
     let beton = open(8, 8).unwrap();
     assert_eq!(beton.value(SampleId(1), 1), Ok(Value::Custom(b"abcdefgh")));
     assert_eq!(
-        open(0, 1).err().unwrap().to_string(),
+        open(0, 1).unwrap_err().to_string(),
         "field \"mine\": a user-defined row of 0 bytes aligned to 1, expected at least 1 byte and a power of two"
     );
     assert!(open(8, 3).is_err() && open(8, 0).is_err());
     assert_eq!(
-        open(usize::MAX, 1).err().unwrap().to_string(),
+        open(usize::MAX, 1).unwrap_err().to_string(),
         "a row of the sample table is over 2^63 bytes long"
     );
 }
@@ -547,14 +552,15 @@ fn no_control_byte_of_a_name_reaches_a_message() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a\u{1b}[2Jb.beton");
     fs::write(&path, [0; 30]).unwrap();
-    let message = Beton::open(&path, &Limits::DEFAULT).err().unwrap().to_string();
+    let message = Beton::open(&path, &Limits::DEFAULT).unwrap_err().to_string();
     assert!(message.ends_with("a\\u{1b}[2Jb.beton: version 0 at byte 0, this reader knows 2"));
 }
 
 #[test]
 fn the_path_is_said_once() {
-    let error = Beton::open("/no/such.beton", &Limits::DEFAULT).err().unwrap();
-    assert_eq!(error.to_string(), "/no/such.beton: No such file or directory (os error 2)");
+    let error = Beton::open("/no/such.beton", &Limits::DEFAULT).unwrap_err();
+    assert_eq!(error.to_string().matches("such.beton").count(), 1, "{error}");
+    assert!(matches!(error.kind, SourceErrorKind::Open(OpenError::Io(_))));
     let beton = open(&Parts::small().bytes()).unwrap();
     let error = beton.value(SampleId(2), 1).unwrap_err().in_file("train.beton");
     assert_eq!(
@@ -567,7 +573,7 @@ fn the_path_is_said_once() {
 fn folders_and_empty_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let refusal = |path: &Path| {
-        let error = Beton::open(path, &Limits::DEFAULT).err().unwrap().to_string();
+        let error = Beton::open(path, &Limits::DEFAULT).unwrap_err().to_string();
         error.rsplit_once(": ").unwrap().1.to_owned()
     };
     assert_eq!(refusal(folder.path()), "not a regular file");

@@ -5,7 +5,8 @@ mod escape;
 mod map;
 
 pub use beton::{
-    Beton, CustomRow, CustomRows, EncodedImage, FieldKind, FieldSpec, ImageMode, NdType, OpenError,
-    OpenOptions, ReadError, SourceError, Value,
+    Beton, CustomRow, CustomRows, EncodedImage, FieldKind, FieldSpec, FieldStats, ImageMode,
+    ImageStats, NdType, OpenError, OpenOptions, ReadError, ReadErrorKind, SourceError,
+    SourceErrorKind, Value,
 };
 pub use escape::Escaped;

@@ -12,8 +12,7 @@ use std::path::PathBuf;
 pub struct SourceError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong.
-    #[source]
+    /// What is wrong. Part of the message, so not its `source`.
     pub kind: SourceErrorKind,
 }
 
@@ -34,7 +33,7 @@ pub enum SourceErrorKind {
 #[non_exhaustive]
 pub enum OpenError {
     /// The system refuses.
-    #[error("{0}")]
+    #[error(transparent)]
     Io(#[from] io::Error),
     /// The header is wrong.
     #[error(transparent)]

@@ -8,11 +8,15 @@
 use super::{
     Allocation, Cell, CustomRows, EncodedImage, FieldKind, FieldSpec, Header, HeaderError,
     ImageCell, ImageMode, OpenError, ReadError, RowLayout, SourceError, Value,
-    error::ReadErrorKind, index::SizeIndex, parse_fields, stats::ImageStats,
+    error::ReadErrorKind,
+    index::{Guess, SizeIndex},
+    parse_fields,
+    stats::ImageStats,
 };
 use crate::sample::{Limits, SampleId};
 use crate::source::map::FileBytes;
 use fuseloop_ops::{Channels, Size};
+use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -25,6 +29,7 @@ pub struct Beton {
     fields: Vec<FieldSpec>,
     layout: RowLayout,
     index: SizeIndex,
+    guess: Guess,
     limits: Limits,
     /// By field, filled when first asked for.
     image_stats: Vec<OnceLock<ImageStats>>,
@@ -99,9 +104,10 @@ impl Beton {
         } else {
             SizeIndex::EMPTY
         };
+        let guess = Guess::new(&fields, index.len(), header.num_samples);
         let image_stats = fields.iter().map(|_| OnceLock::new()).collect();
         let limits = options.limits;
-        Ok(Self { path: None, bytes, header, fields, layout, index, limits, image_stats })
+        Ok(Self { path: None, bytes, header, fields, layout, index, guess, limits, image_stats })
     }
 
     /// The file, if it was opened by its path.
@@ -212,7 +218,7 @@ impl Beton {
     /// If no record begins there, or its bytes lie outside the data. The table is at hand only
     /// if the file has an image or a user-defined field: without one, there is no record.
     pub fn stored(&self, ptr: u64) -> Result<&[u8], ReadErrorKind> {
-        self.data(ptr, self.stored_size(ptr)?)
+        self.data(ptr, self.stored_size(ptr, 0)?)
     }
 
     fn read_value(&self, sample: SampleId, field: usize) -> Result<Value<'_>, ReadErrorKind> {
@@ -220,7 +226,9 @@ impl Beton {
         Ok(match (cell, kind) {
             (Cell::Float(value), _) => Value::Float(value),
             (Cell::Int(value), _) => Value::Int(value),
-            (Cell::Image(cell), _) => Value::Image(self.image(&cell, at)?),
+            (Cell::Image(cell), _) => {
+                Value::Image(self.image(&cell, at, self.guess.place(sample, field))?)
+            }
             (Cell::Bytes { ptr, size }, FieldKind::Json) => Value::Json(self.data(ptr, size)?),
             (Cell::Bytes { ptr, size }, _) => Value::Bytes(self.data(ptr, size)?),
             // `parse_fields` refused a product that has no number.
@@ -255,10 +263,15 @@ impl Beton {
         Ok((kind, at, cell))
     }
 
-    fn image(&self, cell: &ImageCell, at: u64) -> Result<EncodedImage<'_>, ReadErrorKind> {
+    fn image(
+        &self,
+        cell: &ImageCell,
+        at: u64,
+        guess: usize,
+    ) -> Result<EncodedImage<'_>, ReadErrorKind> {
         let size = self.checked_size(cell, at)?;
         let Size { height, width } = size;
-        let (mode, ptr, found) = (cell.mode, cell.ptr, self.stored_size(cell.ptr)?);
+        let (mode, ptr, found) = (cell.mode, cell.ptr, self.stored_size(cell.ptr, guess)?);
         let expected = size.pixels() * Channels::RGB as u64;
         if mode == ImageMode::Raw && found != expected {
             return Err(ReadErrorKind::RawSize { width, height, ptr, found, expected });
@@ -276,8 +289,8 @@ impl Beton {
         }
     }
 
-    fn stored_size(&self, ptr: u64) -> Result<u64, ReadErrorKind> {
-        self.index.size_at(ptr).ok_or(ReadErrorKind::NoAllocation { ptr })
+    fn stored_size(&self, ptr: u64, guess: usize) -> Result<u64, ReadErrorKind> {
+        self.index.size_at(ptr, guess).ok_or(ReadErrorKind::NoAllocation { ptr })
     }
 
     /// `size` bytes at `ptr`, if they lie between the two tables.
@@ -306,6 +319,16 @@ impl Beton {
     fn read_error(&self, sample: SampleId, field: usize, kind: ReadErrorKind) -> ReadError {
         let name = self.fields.get(field).map(|spec| spec.name.clone());
         ReadError { sample, field: name.unwrap_or_else(|| format!("#{field}")), kind }
+    }
+}
+
+impl fmt::Debug for Beton {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Beton")
+            .field("path", &self.path)
+            .field("header", &self.header)
+            .field("fields", &self.fields)
+            .finish_non_exhaustive()
     }
 }
 
