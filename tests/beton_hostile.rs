@@ -504,6 +504,22 @@ fn a_wrong_value_is_named() {
 }
 
 #[test]
+fn no_value_lies_in_a_table_or_past_the_end() {
+    let array_at = |ptr| {
+        let mut parts = Parts::small();
+        parts.rows[0][3] = Cell::Array { ptr };
+        open(&parts.bytes()).unwrap().value(SampleId(0), 3).map_err(|error| error.kind).err()
+    };
+    let (start, end) = (4188 + 2 * 48, DATA + 128);
+    for ptr in [start, DATA, end - 4] {
+        assert_eq!(array_at(ptr), None);
+    }
+    for ptr in [0, 24, start - 1, end - 3, end, end + 1000, u64::MAX - 3, u64::MAX] {
+        assert_eq!(array_at(ptr), Some(ReadErrorKind::OutOfBounds { ptr, size: 4, start, end }));
+    }
+}
+
+#[test]
 fn a_sample_or_field_that_is_not_there_is_named() {
     let beton = open(&Parts::small().bytes()).unwrap();
     let refusal = |sample, field| beton.value(SampleId(sample), field).unwrap_err().to_string();
