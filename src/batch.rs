@@ -21,8 +21,8 @@ use std::sync::{Arc, Weak};
 use fuseloop_ops::DType;
 
 pub(crate) use self::pool::{Lease, Pool};
-pub(crate) use self::slot::{Filling, Slot};
 pub use self::slot::{Element, RowsMut};
+pub(crate) use self::slot::{Filling, Slot};
 use crate::sample::{Epoch, SampleId};
 
 /// One output of a pipeline: its name and what a sample gives to it.

@@ -56,7 +56,10 @@ pub(super) enum Delivery {
     /// All is delivered.
     End,
     /// Batch `batch` is not ready; `no_slot` if it can't even be opened.
-    Wait { batch: u64, no_slot: bool },
+    Wait {
+        batch: u64,
+        no_slot: bool,
+    },
 }
 
 /// What finishing a batch leads to.

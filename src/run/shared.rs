@@ -163,6 +163,9 @@ impl<S: Stage> Shared<S> {
     pub(super) fn publish(&self, job: &Arc<Job<S>>) {
         let mut state = self.lock();
         let helpers = state.ring.publish(job);
+        if state.stopping {
+            job.filling.cancel();
+        }
         self.wake(&state, helpers);
     }
 
@@ -271,4 +274,3 @@ struct Wait {
     batch: u64,
     no_slot: bool,
 }
-
