@@ -24,6 +24,12 @@ impl SampleKey {
         Self(mix(mix(mix(seed) ^ u64::from(epoch)) ^ sample))
     }
 
+    /// The key of one field of the sample: the same op on two fields draws apart.
+    #[must_use]
+    pub fn field(self, field: usize) -> Self {
+        Self(mix(self.0 ^ field as u64))
+    }
+
     /// The generator of the op at `place` in its list.
     #[must_use]
     pub fn op(self, place: usize) -> Rng {

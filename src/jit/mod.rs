@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 pub struct Kernel {
     plan: ImagePlan,
     /// One for each block; empty where code can't be compiled.
-    blocks: Vec<Arc<Compiled>>,
+    blocks: Blocks,
     compile_time: Duration,
 }
 
@@ -45,6 +45,45 @@ pub struct Scratch {
     between: [Vec<u8>; 2],
 }
 
+/// Code by what it was made from, so that a pipeline that comes back is not compiled again. Sizes,
+/// probabilities and ranges are not part of the code.
+#[derive(Debug, Default)]
+pub struct KernelCache {
+    kept: Vec<(String, Blocks)>,
+}
+
+type Blocks = Vec<Arc<Compiled>>;
+
+/// Most pipelines whose code is kept; the one kept longest goes first.
+const MOST_KEPT: usize = 64;
+
+impl KernelCache {
+    /// Compiles a plan, or takes over code that would be the same.
+    ///
+    /// # Errors
+    ///
+    /// See [`CompileError`]. A machine that can't run compiled code is no error.
+    pub fn compile(&mut self, plan: ImagePlan) -> Result<Kernel, CompileError> {
+        let start = Instant::now();
+        let blocks = if unsupported().is_some() { vec![] } else { self.blocks(&plan)? };
+        Ok(Kernel { plan, blocks, compile_time: start.elapsed() })
+    }
+
+    fn blocks(&mut self, plan: &ImagePlan) -> Result<Blocks, CompileError> {
+        let key = plan.code_key();
+        if let Some((_, blocks)) = self.kept.iter().find(|(kept, _)| *kept == key) {
+            return Ok(blocks.clone());
+        }
+        let compiled = specs(plan).into_iter().map(|spec| compile::compile(spec).map(Arc::new));
+        let blocks = compiled.collect::<Result<Blocks, _>>()?;
+        if self.kept.len() == MOST_KEPT {
+            self.kept.remove(0);
+        }
+        self.kept.push((key, blocks.clone()));
+        Ok(blocks)
+    }
+}
+
 impl Kernel {
     /// Compiles a plan.
     ///
@@ -52,30 +91,7 @@ impl Kernel {
     ///
     /// See [`CompileError`]. A machine that can't run compiled code is no error.
     pub fn compile(plan: ImagePlan) -> Result<Self, CompileError> {
-        Self::compile_reusing(plan, None)
-    }
-
-    /// Compiles a plan, taking over the code of `previous` where it would be the same: sizes,
-    /// probabilities and ranges are not part of it.
-    ///
-    /// # Errors
-    ///
-    /// See [`compile`](Self::compile).
-    pub fn compile_reusing(plan: ImagePlan, previous: Option<&Self>) -> Result<Self, CompileError> {
-        let start = Instant::now();
-        let mut blocks = vec![];
-        if unsupported().is_none() {
-            let key = plan.code_key();
-            match previous.filter(|previous| previous.plan.code_key() == key) {
-                Some(previous) => blocks.clone_from(&previous.blocks),
-                None => {
-                    for spec in specs(&plan) {
-                        blocks.push(Arc::new(compile::compile(spec)?));
-                    }
-                }
-            }
-        }
-        Ok(Self { plan, blocks, compile_time: start.elapsed() })
+        KernelCache::default().compile(plan)
     }
 
     /// The plan.
