@@ -1,0 +1,420 @@
+//! How an image is stored: as a JPEG or as raw pixels, at its own size or a smaller one.
+//!
+//! ```text
+//! size    longest side <= max_resolution: as it is
+//!         else r = max_resolution / longest side, (trunc(r * width), trunc(r * height))
+//! stored  JPEG if the mode says so for that size, raw RGB otherwise
+//! ```
+//!
+//! | what is given | stored as JPEG                                        | stored raw            |
+//! |---------------|-------------------------------------------------------|-----------------------|
+//! | a JPEG        | **its own bytes**, unless it is resized or a quality is asked for | decoded   |
+//! | RGB pixels    | encoded: baseline, 4:2:0, quality 90 unless asked      | as they are           |
+//!
+//! Storing a JPEG's own bytes loses nothing and costs one read; FFCV can't, it decodes and
+//! encodes every image anew. Sizes and modes are FFCV's; so is the resize, OpenCV's
+//! `INTER_AREA` ([`fuseloop_ops::area`]). EXIF orientation is not applied, as FFCV does not.
+
+use super::jpeg::{self, Head, HeadError};
+use super::pixels::{Pixels, PixelsError};
+use crate::sample::{Limits, SampleId};
+use crate::source::ImageMode;
+use fuseloop_ops::Size;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+/// The quality of a JPEG that has to be encoded, if none is asked for: FFCV's default.
+const QUALITY: u8 = 90;
+
+/// When an image is stored as a JPEG.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum WriteMode {
+    /// Never: `3 * width * height` bytes an image, nothing to decode.
+    Raw,
+    /// Always.
+    #[default]
+    Jpg,
+    /// If `3 * width * height`, after resizing, is above `threshold`. `None` is never.
+    Smart {
+        /// Bytes of raw pixels.
+        threshold: Option<u64>,
+    },
+    /// For a share of the images, chosen by ([`ImageOptions::seed`], the sample's place in
+    /// the input, the field's place): not by thread or time.
+    Proportion {
+        /// The share, 0 to 1.
+        compress_probability: f64,
+    },
+}
+
+/// How the images of a field are stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ImageOptions {
+    /// JPEG or raw.
+    pub mode: WriteMode,
+    /// Images with a longer side are made smaller until it has so many pixels. At least 1.
+    pub max_resolution: Option<u32>,
+    /// Encodes every stored JPEG anew with this quality, 1 to 100. `None` stores JPEGs as they
+    /// are where it can, and encodes the others with 90.
+    pub quality: Option<u8>,
+    /// Decodes also those JPEGs that are stored as they are, so that a damaged one is found
+    /// when writing and not in training.
+    pub verify: bool,
+    /// Seeds [`WriteMode::Proportion`].
+    pub seed: u64,
+}
+
+impl Default for ImageOptions {
+    /// JPEGs as they are: no loss, the least reading, and the fastest to write.
+    fn default() -> Self {
+        Self {
+            mode: WriteMode::default(),
+            max_resolution: None,
+            quality: None,
+            verify: false,
+            seed: 0,
+        }
+    }
+}
+
+/// Why image options make no sense.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionsError {
+    /// Not a JPEG quality.
+    #[error("quality {found}, expected 1 to 100")]
+    Quality {
+        /// The quality.
+        found: u8,
+    },
+    /// A longest side of 0 pixels.
+    #[error("max_resolution 0, expected at least 1")]
+    MaxResolution,
+    /// Not a probability.
+    #[error("compress_probability {found}, expected 0 to 1")]
+    Probability {
+        /// The number.
+        found: f64,
+    },
+}
+
+impl ImageOptions {
+    /// # Errors
+    ///
+    /// See [`OptionsError`].
+    pub(super) fn check(&self) -> Result<(), OptionsError> {
+        if let Some(found) = self.quality.filter(|quality| !(1..=100).contains(quality)) {
+            return Err(OptionsError::Quality { found });
+        }
+        if self.max_resolution == Some(0) {
+            return Err(OptionsError::MaxResolution);
+        }
+        match self.mode {
+            WriteMode::Proportion { compress_probability: found }
+                if !(0.0..=1.0).contains(&found) =>
+            {
+                Err(OptionsError::Probability { found })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Height and width as stored: FFCV's arithmetic, but a side is at least one pixel.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "ratio is in 0..1, so the products are in 0..2^32"
+    )]
+    fn stored_size(&self, size: Size) -> Size {
+        let Some(max) = self.max_resolution.filter(|&max| max < size.width.max(size.height)) else {
+            return size;
+        };
+        let ratio = f64::from(max) / f64::from(size.width.max(size.height));
+        let side = |pixels: u32| ((ratio * f64::from(pixels)) as u32).max(1);
+        Size::new(side(size.height), side(size.width))
+    }
+
+    /// Whether an image of `size` is stored as a JPEG.
+    fn wants_jpeg(&self, size: Size, sample: SampleId, field: usize) -> bool {
+        match self.mode {
+            WriteMode::Raw => false,
+            WriteMode::Jpg => true,
+            WriteMode::Smart { threshold } => threshold.is_some_and(|t| raw_bytes(size) > t),
+            WriteMode::Proportion { compress_probability } => {
+                uniform(self.seed, sample, field) < compress_probability
+            }
+        }
+    }
+}
+
+/// `3 * width * height`.
+fn raw_bytes(size: Size) -> u64 {
+    size.pixels().saturating_mul(3)
+}
+
+/// A number in 0..1 that depends on nothing but its arguments.
+#[expect(clippy::cast_precision_loss, reason = "53 bits are exact in a double")]
+fn uniform(seed: u64, sample: SampleId, field: usize) -> f64 {
+    let word = mix(mix(mix(seed) ^ sample.0) ^ field as u64);
+    (word >> 11) as f64 * 2f64.powi(-53)
+}
+
+/// One step of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014, figure 17): a bijection.
+fn mix(state: u64) -> u64 {
+    let z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// An image as its owner has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ImageInput {
+    /// The bytes of a JPEG file.
+    JpegBytes(Vec<u8>),
+    /// The path of a JPEG file, read by the thread that encodes it.
+    Path(PathBuf),
+    /// Pixels: u8, `[height, width, 3]`, without gaps.
+    Rgb {
+        /// `3 * width * height` bytes.
+        pixels: Vec<u8>,
+        /// Columns.
+        width: u32,
+        /// Rows.
+        height: u32,
+    },
+}
+
+impl ImageInput {
+    /// Bytes of memory it holds.
+    pub(super) fn held(&self) -> usize {
+        match self {
+            Self::JpegBytes(bytes) | Self::Rgb { pixels: bytes, .. } => bytes.len(),
+            Self::Path(_) => 0,
+        }
+    }
+}
+
+/// Why an image can't be stored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImageError {
+    /// The file can't be read.
+    #[error("cannot read it: {source}")]
+    Read {
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A directory, a pipe or a device.
+    #[error("not a regular file")]
+    NotAFile,
+    /// More bytes than a value may have.
+    #[error("more than {max} bytes, the limit on one value")]
+    TooManyBytes {
+        /// [`Limits::max_sample_bytes`].
+        max: u64,
+    },
+    /// More pixels than an image may have.
+    #[error("{size} pixels, more than the limit of {max}")]
+    TooManyPixels {
+        /// Height and width.
+        size: Size,
+        /// [`Limits::max_pixels`].
+        max: u64,
+    },
+    /// Not a JPEG, or one without a readable frame header.
+    #[error(transparent)]
+    Head(#[from] HeadError),
+    /// A JPEG that is neither gray nor RGB can't be stored as it is: FFCV would not read it.
+    #[error("a JPEG of {components} components, neither gray nor colour: ask for a quality to have it decoded and encoded as RGB")]
+    Components {
+        /// Components of its frame: 4 are CMYK.
+        components: u8,
+    },
+    /// The pixels can't be decoded.
+    #[error(transparent)]
+    Pixels(#[from] PixelsError),
+    /// The given pixels are not `3 * width * height` bytes.
+    #[error("{found} bytes of pixels, {size} RGB pixels need {expected}")]
+    PixelCount {
+        /// Bytes given.
+        found: usize,
+        /// Height and width given.
+        size: Size,
+        /// Bytes needed.
+        expected: u64,
+    },
+    /// A side without pixels.
+    #[error("{size} pixels: an image needs at least one")]
+    NoPixels {
+        /// Height and width.
+        size: Size,
+    },
+    /// A side longer than the format can say.
+    #[error("{size} pixels: a side of at most 65535 can be stored, max_resolution makes it smaller")]
+    Side {
+        /// Height and width as they would be stored.
+        size: Size,
+    },
+    /// The encoder refused.
+    #[error("cannot encode it: {message}")]
+    Encode {
+        /// Its words.
+        message: String,
+    },
+}
+
+impl ImageError {
+    /// Whether the image is broken, rather than too big for the format.
+    pub(super) fn is_damage(&self) -> bool {
+        !matches!(self, Self::Side { .. } | Self::PixelCount { .. } | Self::Encode { .. })
+    }
+}
+
+/// An image as it lies in the file.
+#[derive(Debug)]
+pub(super) struct StoredImage {
+    pub(super) mode: ImageMode,
+    pub(super) width: u16,
+    pub(super) height: u16,
+    pub(super) bytes: Vec<u8>,
+    /// Whether these are the bytes of the JPEG given.
+    pub(super) passed_through: bool,
+}
+
+/// Where an image stands in the input.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) sample: SampleId,
+    pub(super) field: usize,
+}
+
+/// An image given, its bytes in memory, its size known.
+enum Loaded {
+    Jpeg { bytes: Vec<u8>, head: Head },
+    Rgb { pixels: Vec<u8>, size: Size },
+}
+
+/// Turns an image into what is stored of it.
+pub(super) fn store(
+    input: ImageInput,
+    options: &ImageOptions,
+    place: Place,
+    limits: &Limits,
+    pixels: &mut Pixels,
+) -> Result<StoredImage, ImageError> {
+    let loaded = load(input, limits)?;
+    let from = match &loaded {
+        Loaded::Jpeg { head, .. } => head.size,
+        Loaded::Rgb { size, .. } => *size,
+    };
+    let size = options.stored_size(from);
+    let (Ok(width), Ok(height)) = (u16::try_from(size.width), u16::try_from(size.height)) else {
+        return Err(ImageError::Side { size });
+    };
+    let as_jpeg = options.wants_jpeg(size, place.sample, place.field);
+    let stored = |mode, bytes| StoredImage { mode, width, height, bytes, passed_through: false };
+
+    let loaded = match loaded {
+        Loaded::Jpeg { bytes, head } if as_jpeg && size == from && options.quality.is_none() => {
+            check_untouched(&bytes, head, options, limits, pixels)?;
+            return Ok(StoredImage { passed_through: true, ..stored(ImageMode::Jpeg, bytes) });
+        }
+        other => other,
+    };
+    let rgb = scaled(loaded, size, limits, pixels)?;
+    if !as_jpeg {
+        return Ok(stored(ImageMode::Raw, rgb));
+    }
+    let jpeg = jpeg::encode(&rgb, width, height, options.quality.unwrap_or(QUALITY))
+        .map_err(|e| ImageError::Encode { message: e.to_string() })?;
+    Ok(stored(ImageMode::Jpeg, jpeg))
+}
+
+/// Checks a JPEG that is stored as it is.
+fn check_untouched(
+    bytes: &[u8],
+    head: Head,
+    options: &ImageOptions,
+    limits: &Limits,
+    pixels: &mut Pixels,
+) -> Result<(), ImageError> {
+    if !matches!(head.components, 1 | 3) {
+        return Err(ImageError::Components { components: head.components });
+    }
+    if options.verify {
+        check_pixels(head.size, limits)?;
+        pixels.verify(bytes, head.size)?;
+    }
+    Ok(())
+}
+
+/// The pixels of an image, at `size`.
+fn scaled(
+    loaded: Loaded,
+    size: Size,
+    limits: &Limits,
+    pixels: &mut Pixels,
+) -> Result<Vec<u8>, ImageError> {
+    match loaded {
+        Loaded::Rgb { pixels: rgb, size: from } if from == size => Ok(rgb),
+        Loaded::Rgb { pixels: rgb, size: from } => Ok(pixels.resize(&rgb, from, size)?),
+        Loaded::Jpeg { bytes, head } => {
+            check_pixels(head.size, limits)?;
+            Ok(pixels.decode(&bytes, head.size, size)?)
+        }
+    }
+}
+
+fn check_pixels(size: Size, limits: &Limits) -> Result<(), ImageError> {
+    if size.pixels() > limits.max_pixels {
+        return Err(ImageError::TooManyPixels { size, max: limits.max_pixels });
+    }
+    Ok(())
+}
+
+/// Reads what is given, and its size.
+fn load(input: ImageInput, limits: &Limits) -> Result<Loaded, ImageError> {
+    let bytes = match input {
+        ImageInput::JpegBytes(bytes) => bytes,
+        ImageInput::Path(path) => read_file(&path, limits.max_sample_bytes)?,
+        ImageInput::Rgb { pixels, width, height } => return check_rgb(pixels, width, height),
+    };
+    let head = Head::parse(&bytes)?;
+    Ok(Loaded::Jpeg { bytes, head })
+}
+
+fn check_rgb(pixels: Vec<u8>, width: u32, height: u32) -> Result<Loaded, ImageError> {
+    let size = Size::new(height, width);
+    if size.pixels() == 0 {
+        return Err(ImageError::NoPixels { size });
+    }
+    let expected = raw_bytes(size);
+    if pixels.len() as u64 != expected {
+        return Err(ImageError::PixelCount { found: pixels.len(), size, expected });
+    }
+    Ok(Loaded::Rgb { pixels, size })
+}
+
+/// Reads a regular file of at most `max` bytes.
+fn read_file(path: &Path, max: u64) -> Result<Vec<u8>, ImageError> {
+    let read_error = |source| ImageError::Read { source };
+    // Before it is opened: opening a pipe would wait for its other end.
+    let found = fs::metadata(path).map_err(read_error)?;
+    if !found.is_file() {
+        return Err(ImageError::NotAFile);
+    }
+    if found.len() > max {
+        return Err(ImageError::TooManyBytes { max });
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(found.len()).unwrap_or_default());
+    // The file may grow while it is read: one byte over the limit tells.
+    File::open(path)
+        .and_then(|file| file.take(max.saturating_add(1)).read_to_end(&mut bytes))
+        .map_err(read_error)?;
+    if bytes.len() as u64 > max {
+        return Err(ImageError::TooManyBytes { max });
+    }
+    Ok(bytes)
+}
