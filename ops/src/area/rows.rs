@@ -1,0 +1,417 @@
+//! The area resize a row at a time: the same bytes as [`resize`](super::resize), fast.
+//!
+//! A source row is widened to f32 once and resized along x once, into one of four lines kept by
+//! source row; an output row blends the lines it needs. So rows may be asked for in any order,
+//! and cost least in turn, upwards or downwards.
+//!
+//! Every output column has the same number of taps, with weight 0 where it needs fewer: a
+//! product with 0 added to a sum that is not negative changes no bit, and a loop of fixed length
+//! has no branch to mispredict. Two-tap rows go through the same loop: products of a byte and a
+//! weight of 2048 at most are exact in f32. A pixel is taken as four lanes, of which the fourth
+//! is the next pixel's red and is overwritten by it.
+
+use super::{AreaError, Axis, RGB, Rule, block_mean, fixed};
+use crate::{ImageView, Size};
+use std::ops::Range;
+
+/// Lines kept, by source row modulo this. An output row that blends three finds all.
+const LINES: usize = 4;
+
+/// The taps along x of one (source size, output size). Rebuilt for the next without allocating
+/// once it has grown.
+#[derive(Clone, Debug)]
+pub struct AreaTables {
+    source: Size,
+    out: Size,
+    rule: Rule,
+    /// Taps of every output column, those of weight 0 included.
+    taps: usize,
+    /// First source column of each output column.
+    first: Vec<u32>,
+    /// `taps` weights for each output column, each four times over: one a lane.
+    weights: Vec<[f32; 4]>,
+    /// One column's taps while it is built.
+    column: Vec<(u32, f32)>,
+}
+
+impl AreaTables {
+    /// The tables to resize pictures of size `source` to `out`.
+    ///
+    /// # Errors
+    ///
+    /// If either size has no pixels.
+    pub fn new(source: Size, out: Size) -> Result<Self, AreaError> {
+        let empty = Self {
+            source,
+            out,
+            rule: Rule::Copy,
+            taps: 0,
+            first: Vec::new(),
+            weights: Vec::new(),
+            column: Vec::new(),
+        };
+        let mut tables = empty;
+        tables.rebuild(source, out)?;
+        Ok(tables)
+    }
+
+    /// Makes these the tables of another pair of sizes. A few microseconds, nothing if the
+    /// sizes are the same.
+    ///
+    /// # Errors
+    ///
+    /// If either size has no pixels. The tables stay as they were.
+    pub fn rebuild(&mut self, source: Size, out: Size) -> Result<(), AreaError> {
+        let rule = Rule::of(source, out)?;
+        let built = self.taps > 0 || !matches!(self.rule, Rule::Area | Rule::TwoTaps);
+        if built && (self.source, self.out, self.rule) == (source, out, rule) {
+            return Ok(());
+        }
+        (self.source, self.out, self.rule) = (source, out, rule);
+        self.first.clear();
+        self.weights.clear();
+        let axis = Axis::new(source.width, out.width);
+        match rule {
+            Rule::Copy | Rule::Block { .. } => self.taps = 0,
+            Rule::Area => self.build_area(axis),
+            Rule::TwoTaps => self.build_two_taps(axis),
+        }
+        Ok(())
+    }
+
+    /// Size of the pictures to be resized.
+    #[must_use]
+    pub fn source(&self) -> Size {
+        self.source
+    }
+
+    /// Size they are resized to.
+    #[must_use]
+    pub fn out(&self) -> Size {
+        self.out
+    }
+
+    fn build_area(&mut self, axis: Axis) {
+        // An interval this long touches so many pixels, wherever it begins.
+        self.taps = axis.whole().map_or_else(|| axis.scale as usize + 2, |whole| whole as usize);
+        for x in 0..self.out.width {
+            self.column.clear();
+            axis.area(x, &mut self.column);
+            debug_assert!(self.column.len() <= self.taps);
+            self.first.push(self.column.first().map_or(0, |tap| tap.0));
+            self.column.resize(self.taps, (0, 0.0));
+            self.weights.extend(self.column.iter().map(|tap| [tap.1; 4]));
+        }
+    }
+
+    fn build_two_taps(&mut self, axis: Axis) {
+        self.taps = 2;
+        for x in 0..self.out.width {
+            let (first, share) = axis.two_taps_inside(x);
+            self.first.push(first);
+            self.weights.extend(fixed(share).map(|weight| [f32::from(weight); 4]));
+        }
+    }
+}
+
+/// The working memory of an [`AreaRows`]: one for each worker, reused from picture to picture.
+#[derive(Clone, Debug, Default)]
+pub struct AreaScratch {
+    /// A source row's pixels as f32, with room for taps of weight 0 beyond its end.
+    wide: Vec<f32>,
+    lines: [Line; LINES],
+    /// Sums of a row that blends many lines, or of a block's rows.
+    sums: Vec<f32>,
+    totals: Vec<u32>,
+    /// The source rows of one output row.
+    taps: Vec<(u32, f32)>,
+}
+
+/// A source row resized along x.
+#[derive(Clone, Debug, Default)]
+struct Line {
+    /// The source row it is, none before it is first filled.
+    row: Option<u32>,
+    /// Values of the area rule, and before the shift those of the two-tap rule.
+    area: Vec<f32>,
+    /// Values of the two-tap rule: `T >> 4`.
+    fixed: Vec<i16>,
+}
+
+/// One picture on its way through a resize.
+///
+/// ```
+/// use fuseloop_ops::{ImageView, Size, area::{AreaRows, AreaScratch, AreaTables}};
+///
+/// let pixels = [9; 6 * 5 * 3];
+/// let source = ImageView::packed(&pixels, Size::new(6, 5)).unwrap();
+/// let tables = AreaTables::new(source.size(), Size::new(2, 3))?;
+/// let mut scratch = AreaScratch::default();
+/// let mut rows = AreaRows::new(&tables, source, 0..3, &mut scratch)?;
+/// let mut row = [0; 3 * 3];
+/// rows.row(1, &mut row);
+/// assert_eq!(row, [9; 9]);
+/// # Ok::<(), fuseloop_ops::area::AreaError>(())
+/// ```
+#[derive(Debug)]
+pub struct AreaRows<'a> {
+    tables: &'a AreaTables,
+    source: ImageView<'a>,
+    columns: Range<usize>,
+    scratch: &'a mut AreaScratch,
+}
+
+impl<'a> AreaRows<'a> {
+    /// Prepares to resize `source`, of which only the output's `columns` are wanted.
+    ///
+    /// # Errors
+    ///
+    /// If the picture is not of the size the tables are for, or a column is outside the output.
+    pub fn new(
+        tables: &'a AreaTables,
+        source: ImageView<'a>,
+        columns: Range<u32>,
+        scratch: &'a mut AreaScratch,
+    ) -> Result<Self, AreaError> {
+        if source.size() != tables.source {
+            return Err(AreaError::Source { found: source.size(), expected: tables.source });
+        }
+        let Range { start, end } = columns;
+        if start > end || end > tables.out.width {
+            return Err(AreaError::Columns { start, end, width: tables.out.width });
+        }
+        for line in &mut scratch.lines {
+            line.row = None; // of another picture
+        }
+        Ok(Self { tables, source, columns: start as usize..end as usize, scratch })
+    }
+
+    /// Writes output row `y`, those columns: `dst` is `3 * columns.len()` bytes.
+    ///
+    /// # Panics
+    ///
+    /// If `y` is not below the output's height, or `dst` is of another length.
+    pub fn row(&mut self, y: u32, dst: &mut [u8]) {
+        assert!(y < self.tables.out.height, "row {y} of {}", self.tables.out);
+        assert_eq!(dst.len(), self.columns.len() * RGB, "bytes for {:?}", self.columns);
+        if dst.is_empty() {
+            return;
+        }
+        match self.tables.rule {
+            Rule::Copy => {
+                let bytes = self.columns.start * RGB..self.columns.end * RGB;
+                dst.copy_from_slice(&self.source.row(y)[bytes]);
+            }
+            Rule::Block { kx: 2, ky: 2 } => self.halve(y, dst),
+            Rule::Block { kx, ky } => self.block(y, kx, ky, dst),
+            Rule::Area => self.area(y, dst),
+            Rule::TwoTaps => self.two_taps(y, dst),
+        }
+    }
+
+    fn halve(&self, y: u32, dst: &mut [u8]) {
+        let bytes = self.columns.start * 2 * RGB..self.columns.end * 2 * RGB;
+        let top = self.source.row(2 * y)[bytes.clone()].as_chunks::<6>().0;
+        let bottom = self.source.row(2 * y + 1)[bytes].as_chunks::<6>().0;
+        for ((out, a), b) in dst.as_chunks_mut::<3>().0.iter_mut().zip(top).zip(bottom) {
+            for c in 0..RGB {
+                let sum = [a[c], a[c + RGB], b[c], b[c + RGB]].map(u16::from).iter().sum::<u16>();
+                out[c] = ((sum + 2) >> 2) as u8;
+            }
+        }
+    }
+
+    fn block(&mut self, y: u32, kx: u32, ky: u32, dst: &mut [u8]) {
+        let side = kx as usize * RGB;
+        let bytes = self.columns.start * side..self.columns.end * side;
+        let totals = &mut self.scratch.totals;
+        totals.clear();
+        totals.resize(bytes.len(), 0);
+        for source in y * ky..(y + 1) * ky {
+            for (total, &value) in totals.iter_mut().zip(&self.source.row(source)[bytes.clone()]) {
+                *total += u32::from(value); // fits: a picture of 2^24 rows would be 48 MB wide
+            }
+        }
+        for (out, block) in dst.as_chunks_mut::<3>().0.iter_mut().zip(totals.chunks_exact(side)) {
+            let mut sum = [0i64; RGB];
+            for pixel in block.as_chunks::<3>().0 {
+                for c in 0..RGB {
+                    sum[c] += i64::from(pixel[c]);
+                }
+            }
+            *out = sum.map(|sum| block_mean(sum, ky, kx));
+        }
+    }
+
+    fn area(&mut self, y: u32, dst: &mut [u8]) {
+        let mut taps = std::mem::take(&mut self.scratch.taps);
+        taps.clear();
+        Axis::new(self.tables.source.height, self.tables.out.height).area(y, &mut taps);
+        match *taps.as_slice() {
+            [a] => self.blend([a], dst),
+            [a, b] => self.blend([a, b], dst),
+            [a, b, c] => self.blend([a, b, c], dst),
+            _ => self.blend_many(&taps, dst),
+        }
+        self.scratch.taps = taps;
+    }
+
+    /// Blends up to [`LINES`] lines of consecutive source rows.
+    fn blend<const N: usize>(&mut self, taps: [(u32, f32); N], dst: &mut [u8]) {
+        const { assert!(N > 0 && N <= LINES) };
+        for (row, _) in taps {
+            self.fill(row);
+        }
+        let lines = taps.map(|(row, _)| &self.scratch.lines[slot(row)].area[..dst.len()]);
+        for (i, out) in dst.iter_mut().enumerate() {
+            let mut sum = taps[0].1 * lines[0][i];
+            for n in 1..N {
+                sum += taps[n].1 * lines[n][i];
+            }
+            *out = nearest(sum);
+        }
+    }
+
+    fn blend_many(&mut self, taps: &[(u32, f32)], dst: &mut [u8]) {
+        self.scratch.sums.clear();
+        self.scratch.sums.resize(dst.len(), 0.0);
+        for &(row, weight) in taps {
+            self.fill(row);
+            let AreaScratch { sums, lines, .. } = &mut *self.scratch;
+            for (sum, value) in sums.iter_mut().zip(&lines[slot(row)].area) {
+                *sum += weight * value;
+            }
+        }
+        for (out, &sum) in dst.iter_mut().zip(&self.scratch.sums) {
+            *out = nearest(sum);
+        }
+    }
+
+    fn two_taps(&mut self, y: u32, dst: &mut [u8]) {
+        let axis = Axis::new(self.tables.source.height, self.tables.out.height);
+        let (first, share) = axis.two_taps(y);
+        let [b0, b1] = fixed(share);
+        let [top, bottom] = [first, first + 1].map(|row| row.min(axis.source - 1));
+        self.fill(top);
+        self.fill(bottom);
+        let [top, bottom] =
+            [top, bottom].map(|row| &self.scratch.lines[slot(row)].fixed[..dst.len()]);
+        for ((out, &t0), &t1) in dst.iter_mut().zip(top).zip(bottom) {
+            *out = ((high(b0, t0) + high(b1, t1) + 2) >> 2) as u8;
+        }
+    }
+
+    /// Sees to it that the line of a source row is there.
+    fn fill(&mut self, row: u32) {
+        let AreaScratch { wide, lines, .. } = &mut *self.scratch;
+        let line = &mut lines[slot(row)];
+        if line.row == Some(row) {
+            return;
+        }
+        let tables = self.tables;
+        let (first, last) = (tables.first[self.columns.start], tables.first[self.columns.end - 1]);
+        let begin = first as usize * RGB;
+        let bytes = &self.source.row(row)[begin..];
+        let needed = ((last - first) as usize + tables.taps) * RGB + 1;
+        widen(&bytes[..bytes.len().min(needed)], needed, wide);
+
+        line.row = Some(row);
+        grow(&mut line.area, self.columns.len() * RGB + 1);
+        let weights =
+            &tables.weights[self.columns.start * tables.taps..self.columns.end * tables.taps];
+        let firsts = &tables.first[self.columns.clone()];
+        gather(tables.taps, wide, firsts, weights, &mut line.area);
+        if tables.rule == Rule::TwoTaps {
+            grow(&mut line.fixed, line.area.len());
+            for (fixed, &value) in line.fixed.iter_mut().zip(&line.area) {
+                *fixed = sixteenth(value);
+            }
+        }
+    }
+}
+
+/// Where the line of a source row is kept.
+const fn slot(row: u32) -> usize {
+    row as usize % LINES
+}
+
+/// Makes `buffer` at least `len` long. What it holds is anyone's.
+fn grow<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) {
+    if buffer.len() < len {
+        buffer.resize(len, T::default());
+    }
+}
+
+/// The bytes as f32. Behind them, up to `len`, come finite values, to be weighed with 0.
+fn widen(bytes: &[u8], len: usize, wide: &mut Vec<f32>) {
+    grow(wide, len);
+    for (value, &byte) in wide.iter_mut().zip(bytes) {
+        *value = f32::from(byte);
+    }
+}
+
+/// Resizes a row along x: `taps` weights a column, the first tap `firsts[x] - firsts[0]` pixels
+/// into `wide`.
+fn gather(taps: usize, wide: &[f32], firsts: &[u32], weights: &[[f32; 4]], out: &mut [f32]) {
+    match taps {
+        1 => gather_fixed::<1>(wide, firsts, weights, out),
+        2 => gather_fixed::<2>(wide, firsts, weights, out),
+        3 => gather_fixed::<3>(wide, firsts, weights, out),
+        4 => gather_fixed::<4>(wide, firsts, weights, out),
+        5 => gather_fixed::<5>(wide, firsts, weights, out),
+        _ => gather_any(taps, wide, firsts, weights, out),
+    }
+}
+
+fn gather_fixed<const TAPS: usize>(
+    wide: &[f32],
+    firsts: &[u32],
+    weights: &[[f32; 4]],
+    out: &mut [f32],
+) {
+    for (x, (&first, weights)) in firsts.iter().zip(weights.as_chunks::<TAPS>().0).enumerate() {
+        let at = (first - firsts[0]) as usize * RGB;
+        let pixels = &wide[at..at + TAPS * RGB + 1];
+        let mut sum = [0.0; 4];
+        for (tap, weight) in weights.iter().enumerate() {
+            for lane in 0..4 {
+                sum[lane] += pixels[tap * RGB + lane] * weight[lane];
+            }
+        }
+        out[x * RGB..x * RGB + 4].copy_from_slice(&sum);
+    }
+}
+
+fn gather_any(taps: usize, wide: &[f32], firsts: &[u32], weights: &[[f32; 4]], out: &mut [f32]) {
+    for (x, (&first, weights)) in firsts.iter().zip(weights.chunks_exact(taps)).enumerate() {
+        let at = (first - firsts[0]) as usize * RGB;
+        let pixels = &wide[at..at + taps * RGB + 1];
+        let mut sum = [0.0; 4];
+        for (pixel, weight) in pixels.windows(4).step_by(RGB).zip(weights) {
+            for lane in 0..4 {
+                sum[lane] += pixel[lane] * weight[lane];
+            }
+        }
+        out[x * RGB..x * RGB + 4].copy_from_slice(&sum);
+    }
+}
+
+/// Added to a value in `0.0..2^23`, leaves its nearest integer (ties to even) in the low bits of
+/// the sum: `round_ties_even` is a call on x86-64 without SSE4.1, this is a vector addition.
+const ROUNDING: f32 = 8_388_608.0;
+
+/// The nearest byte of a weighted mean of bytes.
+fn nearest(mean: f32) -> u8 {
+    // The weights may add up to a little over 1: that is 255 all the same.
+    (mean.min(255.0) + ROUNDING).to_bits() as u8
+}
+
+/// `value >> 4` of an integer in `0..2^19`.
+fn sixteenth(value: f32) -> i16 {
+    (((value + ROUNDING).to_bits() & 0x7f_ffff) >> 4) as i16
+}
+
+/// The upper half of a product.
+fn high(a: i16, b: i16) -> i16 {
+    ((i32::from(a) * i32::from(b)) >> 16) as i16
+}

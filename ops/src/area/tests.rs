@@ -1,0 +1,246 @@
+//! The area resize against OpenCV's own results, and its two forms against each other.
+
+use super::*;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+/// (source height, source width, seed, out height, out width, SHA-256 of the output), the input
+/// being [`pattern`]. Written by OpenCV 4.6.0's `cv::resize(INTER_AREA)` through FFCV's libffcv.
+#[rustfmt::skip]
+const OPENCV: &[(u32, u32, u32, u32, u32, &str)] = &[
+    (64, 64, 0, 32, 32, "129685db4786b02713e7e73fe9155fc99630170d50ccd96b8ecd33520dd3707a"),
+    (96, 96, 1, 32, 32, "a2544df4e4cbf20f3a962f8d09a269e96fb4d5886d2094ce96d806c964dc6ac7"),
+    (64, 96, 2, 32, 32, "c4b277df02878eb3504ea733d516fad9a03a094dfbe44c03b1575f88a49ea4e2"),
+    (100, 75, 3, 32, 32, "32c64c40d0a57daa861cd9f8c35de96a5d21547bec9e626806fed3d079bc4400"),
+    (375, 500, 4, 224, 224, "64433edf08e4261b0496d92f8c6a3a6fe74b0a1cb017700d7f80cef5f48adeec"),
+    (256, 341, 5, 224, 224, "d04d635a388fde5c6f8a451285ffe4c613971761b9683e71ac545c3d06da58b3"),
+    (50, 60, 6, 224, 224, "5a23a6c394ba1c8fa9d532fdef774d01be92f865ccd4912c55b4130065b77e97"),
+    (300, 100, 7, 224, 224, "0e852dd1a485e14605015cdfef35e261599e219d1d55f9cf5de8032e7353853c"),
+    (100, 300, 8, 224, 224, "d75796f9c786e3b87105b6c881d88ec9d5ea57b04bf8869fd6fec720870040e0"),
+    (224, 224, 9, 224, 224, "27cc07ead663e99dbf288f0712c4a1c0708f64353a5c5d819967a049e48c6c7c"),
+    (17, 23, 10, 7, 5, "bddc2bf8515fff2a438abda5e667ef0514218fad896c964d356d42297eda4a09"),
+    (7, 5, 11, 17, 23, "89b4291c0a1050f10ca6f27ab17c8012ecba2dd1d409e1ca10b35fa6513fb186"),
+    (1, 1, 12, 8, 8, "56fc9a0e5c368e04ecc1c66f6819c03a7e11847f756310301eff2a78369dbc63"),
+    (8, 1, 13, 4, 4, "08013e3f86800bbdd99e13f12cfd79543a6a47ec45c6ed1a1cc5f275a1a5f6fc"),
+    (1, 8, 14, 4, 4, "3413f5df77c25678b6a30905b0f2ee32da12a31584360f4cfd0676f34bd8bb0c"),
+    (2, 2, 15, 1, 1, "8d519a14c074d08ffd2d05ada80c1d84ea0d1551c9c16d1735d0b6c923593a3a"),
+    (3, 3, 16, 2, 2, "6b6e16618794240985ccca33089022b21cf2c07e51e87ded312251b8957f960c"),
+    (5, 4, 17, 4, 5, "8fe2f52c4adc0eae184fec61375d70c12f33a8e6045911d244b3af980f640879"),
+    (448, 448, 18, 224, 224, "0cc5260f76a728eee2c073a8f23d7bd29ce9b980a9c34159f5910cb319ccb9af"),
+    (672, 672, 19, 224, 224, "fcc1b08945e7b97587aa824d1294dc876cd9cb26b824f3cc0bd09ade07a36015"),
+    (225, 225, 20, 224, 224, "78323646233c5b7b0e7bc16721521276963a91acf0c13cededea93ab2609f5fe"),
+    (223, 223, 21, 224, 224, "0c4159fd0679d8a0d045ae6aefe86f287817bcea4beedee336db0f8e5547abb7"),
+    (512, 10, 22, 33, 9, "99b1da1a24d8fc5aed500a9d712519c96c3baefacdd0bedbdc8dcc0e1fd692c0"),
+    (199, 201, 23, 160, 160, "a492da4ec3b02c315b9423b3efdbe75c1546709ff2e9db7b2099d6dc80513906"),
+];
+
+fn pattern(size: Size, seed: u32) -> Vec<u8> {
+    let mut pixels = Vec::new();
+    for y in 0..size.height {
+        for x in 0..size.width {
+            for c in 0..3 {
+                let value = (3 * y + 5 * x * (c + 1) + 17 * seed) ^ ((y / 7) * (x / 5) * (c + 3));
+                pixels.push((value & 255) as u8);
+            }
+        }
+    }
+    pixels
+}
+
+fn noise(size: Size, rng: &mut impl Rng) -> Vec<u8> {
+    let mut pixels = vec![0; size.pixels() as usize * RGB];
+    rng.fill_bytes(&mut pixels);
+    pixels
+}
+
+fn by_rows(source: ImageView<'_>, out: Size, scratch: &mut AreaScratch) -> Vec<u8> {
+    let tables = AreaTables::new(source.size(), out).unwrap();
+    let mut rows = AreaRows::new(&tables, source, 0..out.width, scratch).unwrap();
+    let mut pixels = vec![0; out.pixels() as usize * RGB];
+    for (y, row) in pixels.chunks_exact_mut(out.width as usize * RGB).enumerate() {
+        rows.row(y as u32, row);
+    }
+    pixels
+}
+
+#[test]
+fn both_forms_give_opencvs_bytes() {
+    let mut scratch = AreaScratch::default();
+    for &(height, width, seed, out_height, out_width, expected) in OPENCV {
+        let (size, out) = (Size::new(height, width), Size::new(out_height, out_width));
+        let pixels = pattern(size, seed);
+        let source = ImageView::packed(&pixels, size).unwrap();
+        assert_eq!(sha256(&resize(source, out).unwrap()), expected, "{size} to {out}");
+        assert_eq!(sha256(&by_rows(source, out, &mut scratch)), expected, "{size} to {out}, rows");
+    }
+}
+
+/// A pair of sizes: one in five a multiple of the other, one in five equal along one axis.
+fn sizes(rng: &mut impl Rng) -> (Size, Size) {
+    let mut side = |most: u32| 1 + rng.next_u32() % most;
+    let (source, out) = (Size::new(side(90), side(90)), Size::new(side(70), side(70)));
+    match side(5) {
+        1 => (Size::new(out.height * side(4), out.width * side(4)), out),
+        2 => (source, Size::new(out.height, source.width)),
+        _ => (source, out),
+    }
+}
+
+#[test]
+fn rows_equal_the_meaning_in_any_window_and_order() {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
+    let mut scratch = AreaScratch::default();
+    let mut tables = AreaTables::new(Size::new(1, 1), Size::new(1, 1)).unwrap();
+    for case in 0..400 {
+        let (size, out) = sizes(&mut rng);
+        let parent_size = Size::new(size.height + 3, size.width + 5);
+        let parent = noise(parent_size, &mut rng);
+        let window = crate::Window { top: 2, left: 4, height: size.height, width: size.width };
+        let source = ImageView::packed(&parent, parent_size).unwrap().crop(window).unwrap();
+        let expected = resize(source, out).unwrap();
+        assert_eq!(by_rows(source, out, &mut scratch), expected, "case {case}: {size} to {out}");
+
+        let start = rng.next_u32() % out.width;
+        let end = start + 1 + rng.next_u32() % (out.width - start);
+        tables.rebuild(size, out).unwrap();
+        let mut rows = AreaRows::new(&tables, source, start..end, &mut scratch).unwrap();
+        let mut row = vec![0; (end - start) as usize * RGB];
+        for visit in 0..2 * out.height {
+            let y = match case % 2 {
+                0 => (2 * out.height - 1 - visit) % out.height, // upwards, twice
+                _ => rng.next_u32() % out.height,
+            };
+            rows.row(y, &mut row);
+            let line = &expected[(y * out.width) as usize * RGB..];
+            let (start, end) = (start as usize * RGB, end as usize * RGB);
+            assert_eq!(row, line[start..end], "case {case}: {size} to {out}, row {y}");
+        }
+    }
+}
+
+#[test]
+fn a_large_reduction_and_a_long_thin_picture_are_the_same_in_both_forms() {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(6);
+    for (height, width, out_height, out_width) in
+        [(700, 1001, 3, 2), (1, 3000, 1, 7), (2500, 1, 3, 1), (600, 2, 7, 5), (513, 512, 256, 256)]
+    {
+        let (size, out) = (Size::new(height, width), Size::new(out_height, out_width));
+        let pixels = noise(size, &mut rng);
+        let source = ImageView::packed(&pixels, size).unwrap();
+        let rows = by_rows(source, out, &mut AreaScratch::default());
+        assert_eq!(rows, resize(source, out).unwrap(), "{size} to {out}");
+    }
+}
+
+#[test]
+fn white_stays_white() {
+    let mut scratch = AreaScratch::default();
+    for side in 1..80 {
+        let (size, out) = (Size::new(side, 97), Size::new(33, 41));
+        let pixels = vec![255; size.pixels() as usize * RGB];
+        let source = ImageView::packed(&pixels, size).unwrap();
+        let out = by_rows(source, out, &mut scratch);
+        assert!(out.iter().all(|&value| value == 255), "from {size}");
+    }
+}
+
+#[test]
+fn sizes_without_pixels_and_windows_outside_are_refused() {
+    let (some, none) = (Size::new(2, 3), Size::new(2, 0));
+    let expected = AreaError::Empty { source_size: some, out: none };
+    assert_eq!(AreaTables::new(some, none).unwrap_err(), expected);
+    assert_eq!(expected.to_string(), "cannot resize 2x3 to 2x0: a side has no pixels");
+
+    let tables = AreaTables::new(some, Size::new(4, 4)).unwrap();
+    let (pixels, mut scratch) = ([0; 27], AreaScratch::default());
+    let source = ImageView::packed(&pixels, some).unwrap();
+    let other = ImageView::packed(&pixels, Size::new(3, 3)).unwrap();
+    let refused = AreaRows::new(&tables, other, 0..4, &mut scratch).unwrap_err();
+    assert_eq!(refused.to_string(), "the picture is 3x3, the tables were built for 2x3");
+    let refused = AreaRows::new(&tables, source, 1..5, &mut scratch).unwrap_err();
+    assert_eq!(refused.to_string(), "columns 1..5 of an output 4 wide");
+}
+
+/// Prints what a resize costs: run with `--ignored --nocapture`.
+#[test]
+#[ignore = "a measurement, not a check"]
+fn cost() {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
+    let mut scratch = AreaScratch::default();
+    let mut tables = AreaTables::new(Size::new(1, 1), Size::new(1, 1)).unwrap();
+    for (height, width) in [(400, 350), (300, 250), (150, 120), (448, 448), (1200, 900), (200, 300)]
+    {
+        let (size, out) = (Size::new(height, width), Size::new(224, 224));
+        let pixels = noise(size, &mut rng);
+        let source = ImageView::packed(&pixels, size).unwrap();
+        let mut row = vec![0; 224 * RGB];
+        let mut best = f64::MAX;
+        for _ in 0..60 {
+            let start = std::time::Instant::now();
+            tables.rebuild(Size::new(1, 1), out).unwrap();
+            tables.rebuild(size, out).unwrap();
+            let mut rows = AreaRows::new(&tables, source, 0..224, &mut scratch).unwrap();
+            for y in 0..224 {
+                rows.row(y, &mut row);
+                std::hint::black_box(&row);
+            }
+            best = best.min(start.elapsed().as_secs_f64() * 1e6);
+        }
+        println!("{size} to {out}: {best:.0} us");
+    }
+}
+
+/// SHA-256 (FIPS 180-4) in hexadecimal. OpenCV's outputs are kept as digests only.
+fn sha256(message: &[u8]) -> String {
+    let primes = (2u32..).filter(|n| (2..*n).all(|d| n % d != 0)).take(64);
+    let k: Vec<u32> = primes.clone().map(|p| fraction_of_root(u128::from(p), 3)).collect();
+    let mut h: Vec<u32> = primes.take(8).map(|p| fraction_of_root(u128::from(p), 2)).collect();
+    let mut padded = message.to_vec();
+    padded.push(0x80);
+    padded.resize(padded.len().next_multiple_of(64), 0);
+    if padded.len() - message.len() < 9 {
+        padded.resize(padded.len() + 64, 0);
+    }
+    let end = padded.len() - 8;
+    padded[end..].copy_from_slice(&(message.len() as u64 * 8).to_be_bytes());
+    for block in padded.as_chunks::<64>().0 {
+        compress(&mut h, &k, block);
+    }
+    h.iter().map(|word| format!("{word:08x}")).collect()
+}
+
+/// The first 32 bits behind the point of the `degree`-th root of `n`.
+fn fraction_of_root(n: u128, degree: u32) -> u32 {
+    let target = n << (32 * degree);
+    let (mut low, mut high) = (0u128, 1 << 37);
+    while high - low > 1 {
+        let middle = u128::midpoint(low, high);
+        if middle.pow(degree) <= target { low = middle } else { high = middle }
+    }
+    low as u32
+}
+
+fn compress(h: &mut [u32], k: &[u32], block: &[u8; 64]) {
+    let mut w: Vec<u32> = block.as_chunks().0.iter().map(|&b| u32::from_be_bytes(b)).collect();
+    for t in 16..64 {
+        let (a, b) = (w[t - 15], w[t - 2]);
+        let s0 = a.rotate_right(7) ^ a.rotate_right(18) ^ (a >> 3);
+        let s1 = b.rotate_right(17) ^ b.rotate_right(19) ^ (b >> 10);
+        w.push(w[t - 16].wrapping_add(s0).wrapping_add(w[t - 7]).wrapping_add(s1));
+    }
+    let mut s: Vec<u32> = h.to_vec();
+    for t in 0..64 {
+        let (a, e) = (s[0], s[4]);
+        let big1 = e.rotate_right(6) ^ e.rotate_right(11) ^ e.rotate_right(25);
+        let choice = (e & s[5]) ^ (!e & s[6]);
+        let t1 = [big1, choice, k[t], w[t]].iter().fold(s[7], |sum, &word| sum.wrapping_add(word));
+        let big0 = a.rotate_right(2) ^ a.rotate_right(13) ^ a.rotate_right(22);
+        let majority = (a & s[1]) ^ (a & s[2]) ^ (s[1] & s[2]);
+        s.rotate_right(1);
+        s[4] = s[4].wrapping_add(t1);
+        s[0] = t1.wrapping_add(big0).wrapping_add(majority);
+    }
+    for (total, word) in h.iter_mut().zip(s) {
+        *total = total.wrapping_add(word);
+    }
+}

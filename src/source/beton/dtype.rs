@@ -1,0 +1,159 @@
+//! The element type of an array field, as numpy writes it: byte order, kind, item size.
+//!
+//! ```text
+//! |u1  |b1  |i1          one byte: no order
+//! <i2 <i4 <i8  <u2 ...   little-endian signed and unsigned integers
+//! <f2 <f4 <f8 <f16       little-endian floats
+//! <c8 <c16 <c32          little-endian complex: two floats
+//! >i4 ...                the same, big-endian
+//! ```
+//!
+//! From numpy's array interface, version 3 (`typestr`). Text, dates, objects and structures
+//! are refused: no tensor holds them.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A numpy element type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NdType {
+    kind: NdKind,
+    item_size: u8,
+    order: ByteOrder,
+}
+
+/// What the bytes of an element are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum NdKind {
+    /// `b`: one byte, 0 or 1.
+    Bool,
+    /// `i`: two's complement.
+    Int,
+    /// `u`: unsigned.
+    UInt,
+    /// `f`: IEEE; 16 bytes are the platform's long double.
+    Float,
+    /// `c`: a real and an imaginary float.
+    Complex,
+}
+
+/// Which byte of an element comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ByteOrder {
+    /// `|`: elements of one byte.
+    Single,
+    /// `<`: the lowest.
+    Little,
+    /// `>`: the highest.
+    Big,
+}
+
+impl NdType {
+    /// The type of `item_size` bytes an element; `order` does not matter to a single byte.
+    ///
+    /// `None` if numpy has no such type, or if more than a byte is given [`ByteOrder::Single`].
+    #[must_use]
+    pub fn new(kind: NdKind, item_size: u8, order: ByteOrder) -> Option<Self> {
+        let sizes: &[u8] = match kind {
+            NdKind::Bool => &[1],
+            NdKind::Int | NdKind::UInt => &[1, 2, 4, 8],
+            NdKind::Float => &[2, 4, 8, 16],
+            NdKind::Complex => &[8, 16, 32],
+        };
+        let order = if item_size == 1 { ByteOrder::Single } else { order };
+        let ordered = item_size == 1 || order != ByteOrder::Single;
+        (sizes.contains(&item_size) && ordered).then_some(Self { kind, item_size, order })
+    }
+
+    /// What an element's bytes are.
+    #[must_use]
+    pub fn kind(self) -> NdKind {
+        self.kind
+    }
+
+    /// Bytes of one element.
+    #[must_use]
+    pub fn item_size(self) -> u64 {
+        u64::from(self.item_size)
+    }
+
+    /// Which byte comes first.
+    #[must_use]
+    pub fn order(self) -> ByteOrder {
+        self.order
+    }
+}
+
+/// numpy's text for it: `<f4`.
+impl fmt::Display for NdType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let order = match self.order {
+            ByteOrder::Single => '|',
+            ByteOrder::Little => '<',
+            ByteOrder::Big => '>',
+        };
+        let kind = match self.kind {
+            NdKind::Bool => 'b',
+            NdKind::Int => 'i',
+            NdKind::UInt => 'u',
+            NdKind::Float => 'f',
+            NdKind::Complex => 'c',
+        };
+        write!(f, "{order}{kind}{}", self.item_size)
+    }
+}
+
+/// The text is none of the types above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownNdType;
+
+impl FromStr for NdType {
+    type Err = UnknownNdType;
+
+    fn from_str(text: &str) -> Result<Self, UnknownNdType> {
+        let mut chars = text.chars();
+        let order = match chars.next() {
+            Some('|') => ByteOrder::Single,
+            Some('<') => ByteOrder::Little,
+            Some('>') => ByteOrder::Big,
+            _ => return Err(UnknownNdType),
+        };
+        let kind = match chars.next() {
+            Some('b') => NdKind::Bool,
+            Some('i') => NdKind::Int,
+            Some('u') => NdKind::UInt,
+            Some('f') => NdKind::Float,
+            Some('c') => NdKind::Complex,
+            _ => return Err(UnknownNdType),
+        };
+        let size = chars.as_str();
+        let parsed = size.parse().ok().and_then(|size| Self::new(kind, size, order));
+        // `parse` also takes "+4" and "04", which numpy never writes.
+        parsed.filter(|_| size.starts_with(|c: char| ('1'..='9').contains(&c))).ok_or(UnknownNdType)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numpys_names_come_back_as_they_were() {
+        let names = "|u1 |b1 |i1 <f2 <f4 <f8 <f16 <i2 <i4 <i8 <u2 <u4 <u8 <c8 <c16 >i4 >f8 >c8";
+        for name in names.split(' ') {
+            let dtype: NdType = name.parse().unwrap();
+            assert_eq!(dtype.to_string(), name);
+            assert_eq!(dtype.item_size().to_string(), name[2..]);
+        }
+    }
+
+    #[test]
+    fn other_names_are_refused() {
+        for name in
+            ["", "<", "<f", "f4", "<f3", "|f4", "<f+4", "<f04", "<f4 ", "<U4", "|O", "<M8[ns]"]
+        {
+            assert_eq!(name.parse::<NdType>(), Err(UnknownNdType), "{name}");
+        }
+    }
+}

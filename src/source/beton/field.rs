@@ -1,0 +1,466 @@
+//! Field descriptors: the columns of a dataset.
+//!
+//! | offset | size | field     | meaning                                             |
+//! |-------:|-----:|-----------|-----------------------------------------------------|
+//! |      0 |    1 | `type_id` | see [`FieldKind`]                                   |
+//! |      1 |   16 | `name`    | ASCII, padded with NUL; 16 characters have none     |
+//! |     17 | 1024 | arguments | zero, except for arrays and user-defined fields     |
+//!
+//! An array's arguments (type ids 4 and 6):
+//!
+//! | offset | size | field   | meaning                                                   |
+//! |-------:|-----:|---------|-----------------------------------------------------------|
+//! |      0 |  256 | `shape` | 32 dimensions of 8 B; trailing zeros are not dimensions   |
+//! |    256 |    8 | `len`   | bytes of the text that follows                            |
+//! |    264 |  len | `dtype` | JSON of numpy's `dtype.descr`: `[["", "<f4"]]`            |
+//!
+//! Arguments of the other kinds are not looked at, as FFCV does not: they are room for
+//! extensions.
+
+use super::{NdType, take};
+use std::collections::{BTreeMap, HashMap};
+
+/// A column of a dataset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldSpec {
+    /// At most 16 ASCII characters. From a hostile file they may be control characters: show
+    /// it with `{:?}`, which escapes them.
+    pub name: String,
+    /// What the column holds.
+    pub kind: FieldKind,
+}
+
+/// What a column holds.
+///
+/// | type id | kind          | bytes of a row      | align |
+/// |--------:|---------------|---------------------|------:|
+/// |       0 | `Float`       | 8: the value        |     8 |
+/// |       1 | `Int`         | 8: the value        |     8 |
+/// |       2 | `RgbImage`    | 13: see `ImageCell` |     1 |
+/// |       3 | `Bytes`       | 16: pointer, size   |     1 |
+/// |       4 | `NdArray`     | 8: pointer          |     8 |
+/// |       5 | `Json`        | 16: pointer, size   |     1 |
+/// |       6 | `TorchTensor` | 8: pointer          |     8 |
+/// |     255 | `Custom`      | the user says       |       |
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FieldKind {
+    /// A 64-bit float.
+    Float,
+    /// A 64-bit integer.
+    Int,
+    /// A picture, raw or JPEG.
+    RgbImage,
+    /// Bytes of any length.
+    Bytes,
+    /// An array of one shape for all samples.
+    NdArray {
+        /// Type of an element.
+        dtype: NdType,
+        /// Dimensions, outermost first; empty for a single element.
+        shape: Vec<u64>,
+    },
+    /// JSON text.
+    Json,
+    /// As `NdArray`, written from a torch tensor.
+    TorchTensor {
+        /// Type of an element.
+        dtype: NdType,
+        /// Dimensions, outermost first; empty for a single element.
+        shape: Vec<u64>,
+    },
+    /// A user-defined field.
+    Custom {
+        /// Bytes of its part of a row.
+        row_size: usize,
+        /// Alignment of its part of a row, a power of two.
+        align: usize,
+    },
+}
+
+/// A user-defined field's part of a row: what FFCV learns from the field's Python class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CustomRow {
+    /// Bytes, at least 1.
+    pub row_size: usize,
+    /// A power of two.
+    pub align: usize,
+}
+
+/// User-defined fields by name. As in FFCV a name given here overrides what the file says.
+pub type CustomRows = BTreeMap<String, CustomRow>;
+
+const NAME_SIZE: usize = 16;
+const ARGUMENTS_SIZE: usize = 1024;
+const MAX_DIMS: usize = 32;
+const DTYPE_OFFSET: usize = MAX_DIMS * 8 + 8;
+
+impl FieldSpec {
+    /// Bytes of a descriptor.
+    pub const SIZE: usize = 1 + NAME_SIZE + ARGUMENTS_SIZE;
+
+    /// Reads the descriptor that lies at file offset `at`.
+    ///
+    /// # Errors
+    ///
+    /// See [`FieldError`]. Never panics, whatever the bytes.
+    pub fn parse(descriptor: &[u8], at: u64, custom: &CustomRows) -> Result<Self, FieldError> {
+        let (type_id, name, arguments) =
+            split(descriptor).ok_or(FieldError::Truncated { at, found: descriptor.len() })?;
+        let name = parse_name(&name, at)?;
+        let kind = match (custom.get(&name), type_id) {
+            (Some(row), _) => parse_custom(&name, *row)?,
+            (None, 0) => FieldKind::Float,
+            (None, 1) => FieldKind::Int,
+            (None, 2) => FieldKind::RgbImage,
+            (None, 3) => FieldKind::Bytes,
+            (None, 5) => FieldKind::Json,
+            (None, 4 | 6) => {
+                let (dtype, shape) = parse_array(&arguments, &name, at)?;
+                if type_id == 4 {
+                    FieldKind::NdArray { dtype, shape }
+                } else {
+                    FieldKind::TorchTensor { dtype, shape }
+                }
+            }
+            (None, 255) => return Err(FieldError::CustomUnknown { name }),
+            (None, found) => return Err(FieldError::TypeId { name, found, at }),
+        };
+        Ok(Self { name, kind })
+    }
+
+    /// The descriptor's bytes.
+    ///
+    /// # Errors
+    ///
+    /// If the format can't hold the name or the shape, see [`FieldError`].
+    pub fn to_bytes(&self) -> Result<[u8; Self::SIZE], FieldError> {
+        let name = self.name.as_bytes();
+        if name.len() > NAME_SIZE || !name.iter().all(|b| (1..128).contains(b)) {
+            return Err(FieldError::NameUnwritable { name: self.name.clone() });
+        }
+        let mut bytes = [0; Self::SIZE];
+        bytes[0] = self.kind.type_id();
+        bytes[1..1 + name.len()].copy_from_slice(name);
+        if let FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape } =
+            &self.kind
+        {
+            // FFCV's reader drops trailing zeros, and with them the sense of the shape.
+            if shape.len() > MAX_DIMS || shape.last() == Some(&0) {
+                let (name, shape) = (self.name.clone(), shape.clone());
+                return Err(FieldError::ShapeUnwritable { name, shape });
+            }
+            put_array(&mut bytes[1 + NAME_SIZE..], *dtype, shape);
+        }
+        Ok(bytes)
+    }
+}
+
+impl FieldKind {
+    /// The number that names the kind in a file.
+    #[must_use]
+    pub fn type_id(&self) -> u8 {
+        match self {
+            Self::Float => 0,
+            Self::Int => 1,
+            Self::RgbImage => 2,
+            Self::Bytes => 3,
+            Self::NdArray { .. } => 4,
+            Self::Json => 5,
+            Self::TorchTensor { .. } => 6,
+            Self::Custom { .. } => 255,
+        }
+    }
+
+    /// The kind in a word, for messages.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Float => "float",
+            Self::Int => "int",
+            Self::RgbImage => "image",
+            Self::Bytes => "bytes",
+            Self::NdArray { .. } => "array",
+            Self::Json => "json",
+            Self::TorchTensor { .. } => "tensor",
+            Self::Custom { .. } => "custom",
+        }
+    }
+
+    /// Bytes of one array; `None` for other kinds, and for a product beyond 2^64.
+    #[must_use]
+    pub fn array_bytes(&self) -> Option<u64> {
+        match self {
+            Self::NdArray { dtype, shape } | Self::TorchTensor { dtype, shape } => {
+                array_bytes(*dtype, shape)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Reads the `count` descriptors that lie at file offset `at`, each name once.
+///
+/// # Errors
+///
+/// See [`FieldError`].
+pub fn parse_fields(
+    descriptors: &[u8],
+    at: u64,
+    custom: &CustomRows,
+) -> Result<Vec<FieldSpec>, FieldError> {
+    let mut fields: Vec<FieldSpec> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let offsets = (at..).step_by(FieldSpec::SIZE);
+    for (descriptor, at) in descriptors.chunks(FieldSpec::SIZE).zip(offsets) {
+        let field = FieldSpec::parse(descriptor, at, custom)?;
+        if let Some(first) = places.insert(field.name.clone(), fields.len()) {
+            let (name, second) = (field.name, fields.len());
+            return Err(FieldError::NameCollision { name, first, second });
+        }
+        fields.push(field);
+    }
+    Ok(fields)
+}
+
+/// Type id, name, arguments; `None` if there are too few bytes.
+fn split(mut descriptor: &[u8]) -> Option<(u8, [u8; NAME_SIZE], [u8; ARGUMENTS_SIZE])> {
+    let rest = &mut descriptor;
+    Some((u8::from_le_bytes(take(rest)?), take(rest)?, take(rest)?))
+}
+
+fn parse_name(padded: &[u8; NAME_SIZE], at: u64) -> Result<String, FieldError> {
+    let name = padded.split(|&b| b == 0).next().unwrap_or_default();
+    if !name.is_ascii() {
+        let found = name.escape_ascii().to_string();
+        return Err(FieldError::NameNotAscii { found, at: at.saturating_add(1) });
+    }
+    Ok(String::from_utf8_lossy(name).into_owned())
+}
+
+fn parse_custom(name: &str, row: CustomRow) -> Result<FieldKind, FieldError> {
+    let CustomRow { row_size, align } = row;
+    if row_size == 0 || !align.is_power_of_two() {
+        return Err(FieldError::CustomRow { name: name.to_owned(), row_size, align });
+    }
+    Ok(FieldKind::Custom { row_size, align })
+}
+
+fn parse_array(
+    arguments: &[u8; ARGUMENTS_SIZE],
+    name: &str,
+    at: u64,
+) -> Result<(NdType, Vec<u64>), FieldError> {
+    let (dims, rest) = arguments.split_at(MAX_DIMS * 8);
+    let mut shape: Vec<u64> =
+        dims.as_chunks().0.iter().map(|&dim| u64::from_le_bytes(dim)).collect();
+    shape.truncate(shape.iter().rposition(|&dim| dim != 0).map_or(0, |last| last + 1));
+
+    let name = || name.to_owned();
+    let at = at.saturating_add(1 + (NAME_SIZE + DTYPE_OFFSET) as u64);
+    let (len, text) = rest.split_at(8);
+    let len = len.try_into().map_or(u64::MAX, u64::from_le_bytes);
+    let text = usize::try_from(len)
+        .ok()
+        .and_then(|len| text.get(..len))
+        .ok_or_else(|| FieldError::DTypeLength { name: name(), found: len, at: at - 8 })?;
+    let dtype = parse_descr(text).ok_or_else(|| FieldError::DType {
+        name: name(),
+        found: text.escape_ascii().to_string(),
+        at,
+    })?;
+    if array_bytes(dtype, &shape).is_none() {
+        return Err(FieldError::ArraySize { name: name(), shape, dtype });
+    }
+    Ok((dtype, shape))
+}
+
+/// The one dtype of `[["", "<f4"]]`: a structure has several, or a third member.
+fn parse_descr(json: &[u8]) -> Option<NdType> {
+    let [(_, dtype)]: [(String, String); 1] = serde_json::from_slice(json).ok()?;
+    dtype.parse().ok()
+}
+
+fn put_array(arguments: &mut [u8], dtype: NdType, shape: &[u64]) {
+    for (place, dim) in arguments.as_chunks_mut().0.iter_mut().zip(shape) {
+        *place = dim.to_le_bytes();
+    }
+    let descr = format!("[[\"\", \"{dtype}\"]]");
+    arguments[MAX_DIMS * 8..DTYPE_OFFSET].copy_from_slice(&(descr.len() as u64).to_le_bytes());
+    arguments[DTYPE_OFFSET..][..descr.len()].copy_from_slice(descr.as_bytes());
+}
+
+fn array_bytes(dtype: NdType, shape: &[u64]) -> Option<u64> {
+    shape.iter().try_fold(dtype.item_size(), |bytes, &dim| bytes.checked_mul(dim))
+}
+
+/// Why a field descriptor could not be read or written.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FieldError {
+    /// Fewer than [`FieldSpec::SIZE`] bytes.
+    #[error("the field descriptor at byte {at} has {found} bytes of {}", FieldSpec::SIZE)]
+    Truncated {
+        /// File offset of the descriptor.
+        at: u64,
+        /// Bytes there are.
+        found: usize,
+    },
+    /// A field's name must be ASCII.
+    #[error("field name \"{found}\" at byte {at} is not ASCII")]
+    NameNotAscii {
+        /// The name, escaped.
+        found: String,
+        /// File offset of the name.
+        at: u64,
+    },
+    /// Two fields of one name: FFCV cuts names to 16 characters without a word.
+    #[error("fields {first} and {second} are both named {name:?}")]
+    NameCollision {
+        /// The name they share.
+        name: String,
+        /// Place of the first, from 0.
+        first: usize,
+        /// Place of the second, from 0.
+        second: usize,
+    },
+    /// A kind that this reader does not know.
+    #[error("field {name:?}: type id {found} at byte {at}, expected 0 to 6 or 255")]
+    TypeId {
+        /// The field's name.
+        name: String,
+        /// The type id in the file.
+        found: u8,
+        /// File offset of the type id.
+        at: u64,
+    },
+    /// A user-defined field of which the caller has not said how wide its row is.
+    #[error(
+        "field {name:?} is user-defined (type id 255): its row size and alignment must be given"
+    )]
+    CustomUnknown {
+        /// The field's name.
+        name: String,
+    },
+    /// What the caller said of a user-defined field makes no row.
+    #[error(
+        "field {name:?}: a user-defined row of {row_size} bytes aligned to {align}, expected at least 1 byte and a power of two"
+    )]
+    CustomRow {
+        /// The field's name.
+        name: String,
+        /// The row size given.
+        row_size: usize,
+        /// The alignment given.
+        align: usize,
+    },
+    /// The dtype's text would not fit its descriptor.
+    #[error("field {name:?}: a dtype text of {found} bytes at byte {at}, at most {} fit", ARGUMENTS_SIZE - DTYPE_OFFSET)]
+    DTypeLength {
+        /// The field's name.
+        name: String,
+        /// The length in the file.
+        found: u64,
+        /// File offset of the length.
+        at: u64,
+    },
+    /// The dtype's text is not JSON of one plain numpy type.
+    #[error(
+        "field {name:?}: dtype \"{found}\" at byte {at}, expected one plain type like [[\"\", \"<f4\"]]"
+    )]
+    DType {
+        /// The field's name.
+        name: String,
+        /// The text in the file, escaped.
+        found: String,
+        /// File offset of the text.
+        at: u64,
+    },
+    /// An array of more than 2^64 bytes.
+    #[error("field {name:?}: an array {shape:?} of {dtype} is over 2^64 bytes")]
+    ArraySize {
+        /// The field's name.
+        name: String,
+        /// The dimensions in the file.
+        shape: Vec<u64>,
+        /// The element type in the file.
+        dtype: NdType,
+    },
+    /// A name to be written that the format can't hold.
+    #[error("field name {name:?}: expected at most 16 ASCII characters and no NUL")]
+    NameUnwritable {
+        /// The name.
+        name: String,
+    },
+    /// A shape to be written that the format can't hold.
+    #[error("field {name:?}: shape {shape:?}, expected at most 32 dimensions, the last not 0")]
+    ShapeUnwritable {
+        /// The field's name.
+        name: String,
+        /// The shape.
+        shape: Vec<u64>,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn array(dtype: &str, shape: &[u64]) -> FieldSpec {
+        let kind = FieldKind::NdArray { dtype: dtype.parse().unwrap(), shape: shape.to_vec() };
+        FieldSpec { name: "nd".to_owned(), kind }
+    }
+
+    #[test]
+    fn every_kind_comes_back_as_it_was_written() {
+        let FieldKind::NdArray { dtype, shape } = array(">i4", &[2, 3]).kind else {
+            unreachable!()
+        };
+        let kinds = [
+            FieldKind::Float,
+            FieldKind::Int,
+            FieldKind::RgbImage,
+            FieldKind::Bytes,
+            FieldKind::NdArray { dtype, shape: shape.clone() },
+            FieldKind::Json,
+            FieldKind::TorchTensor { dtype, shape },
+        ];
+        for kind in kinds {
+            let field = FieldSpec { name: "sixteen_letters_".to_owned(), kind };
+            let bytes = field.to_bytes().unwrap();
+            assert_eq!(FieldSpec::parse(&bytes, 24, &CustomRows::new()), Ok(field));
+        }
+    }
+
+    #[test]
+    fn a_user_defined_field_needs_its_row() {
+        let kind = FieldKind::Custom { row_size: 12, align: 4 };
+        let field = FieldSpec { name: "mine".to_owned(), kind };
+        let bytes = field.to_bytes().unwrap();
+        let known = CustomRows::from([("mine".to_owned(), CustomRow { row_size: 12, align: 4 })]);
+        assert_eq!(FieldSpec::parse(&bytes, 24, &known), Ok(field));
+        let name = "mine".to_owned();
+        let unknown = FieldSpec::parse(&bytes, 24, &CustomRows::new());
+        assert_eq!(unknown, Err(FieldError::CustomUnknown { name }));
+    }
+
+    #[test]
+    fn a_shape_without_dimensions_is_one_element() {
+        let field = array("<f8", &[]);
+        let bytes = field.to_bytes().unwrap();
+        assert_eq!(FieldSpec::parse(&bytes, 24, &CustomRows::new()), Ok(field.clone()));
+        assert_eq!(field.kind.array_bytes(), Some(8));
+    }
+
+    #[test]
+    fn names_and_shapes_the_format_cannot_hold_are_not_written() {
+        for name in ["seventeen_letters", "nul\0", "größe"] {
+            let field = FieldSpec { name: name.to_owned(), kind: FieldKind::Int };
+            let name = name.to_owned();
+            assert_eq!(field.to_bytes(), Err(FieldError::NameUnwritable { name }));
+        }
+        assert!(array("<f4", &[3, 0]).to_bytes().is_err());
+        assert!(array("<f4", &[1; 33]).to_bytes().is_err());
+        assert!(array("<f4", &[1; 32]).to_bytes().is_ok());
+    }
+}

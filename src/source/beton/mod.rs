@@ -1,0 +1,38 @@
+//! FFCV's `.beton` file format, version 2.
+//!
+//! ```text
+//! 0                header                24 B                        header.rs
+//! 24               field descriptors     1041 B a field              field.rs
+//! 24 + 1041 F      sample table          row size x samples          row.rs
+//! ...              zeros up to a multiple of the page size
+//! data start       pages                 page size each
+//! alloc_table_ptr  allocation table      24 B a value, to the end    table.rs
+//! ```
+//!
+//! All integers are little-endian; pointers are offsets from the start of the file. There is
+//! no magic number and no checksum. A file without pointer fields has neither padding nor
+//! pages: its allocation table is empty and begins where the sample table ends.
+//!
+//! Each part has its `parse` and its serialising twin side by side, so that the reader and
+//! the writer share one definition.
+
+mod dtype;
+mod field;
+mod header;
+mod row;
+mod table;
+mod value;
+
+pub use dtype::{ByteOrder, NdKind, NdType};
+pub use field::{CustomRow, CustomRows, FieldError, FieldKind, FieldSpec, parse_fields};
+pub use header::{Header, HeaderError};
+pub use row::{Cell, CellError, ImageCell, ImageMode, LayoutError, RowLayout};
+pub use table::Allocation;
+pub use value::{EncodedImage, Value};
+
+/// Takes the next `N` bytes off `rest`; `None` if there are fewer, and nothing is taken.
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (head, tail) = rest.split_first_chunk()?;
+    *rest = tail;
+    Some(*head)
+}

@@ -1,0 +1,307 @@
+//! A row of the sample table: where each field's cell lies in it, and what a cell holds.
+//!
+//! The layout is numpy's `np.dtype([...], align=True)`, the rules of a C structure: a cell
+//! begins at the end of the one before it, rounded up to its own alignment; a row ends at the
+//! end of the last, rounded up to the greatest alignment. Padding is zero. Sizes and
+//! alignments are in [`FieldKind`]'s table; `(image, int)` lies at 0 and 16, 24 bytes a row.
+//!
+//! The table itself begins unaligned in the file, so cells are read by bytes.
+
+use super::{FieldKind, take};
+
+/// Where the cells of a row lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowLayout {
+    cells: Vec<CellSpan>,
+    size: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct CellSpan {
+    offset: usize,
+    size: usize,
+}
+
+/// A row of more bytes than the machine can address: only user-defined fields can ask for one.
+#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("a row of the sample table is over 2^63 bytes long")]
+pub struct LayoutError;
+
+impl RowLayout {
+    /// The layout for fields of these kinds, in the dataset's order.
+    ///
+    /// # Errors
+    ///
+    /// If a row would be longer than the machine can address.
+    pub fn new<'k>(kinds: impl IntoIterator<Item = &'k FieldKind>) -> Result<Self, LayoutError> {
+        let mut cells = Vec::new();
+        let mut end = 0usize;
+        let mut row_align = 1;
+        for kind in kinds {
+            let (size, align) = size_and_align(kind);
+            let offset = round_up(end, align).ok_or(LayoutError)?;
+            end = offset.checked_add(size).ok_or(LayoutError)?;
+            row_align = row_align.max(align);
+            cells.push(CellSpan { offset, size });
+        }
+        let size = round_up(end, row_align).ok_or(LayoutError)?;
+        Ok(Self { cells, size })
+    }
+
+    /// Bytes of a row.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Offset of a field's cell in its row; `None` if there is no such field.
+    #[must_use]
+    pub fn offset(&self, field: usize) -> Option<usize> {
+        Some(self.cells.get(field)?.offset)
+    }
+
+    /// A field's cell out of a row; `None` if there is no such field or the row is too short.
+    #[must_use]
+    pub fn cell<'r>(&self, row: &'r [u8], field: usize) -> Option<&'r [u8]> {
+        let cell = self.cells.get(field)?;
+        row.get(cell.offset..)?.get(..cell.size)
+    }
+
+    /// A field's cell, to be written; `None` if there is no such field or the row is too short.
+    pub fn cell_mut<'r>(&self, row: &'r mut [u8], field: usize) -> Option<&'r mut [u8]> {
+        let cell = self.cells.get(field)?;
+        row.get_mut(cell.offset..)?.get_mut(..cell.size)
+    }
+}
+
+fn size_and_align(kind: &FieldKind) -> (usize, usize) {
+    match kind {
+        FieldKind::Float
+        | FieldKind::Int
+        | FieldKind::NdArray { .. }
+        | FieldKind::TorchTensor { .. } => (8, 8),
+        FieldKind::RgbImage => (ImageCell::SIZE, 1),
+        FieldKind::Bytes | FieldKind::Json => (16, 1),
+        FieldKind::Custom { row_size, align } => (*row_size, *align),
+    }
+}
+
+fn round_up(value: usize, align: usize) -> Option<usize> {
+    value.checked_next_multiple_of(align).filter(|&rounded| isize::try_from(rounded).is_ok())
+}
+
+/// How a picture's bytes are coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ImageMode {
+    /// A whole JPEG file; 0 in the sample table.
+    Jpeg,
+    /// `height * width * 3` bytes RGB, rows top down; 1 in the sample table.
+    Raw,
+}
+
+/// A picture's cell.
+///
+/// | offset | size | field    | meaning                              |
+/// |-------:|-----:|----------|--------------------------------------|
+/// |      0 |    1 | `mode`   | 0 JPEG, 1 raw                        |
+/// |      1 |    2 | `width`  | columns                              |
+/// |      3 |    2 | `height` | rows                                 |
+/// |      5 |    8 | `ptr`    | file offset of the picture's bytes   |
+///
+/// How many bytes there are only the allocation table knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageCell {
+    /// How the bytes are coded.
+    pub mode: ImageMode,
+    /// Columns.
+    pub width: u16,
+    /// Rows.
+    pub height: u16,
+    /// File offset of the bytes.
+    pub ptr: u64,
+}
+
+impl ImageCell {
+    /// Bytes of a picture's cell.
+    pub const SIZE: usize = 13;
+
+    /// Reads a cell.
+    ///
+    /// # Errors
+    ///
+    /// See [`CellError`].
+    pub fn parse(mut cell: &[u8]) -> Result<Self, CellError> {
+        let len = cell.len();
+        let mut fields = || -> Option<(u8, u16, u16, u64)> {
+            Some((
+                u8::from_le_bytes(take(&mut cell)?),
+                u16::from_le_bytes(take(&mut cell)?),
+                u16::from_le_bytes(take(&mut cell)?),
+                u64::from_le_bytes(take(&mut cell)?),
+            ))
+        };
+        let (mode, width, height, ptr) = fields().ok_or(CellError::Truncated { found: len })?;
+        let mode = match mode {
+            0 => ImageMode::Jpeg,
+            1 => ImageMode::Raw,
+            found => return Err(CellError::Mode { found }),
+        };
+        Ok(Self { mode, width, height, ptr })
+    }
+
+    /// The cell's bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; Self::SIZE] {
+        let mut bytes = [0; Self::SIZE];
+        bytes[0] = match self.mode {
+            ImageMode::Jpeg => 0,
+            ImageMode::Raw => 1,
+        };
+        bytes[1..3].copy_from_slice(&self.width.to_le_bytes());
+        bytes[3..5].copy_from_slice(&self.height.to_le_bytes());
+        bytes[5..13].copy_from_slice(&self.ptr.to_le_bytes());
+        bytes
+    }
+}
+
+/// What a cell of the sample table holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cell<'r> {
+    /// A float field's value.
+    Float(f64),
+    /// An int field's value.
+    Int(i64),
+    /// Where a picture lies.
+    Image(ImageCell),
+    /// Where a Bytes or JSON value lies.
+    Bytes {
+        /// File offset of the bytes.
+        ptr: u64,
+        /// How many there are.
+        size: u64,
+    },
+    /// Where an array or a tensor lies; its size is its field's.
+    Array {
+        /// File offset of the first element.
+        ptr: u64,
+    },
+    /// A user-defined field's bytes.
+    Custom(&'r [u8]),
+}
+
+impl<'r> Cell<'r> {
+    /// Reads a cell of a field of this kind.
+    ///
+    /// # Errors
+    ///
+    /// See [`CellError`]. Never panics, whatever the bytes.
+    pub fn parse(kind: &FieldKind, cell: &'r [u8]) -> Result<Self, CellError> {
+        let truncated = CellError::Truncated { found: cell.len() };
+        let mut rest = cell;
+        let mut word = || take(&mut rest).ok_or(truncated.clone());
+        Ok(match kind {
+            FieldKind::Float => Self::Float(f64::from_le_bytes(word()?)),
+            FieldKind::Int => Self::Int(i64::from_le_bytes(word()?)),
+            FieldKind::RgbImage => Self::Image(ImageCell::parse(cell)?),
+            FieldKind::Bytes | FieldKind::Json => {
+                Self::Bytes { ptr: u64::from_le_bytes(word()?), size: u64::from_le_bytes(word()?) }
+            }
+            FieldKind::NdArray { .. } | FieldKind::TorchTensor { .. } => {
+                Self::Array { ptr: u64::from_le_bytes(word()?) }
+            }
+            FieldKind::Custom { .. } => Self::Custom(cell),
+        })
+    }
+
+    /// Writes the cell into its place in a row, see [`RowLayout::cell_mut`].
+    ///
+    /// # Panics
+    ///
+    /// If the place is not of the cell's size: the cell is not of its field's kind.
+    pub fn put(&self, place: &mut [u8]) {
+        match self {
+            Self::Float(value) => place.copy_from_slice(&value.to_le_bytes()),
+            Self::Int(value) => place.copy_from_slice(&value.to_le_bytes()),
+            Self::Image(image) => place.copy_from_slice(&image.to_bytes()),
+            Self::Bytes { ptr, size } => {
+                let (first, second) = place.split_at_mut(8);
+                first.copy_from_slice(&ptr.to_le_bytes());
+                second.copy_from_slice(&size.to_le_bytes());
+            }
+            Self::Array { ptr } => place.copy_from_slice(&ptr.to_le_bytes()),
+            Self::Custom(bytes) => place.copy_from_slice(bytes),
+        }
+    }
+}
+
+/// Why a cell could not be read.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CellError {
+    /// The cell is shorter than its kind's.
+    #[error("a cell of {found} bytes is too short for its field")]
+    Truncated {
+        /// Bytes there are.
+        found: usize,
+    },
+    /// A picture that is neither JPEG nor raw.
+    #[error("image mode {found}, expected 0 (JPEG) or 1 (raw)")]
+    Mode {
+        /// The mode in the file.
+        found: u8,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use FieldKind::{Bytes, Float, Int, Json, RgbImage};
+
+    fn offsets(kinds: &[FieldKind]) -> (Vec<usize>, usize) {
+        let layout = RowLayout::new(kinds).unwrap();
+        ((0..kinds.len()).map(|k| layout.offset(k).unwrap()).collect(), layout.size())
+    }
+
+    /// The rows that FFCV itself lays out.
+    #[test]
+    fn cells_lie_where_numpy_puts_them() {
+        let nd = FieldKind::NdArray { dtype: "<f4".parse().unwrap(), shape: vec![2, 3] };
+        let tensor = FieldKind::TorchTensor { dtype: "<i2".parse().unwrap(), shape: vec![4] };
+        assert_eq!(offsets(&[RgbImage, Int]), (vec![0, 16], 24));
+        assert_eq!(offsets(&[Int, RgbImage]), (vec![0, 8], 24));
+        assert_eq!(offsets(&[RgbImage, RgbImage, Int]), (vec![0, 13, 32], 40));
+        assert_eq!(offsets(&[RgbImage]), (vec![0], 13));
+        assert_eq!(offsets(&[RgbImage, Bytes]), (vec![0, 13], 29));
+        assert_eq!(offsets(&[Bytes, RgbImage, Float]), (vec![0, 16, 32], 40));
+        let all = [RgbImage, RgbImage, Int, Float, Bytes, Json, nd, tensor];
+        assert_eq!(offsets(&all), (vec![0, 13, 32, 40, 48, 64, 80, 88], 96));
+    }
+
+    #[test]
+    fn a_row_too_long_for_the_machine_is_refused() {
+        let custom = FieldKind::Custom { row_size: usize::MAX, align: 1 };
+        assert_eq!(RowLayout::new([&custom, &Int]), Err(LayoutError));
+        let custom = FieldKind::Custom { row_size: 1, align: 1 << 63 };
+        assert_eq!(RowLayout::new([&custom]), Err(LayoutError));
+    }
+
+    #[test]
+    fn every_cell_comes_back_as_it_was_put() {
+        let image = ImageCell { mode: ImageMode::Raw, width: 500, height: 375, ptr: 1 << 40 };
+        let array = FieldKind::NdArray { dtype: "<f4".parse().unwrap(), shape: vec![2] };
+        let cells = [
+            (Float, Cell::Float(-0.5)),
+            (Int, Cell::Int(i64::MIN)),
+            (RgbImage, Cell::Image(image)),
+            (Json, Cell::Bytes { ptr: 7, size: 9 }),
+            (array, Cell::Array { ptr: 11 }),
+            (FieldKind::Custom { row_size: 3, align: 1 }, Cell::Custom(&[1, 2, 3])),
+        ];
+        for (kind, cell) in cells {
+            let layout = RowLayout::new([&kind]).unwrap();
+            let mut row = vec![0; layout.size()];
+            cell.put(layout.cell_mut(&mut row, 0).unwrap());
+            assert_eq!(Cell::parse(&kind, layout.cell(&row, 0).unwrap()), Ok(cell));
+        }
+    }
+}
