@@ -227,7 +227,9 @@ pub enum ImageError {
     #[error(transparent)]
     Head(#[from] HeadError),
     /// A JPEG that is neither gray nor RGB can't be stored as it is: FFCV would not read it.
-    #[error("a JPEG of {components} components, neither gray nor colour: ask for a quality to have it decoded and encoded as RGB")]
+    #[error(
+        "a JPEG of {components} components, neither gray nor colour: ask for a quality to have it decoded and encoded as RGB"
+    )]
     Components {
         /// Components of its frame: 4 are CMYK.
         components: u8,
@@ -252,7 +254,9 @@ pub enum ImageError {
         size: Size,
     },
     /// A side longer than the format can say.
-    #[error("{size} pixels: a side of at most 65535 can be stored, max_resolution makes it smaller")]
+    #[error(
+        "{size} pixels: a side of at most 65535 can be stored, max_resolution makes it smaller"
+    )]
     Side {
         /// Height and width as they would be stored.
         size: Size,

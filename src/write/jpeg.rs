@@ -171,7 +171,12 @@ fn is_frame(marker: u8) -> bool {
 /// # Errors
 ///
 /// The encoder's own. `rgb` must hold `3 * width * height` bytes.
-pub(super) fn encode(rgb: &[u8], width: u16, height: u16, quality: u8) -> Result<Vec<u8>, EncodingError> {
+pub(super) fn encode(
+    rgb: &[u8],
+    width: u16,
+    height: u16,
+    quality: u8,
+) -> Result<Vec<u8>, EncodingError> {
     let mut out = Vec::new();
     let mut encoder = Encoder::new(&mut out, quality.clamp(1, 100));
     encoder.set_sampling_factor(SamplingFactor::F_2_2);
@@ -225,13 +230,22 @@ mod tests {
             vec![0xff, 0xd8, 0xff, marker, 0, 11, bits, 0, height, 0, 9, 1, 1, 0x11, 0]
         };
         for (jpeg, message) in [
-            (b"\x89PNG\r\n".to_vec(), "not a JPEG: it begins with [89, 50, 4e, 47], not with ff d8"),
+            (
+                b"\x89PNG\r\n".to_vec(),
+                "not a JPEG: it begins with [89, 50, 4e, 47], not with ff d8",
+            ),
             (vec![0xff, 0xd8, 0xff], "the JPEG ends at byte 3, before its frame header"),
             (vec![0xff, 0xd8, 7], "byte 2 of the JPEG is 0x07 where a marker is due"),
-            (vec![0xff, 0xd8, 0xff, 0xd9], "the JPEG has no frame header before marker 0xd9 at byte 2"),
+            (
+                vec![0xff, 0xd8, 0xff, 0xd9],
+                "the JPEG has no frame header before marker 0xd9 at byte 2",
+            ),
             (vec![0xff, 0xd8, 0xff, 0xe0, 0, 1], "segment 0xe0 at byte 2 has length 1, too short"),
             (vec![0xff, 0xd8, 0xff, 0xc0, 0, 2], "segment 0xc0 at byte 2 has length 2, too short"),
-            (frame(0xc9, 8, 1), "JPEG process 0xc9: only baseline, extended and progressive Huffman are read"),
+            (
+                frame(0xc9, 8, 1),
+                "JPEG process 0xc9: only baseline, extended and progressive Huffman are read",
+            ),
             (frame(0xc1, 12, 1), "12 bits a sample, expected 8"),
             (frame(0xc0, 8, 0), "the frame header says 0x9 pixels"),
         ] {

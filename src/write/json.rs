@@ -138,7 +138,10 @@ mod tests {
 
     #[test]
     fn strings_are_ascii() {
-        assert_eq!(text(&json!("é\"\\\n\r\t\u{8}\u{c}\u{1}\u{7f}")), r#""\u00e9\"\\\n\r\t\b\f\u0001\u007f""#);
+        assert_eq!(
+            text(&json!("é\"\\\n\r\t\u{8}\u{c}\u{1}\u{7f}")),
+            r#""\u00e9\"\\\n\r\t\b\f\u0001\u007f""#
+        );
         assert_eq!(text(&json!("😀")), r#""\ud83d\ude00""#);
     }
 
@@ -166,6 +169,9 @@ mod tests {
 
     #[test]
     fn integers_keep_all_their_digits() {
-        assert_eq!(text(&json!([u64::MAX, i64::MIN])), "[18446744073709551615, -9223372036854775808]");
+        assert_eq!(
+            text(&json!([u64::MAX, i64::MIN])),
+            "[18446744073709551615, -9223372036854775808]"
+        );
     }
 }

@@ -344,11 +344,26 @@ mod tests {
 
     #[test]
     fn sub_folders_are_classes_in_byte_order() {
-        let dir = tree(&["b/2.jpg", "b/10.JPEG", "B/x.Jpg", "a/deep/er/1.jpeg", "a/0.jpg", "a/notes.txt", "b/.hidden.jpg", "stray.jpg"]);
+        let dir = tree(&[
+            "b/2.jpg",
+            "b/10.JPEG",
+            "B/x.Jpg",
+            "a/deep/er/1.jpeg",
+            "a/0.jpg",
+            "a/notes.txt",
+            "b/.hidden.jpg",
+            "stray.jpg",
+        ]);
         fs::create_dir(dir.path().join("aa")).unwrap();
         let list = ImageList::from_folder(dir.path()).unwrap();
         assert_eq!(list.classes, ["B", "a", "aa", "b"]);
-        let want = [row("B/x.Jpg", 0), row("a/0.jpg", 1), row("a/deep/er/1.jpeg", 1), row("b/10.JPEG", 3), row("b/2.jpg", 3)];
+        let want = [
+            row("B/x.Jpg", 0),
+            row("a/0.jpg", 1),
+            row("a/deep/er/1.jpeg", 1),
+            row("b/10.JPEG", 3),
+            row("b/2.jpg", 3),
+        ];
         assert_eq!(rows(&list, dir.path()), want);
         let reasons: Vec<_> = list.ignored.first.iter().map(|(_, reason)| *reason).collect();
         assert_eq!(reasons, ["beside the class folders, not in one", "not called .jpg or .jpeg"]);
@@ -359,7 +374,12 @@ mod tests {
         let dir = tree(&["n02_b_c.JPEG", "n01_z.jpg", "n01_a.jpg", "n010_a.jpg"]);
         let list = ImageList::from_folder(dir.path()).unwrap();
         assert_eq!(list.classes, ["n01", "n010", "n02"]);
-        let want = [row("n01_a.jpg", 0), row("n01_z.jpg", 0), row("n010_a.jpg", 1), row("n02_b_c.JPEG", 2)];
+        let want = [
+            row("n01_a.jpg", 0),
+            row("n01_z.jpg", 0),
+            row("n010_a.jpg", 1),
+            row("n02_b_c.JPEG", 2),
+        ];
         assert_eq!(rows(&list, dir.path()), want);
 
         let dir = tree(&["nothing.jpg"]);
@@ -387,7 +407,10 @@ mod tests {
         let other = tree(&["x.jpg"]);
         symlink(other.path(), at("b")).unwrap();
         let list = ImageList::from_folder(dir.path()).unwrap();
-        assert_eq!(rows(&list, dir.path()), [row("a/1.jpg", 0), row("a/2.jpg", 0), row("b/x.jpg", 1)]);
+        assert_eq!(
+            rows(&list, dir.path()),
+            [row("a/1.jpg", 0), row("a/2.jpg", 0), row("b/x.jpg", 1)]
+        );
         assert_eq!(list.ignored.count, 2);
     }
 

@@ -299,7 +299,10 @@ mod tests {
     fn what_cannot_be_replaced_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let error = Target::create(dir.path()).unwrap_err();
-        assert_eq!(error.to_string(), format!("{:?} is a directory, a file is expected", dir.path()));
+        assert_eq!(
+            error.to_string(),
+            format!("{:?} is a directory, a file is expected", dir.path())
+        );
 
         let path = dir.path().join("a.beton");
         fs::write(&path, "old").unwrap();
