@@ -2,6 +2,8 @@
 
 pub mod batch;
 pub mod decode;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod jit;
 pub mod order;
 pub mod plan;
