@@ -15,7 +15,7 @@
 //! counted in [`ImageList::ignored`], but for names that begin with a dot. Links are followed;
 //! a directory is read once, however many links lead to it, so no loop of links is endless.
 
-use super::text::escaped;
+use crate::source::Escaped;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
@@ -187,7 +187,7 @@ impl ImageList {
 fn by_folder(walk: &mut Walk, dirs: Vec<PathBuf>) -> Result<ImageList, ListError> {
     let mut list = ImageList::default();
     for (label, dir) in (0..).zip(dirs) {
-        list.classes.push(escaped(dir.file_name().unwrap_or_default()));
+        list.classes.push(escaped(&dir.file_name().unwrap_or_default().to_string_lossy()));
         let images = walk.below(dir)?;
         list.images.extend(images.into_iter().map(|path| Labelled { path, label }));
     }
@@ -207,10 +207,15 @@ fn by_prefix(images: Vec<PathBuf>) -> Result<ImageList, ListError> {
     let mut list = ImageList::default();
     for (label, (class, paths)) in (0..).zip(by_class) {
         // A part of a path's bytes that ends before an ASCII byte is whole characters.
-        list.classes.push(escaped(OsStr::new(&*String::from_utf8_lossy(&class))));
+        list.classes.push(escaped(&String::from_utf8_lossy(&class)));
         list.images.extend(paths.into_iter().map(|path| Labelled { path, label }));
     }
     Ok(list)
+}
+
+/// A class's name, fit for a terminal.
+fn escaped(name: &str) -> String {
+    Escaped(name).to_string()
 }
 
 /// Numbers names by their bytes' order: the number of each, and the names.
@@ -218,7 +223,7 @@ fn number_names<'a>(names: impl Iterator<Item = &'a str> + Clone) -> (Vec<i64>, 
     let classes: BTreeSet<&str> = names.clone().collect();
     let number: BTreeMap<&str, i64> = classes.iter().copied().zip(0..).collect();
     let labels = names.map(|name| number[name]).collect();
-    (labels, classes.iter().map(|name| escaped(OsStr::new(name))).collect())
+    (labels, classes.iter().map(|name| escaped(name)).collect())
 }
 
 /// The rows of a table, without its header.

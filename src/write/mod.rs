@@ -33,7 +33,6 @@ mod pages;
 mod pixels;
 mod report;
 mod target;
-mod text;
 mod value;
 
 pub use file::SchemaError;
