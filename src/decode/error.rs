@@ -1,0 +1,167 @@
+//! Why a picture could not be decoded.
+
+use fuseloop_ops::{Size, Window};
+
+/// Why a picture could not be decoded. The caller adds the path and the sample.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// The part asked for has no pixels, or is not inside the picture.
+    #[error("rows {}+{} and columns {}+{} asked of a picture of {size}",
+        wanted.top, wanted.height, wanted.left, wanted.width)]
+    Window {
+        /// The part asked for.
+        wanted: Window,
+        /// The picture's size.
+        size: Size,
+    },
+    /// The picture has no pixels.
+    #[error("the picture is {size}: it has no pixels")]
+    Empty {
+        /// The picture's size.
+        size: Size,
+    },
+    /// More pixels than the limits allow.
+    #[error("{size} is {} pixels, the limit is {max}", size.pixels())]
+    Pixels {
+        /// The picture's size.
+        size: Size,
+        /// The limit.
+        max: u64,
+    },
+    /// More stored bytes than the limits allow.
+    #[error("{len} bytes are stored, the limit is {max}")]
+    Bytes {
+        /// Bytes there are.
+        len: u64,
+        /// The limit.
+        max: u64,
+    },
+    /// A raw picture's bytes are not as many as its size needs.
+    #[error("a raw picture of {size} needs {expected} bytes, {found} are stored")]
+    RawLength {
+        /// The size in the sample table.
+        size: Size,
+        /// Bytes such a picture has.
+        expected: u64,
+        /// Bytes there are.
+        found: u64,
+    },
+    /// The sample table and the JPEG disagree.
+    #[error("the JPEG's header says {header}, the sample table {table}")]
+    SizeMismatch {
+        /// The size in the JPEG's header.
+        header: Size,
+        /// The size in the sample table.
+        table: Size,
+    },
+    /// Another format, or no picture at all.
+    #[error("not a JPEG: it begins with {found:02x?}, expected [ff, d8]")]
+    NotJpeg {
+        /// The first bytes, two at most.
+        found: Vec<u8>,
+    },
+    /// The bytes end inside the headers.
+    #[error("the JPEG ends at byte {len}, inside its headers")]
+    HeaderTruncated {
+        /// Bytes there are.
+        len: usize,
+    },
+    /// A segment that does not say what it must.
+    #[error("damaged JPEG header: {what} at byte {at}")]
+    Header {
+        /// What is wrong.
+        what: &'static str,
+        /// Offset of the segment's length.
+        at: usize,
+    },
+    /// A JPEG process that is not decoded: lossless, hierarchical or arithmetic.
+    #[error("JPEG process {} (marker ff{marker:02x}) is not supported", marker - 0xc0)]
+    Process {
+        /// The frame header's marker.
+        marker: u8,
+    },
+    /// Samples of another depth.
+    #[error("a JPEG of {bits} bits a sample, only 8 are supported")]
+    Depth {
+        /// Bits of a sample.
+        bits: u8,
+    },
+    /// Another number of components than gray, colour or CMYK have.
+    #[error("a JPEG of {found} components, expected 1, 3 or 4")]
+    Components {
+        /// Components there are.
+        found: u8,
+    },
+    /// The height comes only after the pixels (a DNL segment).
+    #[error("a JPEG whose header leaves its height open is not supported")]
+    OpenHeight,
+    /// Chroma sampled in a ratio that is not decoded right.
+    #[error("JPEG component {component} is sampled {h}x{v} where the finest is {h_max}x{v_max}")]
+    Sampling {
+        /// Which component, from 0.
+        component: usize,
+        /// Its horizontal factor.
+        h: u8,
+        /// Its vertical factor.
+        v: u8,
+        /// The largest horizontal factor.
+        h_max: u8,
+        /// The largest vertical factor.
+        v_max: u8,
+    },
+    /// A baseline JPEG with a scan for each component and subsampled chroma: the decoder would
+    /// give wrong pixels. Any `jpegtran` makes it one that is read.
+    #[error(
+        "a sequential JPEG of {scans_components} of {components} components in its first scan \
+        and subsampled chroma is not supported: rewrite it with jpegtran"
+    )]
+    NonInterleaved {
+        /// Components in the first scan.
+        scans_components: u8,
+        /// Components of the picture.
+        components: u8,
+    },
+    /// A component of which no scan was found.
+    #[error("JPEG component {component} has no scan")]
+    MissingScan {
+        /// Which component, from 0.
+        component: usize,
+    },
+    /// The file ends before the picture does: no end marker follows the pixels.
+    #[error("the JPEG is cut short: {len} bytes and no end marker")]
+    Truncated {
+        /// Bytes there are.
+        len: usize,
+    },
+    /// Fewer bits than the fewest that so many pixels can be coded in.
+    #[error("{found} bytes of pixels cannot be a picture of {size}, which needs {least}")]
+    TooShort {
+        /// The size in the header.
+        size: Size,
+        /// Bytes of coded pixels.
+        found: u64,
+        /// Fewest bytes for that size.
+        least: u64,
+    },
+    /// Fewer restart markers than the restart interval asks for.
+    #[error("{found} restart markers in the JPEG, its interval asks for {expected}")]
+    Restarts {
+        /// Markers there are.
+        found: u64,
+        /// Markers there should be.
+        expected: u64,
+    },
+    /// The pixels can't be decoded.
+    #[error("damaged JPEG: {reason}")]
+    Damaged {
+        /// The JPEG decoder's own words.
+        reason: String,
+    },
+    /// The system has no memory for the pixels.
+    #[error("no memory for {bytes} bytes of pixels")]
+    Memory {
+        /// Bytes that were wanted.
+        bytes: usize,
+    },
+}

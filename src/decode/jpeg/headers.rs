@@ -1,0 +1,248 @@
+//! A JPEG's headers, up to its first scan (ITU-T T.81, annex B).
+//!
+//! ```text
+//! ffd8                                    start of image
+//! ffXX  length:2  ...                     segments, any number, in any order:
+//! ffc0..cf        bits:1 height:2 width:2 n:1 (id:1 h:4 v:4 table:1) x n      frame header
+//! ffdd            interval:2              restart interval, in MCUs
+//! ffe1            "Exif\0\0" TIFF         EXIF
+//! ffda            n:1 (id:1 tables:1) x n first:1 last:1 approximation:1      scan header
+//! ...                                     entropy-coded pixels
+//! ```
+//!
+//! Big-endian; a length counts itself. Read before the decoder sees the file, so that limits
+//! hold before anything is allocated, and so that the height's place is known.
+
+use crate::decode::DecodeError;
+use fuseloop_ops::Size;
+use std::ops::Range;
+
+pub(super) const EOI: u8 = 0xd9;
+pub(super) const SOS: u8 = 0xda;
+const SOI: u8 = 0xd8;
+const DRI: u8 = 0xdd;
+const APP1: u8 = 0xe1;
+/// SOF0..SOF15 but for three that are something else.
+const FRAMES: Range<u8> = 0xc0..0xd0;
+const NOT_FRAMES: [u8; 3] = [0xc4, 0xc8, 0xcc];
+
+/// What the headers say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Headers {
+    pub(super) size: Size,
+    pub(super) progressive: bool,
+    pub(super) components: Vec4<Component>,
+    /// Offset of the frame header's height.
+    pub(super) height_at: usize,
+    /// The first scan's header.
+    pub(super) scan: Scan,
+    /// MCUs between restart markers; 0 if there are none.
+    pub(super) restart_interval: u16,
+    /// Where the TIFF part of the EXIF segment lies, if there is one.
+    pub(super) exif: Option<Range<usize>>,
+}
+
+/// A colour component.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Component {
+    pub(super) id: u8,
+    pub(super) h: u8,
+    pub(super) v: u8,
+}
+
+/// A scan's header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Scan {
+    /// Ids of its components.
+    pub(super) ids: Vec4<u8>,
+    /// Whether it begins at the DC coefficient.
+    pub(super) has_dc: bool,
+    /// Offset of its entropy-coded data.
+    pub(super) data: usize,
+}
+
+/// One to four of something, without an allocation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Vec4<T> {
+    items: [T; 4],
+    len: usize,
+}
+
+impl<T> std::ops::Deref for Vec4<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.items[..self.len]
+    }
+}
+
+impl<T: Copy + Default> Vec4<T> {
+    /// Takes the first four of `items` at most.
+    fn collect(items: impl Iterator<Item = T>) -> Self {
+        let mut all = Self::default();
+        for (place, item) in all.items.iter_mut().zip(items) {
+            *place = item;
+            all.len += 1;
+        }
+        all
+    }
+}
+
+impl Headers {
+    /// Reads up to the first scan's data.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are no JPEG, end early, or are of a kind that is not decoded.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, DecodeError> {
+        if !bytes.starts_with(&[0xff, SOI]) {
+            return Err(DecodeError::NotJpeg { found: bytes.iter().copied().take(2).collect() });
+        }
+        let mut segments = Segments { bytes, at: 2 };
+        let (mut frame, mut restart_interval, mut exif) = (None, 0, None);
+        loop {
+            let Segment { marker, at, body } = segments.next()?;
+            let payload = &bytes[body.clone()];
+            match marker {
+                SOS => {
+                    let frame: Frame =
+                        frame.ok_or(DecodeError::Header { what: "a scan before any frame", at })?;
+                    let scan = Scan::parse(payload, at, body.end)?;
+                    return Ok(frame.with(scan, restart_interval, exif));
+                }
+                DRI => restart_interval = be16(payload, 0).ok_or(short(at))?,
+                APP1 if payload.starts_with(b"Exif\0\0") && exif.is_none() => {
+                    exif = Some(body.start + 6..body.end);
+                }
+                marker if FRAMES.contains(&marker) && !NOT_FRAMES.contains(&marker) => {
+                    if frame.is_some() {
+                        return Err(DecodeError::Header { what: "a second frame", at });
+                    }
+                    frame = Some(Frame::parse(marker, payload, at)?);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A frame header.
+struct Frame {
+    size: Size,
+    progressive: bool,
+    components: Vec4<Component>,
+    height_at: usize,
+}
+
+impl Frame {
+    fn parse(marker: u8, payload: &[u8], at: usize) -> Result<Self, DecodeError> {
+        if marker > 0xc2 {
+            return Err(DecodeError::Process { marker });
+        }
+        let [bits, .., count] = *payload.first_chunk::<6>().ok_or(short(at))?;
+        let (height, width) =
+            (be16(payload, 1).ok_or(short(at))?, be16(payload, 3).ok_or(short(at))?);
+        let size = Size::new(height.into(), width.into());
+        let parts = payload[6..].as_chunks::<3>().0;
+        match (bits, count) {
+            (8, 1 | 3 | 4) => {}
+            (8, _) => return Err(DecodeError::Components { found: count }),
+            _ => return Err(DecodeError::Depth { bits }),
+        }
+        if height == 0 {
+            return Err(DecodeError::OpenHeight);
+        }
+        if width == 0 {
+            return Err(DecodeError::Empty { size });
+        }
+        if payload.len() != 6 + 3 * usize::from(count) {
+            return Err(short(at));
+        }
+        let component =
+            |&[id, factors, _]: &[u8; 3]| Component { id, h: factors >> 4, v: factors & 15 };
+        Ok(Self {
+            size,
+            progressive: marker == 0xc2,
+            components: Vec4::collect(parts.iter().map(component)),
+            height_at: at + 3,
+        })
+    }
+
+    fn with(self, scan: Scan, restart_interval: u16, exif: Option<Range<usize>>) -> Headers {
+        let Self { size, progressive, components, height_at } = self;
+        Headers { size, progressive, components, height_at, scan, restart_interval, exif }
+    }
+}
+
+impl Scan {
+    /// Reads the header whose length is at `at` and whose data begin at `data`.
+    pub(super) fn parse(payload: &[u8], at: usize, data: usize) -> Result<Self, DecodeError> {
+        let (&count, rest) = payload.split_first().ok_or(short(at))?;
+        let parts = rest.as_chunks::<2>().0;
+        let count = usize::from(count);
+        if !(1..=4).contains(&count) || rest.len() != 2 * count + 3 {
+            return Err(short(at));
+        }
+        let ids = Vec4::collect(parts.iter().map(|part| part[0]).take(count));
+        Ok(Self { ids, has_dc: rest[2 * count] == 0, data })
+    }
+}
+
+/// A marker with a length.
+pub(super) struct Segment {
+    pub(super) marker: u8,
+    /// Offset of its length.
+    pub(super) at: usize,
+    /// Where its bytes lie, behind the length.
+    pub(super) body: Range<usize>,
+}
+
+/// The segments from an offset on.
+pub(super) struct Segments<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) at: usize,
+}
+
+impl Segments<'_> {
+    /// The next segment, whole.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes or the picture end before it does.
+    pub(super) fn next(&mut self) -> Result<Segment, DecodeError> {
+        let bytes = self.bytes;
+        let truncated = DecodeError::HeaderTruncated { len: bytes.len() };
+        if bytes.get(self.at).is_some_and(|&byte| byte != 0xff) {
+            return Err(DecodeError::Header { what: "no marker", at: self.at });
+        }
+        // Any number of ff may stand before a marker (B.1.1.2).
+        let fill = bytes[self.at.min(bytes.len())..].iter().position(|&byte| byte != 0xff);
+        let Some(fill) = fill else { return Err(truncated) };
+        let at = self.at + fill + 1;
+        let marker = bytes[at - 1];
+        if marker == EOI {
+            return Err(DecodeError::Header { what: "the end of the picture", at });
+        }
+        if matches!(marker, 0 | 1 | 0xd0..=SOI) {
+            return Err(DecodeError::Header { what: "a marker that has no place here", at });
+        }
+        let Some(length) = be16(bytes, at) else { return Err(truncated) };
+        let body = at + 2..at + usize::from(length);
+        if length < 2 {
+            return Err(short(at));
+        }
+        if body.end > bytes.len() {
+            return Err(truncated);
+        }
+        self.at = body.end;
+        Ok(Segment { marker, at, body })
+    }
+}
+
+fn short(at: usize) -> DecodeError {
+    DecodeError::Header { what: "a segment of a wrong length", at }
+}
+
+fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|&pair| u16::from_be_bytes(pair))
+}

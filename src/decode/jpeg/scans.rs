@@ -1,0 +1,184 @@
+//! A JPEG's entropy-coded data: where they end, and whether they can be a whole picture.
+//!
+//! In coded data `ff` is followed by `00` (a stuffed byte) or `d0..d7` (a restart marker); any
+//! other `ffXX` ends them. So a file cut short has no marker behind its pixels, and that is how
+//! we know: the decoder itself takes what is missing for zeros near the end.
+
+use super::headers::{EOI, Headers, SOS, Scan, Segments};
+use crate::decode::DecodeError;
+
+/// What follows the headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scans {
+    /// All pixels in one sequential scan, which ends at this offset.
+    Single {
+        /// Offset of the marker behind the scan.
+        end: usize,
+    },
+    /// Progressive, or a scan for each component.
+    Several,
+}
+
+impl Scans {
+    /// Looks through the coded data of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// If they end early, are too few for the size, or are of a kind that is decoded wrong.
+    pub(super) fn survey(bytes: &[u8], headers: &Headers) -> Result<Self, DecodeError> {
+        let single = !headers.progressive && headers.scan.ids.len() == headers.components.len();
+        if !single {
+            survey_several(bytes, headers)?;
+            return Ok(Self::Several);
+        }
+        let Data { end, restarts } = Data::from(bytes, headers.scan.data)?;
+        let grid = Grid::of(headers);
+        // A block is a DC code and an AC code, of one bit or more each.
+        check_length(headers, end - headers.scan.data, grid.mcus * grid.blocks * 2)?;
+        let expected = match headers.restart_interval {
+            0 => 0,
+            interval => grid.mcus.div_ceil(interval.into()) - 1,
+        };
+        if restarts < expected {
+            return Err(DecodeError::Restarts { found: restarts, expected });
+        }
+        Ok(Self::Single { end })
+    }
+}
+
+/// How a sequential picture is laid out.
+pub(super) struct Grid {
+    /// Rows of an MCU.
+    pub(super) mcu_height: u32,
+    /// MCUs of the picture.
+    mcus: u64,
+    /// Blocks of an MCU.
+    blocks: u64,
+}
+
+impl Grid {
+    pub(super) fn of(headers: &Headers) -> Self {
+        let components = &*headers.components;
+        let (h, v) = match components {
+            [_] => (1, 1), // alone, a component's factors mean nothing (A.2.2)
+            _ => finest(headers),
+        };
+        let blocks = match components {
+            [_] => 1,
+            _ => components.iter().map(|c| u64::from(c.h) * u64::from(c.v)).sum(),
+        };
+        let (mcu_width, mcu_height) = (8 * u32::from(h), 8 * u32::from(v));
+        let (width, height) = (headers.size.width, headers.size.height);
+        let mcus = u64::from(width.div_ceil(mcu_width)) * u64::from(height.div_ceil(mcu_height));
+        Self { mcu_height, mcus, blocks }
+    }
+}
+
+/// The largest factors.
+pub(super) fn finest(headers: &Headers) -> (u8, u8) {
+    let components = headers.components.iter();
+    components.fold((1, 1), |(h, v), component| (h.max(component.h), v.max(component.v)))
+}
+
+fn check_length(headers: &Headers, bytes: usize, least_bits: u64) -> Result<(), DecodeError> {
+    let (found, least) = (bytes as u64, least_bits.div_ceil(8));
+    if found < least {
+        return Err(DecodeError::TooShort { size: headers.size, found, least });
+    }
+    Ok(())
+}
+
+/// Walks all scans to the end of the picture.
+fn survey_several(bytes: &[u8], headers: &Headers) -> Result<(), DecodeError> {
+    let components = &*headers.components;
+    let scan = &headers.scan;
+    if !headers.progressive && finest(headers) != (1, 1) {
+        return Err(DecodeError::NonInterleaved {
+            scans_components: scan.ids.len() as u8,
+            components: components.len() as u8,
+        });
+    }
+    // A block's DC coefficient takes a bit or more.
+    check_length(headers, bytes.len() - scan.data, Grid::of(headers).mcus)?;
+    let mut seen = [false; 4];
+    let mut scan = scan.clone();
+    loop {
+        for (component, seen) in components.iter().zip(&mut seen) {
+            *seen |= scan.has_dc && scan.ids.contains(&component.id);
+        }
+        let Data { end, .. } = Data::from(bytes, scan.data)?;
+        let Some(next) = next_scan(bytes, end)? else { break };
+        scan = next;
+    }
+    match seen[..components.len()].iter().position(|&seen| !seen) {
+        Some(component) => Err(DecodeError::MissingScan { component }),
+        None => Ok(()),
+    }
+}
+
+/// The scan whose header is the first from `at` on, none if the picture ends before.
+fn next_scan(bytes: &[u8], at: usize) -> Result<Option<Scan>, DecodeError> {
+    let mut segments = Segments { bytes, at };
+    loop {
+        let rest = &bytes[segments.at..];
+        let fill = rest.iter().take_while(|&&byte| byte == 0xff).count();
+        if fill > 0 && rest.get(fill) == Some(&EOI) {
+            return Ok(None);
+        }
+        let segment = segments.next().map_err(|error| match error {
+            DecodeError::HeaderTruncated { len } => DecodeError::Truncated { len },
+            error => error,
+        })?;
+        if segment.marker == SOS {
+            let (at, end) = (segment.at, segment.body.end);
+            return Scan::parse(&bytes[segment.body], at, end).map(Some);
+        }
+    }
+}
+
+/// A run of entropy-coded data.
+struct Data {
+    /// Offset of the marker behind them.
+    end: usize,
+    /// Restart markers within.
+    restarts: u64,
+}
+
+impl Data {
+    /// Looks for the end of the data that begin at `start`.
+    ///
+    /// # Errors
+    ///
+    /// If no marker follows.
+    fn from(bytes: &[u8], start: usize) -> Result<Self, DecodeError> {
+        let (mut at, mut restarts) = (start, 0);
+        while let Some(found) = find_ff(bytes, at) {
+            at = found + 1;
+            match bytes.get(at) {
+                Some(0) => at += 1,
+                Some(0xd0..=0xd7) => {
+                    restarts += 1;
+                    at += 1;
+                }
+                Some(0xff) => {} // fill: the marker is the last of them
+                Some(_) => return Ok(Self { end: found, restarts }),
+                None => break,
+            }
+        }
+        Err(DecodeError::Truncated { len: bytes.len() })
+    }
+}
+
+/// Where the next `ff` is.
+fn find_ff(bytes: &[u8], from: usize) -> Option<usize> {
+    let rest = bytes.get(from..)?;
+    let mut at = from;
+    for chunk in rest.chunks(64) {
+        // Without an early exit the compiler makes vectors of it; a chunk in five has one.
+        if chunk.iter().fold(false, |any, &byte| any | (byte == 0xff)) {
+            return chunk.iter().position(|&byte| byte == 0xff).map(|within| at + within);
+        }
+        at += chunk.len();
+    }
+    None
+}

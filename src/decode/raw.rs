@@ -1,0 +1,49 @@
+//! Raw pictures: the file's own bytes are the pixels, and nothing is copied.
+
+use super::{DecodeError, Decoded, ImageDecoder, check_window};
+use crate::sample::Limits;
+use crate::source::EncodedImage;
+use fuseloop_ops::{Channels, ImageView, Size, Window};
+
+/// Lends the pixels of raw pictures.
+#[derive(Debug, Default)]
+pub(super) struct RawDecoder {
+    limits: Limits,
+}
+
+impl RawDecoder {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self { limits }
+    }
+}
+
+impl ImageDecoder for RawDecoder {
+    fn size(&mut self, image: &EncodedImage<'_>) -> Result<Size, DecodeError> {
+        let size = Size::new(image.height, image.width);
+        if size.pixels() == 0 {
+            return Err(DecodeError::Empty { size });
+        }
+        if size.pixels() > self.limits.max_pixels {
+            return Err(DecodeError::Pixels { size, max: self.limits.max_pixels });
+        }
+        let found = image.bytes.len() as u64;
+        match size.pixels().checked_mul(Channels::RGB as u64) {
+            Some(expected) if expected == found => Ok(size),
+            expected => {
+                let expected = expected.unwrap_or(u64::MAX);
+                Err(DecodeError::RawLength { size, expected, found })
+            }
+        }
+    }
+
+    fn decode<'a>(
+        &'a mut self,
+        image: &EncodedImage<'a>,
+        wanted: Window,
+    ) -> Result<Decoded<'a>, DecodeError> {
+        let size = self.size(image)?;
+        check_window(wanted, size)?;
+        let view = ImageView::packed(image.bytes, size).expect("the length was compared");
+        Ok(Decoded { view, top: 0, left: 0 })
+    }
+}
