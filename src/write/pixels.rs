@@ -1,6 +1,8 @@
 //! Pixels for the writer: decoding and resizing, with the working memory of one thread.
 
+use crate::decode::{DecodeError, DecodeOptions, Decoder};
 use crate::sample::Limits;
+use crate::source::{EncodedImage, ImageMode};
 use fuseloop_ops::area::{AreaError, AreaRows, AreaScratch, AreaTables};
 use fuseloop_ops::{Channels, ImageView, Size};
 
@@ -10,7 +12,7 @@ use fuseloop_ops::{Channels, ImageView, Size};
 pub enum PixelsError {
     /// The JPEG is damaged, or of a kind that is not read.
     #[error(transparent)]
-    Decode(#[from] zune_jpeg::errors::DecodeErrors),
+    Decode(#[from] DecodeError),
     /// The picture can't be resized.
     #[error(transparent)]
     Resize(#[from] AreaError),
@@ -24,18 +26,19 @@ pub enum PixelsError {
 
 /// A thread's decoder and its memory.
 pub(super) struct Pixels {
+    decoder: Decoder,
     scratch: AreaScratch,
 }
 
 impl Pixels {
     pub(super) fn new(limits: Limits) -> Self {
-        let _ = limits;
-        Self { scratch: AreaScratch::default() }
+        let options = DecodeOptions { limits, ..DecodeOptions::default() };
+        Self { decoder: Decoder::new(options), scratch: AreaScratch::default() }
     }
 
     /// Decodes a whole JPEG for its errors alone.
     pub(super) fn verify(&mut self, jpeg: &[u8], size: Size) -> Result<(), PixelsError> {
-        decode_all(jpeg, size)?;
+        self.decoder.decode(&encoded(jpeg, size), size.full())?;
         Ok(())
     }
 
@@ -46,12 +49,9 @@ impl Pixels {
         size: Size,
         out: Size,
     ) -> Result<Vec<u8>, PixelsError> {
-        let decoded = decode_all(jpeg, size)?;
-        resize(
-            ImageView::packed(&decoded, size).ok_or(PixelsError::Short { size })?,
-            out,
-            &mut self.scratch,
-        )
+        let decoded = self.decoder.decode(&encoded(jpeg, size), size.full())?;
+        let view = decoded.window(size.full()).ok_or(PixelsError::Short { size })?;
+        resize(view, out, &mut self.scratch)
     }
 
     /// Packed RGB of `size`, resized to `out`.
@@ -66,13 +66,8 @@ impl Pixels {
     }
 }
 
-fn decode_all(jpeg: &[u8], _size: Size) -> Result<Vec<u8>, PixelsError> {
-    let options = zune_core::options::DecoderOptions::default().set_strict_mode(true);
-    let mut d = zune_jpeg::JpegDecoder::new_with_options(
-        zune_core::bytestream::ZCursor::new(jpeg),
-        options,
-    );
-    Ok(d.decode()?)
+fn encoded(jpeg: &[u8], size: Size) -> EncodedImage<'_> {
+    EncodedImage { mode: ImageMode::Jpeg, width: size.width, height: size.height, bytes: jpeg }
 }
 
 /// Area resize, or a packed copy if the size is the same.
