@@ -1,5 +1,7 @@
 //! A writer killed at any moment leaves the old file, a complete new one, or nothing.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
+
 use fuseloop::sample::{Limits, SampleId};
 use fuseloop::source::{Beton, FieldKind, FieldSpec, Value};
 use fuseloop::write::{FieldValue, WriteOptions, write_iter};

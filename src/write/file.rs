@@ -233,3 +233,124 @@ fn shift(schema: &Schema<'_>, rows: &mut [u8], allocations: &mut [Allocation], b
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::FieldKind;
+    use std::io::Cursor;
+
+    const PAGE: u32 = 4096;
+
+    /// Bytes and an int: enough of them for two pages of rows and six of values.
+    fn fields() -> [FieldSpec; 2] {
+        let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
+        [field("b", FieldKind::Bytes), field("i", FieldKind::Int)]
+    }
+
+    /// A file in memory that refuses its `left`th call, and takes `most` bytes a call.
+    struct Disk {
+        bytes: Cursor<Vec<u8>>,
+        left: usize,
+        most: usize,
+    }
+
+    impl Disk {
+        fn call(&mut self) -> io::Result<()> {
+            self.left = self.left.checked_sub(1).ok_or(io::ErrorKind::StorageFull)?;
+            // Every third call is interrupted by a signal: it is to be made again.
+            if self.left % 3 == 1 && self.most < PAGE as usize {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            Ok(())
+        }
+    }
+
+    impl Read for Disk {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            self.call()?;
+            let most = self.most.min(buf.len());
+            self.bytes.read(&mut buf[..most])
+        }
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+            self.call()?;
+            self.bytes.write(&buf[..self.most.min(buf.len())])
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Seek for Disk {
+        fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+            self.bytes.seek(to)
+        }
+    }
+
+    /// Writes 200 samples to a disk for which `announced` were announced.
+    fn build(announced: u64, disk: &mut Disk) -> io::Result<Finished> {
+        let fields = fields();
+        let schema = Schema::new(&fields, PAGE).map_err(io::Error::other)?;
+        let mut builder = Builder::new(&schema, disk, announced)?;
+        for sample in 0..200_u8 {
+            let bytes = vec![sample; usize::from(sample)];
+            builder.push(&[Stored::Bytes(bytes), Stored::Int(sample.into())])?;
+        }
+        builder.finish()
+    }
+
+    fn disk(left: usize, most: usize) -> Disk {
+        Disk { bytes: Cursor::default(), left, most }
+    }
+
+    fn whole(announced: u64) -> (Finished, Vec<u8>) {
+        let mut disk = disk(usize::MAX, usize::MAX);
+        let finished = build(announced, &mut disk).unwrap();
+        (finished, disk.bytes.into_inner())
+    }
+
+    #[test]
+    fn more_samples_than_announced_give_the_same_file() {
+        let (finished, want) = whole(200);
+        assert_eq!((finished.samples, finished.bytes), (200, want.len() as u64));
+        for announced in [0, 1, 100, 199] {
+            assert!(whole(announced).1 == want, "{announced}");
+        }
+    }
+
+    #[test]
+    fn fewer_samples_than_announced_leave_empty_pages_before_the_first() {
+        let (_, want) = whole(200);
+        let (finished, got) = whole(700);
+        let extra = 3 * PAGE as usize;
+        assert_eq!((got.len(), finished.bytes), (want.len() + extra, got.len() as u64));
+        let pages = |file: &[u8]| (file.len() - 200 * Allocation::SIZE, finished.pages);
+        let (end, count) = pages(&want);
+        let start = end - count as usize * PAGE as usize;
+        assert!(got[start..start + extra].iter().all(|&byte| byte == 0));
+        assert!(got[start + extra..end + extra] == want[start..end]);
+    }
+
+    #[test]
+    fn a_disk_that_takes_little_at_a_time_gets_the_same_file() {
+        for announced in [0, 200] {
+            let mut slow = disk(usize::MAX, 7);
+            build(announced, &mut slow).unwrap();
+            assert!(slow.bytes.into_inner() == whole(announced).1, "{announced}");
+        }
+    }
+
+    #[test]
+    fn a_disk_that_is_full_at_any_call_is_an_error() {
+        let mut calls = 0;
+        while let Err(error) = build(0, &mut disk(calls, PAGE as usize)) {
+            assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{calls}");
+            calls += 1;
+        }
+        assert!(calls > 10, "{calls} calls only");
+    }
+}

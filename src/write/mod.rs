@@ -3,7 +3,7 @@
 //! | from                          | call             |
 //! |-------------------------------|------------------|
 //! | a folder of images, a CSV     | [`write_folder`] |
-//! | samples that are had by index | [`write`]        |
+//! | samples that are had by index | [`write()`]      |
 //! | samples that come one by one  | [`write_iter`], [`try_write_iter`] |
 //!
 //! All three encode samples on several threads and give the same bytes for any number of them.
@@ -28,6 +28,7 @@ mod image;
 mod jpeg;
 mod json;
 mod list;
+mod mode;
 mod options;
 mod pages;
 mod pixels;
@@ -36,9 +37,10 @@ mod target;
 mod value;
 
 pub use file::SchemaError;
-pub use image::{ImageError, ImageInput, ImageOptions, OptionsError, WriteMode};
+pub use image::{ImageError, ImageInput};
 pub use jpeg::HeadError;
 pub use list::{Ignored, ImageList, Labelled, ListError};
+pub use mode::{ImageOptions, OptionsError, WriteMode};
 pub use options::{Damaged, MAX_PAGE_SIZE, MIN_PAGE_SIZE, WriteOptions};
 pub use pixels::PixelsError;
 pub use report::{FolderReport, Skipped, SkippedSample, WriteReport};
@@ -103,7 +105,6 @@ pub enum WriteError {
         /// Its image file, if it has one.
         path: Option<PathBuf>,
         /// Why.
-        #[source]
         cause: SampleError,
     },
     /// The system refused to write: most often the disk is full.
@@ -195,8 +196,7 @@ pub fn try_write_iter(
 /// Writes a folder of JPEGs, or a `.csv` or `.tsv` table of them: see [`ImageList`].
 ///
 /// The fields are `image` and `label`. With the default options every JPEG is stored byte for
-/// byte, which FFCV can't: no loss of quality, and a hundred times less work than encoding
-/// anew. Set [`ImageOptions::max_resolution`] for a smaller file that decodes faster.
+/// byte, which FFCV can't: nothing is lost, and nothing is decoded to be encoded again. Set [`ImageOptions::max_resolution`] for a smaller file that decodes faster.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
 //! What a writer can be asked for.
 
 use super::WriteError;
-use super::image::ImageOptions;
+use super::mode::ImageOptions;
 use crate::sample::Limits;
 use crate::source::{FieldKind, FieldSpec};
 use std::collections::BTreeMap;

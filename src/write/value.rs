@@ -18,8 +18,9 @@
 //! [`TorchTensor`]: FieldValue::TorchTensor
 //! [`Custom`]: FieldValue::Custom
 
-use super::image::{self, ImageError, ImageInput, ImageOptions, Place, StoredImage};
+use super::image::{self, ImageError, ImageInput, Place, StoredImage};
 use super::json;
+use super::mode::ImageOptions;
 use super::pixels::Pixels;
 use crate::sample::{Limits, SampleId};
 use crate::source::{FieldKind, FieldSpec, NdType};
