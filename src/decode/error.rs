@@ -110,15 +110,15 @@ pub enum DecodeError {
         /// The largest vertical factor.
         v_max: u8,
     },
-    /// A baseline JPEG with a scan for each component and subsampled chroma: the decoder would
-    /// give wrong pixels. Any `jpegtran` makes it one that is read.
+    /// A sequential JPEG in several scans, one of which has several components, or with fewer
+    /// rows of chroma than of luma: the decoder would give wrong pixels.
     #[error(
-        "a sequential JPEG of {scans_components} of {components} components in its first scan \
-        and subsampled chroma is not supported: rewrite it with jpegtran"
+        "a sequential JPEG with {in_scan} of {components} components in a scan, or vertically \
+         subsampled, is not supported: rewrite it with jpegtran"
     )]
-    NonInterleaved {
-        /// Components in the first scan.
-        scans_components: u8,
+    SequentialScans {
+        /// Components in the scan.
+        in_scan: u8,
         /// Components of the picture.
         components: u8,
     },

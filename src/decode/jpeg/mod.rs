@@ -124,14 +124,13 @@ impl ImageDecoder for JpegDecoder {
     }
 }
 
-/// Refuses chroma in ratios other than 1, 2 and 4.
+/// Refuses factors other than 1, 2 and 4, and components finer than the first: the decoder gets
+/// their pixels wrong, or fails.
 fn check_sampling(headers: &Headers) -> Result<(), DecodeError> {
     let (h_max, v_max) = finest(headers);
     for (component, &headers::Component { h, v, .. }) in headers.components.iter().enumerate() {
-        let right = |factor: u8, finest: u8| {
-            matches!(factor, 1 | 2 | 4) && finest.is_multiple_of(factor) && finest <= 4
-        };
-        if !right(h, h_max) || !right(v, v_max) {
+        let known = [h, v].iter().all(|factor| matches!(factor, 1 | 2 | 4));
+        if !known || (component == 0 && (h, v) != (h_max, v_max)) {
             return Err(DecodeError::Sampling { component, h, v, h_max, v_max });
         }
     }

@@ -91,18 +91,15 @@ fn check_length(headers: &Headers, bytes: usize, least_bits: u64) -> Result<(), 
 /// Walks all scans to the end of the picture.
 fn survey_several(bytes: &[u8], headers: &Headers) -> Result<(), DecodeError> {
     let components = &*headers.components;
-    let scan = &headers.scan;
-    if !headers.progressive && finest(headers) != (1, 1) {
-        return Err(DecodeError::NonInterleaved {
-            scans_components: scan.ids.len() as u8,
-            components: components.len() as u8,
-        });
-    }
     // A block's DC coefficient takes a bit or more.
-    check_length(headers, bytes.len() - scan.data, Grid::of(headers).mcus)?;
+    check_length(headers, bytes.len() - headers.scan.data, Grid::of(headers).mcus)?;
     let mut seen = [false; 4];
-    let mut scan = scan.clone();
+    let mut scan = headers.scan.clone();
     loop {
+        if !headers.progressive && (scan.ids.len() > 1 || finest(headers).1 > 1) {
+            let (in_scan, components) = (scan.ids.len() as u8, components.len() as u8);
+            return Err(DecodeError::SequentialScans { in_scan, components });
+        }
         for (component, seen) in components.iter().zip(&mut seen) {
             *seen |= scan.has_dc && scan.ids.contains(&component.id);
         }
