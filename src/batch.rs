@@ -366,7 +366,8 @@ mod tests {
         let spec = BatchSpec::new(&[spec], NonZeroUsize::MIN).unwrap();
         let pool = Pool::new(Arc::new(spec), None, 1, Box::new(|| {}));
         let lease = pool.take().unwrap();
-        assert_eq!(pool.redeem(lease).unwrap_err(), SlotError::NoMemory { bytes: 1 << 62 });
+        assert_eq!(pool.redeem(lease).err(), Some(SlotError::NoMemory { bytes: 1 << 62 }));
+        assert_eq!(pool.slots(), (0, 0));
     }
 
     #[test]

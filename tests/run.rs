@@ -1,4 +1,5 @@
 //! What the engine promises to whoever drives it.
+#![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -166,7 +167,8 @@ fn batches_come_in_order_and_right() {
     for workers in WORKERS {
         let engine = engine(workers);
         // Early samples are slow, so later batches would overtake.
-        let nap = |s: u64| if s % 50 == 0 { Duration::from_millis(3) } else { Duration::ZERO };
+        let nap =
+            |s: u64| if s.is_multiple_of(50) { Duration::from_millis(3) } else { Duration::ZERO };
         let mut next = 0;
         for batch in run(&engine, Numbers::new(1).nap(nap), 505, 10) {
             let batch = batch.unwrap();
@@ -392,11 +394,11 @@ fn the_last_batch_is_short_or_left_out() {
 fn a_slow_consumer_keeps_memory_flat() {
     let engine = engine(2);
     let stage = Arc::new(Numbers::new(1));
-    let mut taken = 0;
+    let mut taken = 0_u64;
     for batch in engine.start(pass(&stage, 4000, 10)).unwrap() {
         batch.unwrap();
         taken += 10;
-        if taken % 1000 == 0 {
+        if taken.is_multiple_of(1000) {
             thread::sleep(Duration::from_millis(20));
             let ahead = stage.filled.load(Ordering::Relaxed) - taken;
             assert!(ahead <= 30, "{ahead} samples ahead");
@@ -435,7 +437,8 @@ fn at_the_cap_a_call_waits_and_then_says_so() {
     assert_eq!(engine.headroom().slots_allocated, 2);
 }
 
-static LATCH: AtomicBool = AtomicBool::new(true);
+static HANGS: AtomicBool = AtomicBool::new(false);
+static RELEASED: AtomicBool = AtomicBool::new(false);
 
 #[test]
 fn a_stage_that_hangs_is_named() {
@@ -446,14 +449,18 @@ fn a_stage_that_hangs_is_named() {
     };
     let engine = Engine::new(options).unwrap();
     let nap = |sample: u64| {
-        while sample == 7 && LATCH.load(Ordering::Relaxed) {
+        while sample == 7 && !RELEASED.load(Ordering::Relaxed) {
+            HANGS.store(true, Ordering::Relaxed);
             thread::sleep(Duration::from_millis(1));
         }
         Duration::ZERO
     };
     let mut batches = run(&engine, Numbers::new(1).nap(nap), 20, 20);
+    while !HANGS.load(Ordering::Relaxed) {
+        thread::yield_now();
+    }
     let error = batches.next().unwrap().unwrap_err();
-    LATCH.store(false, Ordering::Relaxed);
+    RELEASED.store(true, Ordering::Relaxed);
     let text = error.to_string();
     assert!(
         text.starts_with("batch 0 is not ready after ") && text.ends_with("sample 7"),
