@@ -12,7 +12,7 @@ use fuseloop::plan::{Draws, ImagePlan};
 use fuseloop_ops::*;
 use std::collections::BTreeMap;
 
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 16] = [
     "RandomResizedCrop",
     "CenterCrop",
     "CenterCrop(ratio)",
@@ -28,10 +28,11 @@ const NAMES: [&str; 15] = [
     "ColorJitter",
     "Normalize",
     "Convert",
+    "Poison",
 ];
 
 /// A random op, by name. Parameters are such that pictures stay small.
-fn op(name: &str, rng: &mut Rng) -> Box<dyn Op> {
+fn op(name: &str, rng: &mut Rng, before: &ImageType) -> Box<dyn Op> {
     let interpolation =
         if rng.coin(0.5) { Interpolation::Area } else { Interpolation::BilinearAntialias };
     let mut side = |most: u32| if rng.coin(0.1) { 1 + rng.below(9) } else { 8 + rng.below(most) };
@@ -75,6 +76,14 @@ fn op(name: &str, rng: &mut Rng) -> Box<dyn Op> {
             let to = [DType::U8, DType::F16, DType::Bf16, DType::F32][rng.below(4) as usize];
             Box::new(Convert::to(to))
         }
+        "Poison" => {
+            let size = before.size().unwrap_or(Size::new(1, 1));
+            let pixels = size.pixels() as usize;
+            let alpha: Vec<f64> = (0..pixels).map(|_| f64::from(rng.unit())).collect();
+            let mask: Vec<f64> =
+                (0..3 * pixels).map(|_| f64::from(rng.uniform(0.0, 256.0))).collect();
+            Box::new(Poison::new(size, &mask, &alpha, [0, 2]).unwrap())
+        }
         name => panic!("no op {name}"),
     }
 }
@@ -84,12 +93,16 @@ fn plan(rng: &mut Rng, size: Size) -> (ImagePlan, Vec<&'static str>) {
     let input = ImageType::decoded(Dim::fixed(size.height), Dim::fixed(size.width));
     let rule = if rng.coin(0.5) { NumberRule::Exact } else { NumberRule::Fused };
     loop {
-        let mut names = vec![];
-        let mut list: Ops = vec![];
+        let (mut names, mut list) = (vec![], Ops::new());
+        let mut before = input;
         for _ in 0..rng.below(9) {
             let name = NAMES[rng.below(NAMES.len() as u32) as usize];
-            list.push(op(name, rng));
-            names.push(name);
+            let op = op(name, rng, &before);
+            if let Ok(Type::Image(after)) = op.output(&Type::Image(before)) {
+                before = after;
+                list.push(op);
+                names.push(name);
+            }
         }
         match rng.below(4) {
             0 => list.push(Box::new(ToChannelsLast)),

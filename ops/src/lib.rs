@@ -39,6 +39,7 @@ mod normalize;
 mod one_hot;
 mod op;
 mod picture;
+mod poison;
 mod random_crop;
 mod random_resized_crop;
 mod random_translate;
@@ -63,8 +64,11 @@ pub use horizontal_flip::RandomHorizontalFlip;
 pub use motion::{Interpolation, Motion};
 pub use normalize::Normalize;
 pub use one_hot::OneHot;
-pub use op::{Class, Dim, GeometryOp, ImageType, LabelOp, NumberRule, Op, PixelOp, RegionOp, Type};
+pub use op::{
+    Class, Dim, GeometryOp, HostOp, ImageType, LabelOp, NumberRule, Op, PixelOp, RegionOp, Type,
+};
 pub use picture::{Picture, to_u8};
+pub use poison::Poison;
 pub use random_crop::RandomCrop;
 pub use random_resized_crop::RandomResizedCrop;
 pub use random_translate::RandomTranslate;

@@ -8,6 +8,7 @@
 //! | region   | cutout                            | a rectangle          | a mask                          |
 //! | cast     | convert                           |                      | the final store                 |
 //! | layout   | channels first                    |                      | the final store                 |
+//! | host     | poison                            |                      | none: it ends the loop          |
 //! | label    | one-hot                           |                      | scalar code                     |
 
 use crate::{DType, Emit, Layout, Motion, Pixels, Rng, Size, TypeError, Window};
@@ -145,6 +146,8 @@ pub enum Class<'a> {
     Shuffled(&'a [Box<dyn PixelOp>]),
     /// Overwrites a rectangle.
     Region(&'a dyn RegionOp),
+    /// Changes some samples' pictures in plain Rust, between two loops.
+    Host(&'a dyn HostOp),
     /// Changes the type of the elements.
     Cast(DType),
     /// Changes where the channels lie.
@@ -216,6 +219,17 @@ pub trait RegionOp: fmt::Debug + Send + Sync {
 
     /// The colour.
     fn fill(&self) -> [u8; 3];
+}
+
+/// An op in plain Rust on the whole picture of some samples. It ends a block: what is before it is
+/// stored as u8 (rounded half to even), channels last, and what is after reads that; so for all
+/// samples, changed or not.
+pub trait HostOp: fmt::Debug + Send + Sync {
+    /// Whether it changes `sample`.
+    fn applies_to(&self, sample: u64) -> bool;
+
+    /// Changes the picture in place: `[height, width, 3]`, of the size its type check allowed.
+    fn apply(&self, pixels: &mut [u8]);
 }
 
 /// An op on a label: a whole number, or a float.

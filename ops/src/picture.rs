@@ -19,6 +19,15 @@ impl Picture {
         Self { size, pixels: pixels.map(|p| [p[0], p[1], p[2]].map(f32::from)).collect() }
     }
 
+    /// The picture after a change of its pixels as u8.
+    #[must_use]
+    pub fn changed(&self, change: impl FnOnce(&mut [u8])) -> Self {
+        let mut bytes = self.to_u8();
+        change(&mut bytes);
+        let view = ImageView::packed(&bytes, self.size).expect("to_u8 gives 3 bytes a pixel");
+        Self::from_view(&view)
+    }
+
     /// Rows and columns.
     #[must_use]
     pub const fn size(&self) -> Size {

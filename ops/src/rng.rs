@@ -15,25 +15,34 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
 /// What a sample's draws are a function of, before the op's place is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SampleKey(u64);
+pub struct SampleKey {
+    word: u64,
+    sample: u64,
+}
 
 impl SampleKey {
     /// The key of `sample` in `epoch` of a loader with `seed`.
     #[must_use]
     pub fn new(seed: u64, epoch: u32, sample: u64) -> Self {
-        Self(mix(mix(mix(seed) ^ u64::from(epoch)) ^ sample))
+        Self { word: mix(mix(mix(seed) ^ u64::from(epoch)) ^ sample), sample }
     }
 
     /// The key of one field of the sample: the same op on two fields draws apart.
     #[must_use]
     pub fn field(self, field: usize) -> Self {
-        Self(mix(self.0 ^ field as u64))
+        Self { word: mix(self.word ^ field as u64), ..self }
     }
 
     /// The generator of the op at `place` in its list.
     #[must_use]
     pub fn op(self, place: usize) -> Rng {
-        Rng(Xoshiro256PlusPlus::seed_from_u64(self.0 ^ place as u64))
+        Rng(Xoshiro256PlusPlus::seed_from_u64(self.word ^ place as u64))
+    }
+
+    /// The sample, whose ops may ask for it by name.
+    #[must_use]
+    pub fn sample(self) -> u64 {
+        self.sample
     }
 }
 

@@ -23,7 +23,7 @@ pub use shot::Source;
 use crate::plan::{Draws, ImagePlan};
 use compile::Compiled;
 use emit::Spec;
-use fuseloop_ops::{ImageView, Size};
+use fuseloop_ops::{Class, ImageView, Size};
 use record::Layout;
 use shot::{Memory, Shot};
 use std::sync::Arc;
@@ -155,6 +155,16 @@ impl Kernel {
         }
     }
 
+    /// Changes a stored picture by the op in plain Rust that ends a block, if one does.
+    fn run_host_op(&self, block: usize, draws: &Draws, pixels: &mut [u8]) {
+        let Some(place) = self.plan.blocks()[block].host else { return };
+        if let Class::Host(op) = self.plan.ops()[place].class()
+            && op.applies_to(draws.sample)
+        {
+            op.apply(pixels);
+        }
+    }
+
     /// Runs the blocks one after the other; `None` if a picture was too narrow.
     fn run_compiled(
         &self,
@@ -179,6 +189,7 @@ impl Kernel {
             let output = shot.output();
             to.resize(output.pixels() as usize * 3, 0);
             shot.run(&mut scratch.memory, to).ok()?;
+            self.run_host_op(index, draws, to);
             size = Some(output);
             std::mem::swap(from, to);
         }

@@ -47,6 +47,13 @@ pub fn evaluate(plan: &ImagePlan, source: &ImageView<'_>, draws: &Draws) -> Vec<
                     *pixel = pixel.map(|v| f32::from(to_u8(v)));
                 }
             }
+            Class::Host(op) => {
+                picture = picture.changed(|pixels| {
+                    if op.applies_to(draws.sample) {
+                        op.apply(pixels);
+                    }
+                });
+            }
             Class::Cast(_) | Class::Layout(_) | Class::Label(_) => {}
         }
     }

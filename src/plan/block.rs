@@ -10,7 +10,7 @@
 //!
 //! The moves before and after the resize cost nothing: they are composed into the addresses that
 //! pixels are loaded from. A new block begins at a resize that has something other than moves
-//! before it, since those need the picture they change to be whole.
+//! before it, since those need the picture they change to be whole, and after an op in plain Rust.
 
 use super::PlanError;
 use fuseloop_ops::{Class, DType, GeometryOp, ImageType, Interpolation, Layout, Op, Ops, PixelOp};
@@ -35,6 +35,8 @@ pub struct Block {
     pub variants: Vec<Vec<Link>>,
     /// Places where the mean of the picture is needed, in order.
     pub means: Vec<Mean>,
+    /// The place of the op in plain Rust that the block's output is changed by, if one ends it.
+    pub host: Option<usize>,
     /// Type of the stored elements.
     pub dtype: DType,
     /// Layout of the stored picture.
@@ -93,6 +95,7 @@ impl Block {
             regions: vec![],
             variants: vec![vec![]],
             means: vec![],
+            host: None,
             dtype: DType::U8,
             layout: Layout::ChannelsLast,
         }
@@ -200,6 +203,7 @@ impl Block {
             Class::Pixel(_) => "in registers",
             Class::Shuffled(_) => "in registers, one loop body for each order",
             Class::Region(_) => "a mask in registers",
+            Class::Host(_) => "plain Rust on the stored picture, for the samples it changes",
             Class::Cast(_) | Class::Layout(_) => "folded into the final store",
             Class::Label(_) => "",
         }
@@ -220,20 +224,26 @@ pub(super) fn split(
             blocks.push(std::mem::replace(&mut block, Block::new(place)));
         }
         add(&mut block, place, op.as_ref(), &before, &mut slots)?;
-        (block.ops.end, block.dtype, block.layout) = (place + 1, after.dtype, after.layout);
+        block.ops.end = place + 1;
         before = *after;
     }
+    let ends_on_host = block.host.is_some();
     blocks.push(block);
-    // What lies between two blocks is what a resize reads: bytes, channels last.
+    if ends_on_host {
+        blocks.push(Block::new(ops.len())); // copies what the op gave to the output
+    }
+    // What lies between two blocks is bytes, channels last; the last one stores the output.
     let inner = blocks.len() - 1;
     for block in &mut blocks[..inner] {
         (block.dtype, block.layout) = (DType::U8, Layout::ChannelsLast);
     }
+    (blocks[inner].dtype, blocks[inner].layout) = (before.dtype, before.layout);
     Ok((blocks, slots))
 }
 
 fn begins_block(op: &dyn Op, block: &Block) -> bool {
-    matches!(op.class(), Class::Geometry(op) if op.resamples().is_some()) && block.is_dirty()
+    let resizes = matches!(op.class(), Class::Geometry(op) if op.resamples().is_some());
+    block.host.is_some() || (resizes && block.is_dirty())
 }
 
 fn add(
@@ -269,6 +279,7 @@ fn add(
             block.add_shuffled(&links);
         }
         Class::Cast(DType::U8) if before.dtype != DType::U8 => block.append(Link::Round),
+        Class::Host(_) => block.host = Some(place),
         Class::Cast(_) | Class::Layout(_) | Class::Label(_) => {}
     }
     Ok(())

@@ -7,6 +7,8 @@ use fuseloop_ops::{Class, Motion, SampleKey, Size, Window};
 /// What was drawn for one sample. Its memory is reused from sample to sample.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Draws {
+    /// The sample.
+    pub sample: u64,
     /// Size of the decoded image.
     pub source: Size,
     /// What geometry ops do, with the op's place, in order.
@@ -23,6 +25,7 @@ pub struct Draws {
 impl ImagePlan {
     /// Draws for the sample of `key`, whose decoded image is of `source`.
     pub fn draw(&self, key: SampleKey, source: Size, draws: &mut Draws) {
+        draws.sample = key.sample();
         draws.source = source;
         draws.motions.clear();
         draws.windows.clear();
@@ -57,7 +60,7 @@ impl ImagePlan {
                         slot += part.slots();
                     }
                 }
-                Class::Cast(_) | Class::Layout(_) | Class::Label(_) => {}
+                Class::Host(_) | Class::Cast(_) | Class::Layout(_) | Class::Label(_) => {}
             }
         }
     }

@@ -1,0 +1,130 @@
+//! Poison: blend a fixed picture into some samples (a backdoor trigger, for robustness research).
+//!
+//! ```text
+//! out = trunc(clamp(in * (1 - alpha) + mask * alpha))     for the listed samples
+//! out = in                                                for all others
+//! ```
+//!
+//! | | |
+//! |--------|-----------------------------------------------------------------------------|
+//! | input  | u8 image of the mask's size                                                 |
+//! | output | as the input                                                                |
+//! | random | nothing                                                                     |
+//! | cost   | ends its block: the picture is stored, changed in place if it is listed, and read again |
+//!
+//! FFCV's `Poison(mask, alpha, indices)`, bit for bit: the product and the sum are computed in
+//! double precision and rounded to `f32` one after the other.
+
+use crate::op::on_u8_image;
+use crate::{Class, HostOp, Op, ParamError, Size, Type, TypeError};
+use std::fmt;
+
+/// Blends a fixed picture into the listed samples.
+#[derive(Clone, PartialEq)]
+pub struct Poison {
+    size: Size,
+    /// For each value `1 - alpha` and `mask * alpha`.
+    blend: Vec<[f64; 2]>,
+    ids: Vec<u64>,
+}
+
+impl Poison {
+    /// Blends `mask` (`[height, width, 3]`, in 0..=255) into the samples `ids` with the weights
+    /// `alpha` (`[height, width]`, in 0..=1).
+    ///
+    /// # Errors
+    ///
+    /// If the sizes do not agree, or a number is not finite.
+    pub fn new(
+        size: Size,
+        mask: &[f64],
+        alpha: &[f64],
+        ids: impl IntoIterator<Item = u64>,
+    ) -> Result<Self, ParamError> {
+        const OP: &str = "Poison";
+        let pixels = size.pixels() as usize;
+        if pixels == 0 || alpha.len() != pixels {
+            return Err(ParamError::new(OP, "alpha", alpha.len(), "height * width numbers"));
+        }
+        if mask.len() != 3 * pixels {
+            return Err(ParamError::new(OP, "mask", mask.len(), "height * width * 3 numbers"));
+        }
+        if let Some(bad) = mask.iter().chain(alpha).find(|number| !number.is_finite()) {
+            return Err(ParamError::new(OP, "mask or alpha", bad, "finite numbers"));
+        }
+        let values = mask.chunks_exact(3).zip(alpha);
+        let blend = values.flat_map(|(mask, &alpha)| {
+            let blend = |&m: &f64| [1.0 - alpha, m * alpha];
+            [blend(&mask[0]), blend(&mask[1]), blend(&mask[2])]
+        });
+        let blend = blend.collect();
+        let mut ids: Vec<u64> = ids.into_iter().collect();
+        ids.sort_unstable();
+        Ok(Self { size, blend, ids })
+    }
+}
+
+/// The masks would fill pages.
+impl fmt::Debug for Poison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Poison {{ size: {}, ids: {} }}", self.size, self.ids.len())
+    }
+}
+
+impl Op for Poison {
+    fn name(&self) -> &'static str {
+        "Poison"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        match input {
+            Type::Image(image) if image.size() != Some(self.size) => Err(TypeError {
+                op: self.name(),
+                expected: "an image of its mask's size",
+                found: input.to_string(),
+            }),
+            _ => on_u8_image(self.name(), input, |image| image),
+        }
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Host(self)
+    }
+}
+
+impl HostOp for Poison {
+    fn applies_to(&self, sample: u64) -> bool {
+        self.ids.binary_search(&sample).is_ok()
+    }
+
+    fn apply(&self, pixels: &mut [u8]) {
+        for (value, [keep, add]) in pixels.iter_mut().zip(&self.blend) {
+            let kept = (f64::from(*value) * keep) as f32;
+            let sum = (f64::from(kept) + add) as f32;
+            *value = sum.clamp(0.0, 255.0) as u8;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alpha_blends_and_the_result_is_truncated() {
+        let mask = [200.0, 100.0, 255.0, 200.0, 100.0, 300.0];
+        let poison = Poison::new(Size::new(1, 2), &mask, &[0.5, 1.0], [4]).unwrap();
+        let mut pixels = [11, 50, 255, 1, 2, 3];
+        poison.apply(&mut pixels);
+        assert_eq!(pixels, [105, 75, 255, 200, 100, 255]);
+        assert!(poison.applies_to(4) && !poison.applies_to(3));
+    }
+
+    #[test]
+    fn masks_of_another_size_are_refused() {
+        let size = Size::new(2, 2);
+        assert!(Poison::new(size, &[0.0; 12], &[0.0; 3], []).is_err());
+        assert!(Poison::new(size, &[0.0; 4], &[0.0; 4], []).is_err());
+        assert!(Poison::new(size, &[f64::NAN; 12], &[0.0; 4], []).is_err());
+    }
+}
