@@ -1,9 +1,12 @@
 //! Promises of the decoder: right pixels or an error, in any window, for any bytes.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
+
 use fuseloop::decode::{DecodeError, DecodeOptions, Decoder};
 use fuseloop::sample::Limits;
 use fuseloop::source::{EncodedImage, ImageMode};
 use fuseloop_ops::{ImageView, Size, Window};
+use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::path::{Path, PathBuf};
@@ -179,6 +182,66 @@ fn no_more_rows_are_decoded_than_a_window_needs() {
         let window = Window { top: end - 1, left: 0, height: 1, width: 1 };
         let size = decoder.decode(&jpeg(&bytes, GOLDEN), window).unwrap().view.size();
         assert_eq!(size, Size::new(decoded, GOLDEN.width), "{name}, row {end} wanted");
+    }
+}
+
+/// A JPEG of noise on a slope, with a restart marker every `interval` MCUs.
+fn restarting(size: Size, sampling: Option<SamplingFactor>, interval: u16) -> Vec<u8> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(interval.into());
+    let values = size.pixels() as usize * sampling.map_or(1, |_| 3);
+    let pixels: Vec<u8> =
+        (0..values).map(|i| (i / 97 % 191) as u8 + rng.next_u32() as u8 % 64).collect();
+    let mut bytes = Vec::new();
+    let mut encoder = Encoder::new(&mut bytes, 80);
+    encoder.set_restart_interval(interval);
+    encoder.set_sampling_factor(sampling.unwrap_or(SamplingFactor::R_4_4_4));
+    let color = sampling.map_or(ColorType::Luma, |_| ColorType::Rgb);
+    encoder.encode(&pixels, size.width as u16, size.height as u16, color).unwrap();
+    bytes
+}
+
+#[test]
+fn windows_cut_along_restart_markers_have_the_pixels_of_the_whole_picture() {
+    use SamplingFactor as S;
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(9);
+    let mut decoder = Decoder::default();
+    let samplings = [S::R_4_4_4, S::R_4_4_0, S::R_4_2_2, S::R_4_2_0].map(Some);
+    for size in [Size::new(101, 192), Size::new(64, 187), Size::new(37, 45), Size::new(200, 8)] {
+        for sampling in samplings.into_iter().chain([None]) {
+            for interval in [1, 2, 3, 4, 5, 6, 12, 23, 24, 36, 48, 1000] {
+                let bytes = restarting(size, sampling, interval);
+                let expected = undisturbed(&bytes);
+                for _ in 0..25 {
+                    let window = random_window(size, &mut rng);
+                    let found = pixels(&mut decoder, &jpeg(&bytes, size), window).unwrap();
+                    let same = found == part(&expected, size, window);
+                    assert!(same, "{size} {sampling:?} interval {interval}: {window:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn restart_markers_save_what_lies_around_the_window() {
+    let mut decoder = Decoder::default();
+    let size = Size::new(128, 192); // 12 columns of 16x16 MCUs
+    let window = Window { top: 40, left: 70, height: 20, width: 30 };
+    for (interval, expected) in [
+        (0, Window { top: 0, left: 0, height: 64, width: 192 }),
+        (1, Window { top: 32, left: 64, height: 32, width: 48 }),
+        (2, Window { top: 32, left: 64, height: 32, width: 64 }),
+        (3, Window { top: 32, left: 48, height: 32, width: 96 }),
+        (12, Window { top: 32, left: 0, height: 32, width: 192 }),
+        (24, Window { top: 32, left: 0, height: 32, width: 192 }),
+        (36, Window { top: 0, left: 0, height: 64, width: 192 }),
+        (5, Window { top: 0, left: 0, height: 64, width: 192 }),
+    ] {
+        let bytes = restarting(size, Some(SamplingFactor::R_4_2_0), interval);
+        let decoded = decoder.decode(&unmeasured(&bytes), window).unwrap();
+        let (top, left) = (decoded.top, decoded.left);
+        let Size { height, width } = decoded.view.size();
+        assert_eq!(Window { top, left, height, width }, expected, "interval {interval}");
     }
 }
 
