@@ -485,39 +485,73 @@ fn pictures_are_turned_as_exif_says_if_asked_to() {
     }
 }
 
+/// A window as torchvision's `RandomResizedCrop` draws it, near enough for a measurement.
+fn random_resized_crop(size: Size, rng: &mut impl Rng) -> Window {
+    loop {
+        let mut unit = || f64::from(rng.next_u32()) / 2f64.powi(32);
+        let area = size.pixels() as f64 * (0.08 + 0.92 * unit());
+        let ratio = (0.75f64.ln() + (4.0f64 / 3.0 / 0.75).ln() * unit()).exp();
+        let (height, width) = ((area / ratio).sqrt() as u32, (area * ratio).sqrt() as u32);
+        if (1..=size.height).contains(&height) && (1..=size.width).contains(&width) {
+            let top = rng.next_u32() % (size.height - height + 1);
+            let left = rng.next_u32() % (size.width - width + 1);
+            return Window { top, left, height, width };
+        }
+    }
+}
+
+/// The photograph as FFCV's writer would store it but for its size, and again with restart
+/// markers every two MCUs or the next number that divides a row.
+fn rewritten(bytes: &[u8]) -> [Vec<u8>; 2] {
+    let pixels = undisturbed(bytes);
+    let size = Decoder::default().size(&unmeasured(bytes)).unwrap();
+    let columns = size.width.div_ceil(16);
+    let interval = (2..columns).find(|n| columns.is_multiple_of(*n)).unwrap_or(columns);
+    [0, interval].map(|interval| {
+        let mut bytes = Vec::new();
+        let mut encoder = Encoder::new(&mut bytes, 90);
+        encoder.set_sampling_factor(SamplingFactor::R_4_2_0);
+        encoder.set_restart_interval(interval as u16);
+        encoder.encode(&pixels, size.width as u16, size.height as u16, ColorType::Rgb).unwrap();
+        bytes
+    })
+}
+
 /// Prints what decoding costs: run with `--ignored --nocapture`.
 #[test]
 #[ignore = "a measurement, not a check"]
 fn cost() {
-    let files: Vec<_> =
-        photographs().iter().take(100).map(|path| std::fs::read(path).unwrap()).collect();
+    let paths = photographs();
+    let files: Vec<_> = paths.iter().take(100).map(|path| std::fs::read(path).unwrap()).collect();
+    let rewritten: Vec<_> = files.iter().map(|bytes| rewritten(bytes)).collect();
     let mut decoder = Decoder::default();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(4);
-    let mut best = [f64::MAX; 4];
+    let names = ["zune-jpeg", "whole", "window", "whole, rewritten", "window", "window, restarts"];
+    let mut best = [f64::MAX; 6];
     for _ in 0..3 {
-        let mut sums = [0.0; 4];
-        for bytes in &files {
-            let image = unmeasured(bytes);
-            let size = decoder.size(&image).unwrap();
-            // A window with its last row anywhere in the lower two thirds: 0.83 of the rows.
-            let end = size.height - rng.next_u32() % (size.height / 3);
-            let window = Window { height: end, ..size.full() };
+        let mut sums = [0.0; 6];
+        for (bytes, [plain, restarts]) in files.iter().zip(&rewritten) {
+            let size = decoder.size(&unmeasured(bytes)).unwrap();
+            let window = random_resized_crop(size, &mut rng);
             let mut timed = |i: usize, run: &mut dyn FnMut()| {
                 let start = std::time::Instant::now();
                 run();
                 sums[i] += start.elapsed().as_secs_f64() * 1e6;
             };
             timed(0, &mut || drop(undisturbed(bytes)));
-            timed(1, &mut || _ = decoder.decode(&image, size.full()).unwrap());
-            timed(2, &mut || _ = decoder.decode(&image, window).unwrap());
-            timed(3, &mut || _ = decoder.size(&image).unwrap());
+            let files = [(bytes, size.full()), (bytes, window), (plain, size.full())];
+            let more = [(plain, window), (restarts, window)];
+            for (i, (bytes, window)) in files.into_iter().chain(more).enumerate() {
+                timed(i + 1, &mut || _ = decoder.decode(&unmeasured(bytes), window).unwrap());
+            }
         }
         for (best, sum) in best.iter_mut().zip(sums) {
             *best = best.min(sum / files.len() as f64);
         }
     }
-    let [zune, full, part, size] = best;
-    println!(
-        "us: zune-jpeg {zune:.0}, whole {full:.0}, 0.83 of the rows {part:.0}, size {size:.2}"
-    );
+    for (name, us) in names.iter().zip(best) {
+        println!("{name}: {us:.0} us");
+    }
+    let bytes = |i: usize| rewritten.iter().map(|pair| pair[i].len()).sum::<usize>() as f64;
+    println!("restarts add {:.2} % of bytes", (bytes(1) / bytes(0) - 1.0) * 100.0);
 }

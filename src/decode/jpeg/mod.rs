@@ -18,6 +18,7 @@ use super::orientation::Orientation;
 use super::{DecodeError, DecodeOptions, Decoded, ImageDecoder};
 use crate::source::EncodedImage;
 use cut::Cut;
+pub use cut::tile_interval;
 use fuseloop_ops::{Channels, ImageView, Size, Window};
 use headers::Headers;
 use scans::{Scans, finest};

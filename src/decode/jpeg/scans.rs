@@ -197,14 +197,42 @@ fn end_of_data(
 
 /// Where the next `ff` is.
 fn find_ff(bytes: &[u8], from: usize) -> Option<usize> {
-    let rest = bytes.get(from..)?;
-    let mut at = from;
-    for chunk in rest.chunks(64) {
-        // Without an early exit the compiler makes vectors of it; a chunk in five has one.
-        if chunk.iter().fold(false, |any, &byte| any | (byte == 0xff)) {
-            return chunk.iter().position(|&byte| byte == 0xff).map(|within| at + within);
-        }
-        at += chunk.len();
+    let is_ff = |&byte: &u8| byte == 0xff;
+    let (chunks, tail) = bytes.get(from..)?.as_chunks::<64>();
+    // Without an early exit the compiler makes vectors of it; one chunk in five has a match.
+    let any = |chunk: &[u8; 64]| chunk.iter().fold(false, |any, byte| any | is_ff(byte));
+    match chunks.iter().position(any) {
+        Some(n) => chunks[n].iter().position(is_ff).map(|at| from + 64 * n + at),
+        None => tail.iter().position(is_ff).map(|at| from + 64 * chunks.len() + at),
     }
-    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_ff_is_found_wherever_it_lies() {
+        for at in 0..200 {
+            let mut bytes = [0; 200];
+            bytes[at] = 0xff;
+            bytes[199] = 0xff;
+            for from in 0..=at {
+                assert_eq!(find_ff(&bytes, from), Some(at), "from {from}");
+            }
+            assert_eq!(find_ff(&bytes[..at], 0), None);
+        }
+        assert_eq!((find_ff(&[], 0), find_ff(&[0xff], 1), find_ff(&[0xff], 2)), (None, None, None));
+    }
+
+    #[test]
+    fn data_end_at_the_first_marker_that_is_no_restart() {
+        let bytes =
+            [1, 0xff, 0, 2, 0xff, 0xd3, 0xff, 0, 3, 0xff, 0xff, 0xd0, 4, 0xff, 0xd9, 0xff, 0xd1];
+        let mut restarts = vec![7];
+        assert_eq!(end_of_data(&bytes, 0, &mut restarts), Ok(13));
+        assert_eq!(restarts, [4, 10]);
+        let cut = end_of_data(&bytes[..14], 0, &mut restarts);
+        assert_eq!(cut, Err(DecodeError::Truncated { len: 14 }));
+    }
 }
