@@ -1,1 +1,392 @@
-//! Batches.
+//! Batches: what one holds, where its memory lies, and how long it stays.
+//!
+//! ```text
+//! tensor k of a batch:  [len, shape_k...], rows side by side, first byte at a multiple of 64
+//! row i of tensor k  =  sample ids()[i]
+//! ```
+//!
+//! A **slot** is the memory of one batch for all its tensors. It is allocated once and used
+//! again, over batches and epochs. A [`Batch`] is a lease on a slot: while it lives nobody
+//! writes there, and dropping it gives the slot back to its pool, or frees it if the pool is gone.
+//!
+//! Numbers lie in the machine's own byte order.
+
+mod pool;
+mod slot;
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Weak};
+
+use fuseloop_ops::DType;
+
+pub(crate) use self::pool::{Lease, Pool};
+pub use self::slot::{Element, RowsMut};
+pub(crate) use self::slot::{Filling, Slot};
+use crate::sample::{Epoch, SampleId};
+
+/// One output of a pipeline: its name and what a sample gives to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorSpec {
+    /// The name it is asked for by.
+    pub name: String,
+    /// The type of an element.
+    pub dtype: DType,
+    /// Elements along each dimension **of one sample**, slowest first; empty for a scalar.
+    pub shape: Vec<usize>,
+}
+
+impl TensorSpec {
+    /// Bytes of one sample; `None` if the product overflows.
+    #[must_use]
+    pub fn row_bytes(&self) -> Option<usize> {
+        self.shape.iter().try_fold(self.dtype.bytes(), |bytes, &n| bytes.checked_mul(n))
+    }
+}
+
+/// The tensors of a batch and its most rows: all that a slot's memory depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BatchSpec {
+    tensors: Vec<TensorSpec>,
+    row_bytes: Vec<usize>,
+    rows: usize,
+}
+
+impl BatchSpec {
+    /// Checks names and sizes, so that nothing after it can overflow.
+    pub(crate) fn new(tensors: &[TensorSpec], rows: NonZeroUsize) -> Result<Self, SlotError> {
+        let mut row_bytes = Vec::with_capacity(tensors.len());
+        for (k, tensor) in tensors.iter().enumerate() {
+            if tensors[..k].iter().any(|before| before.name == tensor.name) {
+                return Err(SlotError::DuplicateName { name: tensor.name.clone() });
+            }
+            let too_large = || SlotError::TooLarge { name: tensor.name.clone(), rows: rows.get() };
+            let bytes = tensor.row_bytes().ok_or_else(too_large)?;
+            let total = bytes.checked_mul(rows.get()).ok_or_else(too_large)?;
+            if total > Slot::MAX_TENSOR_BYTES {
+                return Err(too_large());
+            }
+            row_bytes.push(bytes);
+        }
+        Ok(Self { tensors: tensors.to_vec(), row_bytes, rows: rows.get() })
+    }
+
+    /// Most samples of one batch.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes that one sample takes in each tensor.
+    pub(crate) fn row_bytes(&self) -> &[usize] {
+        &self.row_bytes
+    }
+
+    fn find(&self, name: &str) -> Result<usize, TensorError> {
+        self.tensors.iter().position(|t| t.name == name).ok_or_else(|| {
+            let known = self.tensors.iter().map(|t| t.name.as_str()).collect::<Vec<_>>();
+            TensorError::NoSuchTensor { name: name.to_owned(), known: known.join(", ") }
+        })
+    }
+}
+
+/// A batch of samples: a lease on the memory they were written to.
+///
+/// It stays as it is for as long as it lives, whatever its loader does meanwhile, and also after
+/// the loader is gone. Held batches cost memory: the loader goes on in other slots.
+pub struct Batch {
+    /// `None` only inside `drop`.
+    slot: Option<Slot>,
+    spec: Arc<BatchSpec>,
+    pool: Weak<Pool>,
+    epoch: Epoch,
+    index: u64,
+}
+
+impl Batch {
+    /// A lease on `slot`, which holds batch `index` of its run.
+    pub(crate) fn new(slot: Slot, pool: &Arc<Pool>, epoch: Epoch, index: u64) -> Self {
+        let spec = Arc::clone(pool.spec());
+        Self { slot: Some(slot), spec, pool: Arc::downgrade(pool), epoch, index }
+    }
+
+    fn slot(&self) -> &Slot {
+        self.slot.as_ref().expect("a batch has its slot until it is dropped")
+    }
+
+    /// Samples in it. Only the last batch of an epoch may have fewer than the batch size.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ids().len()
+    }
+
+    /// Whether it has no sample. The engine makes no such batch.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Which sample each row is.
+    #[must_use]
+    pub fn ids(&self) -> &[SampleId] {
+        self.slot().ids()
+    }
+
+    /// The epoch it belongs to.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Its place in its run, from 0.
+    #[must_use]
+    pub fn index(&self) -> u64 {
+        self.index
+    }
+
+    /// The names of its tensors, in the order of the outputs.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.spec.tensors.iter().map(|t| t.name.as_str())
+    }
+
+    /// What each tensor is, in the order of the outputs. Shapes are those of one sample.
+    #[must_use]
+    pub fn specs(&self) -> &[TensorSpec] {
+        &self.spec.tensors
+    }
+
+    /// The tensor called `name`, shape `[len, shape of a sample...]`.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of this name, or its elements are not `T`.
+    pub fn tensor<T: Element>(&self, name: &str) -> Result<TensorView<'_, T>, TensorError> {
+        let k = self.spec.find(name)?;
+        let spec = &self.spec.tensors[k];
+        if spec.dtype != T::DTYPE {
+            return Err(TensorError::WrongType {
+                name: name.to_owned(),
+                stored: spec.dtype,
+                asked: T::DTYPE,
+            });
+        }
+        let mut shape = Vec::with_capacity(1 + spec.shape.len());
+        shape.push(self.len());
+        shape.extend_from_slice(&spec.shape);
+        Ok(TensorView { elements: self.slot().elements(k), shape })
+    }
+
+    /// The bytes of the tensor called `name`: `len` rows, without gaps.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of this name.
+    pub fn bytes(&self, name: &str) -> Result<&[u8], TensorError> {
+        Ok(self.slot().bytes(self.spec.find(name)?))
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch")
+            .field("epoch", &self.epoch.0)
+            .field("index", &self.index)
+            .field("len", &self.len())
+            .field("tensors", &self.spec.tensors)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        if let (Some(slot), Some(pool)) = (self.slot.take(), self.pool.upgrade()) {
+            pool.give(slot);
+        }
+    }
+}
+
+/// A borrowed tensor of a batch, row-major, without gaps.
+#[derive(Clone, Debug)]
+pub struct TensorView<'a, T> {
+    elements: &'a [T],
+    shape: Vec<usize>,
+}
+
+impl<'a, T: Element> TensorView<'a, T> {
+    /// Elements along each dimension, the batch first.
+    #[must_use]
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// All elements, `shape().iter().product()` of them.
+    #[must_use]
+    pub fn as_slice(&self) -> &'a [T] {
+        self.elements
+    }
+
+    /// The elements of sample `i` of the batch; `None` past the last.
+    #[must_use]
+    pub fn row(&self, i: usize) -> Option<&'a [T]> {
+        let row: usize = self.shape[1..].iter().product();
+        (i < self.shape[0]).then(|| &self.elements[i * row..(i + 1) * row])
+    }
+}
+
+/// Why a tensor could not be taken out of a batch.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TensorError {
+    /// The pipeline has no output of this name.
+    #[error("no tensor '{name}' in the batch, it has: {known}")]
+    NoSuchTensor {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The elements are of another type.
+    #[error("tensor '{name}' holds {stored}, asked for as {asked}")]
+    WrongType {
+        /// The tensor.
+        name: String,
+        /// What it holds.
+        stored: DType,
+        /// What it was asked for as.
+        asked: DType,
+    },
+}
+
+/// Why the memory of a batch can't be had.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SlotError {
+    /// Two outputs have one name.
+    #[error("two outputs are named '{name}'")]
+    DuplicateName {
+        /// The name.
+        name: String,
+    },
+    /// More bytes than can be addressed.
+    #[error("output '{name}' is too large for a batch of {rows}")]
+    TooLarge {
+        /// The output.
+        name: String,
+        /// The batch size.
+        rows: usize,
+    },
+    /// The system has no such memory.
+    #[error("no memory for a tensor of {bytes} bytes")]
+    NoMemory {
+        /// What one tensor of the batch needs.
+        bytes: usize,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn specs() -> Vec<TensorSpec> {
+        vec![
+            TensorSpec { name: "image".into(), dtype: DType::F32, shape: vec![2, 3] },
+            TensorSpec { name: "label".into(), dtype: DType::I64, shape: vec![] },
+        ]
+    }
+
+    fn pool(rows: usize) -> Arc<Pool> {
+        let spec = BatchSpec::new(&specs(), NonZeroUsize::new(rows).unwrap()).unwrap();
+        Arc::new(Pool::new(Arc::new(spec), None, 1, Box::new(|| {})))
+    }
+
+    fn filled(pool: &Arc<Pool>, ids: &[u64]) -> Batch {
+        let Some(lease) = pool.take() else { panic!("no slot") };
+        let mut slot = pool.redeem(lease).unwrap();
+        slot.ids_mut().extend(ids.iter().copied().map(SampleId));
+        let filling = Filling::new(slot, NonZeroUsize::MIN);
+        while let Some((samples, mut rows)) = filling.claim() {
+            let mut outputs = rows.outputs();
+            let image = outputs.next().unwrap();
+            for (i, element) in image.chunks_exact_mut(4).enumerate() {
+                element.copy_from_slice(&((samples[0].0 * 6 + i as u64) as f32).to_ne_bytes());
+            }
+            outputs.next().unwrap().copy_from_slice(&samples[0].0.to_ne_bytes());
+        }
+        Batch::new(filling.into_slot(), pool, Epoch(3), 7)
+    }
+
+    #[test]
+    fn a_tensor_has_the_batch_as_its_first_dimension() {
+        let pool = pool(4);
+        let batch = filled(&pool, &[5, 9]);
+        let image = batch.tensor::<f32>("image").unwrap();
+        assert_eq!(image.shape(), [2, 2, 3]);
+        assert_eq!(image.row(1).unwrap(), [54.0, 55.0, 56.0, 57.0, 58.0, 59.0]);
+        assert_eq!(image.row(2), None);
+        let label = batch.tensor::<i64>("label").unwrap();
+        assert_eq!((label.shape(), label.as_slice()), (&[2][..], &[5, 9][..]));
+        assert_eq!(batch.bytes("label").unwrap().len(), 16);
+        assert_eq!(batch.names().collect::<Vec<_>>(), ["image", "label"]);
+        assert_eq!((batch.len(), batch.epoch(), batch.index()), (2, Epoch(3), 7));
+    }
+
+    #[test]
+    fn tensors_begin_at_multiples_of_64_bytes() {
+        let pool = pool(3);
+        let batch = filled(&pool, &[0, 1, 2]);
+        for name in ["image", "label"] {
+            assert_eq!(batch.bytes(name).unwrap().as_ptr() as usize % 64, 0, "{name}");
+        }
+    }
+
+    #[test]
+    fn wrong_names_and_types_are_told() {
+        let pool = pool(1);
+        let batch = filled(&pool, &[0]);
+        let error = batch.tensor::<f32>("picture").unwrap_err();
+        assert_eq!(error.to_string(), "no tensor 'picture' in the batch, it has: image, label");
+        let error = batch.tensor::<half::f16>("image").unwrap_err();
+        assert_eq!(error.to_string(), "tensor 'image' holds f32, asked for as f16");
+    }
+
+    #[test]
+    fn a_batch_too_large_to_address_is_refused() {
+        let huge = |shape| TensorSpec { name: "x".into(), dtype: DType::F64, shape };
+        for shape in [vec![usize::MAX], vec![1 << 40, 1 << 40], vec![usize::MAX / 16]] {
+            let error = BatchSpec::new(&[huge(shape)], NonZeroUsize::new(2).unwrap()).unwrap_err();
+            assert_eq!(error.to_string(), "output 'x' is too large for a batch of 2");
+        }
+        let twice = [huge(vec![1]), huge(vec![2])];
+        let error = BatchSpec::new(&twice, NonZeroUsize::MIN).unwrap_err();
+        assert_eq!(error.to_string(), "two outputs are named 'x'");
+    }
+
+    #[test]
+    fn memory_that_is_not_there_is_an_error() {
+        let spec = TensorSpec { name: "x".into(), dtype: DType::U8, shape: vec![1 << 62] };
+        let spec = BatchSpec::new(&[spec], NonZeroUsize::MIN).unwrap();
+        let pool = Pool::new(Arc::new(spec), None, 1, Box::new(|| {}));
+        let lease = pool.take().unwrap();
+        assert_eq!(pool.redeem(lease).err(), Some(SlotError::NoMemory { bytes: 1 << 62 }));
+        assert_eq!(pool.slots(), (0, 0));
+    }
+
+    #[test]
+    fn a_batch_outlives_its_pool() {
+        let pool = pool(1);
+        let batch = filled(&pool, &[8]);
+        drop(pool);
+        assert_eq!(batch.tensor::<i64>("label").unwrap().as_slice(), [8]);
+    }
+
+    #[test]
+    fn a_sample_of_no_bytes_is_a_row_of_nothing() {
+        let spec = TensorSpec { name: "x".into(), dtype: DType::U8, shape: vec![0] };
+        let spec = BatchSpec::new(&[spec], NonZeroUsize::new(2).unwrap()).unwrap();
+        let pool = Arc::new(Pool::new(Arc::new(spec), None, 1, Box::new(|| {})));
+        let mut slot = pool.redeem(pool.take().unwrap()).unwrap();
+        slot.ids_mut().extend([SampleId(0), SampleId(1)]);
+        let batch = Batch::new(slot, &pool, Epoch(0), 0);
+        assert_eq!(batch.tensor::<u8>("x").unwrap().shape(), [2, 0]);
+        assert_eq!(batch.tensor::<u8>("x").unwrap().row(1), Some(&[][..]));
+    }
+}

@@ -1,11 +1,39 @@
 //! Fuseloop: a training-data runtime that compiles the augmentation.
+//!
+//! A user lists ops; they are checked, fused and compiled into one native loop per batch, in
+//! milliseconds; a loader reads, decodes and augments on all cores and gives batches in order.
+//! See [`LoaderBuilder`] for a whole example.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`sample`] | the words every stage shares |
+//! | [`source`] | what samples there are and where their bytes lie: `.beton` files |
+//! | [`decode`] | bytes and a wanted window to pixels |
+//! | [`order`] | which sample next: pure functions of seed and epoch |
+//! | [`plan`] | a list of ops, checked and split into blocks |
+//! | [`jit`] | a plan as native code, and the oracle it must equal |
+//! | [`batch`] | memory of batches, and leases on it |
+//! | [`run`] | threads and the ring: the only module that knows there are any |
+//! | [`loader`] | all of it together |
+//! | [`mod@write`] | a folder, a list or an iterator to a `.beton` file |
 
 pub mod batch;
 pub mod decode;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod jit;
+pub mod loader;
 pub mod order;
 pub mod plan;
 pub mod run;
 pub mod sample;
 pub mod source;
 pub mod write;
+
+pub use batch::Batch;
+pub use loader::{Batches, LoadError, Loader, LoaderBuilder};
+pub use order::Order;
+pub use sample::{Epoch, Limits, SampleId};
+
+/// The ops, and what a list of them is made with.
+pub use fuseloop_ops as ops;

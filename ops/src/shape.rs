@@ -12,7 +12,7 @@ impl Channels {
 }
 
 /// Height and width in pixels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Size {
     /// Rows.
     pub height: u32,

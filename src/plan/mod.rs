@@ -1,1 +1,231 @@
-//! The `plan` stage.
+//! From a list of ops to a plan: checked types, and blocks that each become one native loop.
+//!
+//! ```text
+//! ops  ──check──▶ types ──split──▶ blocks ──push down──▶ windows, index maps, final store
+//! ```
+//!
+//! * **check** (here): every op takes what the one before it gives; sizes, types and parameters
+//!   are right before a sample is read.
+//! * **split** ([`block`]): a block holds at most one resize, and nothing but crops and flips
+//!   before it. All else stays in one loop.
+//! * **push down** ([`draws`] and the compiler): crops, flips and shifts become the addresses that
+//!   pixels are loaded from; conversion and layout become the final store.
+
+pub mod block;
+pub mod draws;
+pub mod label;
+
+pub use block::{Block, Link, Region};
+pub use draws::Draws;
+pub use label::LabelPlan;
+
+use fuseloop_ops::{Class, DType, ImageType, NumberRule, Ops, Size, Type, TypeError};
+use std::fmt::Write as _;
+
+/// Most ops of one pipeline.
+pub const MAX_OPS: usize = 256;
+
+/// Why a list of ops can't be a pipeline.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// An op does not fit where it stands.
+    #[error("op {place} of the list: {error}")]
+    Type {
+        /// The op's place, from 0.
+        place: usize,
+        /// What it takes and what it gets.
+        error: TypeError,
+    },
+    /// Images of different sizes can't share a batch.
+    #[error(
+        "images of {height} x {width} pixels can't share a batch: add RandomResizedCrop, Resize or CenterCrop to the list"
+    )]
+    Varies {
+        /// Their heights.
+        height: String,
+        /// Their widths.
+        width: String,
+    },
+    /// Too many ops.
+    #[error("{found} ops in one list, at most {MAX_OPS} are taken")]
+    TooLong {
+        /// How many there are.
+        found: usize,
+    },
+    /// Too many orders of shuffled ops in one block.
+    #[error(
+        "op {place} of the list ({op}): its block would need {found} loop bodies, one for each order of its parts; at most {most} are compiled. Put a Resize between, or list the parts themselves"
+    )]
+    TooManyOrders {
+        /// The op's place, from 0.
+        place: usize,
+        /// The op.
+        op: &'static str,
+        /// Loop bodies needed.
+        found: usize,
+        /// The limit.
+        most: usize,
+    },
+}
+
+/// The plan of one image output.
+#[derive(Debug)]
+pub struct ImagePlan {
+    ops: Ops,
+    rule: NumberRule,
+    input: ImageType,
+    types: Vec<ImageType>,
+    blocks: Vec<Block>,
+    slots: usize,
+}
+
+impl ImagePlan {
+    /// Checks `ops` for images of type `input` and splits them into blocks.
+    ///
+    /// # Errors
+    ///
+    /// See [`PlanError`].
+    pub fn new(ops: Ops, input: ImageType, rule: NumberRule) -> Result<Self, PlanError> {
+        let types = image_types(&ops, input)?;
+        let output = types.last().copied().unwrap_or(input);
+        if output.size().is_none() {
+            let (height, width) = (output.height.to_string(), output.width.to_string());
+            return Err(PlanError::Varies { height, width });
+        }
+        let (blocks, slots) = block::split(&ops, input, &types)?;
+        Ok(Self { ops, rule, input, types, blocks, slots })
+    }
+
+    /// The ops, in order.
+    #[must_use]
+    pub fn ops(&self) -> &Ops {
+        &self.ops
+    }
+
+    /// How values are rounded between ops.
+    #[must_use]
+    pub fn rule(&self) -> NumberRule {
+        self.rule
+    }
+
+    /// The type of the decoded images.
+    #[must_use]
+    pub fn input(&self) -> ImageType {
+        self.input
+    }
+
+    /// The type of the output.
+    #[must_use]
+    pub fn output(&self) -> ImageType {
+        self.types.last().copied().unwrap_or(self.input)
+    }
+
+    /// The type that the op at `place` gets.
+    #[must_use]
+    pub fn input_of(&self, place: usize) -> ImageType {
+        match place.checked_sub(1) {
+            None => self.input,
+            Some(before) => self.types[before],
+        }
+    }
+
+    /// What the compiled code depends on: plans of equal keys share it.
+    #[must_use]
+    pub fn code_key(&self) -> String {
+        let mut key = format!("{:?} {:?}", self.rule, self.blocks);
+        for op in &self.ops {
+            match op.class() {
+                Class::Pixel(op) => key.push_str(&op.structure()),
+                Class::Shuffled(parts) => {
+                    parts.iter().for_each(|part| key.push_str(&part.structure()));
+                }
+                _ => {}
+            }
+            key.push(';');
+        }
+        key
+    }
+
+    /// Rows and columns of the output.
+    ///
+    /// # Panics
+    ///
+    /// Never: [`new`](Self::new) refuses an output without a size.
+    #[must_use]
+    pub fn output_size(&self) -> Size {
+        self.output().size().expect("checked when the plan was made")
+    }
+
+    /// Elements along each axis of one sample.
+    #[must_use]
+    pub fn shape(&self) -> Vec<usize> {
+        let Size { height, width } = self.output_size();
+        let (height, width) = (height as usize, width as usize);
+        match self.output().layout {
+            fuseloop_ops::Layout::ChannelsFirst => vec![3, height, width],
+            fuseloop_ops::Layout::ChannelsLast => vec![height, width, 3],
+        }
+    }
+
+    /// Type of an element.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.output().dtype
+    }
+
+    /// Bytes of one sample's output.
+    #[must_use]
+    pub fn sample_bytes(&self) -> usize {
+        self.shape().iter().product::<usize>() * self.dtype().bytes()
+    }
+
+    /// The blocks, in order.
+    #[must_use]
+    pub fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    /// Numbers drawn for a sample, over all ops.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// The plan in words: one line an op, under the block it is part of.
+    #[must_use]
+    pub fn explain(&self) -> String {
+        let mut text = String::new();
+        for (k, block) in self.blocks.iter().enumerate() {
+            let _ = writeln!(text, "block {k}: {}", block.summary());
+            for place in block.ops.clone() {
+                let op = &self.ops[place];
+                let _ = writeln!(text, "  {:<24} {}", op.name(), block.role(place, op.class()));
+            }
+        }
+        let output = Type::Image(self.output());
+        let _ = writeln!(text, "output: {output}, {} bytes a sample", self.sample_bytes());
+        text
+    }
+}
+
+/// The type after each op.
+fn image_types(ops: &Ops, input: ImageType) -> Result<Vec<ImageType>, PlanError> {
+    if ops.len() > MAX_OPS {
+        return Err(PlanError::TooLong { found: ops.len() });
+    }
+    let mut current = Type::Image(input);
+    let mut types = vec![];
+    for (place, op) in ops.iter().enumerate() {
+        let refused = |error| PlanError::Type { place, error };
+        if matches!(op.class(), Class::Label(_)) {
+            let (expected, found) = ("a label or an array", current.to_string());
+            return Err(refused(TypeError { op: op.name(), expected, found }));
+        }
+        current = op.output(&current).map_err(refused)?;
+        if let Type::Image(image) = &current {
+            types.push(*image);
+        }
+    }
+    Ok(types)
+}

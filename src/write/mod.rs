@@ -1,1 +1,296 @@
-//! The `write` stage.
+//! Writing `.beton` files, which FFCV reads as its own.
+//!
+//! | from                          | call             |
+//! |-------------------------------|------------------|
+//! | a folder of images, a CSV     | [`write_folder`] |
+//! | samples that are had by index | [`write()`]      |
+//! | samples that come one by one  | [`write_iter`], [`try_write_iter`] |
+//!
+//! All three encode samples on several threads and give the same bytes for any number of them.
+//! The file appears at its path whole or not at all (`target.rs`). Memory grows with the
+//! number of samples only by their rows and 24 bytes a stored value.
+//!
+//! ```no_run
+//! use fuseloop::write::{ImageOptions, WriteMode, WriteOptions, write_folder};
+//!
+//! let options = WriteOptions {
+//!     image: ImageOptions { max_resolution: Some(500), ..ImageOptions::default() },
+//!     ..WriteOptions::default()
+//! };
+//! let report = write_folder("imagenet/train", "train.beton", &options)?;
+//! println!("{} samples of {} classes", report.written.samples, report.classes.len());
+//! # Ok::<(), fuseloop::write::WriteError>(())
+//! ```
+
+mod engine;
+mod file;
+mod image;
+mod jpeg;
+mod json;
+mod list;
+mod mode;
+mod options;
+mod pages;
+mod pixels;
+mod report;
+mod target;
+mod value;
+
+pub use file::SchemaError;
+pub use image::{ImageError, ImageInput};
+pub use jpeg::HeadError;
+pub use list::{Ignored, ImageList, Labelled, ListError};
+pub use mode::{ImageOptions, OptionsError, WriteMode};
+pub use options::{Damaged, MAX_PAGE_SIZE, MIN_PAGE_SIZE, WriteOptions};
+pub use pixels::PixelsError;
+pub use report::{FolderReport, Skipped, SkippedSample, WriteReport};
+pub use target::TargetError;
+pub use value::{FieldValue, SampleError};
+
+use crate::sample::SampleId;
+use crate::source::{FieldKind, FieldSpec};
+use engine::Engine;
+use file::{Builder, Schema};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io;
+use std::path::{Path, PathBuf};
+use target::Target;
+use value::Encoding;
+
+/// Why nothing was written. The path is as it was before, but for a failed
+/// [`TargetError::Io`] sync of its directory.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The fields make no file.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// The page size is not a power of two, or out of bounds.
+    #[error("page size {found}, expected a power of two from {MIN_PAGE_SIZE} to {MAX_PAGE_SIZE}")]
+    PageSize {
+        /// The size asked for.
+        found: u32,
+    },
+    /// Image options that make no sense.
+    #[error("images of field {field:?}: {cause}")]
+    Options {
+        /// The field's name.
+        field: String,
+        /// Why.
+        cause: OptionsError,
+    },
+    /// Image options for what is not an image field.
+    #[error("image options are given for {name:?}, which is not an image field")]
+    NoSuchImageField {
+        /// The name.
+        name: String,
+    },
+    /// The folder or table gives no dataset.
+    #[error(transparent)]
+    List(#[from] ListError),
+    /// The file can't be put at its path.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// The threads can't be started.
+    #[error("cannot start the threads: {message}")]
+    Threads {
+        /// The system's words.
+        message: String,
+    },
+    /// A sample can't be written.
+    #[error("sample {sample}{}: {cause}", named(path.as_deref()))]
+    Sample {
+        /// Its place in the input.
+        sample: SampleId,
+        /// Its image file, if it has one.
+        path: Option<PathBuf>,
+        /// Why.
+        cause: SampleError,
+    },
+    /// The system refused to write: most often the disk is full.
+    #[error("{path:?}: {source}")]
+    Write {
+        /// The unfinished file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+fn named(path: Option<&Path>) -> String {
+    path.map_or_else(String::new, |path| format!(" ({path:?})"))
+}
+
+/// Samples that are had by index, from any thread.
+pub trait Samples: Sync {
+    /// How many there are.
+    fn count(&self) -> u64;
+
+    /// The values of a sample, in the order of the fields.
+    ///
+    /// # Errors
+    ///
+    /// The implementor's own: the sample is damaged, see [`Damaged`].
+    fn sample(
+        &self,
+        id: SampleId,
+    ) -> Result<Vec<FieldValue>, Box<dyn std::error::Error + Send + Sync>>;
+}
+
+/// Writes samples that are had by index.
+///
+/// # Errors
+///
+/// See [`WriteError`]. What lay at `out` is untouched then.
+pub fn write(
+    samples: &impl Samples,
+    fields: &[FieldSpec],
+    out: impl AsRef<Path>,
+    options: &WriteOptions,
+) -> Result<WriteReport, WriteError> {
+    let count = samples.count();
+    let row = |id, ()| samples.sample(id).map_err(SampleError::Source);
+    let jobs = (0..count).map(|_| ());
+    let announced = Announced { rows: count, known: true };
+    write_jobs(jobs, |()| 0, row, announced, fields, out.as_ref(), options)
+}
+
+/// Writes samples that come one by one. They are taken on the calling thread, a chunk of about
+/// 64 MiB at a time, and encoded on the others.
+///
+/// # Errors
+///
+/// See [`WriteError`]. What lay at `out` is untouched then.
+pub fn write_iter(
+    rows: impl IntoIterator<Item = Vec<FieldValue>>,
+    fields: &[FieldSpec],
+    out: impl AsRef<Path>,
+    options: &WriteOptions,
+) -> Result<WriteReport, WriteError> {
+    let rows = rows.into_iter();
+    try_write_iter(rows.map(Ok), fields, out, options)
+}
+
+/// As [`write_iter`], for samples of which some can't be had: see [`Damaged`].
+///
+/// # Errors
+///
+/// See [`WriteError`]. What lay at `out` is untouched then.
+pub fn try_write_iter(
+    rows: impl IntoIterator<Item = Result<Vec<FieldValue>, Box<dyn std::error::Error + Send + Sync>>>,
+    fields: &[FieldSpec],
+    out: impl AsRef<Path>,
+    options: &WriteOptions,
+) -> Result<WriteReport, WriteError> {
+    let rows = rows.into_iter();
+    let (least, most) = rows.size_hint();
+    let announced = Announced { rows: least as u64, known: most == Some(least) };
+    let held = |row: &Result<Vec<FieldValue>, _>| match row {
+        Ok(row) => row.iter().map(FieldValue::held).sum(),
+        Err(_) => 0,
+    };
+    let row = |_, row: Result<_, _>| row.map_err(SampleError::Source);
+    write_jobs(rows, held, row, announced, fields, out.as_ref(), options)
+}
+
+/// Writes a folder of JPEGs, or a `.csv` or `.tsv` table of them: see [`ImageList`].
+///
+/// The fields are `image` and `label`. With the default options every JPEG is stored byte for
+/// byte, which FFCV can't: nothing is lost, and nothing is decoded to be encoded again. Set [`ImageOptions::max_resolution`] for a smaller file that decodes faster.
+///
+/// # Errors
+///
+/// See [`WriteError`]. What lay at `out` is untouched then.
+pub fn write_folder(
+    dir: impl AsRef<Path>,
+    out: impl AsRef<Path>,
+    options: &WriteOptions,
+) -> Result<FolderReport, WriteError> {
+    let list = ImageList::open(dir.as_ref())?;
+    let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
+    let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
+    let written = write(&list, &fields, out, options)?;
+    Ok(FolderReport { written, classes: list.classes, ignored: list.ignored })
+}
+
+impl Samples for ImageList {
+    fn count(&self) -> u64 {
+        self.images.len() as u64
+    }
+
+    fn sample(
+        &self,
+        id: SampleId,
+    ) -> Result<Vec<FieldValue>, Box<dyn std::error::Error + Send + Sync>> {
+        let image = usize::try_from(id.0).ok().and_then(|place| self.images.get(place));
+        let Labelled { path, label } = image.ok_or("no such image in the list")?;
+        Ok(vec![FieldValue::Image(ImageInput::Path(path.clone())), FieldValue::Int(*label)])
+    }
+}
+
+/// How many rows are to come.
+#[derive(Clone, Copy)]
+struct Announced {
+    /// At least so many.
+    rows: u64,
+    /// Neither more nor fewer.
+    known: bool,
+}
+
+/// Checks everything that can be checked before the work, then does it.
+fn write_jobs<J: Send>(
+    jobs: impl Iterator<Item = J>,
+    held: impl Fn(&J) -> usize,
+    row: impl Fn(SampleId, J) -> Result<Vec<FieldValue>, SampleError> + Sync,
+    announced: Announced,
+    fields: &[FieldSpec],
+    out: &Path,
+    options: &WriteOptions,
+) -> Result<WriteReport, WriteError> {
+    let schema = Schema::new(fields, options.checked_page_size()?)?;
+    let encoding = Encoding {
+        fields,
+        images: options.checked_images(fields)?,
+        limits: options.limits,
+        page_size: options.page_size,
+    };
+    let pool = options.pool()?;
+    let target = Target::create(out)?;
+    let at_target = |source| WriteError::Write { path: target.partial_path().to_owned(), source };
+    let builder = Builder::new(&schema, target.file(), announced.rows).map_err(at_target)?;
+
+    let bar = options.progress.then(|| bar(announced));
+    let progress = |samples| {
+        if let Some(bar) = &bar {
+            bar.inc(samples);
+        }
+    };
+    let engine = Engine { encoding: &encoding, pool: &pool, damaged: options.damaged };
+    let outcome = engine.run(jobs, held, row, builder, progress);
+    if let Some(bar) = &bar {
+        bar.finish_and_clear();
+    }
+    let (finished, placed) = outcome.map_err(|e| e.at(target.partial_path()))?;
+    target.commit()?;
+    Ok(WriteReport {
+        samples: finished.samples,
+        skipped: placed.skipped,
+        passed_through: placed.passed_through,
+        pages: finished.pages,
+        bytes: finished.bytes,
+    })
+}
+
+/// A bar on stderr; indicatif draws nothing where that is not a terminal.
+fn bar(announced: Announced) -> ProgressBar {
+    let (bar, template) = if announced.known {
+        let template = "{wide_bar} {human_pos}/{human_len} samples, {per_sec}, {eta} left";
+        (ProgressBar::new(announced.rows), template)
+    } else {
+        (ProgressBar::no_length(), "{spinner} {human_pos} samples, {per_sec}")
+    };
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar, // a template that is wrong costs its looks, not the file
+    }
+}

@@ -199,7 +199,7 @@ impl FieldKind {
     }
 }
 
-/// Reads the `count` descriptors that lie at file offset `at`, each name once.
+/// Reads descriptors that lie side by side from file offset `at` on; no two share a name.
 ///
 /// # Errors
 ///

@@ -17,16 +17,23 @@
 //! the writer share one definition.
 
 mod dtype;
+mod error;
 mod field;
 mod header;
+mod index;
+mod read;
 mod row;
+mod stats;
 mod table;
 mod value;
 
 pub use dtype::{ByteOrder, NdKind, NdType};
+pub use error::{OpenError, ReadError, ReadErrorKind, SourceError, SourceErrorKind};
 pub use field::{CustomRow, CustomRows, FieldError, FieldKind, FieldSpec, parse_fields};
 pub use header::{Header, HeaderError};
+pub use read::{Beton, OpenOptions};
 pub use row::{Cell, CellError, ImageCell, ImageMode, LayoutError, RowLayout};
+pub use stats::{FieldStats, ImageStats};
 pub use table::Allocation;
 pub use value::{EncodedImage, Value};
 

@@ -281,7 +281,7 @@ mod tests {
     fn a_row_too_long_for_the_machine_is_refused() {
         let custom = FieldKind::Custom { row_size: usize::MAX, align: 1 };
         assert_eq!(RowLayout::new([&custom, &Int]), Err(LayoutError));
-        let custom = FieldKind::Custom { row_size: 1, align: 1 << 63 };
+        let custom = FieldKind::Custom { row_size: 1, align: 1 << (usize::BITS - 1) };
         assert_eq!(RowLayout::new([&custom]), Err(LayoutError));
     }
 

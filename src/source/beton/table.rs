@@ -1,7 +1,5 @@
 //! The allocation table: which bytes of the pages belong to which sample.
 
-use super::take;
-
 /// A record of the allocation table: 24 bytes, one for each value stored in the pages.
 ///
 /// | offset | size | field    | meaning                        |
@@ -27,14 +25,17 @@ impl Allocation {
     /// Bytes of a record.
     pub const SIZE: usize = 24;
 
-    /// Reads a record; `None` if there are fewer than [`SIZE`](Self::SIZE) bytes.
+    /// Reads a record. Any 24 bytes are one: where it leads is checked when it is followed.
     #[must_use]
-    pub fn parse(mut record: &[u8]) -> Option<Self> {
-        Some(Self {
-            sample: u64::from_le_bytes(take(&mut record)?),
-            ptr: u64::from_le_bytes(take(&mut record)?),
-            size: u64::from_le_bytes(take(&mut record)?),
-        })
+    pub fn parse(record: &[u8; Self::SIZE]) -> Self {
+        let mut words = record.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word));
+        let [sample, ptr, size] = [(); 3].map(|()| words.next().unwrap_or_default());
+        Self { sample, ptr, size }
+    }
+
+    /// The records of a table, in its order; bytes after the last whole one are left out.
+    pub fn parse_table(table: &[u8]) -> impl ExactSizeIterator<Item = Self> {
+        table.as_chunks().0.iter().map(Self::parse)
     }
 
     /// The record's bytes.
@@ -55,7 +56,7 @@ mod tests {
     #[test]
     fn a_record_comes_back_as_it_was_written() {
         let record = Allocation { sample: 3, ptr: 1 << 33, size: 769 };
-        assert_eq!(Allocation::parse(&record.to_bytes()), Some(record));
-        assert_eq!(Allocation::parse(&[0; 23]), None);
+        assert_eq!(Allocation::parse(&record.to_bytes()), record);
+        assert_eq!(Allocation::parse_table(&[0; 47]).len(), 1);
     }
 }

@@ -1,0 +1,98 @@
+//! Brightness: every value times one factor.
+//!
+//! ```text
+//! out = clamp(in * factor)
+//! ```
+//!
+//! | | |
+//! |--------|-------------------------------------------------------------------------|
+//! | input  | u8 image                                                                |
+//! | output | as the input                                                            |
+//! | random | a coin `p`, then `factor` uniform in `max(0, 1 - magnitude)..1 + magnitude` |
+//! | cost   | a multiplication and a comparison a value                               |
+//!
+//! The formula is torchvision's `adjust_brightness` on tensors; the draws are FFCV's
+//! `RandomBrightness`.
+
+use crate::emit::{min, settle};
+use crate::factor::Factor;
+use crate::op::on_u8_image;
+use crate::{Class, Emit, NumberRule, Op, ParamError, PixelOp, Pixels, Rng, Type, TypeError};
+
+/// Makes a share `p` of the images brighter or darker by a random factor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomBrightness {
+    factor: Factor,
+}
+
+impl RandomBrightness {
+    /// A factor in `max(0, 1 - magnitude)..1 + magnitude` for a share `p` of the images.
+    /// FFCV's default for `p` is 0.5.
+    ///
+    /// # Errors
+    ///
+    /// If `magnitude` is negative or not finite, or `p` is not in `0.0..=1.0`.
+    pub fn new(magnitude: f64, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { factor: Factor::new("RandomBrightness", magnitude, p)? })
+    }
+
+    /// The op as a part of [`ColorJitter`](crate::ColorJitter).
+    pub(crate) const fn from_factor(factor: Factor) -> Self {
+        Self { factor }
+    }
+}
+
+impl Op for RandomBrightness {
+    fn name(&self) -> &'static str {
+        "RandomBrightness"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Pixel(self)
+    }
+}
+
+impl PixelOp for RandomBrightness {
+    fn structure(&self) -> String {
+        self.name().into()
+    }
+
+    fn slots(&self) -> usize {
+        1
+    }
+
+    fn draw(&self, rng: &mut Rng, slots: &mut [f32]) {
+        slots[0] = self.factor.draw(rng);
+    }
+
+    fn eval(&self, rule: NumberRule, pixel: [f32; 3], slots: &[f32]) -> [f32; 3] {
+        pixel.map(|v| settle(rule, min(v * slots[0], 255.0)))
+    }
+
+    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels, slots: usize) -> Pixels {
+        e.each(pixels, |e, _, v| {
+            let factor = e.slot(slots);
+            let white = e.splat(255.0);
+            let v = e.mul(v, factor);
+            let v = e.min(v, white);
+            e.settle(v)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_torchvision_brightens() {
+        let op = RandomBrightness::new(0.4, 1.0).unwrap();
+        let eval = |pixel| op.eval(NumberRule::Exact, pixel, &[1.3]);
+        assert_eq!(eval([10.0, 200.0, 77.0]), [13.0, 255.0, 100.0]);
+        assert_eq!(eval([250.0, 3.0, 129.0]), [255.0, 3.0, 167.0]);
+    }
+}

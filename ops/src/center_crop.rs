@@ -1,0 +1,151 @@
+//! Centre crop: the middle of an image.
+//!
+//! Two forms, since the peers mean different things by the name:
+//!
+//! * [`CenterCrop::new`]: torchvision's. A window of `height x width` pixels around the centre, at
+//!   `round_half_even((in - out) / 2)`; black comes in where the image is smaller.
+//! * [`CenterCrop::ratio`]: FFCV's. A square of `floor(ratio * min(height, width))` pixels at
+//!   `floor((in - side) / 2)`, scaled to the output size.
+//!
+//! | | |
+//! |--------|-------------------------------------------------------|
+//! | input  | image of any element type; u8 for the ratio form      |
+//! | output | as the input, of the given size                       |
+//! | random | nothing                                               |
+//! | cost   | nothing, or the resize                                |
+
+use crate::error::side;
+use crate::op::{on_image, on_u8_image};
+use crate::{
+    Class, GeometryOp, ImageType, Interpolation, Motion, Op, ParamError, Rng, Size, Type,
+    TypeError, Window,
+};
+
+/// Cuts the centre out of an image.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CenterCrop {
+    size: Size,
+    scaled: Option<(f64, Interpolation)>,
+}
+
+impl CenterCrop {
+    /// torchvision's form: `height x width` pixels around the centre.
+    ///
+    /// # Errors
+    ///
+    /// If a side is not in `1..=65535`.
+    pub fn new(height: u32, width: u32) -> Result<Self, ParamError> {
+        Ok(Self { size: checked_size(height, width)?, scaled: None })
+    }
+
+    /// FFCV's form (`CenterCropRGBImageDecoder`): the centre square whose side is `ratio` of the
+    /// image's short side, scaled to `height x width`. FFCV's validation uses 224, 224 and
+    /// 224/256; its interpolation is [`Interpolation::Area`].
+    ///
+    /// # Errors
+    ///
+    /// If a side is not in `1..=65535`, or `ratio` not in `0.0..=1.0` or 0.
+    pub fn ratio(height: u32, width: u32, ratio: f64) -> Result<Self, ParamError> {
+        if !(ratio > 0.0 && ratio <= 1.0) {
+            return Err(ParamError::new("CenterCrop", "ratio", ratio, "above 0, at most 1"));
+        }
+        let scaled = Some((ratio, Interpolation::default()));
+        Ok(Self { size: checked_size(height, width)?, scaled })
+    }
+
+    /// How the ratio form scales; the pixel form does not.
+    #[must_use]
+    pub fn interpolation(mut self, interpolation: Interpolation) -> Self {
+        self.scaled = self.scaled.map(|(ratio, _)| (ratio, interpolation));
+        self
+    }
+}
+
+fn checked_size(height: u32, width: u32) -> Result<Size, ParamError> {
+    const OP: &str = "CenterCrop";
+    Ok(Size::new(side(OP, "height", height)?, side(OP, "width", width)?))
+}
+
+/// `round_half_even((input - output) / 2)`, or torchvision's padding, `-floor((output - input) / 2)`.
+fn centred(input: u32, output: u32) -> i32 {
+    let (input, output) = (i64::from(input), i64::from(output));
+    if output > input {
+        return -((output - input) / 2) as i32;
+    }
+    ((input - output) as f64 / 2.0).round_ties_even() as i32
+}
+
+/// FFCV's square of an image: never empty.
+fn square(size: Size, ratio: f64) -> Window {
+    let side = ((ratio * f64::from(size.height.min(size.width))) as u32).max(1);
+    Window {
+        top: (size.height - side) / 2,
+        left: (size.width - side) / 2,
+        height: side,
+        width: side,
+    }
+}
+
+impl Op for CenterCrop {
+    fn name(&self) -> &'static str {
+        "CenterCrop"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        let cut = |image: ImageType| image.with_size(self.size);
+        match self.scaled {
+            Some(_) => on_u8_image(self.name(), input, cut),
+            None => on_image(self.name(), input, cut),
+        }
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Geometry(self)
+    }
+}
+
+impl GeometryOp for CenterCrop {
+    fn draw(&self, _: &mut Rng, size: Size, out: &mut Vec<Motion>) {
+        match self.scaled {
+            Some((ratio, interpolation)) => {
+                out.push(Motion::crop(square(size, ratio)));
+                out.push(Motion::Resize { size: self.size, interpolation });
+            }
+            None => out.push(Motion::Frame {
+                top: centred(size.height, self.size.height),
+                left: centred(size.width, self.size.width),
+                size: self.size,
+                fill: [0; 3],
+            }),
+        }
+    }
+
+    fn resamples(&self) -> Option<Interpolation> {
+        self.scaled.map(|(_, interpolation)| interpolation)
+    }
+
+    fn fills(&self, input: &ImageType) -> Option<[u8; 3]> {
+        let smaller = input.height.min < self.size.height || input.width.min < self.size.width;
+        (self.scaled.is_none() && smaller).then_some([0; 3])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_round_to_even_as_torchvision_rounds() {
+        let starts = [(7, 4, 2), (7, 2, 2), (5, 4, 0), (5, 2, 2), (4, 3, 0), (7, 10, -1)];
+        for (input, output, start) in starts {
+            assert_eq!(centred(input, output), start, "{input} -> {output}");
+        }
+    }
+
+    #[test]
+    fn ffcv_takes_a_square_of_the_short_side() {
+        let window = square(Size::new(375, 500), 224.0 / 256.0);
+        assert_eq!(window, Window { top: 23, left: 86, height: 328, width: 328 });
+        assert_eq!(square(Size::new(1, 9), 0.5).height, 1, "never empty");
+    }
+}

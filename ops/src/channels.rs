@@ -1,0 +1,52 @@
+//! Channels first and channels last: where the channels of an image lie.
+//!
+//! ```text
+//! ToChannelsFirst   [H, W, C] -> [C, H, W]
+//! ToChannelsLast    [C, H, W] -> [H, W, C]
+//! ```
+//!
+//! | | |
+//! |--------|------------------------------------------------|
+//! | input  | image of any element type, in either layout    |
+//! | output | the same values                                |
+//! | random | nothing                                        |
+//! | cost   | part of the final store                        |
+
+use crate::op::on_image;
+use crate::{Class, ImageType, Layout, Op, Type, TypeError};
+
+/// `[H, W, C] -> [C, H, W]`: what PyTorch's convolutions expect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToChannelsFirst;
+
+/// `[C, H, W] -> [H, W, C]`: what TensorFlow and JAX expect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToChannelsLast;
+
+impl Op for ToChannelsFirst {
+    fn name(&self) -> &'static str {
+        "ToChannelsFirst"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_image(self.name(), input, |i| ImageType { layout: Layout::ChannelsFirst, ..i })
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Layout(Layout::ChannelsFirst)
+    }
+}
+
+impl Op for ToChannelsLast {
+    fn name(&self) -> &'static str {
+        "ToChannelsLast"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_image(self.name(), input, |i| ImageType { layout: Layout::ChannelsLast, ..i })
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Layout(Layout::ChannelsLast)
+    }
+}

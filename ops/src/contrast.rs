@@ -1,0 +1,111 @@
+//! Contrast: every value moved away from, or towards, the picture's mean grey.
+//!
+//! ```text
+//! out  = clamp(in * factor + mean * (1 - factor))
+//! mean = the mean over the picture of trunc(0.2989 R + 0.587 G + 0.114 B)
+//! ```
+//!
+//! | | |
+//! |--------|-------------------------------------------------------------------------|
+//! | input  | u8 image                                                                |
+//! | output | as the input                                                            |
+//! | random | a coin `p`, then `factor` uniform in `max(0, 1 - magnitude)..1 + magnitude` |
+//! | cost   | one more reading of the picture for the mean, unless the coin was tails; then a multiplication, an fma and two comparisons a value |
+//!
+//! The formula is torchvision's `adjust_contrast` on tensors (`fma(mean, 1 - factor, in * factor)`
+//! in `f32`); the draws are FFCV's `RandomContrast`.
+
+use crate::emit::{clamp, settle};
+use crate::factor::{Factor, rest};
+use crate::op::on_u8_image;
+use crate::{Class, Emit, NumberRule, Op, ParamError, PixelOp, Pixels, Rng, Type, TypeError};
+
+/// Changes the contrast of a share `p` of the images by a random factor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomContrast {
+    factor: Factor,
+}
+
+impl RandomContrast {
+    /// A factor in `max(0, 1 - magnitude)..1 + magnitude` for a share `p` of the images.
+    /// FFCV's default for `p` is 0.5.
+    ///
+    /// # Errors
+    ///
+    /// If `magnitude` is negative or not finite, or `p` is not in `0.0..=1.0`.
+    pub fn new(magnitude: f64, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { factor: Factor::new("RandomContrast", magnitude, p)? })
+    }
+
+    /// The op as a part of [`ColorJitter`](crate::ColorJitter).
+    pub(crate) const fn from_factor(factor: Factor) -> Self {
+        Self { factor }
+    }
+}
+
+impl Op for RandomContrast {
+    fn name(&self) -> &'static str {
+        "RandomContrast"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Pixel(self)
+    }
+}
+
+/// Slots: the factor, one minus the factor, the mean.
+impl PixelOp for RandomContrast {
+    fn structure(&self) -> String {
+        self.name().into()
+    }
+
+    fn slots(&self) -> usize {
+        3
+    }
+
+    fn draw(&self, rng: &mut Rng, slots: &mut [f32]) {
+        slots[0] = self.factor.draw(rng);
+        slots[1] = rest(slots[0]);
+    }
+
+    fn needs_mean(&self) -> bool {
+        true
+    }
+
+    fn is_identity(&self, slots: &[f32]) -> bool {
+        slots[0] == 1.0
+    }
+
+    fn eval(&self, rule: NumberRule, pixel: [f32; 3], slots: &[f32]) -> [f32; 3] {
+        pixel.map(|v| settle(rule, clamp(slots[2].mul_add(slots[1], v * slots[0]))))
+    }
+
+    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels, slots: usize) -> Pixels {
+        e.each(pixels, |e, _, v| {
+            let (factor, rest, mean) = (e.slot(slots), e.slot(slots + 1), e.slot(slots + 2));
+            let v = e.mul(v, factor);
+            let v = e.fma(mean, rest, v);
+            let v = e.clamp(v);
+            e.settle(v)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grey_mean;
+
+    #[test]
+    fn as_torchvision_changes_contrast() {
+        let op = RandomContrast::new(0.5, 1.0).unwrap();
+        let picture = [[10.0, 200.0, 77.0], [250.0, 3.0, 129.0]];
+        let slots = [0.5, 0.5, grey_mean(&picture)];
+        let out = picture.map(|pixel| op.eval(NumberRule::Exact, pixel, &slots));
+        assert_eq!(out, [[60.0, 155.0, 93.0], [180.0, 56.0, 119.0]]);
+    }
+}

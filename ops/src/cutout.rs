@@ -1,0 +1,81 @@
+//! Cutout: paint a random square over (DeVries and Taylor, arXiv:1708.04552).
+//!
+//! FFCV's `Cutout(crop_size, fill)`: the square lies wholly inside the image, its row and then its
+//! column uniform over the places where it fits. An image smaller than the square is painted over
+//! along that side (FFCV crashes).
+//!
+//! | | |
+//! |--------|--------------------------------------------|
+//! | input  | image of any element type                  |
+//! | output | as the input                               |
+//! | random | the row, then the column                   |
+//! | cost   | a mask                                     |
+
+use crate::error::side;
+use crate::op::on_image;
+use crate::{Class, Op, ParamError, RegionOp, Rng, Size, Type, TypeError, Window};
+
+/// Paints a random square over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cutout {
+    crop_size: u32,
+    fill: [u8; 3],
+}
+
+impl Cutout {
+    /// A square of `crop_size` pixels a side, painted with `fill`.
+    ///
+    /// # Errors
+    ///
+    /// If `crop_size` is not in `1..=65535`.
+    pub fn new(crop_size: u32, fill: [u8; 3]) -> Result<Self, ParamError> {
+        Ok(Self { crop_size: side("Cutout", "crop_size", crop_size)?, fill })
+    }
+}
+
+impl Op for Cutout {
+    fn name(&self) -> &'static str {
+        "Cutout"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Region(self)
+    }
+}
+
+impl RegionOp for Cutout {
+    fn draw(&self, rng: &mut Rng, size: Size) -> Window {
+        let height = self.crop_size.min(size.height);
+        let width = self.crop_size.min(size.width);
+        let top = rng.below(size.height - height + 1);
+        let left = rng.below(size.width - width + 1);
+        Window { top, left, height, width }
+    }
+
+    fn fill(&self) -> [u8; 3] {
+        self.fill
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SampleKey;
+
+    #[test]
+    fn squares_lie_inside_whatever_the_image() {
+        let cutout = Cutout::new(8, [0; 3]).unwrap();
+        for (height, width) in [(32, 32), (8, 8), (3, 100), (1, 1)] {
+            let size = Size::new(height, width);
+            for sample in 0..200 {
+                let window = cutout.draw(&mut SampleKey::new(0, 0, sample).op(0), size);
+                assert!(window.fits(size), "{window:?} in {size}");
+                assert_eq!(window.size(), Size::new(height.min(8), width.min(8)));
+            }
+        }
+    }
+}

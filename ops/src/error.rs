@@ -1,0 +1,83 @@
+//! Why an op can't be made, and why it can't stand where it stands.
+
+use std::fmt::Display;
+
+/// A parameter outside what its op accepts.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{op}: {param} is {found}, expected {expected}")]
+pub struct ParamError {
+    /// The op, by the name a user writes.
+    pub op: &'static str,
+    /// The parameter.
+    pub param: &'static str,
+    /// What was given.
+    pub found: String,
+    /// What is accepted.
+    pub expected: &'static str,
+}
+
+impl ParamError {
+    /// An error about one parameter.
+    pub fn new(
+        op: &'static str,
+        param: &'static str,
+        found: impl Display,
+        expected: &'static str,
+    ) -> Self {
+        Self { op, param, found: found.to_string(), expected }
+    }
+}
+
+/// An op that does not fit the value the ops before it give.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{op} takes {expected}, but gets {found}")]
+pub struct TypeError {
+    /// The op, by the name a user writes.
+    pub op: &'static str,
+    /// What the op works on, and often where to put it.
+    pub expected: &'static str,
+    /// What stands before it.
+    pub found: String,
+}
+
+/// Checks a probability: in `0..=1`, not NaN.
+pub(crate) fn probability(op: &'static str, p: f64) -> Result<f64, ParamError> {
+    if (0.0..=1.0).contains(&p) { Ok(p) } else { Err(ParamError::new(op, "p", p, "0.0..=1.0")) }
+}
+
+/// Checks a side in pixels: `1..=65535`.
+pub(crate) fn side(op: &'static str, param: &'static str, side: u32) -> Result<u32, ParamError> {
+    if (1..=65_535).contains(&side) {
+        Ok(side)
+    } else {
+        Err(ParamError::new(op, param, side, "1..=65535"))
+    }
+}
+
+/// Checks a range of positive, finite numbers with `low <= high`.
+pub(crate) fn positive_range(
+    op: &'static str,
+    param: &'static str,
+    low: f64,
+    high: f64,
+) -> Result<(f64, f64), ParamError> {
+    if low > 0.0 && low <= high && high.is_finite() {
+        Ok((low, high))
+    } else {
+        let found = format!("{low}..={high}");
+        Err(ParamError::new(op, param, found, "0 < low <= high < infinity"))
+    }
+}
+
+/// Checks a number that may be 0 but not negative, infinite or NaN.
+pub(crate) fn positive_or_zero(
+    op: &'static str,
+    param: &'static str,
+    value: f64,
+) -> Result<f64, ParamError> {
+    if value >= 0.0 && value.is_finite() {
+        Ok(value)
+    } else {
+        Err(ParamError::new(op, param, value, "a finite number, 0 or more"))
+    }
+}

@@ -1,0 +1,57 @@
+//! The factor of brightness, contrast and saturation: how it is given and how it is drawn.
+
+use crate::error::{positive_or_zero, probability};
+use crate::{ParamError, Rng};
+
+/// A factor uniform in a range, for a share `p` of the samples; 1 for the others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Factor {
+    p: f64,
+    low: f32,
+    high: f32,
+}
+
+impl Factor {
+    /// The range `max(0, 1 - magnitude)..1 + magnitude`, for a share `p` of the samples.
+    pub(crate) fn new(op: &'static str, magnitude: f64, p: f64) -> Result<Self, ParamError> {
+        let p = probability(op, p)?;
+        let magnitude = positive_or_zero(op, "magnitude", magnitude)?;
+        Ok(Self { p, low: (1.0 - magnitude).max(0.0) as f32, high: (1.0 + magnitude) as f32 })
+    }
+
+    /// The coin first, then the factor: both for every sample, as FFCV draws them.
+    pub(crate) fn draw(&self, rng: &mut Rng) -> f32 {
+        let applies = rng.coin(self.p);
+        let factor = rng.uniform(self.low, self.high);
+        if applies { factor } else { 1.0 }
+    }
+}
+
+/// `1 - factor`, computed in double precision as torchvision does, then rounded.
+pub(crate) fn rest(factor: f32) -> f32 {
+    (1.0 - f64::from(factor)) as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SampleKey;
+
+    #[test]
+    fn factors_stay_in_their_range_and_tails_gives_one() {
+        let mut rng = SampleKey::new(1, 2, 3).op(4);
+        let sure = Factor::new("op", 0.4, 1.0).unwrap();
+        assert!((0..1000).all(|_| (0.6..1.4).contains(&sure.draw(&mut rng))));
+        let never = Factor::new("op", 0.4, 0.0).unwrap();
+        assert!((0..1000).all(|_| never.draw(&mut rng) == 1.0));
+        let wide = Factor::new("op", 3.0, 1.0).unwrap();
+        assert!((0..1000).all(|_| (0.0..4.0).contains(&wide.draw(&mut rng))));
+    }
+
+    #[test]
+    fn bad_parameters_are_refused() {
+        for (magnitude, p) in [(-0.1, 0.5), (f64::NAN, 0.5), (f64::INFINITY, 0.5), (0.1, 1.5)] {
+            assert!(Factor::new("op", magnitude, p).is_err(), "{magnitude} {p}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Horizontal flip: mirror an image left to right.
+//!
+//! ```text
+//! out[y, x] = in[y, width - 1 - x]   for a sample whose coin is heads
+//! out[y, x] = in[y, x]               otherwise
+//! ```
+//!
+//! | | |
+//! |--------|-----------------------------------------------------------|
+//! | input  | image of any element type                                 |
+//! | output | as the input                                              |
+//! | random | a coin `p`; the picture is mirrored whole                 |
+//! | cost   | nothing: rows are read backwards                          |
+
+use crate::error::probability;
+use crate::op::on_image;
+use crate::{Class, GeometryOp, Motion, Op, ParamError, Rng, Size, Type, TypeError};
+
+/// Mirrors a share `p` of the images left to right.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomHorizontalFlip {
+    p: f64,
+}
+
+impl RandomHorizontalFlip {
+    /// A flip that happens to a share `p` of the samples.
+    ///
+    /// # Errors
+    ///
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn new(p: f64) -> Result<Self, ParamError> {
+        Ok(Self { p: probability("RandomHorizontalFlip", p)? })
+    }
+}
+
+impl Op for RandomHorizontalFlip {
+    fn name(&self) -> &'static str {
+        "RandomHorizontalFlip"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Geometry(self)
+    }
+}
+
+impl GeometryOp for RandomHorizontalFlip {
+    fn draw(&self, rng: &mut Rng, _: Size, out: &mut Vec<Motion>) {
+        if rng.coin(self.p) {
+            out.push(Motion::FlipHorizontal);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! One-hot: a label becomes a vector with a one at its class.
+//!
+//! ```text
+//! out[k] = 1 if k == label else 0      k in 0..classes
+//! ```
+//!
+//! | | |
+//! |--------|-----------------------------------------------------------------|
+//! | input  | i64 of one element                                              |
+//! | output | f32 `[classes]`; [`Convert`](crate::Convert) may follow         |
+//! | random | nothing                                                         |
+//! | errors | a label outside `0..classes` ends the epoch with the sample's id |
+
+use crate::{Class, DType, LabelOp, Op, ParamError, Type, TypeError};
+
+/// Turns a label into a vector with a one at its class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OneHot {
+    classes: u32,
+}
+
+impl OneHot {
+    /// A vector of `classes` elements.
+    ///
+    /// # Errors
+    ///
+    /// If `classes` is not in `1..=1_000_000`.
+    pub fn new(classes: u32) -> Result<Self, ParamError> {
+        if (1..=1_000_000).contains(&classes) {
+            Ok(Self { classes })
+        } else {
+            Err(ParamError::new("OneHot", "classes", classes, "1..=1_000_000"))
+        }
+    }
+}
+
+impl Op for OneHot {
+    fn name(&self) -> &'static str {
+        "OneHot"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        match input {
+            Type::Tensor { dtype: DType::I64, shape } if shape.iter().product::<usize>() == 1 => {
+                Ok(Type::Tensor { dtype: DType::F32, shape: vec![self.classes as usize] })
+            }
+            found => Err(TypeError {
+                op: self.name(),
+                expected: "one i64 a sample",
+                found: found.to_string(),
+            }),
+        }
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Label(self)
+    }
+}
+
+impl LabelOp for OneHot {
+    fn classes(&self) -> Option<u32> {
+        Some(self.classes)
+    }
+}

@@ -1,0 +1,102 @@
+//! A picture as the oracle sees it: one pixel after the other, as numbers.
+
+use crate::{ImageView, Interpolation, Motion, Size, Window, area, bilinear};
+
+/// An image of `[f32; 3]` pixels, row by row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Picture {
+    size: Size,
+    pixels: Vec<[f32; 3]>,
+}
+
+impl Picture {
+    /// The picture of a decoded image.
+    #[must_use]
+    pub fn from_view(view: &ImageView<'_>) -> Self {
+        let size = view.size();
+        let rows = (0..size.height).map(|y| view.row(y));
+        let pixels = rows.flat_map(|row| row.chunks_exact(3));
+        Self { size, pixels: pixels.map(|p| [p[0], p[1], p[2]].map(f32::from)).collect() }
+    }
+
+    /// Rows and columns.
+    #[must_use]
+    pub const fn size(&self) -> Size {
+        self.size
+    }
+
+    /// The pixels, row by row.
+    #[must_use]
+    pub fn pixels(&self) -> &[[f32; 3]] {
+        &self.pixels
+    }
+
+    /// The pixels, row by row.
+    pub fn pixels_mut(&mut self) -> &mut [[f32; 3]] {
+        &mut self.pixels
+    }
+
+    /// The picture after `motion`.
+    #[must_use]
+    pub fn moved(&self, motion: &Motion) -> Self {
+        let Size { height, width } = self.size;
+        match *motion {
+            Motion::Frame { top, left, size, fill } => self.gathered(size, |y, x| {
+                let (y, x) = (i64::from(y) + i64::from(top), i64::from(x) + i64::from(left));
+                let inside =
+                    (0..i64::from(height)).contains(&y) && (0..i64::from(width)).contains(&x);
+                if inside { self.at(y as u32, x as u32) } else { fill.map(f32::from) }
+            }),
+            Motion::FlipHorizontal => self.gathered(self.size, |y, x| self.at(y, width - 1 - x)),
+            Motion::FlipVertical => self.gathered(self.size, |y, x| self.at(height - 1 - y, x)),
+            Motion::Resize { size, interpolation } => self.resized(size, interpolation),
+        }
+    }
+
+    /// The picture with `window` painted over.
+    #[must_use]
+    pub fn painted(&self, window: Window, fill: [u8; 3]) -> Self {
+        let covers = |y: u32, x: u32| {
+            (window.top..window.top + window.height).contains(&y)
+                && (window.left..window.left + window.width).contains(&x)
+        };
+        self.gathered(
+            self.size,
+            |y, x| {
+                if covers(y, x) { fill.map(f32::from) } else { self.at(y, x) }
+            },
+        )
+    }
+
+    /// The pixels as u8, channels last: clamped and rounded half to even.
+    #[must_use]
+    pub fn to_u8(&self) -> Vec<u8> {
+        self.pixels.iter().flatten().map(|&v| to_u8(v)).collect()
+    }
+
+    fn at(&self, y: u32, x: u32) -> [f32; 3] {
+        self.pixels[y as usize * self.size.width as usize + x as usize]
+    }
+
+    fn gathered(&self, size: Size, pixel: impl Fn(u32, u32) -> [f32; 3]) -> Self {
+        let places = (0..size.height).flat_map(|y| (0..size.width).map(move |x| (y, x)));
+        Self { size, pixels: places.map(|(y, x)| pixel(y, x)).collect() }
+    }
+
+    fn resized(&self, size: Size, interpolation: Interpolation) -> Self {
+        let bytes = self.to_u8();
+        let view = ImageView::packed(&bytes, self.size).expect("to_u8 gives 3 bytes a pixel");
+        let resized = match interpolation {
+            Interpolation::Area => area::resize(view, size).expect("no side is 0"),
+            Interpolation::BilinearAntialias => bilinear::resize(&view, size),
+        };
+        let view = ImageView::packed(&resized, size).expect("a resize gives 3 bytes a pixel");
+        Self::from_view(&view)
+    }
+}
+
+/// A value as u8: clamped to 0..=255, then rounded half to even.
+#[must_use]
+pub fn to_u8(value: f32) -> u8 {
+    value.clamp(0.0, 255.0).round_ties_even() as u8
+}

@@ -1,0 +1,195 @@
+//! Random resized crop: a random rectangle of the image, scaled to a fixed size.
+//!
+//! The rectangle covers a share `scale` of the area with an aspect ratio (width / height) in
+//! `ratio` (Szegedy et al., arXiv:1409.4842, section 6), and is drawn as torchvision's and FFCV's
+//! `RandomResizedCrop` draw it:
+//!
+//! ```text
+//! up to 10 times:
+//!     area   = height * width * U(scale)
+//!     aspect = exp(U(ln ratio))
+//!     w = round_half_even(sqrt(area * aspect));  h = round_half_even(sqrt(area / aspect))
+//!     if 0 < w <= width and 0 < h <= height:  top = U{0..=height-h}; left = U{0..=width-w}; stop
+//! otherwise: the largest centred rectangle within ratio
+//! ```
+//!
+//! | | |
+//! |--------|---------------------------------------------------------------|
+//! | input  | u8 image                                                      |
+//! | output | u8 image of the given size                                    |
+//! | random | an area and an aspect for each try, then the corner           |
+//! | cost   | the resize; the rectangle is known before a pixel is decoded  |
+
+use crate::error::{positive_range, side};
+use crate::op::on_u8_image;
+use crate::{
+    Class, GeometryOp, Interpolation, Motion, Op, ParamError, Rng, Size, Type, TypeError, Window,
+};
+use std::ops::RangeInclusive;
+
+/// Cuts a random rectangle and scales it to a fixed size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomResizedCrop {
+    size: Size,
+    scale: (f64, f64),
+    ratio: (f64, f64),
+    interpolation: Interpolation,
+}
+
+impl RandomResizedCrop {
+    /// To `side x side` pixels, from a share `scale` of the area with an aspect in `ratio`. The
+    /// usual ranges are [`SCALE`](Self::SCALE) and [`RATIO`](Self::RATIO).
+    ///
+    /// # Errors
+    ///
+    /// If `side` is not in `1..=65535`, or a range is empty, negative or not finite.
+    pub fn new(
+        side: u32,
+        scale: RangeInclusive<f64>,
+        ratio: RangeInclusive<f64>,
+    ) -> Result<Self, ParamError> {
+        Self::to(side, side, scale, ratio)
+    }
+
+    /// To `height x width` pixels.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn to(
+        height: u32,
+        width: u32,
+        scale: RangeInclusive<f64>,
+        ratio: RangeInclusive<f64>,
+    ) -> Result<Self, ParamError> {
+        const OP: &str = "RandomResizedCrop";
+        Ok(Self {
+            size: Size::new(side(OP, "height", height)?, side(OP, "width", width)?),
+            scale: positive_range(OP, "scale", *scale.start(), *scale.end())?,
+            ratio: positive_range(OP, "ratio", *ratio.start(), *ratio.end())?,
+            interpolation: Interpolation::default(),
+        })
+    }
+
+    /// torchvision's and FFCV's default share of the area.
+    pub const SCALE: RangeInclusive<f64> = 0.08..=1.0;
+
+    /// torchvision's and FFCV's default aspect ratios.
+    pub const RATIO: RangeInclusive<f64> = 3.0 / 4.0..=4.0 / 3.0;
+
+    /// How pixels are weighed.
+    #[must_use]
+    pub const fn interpolation(mut self, interpolation: Interpolation) -> Self {
+        self.interpolation = interpolation;
+        self
+    }
+
+    /// The rectangle of one sample.
+    fn window(&self, rng: &mut Rng, size: Size) -> Window {
+        for _ in 0..TRIES {
+            if let Some(window) = self.attempt(rng, size) {
+                return window;
+            }
+        }
+        self.fallback(size)
+    }
+
+    fn attempt(&self, rng: &mut Rng, size: Size) -> Option<Window> {
+        let (low, high) = self.scale;
+        let area = size.pixels() as f64 * f64::from(rng.uniform(low as f32, high as f32));
+        let (low, high) = (self.ratio.0.ln() as f32, self.ratio.1.ln() as f32);
+        let aspect = f64::from(rng.uniform(low, high).exp());
+        let width = (area * aspect).sqrt().round_ties_even() as u32;
+        let height = (area / aspect).sqrt().round_ties_even() as u32;
+        if !(1..=size.width).contains(&width) || !(1..=size.height).contains(&height) {
+            return None;
+        }
+        let top = rng.below(size.height - height + 1);
+        let left = rng.below(size.width - width + 1);
+        Some(Window { top, left, height, width })
+    }
+
+    /// The largest centred rectangle within the ratios.
+    fn fallback(&self, size: Size) -> Window {
+        let Size { height, width } = size;
+        let aspect = f64::from(width) / f64::from(height);
+        let rounded = |side: f64, most: u32| (side.round_ties_even() as u32).clamp(1, most);
+        let (height, width) = if aspect < self.ratio.0 {
+            (rounded(f64::from(width) / self.ratio.0, height), width)
+        } else if aspect > self.ratio.1 {
+            (height, rounded(f64::from(height) * self.ratio.1, width))
+        } else {
+            (height, width)
+        };
+        let (top, left) = ((size.height - height) / 2, (size.width - width) / 2);
+        Window { top, left, height, width }
+    }
+}
+
+/// As torchvision and FFCV.
+const TRIES: u32 = 10;
+
+impl Op for RandomResizedCrop {
+    fn name(&self) -> &'static str {
+        "RandomResizedCrop"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image.with_size(self.size))
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Geometry(self)
+    }
+}
+
+impl GeometryOp for RandomResizedCrop {
+    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<Motion>) {
+        out.push(Motion::crop(self.window(rng, size)));
+        out.push(Motion::Resize { size: self.size, interpolation: self.interpolation });
+    }
+
+    fn resamples(&self) -> Option<Interpolation> {
+        Some(self.interpolation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SampleKey;
+
+    fn usual(scale: RangeInclusive<f64>) -> RandomResizedCrop {
+        RandomResizedCrop::new(224, scale, RandomResizedCrop::RATIO).unwrap()
+    }
+
+    #[test]
+    fn rectangles_fit_and_keep_area_and_aspect() {
+        let (crop, size) = (usual(0.08..=1.0), Size::new(375, 500));
+        for sample in 0..2000 {
+            let window = crop.window(&mut SampleKey::new(0, 0, sample).op(0), size);
+            assert!(window.fits(size));
+            let area = window.size().pixels() as f64 / size.pixels() as f64;
+            let aspect = f64::from(window.width) / f64::from(window.height);
+            assert!((0.078..=1.0).contains(&area), "{window:?}");
+            assert!((0.74..=1.35).contains(&aspect), "{window:?}");
+        }
+    }
+
+    #[test]
+    fn a_thin_image_falls_back_to_its_centre() {
+        let window =
+            usual(1.0..=1.0).window(&mut SampleKey::new(0, 0, 0).op(0), Size::new(10, 900));
+        assert_eq!(window, Window { top: 0, left: 443, height: 10, width: 13 });
+        let window = usual(1.0..=1.0).window(&mut SampleKey::new(0, 0, 0).op(0), Size::new(900, 1));
+        assert_eq!(window.size(), Size::new(1, 1));
+    }
+
+    #[test]
+    fn bad_ranges_are_refused() {
+        for scale in [0.0..=1.0, 0.5..=0.1, f64::NAN..=1.0, 0.1..=f64::INFINITY] {
+            assert!(RandomResizedCrop::new(224, scale.clone(), 0.7..=1.3).is_err(), "{scale:?}");
+        }
+        assert!(RandomResizedCrop::new(0, 0.1..=1.0, 0.7..=1.3).is_err());
+    }
+}

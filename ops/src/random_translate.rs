@@ -1,0 +1,61 @@
+//! Random translate: shift an image by a few pixels.
+//!
+//! FFCV's `RandomTranslate(padding, fill)`: the image is framed by `padding` pixels of `fill`, and
+//! a window of the image's own size is cut at a row, then a column, uniform in `0..=2 * padding`.
+//!
+//! | | |
+//! |--------|--------------------------------------------------------|
+//! | input  | image of any element type                              |
+//! | output | as the input                                           |
+//! | random | the row, then the column                               |
+//! | cost   | a copy of the image, if nothing was done to it before; else a mask |
+
+use crate::op::on_image;
+use crate::{Class, GeometryOp, ImageType, Motion, Op, ParamError, Rng, Size, Type, TypeError};
+
+/// Shifts an image by up to `padding` pixels in each direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RandomTranslate {
+    padding: u32,
+    fill: [u8; 3],
+}
+
+impl RandomTranslate {
+    /// Shifts of `-padding..=padding` rows and columns; `fill` comes in from outside.
+    ///
+    /// # Errors
+    ///
+    /// If `padding` is above 65535.
+    pub fn new(padding: u32, fill: [u8; 3]) -> Result<Self, ParamError> {
+        if padding > 65_535 {
+            return Err(ParamError::new("RandomTranslate", "padding", padding, "0..=65535"));
+        }
+        Ok(Self { padding, fill })
+    }
+}
+
+impl Op for RandomTranslate {
+    fn name(&self) -> &'static str {
+        "RandomTranslate"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Geometry(self)
+    }
+}
+
+impl GeometryOp for RandomTranslate {
+    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<Motion>) {
+        let mut shift = || rng.below(2 * self.padding + 1) as i32 - self.padding as i32;
+        let (top, left) = (shift(), shift());
+        out.push(Motion::Frame { top, left, size, fill: self.fill });
+    }
+
+    fn fills(&self, _: &ImageType) -> Option<[u8; 3]> {
+        (self.padding > 0).then_some(self.fill)
+    }
+}

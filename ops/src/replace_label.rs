@@ -1,0 +1,75 @@
+//! Replace label: another label for some samples.
+//!
+//! ```text
+//! out = new_label   if the sample's id is listed
+//! out = in          otherwise
+//! ```
+//!
+//! | | |
+//! |--------|---------------------------------------------|
+//! | input  | i64 of one element                          |
+//! | output | as the input                                |
+//! | random | nothing                                     |
+//! | cost   | a binary search a sample                    |
+//!
+//! FFCV's `ReplaceLabel(indices, new_label)`; ids are rows of the dataset.
+
+use crate::{Class, DType, LabelOp, Op, Type, TypeError};
+
+/// Gives the listed samples another label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplaceLabel {
+    ids: Vec<u64>,
+    new_label: i64,
+}
+
+impl ReplaceLabel {
+    /// `new_label` for the samples `ids`, in any order.
+    #[must_use]
+    pub fn new(ids: impl IntoIterator<Item = u64>, new_label: i64) -> Self {
+        let mut ids: Vec<u64> = ids.into_iter().collect();
+        ids.sort_unstable();
+        Self { ids, new_label }
+    }
+}
+
+impl Op for ReplaceLabel {
+    fn name(&self) -> &'static str {
+        "ReplaceLabel"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        match input {
+            Type::Tensor { dtype: DType::I64, shape } if shape.iter().product::<usize>() == 1 => {
+                Ok(input.clone())
+            }
+            found => Err(TypeError {
+                op: self.name(),
+                expected: "one i64 a sample",
+                found: found.to_string(),
+            }),
+        }
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Label(self)
+    }
+}
+
+impl LabelOp for ReplaceLabel {
+    fn eval(&self, sample: u64, label: i64) -> i64 {
+        if self.ids.binary_search(&sample).is_ok() { self.new_label } else { label }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listed_samples_and_no_others() {
+        let op = ReplaceLabel::new([7, 3, 5], 99);
+        let labels: Vec<i64> = (0..9).map(|sample| op.eval(sample, 1)).collect();
+        assert_eq!(labels, [1, 1, 1, 99, 1, 99, 1, 99, 1]);
+    }
+}

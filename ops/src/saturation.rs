@@ -1,0 +1,105 @@
+//! Saturation: every pixel moved away from, or towards, its own grey.
+//!
+//! ```text
+//! out  = clamp(in * factor + grey * (1 - factor))
+//! grey = 0.2989 R + 0.587 G + 0.114 B      of the pixel; truncated where the rule is Exact
+//! ```
+//!
+//! | | |
+//! |--------|-------------------------------------------------------------------------|
+//! | input  | u8 image                                                                |
+//! | output | as the input                                                            |
+//! | random | a coin `p`, then `factor` uniform in `max(0, 1 - magnitude)..1 + magnitude` |
+//! | cost   | three operations a pixel for the grey, four a value                     |
+//!
+//! The formula is torchvision's `adjust_saturation` on tensors (`fma(grey, 1 - factor, in *
+//! factor)` in `f32`); the draws are FFCV's `RandomSaturation`. White stays white only nearly:
+//! torchvision's weights sum to 0.9999.
+
+use crate::emit::{clamp, grey, settle};
+use crate::factor::{Factor, rest};
+use crate::op::on_u8_image;
+use crate::{Class, Emit, NumberRule, Op, ParamError, PixelOp, Pixels, Rng, Type, TypeError};
+
+/// Changes the saturation of a share `p` of the images by a random factor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomSaturation {
+    factor: Factor,
+}
+
+impl RandomSaturation {
+    /// A factor in `max(0, 1 - magnitude)..1 + magnitude` for a share `p` of the images.
+    /// FFCV's default for `p` is 0.5.
+    ///
+    /// # Errors
+    ///
+    /// If `magnitude` is negative or not finite, or `p` is not in `0.0..=1.0`.
+    pub fn new(magnitude: f64, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { factor: Factor::new("RandomSaturation", magnitude, p)? })
+    }
+
+    /// The op as a part of [`ColorJitter`](crate::ColorJitter).
+    pub(crate) const fn from_factor(factor: Factor) -> Self {
+        Self { factor }
+    }
+}
+
+impl Op for RandomSaturation {
+    fn name(&self) -> &'static str {
+        "RandomSaturation"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Pixel(self)
+    }
+}
+
+/// Slots: the factor, one minus the factor.
+impl PixelOp for RandomSaturation {
+    fn structure(&self) -> String {
+        self.name().into()
+    }
+
+    fn slots(&self) -> usize {
+        2
+    }
+
+    fn draw(&self, rng: &mut Rng, slots: &mut [f32]) {
+        slots[0] = self.factor.draw(rng);
+        slots[1] = rest(slots[0]);
+    }
+
+    fn eval(&self, rule: NumberRule, pixel: [f32; 3], slots: &[f32]) -> [f32; 3] {
+        let grey = settle(rule, grey(pixel));
+        pixel.map(|v| settle(rule, clamp(grey.mul_add(slots[1], v * slots[0]))))
+    }
+
+    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels, slots: usize) -> Pixels {
+        let grey = e.grey(pixels);
+        let grey = e.settle(grey);
+        e.each(pixels, |e, _, v| {
+            let (factor, rest) = (e.slot(slots), e.slot(slots + 1));
+            let v = e.mul(v, factor);
+            let v = e.fma(grey, rest, v);
+            let v = e.clamp(v);
+            e.settle(v)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_torchvision_saturates() {
+        let op = RandomSaturation::new(0.5, 1.0).unwrap();
+        let eval = |pixel| op.eval(NumberRule::Exact, pixel, &[1.5, -0.5]);
+        assert_eq!(eval([10.0, 200.0, 77.0]), [0.0, 235.0, 51.0]);
+        assert_eq!(eval([250.0, 3.0, 129.0]), [255.0, 0.0, 148.0]);
+    }
+}

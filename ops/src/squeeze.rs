@@ -1,0 +1,46 @@
+//! Squeeze: drop the axes of length 1.
+//!
+//! ```text
+//! [1] -> []        [3, 1, 2] -> [3, 2]
+//! ```
+//!
+//! | | |
+//! |--------|------------------------------------------------------------------|
+//! | input  | numbers of any shape (not an image)                              |
+//! | output | the same numbers; the batch's axis stays, also for a batch of one |
+//! | random | nothing                                                          |
+//! | cost   | nothing                                                          |
+//!
+//! So a label's `[batch, 1]` becomes `[batch]`. (FFCV's drops the batch's axis as well if it is 1.)
+
+use crate::{Class, LabelOp, Op, Type, TypeError};
+
+/// Drops the axes of length 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Squeeze;
+
+impl Op for Squeeze {
+    fn name(&self) -> &'static str {
+        "Squeeze"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        match input {
+            Type::Tensor { dtype, shape } => Ok(Type::Tensor {
+                dtype: *dtype,
+                shape: shape.iter().copied().filter(|&n| n != 1).collect(),
+            }),
+            image @ Type::Image(_) => Err(TypeError {
+                op: self.name(),
+                expected: "a label or an array",
+                found: image.to_string(),
+            }),
+        }
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Label(self)
+    }
+}
+
+impl LabelOp for Squeeze {}

@@ -1,0 +1,56 @@
+//! Vertical flip: mirror an image top to bottom.
+//!
+//! ```text
+//! out[y, x] = in[height - 1 - y, x]  for a sample whose coin is heads
+//! out[y, x] = in[y, x]               otherwise
+//! ```
+//!
+//! | | |
+//! |--------|-----------------------------------------------------------|
+//! | input  | image of any element type                                 |
+//! | output | as the input                                              |
+//! | random | a coin `p`; the picture is mirrored whole                 |
+//! | cost   | nothing: rows are read from the last to the first         |
+
+use crate::error::probability;
+use crate::op::on_image;
+use crate::{Class, GeometryOp, Motion, Op, ParamError, Rng, Size, Type, TypeError};
+
+/// Mirrors a share `p` of the images top to bottom.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomVerticalFlip {
+    p: f64,
+}
+
+impl RandomVerticalFlip {
+    /// A flip that happens to a share `p` of the samples.
+    ///
+    /// # Errors
+    ///
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn new(p: f64) -> Result<Self, ParamError> {
+        Ok(Self { p: probability("RandomVerticalFlip", p)? })
+    }
+}
+
+impl Op for RandomVerticalFlip {
+    fn name(&self) -> &'static str {
+        "RandomVerticalFlip"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Geometry(self)
+    }
+}
+
+impl GeometryOp for RandomVerticalFlip {
+    fn draw(&self, rng: &mut Rng, _: Size, out: &mut Vec<Motion>) {
+        if rng.coin(self.p) {
+            out.push(Motion::FlipVertical);
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! The memory of one batch, and how several threads write to it at once.
+//!
+//! ```text
+//!                 Filling::new            claim, claim, ...             Filling::into_slot
+//!   Slot (owned) ------------> Filling (shared, rows handed out) ------------> Slot (owned)
+//!
+//!   next ->  0      1      2      3   = chunks: nothing left
+//!         +------+------+------+---+
+//!         | rows | rows | rows |   |   a chunk is handed out once: `next` only grows
+//!         +------+------+------+---+
+//! ```
+//!
+//! The types keep the rules:
+//! - A [`Slot`] owns its memory, so a shared borrow of it may read and nobody writes.
+//! - A [`Filling`] can only be shared for [`claim`](Filling::claim), which gives each row to one
+//!   caller, and never lets anybody read. It owns its slot: there is no other way in.
+//! - The slot comes out by value, so the last [`RowsMut`], which borrows the filling, is gone.
+
+#![allow(unsafe_code, reason = "workers write disjoint rows of one allocation at the same time")]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::num::NonZeroUsize;
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fuseloop_ops::DType;
+use half::{bf16, f16};
+
+use super::{BatchSpec, SlotError};
+use crate::sample::SampleId;
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A type that the elements of a tensor may be read as.
+///
+/// Sealed: each has no padding, no invalid bit pattern and at most 64-byte alignment.
+pub trait Element: sealed::Sealed + Copy + Send + Sync + 'static {
+    /// Its name at run time.
+    const DTYPE: DType;
+}
+
+macro_rules! elements {
+    ($($element:ty => $dtype:ident),*) => {$(
+        impl sealed::Sealed for $element {}
+        impl Element for $element {
+            const DTYPE: DType = DType::$dtype;
+        }
+    )*};
+}
+
+elements!(u8 => U8, i64 => I64, f16 => F16, bf16 => Bf16, f32 => F32, f64 => F64);
+
+/// Every tensor begins at a multiple of this: a cache line, and the widest vector.
+const ALIGN: usize = 64;
+
+/// One tensor's memory: `len` initialised bytes, owned.
+struct Buffer {
+    start: NonNull<u8>,
+    layout: Layout,
+    row_bytes: usize,
+}
+
+// SAFETY: a `Buffer` owns its bytes as a `Box<[u8]>` does; it may be freed by any thread.
+unsafe impl Send for Buffer {}
+// SAFETY: through a shared `Buffer` this file reads only by `Slot::bytes`, where the slot is
+// owned by no `Filling`, and writes only by `RowsMut`, whose rows nobody else has.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    /// Zeroed memory for `rows` rows.
+    fn new(rows: usize, row_bytes: usize) -> Result<Self, SlotError> {
+        let bytes = rows.saturating_mul(row_bytes);
+        let no_memory = || SlotError::NoMemory { bytes };
+        // The allocator may not be asked for nothing; a byte more is no matter.
+        let layout = Layout::from_size_align(bytes.max(1), ALIGN).map_err(|_| no_memory())?;
+        // SAFETY: the layout's size is at least 1.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(no_memory)?;
+        Ok(Self { start, layout, row_bytes })
+    }
+
+    /// The place of `count` rows from row `first` on, and their bytes.
+    ///
+    /// # Panics
+    ///
+    /// If they do not all lie inside the memory.
+    fn rows(&self, first: usize, count: usize) -> (NonNull<u8>, usize) {
+        let span = first.checked_add(count).and_then(|end| end.checked_mul(self.row_bytes));
+        assert!(span.is_some_and(|end| end <= self.layout.size()), "rows {first}+{count}");
+        // SAFETY: `first * row_bytes` is at most `end`, which was compared with the size of
+        // the allocation just above.
+        let start = unsafe { self.start.add(first * self.row_bytes) };
+        (start, count * self.row_bytes)
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: `new` allocated `start` with this layout, and only `drop` frees it.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) };
+    }
+}
+
+/// The memory of one batch: a buffer for each tensor, and which sample each row is.
+pub(crate) struct Slot {
+    tensors: Vec<Buffer>,
+    ids: Vec<SampleId>,
+}
+
+impl Slot {
+    /// The most that the allocator can be asked for.
+    pub(crate) const MAX_TENSOR_BYTES: usize = isize::MAX as usize - ALIGN;
+
+    /// Memory for a batch of `spec`, zeroed, with no sample in it.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no such memory.
+    pub(crate) fn new(spec: &BatchSpec) -> Result<Self, SlotError> {
+        let tensors = spec.row_bytes().iter().map(|&bytes| Buffer::new(spec.rows(), bytes));
+        let tensors = tensors.collect::<Result<_, _>>()?;
+        Ok(Self { tensors, ids: Vec::with_capacity(spec.rows().min(1 << 16)) })
+    }
+
+    /// Which sample each row is; as many rows as ids are in use.
+    pub(crate) fn ids(&self) -> &[SampleId] {
+        &self.ids
+    }
+
+    /// To say which samples come next.
+    pub(crate) fn ids_mut(&mut self) -> &mut Vec<SampleId> {
+        &mut self.ids
+    }
+
+    /// The rows in use of tensor `k`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no tensor `k`, or there are more ids than rows.
+    pub(crate) fn bytes(&self, k: usize) -> &[u8] {
+        let (start, len) = self.tensors[k].rows(0, self.ids.len());
+        // SAFETY: `rows` checked that the bytes lie in one live allocation, zeroed when new.
+        // Only `RowsMut` writes there, it borrows a `Filling`, and a `Filling` owns its slot:
+        // whoever borrows this slot got it by value after, so no `RowsMut` is left.
+        unsafe { slice::from_raw_parts(start.as_ptr(), len) }
+    }
+
+    /// The rows in use of tensor `k`, as elements.
+    ///
+    /// # Panics
+    ///
+    /// As [`bytes`](Self::bytes), and if the bytes are not whole elements.
+    pub(crate) fn elements<T: Element>(&self, k: usize) -> &[T] {
+        // SAFETY: `Element` is implemented in this file only, for numbers without padding of
+        // which every bit pattern is a value.
+        let (before, elements, after) = unsafe { self.bytes(k).align_to::<T>() };
+        assert!(before.is_empty() && after.is_empty(), "tensor {k} is not of {}", T::DTYPE);
+        elements
+    }
+}
+
+/// A slot that workers are writing to: its rows are handed out in chunks, in order, each once.
+pub(crate) struct Filling {
+    /// Private, and no method lends it: see the rules on top.
+    slot: Slot,
+    chunk: NonZeroUsize,
+    chunks: usize,
+    /// The first chunk that nobody has. It only grows.
+    next: AtomicUsize,
+}
+
+impl Filling {
+    /// Opens `slot` for a row per id, `chunk` rows at a time.
+    ///
+    /// # Panics
+    ///
+    /// If there are more ids than rows.
+    pub(crate) fn new(slot: Slot, chunk: NonZeroUsize) -> Self {
+        let chunks = slot.ids.len().div_ceil(chunk.get());
+        for tensor in &slot.tensors {
+            let _ = tensor.rows(0, slot.ids.len());
+        }
+        Self { slot, chunk, chunks, next: AtomicUsize::new(0) }
+    }
+
+    /// The next samples nobody has, and their rows; `None` when all are taken.
+    pub(crate) fn claim(&self) -> Option<(&[SampleId], RowsMut<'_>)> {
+        // Looking first keeps `next` from growing by late comers, so it can't wrap round.
+        if self.is_exhausted() {
+            return None;
+        }
+        let chunk = self.next.fetch_add(1, Ordering::Relaxed);
+        if chunk >= self.chunks {
+            return None;
+        }
+        // `chunk < chunks`, so its first row is below the number of ids: no overflow.
+        let first = chunk * self.chunk.get();
+        let count = self.chunk.get().min(self.slot.ids.len() - first);
+        let samples = &self.slot.ids[first..first + count];
+        Some((samples, RowsMut { tensors: &self.slot.tensors, first, count }))
+    }
+
+    /// Hands out nothing more. What was handed out stays so.
+    pub(crate) fn cancel(&self) {
+        self.next.fetch_max(self.chunks, Ordering::Relaxed);
+    }
+
+    /// Whether there is nothing left to claim.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.next.load(Ordering::Relaxed) >= self.chunks
+    }
+
+    /// Chunks in all.
+    pub(crate) fn chunks(&self) -> usize {
+        self.chunks
+    }
+
+    /// The slot, when nobody writes to it any more.
+    pub(crate) fn into_slot(self) -> Slot {
+        self.slot
+    }
+}
+
+/// Some rows of a batch that one worker alone may write: `len` of them in every output.
+///
+/// What lies there before is left from an earlier batch: write every byte.
+pub struct RowsMut<'a> {
+    tensors: &'a [Buffer],
+    first: usize,
+    count: usize,
+}
+
+impl RowsMut<'_> {
+    /// How many rows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is no row. The engine gives none such.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The place of the first row in its batch.
+    #[must_use]
+    pub fn first_row(&self) -> usize {
+        self.first
+    }
+
+    /// The rows of output `k`, side by side: `len` times the bytes of one sample.
+    ///
+    /// # Panics
+    ///
+    /// If there is no output `k`.
+    #[must_use]
+    pub fn output(&mut self, k: usize) -> &mut [u8] {
+        let (start, len) = self.tensors[k].rows(self.first, self.count);
+        // SAFETY: `rows` checked the bounds. No other live reference covers these bytes:
+        // `claim` gives each chunk to one caller (`next` only grows, so `fetch_add` returns a
+        // chunk once), `row` lends a part only while it borrows the whole mutably, the slot can
+        // be read only after `self`, which borrows its `Filling`, is gone, and `&mut self`
+        // allows one slice at a time.
+        unsafe { slice::from_raw_parts_mut(start.as_ptr(), len) }
+    }
+
+    /// The rows of every output, in order, for writing to several of them at once.
+    pub fn outputs(&mut self) -> impl ExactSizeIterator<Item = &mut [u8]> {
+        let (first, count) = (self.first, self.count);
+        self.tensors.iter().map(move |tensor| {
+            let (start, len) = tensor.rows(first, count);
+            // SAFETY: as in `output`; each tensor is an allocation of its own and comes up once,
+            // and the iterator borrows `self` mutably for as long as the slices live.
+            unsafe { slice::from_raw_parts_mut(start.as_ptr(), len) }
+        })
+    }
+
+    /// Row `i` of these alone.
+    ///
+    /// # Panics
+    ///
+    /// If `i` is not below `len`.
+    #[must_use]
+    pub fn row(&mut self, i: usize) -> RowsMut<'_> {
+        assert!(i < self.count, "row {i} of {}", self.count);
+        RowsMut { tensors: self.tensors, first: self.first + i, count: 1 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::TensorSpec;
+    use std::thread;
+
+    fn slot(rows: usize) -> Slot {
+        let tensor =
+            |name: &str| TensorSpec { name: name.into(), dtype: DType::U8, shape: vec![3] };
+        let tensors = [tensor("a"), tensor("b")];
+        let spec = BatchSpec::new(&tensors, NonZeroUsize::new(rows).unwrap()).unwrap();
+        let mut slot = Slot::new(&spec).unwrap();
+        slot.ids_mut().extend((0..rows as u64).map(SampleId));
+        slot
+    }
+
+    #[test]
+    fn every_row_is_handed_out_once_whatever_the_chunk() {
+        for (rows, chunk) in [(1, 1), (7, 2), (8, 2), (5, 32), (64, 5)] {
+            let filling = Filling::new(slot(rows), NonZeroUsize::new(chunk).unwrap());
+            thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        while let Some((samples, mut rows)) = filling.claim() {
+                            assert_eq!(samples.len(), rows.len());
+                            assert_eq!(samples[0].0 as usize, rows.first_row());
+                            rows.outputs().flatten().for_each(|byte| *byte += 1);
+                            for i in 0..rows.len() {
+                                rows.row(i).output(1).fill(i as u8);
+                            }
+                        }
+                    });
+                }
+            });
+            let slot = filling.into_slot();
+            assert!(slot.bytes(0).iter().all(|&b| b == 1), "{rows} by {chunk}");
+            let place = slot.bytes(1).iter().step_by(3).map(|&b| usize::from(b));
+            assert!(place.eq((0..rows).map(|i| i % chunk)), "{rows} by {chunk}");
+        }
+    }
+
+    #[test]
+    fn a_cancelled_filling_hands_out_nothing() {
+        let filling = Filling::new(slot(4), NonZeroUsize::MIN);
+        assert!(filling.claim().is_some());
+        filling.cancel();
+        assert!(filling.claim().is_none() && filling.is_exhausted());
+    }
+}

@@ -1,0 +1,71 @@
+//! What must hold for any bytes: the checks that fuzz targets run, and every test run for a
+//! second.
+
+use crate::sample::Limits;
+use crate::source::Beton;
+
+/// A `.beton` file of any bytes opens or is refused, and every value of one that opens reads
+/// or is refused.
+pub fn beton(bytes: &[u8]) {
+    let Ok(file) = Beton::from_bytes(bytes, &Limits::SMALL) else { return };
+    for field in 0..file.fields().len() {
+        let _ = file.field_stats(field);
+        for sample in file.samples() {
+            let _ = file.image_size(sample, field);
+            let _ = file.value(sample, field);
+        }
+    }
+    let _ = file.allocations().count();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arbitrary::Unstructured;
+
+    #[test]
+    fn beton_smoke() {
+        arbtest::arbtest(|u| {
+            beton(&u.arbitrary::<Vec<u8>>()?);
+            Ok(())
+        })
+        .budget_ms(500);
+    }
+
+    /// Bytes at random are seldom a file: these begin as one.
+    #[test]
+    fn beton_smoke_on_damaged_files() {
+        const WHOLE: [&[u8]; 3] = [
+            include_bytes!("../tests/golden/beton/scalars.beton"),
+            include_bytes!("../tests/golden/beton/nd_dtypes_p4k.beton"),
+            include_bytes!("../tests/golden/beton/all_fields_p16k.beton"),
+        ];
+        let (mut opened, mut tried) = (0u32, 0u32);
+        arbtest::arbtest(|u| {
+            let bytes = damaged(u.choose(&WHOLE)?, u)?;
+            opened += u32::from(Beton::from_bytes(&bytes[..], &Limits::SMALL).is_ok());
+            tried += 1;
+            beton(&bytes);
+            Ok(())
+        })
+        .budget_ms(500);
+        println!("{opened} of {tried} damaged files opened");
+        assert!(opened >= tried / 5, "{opened} of {tried}: most inputs test nothing");
+    }
+
+    /// A file with up to 3 numbers overwritten: anywhere, or where the tables lie.
+    fn damaged(whole: &[u8], u: &mut Unstructured<'_>) -> arbitrary::Result<Vec<u8>> {
+        let mut bytes = whole.to_vec();
+        for _ in 0..u.int_in_range(0..=3)? {
+            let at = match u.int_in_range(0..=3)? {
+                0 => u.int_in_range(0..=23)?,
+                1 => bytes.len() - 1 - u.int_in_range(0..=200)?,
+                _ => u.int_in_range(24..=bytes.len() - 1)?,
+            };
+            let number: u64 = u.arbitrary()?;
+            let width = (*u.choose(&[1, 2, 8])?).min(bytes.len() - at);
+            bytes[at..at + width].copy_from_slice(&number.to_le_bytes()[..width]);
+        }
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,176 @@
+//! From a block to native code.
+
+use super::code::Code;
+use super::emit::{self, Imports, ROW_FUNCTION, Spec};
+use super::{call, record};
+use cranelift_codegen::ir::{AbiParam, FuncRef, types::I64};
+use cranelift_codegen::isa::OwnedTargetIsa;
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_jit::{JITBuilder, JITModule};
+use cranelift_module::{Linkage, Module, ModuleError};
+use fuseloop_ops::{DType, Interpolation};
+use std::sync::OnceLock;
+
+/// Most bytes of code of one block.
+const MAX_CODE: usize = 4 << 20;
+
+/// Why a block could not be compiled. All of them are ours or the machine's, never the user's.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompileError {
+    /// Cranelift refused what we emitted: a bug.
+    #[error("the code generator refused a block (please report this): {0}")]
+    Module(Box<ModuleError>),
+    /// The code can trap, or calls something it may not: a bug.
+    #[error("a compiled block {0} (please report this)")]
+    Unsafe(&'static str),
+    /// More code than any sensible pipeline needs.
+    #[error("a block compiled to {bytes} bytes of code, at most {MAX_CODE} are allowed")]
+    TooLarge {
+        /// What it compiled to.
+        bytes: usize,
+    },
+}
+
+impl From<ModuleError> for CompileError {
+    fn from(error: ModuleError) -> Self {
+        Self::Module(Box::new(error))
+    }
+}
+
+/// The code of one block.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) code: Code,
+    pub(crate) constants: Vec<u128>,
+    pub(crate) layout: record::Layout,
+}
+
+/// Why this machine can't run compiled code; `None` if it can. Pipelines then run on the scalar
+/// evaluator: the same bits, slowly.
+#[must_use]
+pub fn unsupported() -> Option<&'static str> {
+    static REASON: OnceLock<Option<&'static str>> = OnceLock::new();
+    *REASON.get_or_init(find_reason)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn find_reason() -> Option<&'static str> {
+    if std::env::var_os("FUSELOOP_NO_JIT").is_some() {
+        return Some("FUSELOOP_NO_JIT is set");
+    }
+    let has_all =
+        std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma");
+    if has_all { None } else { Some("the CPU has no AVX2 and FMA") }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn find_reason() -> Option<&'static str> {
+    Some("only x86-64 is compiled for in this version")
+}
+
+/// Compiles one block.
+pub(crate) fn compile(spec: Spec<'_>) -> Result<Compiled, CompileError> {
+    let mut jit = JITBuilder::with_isa(isa(), cranelift_module::default_libcall_names());
+    for (name, address) in row_functions() {
+        jit.symbol(name, address);
+    }
+    let mut module = JITModule::new(jit);
+    match define(&mut module, spec) {
+        Ok((entry, bytes, constants)) => {
+            Ok(Compiled { code: Code::new(module, entry, bytes), constants, layout: spec.layout })
+        }
+        Err(error) => {
+            drop(Code::new(module, std::ptr::null(), 0));
+            Err(error)
+        }
+    }
+}
+
+fn isa() -> OwnedTargetIsa {
+    let mut flags = settings::builder();
+    // `none` keeps loads of constants beside their use, where they fold into the instruction.
+    let wanted = [
+        ("opt_level", "none"),
+        ("regalloc_algorithm", "backtracking"),
+        ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
+        ("use_colocated_libcalls", "false"),
+        ("is_pic", "false"),
+    ];
+    for (name, value) in wanted {
+        flags.set(name, value).expect("these settings exist in the pinned version");
+    }
+    let host = cranelift_native::builder().expect("the host is x86-64: `unsupported` was asked");
+    host.finish(settings::Flags::new(flags)).expect("the host's own features are consistent")
+}
+
+/// Everything compiled code may call.
+fn row_functions() -> [(&'static str, *const u8); 3] {
+    [
+        ("fuseloop_row_f16", fuseloop_kernels::fuseloop_row_f16 as *const u8),
+        ("fuseloop_row_bf16", fuseloop_kernels::fuseloop_row_bf16 as *const u8),
+        ("fuseloop_row_area", call::area_row as *const u8),
+    ]
+}
+
+fn define(
+    module: &mut JITModule,
+    spec: Spec<'_>,
+) -> Result<(*const u8, usize, Vec<u128>), CompileError> {
+    let mut context = module.make_context();
+    context.func.signature.params = vec![AbiParam::new(I64); 3];
+    let id = module.declare_function("block", Linkage::Export, &context.func.signature)?;
+    let narrow = match spec.block.dtype {
+        DType::F16 => Some("fuseloop_row_f16"),
+        DType::Bf16 => Some("fuseloop_row_bf16"),
+        _ => None,
+    };
+    let uses_area = matches!(spec.block.resize, Some((_, Interpolation::Area)));
+    let area = uses_area.then_some("fuseloop_row_area");
+    let mut import = |name: Option<&str>| -> Result<Option<FuncRef>, CompileError> {
+        let Some(name) = name else { return Ok(None) };
+        let mut signature = module.make_signature();
+        signature.params = ROW_FUNCTION.map(AbiParam::new).to_vec();
+        let id = module.declare_function(name, Linkage::Import, &signature)?;
+        Ok(Some(module.declare_func_in_func(id, &mut context.func)))
+    };
+    let imports = Imports { narrow: import(narrow)?, area: import(area)? };
+    let allowed = usize::from(imports.narrow.is_some()) + usize::from(imports.area.is_some());
+
+    let mut builder_context = FunctionBuilderContext::new();
+    let mut builder = FunctionBuilder::new(&mut context.func, &mut builder_context);
+    let constants = emit::function(&mut builder, spec, imports);
+    builder.finalize(module.target_config());
+    module.define_function(id, &mut context)?;
+    let bytes = check(&context, allowed)?;
+    module.finalize_definitions()?;
+    let table = constants.table().iter().map(|bytes| u128::from_le_bytes(*bytes)).collect();
+    Ok((module.get_finalized_function(id), bytes, table))
+}
+
+/// What every block must keep to: it can't trap, and calls the functions it declared alone.
+fn check(context: &cranelift_codegen::Context, allowed: usize) -> Result<usize, CompileError> {
+    let compiled = context.compiled_code().ok_or(CompileError::Unsafe("has no code"))?;
+    let buffer = &compiled.buffer;
+    if !buffer.traps().is_empty() {
+        return Err(CompileError::Unsafe("can trap"));
+    }
+    let externals = context.func.dfg.ext_funcs.len();
+    if externals > allowed || (allowed == 0 && !buffer.relocs().is_empty()) {
+        return Err(CompileError::Unsafe("calls something it did not declare"));
+    }
+    let bytes = compiled.code_buffer().len();
+    if bytes > MAX_CODE { Err(CompileError::TooLarge { bytes }) } else { Ok(bytes) }
+}
+
+/// The IR of a block as text, for golden tests and the curious.
+pub(crate) fn ir_text(spec: Spec<'_>) -> String {
+    let mut function = cranelift_codegen::ir::Function::new();
+    function.signature.params = vec![AbiParam::new(I64); 3];
+    let mut builder_context = FunctionBuilderContext::new();
+    let mut builder = FunctionBuilder::new(&mut function, &mut builder_context);
+    emit::function(&mut builder, spec, Imports { narrow: None, area: None });
+    builder.finalize(isa().frontend_config());
+    function.display().to_string()
+}

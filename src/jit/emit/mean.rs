@@ -1,0 +1,89 @@
+//! A mean: one reading of the picture, summing greys.
+//!
+//! Each grey is truncated to a whole number, so the sum is exact in any order: lanes of `i32`
+//! along a row (at most 65,535 columns of 255), a word of 64 bits over the rows. Pixels that the
+//! last group of a row repeats are left out by a mask.
+
+use super::super::record::Pass;
+use super::Spec;
+use super::ir::Scalars;
+use super::pass::{GROUP, Place, columns, rows};
+use crate::plan::Link;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{F32, F32X4, I32, I32X4, I64};
+use cranelift_codegen::ir::{InstBuilder, Value};
+use fuseloop_ops::{Emit, Pixels};
+
+/// Takes mean number `index`, of the picture after `links`, into its slot, if this sample needs it.
+pub(super) fn pass(e: &mut Emit<'_, '_>, spec: Spec<'_>, index: usize, links: &[Link]) {
+    let at = spec.layout.pass(1 + index);
+    let (run, done) = (e.builder.create_block(), e.builder.create_block());
+    let runs = e.pass_word(at, Pass::Runs);
+    e.builder.ins().brif(runs, run, &[], done, &[]);
+    e.builder.switch_to_block(run);
+    let total = e.builder.declare_var(I64);
+    let zero = e.int(0);
+    e.builder.def_var(total, zero);
+    rows(
+        e,
+        spec,
+        1 + index,
+        links,
+        |e, _| {
+            let zero = e.splat_i32(0);
+            vec![zero, zero]
+        },
+        |e, place, pixels, sums| add_greys(e, place, pixels, sums),
+        |e, _, sums| {
+            let so_far = e.builder.use_var(total);
+            let sum = sums.iter().fold(so_far, |sum, lanes| add_lanes(e, sum, *lanes));
+            e.builder.def_var(total, sum);
+        },
+    );
+    let total = e.builder.use_var(total);
+    let mean = divide(e, at, total);
+    let slot = spec.layout.slots() + 16 * spec.block.means[index].slot as i32;
+    let record = e.record;
+    e.store(mean, record, slot);
+    e.builder.ins().jump(done, &[]);
+    e.builder.switch_to_block(done);
+}
+
+fn add_greys(
+    e: &mut Emit<'_, '_>,
+    place: Place,
+    pixels: [Pixels; 2],
+    sums: &[Value],
+) -> Vec<Value> {
+    let lanes = columns(e, place.x);
+    let fresh = e.builder.ins().ireduce(I32, place.fresh);
+    let fresh = e.builder.ins().splat(I32X4, fresh);
+    let mut out = vec![];
+    for half in 0..2 {
+        let grey = e.grey(pixels[half]);
+        let grey = e.builder.ins().x86_cvtt2dq(I32X4, grey);
+        let repeated = e.builder.ins().icmp(IntCC::SignedGreaterThan, fresh, lanes[half]);
+        let grey = e.builder.ins().band_not(grey, repeated);
+        out.push(e.builder.ins().iadd(sums[half], grey));
+    }
+    out
+}
+
+fn add_lanes(e: &mut Emit<'_, '_>, sum: Value, lanes: Value) -> Value {
+    (0..4).fold(sum, |sum, lane| {
+        let value = e.builder.ins().extractlane(lanes, lane);
+        let value = e.builder.ins().sextend(I64, value);
+        e.plus(sum, value)
+    })
+}
+
+/// The sum as `f32`, over the number of pixels as `f32`, in all lanes.
+fn divide(e: &mut Emit<'_, '_>, pass: i32, total: Value) -> Value {
+    let rows = e.pass_word(pass, Pass::Rows);
+    let columns = e.pass_word(pass, Pass::LastGroup);
+    let columns = e.offset(columns, GROUP);
+    let count = e.builder.ins().imul(rows, columns);
+    let [total, count] = [total, count].map(|v| e.builder.ins().fcvt_from_sint(F32, v));
+    let mean = e.builder.ins().fdiv(total, count);
+    e.builder.ins().splat(F32X4, mean)
+}

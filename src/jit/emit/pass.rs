@@ -1,0 +1,221 @@
+//! Rows and groups: eight pixels from bytes to vectors of `f32`, and through the links.
+//!
+//! A group is 24 bytes of source, read by two loads of 16 that overlap in the middle, so nothing
+//! past the group is touched. Three shuffles of each give the channels of four pixels as `i32`.
+//! A picture mirrored left to right is the same code: its shuffles are mirrored, its two loads
+//! change places and its step is negative. The last group of a row is moved back to end with it.
+
+use super::super::record::{Header, Pass};
+use super::ir::{Scalars, counted_loop, overlapped_loop};
+use super::{Imports, Spec, store};
+use crate::plan::{Block, Link};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{F32X4, I8X16, I32, I32X4, I64};
+use cranelift_codegen::ir::{InstBuilder, Value};
+use fuseloop_ops::{Emit, Pixels};
+
+/// Pixels of a group.
+pub(super) const GROUP: i64 = 8;
+
+/// A rectangle as one row sees it: `start..end`, empty where the row is outside.
+struct Span {
+    start: Value,
+    end: Value,
+}
+
+/// Where a group lies.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    /// First pixel's column.
+    pub(super) x: Value,
+    /// First column that no group before has covered.
+    pub(super) fresh: Value,
+}
+
+/// Goes over a pass: `each_row` before a row's groups, then `each_group` with the values of its
+/// first and last four pixels after `links`. Values are carried along a row.
+pub(super) fn rows(
+    e: &mut Emit<'_, '_>,
+    spec: Spec<'_>,
+    pass: usize,
+    links: &[Link],
+    each_row: impl FnOnce(&mut Emit<'_, '_>, Value) -> Vec<Value>,
+    each_group: impl FnOnce(&mut Emit<'_, '_>, Place, [Pixels; 2], &[Value]) -> Vec<Value>,
+    after_row: impl FnOnce(&mut Emit<'_, '_>, Value, &[Value]),
+) {
+    let at = spec.layout.pass(pass);
+    let (first, last) = (e.pass_word(at, Pass::First), e.pass_word(at, Pass::Last));
+    let count = e.pass_word(at, Pass::Rows);
+    counted_loop(e, count, &[first, last], |e, y, bases| {
+        let carried = each_row(e, y);
+        let spans = spans(e, spec, pass, links, y);
+        let end = e.pass_word(at, Pass::LastGroup);
+        let carried = overlapped_loop(e, end, GROUP, &carried, |e, x, fresh, carried| {
+            let pixels = load_group(e, at, bases, x);
+            let pixels = apply_links(e, spec, links, &spans, x, pixels);
+            each_group(e, Place { x, fresh }, pixels, carried)
+        });
+        after_row(e, y, &carried);
+        let step = e.pass_word(at, Pass::RowStep);
+        vec![e.plus(bases[0], step), e.plus(bases[1], step)]
+    });
+}
+
+/// The pass that stores the block's output. `before_row` makes the row's source, if need be.
+pub(super) fn store(
+    e: &mut Emit<'_, '_>,
+    spec: Spec<'_>,
+    links: &[Link],
+    imports: Imports,
+    before_row: impl FnOnce(&mut Emit<'_, '_>, Value),
+) {
+    let sink = store::Sink::new(spec);
+    rows(
+        e,
+        spec,
+        0,
+        links,
+        |e, y| {
+            before_row(e, y);
+            vec![sink.row_start(e, y)]
+        },
+        |e, place, pixels, carried| {
+            sink.group(e, carried[0], place.x, pixels);
+            carried.to_vec()
+        },
+        |e, y, _| sink.row_end(e, y, imports),
+    );
+}
+
+/// The values of eight pixels of the source.
+fn load_group(e: &mut Emit<'_, '_>, pass: i32, bases: &[Value], x: Value) -> [Pixels; 2] {
+    let step = e.pass_word(pass, Pass::PixelStep);
+    let shuffles = e.pass_word(pass, Pass::Shuffles);
+    let offset = e.builder.ins().imul(x, step);
+    [0, 1].map(|half| {
+        let address = e.plus(bases[half], offset);
+        let bytes = e.load(I8X16, address, 0);
+        let channels = [0, 1, 2].map(|c| {
+            let mask = e.load(I8X16, shuffles, 16 * (3 * half as i32 + c));
+            let lanes = e.pshufb(bytes, mask);
+            let lanes = e.cast(I32X4, lanes);
+            e.builder.ins().fcvt_from_sint(F32X4, lanes)
+        });
+        Pixels { channels }
+    })
+}
+
+/// The rows' parts of the regions that `links` paint.
+fn spans(
+    e: &mut Emit<'_, '_>,
+    spec: Spec<'_>,
+    pass: usize,
+    links: &[Link],
+    y: Value,
+) -> Vec<Option<Span>> {
+    let painted = |region| links.contains(&Link::Paint { region });
+    let regions = 0..spec.block.regions.len();
+    regions.map(|r| painted(r).then(|| span(e, spec.layout.region(pass, r), y))).collect()
+}
+
+fn span(e: &mut Emit<'_, '_>, at: i32, y: Value) -> Span {
+    let record = e.record;
+    let [x0, x1, y0, y1] = [0, 4, 8, 12].map(|o| e.load(I32, record, at + o));
+    let y = e.builder.ins().ireduce(I32, y);
+    let below = e.builder.ins().icmp(IntCC::SignedGreaterThanOrEqual, y, y0);
+    let above = e.builder.ins().icmp(IntCC::SignedLessThan, y, y1);
+    let inside = e.builder.ins().band(below, above);
+    let end = e.builder.ins().select(inside, x1, x0);
+    let [start, end] = [x0, end].map(|v| e.builder.ins().splat(I32X4, v));
+    Span { start, end }
+}
+
+fn apply_links(
+    e: &mut Emit<'_, '_>,
+    spec: Spec<'_>,
+    links: &[Link],
+    spans: &[Option<Span>],
+    x: Value,
+    mut pixels: [Pixels; 2],
+) -> [Pixels; 2] {
+    for link in links {
+        match *link {
+            Link::Value { place, part, slot } => {
+                let op = Block::pixel_op(spec.ops, place, part);
+                if let Some(op) = op {
+                    pixels = pixels.map(|four| op.emit(e, four, slot));
+                }
+            }
+            Link::Round => pixels = pixels.map(|four| e.each(four, |e, _, v| round(e, v))),
+            Link::Paint { region } => {
+                if let Some(span) = &spans[region] {
+                    pixels = paint(e, spec, region, span, x, pixels);
+                }
+            }
+        }
+    }
+    pixels
+}
+
+/// Clamped to 0..=255 and rounded half to even.
+pub(super) fn round(e: &mut Emit<'_, '_>, v: Value) -> Value {
+    let v = e.clamp(v);
+    e.builder.ins().nearest(v)
+}
+
+fn paint(
+    e: &mut Emit<'_, '_>,
+    spec: Spec<'_>,
+    region: usize,
+    span: &Span,
+    x: Value,
+    pixels: [Pixels; 2],
+) -> [Pixels; 2] {
+    let region = spec.block.regions[region];
+    let fill = region.fill.map(f32::from);
+    let lanes = columns(e, x);
+    let mut half = 0;
+    pixels.map(|four| {
+        let inside = within(e, lanes[half], span);
+        half += 1;
+        e.each(four, |e, c, v| {
+            let fill = e.splat(fill[c]);
+            if region.outside { e.select(inside, v, fill) } else { e.select(inside, fill, v) }
+        })
+    })
+}
+
+/// The columns of a group's pixels, four and four.
+pub(super) fn columns(e: &mut Emit<'_, '_>, x: Value) -> [Value; 2] {
+    let x = e.builder.ins().ireduce(I32, x);
+    let x = e.builder.ins().splat(I32X4, x);
+    [[0, 1, 2, 3], [4, 5, 6, 7]].map(|lanes: [i32; 4]| {
+        let bytes: Vec<u8> = lanes.iter().flat_map(|lane| lane.to_le_bytes()).collect();
+        let lanes = e.constant(I32X4, bytes.try_into().expect("four lanes of four bytes"));
+        e.builder.ins().iadd(x, lanes)
+    })
+}
+
+/// All ones in the lanes whose column is in the span.
+fn within(e: &mut Emit<'_, '_>, columns: Value, span: &Span) -> Value {
+    let before = e.builder.ins().icmp(IntCC::SignedGreaterThan, span.start, columns);
+    let ahead = e.builder.ins().icmp(IntCC::SignedGreaterThan, span.end, columns);
+    e.builder.ins().band_not(ahead, before)
+}
+
+/// The address of the row at which the output's row `y` begins.
+pub(super) fn output_row(e: &mut Emit<'_, '_>, y: Value, pixel_bytes: i64) -> Value {
+    let out = e.header(Header::Out);
+    let columns = output_columns(e, 0);
+    let row = e.times(columns, pixel_bytes);
+    let offset = e.builder.ins().imul(y, row);
+    debug_assert_eq!(e.builder.func.dfg.value_type(offset), I64);
+    e.plus(out, offset)
+}
+
+/// Columns of the stored picture; `extra` more.
+pub(super) fn output_columns(e: &mut Emit<'_, '_>, extra: i64) -> Value {
+    let at = super::super::record::HEADER;
+    let last = e.pass_word(at, Pass::LastGroup);
+    e.offset(last, GROUP + extra)
+}

@@ -1,0 +1,230 @@
+//! The antialiased bilinear resize of one row, in whole numbers, and the call of the area resize.
+//!
+//! As [`fuseloop_ops::bilinear`] defines it: source rows are blended into one row of `i16` (Q7
+//! around 128) that stays in the first cache, then its columns into bytes. Rows of 2, 3 and 4
+//! taps and columns of 1, 2 and 3 pairs of taps have code of their own, chosen once a row; more
+//! go through a loop.
+
+use super::super::record::Header;
+use super::Imports;
+use super::ir::{Scalars, counted_loop, overlapped_loop};
+use cranelift_codegen::ir::types::{I8X16, I16, I16X8, I32, I32X4, I64};
+use cranelift_codegen::ir::{InstBuilder, Value};
+use fuseloop_ops::{Emit, Interpolation};
+
+/// Resizes all rows, before a mean reads them.
+pub(super) fn all_rows(e: &mut Emit<'_, '_>, interpolation: Interpolation, imports: Imports) {
+    let rows = e.header(Header::ResizedRows);
+    let first = e.header(Header::Resized);
+    counted_loop(e, rows, &[first], |e, y, to| {
+        row(e, interpolation, imports, y, to[0]);
+        let stride = e.header(Header::ResizedStride);
+        vec![e.plus(to[0], stride)]
+    });
+}
+
+/// Resizes row `y` of the tables into the bytes at `to`.
+pub(super) fn row(
+    e: &mut Emit<'_, '_>,
+    interpolation: Interpolation,
+    imports: Imports,
+    y: Value,
+    to: Value,
+) {
+    match (interpolation, imports.area) {
+        (Interpolation::Area, Some(area)) => {
+            let state = e.header(Header::Area);
+            e.builder.ins().call(area, &[state, y, to]);
+        }
+        _ => bilinear_row(e, y, to),
+    }
+}
+
+fn bilinear_row(e: &mut Emit<'_, '_>, y: Value, to: Value) {
+    let taps = e.header(Header::RowTaps);
+    dispatch(e, taps, &[2, 3, 4], |e, taps| blend_rows(e, y, taps));
+    let pairs = e.header(Header::ColumnPairs);
+    dispatch(e, pairs, &[1, 2, 3], |e, pairs| blend_columns(e, to, pairs));
+}
+
+/// Code for each of the `known` values of `value`, and for any other.
+fn dispatch(
+    e: &mut Emit<'_, '_>,
+    value: Value,
+    known: &[i64],
+    mut code: impl FnMut(&mut Emit<'_, '_>, Option<i64>),
+) {
+    let done = e.builder.create_block();
+    for &known in known {
+        let (this, next) = (e.builder.create_block(), e.builder.create_block());
+        let is_this = e.equals(value, known);
+        e.builder.ins().brif(is_this, this, &[], next, &[]);
+        e.builder.switch_to_block(this);
+        code(e, Some(known));
+        e.builder.ins().jump(done, &[]);
+        e.builder.switch_to_block(next);
+    }
+    code(e, None);
+    e.builder.ins().jump(done, &[]);
+    e.builder.switch_to_block(done);
+}
+
+/// Blends the source rows of output row `y`, 16 bytes at a time.
+fn blend_rows(e: &mut Emit<'_, '_>, y: Value, taps: Option<i64>) {
+    let (source, stride) = (e.header(Header::Source), e.header(Header::Stride));
+    let firsts = e.header(Header::RowFirst);
+    let offset = e.times(y, 4);
+    let first = e.plus(firsts, offset);
+    let first = e.load_i32(first, 0);
+    let offset = e.builder.ins().imul(first, stride);
+    let source = e.plus(source, offset);
+
+    let count = e.header(Header::RowTaps);
+    let weights = e.header(Header::RowWeights);
+    let offset = e.builder.ins().imul(y, count);
+    let offset = e.times(offset, 2);
+    let weights = e.plus(weights, offset);
+
+    let (wide, last) = (e.header(Header::Wide), e.header(Header::LastVector));
+    // Known taps: rows and weights are kept in registers along the row.
+    let known: Vec<(Value, Value)> = (0..taps.unwrap_or(0))
+        .map(|k| {
+            let offset = e.times(stride, k);
+            (e.plus(source, offset), weight(e, weights, 2 * k as i32))
+        })
+        .collect();
+    overlapped_loop(e, last, 16, &[], |e, x, _, _| {
+        let sums = if taps.is_some() {
+            known.iter().fold(None, |sums, &(row, weight)| {
+                let address = e.plus(row, x);
+                Some(add_tap(e, sums, address, weight))
+            })
+        } else {
+            let zero = e.constant(I16X8, [0; 16]);
+            let start = e.plus(source, x);
+            let carried = [start, weights, zero, zero];
+            let carried = counted_loop(e, count, &carried, |e, _, carried| {
+                let weight = weight(e, carried[1], 0);
+                let sums = Some([carried[2], carried[3]]);
+                let [low, high] = add_tap(e, sums, carried[0], weight);
+                vec![e.plus(carried[0], stride), e.offset(carried[1], 2), low, high]
+            });
+            Some([carried[2], carried[3]])
+        };
+        let offset = e.times(x, 2);
+        let to = e.plus(wide, offset);
+        for (half, sum) in sums.into_iter().flatten().enumerate() {
+            e.store(sum, to, 16 * half as i32);
+        }
+        vec![]
+    });
+}
+
+/// A weight in all lanes.
+fn weight(e: &mut Emit<'_, '_>, address: Value, offset: i32) -> Value {
+    let weight = e.load(I16, address, offset);
+    e.builder.ins().splat(I16X8, weight)
+}
+
+/// Adds 16 bytes around 128, times a weight, to two vectors of `i16`.
+fn add_tap(
+    e: &mut Emit<'_, '_>,
+    sums: Option<[Value; 2]>,
+    address: Value,
+    weight: Value,
+) -> [Value; 2] {
+    let bytes = e.load(I8X16, address, 0);
+    let middle = e.constant(I8X16, [0x80; 16]);
+    let bytes = e.builder.ins().bxor(bytes, middle);
+    let zero = e.constant(I8X16, [0; 16]);
+    [0, 8].map(|from: u8| {
+        // A zero byte below each: the value times 2^8.
+        let mask = std::array::from_fn(|i| from + i as u8 / 2 + if i % 2 == 0 { 0 } else { 16 });
+        let words = e.shuffle(zero, bytes, mask);
+        let words = e.cast(I16X8, words);
+        let product = e.multiply_high(words, weight);
+        match sums {
+            None => product,
+            Some(sums) => e.builder.ins().iadd(sums[usize::from(from / 8)], product),
+        }
+    })
+}
+
+/// Blends the columns of the row of `i16`, four pixels at a time.
+fn blend_columns(e: &mut Emit<'_, '_>, to: Value, pairs: Option<i64>) {
+    let (firsts, weights) = (e.header(Header::ColumnFirst), e.header(Header::ColumnWeights));
+    let count = e.header(Header::ColumnPairs);
+    let columns = e.header(Header::Columns);
+    let quads = e.builder.ins().ushr_imm_u(columns, 2);
+    counted_loop(e, quads, &[firsts, weights, to], |e, _, at| {
+        let mut weights = at[1];
+        let pixels = [0, 1, 2, 3].map(|pixel| {
+            let (sum, next) = blend_pixel(e, at[0], 4 * pixel, weights, pairs, count);
+            weights = next;
+            e.builder.ins().sshr_imm_u(sum, 21)
+        });
+        let low = e.builder.ins().snarrow(pixels[0], pixels[1]);
+        let high = e.builder.ins().snarrow(pixels[2], pixels[3]);
+        let bytes = e.builder.ins().unarrow(low, high);
+        let mask = e.constant(I8X16, PACK);
+        let bytes = e.pshufb(bytes, mask);
+        e.store(bytes, at[2], 0); // 12 bytes that count; the next turn overwrites the others
+        vec![e.offset(at[0], 16), weights, e.offset(at[2], 12)]
+    });
+}
+
+/// The sum of one pixel, Q21, and where the next one's weights begin.
+fn blend_pixel(
+    e: &mut Emit<'_, '_>,
+    firsts: Value,
+    offset: i32,
+    weights: Value,
+    pairs: Option<i64>,
+    count: Value,
+) -> (Value, Value) {
+    let wide = e.header(Header::Wide);
+    let first = e.load_i32(firsts, offset);
+    let from = e.plus(wide, first);
+    let start = e.splat_i32((1 << 20) + (128 << 21));
+    match pairs {
+        Some(pairs) => {
+            let sum = (0..pairs as i32)
+                .fold(start, |sum, k| add_pair(e, sum, from, 12 * k, weights, 4 * k));
+            (sum, e.offset(weights, 4 * pairs))
+        }
+        None => {
+            let carried = counted_loop(e, count, &[start, from, weights], |e, _, at| {
+                let sum = add_pair(e, at[0], at[1], 0, at[2], 0);
+                vec![sum, e.offset(at[1], 12), e.offset(at[2], 4)]
+            });
+            (carried[0], carried[2])
+        }
+    }
+}
+
+/// Adds two pixels, weighed, to the sums of three channels.
+fn add_pair(
+    e: &mut Emit<'_, '_>,
+    sum: Value,
+    from: Value,
+    from_offset: i32,
+    weights: Value,
+    weights_offset: i32,
+) -> Value {
+    let words = e.load(I8X16, from, from_offset);
+    let mask = e.constant(I8X16, PAIRS);
+    let words = e.pshufb(words, mask);
+    let pair = e.load(I32, weights, weights_offset);
+    let pair = e.builder.ins().splat(I32X4, pair);
+    let products = e.pair_sum(words, pair);
+    debug_assert_eq!(e.builder.func.dfg.value_type(from), I64);
+    e.builder.ins().iadd(products, sum)
+}
+
+const NONE: u8 = 0x80;
+
+/// Two pixels of `i16`, `r0 g0 b0 r1 g1 b1`, to `r0 r1 g0 g1 b0 b1 0 0`.
+const PAIRS: [u8; 16] = [0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, NONE, NONE, NONE, NONE];
+
+/// Four pixels of four bytes, `r g b 0` each, to twelve bytes.
+const PACK: [u8; 16] = [0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, NONE, NONE, NONE, NONE];

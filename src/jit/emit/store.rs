@@ -1,0 +1,172 @@
+//! The final store: from vectors of `f32` to the output's type and layout.
+//!
+//! | type | channels first | channels last |
+//! |---|---|---|
+//! | f32 | three planes, 32 bytes each a group | interleaved by shuffles, 96 bytes |
+//! | u8 | three planes, 8 bytes each | interleaved by shuffles, 24 bytes |
+//! | f16, bf16 | as f32 into one row, then a row function for each plane | as f32 into one row, then one call |
+//!
+//! u8 is clamped and rounded half to even; 16-bit floats are rounded to nearest even.
+
+use super::super::record::Header;
+use super::ir::Scalars;
+use super::pass::{output_columns, output_row, round};
+use super::{Imports, Spec};
+use cranelift_codegen::ir::types::{I8X16, I16X8, I32X4, I64X2};
+use cranelift_codegen::ir::{InstBuilder, Value};
+use fuseloop_ops::{DType, Emit, Layout, Pixels};
+
+/// Where and how a block's output is stored.
+#[derive(Clone, Copy)]
+pub(super) struct Sink {
+    dtype: DType,
+    planar: bool,
+}
+
+impl Sink {
+    pub(super) fn new(spec: Spec<'_>) -> Self {
+        let planar = spec.block.layout == Layout::ChannelsFirst;
+        Self { dtype: spec.block.dtype, planar }
+    }
+
+    /// Whether groups are stored as `f32` into a row first.
+    fn by_row(self) -> bool {
+        matches!(self.dtype, DType::F16 | DType::Bf16)
+    }
+
+    /// Bytes of a pixel as the groups store it, within a plane if planar.
+    fn pixel_bytes(self) -> i64 {
+        let element = if self.dtype == DType::U8 { 1 } else { 4 };
+        if self.planar { element } else { 3 * element }
+    }
+
+    /// The address where row `y`'s groups are stored.
+    pub(super) fn row_start(self, e: &mut Emit<'_, '_>, y: Value) -> Value {
+        if self.by_row() {
+            return e.header(Header::FloatRow);
+        }
+        output_row(e, y, self.pixel_bytes())
+    }
+
+    /// Bytes between the planes that groups are stored to.
+    fn plane(self, e: &mut Emit<'_, '_>) -> Value {
+        if self.by_row() {
+            let columns = output_columns(e, 0);
+            return e.times(columns, 4);
+        }
+        e.header(Header::Plane)
+    }
+
+    pub(super) fn group(self, e: &mut Emit<'_, '_>, row: Value, x: Value, pixels: [Pixels; 2]) {
+        let offset = e.times(x, self.pixel_bytes());
+        let to = e.plus(row, offset);
+        match (self.dtype, self.planar) {
+            (DType::U8, true) => self.bytes_planar(e, to, pixels),
+            (DType::U8, false) => bytes_interleaved(e, to, pixels),
+            (_, true) => self.floats_planar(e, to, pixels),
+            (_, false) => floats_interleaved(e, to, pixels),
+        }
+    }
+
+    /// Converts the row of `f32`, if the output is of 16 bits.
+    pub(super) fn row_end(self, e: &mut Emit<'_, '_>, y: Value, imports: Imports) {
+        let Some(narrow) = imports.narrow else { return };
+        let from = e.header(Header::FloatRow);
+        let columns = output_columns(e, 0);
+        if !self.planar {
+            let count = e.times(columns, 3);
+            let to = output_row(e, y, 6);
+            e.builder.ins().call(narrow, &[from, to, count]);
+            return;
+        }
+        let (from_plane, to_plane) = (self.plane(e), e.header(Header::Plane));
+        let (mut from, mut to) = (from, output_row(e, y, 2));
+        for _ in 0..3 {
+            e.builder.ins().call(narrow, &[from, to, columns]);
+            (from, to) = (e.plus(from, from_plane), e.plus(to, to_plane));
+        }
+    }
+
+    fn floats_planar(self, e: &mut Emit<'_, '_>, to: Value, pixels: [Pixels; 2]) {
+        let plane = self.plane(e);
+        let mut to = to;
+        for c in 0..3 {
+            e.store(pixels[0].channels[c], to, 0);
+            e.store(pixels[1].channels[c], to, 16);
+            to = e.plus(to, plane);
+        }
+    }
+
+    fn bytes_planar(self, e: &mut Emit<'_, '_>, to: Value, pixels: [Pixels; 2]) {
+        let plane = self.plane(e);
+        let [r, g, b] = words(e, pixels);
+        let rg = e.builder.ins().unarrow(r, g);
+        let bb = e.builder.ins().unarrow(b, b);
+        let (rg, bb) = (e.cast(I64X2, rg), e.cast(I64X2, bb));
+        let mut to = to;
+        for (pair, lane) in [(rg, 0), (rg, 1), (bb, 0)] {
+            let eight = e.builder.ins().extractlane(pair, lane);
+            e.store(eight, to, 0);
+            to = e.plus(to, plane);
+        }
+    }
+}
+
+/// Eight pixels' channels as `i16`, clamped to 0..=255 and rounded half to even.
+fn words(e: &mut Emit<'_, '_>, pixels: [Pixels; 2]) -> [Value; 3] {
+    [0, 1, 2].map(|c| {
+        let [low, high] = [0, 1].map(|half: usize| {
+            let v = round(e, pixels[half].channels[c]);
+            e.builder.ins().x86_cvtt2dq(I32X4, v)
+        });
+        let words = e.builder.ins().snarrow(low, high);
+        debug_assert_eq!(e.builder.func.dfg.value_type(words), I16X8);
+        words
+    })
+}
+
+/// `r0 g0 b0 r1 g1 b1 ..`: 24 bytes, as 16 from the start and 16 to the end.
+fn bytes_interleaved(e: &mut Emit<'_, '_>, to: Value, pixels: [Pixels; 2]) {
+    let [r, g, b] = words(e, pixels);
+    let rg = e.builder.ins().unarrow(r, g);
+    let bb = e.builder.ins().unarrow(b, b);
+    let byte = |i: u8| i / 3 + [0, 8, 16][usize::from(i % 3)];
+    let low = e.shuffle(rg, bb, std::array::from_fn(|i| byte(i as u8)));
+    let high = e.shuffle(rg, bb, std::array::from_fn(|i| byte(8 + i as u8)));
+    debug_assert_eq!(e.builder.func.dfg.value_type(low), I8X16);
+    e.store(low, to, 0);
+    e.store(high, to, 8);
+}
+
+/// `r0 g0 b0 r1 | g1 b1 r2 g2 | b2 r3 g3 b3`, twice.
+fn floats_interleaved(e: &mut Emit<'_, '_>, to: Value, pixels: [Pixels; 2]) {
+    for (half, four) in pixels.iter().enumerate() {
+        let [r, g, b] = four.channels;
+        let vectors = [
+            pick(e, [r, g, b], [(0, 0), (1, 0), (2, 0), (0, 1)]),
+            pick(e, [r, g, b], [(1, 1), (2, 1), (0, 2), (1, 2)]),
+            pick(e, [r, g, b], [(2, 2), (0, 3), (1, 3), (2, 3)]),
+        ];
+        for (k, vector) in vectors.into_iter().enumerate() {
+            e.store(vector, to, 48 * half as i32 + 16 * k as i32);
+        }
+    }
+}
+
+/// Four lanes out of three vectors: `(vector, lane)` each.
+fn pick(e: &mut Emit<'_, '_>, from: [Value; 3], lanes: [(u8, u8); 4]) -> Value {
+    let bytes = |choose: &dyn Fn(usize) -> u8| -> [u8; 16] {
+        std::array::from_fn(|i| 4 * choose(i / 4) + (i % 4) as u8)
+    };
+    // The lanes of vectors 0 and 1 first, then those of vector 2 put between them.
+    let both = bytes(&|i| match lanes[i] {
+        (2, _) => 0,
+        (vector, lane) => 4 * vector + lane,
+    });
+    let both = e.shuffle(from[0], from[1], both);
+    let all = bytes(&|i| match lanes[i] {
+        (2, lane) => 4 + lane,
+        _ => i as u8,
+    });
+    e.shuffle(both, from[2], all)
+}

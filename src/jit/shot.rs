@@ -1,0 +1,473 @@
+//! One sample through one block: the record filled, every address checked, the code run.
+//!
+//! All that compiled code reads and writes is decided here, from slices whose lengths are known:
+//!
+//! ```text
+//! source pixels ─┬─────────────▶ passes                         (no resize)
+//!                └─▶ resize ───▶ resized rows ─▶ passes
+//! ```
+//!
+//! A picture that a shift leaves, or whose columns are mirrored before a resize, is first copied
+//! into a frame of its own: the one pass over memory that is not the loop itself.
+
+use super::call::{self, AreaState};
+use super::compile::Compiled;
+use super::compose::{Axis, Composed, PassMap, Rect, compose};
+use super::record::{HEADER, Header, Pass, Record};
+use crate::plan::{Block, Draws, ImagePlan};
+use fuseloop_ops::area::{AreaRows, AreaScratch, AreaTables};
+use fuseloop_ops::bilinear::Taps;
+use fuseloop_ops::{DType, ImageView, Interpolation, Layout, Size};
+
+/// Fewest columns of a picture that compiled code takes: a group.
+const NARROWEST: u32 = 8;
+
+/// Fewest columns of a picture to resize: a vector of 16 bytes.
+const NARROWEST_RESIZE: u32 = 6;
+
+/// Bytes after a row that a vector may reach over.
+const SLACK: usize = 64;
+
+/// The working memory of one worker. Grows to what the largest sample needs, then is reused.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    record: Record,
+    rows: Taps,
+    columns: Taps,
+    wide: Vec<i16>,
+    resized: Vec<u8>,
+    float_row: Vec<f32>,
+    framed: Vec<u8>,
+    area_tables: Option<AreaTables>,
+    area: AreaScratch,
+}
+
+/// Decoded pixels: all of an image, or the part around what is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// The pixels.
+    pub view: ImageView<'a>,
+    /// Row of the whole image that the view begins with.
+    pub top: u32,
+    /// Column of the whole image that the view begins with.
+    pub left: u32,
+    /// Size of the whole image.
+    pub whole: Size,
+}
+
+impl<'a> Source<'a> {
+    /// A whole image.
+    #[must_use]
+    pub fn whole(view: ImageView<'a>) -> Self {
+        Self { view, top: 0, left: 0, whole: view.size() }
+    }
+
+    /// The part of the image that there are pixels of.
+    fn rect(&self) -> Rect {
+        let (top, left) = (i64::from(self.top), i64::from(self.left));
+        let Size { height, width } = self.view.size();
+        Rect { top, bottom: top + i64::from(height), left, right: left + i64::from(width) }
+    }
+}
+
+/// What the passes load from: `address` is of pixel (`top`, `left`).
+#[derive(Clone, Copy, Debug)]
+struct Base<'a> {
+    pixels: &'a [u8],
+    stride: usize,
+    top: i64,
+    left: i64,
+}
+
+/// A block, and what one sample is to it.
+pub(super) struct Shot<'a> {
+    pub(super) plan: &'a ImagePlan,
+    pub(super) block: &'a Block,
+    pub(super) compiled: &'a Compiled,
+    pub(super) draws: &'a Draws,
+    pub(super) source: Source<'a>,
+}
+
+/// The picture was too small for vectors: nothing was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TooNarrow;
+
+impl Shot<'_> {
+    /// Rows and columns of what the block gives for this sample.
+    pub(super) fn output(&self) -> Size {
+        compose(self.block, self.draws, self.source.whole).output
+    }
+
+    /// Runs the block, writing `out`.
+    ///
+    /// # Panics
+    ///
+    /// If `out` is not as long as the output, or the source lacks pixels that the draws want.
+    pub(super) fn run(&self, memory: &mut Memory, out: &mut [u8]) -> Result<(), TooNarrow> {
+        let composed = compose(self.block, self.draws, self.source.whole);
+        if is_too_narrow(&composed) {
+            return Err(TooNarrow);
+        }
+        let mut parts = std::mem::take(memory);
+        parts.record.reset(self.compiled.layout);
+        self.set_output(&mut parts, &composed, out);
+        self.set_draws(&mut parts.record);
+        match (&composed.resize, self.block.resize) {
+            (Some((stage, to)), Some((_, interpolation))) => {
+                self.run_resizing(&mut parts, &composed, stage, *to, interpolation);
+            }
+            _ => self.run_plain(&mut parts, &composed),
+        }
+        *memory = parts;
+        Ok(())
+    }
+
+    fn set_output(&self, memory: &mut Memory, composed: &Composed, out: &mut [u8]) {
+        let pixels = composed.output.pixels() as usize;
+        let element = self.block.dtype.bytes();
+        assert_eq!(out.len(), 3 * pixels * element, "bytes of the output");
+        let planar = self.block.layout == Layout::ChannelsFirst;
+        let record = &mut memory.record;
+        set(record, Header::Out, out.as_mut_ptr() as u64);
+        set(record, Header::Plane, if planar { (pixels * element) as u64 } else { 0 });
+        if matches!(self.block.dtype, DType::F16 | DType::Bf16) {
+            memory.float_row.resize(3 * composed.output.width as usize, 0.0);
+            set(record, Header::FloatRow, memory.float_row.as_mut_ptr() as u64);
+        }
+    }
+
+    fn set_draws(&self, record: &mut Record) {
+        let slots = self.compiled.layout.slots();
+        for (index, number) in self.draws.slots.iter().enumerate() {
+            record.set_slot(slots + 16 * index as i32, *number);
+        }
+        let (mut variant, mut orders) = (0, 1);
+        for (place, order) in &self.draws.orders {
+            if self.block.ops.contains(place) {
+                variant += order * orders;
+                orders = self.orders_up_to(*place);
+            }
+        }
+        set(record, Header::Variant, variant as u64);
+    }
+
+    /// Orders of the shuffled ops of the block, up to the one at `place`.
+    fn orders_up_to(&self, place: usize) -> usize {
+        let places = self.block.ops.start..=place;
+        let counts = places.filter_map(|place| match self.plan.ops()[place].class() {
+            fuseloop_ops::Class::Shuffled(parts) => Some(crate::plan::block::orders(parts.len())),
+            _ => None,
+        });
+        counts.product()
+    }
+
+    /// Whether mean number `index` changes anything for these draws.
+    fn mean_runs(&self, index: usize) -> bool {
+        let mean = self.block.means[index];
+        Block::pixel_op(self.plan.ops(), mean.place, mean.part).is_some_and(|op| {
+            let first = mean.slot + 1 - op.slots();
+            !op.is_identity(&self.draws.slots[first..=mean.slot])
+        })
+    }
+
+    fn run_plain(&self, memory: &mut Memory, composed: &Composed) {
+        let wanted = union(&composed.passes);
+        let shown = composed.frame.map_or(Rect::of(self.source.whole), |(shown, _)| shown);
+        let base = if shown.contains(&wanted) && self.source.rect().contains(&wanted) {
+            Base {
+                pixels: self.source.view.data(),
+                stride: self.source.view.stride(),
+                top: i64::from(self.source.top),
+                left: i64::from(self.source.left),
+            }
+        } else {
+            let rows = Axis { sign: 1, offset: wanted.top };
+            let columns = Axis { sign: 1, offset: wanted.left };
+            let stride =
+                self.copy_framed(&mut memory.framed, composed, rows, columns, wanted.size());
+            Base { pixels: &memory.framed, stride, top: wanted.top, left: wanted.left }
+        };
+        for (index, pass) in composed.passes.iter().enumerate() {
+            self.set_pass(&mut memory.record, index, pass, base, base.stride as i64);
+        }
+        self.call(memory);
+    }
+
+    fn run_resizing(
+        &self,
+        memory: &mut Memory,
+        composed: &Composed,
+        stage: &PassMap,
+        to: Size,
+        interpolation: Interpolation,
+    ) {
+        let wanted = union(&composed.passes);
+        let keeps_all = !self.block.means.is_empty();
+        let row_bytes = (wanted.size().width as usize).next_multiple_of(4) * 3 + SLACK;
+        let rows = if keeps_all { wanted.size().height as usize } else { 1 };
+        memory.resized.resize(rows * row_bytes, 0);
+        let stride = if keeps_all { row_bytes } else { 0 };
+        set(&mut memory.record, Header::Resized, memory.resized.as_mut_ptr() as u64);
+        set(&mut memory.record, Header::ResizedStride, stride as u64);
+        set(&mut memory.record, Header::ResizedRows, rows as u64);
+
+        let base =
+            Base { pixels: &memory.resized, stride: row_bytes, top: wanted.top, left: wanted.left };
+        for (index, pass) in composed.passes.iter().enumerate() {
+            if keeps_all {
+                self.set_pass(&mut memory.record, index, pass, base, row_bytes as i64);
+            } else {
+                // One row for all: rows are counted in the tables instead.
+                let along = PassMap { rows: Axis { sign: 1, offset: wanted.top }, ..pass.clone() };
+                self.set_pass(&mut memory.record, index, &along, base, 0);
+                let first = pass.rows.offset - wanted.top;
+                set(&mut memory.record, Header::FirstRow, first as u64);
+                set(&mut memory.record, Header::RowStep, pass.rows.sign as u64);
+            }
+        }
+        self.resize(memory, composed, stage, to, interpolation, wanted);
+    }
+
+    /// Sets the tables of the resize and runs the block.
+    fn resize(
+        &self,
+        memory: &mut Memory,
+        composed: &Composed,
+        stage: &PassMap,
+        to: Size,
+        interpolation: Interpolation,
+        wanted: Rect,
+    ) {
+        let reads = stage.reads();
+        let shown = composed.frame.map_or(Rect::of(self.source.whole), |(shown, _)| shown);
+        let upright = stage.rows.sign == 1 && stage.columns.sign == 1;
+        let mut framed = std::mem::take(&mut memory.framed);
+        let view = if upright && shown.contains(&reads) && self.source.rect().contains(&reads) {
+            let part = fuseloop_ops::Window {
+                top: (reads.top - i64::from(self.source.top)) as u32,
+                left: (reads.left - i64::from(self.source.left)) as u32,
+                height: stage.size.height,
+                width: stage.size.width,
+            };
+            self.source.view.crop(part)
+        } else {
+            self.copy_framed(&mut framed, composed, stage.rows, stage.columns, stage.size);
+            ImageView::packed(&framed, stage.size)
+        };
+        let view = view.expect("the part was checked to lie inside the pixels");
+        match interpolation {
+            Interpolation::Area => self.resize_by_area(memory, view, to, wanted),
+            _ => self.resize_bilinear(memory, view, to, wanted),
+        }
+        memory.framed = framed;
+    }
+
+    fn resize_bilinear(&self, memory: &mut Memory, view: ImageView<'_>, to: Size, wanted: Rect) {
+        let from = view.size();
+        memory.rows.set(from.height, to.height, wanted.top..wanted.bottom, 1, 1);
+        memory.columns.set(from.width, to.width, wanted.left..wanted.right, 2, 6);
+        memory.columns.pad_to((wanted.size().width as usize).next_multiple_of(4));
+        let widest = (from.width as usize).max(memory.columns.count());
+        memory.wide.resize(3 * widest + SLACK, 0);
+        let words = [
+            (Header::Source, view.data().as_ptr() as u64),
+            (Header::Stride, view.stride() as u64),
+            (Header::LastVector, 3 * u64::from(from.width) - 16),
+            (Header::RowFirst, memory.rows.first().as_ptr() as u64),
+            (Header::RowWeights, memory.rows.weights().as_ptr() as u64),
+            (Header::RowTaps, memory.rows.count() as u64),
+            (Header::ColumnFirst, memory.columns.first().as_ptr() as u64),
+            (Header::ColumnWeights, memory.columns.weights().as_ptr() as u64),
+            (Header::ColumnPairs, memory.columns.count() as u64 / 2),
+            (Header::Columns, memory.columns.first().len() as u64),
+            (Header::Wide, memory.wide.as_mut_ptr() as u64),
+        ];
+        for (word, value) in words {
+            set(&mut memory.record, word, value);
+        }
+        self.call(memory);
+    }
+
+    fn resize_by_area(&self, memory: &mut Memory, view: ImageView<'_>, to: Size, wanted: Rect) {
+        let mut tables = match memory.area_tables.take() {
+            Some(tables) => tables,
+            None => AreaTables::new(view.size(), to).expect("no side is 0"),
+        };
+        tables.rebuild(view.size(), to).expect("no side is 0");
+        let inside = |column: i64| column.clamp(0, i64::from(to.width)) as u32;
+        let columns = inside(wanted.left)..inside(wanted.right);
+        let lead = (i64::from(columns.start) - wanted.left) as usize * 3;
+        let lead = if columns.is_empty() { 0 } else { lead };
+        let mut scratch = std::mem::take(&mut memory.area);
+        let bytes = columns.len() * 3;
+        let rows = AreaRows::new(&tables, view, columns, &mut scratch);
+        let rows = rows.expect("the tables are for this size, and the columns were clamped to it");
+        let mut state = AreaState { rows, height: to.height, top: wanted.top, lead, bytes };
+        set(&mut memory.record, Header::Area, std::ptr::from_mut(&mut state) as u64);
+        self.call(memory);
+        memory.area = scratch;
+        memory.area_tables = Some(tables);
+    }
+
+    /// Copies the picture that `rows` and `columns` map to the source, packed; around what is
+    /// shown lies the frame's colour. Gives the bytes of a row.
+    fn copy_framed(
+        &self,
+        to: &mut Vec<u8>,
+        composed: &Composed,
+        rows: Axis,
+        columns: Axis,
+        size: Size,
+    ) -> usize {
+        let (shown, fill) = composed.frame.unwrap_or((Rect::of(self.source.whole), [0; 3]));
+        let pixels = self.source.rect();
+        let stride = size.width as usize * 3;
+        to.resize(stride * size.height as usize, 0);
+        // The columns of the copy whose pixels are shown and decoded, as one range.
+        let (left, right) = (shown.left.max(pixels.left), shown.right.min(pixels.right));
+        let (first, end) = if columns.sign == 1 {
+            (left - columns.offset, right - columns.offset)
+        } else {
+            (columns.offset - right + 1, columns.offset - left + 1)
+        };
+        let width = i64::from(size.width);
+        let (first, end) = (first.clamp(0, width) as usize, end.clamp(0, width) as usize);
+        for (y, row) in to.chunks_exact_mut(stride.max(1)).enumerate() {
+            let from = rows.sign * y as i64 + rows.offset;
+            let is_shown =
+                from >= shown.top.max(pixels.top) && from < shown.bottom.min(pixels.bottom);
+            let (first, end) = if is_shown && first < end { (first, end) } else { (0, 0) };
+            paint(&mut row[..3 * first], fill);
+            paint(&mut row[3 * end..], fill);
+            if first < end {
+                let source = self.source.view.row((from - pixels.top) as u32);
+                let at = columns.sign * first as i64 + columns.offset - pixels.left;
+                copy_row(&mut row[3 * first..3 * end], source, at as usize, columns.sign == 1);
+            }
+        }
+        stride
+    }
+
+    fn set_pass(
+        &self,
+        record: &mut Record,
+        index: usize,
+        pass: &PassMap,
+        base: Base<'_>,
+        row_bytes: i64,
+    ) {
+        let reads = pass.reads();
+        let rows_used = if row_bytes == 0 { 1 } else { reads.bottom - base.top };
+        let last_row = (rows_used - 1) * base.stride as i64;
+        let end = last_row + 3 * (reads.right - base.left);
+        assert!(
+            reads.top >= base.top && reads.left >= base.left && end <= base.pixels.len() as i64,
+            "a pass would read outside its pixels: {reads:?}"
+        );
+        let at = self.compiled.layout.pass(index);
+        let mirrored = pass.columns.sign == -1;
+        let row = (pass.rows.offset - base.top) * base.stride as i64;
+        let group = if mirrored { i64::from(NARROWEST) - 1 } else { 0 };
+        let column = 3 * (pass.columns.offset - base.left - group);
+        let low = (base.pixels.as_ptr() as u64).wrapping_add_signed(row + column);
+        let (first, last) = if mirrored { (low + 8, low) } else { (low, low + 8) };
+        let words = [
+            (Pass::First, first),
+            (Pass::Last, last),
+            (Pass::RowStep, (pass.rows.sign * row_bytes) as u64),
+            (Pass::PixelStep, if mirrored { -3i64 as u64 } else { 3 }),
+            (Pass::Rows, u64::from(pass.size.height)),
+            (Pass::LastGroup, u64::from(pass.size.width - NARROWEST)),
+            (Pass::Shuffles, SHUFFLES[usize::from(mirrored)].0.as_ptr() as u64),
+            (Pass::Runs, u64::from(index == 0 || self.mean_runs(index - 1))),
+        ];
+        for (word, value) in words {
+            record.set(at + 8 * word as i32, value);
+        }
+        for (number, r) in pass.regions.iter().enumerate() {
+            let numbers = [r.left, r.right, r.top, r.bottom].map(clamp_i32);
+            record.set_region(self.compiled.layout.region(index, number), numbers);
+        }
+    }
+
+    #[allow(unsafe_code, reason = "the record was filled just before")]
+    fn call(&self, memory: &mut Memory) {
+        // SAFETY: the record is of the layout this block was compiled with, zeroed and then filled
+        // by the functions above, for one sample:
+        // - the output was asserted to be as long as rows x columns x 3 elements, and the passes
+        //   count those rows and columns;
+        // - `set_pass` asserted that every pixel of a pass lies in its base's slice, and groups
+        //   touch no byte outside the pass (it is at least a group wide: `is_too_narrow`);
+        // - a resize reads rows `first..first + taps` of its view, which end inside it (tested in
+        //   `bilinear`), at columns of its width, at least 16 bytes; it writes rows of `resized`
+        //   and `wide`, which were sized for it with slack for the last vector;
+        // - the area's state lives in the caller's frame, and `lead + bytes` is a row of `resized`.
+        // All of these slices are borrowed by this call's callers until it returns.
+        unsafe { call::run(&self.compiled.code, &mut memory.record, &self.compiled.constants) };
+    }
+}
+
+fn set(record: &mut Record, word: Header, value: u64) {
+    debug_assert!(8 * (word as i32) < HEADER);
+    record.set(8 * word as i32, value);
+}
+
+fn is_too_narrow(composed: &Composed) -> bool {
+    let resizes = composed.resize.as_ref();
+    composed.passes.iter().any(|pass| pass.size.width < NARROWEST || pass.size.height == 0)
+        || resizes.is_some_and(|(stage, _)| stage.size.width < NARROWEST_RESIZE)
+}
+
+fn union(passes: &[PassMap]) -> Rect {
+    let first = passes[0].reads();
+    passes[1..].iter().fold(first, |union, pass| union.union(&pass.reads()))
+}
+
+fn clamp_i32(value: i64) -> i32 {
+    value.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
+}
+
+fn paint(row: &mut [u8], fill: [u8; 3]) {
+    for pixel in row.as_chunks_mut::<3>().0 {
+        *pixel = fill;
+    }
+}
+
+/// Copies pixels of `source` from column `at` on, forwards or backwards.
+fn copy_row(to: &mut [u8], source: &[u8], at: usize, forwards: bool) {
+    if forwards {
+        to.copy_from_slice(&source[3 * at..][..to.len()]);
+        return;
+    }
+    let pixels = source[..3 * (at + 1)].as_chunks::<3>().0.iter().rev();
+    for (to, from) in to.as_chunks_mut::<3>().0.iter_mut().zip(pixels) {
+        *to = *from;
+    }
+}
+
+/// Six shuffles that unpack a group's two loads into channels of `i32`, aligned for loads.
+#[repr(align(16))]
+struct Shuffles([[u8; 16]; 6]);
+
+/// For a group read as it lies, and for one that is mirrored.
+static SHUFFLES: [Shuffles; 2] = [shuffles(false), shuffles(true)];
+
+/// The shuffle of half `h` and channel `c` takes pixel `4h + lane` of the group. A group's first
+/// half is loaded from its byte 0 and the second from byte 8; mirrored, the halves change places
+/// and the pixels run backwards.
+const fn shuffles(mirrored: bool) -> Shuffles {
+    let mut all = [[0x80; 16]; 6];
+    let mut index = 0;
+    while index < 6 {
+        let (half, channel) = (index / 3, index % 3);
+        let mut lane = 0;
+        while lane < 4 {
+            let pixel = if mirrored { 7 - (4 * half + lane) } else { 4 * half + lane };
+            let loaded_from = if (half == 1) != mirrored { 8 } else { 0 };
+            all[index][4 * lane] = (3 * pixel + channel - loaded_from) as u8;
+            lane += 1;
+        }
+        index += 1;
+    }
+    Shuffles(all)
+}

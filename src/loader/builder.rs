@@ -1,0 +1,382 @@
+//! Setting a loader up.
+
+use super::stage::{Field, FieldWork, LoaderStage};
+use super::{Compiled, LoadError, Loader};
+use crate::decode::DecodeOptions;
+use crate::jit::KernelCache;
+use crate::order::Order;
+use crate::plan::{ImagePlan, LabelPlan};
+use crate::run::{Engine, EngineOptions, LastBatch};
+use crate::sample::{Epoch, SampleId};
+use crate::source::{Beton, FieldKind, OpenOptions, Value};
+use fuseloop_ops::{DType, Dim, ImageType, NumberRule, Ops, ParamError};
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+/// Makes the ops of a field for an epoch.
+type Pipeline = Box<dyn Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync>;
+
+/// One tensor of the batches: a field and what is done to it.
+pub(super) struct Output {
+    pub(super) field: usize,
+    pub(super) pipeline: Option<Pipeline>,
+}
+
+/// What every field's work is made with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setup {
+    pub(super) seed: u64,
+    pub(super) rule: NumberRule,
+    pub(super) decode: DecodeOptions,
+}
+
+/// Sets a [`Loader`] up. See each method for its default.
+///
+/// ```no_run
+/// use fuseloop::{Loader, Order, ops::*};
+///
+/// let loader = Loader::open("train.beton")?
+///     .batch_size(256)
+///     .order(Order::Random)
+///     .seed(42)
+///     .pipeline("image", |epoch| {
+///         Ok(ops![
+///             RandomResizedCrop::new(
+///                 192 + 2 * epoch.index(),
+///                 RandomResizedCrop::SCALE,
+///                 RandomResizedCrop::RATIO
+///             )?,
+///             RandomHorizontalFlip::new(0.5)?,
+///             Normalize::imagenet(),
+///             Convert::to(DType::F16),
+///             ToChannelsFirst,
+///         ])
+///     })
+///     .recompile(true)
+///     .build()?;
+/// for batch in loader.epoch(0)? {
+///     let batch = batch?;
+///     let images = batch.tensor::<half::f16>("image")?; // [256, 3, 192, 192]
+///     let labels = batch.tensor::<i64>("label")?; // [256, 1]
+///     assert_eq!(images.shape()[0], labels.shape()[0]);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct LoaderBuilder {
+    source: Arc<Beton>,
+    pipelines: Vec<(String, Pipeline)>,
+    without: Vec<String>,
+    indices: Option<Vec<u64>>,
+    order: Order,
+    batch_size: usize,
+    last: LastBatch,
+    recompile: bool,
+    workers: Option<usize>,
+    batches_ahead: usize,
+    setup: Setup,
+}
+
+impl LoaderBuilder {
+    pub(super) fn open(path: &Path) -> Result<Self, LoadError> {
+        Self::open_with(path, &OpenOptions::default())
+    }
+
+    /// Opens a `.beton` file with limits, and the row sizes of fields of a user's own type.
+    ///
+    /// # Errors
+    ///
+    /// As [`Loader::open`].
+    pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Self, LoadError> {
+        let source = Arc::new(Beton::open_with(path, options)?);
+        let decode = DecodeOptions { limits: options.limits, ..DecodeOptions::default() };
+        Ok(Self {
+            source,
+            pipelines: vec![],
+            without: vec![],
+            indices: None,
+            order: Order::Sequential,
+            batch_size: 64,
+            last: LastBatch::Drop,
+            recompile: false,
+            workers: None,
+            batches_ahead: 3,
+            setup: Setup { seed: 0, rule: NumberRule::Fused, decode },
+        })
+    }
+
+    /// Samples of a batch. Default 64.
+    #[must_use]
+    pub fn batch_size(mut self, samples: usize) -> Self {
+        self.batch_size = samples;
+        self
+    }
+
+    /// The order of the samples. Default [`Order::Sequential`].
+    #[must_use]
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// What random orders and draws are a function of, with the epoch and the sample. Default 0.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.setup.seed = seed;
+        self
+    }
+
+    /// Only these samples, in this order before a random order is taken. Default: all.
+    #[must_use]
+    pub fn indices(mut self, indices: impl IntoIterator<Item = u64>) -> Self {
+        self.indices = Some(indices.into_iter().collect());
+        self
+    }
+
+    /// Whether a last batch of fewer samples is left out. Default true, as FFCV.
+    #[must_use]
+    pub fn drop_last(mut self, drop: bool) -> Self {
+        self.last = if drop { LastBatch::Drop } else { LastBatch::Keep };
+        self
+    }
+
+    /// Threads that read, decode and augment. Default: as many as the process may use.
+    #[must_use]
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = Some(workers);
+        self
+    }
+
+    /// Batches begun before they are asked for. Default 3, as FFCV.
+    #[must_use]
+    pub fn batches_ahead(mut self, batches: usize) -> Self {
+        self.batches_ahead = batches;
+        self
+    }
+
+    /// The ops of a field. Without one, an image is given as u8 `[height, width, 3]` (all must
+    /// have one size), an int as i64 `[1]`, a float as f64 `[1]`, bytes and JSON as u8 padded with
+    /// zeros to the longest, an array in its own type.
+    ///
+    /// `make` is called once with epoch 0, or, with [`recompile`](Self::recompile), for each epoch.
+    #[must_use]
+    pub fn pipeline(
+        mut self,
+        field: &str,
+        make: impl Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync + 'static,
+    ) -> Self {
+        self.pipelines.retain(|(name, _)| name != field);
+        self.pipelines.push((field.to_owned(), Box::new(make)));
+        self
+    }
+
+    /// Leaves a field out of the batches.
+    #[must_use]
+    pub fn without(mut self, field: &str) -> Self {
+        self.without.push(field.to_owned());
+        self
+    }
+
+    /// Whether pipelines are made and compiled anew for each epoch. Default false.
+    #[must_use]
+    pub fn recompile(mut self, recompile: bool) -> Self {
+        self.recompile = recompile;
+        self
+    }
+
+    /// How values are rounded between ops. Default [`NumberRule::Fused`].
+    #[must_use]
+    pub fn number_rule(mut self, rule: NumberRule) -> Self {
+        self.setup.rule = rule;
+        self
+    }
+
+    /// Whether JPEGs are turned as their EXIF orientation says. Default false, as FFCV.
+    #[must_use]
+    pub fn exif_orientation(mut self, turn: bool) -> Self {
+        self.setup.decode.exif_orientation = turn;
+        self
+    }
+
+    /// The dataset, before the loader is made.
+    #[must_use]
+    pub fn source(&self) -> &Beton {
+        &self.source
+    }
+
+    /// Checks it all, compiles the pipelines and starts the workers.
+    ///
+    /// # Errors
+    ///
+    /// See [`LoadError`].
+    pub fn build(self) -> Result<Loader, LoadError> {
+        let batch_size = NonZeroUsize::new(self.batch_size).ok_or(LoadError::BatchSize)?;
+        let options = engine_options(self.workers, self.batches_ahead)?;
+        let ids = sample_ids(&self.source, self.indices)?;
+        let outputs = outputs(&self.source, self.pipelines, &self.without)?;
+        let (epoch, mut cache) = (Epoch(0), KernelCache::default());
+        let fields = fields(&self.source, &outputs, epoch, &self.setup, &mut cache)?;
+        let stage = LoaderStage::new(Arc::clone(&self.source), fields, epoch, &self.setup);
+        let compiled = Compiled { stage: Arc::new(stage), cache };
+        Ok(Loader {
+            source: self.source,
+            outputs,
+            ids,
+            order: self.order,
+            seed: self.setup.seed,
+            batch_size,
+            last: self.last,
+            recompile: self.recompile,
+            setup: self.setup,
+            compiled: Mutex::new(compiled),
+            engine: Engine::new(options)?,
+        })
+    }
+}
+
+fn engine_options(workers: Option<usize>, ahead: usize) -> Result<EngineOptions, LoadError> {
+    let defaults = EngineOptions::default();
+    let workers = workers.map_or(Some(defaults.workers), NonZeroUsize::new);
+    match (workers, NonZeroUsize::new(ahead)) {
+        (Some(workers), Some(batches_ahead)) => {
+            Ok(EngineOptions { workers, batches_ahead, ..defaults })
+        }
+        _ => Err(LoadError::Workers),
+    }
+}
+
+fn sample_ids(source: &Beton, indices: Option<Vec<u64>>) -> Result<Vec<SampleId>, LoadError> {
+    let samples = source.len();
+    let Some(indices) = indices else { return Ok(source.samples().collect()) };
+    if let Some(&index) = indices.iter().find(|&&index| index >= samples) {
+        return Err(LoadError::Index { index, samples });
+    }
+    Ok(indices.into_iter().map(SampleId).collect())
+}
+
+/// The fields in file order, with their pipelines.
+fn outputs(
+    source: &Beton,
+    mut pipelines: Vec<(String, Pipeline)>,
+    without: &[String],
+) -> Result<Vec<Output>, LoadError> {
+    let named = pipelines.iter().map(|(name, _)| name).chain(without);
+    for name in named {
+        if source.field_index(name).is_none() {
+            let known: Vec<String> = source
+                .fields()
+                .iter()
+                .map(|f| crate::source::Escaped(&f.name).to_string())
+                .collect();
+            return Err(LoadError::NoSuchField { name: name.clone(), known: known.join(", ") });
+        }
+    }
+    let mut outputs = vec![];
+    for (field, spec) in source.fields().iter().enumerate() {
+        if without.contains(&spec.name) {
+            continue;
+        }
+        let place = pipelines.iter().position(|(name, _)| *name == spec.name);
+        let pipeline = place.map(|place| pipelines.swap_remove(place).1);
+        outputs.push(Output { field, pipeline });
+    }
+    if outputs.is_empty() { Err(LoadError::NoOutputs) } else { Ok(outputs) }
+}
+
+/// Plans and compiles the outputs for an epoch.
+pub(super) fn fields(
+    source: &Beton,
+    outputs: &[Output],
+    epoch: Epoch,
+    setup: &Setup,
+    cache: &mut KernelCache,
+) -> Result<Vec<Field>, LoadError> {
+    let mut made = vec![];
+    for output in outputs {
+        let spec = &source.fields()[output.field];
+        let name = || spec.name.clone();
+        let ops = match &output.pipeline {
+            None => vec![],
+            Some(make) => make(epoch).map_err(|error| LoadError::Param { field: name(), error })?,
+        };
+        let plan = |error| LoadError::Plan { field: name(), error };
+        let work = match &spec.kind {
+            FieldKind::RgbImage => {
+                let input = image_type(source, output.field, setup)?;
+                let image = ImagePlan::new(ops, input, setup.rule).map_err(plan)?;
+                let kernel = cache.compile(image);
+                let kernel = kernel.map_err(|error| LoadError::Compile { field: name(), error })?;
+                FieldWork::Image(Box::new(kernel))
+            }
+            FieldKind::Int => FieldWork::Label(LabelPlan::new(ops, DType::I64).map_err(plan)?),
+            FieldKind::Float => FieldWork::Label(LabelPlan::new(ops, DType::F64).map_err(plan)?),
+            kind if ops.is_empty() => plain_work(source, output.field, kind, setup)?,
+            kind => {
+                let kind = kind.word();
+                return Err(LoadError::NoPipeline { field: name(), kind });
+            }
+        };
+        made.push(Field { field: output.field, name: name(), work });
+    }
+    Ok(made)
+}
+
+/// What is known of a field's images before they are read.
+fn image_type(source: &Beton, field: usize, setup: &Setup) -> Result<ImageType, LoadError> {
+    let name = || source.fields()[field].name.clone();
+    let stats = source.image_stats(field);
+    let sizes = stats.and_then(|stats| Some((stats.min?, stats.max?)));
+    let Some((min, max)) = sizes else {
+        return Err(LoadError::NoPictures { field: name() });
+    };
+    if setup.decode.exif_orientation && stats.is_some_and(|stats| stats.jpeg > 0) {
+        // Any of them may be turned by a quarter.
+        let side = Dim { min: min.height.min(min.width), max: max.height.max(max.width) };
+        return Ok(ImageType::decoded(side, side));
+    }
+    let height = Dim { min: min.height, max: max.height };
+    Ok(ImageType::decoded(height, Dim { min: min.width, max: max.width }))
+}
+
+/// The work of a field that is copied as it is.
+fn plain_work(
+    source: &Beton,
+    field: usize,
+    kind: &FieldKind,
+    setup: &Setup,
+) -> Result<FieldWork, LoadError> {
+    let name = || source.fields()[field].name.clone();
+    let work = match kind {
+        FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape } => {
+            let mut shape: Vec<usize> = shape.iter().map(|&n| n as usize).collect();
+            let known = match dtype.to_string().as_str() {
+                "|u1" | "|b1" => Some(DType::U8),
+                "<i8" => Some(DType::I64),
+                "<f2" => Some(DType::F16),
+                "<f4" => Some(DType::F32),
+                "<f8" => Some(DType::F64),
+                _ => None,
+            };
+            if known.is_none() {
+                shape.push(dtype.item_size() as usize);
+            }
+            FieldWork::Copied { dtype: known.unwrap_or(DType::U8), shape }
+        }
+        FieldKind::Custom { row_size, .. } => {
+            FieldWork::Copied { dtype: DType::U8, shape: vec![*row_size] }
+        }
+        _ => FieldWork::Copied { dtype: DType::U8, shape: vec![longest(source, field)] },
+    };
+    let bytes = work.row_bytes() as u64;
+    let max = setup.decode.limits.max_sample_bytes;
+    if bytes > max { Err(LoadError::TooLarge { field: name(), bytes, max }) } else { Ok(work) }
+}
+
+/// Bytes of a field's longest readable value.
+fn longest(source: &Beton, field: usize) -> usize {
+    let lengths = source.samples().map(|sample| match source.value(sample, field) {
+        Ok(Value::Bytes(bytes) | Value::Json(bytes)) => bytes.len(),
+        _ => 0,
+    });
+    lengths.max().unwrap_or(0)
+}

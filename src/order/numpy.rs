@@ -1,0 +1,168 @@
+//! numpy's generator, as far as `default_rng(seed).permutation(a)` needs it, bit for bit.
+//!
+//! ```text
+//! seed      SeedSequence (M. E. O'Neill's seed_seq_fe, pool of 4 words of 32 bits):
+//!           the seed's words, low first, are hashed into the pool, the pool is mixed with
+//!           itself; 8 words are hashed out of it, taken as 4 of 64 bits, low first: w0..w3
+//! state     128 bits: initstate = w0:w1, inc = w2:w3 * 2 + 1      (high : low)
+//!           state = ((0 * MUL + inc) + initstate) * MUL + inc
+//! step      state = state * MUL + inc                              mod 2^128
+//! word64    step, then XSL-RR: (high ^ low) rotated right by the state's top 6 bits
+//! word32    the low half of a word64, then its high half
+//! below m   (inclusive) mask = 2^bits(m) - 1; words & mask until one is <= m;
+//!           word32 if m < 2^32, else word64; m = 0 draws nothing
+//! shuffle   for i = n-1 down to 1: swap a[i], a[below i]
+//! ```
+//!
+//! From M. E. O'Neill, "PCG: A Family of Simple Fast Space-Efficient Statistically Good
+//! Algorithms for Random Number Generation" (HMC-CS-2014-0905), and numpy's documentation of
+//! `SeedSequence`, `PCG64` and `Generator.permutation`. numpy promises the stream of `PCG64`
+//! for ever, that of `permutation` from version to version; the tests hold vectors of 2.1.
+
+/// The multiplier of PCG's 128-bit generator.
+const MULTIPLIER: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
+
+/// numpy's default bit generator, with the half word that it keeps.
+pub(super) struct Pcg64 {
+    state: u128,
+    increment: u128,
+    kept: Option<u32>,
+}
+
+impl Pcg64 {
+    /// `numpy.random.default_rng(seed)`.
+    pub(super) fn new(seed: u128) -> Self {
+        let [w0, w1, w2, w3] = seed_words(seed);
+        let join = |high: u64, low: u64| u128::from(high) << 64 | u128::from(low);
+        let increment = join(w2, w3) << 1 | 1;
+        let mut generator =
+            Self { state: increment.wrapping_add(join(w0, w1)), increment, kept: None };
+        generator.step();
+        generator
+    }
+
+    /// `Generator.shuffle`, which `permutation` applies to a copy.
+    pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            #[expect(clippy::cast_possible_truncation, reason = "at most i, which is a usize")]
+            let j = self.at_most(i as u64) as usize;
+            items.swap(i, j);
+        }
+    }
+
+    fn step(&mut self) {
+        self.state = self.state.wrapping_mul(MULTIPLIER).wrapping_add(self.increment);
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the halves and the top 6 bits of 128")]
+    fn word64(&mut self) -> u64 {
+        self.step();
+        let folded = (self.state >> 64) as u64 ^ self.state as u64;
+        folded.rotate_right((self.state >> 122) as u32)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the halves of 64 bits")]
+    fn word32(&mut self) -> u32 {
+        if let Some(high) = self.kept.take() {
+            return high;
+        }
+        let word = self.word64();
+        self.kept = Some((word >> 32) as u32);
+        word as u32
+    }
+
+    /// A number from 0 to `max`, both included.
+    fn at_most(&mut self, max: u64) -> u64 {
+        if max == 0 {
+            return 0;
+        }
+        let mask = u64::MAX >> max.leading_zeros();
+        let narrow = u32::try_from(max).is_ok();
+        loop {
+            let word = if narrow { u64::from(self.word32()) } else { self.word64() };
+            if word & mask <= max {
+                return word & mask;
+            }
+        }
+    }
+}
+
+/// `SeedSequence(seed).generate_state(4, uint64)`.
+fn seed_words(seed: u128) -> [u64; 4] {
+    let pool = seed_pool(seed);
+    let mut hash = Hash { factor: 0x8b51_f9dd, multiplier: 0x58f3_8ded };
+    let mut sources = pool.into_iter().cycle();
+    // The pool has 4 words and is gone through twice: `cycle` never ends.
+    let mut word = || u64::from(hash.mix_in(sources.next().unwrap_or_default()));
+    [(); 4].map(|()| word() | word() << 32)
+}
+
+/// The entropy pool: a seed of up to 128 bits is 4 words, and missing ones count as 0.
+#[expect(clippy::cast_possible_truncation, reason = "the seed's words of 32 bits")]
+fn seed_pool(seed: u128) -> [u32; 4] {
+    let mut hash = Hash { factor: 0x43b0_d7e5, multiplier: 0x931e_8875 };
+    let mut pool = [0, 32, 64, 96].map(|shift| hash.mix_in((seed >> shift) as u32));
+    for source in 0..4 {
+        for target in (0..4).filter(|&target| target != source) {
+            pool[target] = mix(pool[target], hash.mix_in(pool[source]));
+        }
+    }
+    pool
+}
+
+/// A multiplicative hash whose factor changes with each word.
+struct Hash {
+    factor: u32,
+    multiplier: u32,
+}
+
+impl Hash {
+    fn mix_in(&mut self, word: u32) -> u32 {
+        let word = word ^ self.factor;
+        self.factor = self.factor.wrapping_mul(self.multiplier);
+        let word = word.wrapping_mul(self.factor);
+        word ^ word >> 16
+    }
+}
+
+fn mix(x: u32, y: u32) -> u32 {
+    let mixed = x.wrapping_mul(0xca01_f9dd).wrapping_sub(y.wrapping_mul(0x4973_f715));
+    mixed ^ mixed >> 16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seed_0_gives_numpys_first_words() {
+        // default_rng(0).bit_generator.random_raw(2)
+        let mut generator = Pcg64::new(0);
+        assert_eq!(
+            [generator.word64(), generator.word64()],
+            [0xa30f_ebcf_d9c2_825f, 0x4510_bdf8_82d9_d721]
+        );
+    }
+
+    #[test]
+    fn a_word_of_64_bits_is_given_low_half_first() {
+        let (word, mut halves) = (Pcg64::new(5).word64(), Pcg64::new(5));
+        let low = u64::from(halves.word32());
+        assert_eq!(low | u64::from(halves.word32()) << 32, word);
+    }
+
+    #[test]
+    fn a_number_at_most_0_draws_nothing() {
+        let (mut one, mut other) = (Pcg64::new(5), Pcg64::new(5));
+        assert_eq!(one.at_most(0), 0);
+        assert_eq!(one.word64(), other.word64());
+    }
+
+    #[test]
+    fn wide_bounds_are_kept() {
+        let mut generator = Pcg64::new(9);
+        for max in [u64::from(u32::MAX), u64::from(u32::MAX) + 1, 1 << 40, u64::MAX] {
+            assert!((0..100).all(|_| generator.at_most(max) <= max));
+        }
+    }
+}

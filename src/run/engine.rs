@@ -1,0 +1,185 @@
+//! The engine: owns the threads and the slots, which live across runs.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::epoch::{EpochRun, Pass};
+use super::job::Run;
+use super::shared::{Patience, Shared};
+use super::stage::Stage;
+use super::worker;
+use super::{Headroom, RunError};
+use crate::batch::{BatchSpec, Pool};
+
+/// How an [`Engine`] is set up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineOptions {
+    /// Threads that fill rows. Default: as many as the process may use at once.
+    pub workers: NonZeroUsize,
+    /// Batches begun before they are asked for: bounds memory, and absorbs slow samples.
+    /// Default 3.
+    pub batches_ahead: NonZeroUsize,
+    /// Most slots of one shape of batch, those held by the user included. `None`, the default:
+    /// as many as the user holds, and `batches_ahead` besides.
+    pub max_slots: Option<NonZeroUsize>,
+    /// How long a call waits when `max_slots` are all held, before it is
+    /// [an error](RunError::SlotsHeld). Default 30 s.
+    pub slot_timeout: Duration,
+    /// How long a call waits for a batch in work, before it is [an error](RunError::Stalled).
+    /// Default `None`: for ever.
+    pub stall_timeout: Option<Duration>,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        const AHEAD: NonZeroUsize = NonZeroUsize::new(3).expect("3 is not 0");
+        Self {
+            workers: thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+            batches_ahead: AHEAD,
+            max_slots: None,
+            slot_timeout: Duration::from_secs(30),
+            stall_timeout: None,
+        }
+    }
+}
+
+/// Worker threads and slots, for one run after another.
+///
+/// Runs may overlap; the one begun first has precedence, and each has its own batches ahead.
+/// Dropping the engine ends its threads. Batches the user holds stay valid.
+pub struct Engine<S: Stage> {
+    shared: Arc<Shared<S>>,
+    threads: Vec<JoinHandle<()>>,
+    options: EngineOptions,
+    /// The slots of the last run, for the next one of the same shape.
+    pool: Mutex<Option<Arc<Pool>>>,
+}
+
+/// How long dropping an engine waits for a stage that does not return. Its thread is left behind
+/// then, and ends when the stage returns.
+const JOIN: Duration = Duration::from_secs(5);
+
+/// Slots kept beside `batches_ahead` while unused: the batch the user has, and the one before it
+/// when he takes the next before he drops it.
+const HELD_USUALLY: usize = 2;
+
+impl<S: Stage> Engine<S> {
+    /// Starts the threads. They sleep until there is a run.
+    ///
+    /// # Errors
+    ///
+    /// If the system gives no thread. Those already started are ended.
+    pub fn new(options: EngineOptions) -> Result<Self, RunError> {
+        let patience = Patience {
+            max_slots: options.max_slots.map_or(usize::MAX, NonZeroUsize::get),
+            slot: options.slot_timeout,
+            stall: options.stall_timeout,
+        };
+        let workers = options.workers.get();
+        let shared = Arc::new(Shared::new(workers, options.batches_ahead.get() as u64, patience));
+        let mut engine =
+            Self { shared, threads: Vec::with_capacity(workers), options, pool: Mutex::new(None) };
+        for index in 0..workers {
+            engine.spawn(index)?;
+        }
+        Ok(engine)
+    }
+
+    fn spawn(&mut self, index: usize) -> Result<(), RunError> {
+        let shared = Arc::clone(&self.shared);
+        shared.enlist();
+        let thread = thread::Builder::new()
+            .name(format!("fuseloop-{index}"))
+            .spawn(move || worker::work(&shared, index));
+        match thread {
+            Ok(thread) => self.threads.push(thread),
+            Err(source) => {
+                self.shared.discharge();
+                return Err(RunError::Spawn { worker: index, source });
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins a run. Its first batches are in work when this returns.
+    ///
+    /// # Errors
+    ///
+    /// If two outputs of the stage have one name, or a batch of them can't be addressed. All
+    /// other errors come with the batch they belong to.
+    pub fn start(&self, pass: Pass<S>) -> Result<EpochRun<S>, RunError> {
+        let spec = BatchSpec::new(pass.stage.outputs(), pass.batch_size)?;
+        let pool = self.pool(spec);
+        let samples = pass.samples();
+        let batch_size = pass.batch_size.get() as u64;
+        let Pass { stage, epoch, schedule, .. } = pass;
+        let workers = self.threads.len();
+        let id = self.shared.begin(|id| Run {
+            id,
+            stage,
+            epoch,
+            schedule,
+            samples,
+            batch_size,
+            pool,
+            workers,
+        });
+        Ok(EpochRun::new(Arc::clone(&self.shared), id, samples.div_ceil(batch_size)))
+    }
+
+    /// The slots of the last run if they fit, else an empty pool.
+    fn pool(&self, spec: BatchSpec) -> Arc<Pool> {
+        let mut kept = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pool) = kept.as_ref().filter(|pool| **pool.spec() == spec) {
+            return Arc::clone(pool);
+        }
+        let shared: Weak<Shared<S>> = Arc::downgrade(&self.shared);
+        let returned = move || {
+            if let Some(shared) = shared.upgrade() {
+                shared.wake_all();
+            }
+        };
+        let cap = self.options.max_slots.map(NonZeroUsize::get);
+        let keep = self.options.batches_ahead.get().saturating_add(HELD_USUALLY);
+        let pool = Arc::new(Pool::new(Arc::new(spec), cap, keep, Box::new(returned)));
+        kept.insert(pool).clone()
+    }
+
+    /// How it was set up.
+    #[must_use]
+    pub fn options(&self) -> &EngineOptions {
+        &self.options
+    }
+
+    /// Where the time went, since the engine was made.
+    #[must_use]
+    pub fn headroom(&self) -> Headroom {
+        let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        let (slots, slots_allocated) = pool.as_ref().map_or((0, 0), |pool| pool.slots());
+        let shared = &self.shared;
+        Headroom {
+            busy: shared.meters.iter().map(|meter| meter.busy.total()).collect(),
+            waited_for_room: shared.waited_for_room.total(),
+            consumer_waited: shared.consumer_waited.total(),
+            batches: shared.batches.load(Ordering::Relaxed),
+            samples: shared.samples.load(Ordering::Relaxed),
+            slots,
+            slots_allocated,
+        }
+    }
+}
+
+impl<S: Stage> Drop for Engine<S> {
+    fn drop(&mut self) {
+        self.shared.stop(JOIN);
+        for thread in self.threads.drain(..) {
+            if self.shared.is_over() || thread.is_finished() {
+                // A panic that got past the engine has been told to the consumer as `Stopped`.
+                let _ = thread.join();
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Why a run ended before its last batch.
+
+use std::any::Any;
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use crate::batch::SlotError;
+use crate::sample::SampleId;
+
+/// Why the engine could not start, or a run ended early.
+///
+/// A run that gave an error gives nothing after it; the engine can start another.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The stage refused a sample.
+    #[error("batch {batch}: sample {sample}: {source}")]
+    Fill {
+        /// The batch, from 0 in its run.
+        batch: u64,
+        /// The first sample of the batch that failed.
+        sample: SampleId,
+        /// What the stage said.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// The stage panicked: a bug in it.
+    #[error("batch {batch}: sample {sample}: panic: {message}")]
+    Panicked {
+        /// The batch, from 0 in its run.
+        batch: u64,
+        /// The sample it panicked at.
+        sample: SampleId,
+        /// The panic's message.
+        message: String,
+    },
+    /// The schedule panicked or gave another number of samples than asked for: a bug in it.
+    #[error("batch {batch}: the order of samples: {message}")]
+    Schedule {
+        /// The batch, from 0 in its run.
+        batch: u64,
+        /// What went wrong.
+        message: String,
+    },
+    /// The memory of a batch can't be had.
+    #[error(transparent)]
+    Slot(#[from] SlotError),
+    /// All slots the options allow are held, and none came back in time: drop batches, or
+    /// allow more.
+    #[error("no slot for batch {batch} in {waited:?}: all {max_slots} are held by batches in use")]
+    SlotsHeld {
+        /// The batch there was no room for.
+        batch: u64,
+        /// The limit.
+        max_slots: usize,
+        /// How long the call waited.
+        waited: Duration,
+    },
+    /// A batch took longer than the options allow.
+    #[error("batch {batch} is not ready after {waited:?}; being filled: {}", list(filling))]
+    Stalled {
+        /// The batch.
+        batch: u64,
+        /// How long the call waited.
+        waited: Duration,
+        /// The first sample of what each worker is busy with.
+        filling: Vec<SampleId>,
+    },
+    /// The engine was dropped.
+    #[error("the engine has stopped")]
+    Stopped,
+    /// The system gave no thread.
+    #[error("no thread for worker {worker}: {source}")]
+    Spawn {
+        /// Which, from 0.
+        worker: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+fn list(samples: &[SampleId]) -> String {
+    if samples.is_empty() {
+        return "nothing".to_owned();
+    }
+    samples.iter().map(|sample| format!("sample {sample}")).collect::<Vec<_>>().join(", ")
+}
+
+/// What a panic said.
+pub(super) fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("no message").to_owned()
+}
+
+impl RunError {
+    /// The sample it happened at, where there is one.
+    #[must_use]
+    pub fn sample(&self) -> Option<SampleId> {
+        match self {
+            Self::Fill { sample, .. } | Self::Panicked { sample, .. } => Some(*sample),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_say_what_happened_where() {
+        let waited = Duration::from_millis(1500);
+        let sample = SampleId(7);
+        let told = |error: RunError, text: &str| assert_eq!(error.to_string(), text);
+        told(
+            RunError::Fill { batch: 2, sample, source: "bad JPEG".into() },
+            "batch 2: sample 7: bad JPEG",
+        );
+        told(
+            RunError::Panicked { batch: 2, sample, message: "oh".into() },
+            "batch 2: sample 7: panic: oh",
+        );
+        told(
+            RunError::Schedule { batch: 3, message: "gave 1 of 2 samples".into() },
+            "batch 3: the order of samples: gave 1 of 2 samples",
+        );
+        told(
+            RunError::SlotsHeld { batch: 4, max_slots: 2, waited },
+            "no slot for batch 4 in 1.5s: all 2 are held by batches in use",
+        );
+        told(
+            RunError::Stalled { batch: 4, waited, filling: vec![sample, SampleId(9)] },
+            "batch 4 is not ready after 1.5s; being filled: sample 7, sample 9",
+        );
+        told(RunError::Stopped, "the engine has stopped");
+        let error = RunError::from(SlotError::NoMemory { bytes: 12 });
+        told(error, "no memory for a tensor of 12 bytes");
+        let source = io::Error::other("too many");
+        told(RunError::Spawn { worker: 3, source }, "no thread for worker 3: too many");
+    }
+}

@@ -1,0 +1,76 @@
+//! What the engine is given: who fills rows, and which samples in which order.
+
+use std::error::Error;
+use std::num::NonZeroUsize;
+use std::ops::Range;
+
+use crate::batch::{RowsMut, TensorSpec};
+use crate::sample::{Epoch, SampleId};
+
+/// Fills rows of batches with samples.
+///
+/// It may use nothing but the epoch and the sample to decide what it writes: not the worker's
+/// past, the thread, the time, or which samples come along in one call.
+pub trait Stage: Send + Sync + 'static {
+    /// What one thread keeps from call to call: scratch memory, open files.
+    ///
+    /// Made and dropped on the thread that uses it; kept while runs use the same stage.
+    type Worker;
+
+    /// The tensors of a batch, in the order of [`RowsMut::output`].
+    fn outputs(&self) -> &[TensorSpec];
+
+    /// How many samples it likes to be given at once: 1 where a sample takes long, more where
+    /// the call would cost as much as the sample. The engine may give fewer.
+    fn chunk(&self) -> NonZeroUsize {
+        NonZeroUsize::MIN
+    }
+
+    /// A fresh worker.
+    fn worker(&self) -> Self::Worker;
+
+    /// Writes `samples[i]` to row `i` of every output, every byte of it.
+    ///
+    /// After a panic the worker is thrown away, and the samples are given again one by one to a
+    /// fresh one, to learn which of them it was.
+    ///
+    /// # Errors
+    ///
+    /// The first of `samples` that can't be had, and why.
+    fn fill(
+        &self,
+        worker: &mut Self::Worker,
+        epoch: Epoch,
+        samples: &[SampleId],
+        rows: &mut RowsMut<'_>,
+    ) -> Result<(), FillError>;
+}
+
+/// A sample that a stage could not fill a row with.
+#[derive(Debug, thiserror::Error)]
+#[error("sample {sample}: {source}")]
+pub struct FillError {
+    /// The sample.
+    pub sample: SampleId,
+    /// Why.
+    pub source: Box<dyn Error + Send + Sync>,
+}
+
+/// The samples of one run, in order. A pure function: several workers ask at once.
+pub trait Schedule: Send + Sync + 'static {
+    /// How many samples the run has.
+    fn samples(&self) -> u64;
+
+    /// Appends the samples at `places` to `ids`. `places` ends at or before `samples()`.
+    fn ids(&self, places: Range<u64>, ids: &mut Vec<SampleId>);
+}
+
+impl Schedule for Vec<SampleId> {
+    fn samples(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn ids(&self, places: Range<u64>, ids: &mut Vec<SampleId>) {
+        ids.extend_from_slice(&self[places.start as usize..places.end as usize]);
+    }
+}

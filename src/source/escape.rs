@@ -1,0 +1,22 @@
+//! Text from outside, made safe to show on a terminal.
+
+use std::fmt::{self, Write};
+
+/// Shows text with what a terminal would obey, or would not show, escaped: control
+/// characters, and those that turn the direction of the text. Quotes and backslashes stay.
+///
+/// ```
+/// use fuseloop::source::Escaped;
+/// assert_eq!(Escaped("größe \u{1b}[31m\n").to_string(), "größe \\u{1b}[31m\\n");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Escaped<'a>(pub &'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|c| match c {
+            '"' | '\'' | '\\' => f.write_char(c),
+            _ => c.escape_debug().try_for_each(|c| f.write_char(c)),
+        })
+    }
+}

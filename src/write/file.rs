@@ -1,0 +1,356 @@
+//! The `.beton` file as a whole: rows, pages and tables, put together one sample at a time.
+//!
+//! The pages come after the sample table, so its length must be known before the first value
+//! is written. Room is left for the samples announced. If more come, the pages are moved at
+//! the end; if fewer come, up to a few zero pages lie before the first used one, which every
+//! reader steps over, since pointers are absolute.
+
+use super::pages::{Pages, move_up};
+use super::value::{Stored, room};
+use crate::source::FieldSpec;
+use crate::source::beton::{
+    Allocation, Cell, FieldError, Header, ImageCell, LayoutError, RowLayout,
+};
+use std::collections::HashMap;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+
+/// What every file of these fields has in common.
+#[derive(Debug)]
+pub(super) struct Schema<'a> {
+    fields: &'a [FieldSpec],
+    descriptors: Vec<u8>,
+    layout: RowLayout,
+    page_size: u32,
+}
+
+/// Why fields make no file.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SchemaError {
+    /// None, or more than the header can count.
+    #[error("{found} fields, expected 1 to 65535")]
+    Count {
+        /// How many.
+        found: usize,
+    },
+    /// A name or a shape that the format can't hold.
+    #[error(transparent)]
+    Field(#[from] FieldError),
+    /// A field without a name.
+    #[error("field {place} has no name")]
+    NoName {
+        /// Its place, from 0.
+        place: usize,
+    },
+    /// An array without dimensions, which FFCV can't read back.
+    #[error("field {name:?} has no dimensions: give a single element the shape [1]")]
+    NoDimensions {
+        /// Its name.
+        name: String,
+    },
+    /// A user-defined field without bytes in the row.
+    #[error("field {name:?}: a user-defined row of 0 bytes")]
+    EmptyCustom {
+        /// Its name.
+        name: String,
+    },
+    /// A row too long for the machine.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+}
+
+impl<'a> Schema<'a> {
+    /// Checks the fields.
+    ///
+    /// # Errors
+    ///
+    /// See [`SchemaError`].
+    pub(super) fn new(fields: &'a [FieldSpec], page_size: u32) -> Result<Self, SchemaError> {
+        if fields.is_empty() || u16::try_from(fields.len()).is_err() {
+            return Err(SchemaError::Count { found: fields.len() });
+        }
+        let mut descriptors = Vec::new();
+        let mut places = HashMap::new();
+        for (place, field) in fields.iter().enumerate() {
+            check_field(field, place)?;
+            if let Some(first) = places.insert(&field.name, place) {
+                let name = field.name.clone();
+                return Err(FieldError::NameCollision { name, first, second: place }.into());
+            }
+            descriptors.extend_from_slice(&field.to_bytes()?);
+        }
+        let layout = RowLayout::new(fields.iter().map(|field| &field.kind))?;
+        Ok(Self { fields, descriptors, layout, page_size })
+    }
+
+    fn header(&self, num_samples: u64, alloc_table_ptr: u64) -> Header {
+        // `new` has checked that the count fits.
+        let num_fields = self.fields.len() as u16;
+        Header { num_fields, page_size: self.page_size, num_samples, alloc_table_ptr }
+    }
+
+    /// Where the pages begin if there are so many samples.
+    fn data_start(&self, num_samples: u64) -> io::Result<u64> {
+        let start = self.header(num_samples, 0).data_start(self.layout.size());
+        start.ok_or_else(|| io::Error::other("the sample table is over 2^64 bytes long"))
+    }
+}
+
+/// What a descriptor can say and FFCV can't read.
+fn check_field(field: &FieldSpec, place: usize) -> Result<(), SchemaError> {
+    use crate::source::FieldKind::{Custom, NdArray, TorchTensor};
+    let FieldSpec { name, kind } = field;
+    if name.is_empty() {
+        return Err(SchemaError::NoName { place });
+    }
+    match kind {
+        NdArray { shape, .. } | TorchTensor { shape, .. } if shape.is_empty() => {
+            Err(SchemaError::NoDimensions { name: name.clone() })
+        }
+        Custom { row_size: 0, .. } => Err(SchemaError::EmptyCustom { name: name.clone() }),
+        _ => Ok(()),
+    }
+}
+
+/// A file being put together.
+pub(super) struct Builder<'a, F: Write> {
+    schema: &'a Schema<'a>,
+    pages: Pages<F>,
+    samples: u64,
+    rows: Vec<u8>,
+    allocations: Vec<Allocation>,
+}
+
+/// Sizes of a finished file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Finished {
+    pub(super) samples: u64,
+    pub(super) pages: u64,
+    pub(super) bytes: u64,
+}
+
+impl<'a, F: Read + Write + Seek> Builder<'a, F> {
+    /// An empty file with room for the rows of `announced` samples.
+    pub(super) fn new(schema: &'a Schema<'a>, file: F, announced: u64) -> io::Result<Self> {
+        let pages = Pages::new(file, schema.page_size, schema.data_start(announced)?)?;
+        Ok(Self { schema, pages, samples: 0, rows: Vec::new(), allocations: Vec::new() })
+    }
+
+    /// Puts the next sample. Its [`room`] is at most a page.
+    pub(super) fn push(&mut self, sample: &[Stored]) -> io::Result<()> {
+        self.pages.begin_sample(room(sample))?;
+        let row_start = self.rows.len();
+        self.rows.resize(row_start + self.schema.layout.size(), 0);
+        for (field, stored) in sample.iter().enumerate() {
+            let (ptr, size) = self.put_value(stored)?;
+            let row = &mut self.rows[row_start..];
+            if let Some(place) = self.schema.layout.cell_mut(row, field) {
+                cell(stored, ptr, size).put(place);
+            }
+        }
+        self.samples += 1;
+        Ok(())
+    }
+
+    /// Puts what goes into the pages. Returns its place and size, 0 if nothing does.
+    fn put_value(&mut self, stored: &Stored) -> io::Result<(u64, u64)> {
+        let Some(bytes) = stored.in_pages() else { return Ok((0, 0)) };
+        let ptr = self.pages.put(bytes)?;
+        let size = bytes.len() as u64;
+        self.allocations.push(Allocation { sample: self.samples, ptr, size });
+        Ok((ptr, size))
+    }
+
+    /// Writes the tables.
+    pub(super) fn finish(mut self) -> io::Result<Finished> {
+        let mut start = self.pages.start();
+        let (mut file, mut end) = self.pages.finish()?;
+        let needed = self.schema.data_start(self.samples)?;
+        let used = end > start;
+        if used && needed > start {
+            move_up(&mut file, start, end, needed)?;
+            let by = needed - start;
+            shift(self.schema, &mut self.rows, &mut self.allocations, by);
+            (start, end) = (needed, end + by);
+        }
+        let tables_end = Header::SIZE + self.schema.descriptors.len() + self.rows.len();
+        let alloc_table_ptr = if used { end } else { tables_end as u64 };
+
+        let mut out = io::BufWriter::new(file);
+        out.seek(SeekFrom::Start(0))?;
+        out.write_all(&self.schema.header(self.samples, alloc_table_ptr).to_bytes())?;
+        out.write_all(&self.schema.descriptors)?;
+        out.write_all(&self.rows)?;
+        if used {
+            // What pages that were moved have left behind.
+            io::copy(&mut io::repeat(0).take(start - tables_end as u64), &mut out)?;
+        }
+        out.seek(SeekFrom::Start(alloc_table_ptr))?;
+        for record in &self.allocations {
+            out.write_all(&record.to_bytes())?;
+        }
+        out.flush()?;
+        Ok(Finished {
+            samples: self.samples,
+            pages: (end - start) / u64::from(self.schema.page_size),
+            bytes: alloc_table_ptr + (self.allocations.len() * Allocation::SIZE) as u64,
+        })
+    }
+}
+
+/// What the sample table holds of a value that lies at `ptr`.
+fn cell(stored: &Stored, ptr: u64, size: u64) -> Cell<'_> {
+    match stored {
+        Stored::Float(value) => Cell::Float(*value),
+        Stored::Int(value) => Cell::Int(*value),
+        Stored::Image(image) => Cell::Image(ImageCell {
+            mode: image.mode,
+            width: image.width,
+            height: image.height,
+            ptr,
+        }),
+        Stored::Bytes(_) => Cell::Bytes { ptr, size },
+        Stored::Array(_) => Cell::Array { ptr },
+        Stored::Custom(bytes) => Cell::Custom(bytes),
+    }
+}
+
+/// Adds `by` to all pointers.
+fn shift(schema: &Schema<'_>, rows: &mut [u8], allocations: &mut [Allocation], by: u64) {
+    for record in allocations {
+        record.ptr += by;
+    }
+    for row in rows.chunks_exact_mut(schema.layout.size()) {
+        for (field, spec) in schema.fields.iter().enumerate() {
+            let Some(place) = schema.layout.cell_mut(row, field) else { continue };
+            let moved = match Cell::parse(&spec.kind, place) {
+                Ok(Cell::Image(image)) => Cell::Image(ImageCell { ptr: image.ptr + by, ..image }),
+                Ok(Cell::Bytes { ptr, size }) => Cell::Bytes { ptr: ptr + by, size },
+                Ok(Cell::Array { ptr }) => Cell::Array { ptr: ptr + by },
+                _ => continue,
+            };
+            moved.put(place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::FieldKind;
+    use std::io::Cursor;
+
+    const PAGE: u32 = 4096;
+
+    /// Bytes and an int: enough of them for two pages of rows and six of values.
+    fn fields() -> [FieldSpec; 2] {
+        let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
+        [field("b", FieldKind::Bytes), field("i", FieldKind::Int)]
+    }
+
+    /// A file in memory that refuses its `left`th call, and takes `most` bytes a call.
+    struct Disk {
+        bytes: Cursor<Vec<u8>>,
+        left: usize,
+        most: usize,
+    }
+
+    impl Disk {
+        fn call(&mut self) -> io::Result<()> {
+            self.left = self.left.checked_sub(1).ok_or(io::ErrorKind::StorageFull)?;
+            // Every third call is interrupted by a signal: it is to be made again.
+            if self.left % 3 == 1 && self.most < PAGE as usize {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            Ok(())
+        }
+    }
+
+    impl Read for Disk {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            self.call()?;
+            let most = self.most.min(buf.len());
+            self.bytes.read(&mut buf[..most])
+        }
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+            self.call()?;
+            self.bytes.write(&buf[..self.most.min(buf.len())])
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Seek for Disk {
+        fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+            self.bytes.seek(to)
+        }
+    }
+
+    /// Writes 200 samples to a disk for which `announced` were announced.
+    fn build(announced: u64, disk: &mut Disk) -> io::Result<Finished> {
+        let fields = fields();
+        let schema = Schema::new(&fields, PAGE).map_err(io::Error::other)?;
+        let mut builder = Builder::new(&schema, disk, announced)?;
+        for sample in 0..200_u8 {
+            let bytes = vec![sample; usize::from(sample)];
+            builder.push(&[Stored::Bytes(bytes), Stored::Int(sample.into())])?;
+        }
+        builder.finish()
+    }
+
+    fn disk(left: usize, most: usize) -> Disk {
+        Disk { bytes: Cursor::default(), left, most }
+    }
+
+    fn whole(announced: u64) -> (Finished, Vec<u8>) {
+        let mut disk = disk(usize::MAX, usize::MAX);
+        let finished = build(announced, &mut disk).unwrap();
+        (finished, disk.bytes.into_inner())
+    }
+
+    #[test]
+    fn more_samples_than_announced_give_the_same_file() {
+        let (finished, want) = whole(200);
+        assert_eq!((finished.samples, finished.bytes), (200, want.len() as u64));
+        for announced in [0, 1, 100, 199] {
+            assert!(whole(announced).1 == want, "{announced}");
+        }
+    }
+
+    #[test]
+    fn fewer_samples_than_announced_leave_empty_pages_before_the_first() {
+        let (_, want) = whole(200);
+        let (finished, got) = whole(700);
+        let extra = 3 * PAGE as usize;
+        assert_eq!((got.len(), finished.bytes), (want.len() + extra, got.len() as u64));
+        let pages = |file: &[u8]| (file.len() - 200 * Allocation::SIZE, finished.pages);
+        let (end, count) = pages(&want);
+        let start = end - count as usize * PAGE as usize;
+        assert!(got[start..start + extra].iter().all(|&byte| byte == 0));
+        assert!(got[start + extra..end + extra] == want[start..end]);
+    }
+
+    #[test]
+    fn a_disk_that_takes_little_at_a_time_gets_the_same_file() {
+        for announced in [0, 200] {
+            let mut slow = disk(usize::MAX, 7);
+            build(announced, &mut slow).unwrap();
+            assert!(slow.bytes.into_inner() == whole(announced).1, "{announced}");
+        }
+    }
+
+    #[test]
+    fn a_disk_that_is_full_at_any_call_is_an_error() {
+        let mut calls = 0;
+        while let Err(error) = build(0, &mut disk(calls, PAGE as usize)) {
+            assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{calls}");
+            calls += 1;
+        }
+        assert!(calls > 10, "{calls} calls only");
+    }
+}

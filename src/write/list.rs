@@ -1,0 +1,444 @@
+//! Labelled image files: what a folder or a table of paths says is in the dataset.
+//!
+//! | what is given                | samples                              | class                      |
+//! |------------------------------|--------------------------------------|----------------------------|
+//! | a folder with sub-folders    | the JPEGs below each sub-folder      | the sub-folder's name      |
+//! | a folder without             | its JPEGs                            | their name before the first `_` |
+//! | a `.csv` or `.tsv` file      | its lines `path,label`               | the label                  |
+//!
+//! Classes are numbered from 0 in the order of their names' bytes, as torchvision's
+//! `ImageFolder` numbers them: a sub-folder without images keeps its number. Samples are in the
+//! order of (class, path), or of the table's lines. The order does not depend on the file
+//! system.
+//!
+//! A JPEG is a regular file whose extension is jpg or jpeg in any case. What else is found is
+//! counted in [`ImageList::ignored`], but for names that begin with a dot. Links are followed;
+//! a directory is read once, however many links lead to it, so no loop of links is endless.
+
+use crate::source::Escaped;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// How many ignored paths are kept. All are counted.
+const KEPT: usize = 100;
+
+/// Why a folder or a table of paths gives no dataset.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ListError {
+    /// The system refused.
+    #[error("{path:?}: {source}")]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// No JPEG was found.
+    #[error("{path:?}: no .jpg or .jpeg file is in it ({ignored} others are)")]
+    Empty {
+        /// The folder.
+        path: PathBuf,
+        /// Files that are not JPEGs.
+        ignored: u64,
+    },
+    /// A file of a folder without sub-folders has no `_` in its name.
+    #[error(
+        "{path:?}: no class: a folder without sub-folders needs names such as class_name.jpg \
+         (or give a .csv file of path,label)"
+    )]
+    NoClass {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A line of a table is not `path,label`.
+    #[error("{path:?}: line {line}: {found} columns, expected path and label")]
+    Columns {
+        /// The table.
+        path: PathBuf,
+        /// Its line, from 1.
+        line: u64,
+        /// Columns on it.
+        found: usize,
+    },
+    /// A table is not CSV in UTF-8.
+    #[error("{path:?}: {source}")]
+    Csv {
+        /// The table.
+        path: PathBuf,
+        /// Where and why.
+        source: csv::Error,
+    },
+}
+
+impl ListError {
+    fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { path: path.to_owned(), source }
+    }
+}
+
+/// An image file and its class.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Labelled {
+    /// The image file.
+    pub path: PathBuf,
+    /// Its class, an index into [`ImageList::classes`] if that is not empty.
+    pub label: i64,
+}
+
+/// The samples of a dataset of labelled image files, in their order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImageList {
+    /// The samples.
+    pub images: Vec<Labelled>,
+    /// Names of the classes, by number, escaped where they are not printable. Empty if a
+    /// table gave numbers.
+    pub classes: Vec<String>,
+    /// Files that are not samples, and why not.
+    pub ignored: Ignored,
+}
+
+/// Files that are not samples: how many, and the first of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ignored {
+    /// How many.
+    pub count: u64,
+    /// The first 100: path and reason.
+    pub first: Vec<(PathBuf, &'static str)>,
+}
+
+impl Ignored {
+    fn add(&mut self, path: PathBuf, reason: &'static str) {
+        self.count += 1;
+        if self.first.len() < KEPT {
+            self.first.push((path, reason));
+        }
+    }
+}
+
+impl ImageList {
+    /// Lists a folder of images, or reads a `.csv` or `.tsv` table of them.
+    ///
+    /// # Errors
+    ///
+    /// See [`ListError`].
+    pub fn open(path: &Path) -> Result<Self, ListError> {
+        let is_dir = fs::metadata(path).map_err(ListError::io(path))?.is_dir();
+        if is_dir { Self::from_folder(path) } else { Self::from_table(path) }
+    }
+
+    /// Lists the images of a folder.
+    ///
+    /// # Errors
+    ///
+    /// If the folder or one below can't be listed, holds no JPEG, or a name has no class.
+    pub fn from_folder(dir: &Path) -> Result<Self, ListError> {
+        let mut walk = Walk::default();
+        let top = walk.list(dir)?;
+        let mut list = if top.dirs.is_empty() {
+            by_prefix(top.images)?
+        } else {
+            for image in top.images {
+                walk.ignored.add(image, "beside the class folders, not in one");
+            }
+            by_folder(&mut walk, top.dirs)?
+        };
+        list.ignored = walk.ignored;
+        if list.images.is_empty() {
+            return Err(ListError::Empty { path: dir.to_owned(), ignored: list.ignored.count });
+        }
+        Ok(list)
+    }
+
+    /// Reads a table of images: a path and a label a line, separated by a tab if the file is
+    /// called `.tsv` and by a comma otherwise.
+    ///
+    /// The first line is a header if its path has no `.`. Paths are relative to the table's
+    /// directory. Labels are numbers if all of them are, and names of classes otherwise.
+    /// Whether the files exist is not looked at.
+    ///
+    /// # Errors
+    ///
+    /// If the table can't be read, a line has not two columns, or there is none.
+    pub fn from_table(table: &Path) -> Result<Self, ListError> {
+        let rows = read_table(table)?;
+        if rows.is_empty() {
+            return Err(ListError::Empty { path: table.to_owned(), ignored: 0 });
+        }
+        let dir = table.parent().unwrap_or(Path::new(""));
+        let numbers: Option<Vec<i64>> = rows.iter().map(|(_, label)| label.parse().ok()).collect();
+        let (labels, classes) = match numbers {
+            Some(labels) => (labels, Vec::new()),
+            None => number_names(rows.iter().map(|(_, label)| label.as_str())),
+        };
+        let images = rows
+            .iter()
+            .zip(labels)
+            .map(|((path, _), label)| Labelled { path: dir.join(path), label })
+            .collect();
+        Ok(Self { images, classes, ignored: Ignored::default() })
+    }
+}
+
+/// A class for each folder.
+fn by_folder(walk: &mut Walk, dirs: Vec<PathBuf>) -> Result<ImageList, ListError> {
+    let mut list = ImageList::default();
+    for (label, dir) in (0..).zip(dirs) {
+        list.classes.push(escaped(&dir.file_name().unwrap_or_default().to_string_lossy()));
+        let images = walk.below(dir)?;
+        list.images.extend(images.into_iter().map(|path| Labelled { path, label }));
+    }
+    Ok(list)
+}
+
+/// A class for each prefix.
+fn by_prefix(images: Vec<PathBuf>) -> Result<ImageList, ListError> {
+    let mut by_class = BTreeMap::<Vec<u8>, Vec<PathBuf>>::new();
+    for path in images {
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        let Some(end) = name.iter().position(|&byte| byte == b'_') else {
+            return Err(ListError::NoClass { path });
+        };
+        by_class.entry(name[..end].to_vec()).or_default().push(path);
+    }
+    let mut list = ImageList::default();
+    for (label, (class, paths)) in (0..).zip(by_class) {
+        // A part of a path's bytes that ends before an ASCII byte is whole characters.
+        list.classes.push(escaped(&String::from_utf8_lossy(&class)));
+        list.images.extend(paths.into_iter().map(|path| Labelled { path, label }));
+    }
+    Ok(list)
+}
+
+/// A class's name, fit for a terminal.
+fn escaped(name: &str) -> String {
+    Escaped(name).to_string()
+}
+
+/// Numbers names by their bytes' order: the number of each, and the names.
+fn number_names<'a>(names: impl Iterator<Item = &'a str> + Clone) -> (Vec<i64>, Vec<String>) {
+    let classes: BTreeSet<&str> = names.clone().collect();
+    let number: BTreeMap<&str, i64> = classes.iter().copied().zip(0..).collect();
+    let labels = names.map(|name| number[name]).collect();
+    (labels, classes.iter().map(|name| escaped(name)).collect())
+}
+
+/// The rows of a table, without its header.
+fn read_table(table: &Path) -> Result<Vec<(String, String)>, ListError> {
+    let is_tsv = table.extension().is_some_and(|ext| ext.eq_ignore_ascii_case("tsv"));
+    let csv_error = |source| ListError::Csv { path: table.to_owned(), source };
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(if is_tsv { b'\t' } else { b',' })
+        .has_headers(false)
+        .flexible(true)
+        .trim(csv::Trim::All)
+        .from_path(table)
+        .map_err(csv_error)?;
+    let mut rows = Vec::new();
+    for (place, record) in reader.records().enumerate() {
+        let record = record.map_err(csv_error)?;
+        let (Some(path), Some(label), 2) = (record.get(0), record.get(1), record.len()) else {
+            let line = record.position().map_or(0, csv::Position::line);
+            return Err(ListError::Columns { path: table.to_owned(), line, found: record.len() });
+        };
+        let is_header = place == 0 && !path.contains('.');
+        if !is_header {
+            rows.push((path.to_owned(), label.to_owned()));
+        }
+    }
+    Ok(rows)
+}
+
+/// A walk over directories that reads each of them once.
+#[derive(Default)]
+struct Walk {
+    seen: BTreeSet<PathBuf>,
+    ignored: Ignored,
+}
+
+/// What one directory holds, sorted by the bytes of the names.
+#[derive(Default)]
+struct Listing {
+    images: Vec<PathBuf>,
+    dirs: Vec<PathBuf>,
+}
+
+impl Walk {
+    /// The images of a directory and of all below it, sorted by path.
+    fn below(&mut self, dir: PathBuf) -> Result<Vec<PathBuf>, ListError> {
+        let mut images = Vec::new();
+        // A stack of our own: directories may be nested deeper than a thread's.
+        let mut open = vec![dir];
+        while let Some(dir) = open.pop() {
+            let listing = self.list(&dir)?;
+            images.extend(listing.images);
+            open.extend(listing.dirs);
+        }
+        images.sort_by(|a, b| bytes(a).cmp(bytes(b)));
+        Ok(images)
+    }
+
+    /// What a directory holds; nothing if it was read before.
+    fn list(&mut self, dir: &Path) -> Result<Listing, ListError> {
+        let mut listing = Listing::default();
+        let real = fs::canonicalize(dir).map_err(ListError::io(dir))?;
+        if !self.seen.insert(real) {
+            self.ignored.add(dir.to_owned(), "a directory that was read already, by another path");
+            return Ok(listing);
+        }
+        let mut paths = Vec::new();
+        for entry in fs::read_dir(dir).map_err(ListError::io(dir))? {
+            let entry = entry.map_err(ListError::io(dir))?;
+            if !entry.file_name().as_encoded_bytes().starts_with(b".") {
+                paths.push(entry.path());
+            }
+        }
+        paths.sort_by(|a, b| bytes(a).cmp(bytes(b)));
+        for path in paths {
+            self.sort_in(path, &mut listing);
+        }
+        Ok(listing)
+    }
+
+    fn sort_in(&mut self, path: PathBuf, listing: &mut Listing) {
+        // Follows links, opens nothing: a pipe would block.
+        match fs::metadata(&path) {
+            Err(_) => self.ignored.add(path, "unreadable, or a link to nothing"),
+            Ok(found) if found.is_dir() => listing.dirs.push(path),
+            Ok(found) if !found.is_file() => self.ignored.add(path, "not a regular file"),
+            Ok(_) if is_jpeg_name(&path) => listing.images.push(path),
+            Ok(_) => self.ignored.add(path, "not called .jpg or .jpeg"),
+        }
+    }
+}
+
+fn bytes(path: &Path) -> &[u8] {
+    path.as_os_str().as_encoded_bytes()
+}
+
+fn is_jpeg_name(path: &Path) -> bool {
+    let is = |ext: &OsStr| ext.eq_ignore_ascii_case("jpg") || ext.eq_ignore_ascii_case("jpeg");
+    path.extension().is_some_and(is)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(files: &[&str]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = dir.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        dir
+    }
+
+    fn rows(list: &ImageList, dir: &Path) -> Vec<(String, i64)> {
+        let relative = |path: &Path| path.strip_prefix(dir).unwrap().to_str().unwrap().to_owned();
+        list.images.iter().map(|image| (relative(&image.path), image.label)).collect()
+    }
+
+    fn row(path: &str, label: i64) -> (String, i64) {
+        (path.to_owned(), label)
+    }
+
+    #[test]
+    fn sub_folders_are_classes_in_byte_order() {
+        let dir = tree(&[
+            "b/2.jpg",
+            "b/10.JPEG",
+            "B/x.Jpg",
+            "a/deep/er/1.jpeg",
+            "a/0.jpg",
+            "a/notes.txt",
+            "b/.hidden.jpg",
+            "stray.jpg",
+        ]);
+        fs::create_dir(dir.path().join("aa")).unwrap();
+        let list = ImageList::from_folder(dir.path()).unwrap();
+        assert_eq!(list.classes, ["B", "a", "aa", "b"]);
+        let want = [
+            row("B/x.Jpg", 0),
+            row("a/0.jpg", 1),
+            row("a/deep/er/1.jpeg", 1),
+            row("b/10.JPEG", 3),
+            row("b/2.jpg", 3),
+        ];
+        assert_eq!(rows(&list, dir.path()), want);
+        let reasons: Vec<_> = list.ignored.first.iter().map(|(_, reason)| *reason).collect();
+        assert_eq!(reasons, ["beside the class folders, not in one", "not called .jpg or .jpeg"]);
+    }
+
+    #[test]
+    fn a_flat_folder_takes_the_class_before_the_first_underscore() {
+        let dir = tree(&["n02_b_c.JPEG", "n01_z.jpg", "n01_a.jpg", "n010_a.jpg"]);
+        let list = ImageList::from_folder(dir.path()).unwrap();
+        assert_eq!(list.classes, ["n01", "n010", "n02"]);
+        let want = [
+            row("n01_a.jpg", 0),
+            row("n01_z.jpg", 0),
+            row("n010_a.jpg", 1),
+            row("n02_b_c.JPEG", 2),
+        ];
+        assert_eq!(rows(&list, dir.path()), want);
+
+        let dir = tree(&["nothing.jpg"]);
+        let error = ImageList::from_folder(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("nothing.jpg\": no class"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_without_images_is_refused() {
+        let dir = tree(&["a/1.png", "a/2.png"]);
+        let error = ImageList::from_folder(dir.path()).unwrap_err().to_string();
+        assert!(error.ends_with("no .jpg or .jpeg file is in it (2 others are)"), "{error}");
+        assert!(matches!(ImageList::open(&dir.path().join("no")), Err(ListError::Io { .. })));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_followed_and_loops_of_them_end() {
+        use std::os::unix::fs::symlink;
+        let dir = tree(&["a/1.jpg"]);
+        let at = |name: &str| dir.path().join(name);
+        symlink(at("a/1.jpg"), at("a/2.jpg")).unwrap();
+        symlink(dir.path(), at("a/loop")).unwrap();
+        symlink(at("nowhere"), at("a/3.jpg")).unwrap();
+        let other = tree(&["x.jpg"]);
+        symlink(other.path(), at("b")).unwrap();
+        let list = ImageList::from_folder(dir.path()).unwrap();
+        assert_eq!(
+            rows(&list, dir.path()),
+            [row("a/1.jpg", 0), row("a/2.jpg", 0), row("b/x.jpg", 1)]
+        );
+        assert_eq!(list.ignored.count, 2);
+    }
+
+    #[test]
+    fn a_table_gives_numbers_or_names() {
+        let dir = tree(&[]);
+        let read = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            fs::write(&path, text).unwrap();
+            ImageList::open(&path)
+        };
+        let list = read("t.csv", "path,label\na.jpg,7\n\"b,c.jpg\", -1\n").unwrap();
+        assert_eq!(rows(&list, dir.path()), [row("a.jpg", 7), row("b,c.jpg", -1)]);
+        assert!(list.classes.is_empty());
+
+        let list = read("t.tsv", "a.jpg\tdog\nb.jpg\tcat\nc.jpg\tdog\n").unwrap();
+        assert_eq!(rows(&list, dir.path()), [row("a.jpg", 1), row("b.jpg", 0), row("c.jpg", 1)]);
+        assert_eq!(list.classes, ["cat", "dog"]);
+
+        let error = read("t.csv", "a.jpg,1\nb.jpg\n").unwrap_err().to_string();
+        assert!(error.ends_with("line 2: 1 columns, expected path and label"), "{error}");
+        assert!(matches!(read("t.csv", "path,label\n"), Err(ListError::Empty { .. })));
+        fs::write(dir.path().join("bad.csv"), b"\xff.jpg,1\n").unwrap();
+        assert!(matches!(ImageList::open(&dir.path().join("bad.csv")), Err(ListError::Csv { .. })));
+    }
+}

@@ -1,0 +1,192 @@
+//! What images can be asked to be stored as, and what that means for an image of a given size.
+//!
+//! ```text
+//! size    longest side <= max_resolution: as it is
+//!         else r = max_resolution / longest side, (trunc(r * width), trunc(r * height))
+//! raw     size of the pixels, 3 * width * height of that size
+//! JPEG    Raw: never | Jpg: always | Smart: raw > threshold | Proportion: u < probability
+//! u       (mix(mix(mix(seed) ^ sample) ^ field) >> 11) / 2^53, mix a step of SplitMix64
+//! ```
+//!
+//! Names and arithmetic are those of FFCV's `RGBImageField`, but for `u`: in FFCV the number of
+//! workers decides it, and all of them draw the same sequence.
+
+use crate::sample::SampleId;
+use fuseloop_ops::Size;
+
+/// When an image is stored as a JPEG.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum WriteMode {
+    /// Never: `3 * width * height` bytes an image, nothing to decode.
+    Raw,
+    /// Always.
+    #[default]
+    Jpg,
+    /// If `3 * width * height`, after resizing, is above `threshold`. `None` is never.
+    Smart {
+        /// Bytes of raw pixels.
+        threshold: Option<u64>,
+    },
+    /// For a share of the images, chosen by ([`ImageOptions::seed`], the sample's place in
+    /// the input, the field's place): not by thread or time.
+    Proportion {
+        /// The share, 0 to 1.
+        compress_probability: f64,
+    },
+}
+
+/// How the images of a field are stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ImageOptions {
+    /// JPEG or raw.
+    pub mode: WriteMode,
+    /// Images with a longer side are made smaller until it has so many pixels. At least 1.
+    pub max_resolution: Option<u32>,
+    /// Encodes every stored JPEG anew with this quality, 1 to 100. `None` stores JPEGs as they
+    /// are where it can, and encodes the others with 90.
+    pub quality: Option<u8>,
+    /// Decodes also those JPEGs that are stored as they are, so that a damaged one is found
+    /// when writing and not in training.
+    pub verify: bool,
+    /// Seeds [`WriteMode::Proportion`].
+    pub seed: u64,
+}
+
+impl Default for ImageOptions {
+    /// JPEGs as they are: no loss, the least reading, and the fastest to write.
+    fn default() -> Self {
+        Self {
+            mode: WriteMode::default(),
+            max_resolution: None,
+            quality: None,
+            verify: false,
+            seed: 0,
+        }
+    }
+}
+
+/// Why image options make no sense.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionsError {
+    /// Not a JPEG quality.
+    #[error("quality {found}, expected 1 to 100")]
+    Quality {
+        /// The quality.
+        found: u8,
+    },
+    /// A longest side of 0 pixels.
+    #[error("max_resolution 0, expected at least 1")]
+    MaxResolution,
+    /// Not a probability.
+    #[error("compress_probability {found}, expected 0 to 1")]
+    Probability {
+        /// The number.
+        found: f64,
+    },
+}
+
+impl ImageOptions {
+    /// # Errors
+    ///
+    /// See [`OptionsError`].
+    pub(super) fn check(&self) -> Result<(), OptionsError> {
+        if let Some(found) = self.quality.filter(|quality| !(1..=100).contains(quality)) {
+            return Err(OptionsError::Quality { found });
+        }
+        if self.max_resolution == Some(0) {
+            return Err(OptionsError::MaxResolution);
+        }
+        match self.mode {
+            WriteMode::Proportion { compress_probability: found }
+                if !(0.0..=1.0).contains(&found) =>
+            {
+                Err(OptionsError::Probability { found })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Height and width as stored: FFCV's arithmetic, but a side is at least one pixel.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "ratio is in 0..1, so the products are in 0..2^32"
+    )]
+    pub(super) fn stored_size(&self, size: Size) -> Size {
+        let Some(max) = self.max_resolution.filter(|&max| max < size.width.max(size.height)) else {
+            return size;
+        };
+        let ratio = f64::from(max) / f64::from(size.width.max(size.height));
+        let side = |pixels: u32| ((ratio * f64::from(pixels)) as u32).max(1);
+        Size::new(side(size.height), side(size.width))
+    }
+
+    /// Whether an image of `size` is stored as a JPEG.
+    pub(super) fn wants_jpeg(&self, size: Size, sample: SampleId, field: usize) -> bool {
+        match self.mode {
+            WriteMode::Raw => false,
+            WriteMode::Jpg => true,
+            WriteMode::Smart { threshold } => threshold.is_some_and(|t| raw_bytes(size) > t),
+            WriteMode::Proportion { compress_probability } => {
+                uniform(self.seed, sample, field) < compress_probability
+            }
+        }
+    }
+}
+
+/// `3 * width * height`.
+pub(super) fn raw_bytes(size: Size) -> u64 {
+    size.pixels().saturating_mul(3)
+}
+
+/// A number in 0..1 that depends on nothing but its arguments.
+#[expect(clippy::cast_precision_loss, reason = "53 bits are exact in a double")]
+fn uniform(seed: u64, sample: SampleId, field: usize) -> f64 {
+    let word = mix(mix(mix(seed) ^ sample.0) ^ field as u64);
+    (word >> 11) as f64 * 2f64.powi(-53)
+}
+
+/// One step of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014, figure 17): a bijection.
+fn mix(state: u64) -> u64 {
+    let z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What Python computes: `r = m / max(w, h); int(r * w), int(r * h)`.
+    #[test]
+    fn sizes_are_ffcvs() {
+        for (max, from, want) in [
+            (500, (375, 500), (375, 500)),
+            (256, (375, 500), (192, 256)),
+            (50, (41, 97), (21, 49)), // 50 / 97 * 97 is below 50
+            (512, (1200, 1600), (384, 512)),
+            (1, (3, 5), (1, 1)), // 0 by FFCV, which fails
+            (65_535, (1, u32::MAX), (1, 65_535)),
+        ] {
+            let options = ImageOptions { max_resolution: Some(max), ..ImageOptions::default() };
+            let got = options.stored_size(Size::new(from.0, from.1));
+            assert_eq!((got.height, got.width), want, "{from:?} at most {max}");
+        }
+    }
+
+    #[test]
+    fn uniform_numbers_are_spread_evenly_and_differ_by_seed_sample_and_field() {
+        let at = |seed, sample, field| uniform(seed, SampleId(sample), field);
+        let mut tenths = [0; 10];
+        for sample in 0..10_000 {
+            let u = at(0, sample, 0);
+            assert!((0.0..1.0).contains(&u));
+            tenths[(u * 10.0) as usize] += 1;
+        }
+        // 1000 each in the mean, standard deviation 30.
+        assert!(tenths.iter().all(|count| (880..1120).contains(count)), "{tenths:?}");
+        assert!(at(0, 1, 0) != at(1, 1, 0) && at(0, 1, 0) != at(0, 0, 1));
+    }
+}

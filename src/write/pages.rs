@@ -1,0 +1,155 @@
+//! The pages: where each value lies.
+//!
+//! ```text
+//! room(sample) = sum of max(1, bytes) over the values of the sample that lie in pages
+//! page         the current one if room(sample) bytes are free in it, else the next
+//! values       one after another, without gaps or alignment
+//! ```
+//!
+//! So all values of a sample lie in one page, which FFCV's page cache needs. A value of no
+//! bytes takes one: FFCV finds a value's size by its pointer, which must therefore be its own.
+//! What is free at a page's end is zero.
+
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+
+/// Bytes collected before they are given to the system.
+const BUFFER: usize = 1 << 20;
+
+/// The pages of a file being written, from [`start`](Self::start) on.
+pub(super) struct Pages<F: Write> {
+    out: BufWriter<F>,
+    page_size: u64,
+    start: u64,
+    /// Where the next value goes.
+    at: u64,
+}
+
+impl<F: Read + Write + Seek> Pages<F> {
+    /// Pages that begin at `start`, a multiple of `page_size`. The bytes before are left
+    /// for the tables.
+    pub(super) fn new(mut file: F, page_size: u32, start: u64) -> io::Result<Self> {
+        file.seek(SeekFrom::Start(start))?;
+        let out = BufWriter::with_capacity(BUFFER, file);
+        Ok(Self { out, page_size: page_size.into(), start, at: start })
+    }
+
+    /// Offset of the first page.
+    pub(super) fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Goes to the next page unless `room` bytes are free in this one. `room` is at most a
+    /// page's size.
+    pub(super) fn begin_sample(&mut self, room: u64) -> io::Result<()> {
+        if room > self.free() { self.fill_page() } else { Ok(()) }
+    }
+
+    /// Puts a value, and returns its offset.
+    pub(super) fn put(&mut self, value: &[u8]) -> io::Result<u64> {
+        let ptr = self.at;
+        let stored = if value.is_empty() { &[0] } else { value };
+        self.out.write_all(stored)?;
+        self.at += stored.len() as u64;
+        Ok(ptr)
+    }
+
+    /// Ends the last page. Returns the file and the offset of the end of the pages.
+    pub(super) fn finish(mut self) -> io::Result<(F, u64)> {
+        if self.at > self.start {
+            self.fill_page()?;
+        }
+        let file = self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        Ok((file, self.at))
+    }
+
+    /// Bytes free in the current page: 0 at its end, and before the first.
+    fn free(&self) -> u64 {
+        self.at.next_multiple_of(self.page_size) - self.at
+    }
+
+    fn fill_page(&mut self) -> io::Result<()> {
+        let free = self.free();
+        io::copy(&mut io::repeat(0).take(free), &mut self.out)?;
+        self.at += free;
+        Ok(())
+    }
+}
+
+/// Moves the bytes `start..end` of a file to `to`, which is after `start`.
+///
+/// Needed if there are more samples than were announced: their table has outgrown its place.
+pub(super) fn move_up<F: Read + Write + Seek>(
+    file: &mut F,
+    start: u64,
+    end: u64,
+    to: u64,
+) -> io::Result<()> {
+    let mut block = vec![0; BUFFER];
+    let mut left = end - start;
+    // From the end, since the places overlap.
+    while left > 0 {
+        let len = left.min(BUFFER as u64);
+        left -= len;
+        let block = &mut block[..len as usize];
+        file.seek(SeekFrom::Start(start + left))?;
+        file.read_exact(block)?;
+        file.seek(SeekFrom::Start(to + left))?;
+        file.write_all(block)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+
+    fn pages() -> Pages<Cursor<Vec<u8>>> {
+        Pages::new(Cursor::new(Vec::new()), 8, 16).unwrap()
+    }
+
+    fn sample(pages: &mut Pages<Cursor<Vec<u8>>>, values: &[&[u8]]) -> Vec<u64> {
+        pages.begin_sample(values.iter().map(|value| value.len().max(1) as u64).sum()).unwrap();
+        values.iter().map(|value| pages.put(value).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_sample_that_does_not_fit_begins_a_page() {
+        let mut pages = pages();
+        assert_eq!(sample(&mut pages, &[b"abc", b"de"]), [16, 19]);
+        assert_eq!(sample(&mut pages, &[b"fg", b"hi"]), [24, 26]);
+        assert_eq!(sample(&mut pages, &[b"jklm"]), [28]);
+        assert_eq!(sample(&mut pages, &[b"n"]), [32]);
+        let (file, end) = pages.finish().unwrap();
+        assert_eq!(end, 40);
+        assert_eq!(&file.into_inner()[16..], b"abcde\0\0\0fghijklmn\0\0\0\0\0\0\0");
+    }
+
+    #[test]
+    fn a_value_of_no_bytes_has_its_own_place() {
+        let mut pages = pages();
+        assert_eq!(sample(&mut pages, &[b"", b"", b"a"]), [16, 17, 18]);
+        assert_eq!(sample(&mut pages, &[b"bcde", b""]), [19, 23]);
+        assert_eq!(sample(&mut pages, &[b""]), [24]);
+        assert_eq!(pages.finish().unwrap().1, 32);
+    }
+
+    #[test]
+    fn without_values_there_are_no_pages() {
+        let mut pages = pages();
+        pages.begin_sample(0).unwrap();
+        let (file, end) = pages.finish().unwrap();
+        assert_eq!((file.into_inner().len(), end), (0, 16));
+    }
+
+    #[test]
+    fn moved_bytes_are_the_same() {
+        for (len, by) in [(10, 3), (3 * BUFFER + 17, 8), (2 * BUFFER, 2 * BUFFER + 1), (0, 5)] {
+            let bytes: Vec<u8> = (0..len).map(|i| (i * 7 % 251) as u8).collect();
+            let mut file = Cursor::new(bytes.clone());
+            move_up(&mut file, 0, len as u64, by as u64).unwrap();
+            let moved = file.into_inner();
+            assert!(moved.get(by..by + len).unwrap_or_default() == bytes, "{len} by {by}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Pixels for the writer: decoding and resizing, with the working memory of one thread.
+
+use crate::decode::{DecodeError, DecodeOptions, Decoder};
+use crate::sample::Limits;
+use crate::source::{EncodedImage, ImageMode};
+use fuseloop_ops::area::{AreaError, AreaRows, AreaScratch, AreaTables};
+use fuseloop_ops::{Channels, ImageView, Size};
+
+/// Why there are no pixels.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PixelsError {
+    /// The JPEG is damaged, or of a kind that is not read.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// The picture can't be resized.
+    #[error(transparent)]
+    Resize(#[from] AreaError),
+    /// Fewer bytes than the picture needs.
+    #[error("fewer bytes than {size} RGB pixels need")]
+    Short {
+        /// Height and width.
+        size: Size,
+    },
+}
+
+/// A thread's decoder and its memory.
+pub(super) struct Pixels {
+    decoder: Decoder,
+    scratch: AreaScratch,
+}
+
+impl Pixels {
+    pub(super) fn new(limits: Limits) -> Self {
+        let options = DecodeOptions { limits, ..DecodeOptions::default() };
+        Self { decoder: Decoder::new(options), scratch: AreaScratch::default() }
+    }
+
+    /// Decodes a whole JPEG for its errors alone.
+    pub(super) fn verify(&mut self, jpeg: &[u8], size: Size) -> Result<(), PixelsError> {
+        self.decoder.decode(&encoded(jpeg, size), size.full())?;
+        Ok(())
+    }
+
+    /// The pixels of a JPEG of `size`, resized to `out`: packed RGB.
+    pub(super) fn decode(
+        &mut self,
+        jpeg: &[u8],
+        size: Size,
+        out: Size,
+    ) -> Result<Vec<u8>, PixelsError> {
+        let decoded = self.decoder.decode(&encoded(jpeg, size), size.full())?;
+        let view = decoded.window(size.full()).ok_or(PixelsError::Short { size })?;
+        resize(view, out, &mut self.scratch)
+    }
+
+    /// Packed RGB of `size`, resized to `out`.
+    pub(super) fn resize(
+        &mut self,
+        rgb: &[u8],
+        size: Size,
+        out: Size,
+    ) -> Result<Vec<u8>, PixelsError> {
+        let view = ImageView::packed(rgb, size).ok_or(PixelsError::Short { size })?;
+        resize(view, out, &mut self.scratch)
+    }
+}
+
+fn encoded(jpeg: &[u8], size: Size) -> EncodedImage<'_> {
+    EncodedImage { mode: ImageMode::Jpeg, width: size.width, height: size.height, bytes: jpeg }
+}
+
+/// Area resize, or a packed copy if the size is the same.
+fn resize(
+    view: ImageView<'_>,
+    out: Size,
+    scratch: &mut AreaScratch,
+) -> Result<Vec<u8>, PixelsError> {
+    let tables = AreaTables::new(view.size(), out)?;
+    let mut rows = AreaRows::new(&tables, view, 0..out.width, scratch)?;
+    let row_bytes = out.width as usize * Channels::RGB;
+    let mut rgb = vec![0; row_bytes * out.height as usize];
+    for (y, row) in (0..out.height).zip(rgb.chunks_exact_mut(row_bytes)) {
+        rows.row(y, row);
+    }
+    Ok(rgb)
+}

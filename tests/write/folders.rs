@@ -1,0 +1,57 @@
+//! Folders of images.
+
+use super::plain::Plain;
+use super::*;
+
+#[test]
+fn a_folder_becomes_images_and_labels() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, width) in [("cat/b.jpg", 9), ("cat/a.JPEG", 8), ("ant/c.jpg", 7)] {
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, jpeg(width, 5, ColorType::Rgb)).unwrap();
+    }
+    fs::write(dir.path().join("cat/readme.txt"), "").unwrap();
+    let (_out, path) = temp();
+    let report = write_folder(dir.path(), &path, &WriteOptions::default()).unwrap();
+    assert_eq!(report.classes, ["ant", "cat"]);
+    assert_eq!(
+        (report.written.samples, report.written.passed_through, report.ignored.count),
+        (3, 3, 1)
+    );
+    let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
+    let row = |id| match (beton.value(SampleId(id), 0), beton.value(SampleId(id), 1)) {
+        (Ok(Value::Image(image)), Ok(Value::Int(label))) => (image.width, label),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!([0, 1, 2].map(row), [(7, 0), (8, 1), (9, 1)]);
+    let names: Vec<&str> = beton.fields().iter().map(|field| field.name.as_str()).collect();
+    assert_eq!(names, ["image", "label"]);
+}
+
+#[test]
+fn photographs_are_stored_byte_for_byte_and_resized_as_asked() {
+    let Some(dir) = shared().map(|dir| dir.join("data/imagenet")) else { return };
+    let (_out, path) = temp();
+    let report = write_folder(&dir, &path, &WriteOptions::default()).unwrap();
+    let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
+    assert_eq!(report.written.passed_through, beton.len());
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    for (id, file) in beton.samples().zip(files) {
+        let Ok(Value::Image(image)) = beton.value(id, 0) else { panic!("{id}") };
+        assert!(image.bytes == fs::read(&file).unwrap(), "{file:?}");
+    }
+    Plain::open(&path).check();
+
+    let image =
+        ImageOptions { max_resolution: Some(64), mode: WriteMode::Raw, ..ImageOptions::default() };
+    write_folder(&dir, &path, &WriteOptions { image, page_size: 1 << 20, ..options() }).unwrap();
+    let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
+    for id in beton.samples() {
+        let Ok(Value::Image(image)) = beton.value(id, 0) else { panic!("{id}") };
+        let longest = image.width.max(image.height);
+        assert!(image.mode == ImageMode::Raw && (63..=64).contains(&longest), "{id}: {longest}");
+    }
+}

@@ -1,0 +1,234 @@
+//! The format: FFCV's own files, every value read back, the same bytes for any threads.
+
+use super::plain::Plain;
+use super::*;
+
+/// Files that FFCV wrote with one worker, read and written anew.
+#[test]
+fn a_file_of_ffcv_written_anew_is_the_same_file() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/beton");
+    for name in [
+        "scalars",
+        "scalars_edge",
+        "nd_dtypes_p4k",
+        "images_raw_resized_p16k",
+        "images_smart_p16k",
+        "all_fields_p16k",
+    ] {
+        let path = golden.join(name).with_extension("beton");
+        let want = fs::read(&path).unwrap();
+        let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
+        let fields = beton.fields().to_vec();
+        let mut options = WriteOptions { page_size: beton.header().page_size, ..options() };
+        let rows: Vec<Row> = beton
+            .samples()
+            .map(|id| {
+                (0..fields.len())
+                    .map(|k| again(beton.value(id, k).unwrap(), &fields[k].kind))
+                    .collect()
+            })
+            .collect();
+        // The images that were stored raw are those up to the largest of them.
+        for (k, spec) in fields.iter().enumerate() {
+            let raw = rows.iter().filter_map(|row| match &row[k] {
+                FieldValue::Image(ImageInput::Rgb { pixels, .. }) => Some(pixels.len() as u64),
+                _ => None,
+            });
+            if spec.kind == FieldKind::RgbImage {
+                let mode = WriteMode::Smart { threshold: Some(raw.max().unwrap_or(0)) };
+                options
+                    .images
+                    .insert(spec.name.clone(), ImageOptions { mode, ..ImageOptions::default() });
+            }
+        }
+        let (mut got, _) = write_rows(&rows, &fields, &options);
+        let mut want = want;
+        for id in beton.samples() {
+            // Python keeps an object's keys in the order they were put in, we sort them.
+            for (k, _) in fields.iter().enumerate().filter(|(_, f)| f.kind == FieldKind::Json) {
+                let Ok(Value::Json(text)) = beton.value(id, k) else { panic!("{id}") };
+                let at = want.windows(text.len()).position(|window| window == text).unwrap();
+                for file in [&mut got, &mut want] {
+                    file[at..][..text.len()].sort_unstable();
+                }
+            }
+        }
+        let differs = got.iter().zip(&want).position(|(a, b)| a != b);
+        assert!(
+            got == want,
+            "{name}: {} bytes of {}, first difference at {differs:?}",
+            got.len(),
+            want.len()
+        );
+    }
+}
+
+/// A value that was read, to be written.
+fn again(value: Value<'_>, kind: &FieldKind) -> FieldValue {
+    match (value, kind) {
+        (Value::Float(value), _) => FieldValue::Float(value),
+        (Value::Int(value), _) => FieldValue::Int(value),
+        (Value::Bytes(bytes), _) => FieldValue::Bytes(bytes.to_vec()),
+        (Value::Json(bytes), _) => {
+            FieldValue::Json(serde_json::from_slice(&bytes[..bytes.len() - 1]).unwrap())
+        }
+        (Value::NdArray(bytes), FieldKind::TorchTensor { dtype, .. }) => {
+            FieldValue::TorchTensor { dtype: *dtype, bytes: bytes.to_vec() }
+        }
+        (Value::NdArray(bytes), FieldKind::NdArray { dtype, .. }) => {
+            FieldValue::NdArray { dtype: *dtype, bytes: bytes.to_vec() }
+        }
+        (Value::Image(image), _) => FieldValue::Image(match image.mode {
+            ImageMode::Jpeg => ImageInput::JpegBytes(image.bytes.to_vec()),
+            ImageMode::Raw => ImageInput::Rgb {
+                pixels: image.bytes.to_vec(),
+                width: image.width,
+                height: image.height,
+            },
+        }),
+        (other, _) => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_dataset_reads_back_as_it_was_written() {
+    let fields = all_fields();
+    let raw =
+        ImageOptions { mode: WriteMode::Smart { threshold: Some(200) }, ..ImageOptions::default() };
+    arbtest::arbtest(|u| {
+        let count = u.int_in_range(0..=20)?;
+        let rows = (0..count).map(|_| arbitrary_row(u)).collect::<Result<Vec<_>, _>>()?;
+        let (_dir, path) = temp();
+        write(
+            &Fixed(rows.clone()),
+            &fields,
+            &path,
+            &WriteOptions { image: raw.clone(), ..options() },
+        )
+        .unwrap();
+        let plain = Plain::open(&path);
+        plain.check();
+        assert_eq!(plain.samples, count);
+        let custom = [("mine".to_owned(), fuseloop::source::CustomRow { row_size: 3, align: 1 })];
+        let open =
+            fuseloop::source::OpenOptions { custom_fields: custom.into(), ..Default::default() };
+        let beton = Beton::open_with(&path, &open).unwrap();
+        assert_eq!(beton.fields(), fields);
+        for (sample, row) in (0..).zip(&rows) {
+            for (k, value) in row.iter().enumerate() {
+                let bytes = plain.value(sample, k);
+                assert_stored(value, &bytes, beton.value(SampleId(sample), k).unwrap());
+            }
+        }
+        Ok(())
+    })
+    .budget_ms(1_500);
+}
+
+/// `bytes` by our own reader and `read` by the library's are what is stored of `given`.
+fn assert_stored(given: &FieldValue, bytes: &[u8], read: Value<'_>) {
+    match (given, read) {
+        (FieldValue::Float(want), Value::Float(got)) => {
+            assert_eq!((*want, &want.to_le_bytes()[..]), (got, bytes));
+        }
+        (FieldValue::Int(want), Value::Int(got)) => {
+            assert_eq!((*want, &want.to_le_bytes()[..]), (got, bytes));
+        }
+        (FieldValue::Json(want), Value::Json(got)) => {
+            assert_eq!(got, bytes);
+            assert!(got.is_ascii());
+            assert_eq!(
+                serde_json::from_slice::<serde_json::Value>(&got[..got.len() - 1]).unwrap(),
+                *want
+            );
+        }
+        (FieldValue::Bytes(want), Value::Bytes(got))
+        | (FieldValue::Custom(want), Value::Custom(got))
+        | (
+            FieldValue::NdArray { bytes: want, .. } | FieldValue::TorchTensor { bytes: want, .. },
+            Value::NdArray(got),
+        ) => {
+            assert_eq!((&want[..], &want[..]), (got, bytes));
+        }
+        (FieldValue::Image(want), Value::Image(got)) => {
+            assert_eq!(got.bytes, bytes);
+            match (want, got.mode) {
+                (ImageInput::JpegBytes(want), ImageMode::Jpeg) => assert_eq!(want, bytes),
+                (ImageInput::Rgb { pixels, .. }, ImageMode::Raw) => assert_eq!(pixels, bytes),
+                (ImageInput::JpegBytes(_), ImageMode::Raw) => {
+                    assert!(got.width * got.height * 3 <= 200);
+                }
+                (_, ImageMode::Jpeg) => assert!(got.width * got.height * 3 > 200),
+                other => panic!("{other:?}"),
+            }
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_dataset_of_no_samples_is_a_file() {
+    let (bytes, report) = write_rows(&[], &all_fields(), &options());
+    assert_eq!(bytes.len(), 24 + 8 * 1041);
+    assert_eq!((report.samples, report.pages, report.bytes), (0, 0, bytes.len() as u64));
+    let fields = [field("x", FieldKind::RgbImage), field("y", FieldKind::Int)];
+    let (bytes, _) = write_rows(&[], &fields, &options());
+    assert_eq!(Beton::from_bytes(bytes, &Limits::DEFAULT).unwrap().len(), 0);
+}
+
+#[test]
+fn a_file_does_not_depend_on_the_threads_or_on_how_samples_come() {
+    let mut rows = Vec::new();
+    let mut u = arbitrary::Unstructured::new(&[]);
+    for seed in 0..700 {
+        let mut row = arbitrary_row(&mut u).unwrap();
+        row[0] = FieldValue::Image(rgb(1 + seed % 23, 1 + seed % 17, seed.into()));
+        row[2] = FieldValue::Bytes(noise((seed * 37 % 1500) as usize, seed.into()));
+        rows.push(row);
+    }
+    let image = ImageOptions {
+        mode: WriteMode::Proportion { compress_probability: 0.5 },
+        max_resolution: Some(16),
+        seed: 7,
+        ..ImageOptions::default()
+    };
+    let with = |threads| WriteOptions {
+        threads: NonZeroUsize::new(threads),
+        image: image.clone(),
+        ..options()
+    };
+    let (want, report) = write_rows(&rows, &all_fields(), &with(1));
+    assert!(report.pages > 50, "{report:?}");
+    for threads in [2, 7] {
+        let (got, _) = write_rows(&rows, &all_fields(), &with(threads));
+        assert!(got == want, "{threads} threads");
+    }
+    let (_dir, path) = temp();
+    write(&Fixed(rows.clone()), &all_fields(), &path, &with(3)).unwrap();
+    assert!(fs::read(&path).unwrap() == want, "by index");
+    // An iterator that does not say how long it is: the sample table outgrows its first place.
+    write_iter(rows.into_iter().filter(|_| true), &all_fields(), &path, &with(3)).unwrap();
+    assert!(fs::read(&path).unwrap() == want, "one by one");
+    Plain::open(&path).check();
+}
+
+#[test]
+fn a_sample_as_large_as_a_page_fits_and_a_larger_one_is_refused() {
+    let fields = [field("b", FieldKind::Bytes), field("c", FieldKind::Bytes)];
+    let row = |a, b| vec![FieldValue::Bytes(vec![1; a]), FieldValue::Bytes(vec![2; b])];
+    let (_, report) = write_rows(&[row(4000, 96), row(1, 1), row(4095, 0)], &fields, &options());
+    assert_eq!(report.pages, 3);
+    let message = error_of(&[row(1, 1), row(4000, 97)], &fields, &options());
+    assert_eq!(
+        message,
+        "sample 1: it takes 4097 bytes, a page has 4096: a page size of 8192 would do"
+    );
+
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("big.jpg");
+    fs::write(&path, jpeg(200, 100, ColorType::Rgb)).unwrap();
+    let rows = [vec![FieldValue::Image(ImageInput::Path(path.clone()))]];
+    let skip = WriteOptions { damaged: Damaged::Skip, ..options() };
+    let message = error_of(&rows, &[field("x", FieldKind::RgbImage)], &skip);
+    assert!(message.starts_with(&format!("sample 0 ({path:?}): it takes ")), "{message}");
+}

@@ -1,0 +1,102 @@
+//! Images: passed through, resized, raw or JPEG.
+
+use super::*;
+use fuseloop_ops::{ImageView, Size, area};
+
+#[test]
+fn a_jpeg_is_stored_as_it_is_unless_something_else_is_asked_for() {
+    for (color, name) in [(ColorType::Rgb, "rgb"), (ColorType::Luma, "gray")] {
+        let original = jpeg(60, 40, color);
+        let store = |image| stored(ImageInput::JpegBytes(original.clone()), image);
+        for verify in [false, true] {
+            let got = store(ImageOptions { verify, ..ImageOptions::default() });
+            assert!(got == (ImageMode::Jpeg, 60, 40, original.clone()), "{name}");
+        }
+        let got = store(ImageOptions { max_resolution: Some(60), ..ImageOptions::default() });
+        assert!(got.3 == original, "{name}: not larger than max_resolution");
+        let again = store(ImageOptions { quality: Some(80), ..ImageOptions::default() });
+        assert!(again.0 == ImageMode::Jpeg && again.3 != original, "{name}: encoded anew");
+        let small = store(ImageOptions { max_resolution: Some(30), ..ImageOptions::default() });
+        assert_eq!((small.0, small.1, small.2), (ImageMode::Jpeg, 30, 20), "{name}");
+    }
+}
+
+#[test]
+fn raw_pixels_are_resized_by_area() {
+    let (width, height) = (97, 41);
+    let pixels = noise(97 * 41 * 3, 5);
+    let input = ImageInput::Rgb { pixels: pixels.clone(), width, height };
+    let options =
+        |max| ImageOptions { mode: WriteMode::Raw, max_resolution: max, ..ImageOptions::default() };
+    assert!(stored(input.clone(), options(None)) == (ImageMode::Raw, 97, 41, pixels.clone()));
+    assert!(stored(input.clone(), options(Some(97))) == (ImageMode::Raw, 97, 41, pixels.clone()));
+    let source = ImageView::packed(&pixels, Size::new(height, width)).unwrap();
+    // 50.0 / 97.0 * 97.0 is 49.99999999999999 in doubles, and FFCV cuts it as we do.
+    let want = area::resize(source, Size::new(21, 49)).unwrap();
+    assert!(stored(input.clone(), options(Some(50))) == (ImageMode::Raw, 49, 21, want));
+    let got = stored(rgb(1000, 2, 1), options(Some(10)));
+    assert_eq!((got.1, got.2), (10, 1), "a side is never less than a pixel");
+}
+
+#[test]
+fn smart_stores_a_jpeg_above_the_threshold() {
+    let mode = |threshold| ImageOptions {
+        mode: WriteMode::Smart { threshold },
+        ..ImageOptions::default()
+    };
+    let raw_bytes = 20 * 10 * 3;
+    for (threshold, want) in [
+        (None, ImageMode::Raw),
+        (Some(raw_bytes), ImageMode::Raw),
+        (Some(raw_bytes - 1), ImageMode::Jpeg),
+    ] {
+        assert_eq!(stored(rgb(20, 10, 1), mode(threshold)).0, want, "{threshold:?}");
+        let jpeg = ImageInput::JpegBytes(jpeg(20, 10, ColorType::Rgb));
+        assert_eq!(stored(jpeg, mode(threshold)).0, want, "{threshold:?}");
+    }
+}
+
+#[test]
+fn a_proportion_is_kept_and_depends_on_the_seed() {
+    let fields = [field("x", FieldKind::RgbImage), field("y", FieldKind::RgbImage)];
+    let rows: Vec<Row> = (0..2000)
+        .map(|seed| vec![FieldValue::Image(rgb(2, 2, seed)), FieldValue::Image(rgb(2, 2, seed))])
+        .collect();
+    let modes = |seed| {
+        let mode = WriteMode::Proportion { compress_probability: 0.25 };
+        let (bytes, _) = write_rows(
+            &rows,
+            &fields,
+            &with_images(ImageOptions { mode, seed, ..ImageOptions::default() }),
+        );
+        let beton = Beton::from_bytes(bytes, &Limits::DEFAULT).unwrap();
+        let is_jpeg = |id, k| matches!(beton.value(id, k), Ok(Value::Image(image)) if image.mode == ImageMode::Jpeg);
+        [0, 1].map(|k| beton.samples().map(|id| is_jpeg(id, k)).collect::<Vec<_>>())
+    };
+    let [x, y] = modes(1);
+    let share = |modes: &[bool]| modes.iter().filter(|&&jpeg| jpeg).count();
+    // 500 of 2000 in the mean, standard deviation 19.
+    assert!((420..580).contains(&share(&x)) && (420..580).contains(&share(&y)));
+    assert_ne!(x, y, "the fields draw apart");
+    assert_ne!(x, modes(2)[0]);
+    assert_eq!(x, modes(1)[0]);
+}
+
+#[test]
+fn images_too_large_for_the_format_are_refused_unless_they_are_made_smaller() {
+    let fields = [field("x", FieldKind::RgbImage)];
+    let rows = [vec![FieldValue::Image(rgb(65_536, 1, 1))]];
+    let message = error_of(&rows, &fields, &options());
+    assert_eq!(
+        message,
+        "sample 0: field \"x\": 1x65536 pixels: a side of at most 65535 can be stored, max_resolution makes it smaller"
+    );
+    let small = ImageOptions { max_resolution: Some(100), ..ImageOptions::default() };
+    assert_eq!(stored(rgb(65_536, 1, 1), small).1, 100);
+    let wrong = ImageInput::Rgb { pixels: vec![0; 10], width: 2, height: 2 };
+    let message = error_of(&[vec![FieldValue::Image(wrong)]], &fields, &options());
+    assert_eq!(message, "sample 0: field \"x\": 10 bytes of pixels, 2x2 RGB pixels need 12");
+    let empty = ImageInput::Rgb { pixels: vec![], width: 0, height: 2 };
+    let message = error_of(&[vec![FieldValue::Image(empty)]], &fields, &options());
+    assert_eq!(message, "sample 0: field \"x\": 2x0 pixels: an image needs at least one");
+}
