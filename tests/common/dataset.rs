@@ -1,0 +1,57 @@
+//! Small `.beton` files, made on the spot.
+
+use fuseloop::source::{FieldKind, FieldSpec};
+use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};
+use fuseloop_ops::{SampleKey, Size};
+use std::path::{Path, PathBuf};
+
+/// A picture with smooth parts, edges and noise, unlike any other sample's.
+pub fn picture(sample: u64, size: Size) -> Vec<u8> {
+    let mut rng = SampleKey::new(99, 0, sample).op(0);
+    let mut pixels = vec![];
+    for y in 0..size.height {
+        for x in 0..size.width {
+            let edge = if (x / 16 + y / 24) % 2 == 0 { 60 } else { 0 };
+            let noise = rng.below(16);
+            let red = x * 150 / size.width + edge + noise;
+            let green = y * 150 / size.height + edge + noise;
+            let blue = (sample as u32 * 37) % 150 + edge + noise;
+            pixels.extend([red, green, blue].map(|v| v.min(255) as u8));
+        }
+    }
+    pixels
+}
+
+/// Sizes that vary from sample to sample.
+pub fn varied(sample: u64) -> Size {
+    Size::new(60 + (sample * 13 % 50) as u32, 70 + (sample * 29 % 80) as u32)
+}
+
+/// Writes `count` pictures with the labels `sample % 10`, in a fresh folder.
+pub fn write(
+    count: u64,
+    mode: WriteMode,
+    size: impl Fn(u64) -> Size,
+) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pictures.beton");
+    let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
+    let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
+    let rows = (0..count).map(|sample| {
+        let size = size(sample);
+        let (width, height) = (size.width, size.height);
+        let pixels = picture(sample, size);
+        let image = FieldValue::Image(ImageInput::Rgb { pixels, width, height });
+        vec![image, FieldValue::Int(sample as i64 % 10)]
+    });
+    let image = ImageOptions { mode, ..ImageOptions::default() };
+    write_iter(rows, &fields, &path, &WriteOptions { image, ..WriteOptions::default() }).unwrap();
+    (dir, path)
+}
+
+/// The bytes of a file, changed.
+pub fn damage(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = std::fs::read(path).unwrap();
+    change(&mut bytes);
+    std::fs::write(path, bytes).unwrap();
+}
