@@ -16,7 +16,7 @@
 //! so pixels differ from FFCV's by up to 3 levels: FFCV decodes with libjpeg's fast, biased one.
 //!
 //! Whatever the bytes: a picture or a [`DecodeError`]. Sizes are checked against
-//! [`Limits`](crate::sample::Limits) and against the bytes there are before memory is taken.
+//! [`Limits`] and against the bytes there are before memory is taken.
 
 mod error;
 mod jpeg;
