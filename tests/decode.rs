@@ -1,9 +1,12 @@
 //! Promises of the decoder: right pixels or an error, in any window, for any bytes.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
+
 use fuseloop::decode::{DecodeError, DecodeOptions, Decoder};
 use fuseloop::sample::Limits;
 use fuseloop::source::{EncodedImage, ImageMode};
 use fuseloop_ops::{ImageView, Size, Window};
+use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::path::{Path, PathBuf};
@@ -182,6 +185,66 @@ fn no_more_rows_are_decoded_than_a_window_needs() {
     }
 }
 
+/// A JPEG of noise on a slope, with a restart marker every `interval` MCUs.
+fn restarting(size: Size, sampling: Option<SamplingFactor>, interval: u16) -> Vec<u8> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(interval.into());
+    let values = size.pixels() as usize * sampling.map_or(1, |_| 3);
+    let pixels: Vec<u8> =
+        (0..values).map(|i| (i / 97 % 191) as u8 + rng.next_u32() as u8 % 64).collect();
+    let mut bytes = Vec::new();
+    let mut encoder = Encoder::new(&mut bytes, 80);
+    encoder.set_restart_interval(interval);
+    encoder.set_sampling_factor(sampling.unwrap_or(SamplingFactor::R_4_4_4));
+    let color = sampling.map_or(ColorType::Luma, |_| ColorType::Rgb);
+    encoder.encode(&pixels, size.width as u16, size.height as u16, color).unwrap();
+    bytes
+}
+
+#[test]
+fn windows_cut_along_restart_markers_have_the_pixels_of_the_whole_picture() {
+    use SamplingFactor as S;
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(9);
+    let mut decoder = Decoder::default();
+    let samplings = [S::R_4_4_4, S::R_4_4_0, S::R_4_2_2, S::R_4_2_0].map(Some);
+    for size in [Size::new(101, 192), Size::new(64, 187), Size::new(37, 45), Size::new(200, 8)] {
+        for sampling in samplings.into_iter().chain([None]) {
+            for interval in [1, 2, 3, 4, 5, 6, 12, 23, 24, 36, 48, 1000] {
+                let bytes = restarting(size, sampling, interval);
+                let expected = undisturbed(&bytes);
+                for _ in 0..25 {
+                    let window = random_window(size, &mut rng);
+                    let found = pixels(&mut decoder, &jpeg(&bytes, size), window).unwrap();
+                    let same = found == part(&expected, size, window);
+                    assert!(same, "{size} {sampling:?} interval {interval}: {window:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn restart_markers_save_what_lies_around_the_window() {
+    let mut decoder = Decoder::default();
+    let size = Size::new(128, 192); // 12 columns of 16x16 MCUs
+    let window = Window { top: 40, left: 70, height: 20, width: 30 };
+    for (interval, expected) in [
+        (0, Window { top: 0, left: 0, height: 64, width: 192 }),
+        (1, Window { top: 32, left: 64, height: 32, width: 48 }),
+        (2, Window { top: 32, left: 64, height: 32, width: 64 }),
+        (3, Window { top: 32, left: 48, height: 32, width: 96 }),
+        (12, Window { top: 32, left: 0, height: 32, width: 192 }),
+        (24, Window { top: 32, left: 0, height: 32, width: 192 }),
+        (36, Window { top: 0, left: 0, height: 64, width: 192 }),
+        (5, Window { top: 0, left: 0, height: 64, width: 192 }),
+    ] {
+        let bytes = restarting(size, Some(SamplingFactor::R_4_2_0), interval);
+        let decoded = decoder.decode(&unmeasured(&bytes), window).unwrap();
+        let (top, left) = (decoded.top, decoded.left);
+        let Size { height, width } = decoded.view.size();
+        assert_eq!(Window { top, left, height, width }, expected, "interval {interval}");
+    }
+}
+
 #[test]
 fn photographs_decode_and_their_windows_are_those_of_the_whole() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
@@ -252,7 +315,7 @@ fn bytes_behind_the_picture_are_left_alone() {
 fn a_damaged_file_never_panics_and_never_shows_another_picture() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(2);
     let options = DecodeOptions { limits: Limits::SMALL, exif_orientation: true };
-    let (mut a, mut b) = (Decoder::new(options), Decoder::new(options));
+    let mut a = Decoder::new(options);
     let white = golden("444.jpg");
     let (mut decoded, mut refused) = (0, 0);
     for name in ACCURATE {
@@ -264,13 +327,18 @@ fn a_damaged_file_never_panics_and_never_shows_another_picture() {
                 bytes[at] = rng.next_u32() as u8;
             }
             whole(&mut a, &jpeg(&white, GOLDEN)).unwrap();
-            let found = whole(&mut a, &unmeasured(&bytes));
+            let image = unmeasured(&bytes);
+            let Ok(size) = a.size(&image) else {
+                refused += 1;
+                continue;
+            };
+            let window = random_window(size, &mut rng);
+            let found = pixels(&mut a, &image, window);
             match &found {
                 Ok(_) => decoded += 1,
                 Err(_) => refused += 1,
             }
-            let bare = whole(&mut b, &unmeasured(&bytes));
-            b = Decoder::new(options);
+            let bare = pixels(&mut Decoder::new(options), &image, window);
             assert!(found == bare, "{name}: depends on what was decoded before");
         }
     }
@@ -327,6 +395,23 @@ fn kinds_that_would_be_decoded_wrong_are_refused_by_name() {
     }
     let error = whole(&mut decoder, &unmeasured(b"\x89PNG")).unwrap_err();
     assert_eq!(error.to_string(), "not a JPEG: it begins with [89, 50], expected [ff, d8]");
+}
+
+#[test]
+fn missing_scans_and_restart_markers_are_noticed() {
+    let mut decoder = Decoder::default();
+    let mut bytes = golden("444_separate.jpg");
+    let last = bytes.windows(2).rposition(|pair| pair == [0xff, 0xda]).unwrap();
+    bytes.truncate(last);
+    bytes.extend_from_slice(&[0xff, 0xd9]);
+    let error = whole(&mut decoder, &unmeasured(&bytes)).unwrap_err();
+    assert_eq!(error, DecodeError::MissingScan { component: 2 });
+
+    let mut bytes = golden("440_restart.jpg");
+    let marker = bytes.windows(2).position(|pair| pair == [0xff, 0xd3]).unwrap();
+    bytes.drain(marker..marker + 2);
+    let error = whole(&mut decoder, &unmeasured(&bytes)).unwrap_err();
+    assert_eq!(error, DecodeError::Restarts { found: 7, expected: 8 });
 }
 
 #[test]
@@ -422,39 +507,73 @@ fn pictures_are_turned_as_exif_says_if_asked_to() {
     }
 }
 
+/// A window as torchvision's `RandomResizedCrop` draws it, near enough for a measurement.
+fn random_resized_crop(size: Size, rng: &mut impl Rng) -> Window {
+    loop {
+        let mut unit = || f64::from(rng.next_u32()) / 2f64.powi(32);
+        let area = size.pixels() as f64 * (0.08 + 0.92 * unit());
+        let ratio = (0.75f64.ln() + (4.0f64 / 3.0 / 0.75).ln() * unit()).exp();
+        let (height, width) = ((area / ratio).sqrt() as u32, (area * ratio).sqrt() as u32);
+        if (1..=size.height).contains(&height) && (1..=size.width).contains(&width) {
+            let top = rng.next_u32() % (size.height - height + 1);
+            let left = rng.next_u32() % (size.width - width + 1);
+            return Window { top, left, height, width };
+        }
+    }
+}
+
+/// The photograph as FFCV's writer would store it but for its size, and again with restart
+/// markers every two MCUs or the next number that divides a row.
+fn rewritten(bytes: &[u8]) -> [Vec<u8>; 2] {
+    let pixels = undisturbed(bytes);
+    let size = Decoder::default().size(&unmeasured(bytes)).unwrap();
+    let columns = size.width.div_ceil(16);
+    let interval = (2..columns).find(|n| columns.is_multiple_of(*n)).unwrap_or(columns);
+    [0, interval].map(|interval| {
+        let mut bytes = Vec::new();
+        let mut encoder = Encoder::new(&mut bytes, 90);
+        encoder.set_sampling_factor(SamplingFactor::R_4_2_0);
+        encoder.set_restart_interval(interval as u16);
+        encoder.encode(&pixels, size.width as u16, size.height as u16, ColorType::Rgb).unwrap();
+        bytes
+    })
+}
+
 /// Prints what decoding costs: run with `--ignored --nocapture`.
 #[test]
 #[ignore = "a measurement, not a check"]
 fn cost() {
-    let files: Vec<_> =
-        photographs().iter().take(100).map(|path| std::fs::read(path).unwrap()).collect();
+    let paths = photographs();
+    let files: Vec<_> = paths.iter().take(100).map(|path| std::fs::read(path).unwrap()).collect();
+    let rewritten: Vec<_> = files.iter().map(|bytes| rewritten(bytes)).collect();
     let mut decoder = Decoder::default();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(4);
-    let mut best = [f64::MAX; 4];
+    let names = ["zune-jpeg", "whole", "window", "whole, rewritten", "window", "window, restarts"];
+    let mut best = [f64::MAX; 6];
     for _ in 0..3 {
-        let mut sums = [0.0; 4];
-        for bytes in &files {
-            let image = unmeasured(bytes);
-            let size = decoder.size(&image).unwrap();
-            // A window with its last row anywhere in the lower two thirds: 0.83 of the rows.
-            let end = size.height - rng.next_u32() % (size.height / 3);
-            let window = Window { height: end, ..size.full() };
+        let mut sums = [0.0; 6];
+        for (bytes, [plain, restarts]) in files.iter().zip(&rewritten) {
+            let size = decoder.size(&unmeasured(bytes)).unwrap();
+            let window = random_resized_crop(size, &mut rng);
             let mut timed = |i: usize, run: &mut dyn FnMut()| {
                 let start = std::time::Instant::now();
                 run();
                 sums[i] += start.elapsed().as_secs_f64() * 1e6;
             };
             timed(0, &mut || drop(undisturbed(bytes)));
-            timed(1, &mut || _ = decoder.decode(&image, size.full()).unwrap());
-            timed(2, &mut || _ = decoder.decode(&image, window).unwrap());
-            timed(3, &mut || _ = decoder.size(&image).unwrap());
+            let files = [(bytes, size.full()), (bytes, window), (plain, size.full())];
+            let more = [(plain, window), (restarts, window)];
+            for (i, (bytes, window)) in files.into_iter().chain(more).enumerate() {
+                timed(i + 1, &mut || _ = decoder.decode(&unmeasured(bytes), window).unwrap());
+            }
         }
         for (best, sum) in best.iter_mut().zip(sums) {
             *best = best.min(sum / files.len() as f64);
         }
     }
-    let [zune, full, part, size] = best;
-    println!(
-        "us: zune-jpeg {zune:.0}, whole {full:.0}, 0.83 of the rows {part:.0}, size {size:.2}"
-    );
+    for (name, us) in names.iter().zip(best) {
+        println!("{name}: {us:.0} us");
+    }
+    let bytes = |i: usize| rewritten.iter().map(|pair| pair[i].len()).sum::<usize>() as f64;
+    println!("restarts add {:.2} % of bytes", (bytes(1) / bytes(0) - 1.0) * 100.0);
 }

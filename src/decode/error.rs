@@ -165,3 +165,64 @@ pub enum DecodeError {
         bytes: usize,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_error_says_what_was_found_and_what_was_expected() {
+        use DecodeError as E;
+        let size = Size::new(3, 4);
+        let wanted = Window { top: 1, left: 2, height: 3, width: 4 };
+        let (len, max) = (200, 100);
+        for (error, expected) in [
+            (
+                E::Window { wanted, size },
+                "rows 1+3 and columns 2+4 asked of a picture of 3x4".to_owned(),
+            ),
+            (E::Empty { size: Size::new(0, 4) }, "the picture is 0x4: it has no pixels".into()),
+            (E::Pixels { size, max: 5 }, "3x4 is 12 pixels, the limit is 5".into()),
+            (E::Bytes { len, max }, "200 bytes are stored, the limit is 100".into()),
+            (
+                E::RawLength { size, expected: 36, found: 35 },
+                "a raw picture of 3x4 needs 36 bytes, 35 are stored".into(),
+            ),
+            (
+                E::SizeMismatch { header: size, table: Size::new(4, 3) },
+                "the JPEG's header says 3x4, the sample table 4x3".into(),
+            ),
+            (
+                E::NotJpeg { found: vec![0x42, 0x4d] },
+                "not a JPEG: it begins with [42, 4d], expected [ff, d8]".into(),
+            ),
+            (E::HeaderTruncated { len: 9 }, "the JPEG ends at byte 9, inside its headers".into()),
+            (
+                E::Header { what: "a second frame", at: 7 },
+                "damaged JPEG header: a second frame at byte 7".into(),
+            ),
+            (E::Process { marker: 0xc3 }, "JPEG process 3 (marker ffc3) is not supported".into()),
+            (E::Depth { bits: 12 }, "a JPEG of 12 bits a sample, only 8 are supported".into()),
+            (E::Components { found: 2 }, "a JPEG of 2 components, expected 1, 3 or 4".into()),
+            (E::OpenHeight, "a JPEG whose header leaves its height open is not supported".into()),
+            (
+                E::Sampling { component: 1, h: 3, v: 1, h_max: 3, v_max: 2 },
+                "JPEG component 1 is sampled 3x1 where the finest is 3x2".into(),
+            ),
+            (E::MissingScan { component: 2 }, "JPEG component 2 has no scan".into()),
+            (E::Truncated { len: 99 }, "the JPEG is cut short: 99 bytes and no end marker".into()),
+            (
+                E::TooShort { size, found: 1, least: 2 },
+                "1 bytes of pixels cannot be a picture of 3x4, which needs 2".into(),
+            ),
+            (
+                E::Restarts { found: 1, expected: 5 },
+                "1 restart markers in the JPEG, its interval asks for 5".into(),
+            ),
+            (E::Damaged { reason: "bad code".into() }, "damaged JPEG: bad code".into()),
+            (E::Memory { bytes: 7 }, "no memory for 7 bytes of pixels".into()),
+        ] {
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+}

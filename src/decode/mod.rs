@@ -4,18 +4,19 @@
 //! (EncodedImage, Window)  ->  u8 [rows, columns, 3], at least the window
 //! ```
 //!
-//! | stored as | what is decoded                                      | copied       |
-//! |-----------|------------------------------------------------------|--------------|
-//! | raw       | nothing: the pixels are lent                         | nothing      |
-//! | JPEG      | all columns, the rows down to the window's last      | into scratch |
-//! | JPEG, progressive or in several scans | the whole picture        | into scratch |
+//! | stored as                             | what is decoded                     | copied       |
+//! |---------------------------------------|-------------------------------------|--------------|
+//! | raw                                   | nothing: the pixels are lent        | nothing      |
+//! | JPEG                                  | rows down to the window's last      | into scratch |
+//! | JPEG with restart markers             | the rows, or tiles, of the window   | into scratch |
+//! | JPEG, progressive or in several scans | the whole picture                   | into scratch |
 //!
 //! Inside the window the pixels are those of the whole picture's decode, bit for bit. Gray
 //! becomes RGB; CMYK and YCCK become RGB without a colour profile. The IDCT is the accurate one,
 //! so pixels differ from FFCV's by up to 3 levels: FFCV decodes with libjpeg's fast, biased one.
 //!
 //! Whatever the bytes: a picture or a [`DecodeError`]. Sizes are checked against
-//! [`Limits`](crate::sample::Limits) and against the bytes there are before memory is taken.
+//! [`Limits`] and against the bytes there are before memory is taken.
 
 mod error;
 mod jpeg;
@@ -23,6 +24,7 @@ mod orientation;
 mod raw;
 
 pub use error::DecodeError;
+pub use jpeg::tile_interval;
 
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};

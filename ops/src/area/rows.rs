@@ -359,6 +359,9 @@ fn gather(taps: usize, wide: &[f32], firsts: &[u32], weights: &[[f32; 4]], out: 
         3 => gather_fixed::<3>(wide, firsts, weights, out),
         4 => gather_fixed::<4>(wide, firsts, weights, out),
         5 => gather_fixed::<5>(wide, firsts, weights, out),
+        6 => gather_fixed::<6>(wide, firsts, weights, out),
+        7 => gather_fixed::<7>(wide, firsts, weights, out),
+        8 => gather_fixed::<8>(wide, firsts, weights, out),
         _ => gather_any(taps, wide, firsts, weights, out),
     }
 }

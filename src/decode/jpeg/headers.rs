@@ -246,3 +246,86 @@ fn short(at: usize) -> DecodeError {
 fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|&pair| u16::from_be_bytes(pair))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A frame header of `bits`, 16 rows, 32 columns and components of factors 2x1, 1x1, ...
+    fn frame(marker: u8, bits: u8, components: u8) -> Vec<u8> {
+        let mut bytes = vec![0xff, marker, 0, 8 + 3 * components, bits, 0, 16, 0, 32, components];
+        for id in 1..=components {
+            bytes.extend_from_slice(&[id, if id == 1 { 0x21 } else { 0x11 }, 0]);
+        }
+        bytes
+    }
+
+    /// A scan header of components 1, 2, ...
+    fn scan(components: u8) -> Vec<u8> {
+        let ids = (1..=components).flat_map(|id| [id, 0]);
+        let start = [0xff, SOS, 0, 6 + 2 * components, components];
+        start.into_iter().chain(ids).chain([0, 63, 0]).collect()
+    }
+
+    fn parse(parts: &[&[u8]]) -> Result<Headers, DecodeError> {
+        Headers::parse(&[&[0xff, SOI], parts.concat().as_slice()].concat())
+    }
+
+    #[test]
+    fn a_headers_parts_are_read_in_any_order_with_any_fill() {
+        let exif = [0xff, APP1, 0, 11, b'E', b'x', b'i', b'f', 0, 0, 1, 2, 3];
+        let interval = [0xff, 0xff, 0xff, DRI, 0, 4, 1, 2];
+        let headers =
+            parse(&[&interval, &exif, &frame(0xc0, 8, 3), &[0xff, 0xfe, 0, 2], &scan(3)]).unwrap();
+        assert_eq!(headers.size, Size::new(16, 32));
+        assert_eq!(headers.restart_interval, 0x102);
+        assert_eq!(headers.exif, Some(20..23));
+        assert_eq!(headers.height_at, 28);
+        assert_eq!(headers.components[0], Component { id: 1, h: 2, v: 1 });
+        assert_eq!(*headers.scan.ids, [1, 2, 3]);
+        assert_eq!((headers.progressive, headers.scan.has_dc), (false, true));
+        assert_eq!(headers.scan.data, 2 + 8 + 13 + 19 + 4 + 14);
+    }
+
+    #[test]
+    fn what_a_header_may_not_say_is_an_error() {
+        let header = |what, at| DecodeError::Header { what, at };
+        let gray = frame(0xc0, 8, 1);
+        for (parts, expected) in [
+            (vec![frame(0xc0, 12, 3)], DecodeError::Depth { bits: 12 }),
+            (vec![frame(0xc1, 8, 2)], DecodeError::Components { found: 2 }),
+            (vec![frame(0xc3, 8, 3)], DecodeError::Process { marker: 0xc3 }),
+            (vec![gray.clone(), gray.clone()], header("a second frame", 17)),
+            (vec![scan(1)], header("a scan before any frame", 4)),
+            (vec![vec![0xff, 0xfe, 0, 1]], header("a segment of a wrong length", 4)),
+            (vec![gray[..12].to_vec(), scan(1)], header("no marker", 15)),
+            (vec![vec![0xff, EOI]], header("the end of the picture", 4)),
+            (vec![vec![0xff, 0xd0]], header("a marker that has no place here", 4)),
+            (vec![vec![0xff, 0xff, 0xff]], DecodeError::HeaderTruncated { len: 5 }),
+            (vec![gray.clone()], DecodeError::HeaderTruncated { len: 15 }),
+        ] {
+            let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+            assert_eq!(parse(&parts), Err(expected), "{parts:02x?}");
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused() {
+        arbtest::arbtest(|u| {
+            let mut parts = Vec::new();
+            for _ in 0..u.int_in_range(0..=6)? {
+                parts.push(match u.int_in_range(0..=4)? {
+                    0 => frame(u.int_in_range(0xbf..=0xd0)?, 8, u.int_in_range(0..=5)?),
+                    1 => scan(u.int_in_range(0..=5)?),
+                    2 => vec![0xff, u.arbitrary()?, 0, u.arbitrary()?],
+                    _ => u.arbitrary()?,
+                });
+            }
+            let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+            if let Ok(headers) = parse(&parts) {
+                assert!(headers.size.pixels() > 0 && headers.scan.data > headers.height_at);
+            }
+            Ok(())
+        });
+    }
+}

@@ -1,26 +1,27 @@
-//! JPEG, by zune-jpeg: whole width, and no more rows than wanted.
+//! JPEG, by zune-jpeg: no more of a picture than a window needs.
 //!
-//! A window's columns can't be had for less, since entropy-coded data have no places to jump to,
-//! but its rows can: the copy of the file that the decoder is given says a smaller height, and
-//! the decoder stops there. Rows end at an MCU; where chroma has fewer rows than luma, the last
-//! row decoded is interpolated from chroma beyond it, so one row more is asked for and the
-//! pixels of the window are those of the whole picture's decode, bit for bit.
+//! | file                                    | decoded                                        |
+//! |-----------------------------------------|------------------------------------------------|
+//! | one sequential scan                     | all columns, the rows down to the window's last |
+//! | and restart markers                     | not the rows above either, where they allow it |
+//! | and an interval that divides a row      | and only the columns of the window's tiles     |
+//! | progressive, or a scan for each component | everything                                   |
 //!
-//! The copy serves a second purpose. Past the end of its data the decoder reads zeros, and gives
-//! wrong pixels for a picture that lacks some. So the end marker is put off by ones: a run of
-//! ones is no Huffman code (T.81, C.2), and reading into it is an error.
-//!
-//! Progressive pictures and those of a scan for each component are decoded whole, as they lie.
+//! The decoder itself knows nothing of windows: it is given a file cut down to one
+//! ([`cut`]). What it gets wrong without saying so is refused beforehand.
 
+mod cut;
 mod headers;
 mod scans;
 
 use super::orientation::Orientation;
 use super::{DecodeError, DecodeOptions, Decoded, ImageDecoder};
 use crate::source::EncodedImage;
+use cut::Cut;
+pub use cut::tile_interval;
 use fuseloop_ops::{Channels, ImageView, Size, Window};
-use headers::{EOI, Headers};
-use scans::{Grid, Scans, finest};
+use headers::Headers;
+use scans::{Scans, finest};
 use zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions};
 
 /// Decodes JPEGs. One for each worker: it keeps its buffers.
@@ -29,16 +30,12 @@ pub(super) struct JpegDecoder {
     options: DecodeOptions,
     /// The file as the decoder sees it.
     file: Vec<u8>,
+    /// Offsets of the file's restart markers.
+    restarts: Vec<usize>,
     pixels: Vec<u8>,
     /// The window of a picture that was turned.
     turned: Vec<u8>,
 }
-
-/// Ones between the data and the end marker: more than the decoder ever reads ahead, 64 bits.
-const ONES: [u8; 24] = [
-    0xff, 0, 0xff, 0, 0xff, 0, 0xff, 0, 0xff, 0, 0xff, 0, 0xff, 0, 0xff, 0, 0xff, 0, 0xff, 0, 0xff,
-    0, 0xff, 0,
-];
 
 impl JpegDecoder {
     pub(super) fn new(options: DecodeOptions) -> Self {
@@ -73,23 +70,26 @@ impl JpegDecoder {
         }
     }
 
-    /// Decodes rows `0..end` at least, and returns how many.
-    fn rows(&mut self, bytes: &[u8], headers: &Headers, end: u32) -> Result<u32, DecodeError> {
-        let size = headers.size;
-        match Scans::survey(bytes, headers)? {
-            Scans::Single { end: data_end } => {
-                let height = height_to_decode(headers, end);
-                copy_with_height(bytes, headers.height_at, height, data_end, &mut self.file);
-                let rows = Size::new(height, size.width);
+    /// Decodes `wanted`, a part of the picture as stored, at least; returns which part it is.
+    fn part(
+        &mut self,
+        bytes: &[u8],
+        headers: &Headers,
+        wanted: Window,
+    ) -> Result<Window, DecodeError> {
+        match Scans::survey(bytes, headers, &mut self.restarts)? {
+            Scans::Single(scan) => {
+                let cut = Cut::plan(headers, wanted);
+                cut.write(bytes, headers, &scan, &mut self.file);
                 // Rare ratios go through other code, which we do not trust to write every row.
-                let pixels = buffer(&mut self.pixels, rows, !is_common(headers))?;
-                decode_into(&self.file, rows, pixels)?;
-                Ok(height)
+                let pixels = buffer(&mut self.pixels, cut.window.size(), !is_common(headers))?;
+                decode_into(&self.file, cut.window.size(), pixels)?;
+                Ok(cut.window)
             }
             Scans::Several => {
-                let pixels = buffer(&mut self.pixels, size, true)?;
-                decode_into(bytes, size, pixels)?;
-                Ok(size.height)
+                let pixels = buffer(&mut self.pixels, headers.size, true)?;
+                decode_into(bytes, headers.size, pixels)?;
+                Ok(headers.size.full())
             }
         }
     }
@@ -110,13 +110,15 @@ impl ImageDecoder for JpegDecoder {
         let orientation = self.orientation(image, &headers);
         super::check_window(wanted, orientation.turned(headers.size))?;
         let stored = orientation.stored(wanted, headers.size);
-        let height = self.rows(image.bytes, &headers, stored.top + stored.height)?;
-        let view = ImageView::packed(&self.pixels, Size::new(height, headers.size.width));
-        let view = view.expect("the buffer was made for these rows");
+        let part = self.part(image.bytes, &headers, stored)?;
+        let view = ImageView::packed(&self.pixels, part.size());
+        let view = view.expect("the buffer was made for this part");
+        let Window { top, left, .. } = part;
+        let decoded = Decoded { view, top, left };
         if orientation == Orientation::UPRIGHT {
-            return Ok(Decoded { view, top: 0, left: 0 });
+            return Ok(decoded);
         }
-        let window = view.crop(stored).expect("the window was checked, its rows are decoded");
+        let window = decoded.window(stored).expect("the part holds the window");
         orientation.turn(window, &mut self.turned);
         let view = ImageView::packed(&self.turned, wanted.size());
         let view = view.expect("turning keeps the number of pixels");
@@ -141,23 +143,6 @@ fn check_sampling(headers: &Headers) -> Result<(), DecodeError> {
 fn is_common(headers: &Headers) -> bool {
     let (h, v) = finest(headers);
     h <= 2 && v <= 2
-}
-
-/// How many rows to decode so that rows `0..end` are those of the whole picture.
-fn height_to_decode(headers: &Headers, end: u32) -> u32 {
-    let mcu = Grid::of(headers).mcu_height;
-    let below = u32::from(mcu > 8); // a row of chroma beyond, where chroma has fewer rows
-    (end + below).next_multiple_of(mcu).min(headers.size.height)
-}
-
-/// Copies a file up to the end of its data, with another height in its frame header.
-fn copy_with_height(bytes: &[u8], at: usize, height: u32, end: usize, file: &mut Vec<u8>) {
-    let height = u16::try_from(height).expect("not over the header's own height");
-    file.clear();
-    file.extend_from_slice(&bytes[..end]);
-    file[at..at + 2].copy_from_slice(&height.to_be_bytes());
-    file.extend_from_slice(&ONES);
-    file.extend_from_slice(&[0xff, EOI]);
 }
 
 /// Room for a picture. What it holds is of another picture, unless it is to be `cleared`.

@@ -6,71 +6,100 @@
 
 use super::headers::{EOI, Headers, SOS, Scan, Segments};
 use crate::decode::DecodeError;
+use std::ops::Range;
 
 /// What follows the headers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scans {
-    /// All pixels in one sequential scan, which ends at this offset.
-    Single {
-        /// Offset of the marker behind the scan.
-        end: usize,
-    },
+#[derive(Debug)]
+pub(super) enum Scans<'a> {
+    /// All pixels in one sequential scan.
+    Single(SingleScan<'a>),
     /// Progressive, or a scan for each component.
     Several,
 }
 
-impl Scans {
-    /// Looks through the coded data of `bytes`.
+/// Where the segments of a picture's only scan lie.
+#[derive(Debug)]
+pub(super) struct SingleScan<'a> {
+    /// Offset of the first segment.
+    start: usize,
+    /// Offsets of the restart markers.
+    restarts: &'a [usize],
+    /// Offset of the marker behind the scan.
+    end: usize,
+}
+
+impl SingleScan<'_> {
+    /// Where segment `n` lies. There are as many as MCUs and restart interval ask for.
+    pub(super) fn segment(&self, n: usize) -> Range<usize> {
+        let start = n.checked_sub(1).map_or(self.start, |before| self.restarts[before] + 2);
+        start..self.restarts.get(n).copied().unwrap_or(self.end)
+    }
+}
+
+impl<'a> Scans<'a> {
+    /// Looks through the coded data of `bytes`. `restarts` is room for markers' offsets.
     ///
     /// # Errors
     ///
     /// If they end early, are too few for the size, or are of a kind that is decoded wrong.
-    pub(super) fn survey(bytes: &[u8], headers: &Headers) -> Result<Self, DecodeError> {
-        let single = !headers.progressive && headers.scan.ids.len() == headers.components.len();
-        if !single {
-            survey_several(bytes, headers)?;
+    pub(super) fn survey(
+        bytes: &[u8],
+        headers: &Headers,
+        restarts: &'a mut Vec<usize>,
+    ) -> Result<Self, DecodeError> {
+        if headers.progressive || headers.scan.ids.len() < headers.components.len() {
+            survey_several(bytes, headers, restarts)?;
             return Ok(Self::Several);
         }
-        let Data { end, restarts } = Data::from(bytes, headers.scan.data)?;
+        let start = headers.scan.data;
+        let end = end_of_data(bytes, start, restarts)?;
         let grid = Grid::of(headers);
         // A block is a DC code and an AC code, of one bit or more each.
-        check_length(headers, end - headers.scan.data, grid.mcus * grid.blocks * 2)?;
+        check_length(headers, end - start, grid.mcus() * grid.blocks * 2)?;
         let expected = match headers.restart_interval {
             0 => 0,
-            interval => grid.mcus.div_ceil(interval.into()) - 1,
+            interval => grid.mcus().div_ceil(interval.into()) - 1,
         };
-        if restarts < expected {
-            return Err(DecodeError::Restarts { found: restarts, expected });
+        let found = restarts.len() as u64;
+        if found < expected {
+            return Err(DecodeError::Restarts { found, expected });
         }
-        Ok(Self::Single { end })
+        Ok(Self::Single(SingleScan { start, restarts, end }))
     }
 }
 
 /// How a sequential picture is laid out.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Grid {
-    /// Rows of an MCU.
+    /// Rows of pixels of an MCU.
     pub(super) mcu_height: u32,
-    /// MCUs of the picture.
-    mcus: u64,
+    /// Columns of pixels of an MCU.
+    pub(super) mcu_width: u32,
+    /// Columns of MCUs.
+    pub(super) columns: u64,
+    /// Rows of MCUs.
+    rows: u64,
     /// Blocks of an MCU.
     blocks: u64,
 }
 
 impl Grid {
     pub(super) fn of(headers: &Headers) -> Self {
-        let components = &*headers.components;
-        let (h, v) = match components {
-            [_] => (1, 1), // alone, a component's factors mean nothing (A.2.2)
-            _ => finest(headers),
-        };
-        let blocks = match components {
-            [_] => 1,
-            _ => components.iter().map(|c| u64::from(c.h) * u64::from(c.v)).sum(),
+        let ((h, v), blocks) = match &*headers.components {
+            [_] => ((1, 1), 1), // alone, a component's factors mean nothing (A.2.2)
+            several => {
+                let blocks = several.iter().map(|c| u64::from(c.h) * u64::from(c.v)).sum();
+                (finest(headers), blocks)
+            }
         };
         let (mcu_width, mcu_height) = (8 * u32::from(h), 8 * u32::from(v));
-        let (width, height) = (headers.size.width, headers.size.height);
-        let mcus = u64::from(width.div_ceil(mcu_width)) * u64::from(height.div_ceil(mcu_height));
-        Self { mcu_height, mcus, blocks }
+        let columns = headers.size.width.div_ceil(mcu_width).into();
+        let rows = headers.size.height.div_ceil(mcu_height).into();
+        Self { mcu_height, mcu_width, columns, rows, blocks }
+    }
+
+    fn mcus(self) -> u64 {
+        self.columns * self.rows
     }
 }
 
@@ -89,10 +118,14 @@ fn check_length(headers: &Headers, bytes: usize, least_bits: u64) -> Result<(), 
 }
 
 /// Walks all scans to the end of the picture.
-fn survey_several(bytes: &[u8], headers: &Headers) -> Result<(), DecodeError> {
+fn survey_several(
+    bytes: &[u8],
+    headers: &Headers,
+    restarts: &mut Vec<usize>,
+) -> Result<(), DecodeError> {
     let components = &*headers.components;
     // A block's DC coefficient takes a bit or more.
-    check_length(headers, bytes.len() - headers.scan.data, Grid::of(headers).mcus)?;
+    check_length(headers, bytes.len() - headers.scan.data, Grid::of(headers).mcus())?;
     let mut seen = [false; 4];
     let mut scan = headers.scan.clone();
     loop {
@@ -103,7 +136,7 @@ fn survey_several(bytes: &[u8], headers: &Headers) -> Result<(), DecodeError> {
         for (component, seen) in components.iter().zip(&mut seen) {
             *seen |= scan.has_dc && scan.ids.contains(&component.id);
         }
-        let Data { end, .. } = Data::from(bytes, scan.data)?;
+        let end = end_of_data(bytes, scan.data, restarts)?;
         let Some(next) = next_scan(bytes, end)? else { break };
         scan = next;
     }
@@ -133,49 +166,73 @@ fn next_scan(bytes: &[u8], at: usize) -> Result<Option<Scan>, DecodeError> {
     }
 }
 
-/// A run of entropy-coded data.
-struct Data {
-    /// Offset of the marker behind them.
-    end: usize,
-    /// Restart markers within.
-    restarts: u64,
-}
-
-impl Data {
-    /// Looks for the end of the data that begin at `start`.
-    ///
-    /// # Errors
-    ///
-    /// If no marker follows.
-    fn from(bytes: &[u8], start: usize) -> Result<Self, DecodeError> {
-        let (mut at, mut restarts) = (start, 0);
-        while let Some(found) = find_ff(bytes, at) {
-            at = found + 1;
-            match bytes.get(at) {
-                Some(0) => at += 1,
-                Some(0xd0..=0xd7) => {
-                    restarts += 1;
-                    at += 1;
-                }
-                Some(0xff) => {} // fill: the marker is the last of them
-                Some(_) => return Ok(Self { end: found, restarts }),
-                None => break,
+/// The offset of the marker behind the coded data that begin at `start`. The offsets of restart
+/// markers on the way are left in `restarts`.
+///
+/// # Errors
+///
+/// If no marker follows.
+fn end_of_data(
+    bytes: &[u8],
+    start: usize,
+    restarts: &mut Vec<usize>,
+) -> Result<usize, DecodeError> {
+    restarts.clear();
+    let mut at = start;
+    while let Some(found) = find_ff(bytes, at) {
+        at = found + 1;
+        match bytes.get(at) {
+            Some(0) => at += 1,
+            Some(0xd0..=0xd7) => {
+                restarts.push(found);
+                at += 1;
             }
+            Some(0xff) => {} // fill: the marker is the last of them
+            Some(_) => return Ok(found),
+            None => break,
         }
-        Err(DecodeError::Truncated { len: bytes.len() })
     }
+    Err(DecodeError::Truncated { len: bytes.len() })
 }
 
 /// Where the next `ff` is.
 fn find_ff(bytes: &[u8], from: usize) -> Option<usize> {
-    let rest = bytes.get(from..)?;
-    let mut at = from;
-    for chunk in rest.chunks(64) {
-        // Without an early exit the compiler makes vectors of it; a chunk in five has one.
-        if chunk.iter().fold(false, |any, &byte| any | (byte == 0xff)) {
-            return chunk.iter().position(|&byte| byte == 0xff).map(|within| at + within);
-        }
-        at += chunk.len();
+    let is_ff = |&byte: &u8| byte == 0xff;
+    let (chunks, tail) = bytes.get(from..)?.as_chunks::<64>();
+    // Without an early exit the compiler makes vectors of it; one chunk in five has a match.
+    let any = |chunk: &[u8; 64]| chunk.iter().fold(false, |any, byte| any | is_ff(byte));
+    match chunks.iter().position(any) {
+        Some(n) => chunks[n].iter().position(is_ff).map(|at| from + 64 * n + at),
+        None => tail.iter().position(is_ff).map(|at| from + 64 * chunks.len() + at),
     }
-    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_ff_is_found_wherever_it_lies() {
+        for at in 0..200 {
+            let mut bytes = [0; 200];
+            bytes[at] = 0xff;
+            bytes[199] = 0xff;
+            for from in 0..=at {
+                assert_eq!(find_ff(&bytes, from), Some(at), "from {from}");
+            }
+            assert_eq!(find_ff(&bytes[..at], 0), None);
+        }
+        assert_eq!((find_ff(&[], 0), find_ff(&[0xff], 1), find_ff(&[0xff], 2)), (None, None, None));
+    }
+
+    #[test]
+    fn data_end_at_the_first_marker_that_is_no_restart() {
+        let bytes =
+            [1, 0xff, 0, 2, 0xff, 0xd3, 0xff, 0, 3, 0xff, 0xff, 0xd0, 4, 0xff, 0xd9, 0xff, 0xd1];
+        let mut restarts = vec![7];
+        assert_eq!(end_of_data(&bytes, 0, &mut restarts), Ok(13));
+        assert_eq!(restarts, [4, 10]);
+        let cut = end_of_data(&bytes[..14], 0, &mut restarts);
+        assert_eq!(cut, Err(DecodeError::Truncated { len: 14 }));
+    }
 }
