@@ -1,44 +1,47 @@
-//! From jobs to a file: encoding in parallel, placing in order.
+//! From jobs to a file: encoding on many threads, placing in order on one.
 //!
 //! ```text
-//! jobs -> chunk -> [encode on the pool, in parallel] -> chunk of outcomes
-//!                                    -> [place, one thread, in order] -> Builder
+//! caller: jobs --groups--> workers: encode --outcomes--> placer: sort, place --> Builder
+//!                             ^------ Flow: not too far ahead ------'
 //! ```
 //!
-//! Only the placing decides where bytes lie, so the file is the same for any number of
-//! threads. One chunk is encoded while one is placed and one waits: memory is bounded by three
-//! chunks, each of about [`CHUNK_BYTES`], whatever the length of the dataset.
+//! Only the placer decides where bytes lie, and it takes samples in their order, so the file is
+//! the same for any number of threads. What waits for it is bounded by [`Flow`].
 //!
 //! A fatal error ends the work on samples after it at once; those before it are still encoded,
 //! since one of them may fail as well and the first in order is the one reported.
 
 use super::file::{Builder, Finished};
+use super::flow::Flow;
 use super::image::StoredImage;
 use super::pixels::Pixels;
 use super::report::{Skipped, SkippedSample};
 use super::value::{Encoding, Failed, FieldValue, SampleError, Stored, first_path};
 use super::{Damaged, WriteError};
 use crate::sample::SampleId;
-use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use std::any::Any;
+use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, sync_channel};
-use std::thread;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, Scope, ScopedJoinHandle};
 
-/// Bytes that a chunk's samples should take: enough work for many threads, little memory.
-const CHUNK_BYTES: usize = 64 << 20;
+/// Bytes that may be encoded and not yet placed: some writes' worth, little memory.
+const BUDGET: usize = 64 << 20;
 
-/// Most samples of a chunk: small ones cost more in bookkeeping than in bytes.
-const CHUNK_SAMPLES: usize = 1 << 14;
+/// Jobs are handed out so many at a time, as small ones take less time than the handing out.
+const GROUP_JOBS: usize = 64;
 
-/// Samples of the first chunk, for each thread: their sizes are not known yet.
-const FIRST_CHUNK: usize = 8;
+/// A group ends early at so many bytes of jobs.
+const GROUP_BYTES: usize = 1 << 20;
 
 /// What encodes samples.
 pub(super) struct Engine<'a> {
     pub(super) encoding: &'a Encoding<'a>,
-    pub(super) pool: &'a rayon::ThreadPool,
+    pub(super) threads: usize,
     pub(super) damaged: Damaged,
 }
 
@@ -49,14 +52,35 @@ pub(super) struct Placed {
     pub(super) passed_through: u64,
 }
 
-/// A chunk's samples in order; `None` for those after a fatal error.
-type Outcomes = Vec<Option<Result<Vec<Stored>, Failed>>>;
+/// Jobs of consecutive samples.
+type Group<J> = Vec<(SampleId, J)>;
+
+/// What became of a sample.
+type Outcome = Result<Vec<Stored>, Failed>;
+
+/// Why the work ended.
+pub(super) enum EngineError {
+    Sample { sample: SampleId, path: Option<PathBuf>, cause: SampleError },
+    Write(io::Error),
+    Threads(io::Error),
+}
+
+impl EngineError {
+    /// With the path of the file that was being written.
+    pub(super) fn at(self, writing: &Path) -> WriteError {
+        match self {
+            Self::Sample { sample, path, cause } => WriteError::Sample { sample, path, cause },
+            Self::Write(source) => WriteError::Write { path: writing.to_owned(), source },
+            Self::Threads(source) => WriteError::Threads { source },
+        }
+    }
+}
 
 impl Engine<'_> {
     /// Encodes all jobs and places them.
     ///
     /// `row` makes a job's values, on any thread; `held` says how much memory a job takes;
-    /// `placed` is told how many samples of the input have been dealt with.
+    /// `progress` is called after each sample.
     ///
     /// # Errors
     ///
@@ -67,152 +91,194 @@ impl Engine<'_> {
         held: impl Fn(&J) -> usize,
         row: impl Fn(SampleId, J) -> Result<Vec<FieldValue>, SampleError> + Sync,
         builder: Builder<'_, F>,
-        progress: impl Fn(u64) + Send,
+        progress: impl Fn() + Send,
     ) -> Result<(Finished, Placed), EngineError> {
+        let flow = Flow::new(BUDGET);
         let first_fatal = AtomicU64::new(u64::MAX);
         thread::scope(|scope| {
-            let (send, receive) = sync_channel(1);
-            let placer = scope.spawn(|| self.place(receive, builder, progress));
-            let mut jobs = (0..).map(SampleId).zip(jobs).peekable();
-            let mut most = self.pool.current_num_threads() * FIRST_CHUNK;
-            while jobs.peek().is_some() {
-                let chunk = take_chunk(&mut jobs, most, &held);
-                let outcomes = self.encode(chunk, &row, &first_fatal);
-                most = self.next_chunk(&outcomes);
-                if send.send(outcomes).is_err() {
-                    break; // the placer has met an error, and returns it
-                }
+            // Made in here, so that whichever way this ends the threads see their channels close.
+            let (give, take) = sync_channel(self.threads);
+            let (send, receive) = channel();
+            let take = Arc::new(Mutex::new(take));
+            let flow = &flow;
+            let place = move || {
+                let placed = self.place(receive, builder, progress, flow);
+                flow.stop();
+                placed
+            };
+            let placer = spawn(scope, "place", place)?;
+            for number in 0..self.threads {
+                let worker = Worker {
+                    engine: self,
+                    take: Arc::clone(&take),
+                    row: &row,
+                    flow,
+                    first_fatal: &first_fatal,
+                    send: send.clone(),
+                };
+                spawn(scope, &number.to_string(), move || worker.run())?;
             }
-            drop(send);
-            placer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            // Only the workers hold them now: the last one's end is seen on both sides.
+            drop((take, send));
+            hand_out(jobs, &held, &give);
+            drop(give);
+            placer.join().unwrap_or_else(|panic| resume_unwind(panic))
         })
     }
 
-    /// Encodes a chunk on the pool.
-    fn encode<J: Send>(
+    /// Places samples in order, as they come.
+    fn place<F: Read + Write + Seek>(
         &self,
-        chunk: Vec<(SampleId, J)>,
-        row: &(impl Fn(SampleId, J) -> Result<Vec<FieldValue>, SampleError> + Sync),
-        first_fatal: &AtomicU64,
-    ) -> Outcomes {
-        let new_pixels = || Pixels::new(self.encoding.limits);
-        let encode = |pixels: &mut Pixels, (sample, job): (SampleId, J)| {
-            if sample.0 > first_fatal.load(Ordering::Relaxed) {
-                return None;
+        outcomes: Receiver<(SampleId, Outcome)>,
+        mut builder: Builder<'_, F>,
+        progress: impl Fn(),
+        flow: &Flow,
+    ) -> Result<(Finished, Placed), EngineError> {
+        let _stop = flow.stop_on_panic();
+        let mut placed = Placed::default();
+        let mut early = BTreeMap::new();
+        let mut next = SampleId(0);
+        for (sample, outcome) in outcomes {
+            early.insert(sample, outcome);
+            while let Some(outcome) = early.remove(&next) {
+                let bytes = bytes(&outcome);
+                self.place_one(next, outcome, &mut builder, &mut placed)?;
+                flow.placed(bytes);
+                next.0 += 1;
+                progress();
             }
-            let outcome = self.encode_one(sample, || row(sample, job), pixels);
-            if let Err(failed) = &outcome
-                && self.is_fatal(&failed.cause)
-            {
-                first_fatal.fetch_min(sample.0, Ordering::Relaxed);
-            }
-            Some(outcome)
-        };
-        self.pool.install(|| chunk.into_par_iter().map_init(new_pixels, encode).collect())
+        }
+        Ok((builder.finish().map_err(EngineError::Write)?, placed))
     }
 
-    /// Encodes a sample. A panic becomes its error.
-    fn encode_one(
+    fn place_one<F: Read + Write + Seek>(
         &self,
         sample: SampleId,
-        row: impl FnOnce() -> Result<Vec<FieldValue>, SampleError>,
-        pixels: &mut Pixels,
-    ) -> Result<Vec<Stored>, Failed> {
-        let mut path = None;
-        let encode = || {
-            let row = row()?;
-            path = first_path(&row).map(ToOwned::to_owned);
-            self.encoding.sample(sample, row, pixels)
-        };
-        let outcome = catch_unwind(AssertUnwindSafe(encode)).unwrap_or_else(|panic| {
-            // Whatever state the panic has left it in is not used again.
-            *pixels = Pixels::new(self.encoding.limits);
-            Err(SampleError::Panicked { message: message(&*panic) })
-        });
-        outcome.map_err(|cause| Failed { path, cause })
+        outcome: Outcome,
+        builder: &mut Builder<'_, F>,
+        placed: &mut Placed,
+    ) -> Result<(), EngineError> {
+        match outcome {
+            Ok(stored) => {
+                placed.passed_through += passed_through(&stored);
+                builder.push(&stored).map_err(EngineError::Write)?;
+            }
+            Err(Failed { path, cause }) if self.is_fatal(&cause) => {
+                return Err(EngineError::Sample { sample, path, cause });
+            }
+            Err(Failed { path, cause }) => {
+                placed.skipped.add(SkippedSample { sample, path, cause });
+            }
+        }
+        Ok(())
     }
 
     fn is_fatal(&self, cause: &SampleError) -> bool {
         self.damaged == Damaged::Fail || !cause.is_damage()
     }
-
-    /// How many samples the next chunk may have if they are as large as these.
-    fn next_chunk(&self, outcomes: &Outcomes) -> usize {
-        let stored = outcomes.iter().flatten().flatten().flatten();
-        let bytes: usize = stored.filter_map(Stored::in_pages).map(<[u8]>::len).sum();
-        let most = CHUNK_BYTES / (bytes / outcomes.len().max(1)).max(1);
-        most.min(CHUNK_SAMPLES).max(self.pool.current_num_threads())
-    }
-
-    /// Places chunks as they come, in order.
-    fn place<F: Read + Write + Seek>(
-        &self,
-        chunks: Receiver<Outcomes>,
-        mut builder: Builder<'_, F>,
-        progress: impl Fn(u64),
-    ) -> Result<(Finished, Placed), EngineError> {
-        let mut placed = Placed::default();
-        let mut sample = 0;
-        for chunk in chunks {
-            let len = chunk.len() as u64;
-            for outcome in chunk.into_iter().flatten() {
-                match outcome {
-                    Ok(stored) => {
-                        placed.passed_through += passed_through(&stored);
-                        builder.push(&stored)?;
-                    }
-                    Err(Failed { path, cause }) if self.is_fatal(&cause) => {
-                        return Err(EngineError::Sample { sample: SampleId(sample), path, cause });
-                    }
-                    Err(Failed { path, cause }) => {
-                        let sample = SampleId(sample);
-                        placed.skipped.add(SkippedSample { sample, path, cause });
-                    }
-                }
-                sample += 1;
-            }
-            progress(len);
-        }
-        Ok((builder.finish()?, placed))
-    }
 }
 
-/// Why the work ended.
-pub(super) enum EngineError {
-    Sample { sample: SampleId, path: Option<std::path::PathBuf>, cause: SampleError },
-    Write(io::Error),
-}
-
-impl From<io::Error> for EngineError {
-    fn from(source: io::Error) -> Self {
-        Self::Write(source)
-    }
-}
-
-impl EngineError {
-    /// With the path of the file that was being written.
-    pub(super) fn at(self, writing: &std::path::Path) -> WriteError {
-        match self {
-            Self::Sample { sample, path, cause } => WriteError::Sample { sample, path, cause },
-            Self::Write(source) => WriteError::Write { path: writing.to_owned(), source },
-        }
-    }
-}
-
-/// The next jobs: at most `most`, and about [`CHUNK_BYTES`].
-fn take_chunk<J>(
-    jobs: &mut impl Iterator<Item = (SampleId, J)>,
-    most: usize,
+/// Hands jobs out in their order until there are no more, or nobody takes them.
+fn hand_out<J>(
+    jobs: impl Iterator<Item = J>,
     held: &impl Fn(&J) -> usize,
-) -> Vec<(SampleId, J)> {
-    let mut bytes = 0;
-    let mut chunk = Vec::new();
-    while chunk.len() < most && bytes < CHUNK_BYTES {
-        let Some(job) = jobs.next() else { break };
+    give: &SyncSender<Group<J>>,
+) {
+    let (mut group, mut bytes) = (Vec::new(), 0);
+    for job in (0..).map(SampleId).zip(jobs) {
         bytes += held(&job.1);
-        chunk.push(job);
+        group.push(job);
+        if group.len() == GROUP_JOBS || bytes >= GROUP_BYTES {
+            bytes = 0;
+            if give.send(std::mem::take(&mut group)).is_err() {
+                return;
+            }
+        }
     }
-    chunk
+    // Nobody takes it only if there is an error, which the placer returns.
+    let _ = give.send(group);
+}
+
+/// A thread that encodes.
+struct Worker<'a, J, R> {
+    engine: &'a Engine<'a>,
+    take: Arc<Mutex<Receiver<Group<J>>>>,
+    row: &'a R,
+    flow: &'a Flow,
+    /// The first sample known to end the work.
+    first_fatal: &'a AtomicU64,
+    send: Sender<(SampleId, Outcome)>,
+}
+
+impl<J, R> Worker<'_, J, R>
+where
+    R: Fn(SampleId, J) -> Result<Vec<FieldValue>, SampleError>,
+{
+    /// Encodes groups of samples until there are no more, or the work is stopped.
+    fn run(self) {
+        let _stop = self.flow.stop_on_panic();
+        let mut pixels = self.pixels();
+        while let Some(group) = self.next_group() {
+            for (sample, job) in group {
+                let is_late = sample.0 > self.first_fatal.load(Ordering::Relaxed);
+                if is_late || !self.flow.enter(sample) {
+                    return;
+                }
+                let outcome = self.encode(sample, job, &mut pixels);
+                self.flow.encoded(bytes(&outcome));
+                if self.send.send((sample, outcome)).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn next_group(&self) -> Option<Group<J>> {
+        self.take.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+    }
+
+    fn pixels(&self) -> Pixels {
+        Pixels::new(self.engine.encoding.limits)
+    }
+
+    /// Encodes a sample. A panic becomes its error.
+    fn encode(&self, sample: SampleId, job: J, pixels: &mut Pixels) -> Outcome {
+        let mut path = None;
+        let encode = || {
+            let row = (self.row)(sample, job)?;
+            path = first_path(&row).map(ToOwned::to_owned);
+            self.engine.encoding.sample(sample, row, pixels)
+        };
+        let outcome = catch_unwind(AssertUnwindSafe(encode)).unwrap_or_else(|panic| {
+            // Whatever state the panic has left it in is not used again.
+            *pixels = self.pixels();
+            Err(SampleError::Panicked { message: message(&*panic) })
+        });
+        outcome.map_err(|cause| {
+            if self.engine.is_fatal(&cause) {
+                self.first_fatal.fetch_min(sample.0, Ordering::Relaxed);
+            }
+            Failed { path, cause }
+        })
+    }
+}
+
+/// Starts a thread of the writer.
+fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>, EngineError> {
+    let builder = thread::Builder::new().name(format!("fuseloop-write-{name}"));
+    builder.spawn_scoped(scope, work).map_err(EngineError::Threads)
+}
+
+/// Bytes of memory that an outcome holds until it is placed, its own included: a dataset may
+/// have no values in its pages at all.
+fn bytes(outcome: &Outcome) -> usize {
+    let stored = outcome.iter().flatten();
+    let held = |stored: &Stored| size_of::<Stored>() + stored.in_pages().map_or(0, <[u8]>::len);
+    size_of::<(SampleId, Outcome)>() + stored.map(held).sum::<usize>()
 }
 
 fn passed_through(sample: &[Stored]) -> u64 {
@@ -223,7 +289,7 @@ fn passed_through(sample: &[Stored]) -> u64 {
 }
 
 /// What a panic said.
-fn message(panic: &(dyn std::any::Any + Send)) -> String {
+fn message(panic: &(dyn Any + Send)) -> String {
     match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
         (Some(text), _) => (*text).to_owned(),
         (_, Some(text)) => text.clone(),

@@ -8,7 +8,8 @@
 //!
 //! All three encode samples on several threads and give the same bytes for any number of them.
 //! The file appears at its path whole or not at all (`target.rs`). Memory grows with the
-//! number of samples only by their rows and 24 bytes a stored value.
+//! number of samples only by their rows and 24 bytes a stored value; of values, 64 MiB and a
+//! few samples a thread are held.
 //!
 //! ```no_run
 //! use fuseloop::write::{ImageOptions, WriteMode, WriteOptions, write_folder};
@@ -24,6 +25,7 @@
 
 mod engine;
 mod file;
+mod flow;
 mod image;
 mod jpeg;
 mod json;
@@ -92,10 +94,10 @@ pub enum WriteError {
     #[error(transparent)]
     Target(#[from] TargetError),
     /// The threads can't be started.
-    #[error("cannot start the threads: {message}")]
+    #[error("cannot start the threads: {source}")]
     Threads {
-        /// The system's words.
-        message: String,
+        /// The system's answer.
+        source: io::Error,
     },
     /// A sample can't be written.
     #[error("sample {sample}{}: {cause}", named(path.as_deref()))]
@@ -155,8 +157,8 @@ pub fn write(
     write_jobs(jobs, |()| 0, row, announced, fields, out.as_ref(), options)
 }
 
-/// Writes samples that come one by one. They are taken on the calling thread, a chunk of about
-/// 64 MiB at a time, and encoded on the others.
+/// Writes samples that come one by one. They are taken on the calling thread, not far ahead of
+/// the writing, and encoded on others.
 ///
 /// # Errors
 ///
@@ -254,18 +256,18 @@ fn write_jobs<J: Send>(
         limits: options.limits,
         page_size: options.page_size,
     };
-    let pool = options.pool()?;
     let target = Target::create(out)?;
     let at_target = |source| WriteError::Write { path: target.partial_path().to_owned(), source };
     let builder = Builder::new(&schema, target.file(), announced.rows).map_err(at_target)?;
 
     let bar = options.progress.then(|| bar(announced));
-    let progress = |samples| {
+    let progress = || {
         if let Some(bar) = &bar {
-            bar.inc(samples);
+            bar.inc(1);
         }
     };
-    let engine = Engine { encoding: &encoding, pool: &pool, damaged: options.damaged };
+    let threads = options.thread_count();
+    let engine = Engine { encoding: &encoding, threads, damaged: options.damaged };
     let outcome = engine.run(jobs, held, row, builder, progress);
     if let Some(bar) = &bar {
         bar.finish_and_clear();

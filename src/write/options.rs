@@ -6,6 +6,7 @@ use crate::sample::Limits;
 use crate::source::{FieldKind, FieldSpec};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::thread;
 
 /// The smallest page. FFCV's own writer begins at 2 MiB, its reader takes any size.
 pub const MIN_PAGE_SIZE: u32 = 1 << 12;
@@ -90,12 +91,9 @@ impl WriteOptions {
         fields.iter().map(checked).collect()
     }
 
-    /// The threads that encode.
-    pub(super) fn pool(&self) -> Result<rayon::ThreadPool, WriteError> {
-        rayon::ThreadPoolBuilder::new()
-            .num_threads(self.threads.map_or(0, NonZeroUsize::get))
-            .thread_name(|place| format!("fuseloop-write-{place}"))
-            .build()
-            .map_err(|e| WriteError::Threads { message: e.to_string() })
+    /// How many threads encode.
+    pub(super) fn thread_count(&self) -> usize {
+        let one = NonZeroUsize::MIN;
+        self.threads.unwrap_or_else(|| thread::available_parallelism().unwrap_or(one)).get()
     }
 }

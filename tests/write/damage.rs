@@ -163,3 +163,17 @@ fn an_iterator_may_fail_too() {
     let skip = WriteOptions { damaged: Damaged::Skip, ..options() };
     assert_eq!(try_write_iter(rows(), &fields, &path, &skip).unwrap().samples, 1);
 }
+
+#[test]
+fn a_panic_of_the_iterator_leaves_nothing_behind() {
+    let (dir, path) = temp();
+    let rows = (0..1000).map(|n| {
+        assert_ne!(n, 700, "on purpose");
+        vec![FieldValue::Int(n)]
+    });
+    let fields = [field("x", FieldKind::Int)];
+    let write = || write_iter(rows, &fields, &path, &options());
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(write));
+    assert!(outcome.is_err());
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}

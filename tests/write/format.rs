@@ -232,3 +232,21 @@ fn a_sample_as_large_as_a_page_fits_and_a_larger_one_is_refused() {
     let message = error_of(&rows, &[field("x", FieldKind::RgbImage)], &skip);
     assert!(message.starts_with(&format!("sample 0 ({path:?}): it takes ")), "{message}");
 }
+
+/// Small samples first, large ones at the end, slow ones in between: what waits is bounded by
+/// bytes, and the sample that all others wait for must never wait itself.
+#[test]
+fn samples_of_very_different_sizes_are_written_in_order() {
+    let fields = [field("b", FieldKind::Bytes)];
+    let options = WriteOptions { page_size: 1 << 24, threads: NonZeroUsize::new(7), ..options() };
+    let size = |n: usize| if n < 1000 || n.is_multiple_of(3) { 10 } else { 3 << 20 };
+    let rows = (0..1100).map(|n| vec![FieldValue::Bytes(vec![n as u8; size(n)])]);
+    let (_dir, path) = temp();
+    write_iter(rows, &fields, &path, &options).unwrap();
+    let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
+    for id in beton.samples() {
+        let Ok(Value::Bytes(bytes)) = beton.value(id, 0) else { panic!("{id}") };
+        let n = usize::try_from(id.0).unwrap();
+        assert!(bytes.len() == size(n) && bytes.iter().all(|&byte| byte == n as u8), "{id}");
+    }
+}
