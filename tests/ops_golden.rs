@@ -1,0 +1,232 @@
+//! The ops against torchvision and Pillow: goldens by `scripts/ops_goldens.py`, which says what
+//! lies in which file.
+//!
+//! Every case goes through the oracle and the compiled kernel, which must agree bit for bit, with
+//! draws set by hand: goldens hold no randomness.
+#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+use fuseloop::jit::{self, Kernel, Scratch, Source};
+use fuseloop::plan::block::nth_order;
+use fuseloop::plan::{Draws, ImagePlan};
+use fuseloop_ops::*;
+use serde_json::Value as Json;
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::path::PathBuf;
+
+fn golden(name: &str) -> Vec<u8> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/ops").join(name);
+    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn cases(name: &str) -> Vec<Json> {
+    let mut file: Json = serde_json::from_slice(&golden(name)).unwrap();
+    let Json::Array(cases) = file["cases"].take() else { panic!("{name} has no cases") };
+    assert!(!cases.is_empty(), "{name} is empty");
+    cases
+}
+
+fn number(value: &Json) -> u32 {
+    value.as_u64().unwrap().try_into().unwrap()
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A picture: u8 `[height, width, 3]`.
+struct Image {
+    pixels: Vec<u8>,
+    size: Size,
+}
+
+impl Image {
+    /// The picture of a case, as `picture` of the script has it: kind, seed, height, width.
+    fn of(case: &Json) -> Self {
+        let spec = &case["picture"];
+        let (seed, size) = (number(&spec[1]), Size::new(number(&spec[2]), number(&spec[3])));
+        let pixels = match spec[0].as_str().unwrap() {
+            "texture" => golden("texture.rgb"),
+            "waves" => Self::filled(size, |y, x, c| {
+                (3 * y + 5 * x * (c + 1) + 17 * seed) ^ ((y / 7) * (x / 5) * (c + 3))
+            }),
+            "noise" => Self::filled(size, |y, x, c| noise(seed, y, x, c)),
+            kind => panic!("no picture {kind}"),
+        };
+        assert_eq!(pixels.len() as u64, size.pixels() * 3);
+        Self { pixels, size }
+    }
+
+    fn filled(size: Size, value: impl Fn(u32, u32, u32) -> u32) -> Vec<u8> {
+        let places = (0..size.height).flat_map(|y| (0..size.width).map(move |x| (y, x)));
+        places.flat_map(|(y, x)| [0, 1, 2].map(|c| value(y, x, c) as u8)).collect()
+    }
+}
+
+fn noise(seed: u32, y: u32, x: u32, c: u32) -> u32 {
+    let of = |v: u32, next: u32| v.wrapping_mul(8191).wrapping_add(next);
+    let v = of(of(of(seed, y), x), c);
+    let v = (v ^ (v >> 15)).wrapping_mul(0x2c1b_3c6d);
+    let v = (v ^ (v >> 12)).wrapping_mul(0x297a_2d39);
+    v ^ (v >> 15)
+}
+
+/// What `ops` make of a picture with the draws that `set` changes: by the compiled kernel, and the
+/// same by the oracle.
+fn run(ops: Ops, image: &Image, set: impl FnOnce(&mut Draws)) -> Vec<u8> {
+    let Size { height, width } = image.size;
+    let input = ImageType::decoded(Dim::fixed(height), Dim::fixed(width));
+    let plan = ImagePlan::new(ops, input, NumberRule::Exact).unwrap();
+    let kernel = Kernel::compile(plan).unwrap();
+    let mut draws = Draws::default();
+    kernel.plan().draw(SampleKey::new(0, 0, 0), image.size, &mut draws);
+    set(&mut draws);
+
+    let view = ImageView::packed(&image.pixels, image.size).unwrap();
+    let evaluated = jit::evaluate(kernel.plan(), &view, &draws);
+    let mut compiled = vec![0xAA; kernel.plan().sample_bytes()];
+    kernel.run(&mut Scratch::default(), Source::whole(view), &draws, &mut compiled);
+    let differs = compiled.iter().zip(&evaluated).position(|(a, b)| a != b);
+    assert_eq!(differs, None, "compiled and evaluated differ: {:?}", kernel.plan().ops());
+    compiled
+}
+
+/// The numbers of an op with this factor, as its `draw` would set them. A contrast's last slot,
+/// the mean, is for the kernel to find.
+fn slots(op: &str, factor: f32) -> Vec<f32> {
+    let rest = (1.0 - f64::from(factor)) as f32;
+    match op {
+        "brightness" => vec![factor],
+        "contrast" => vec![factor, rest, 0.0],
+        "saturation" => vec![factor, rest],
+        op => panic!("no op {op}"),
+    }
+}
+
+fn single_op(op: &str) -> Ops {
+    match op {
+        "brightness" => ops![RandomBrightness::new(1.0, 1.0).unwrap()],
+        "contrast" => ops![RandomContrast::new(1.0, 1.0).unwrap()],
+        "saturation" => ops![RandomSaturation::new(1.0, 1.0).unwrap()],
+        op => panic!("no op {op}"),
+    }
+}
+
+/// A case's ops, in the order they are applied, and each one's factor: those of colour jitter in
+/// the order brightness, contrast, saturation.
+fn order_and_factors(case: &Json) -> (Vec<&str>, Vec<f32>) {
+    let order = case["order"].as_array().unwrap().iter().map(|op| op.as_str().unwrap());
+    let factors = case["factors"].as_array().unwrap().iter().map(|f| f.as_f64().unwrap() as f32);
+    (order.collect(), factors.collect())
+}
+
+#[test]
+fn brightness_contrast_and_saturation_are_torchvisions() {
+    let mut seen = 0;
+    for case in cases("colour.json") {
+        let (order, factors) = order_and_factors(&case);
+        let &[op] = &order[..] else { continue };
+        let out =
+            run(single_op(op), &Image::of(&case), |draws| draws.slots = slots(op, factors[0]));
+        assert_eq!(sha256(&out), case["sha256"], "{case}");
+        seen += 1;
+    }
+    assert_eq!(seen, 81, "three ops, nine factors, three pictures");
+}
+
+#[test]
+fn colour_jitter_is_torchvisions_in_all_six_orders() {
+    const PARTS: [&str; 3] = ["brightness", "contrast", "saturation"];
+    let mut seen = [0; 6];
+    for case in cases("colour.json") {
+        let (order, factors) = order_and_factors(&case);
+        if order.len() != 3 {
+            continue;
+        }
+        let is_it =
+            |&index: &usize| nth_order(3, index).iter().map(|&p| PARTS[p]).eq(order.clone());
+        let index = (0..6).find(is_it).unwrap();
+        let out = run(ops![ColorJitter::new(0.4, 0.4, 0.4).unwrap()], &Image::of(&case), |draws| {
+            draws.orders = vec![(0, index)];
+            draws.slots = PARTS.iter().zip(&factors).flat_map(|(op, &f)| slots(op, f)).collect();
+        });
+        assert_eq!(sha256(&out), case["sha256"], "{case}");
+        seen[index] += 1;
+    }
+    assert_eq!(seen, [9; 6], "six orders, three triples of factors, three pictures");
+}
+
+#[test]
+fn centre_crops_are_torchvisions_also_where_the_image_is_smaller() {
+    for case in cases("crop.json") {
+        let (height, width) = (number(&case["size"][0]), number(&case["size"][1]));
+        let out = run(ops![CenterCrop::new(height, width).unwrap()], &Image::of(&case), |_| ());
+        assert_eq!(sha256(&out), case["sha256"], "{case}");
+    }
+}
+
+/// The largest difference of two pictures, in levels, and the share of values that differ.
+fn distance(a: &[u8], b: &[u8]) -> (u8, f64) {
+    assert_eq!(a.len(), b.len());
+    let differences = || a.iter().zip(b).map(|(a, b)| a.abs_diff(*b));
+    let share = differences().filter(|&d| d > 0).count() as f64 / a.len() as f64;
+    (differences().max().unwrap_or(0), share)
+}
+
+/// Both round to u8 between their two passes, and we don't: a level of difference is what that
+/// costs them.
+#[test]
+fn resizes_are_within_a_level_of_torchvision_and_of_pillow() {
+    let libraries = golden("resize.bin");
+    let mut rest = &libraries[..];
+    for case in cases("resize.json") {
+        let size = Size::new(number(&case["size"][0]), number(&case["size"][1]));
+        let (torchvision, after) = rest.split_at(size.pixels() as usize * 3);
+        let (pillow, after) = after.split_at(torchvision.len());
+        rest = after;
+        let out = resized(&case, size);
+        for (library, theirs) in [("torchvision", torchvision), ("Pillow", pillow)] {
+            let (most, share) = distance(&out, theirs);
+            println!("{case}: {library} {most} level(s), {:.1} % of values differ", share * 100.0);
+            assert!(most <= 1, "{case}: {most} levels from {library}");
+            assert!(share < 0.3, "{case}: {share} of all values are not {library}'s");
+        }
+    }
+    assert!(rest.is_empty(), "resize.bin has more than resize.json");
+}
+
+/// A whole picture by `Resize`, a window by `RandomResizedCrop` with the window set.
+fn resized(case: &Json, size: Size) -> Vec<u8> {
+    let Size { height, width } = size;
+    let image = Image::of(case);
+    let Json::Array(window) = &case["window"] else {
+        return run(ops![Resize::new(height, width).unwrap()], &image, |_| ());
+    };
+    let &[top, left, rows, columns] = &window.iter().map(number).collect::<Vec<_>>()[..] else {
+        panic!("a window has four numbers: {case}")
+    };
+    let crop =
+        RandomResizedCrop::to(height, width, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO);
+    run(ops![crop.unwrap()], &image, |draws| {
+        let window = Window { top, left, height: rows, width: columns };
+        draws.motions[0] = (0, Motion::crop(window));
+    })
+}
+
+/// torchvision scales by 1/255 first, takes constants rounded to f32, and rounds after each of its
+/// three steps; ours is rounded once. What is left is absolute, since the mean cancels: 2^-25 of
+/// the scaled value and of the mean, each over a deviation of 0.22, and the quotient's own.
+#[test]
+fn imagenet_normalization_is_torchvisions_but_for_its_roundings() {
+    let ramp: Vec<u8> = (0..=255).flat_map(|v| [v; 3]).collect();
+    let image = Image { pixels: ramp, size: Size::new(8, 32) };
+    let ours = run(ops![Normalize::imagenet()], &image, |_| ());
+    let floats = |bytes: &[u8]| -> Vec<f32> {
+        bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
+    };
+    let (ours, theirs) = (floats(&ours), floats(&golden("normalize.bin")));
+    assert_eq!(ours.len(), theirs.len());
+    for (place, (a, b)) in ours.iter().zip(&theirs).enumerate() {
+        assert!((a - b).abs() <= 1e-6, "value {}, channel {}: {a}, {b}", place / 3, place % 3);
+    }
+}
