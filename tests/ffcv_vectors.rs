@@ -124,6 +124,26 @@ fn every_value_is_normalized_as_by_ffcvs_tables() {
     assert_batch("vec_normalize_table_imagenet_f16", f16s, &images);
 }
 
+/// A red patch of 5 x 7 pixels in the corner and a green band over rows 10 to 19, blended into samples 1,
+/// 3 and 5: `Poison` as FFCV runs it.
+#[test]
+fn poisoned_samples_are_ffcvs() {
+    let patch = |at: usize| at / 32 < 5 && at % 32 < 7;
+    let band = |at: usize| (10..20).contains(&(at / 32));
+    let alpha: Vec<f64> = (0..32 * 32)
+        .map(|at| if patch(at) { 0.6 } else if band(at) { 0.25 } else { 0.0 })
+        .collect();
+    let red_or_green = |at| match (patch(at), band(at)) {
+        (true, _) => [200.0, 0.0, 0.0],
+        (_, true) => [0.0, 90.0, 0.0],
+        _ => [0.0; 3],
+    };
+    let mask: Vec<f64> = (0..32 * 32).flat_map(red_or_green).collect();
+    let poison = Poison::new(Size::new(32, 32), &mask, &alpha, [1, 3, 5]).unwrap();
+    let ops = ops![center_crop(32, 32, 224.0 / 256.0), poison];
+    assert_batch("vec_images_smart_centercrop32_poison_1_3_5", ops, &decoded("images_smart_p16k"));
+}
+
 #[test]
 fn area_resizes_are_opencvs() {
     let vectors = json("resize_vectors.json");
