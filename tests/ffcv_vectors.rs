@@ -131,7 +131,15 @@ fn poisoned_samples_are_ffcvs() {
     let patch = |at: usize| at / 32 < 5 && at % 32 < 7;
     let band = |at: usize| (10..20).contains(&(at / 32));
     let alpha: Vec<f64> = (0..32 * 32)
-        .map(|at| if patch(at) { 0.6 } else if band(at) { 0.25 } else { 0.0 })
+        .map(|at| {
+            if patch(at) {
+                0.6
+            } else if band(at) {
+                0.25
+            } else {
+                0.0
+            }
+        })
         .collect();
     let red_or_green = |at| match (patch(at), band(at)) {
         (true, _) => [200.0, 0.0, 0.0],

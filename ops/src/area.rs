@@ -34,9 +34,9 @@ mod rows;
 
 pub use rows::{AreaRows, AreaScratch, AreaTables};
 
-use crate::{Channels, ImageView, Size};
+use crate::{ImageView, Size};
 
-const RGB: usize = Channels::RGB;
+use crate::shape::RGB;
 
 /// Why a resize is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -76,7 +76,7 @@ pub use replace_label::ReplaceLabel;
 pub use resize::Resize;
 pub use rng::{Rng, SampleKey};
 pub use saturation::RandomSaturation;
-pub use shape::{Channels, DType, ImageView, Layout, Size, Window};
+pub use shape::{DType, ImageView, Layout, RGB, Size, Window};
 pub use squeeze::Squeeze;
 pub use vertical_flip::RandomVerticalFlip;
 

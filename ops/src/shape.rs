@@ -2,14 +2,8 @@
 
 use std::fmt;
 
-/// Number of channels of every image in this version: RGB.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Channels;
-
-impl Channels {
-    /// Red, green, blue.
-    pub const RGB: usize = 3;
-}
+/// Bytes of a pixel of u8: red, green, blue.
+pub const RGB: usize = 3;
 
 /// Height and width in pixels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -141,7 +135,7 @@ impl<'a> ImageView<'a> {
     /// `None` if `data` ends before the last row does, or a row is longer than `stride`.
     #[must_use]
     pub fn new(data: &'a [u8], size: Size, stride: usize) -> Option<Self> {
-        let row = (size.width as usize).checked_mul(Channels::RGB)?;
+        let row = (size.width as usize).checked_mul(RGB)?;
         if row > stride {
             return None;
         }
@@ -155,7 +149,7 @@ impl<'a> ImageView<'a> {
     /// A picture without gaps between its rows.
     #[must_use]
     pub fn packed(data: &'a [u8], size: Size) -> Option<Self> {
-        Self::new(data, size, (size.width as usize).checked_mul(Channels::RGB)?)
+        Self::new(data, size, (size.width as usize).checked_mul(RGB)?)
     }
 
     /// Rows and columns.
@@ -185,7 +179,7 @@ impl<'a> ImageView<'a> {
     pub fn row(&self, y: u32) -> &'a [u8] {
         assert!(y < self.size.height, "row {y} of {}", self.size);
         let start = y as usize * self.stride;
-        &self.data[start..start + self.size.width as usize * Channels::RGB]
+        &self.data[start..start + self.size.width as usize * RGB]
     }
 
     /// The part inside `window`, sharing the bytes; `None` if it does not fit.
@@ -194,7 +188,7 @@ impl<'a> ImageView<'a> {
         if !window.fits(self.size) || window.height == 0 || window.width == 0 {
             return None;
         }
-        let start = window.top as usize * self.stride + window.left as usize * Channels::RGB;
+        let start = window.top as usize * self.stride + window.left as usize * RGB;
         Self::new(&self.data[start..], window.size(), self.stride)
     }
 }

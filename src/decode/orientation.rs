@@ -15,7 +15,7 @@
 //! says nothing about the pixels.
 
 use exif::{In, Tag};
-use fuseloop_ops::{Channels, ImageView, Size, Window};
+use fuseloop_ops::{ImageView, RGB, Size, Window};
 
 /// How to get from the stored picture to the upright one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,8 +84,8 @@ impl Orientation {
                 let (row, column) = if self.transposed { (x, y) } else { (y, x) };
                 let row = if self.from_bottom { size.height - 1 - row } else { row };
                 let column = if self.from_right { size.width - 1 - column } else { column };
-                let at = column as usize * Channels::RGB;
-                upright.extend_from_slice(&stored.row(row)[at..at + Channels::RGB]);
+                let at = column as usize * RGB;
+                upright.extend_from_slice(&stored.row(row)[at..at + RGB]);
             }
         }
     }

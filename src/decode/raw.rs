@@ -3,7 +3,7 @@
 use super::{DecodeError, Decoded, ImageDecoder, check_window};
 use crate::sample::Limits;
 use crate::source::EncodedImage;
-use fuseloop_ops::{Channels, ImageView, Size, Window};
+use fuseloop_ops::{ImageView, RGB, Size, Window};
 
 /// Lends the pixels of raw pictures.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ impl ImageDecoder for RawDecoder {
             return Err(DecodeError::Pixels { size, max: self.limits.max_pixels });
         }
         let found = image.bytes.len() as u64;
-        match size.pixels().checked_mul(Channels::RGB as u64) {
+        match size.pixels().checked_mul(RGB as u64) {
             Some(expected) if expected == found => Ok(size),
             expected => {
                 let expected = expected.unwrap_or(u64::MAX);

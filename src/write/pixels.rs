@@ -4,7 +4,7 @@ use crate::decode::{DecodeError, DecodeOptions, Decoder};
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
 use fuseloop_ops::area::{AreaError, AreaRows, AreaScratch, AreaTables};
-use fuseloop_ops::{Channels, ImageView, Size};
+use fuseloop_ops::{ImageView, RGB, Size};
 
 /// Why there are no pixels.
 #[derive(Debug, thiserror::Error)]
@@ -78,7 +78,7 @@ fn resize(
 ) -> Result<Vec<u8>, PixelsError> {
     let tables = AreaTables::new(view.size(), out)?;
     let mut rows = AreaRows::new(&tables, view, 0..out.width, scratch)?;
-    let row_bytes = out.width as usize * Channels::RGB;
+    let row_bytes = out.width as usize * RGB;
     let mut rgb = vec![0; row_bytes * out.height as usize];
     for (y, row) in (0..out.height).zip(rgb.chunks_exact_mut(row_bytes)) {
         rows.row(y, row);

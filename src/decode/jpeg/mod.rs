@@ -19,7 +19,7 @@ use super::{DecodeError, DecodeOptions, Decoded, ImageDecoder};
 use crate::source::EncodedImage;
 use cut::Cut;
 pub use cut::tile_interval;
-use fuseloop_ops::{Channels, ImageView, Size, Window};
+use fuseloop_ops::{ImageView, RGB, Size, Window};
 use headers::Headers;
 use scans::{Scans, finest};
 use zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions};
@@ -147,7 +147,7 @@ fn is_common(headers: &Headers) -> bool {
 
 /// Room for a picture. What it holds is of another picture, unless it is to be `cleared`.
 fn buffer(pixels: &mut Vec<u8>, size: Size, cleared: bool) -> Result<&mut [u8], DecodeError> {
-    let bytes = usize::try_from(size.pixels() * Channels::RGB as u64).unwrap_or(usize::MAX);
+    let bytes = usize::try_from(size.pixels() * RGB as u64).unwrap_or(usize::MAX);
     if pixels.len() < bytes {
         let memory = |_| DecodeError::Memory { bytes };
         pixels.try_reserve_exact(bytes - pixels.len()).map_err(memory)?;

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::sample::{Limits, SampleId};
 use crate::source::map::FileBytes;
-use fuseloop_ops::{Channels, Size};
+use fuseloop_ops::{RGB, Size};
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -272,7 +272,7 @@ impl Beton {
         let size = self.checked_size(cell, at)?;
         let Size { height, width } = size;
         let (mode, ptr, found) = (cell.mode, cell.ptr, self.stored_size(cell.ptr, guess)?);
-        let expected = size.pixels() * Channels::RGB as u64;
+        let expected = size.pixels() * RGB as u64;
         if mode == ImageMode::Raw && found != expected {
             return Err(ReadErrorKind::RawSize { width, height, ptr, found, expected });
         }
