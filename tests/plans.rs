@@ -96,6 +96,14 @@ fn poisoned() -> Ops {
     ops![CenterCrop::new(32, 32).unwrap(), poison, flip(), ToChannelsFirst]
 }
 
+/// Two jitters, so 36 orders, and then `count` means of all that comes before.
+fn many_contrasts(count: usize) -> Ops {
+    let contrast = |_| Box::new(RandomContrast::new(0.4, 0.5).unwrap()) as Box<dyn Op>;
+    let mut list = ops![CenterCrop::new(32, 32).unwrap(), jitter(), jitter()];
+    list.extend((0..count).map(contrast));
+    list
+}
+
 #[test]
 fn usual_plans_explain_themselves() {
     let pipelines: [(&str, Ops, ImageType); 10] = [
@@ -145,6 +153,7 @@ fn every_refused_list_says_why() {
         ("one side of any size", ops![Resize::short_side(256).unwrap()]),
         ("257 ops", many(MAX_OPS + 1)),
         ("three colour jitters", ops![crop(), jitter(), jitter(), jitter()]),
+        ("more code than compiles in a moment", many_contrasts(200)),
         ("colour after Normalize", ops![crop(), normalize(), jitter()]),
         ("a resize after Normalize", ops![crop(), normalize(), random_crop_to(8)]),
         ("Normalize after f16", ops![crop(), cast(DType::F16), normalize()]),
@@ -246,6 +255,20 @@ fn a_list_of_256_ops_compiles_and_one_more_is_refused() {
     assert!(kernel.code_bytes() < 1 << 20, "{} bytes of code", kernel.code_bytes());
     let refused = plan(list(MAX_OPS + 1), images(32, 32)).unwrap_err();
     assert_eq!(refused, PlanError::TooLong { found: 257 });
+}
+
+/// What the planner lets through, the compiler takes: its own bound is for bugs.
+#[test]
+fn the_largest_blocks_of_few_ops_compile() {
+    let largest = (0..).take_while(|&count| plan(many_contrasts(count), photos()).is_ok()).last();
+    let kernel = compile(many_contrasts(largest.unwrap()), photos());
+    println!("{largest:?} contrasts, {} bytes, {:?}", kernel.code_bytes(), kernel.compile_time());
+
+    let paint = |_| Box::new(Cutout::new(8, [9; 3]).unwrap()) as Box<dyn Op>;
+    let mut list = many_contrasts(0);
+    list.extend((0..216).map(paint));
+    let kernel = compile(list, photos());
+    println!("216 cutouts, {} bytes, {:?}", kernel.code_bytes(), kernel.compile_time());
 }
 
 #[test]
