@@ -19,6 +19,10 @@ use std::ops::Range;
 /// Most loop bodies of one block: one for each order of its shuffled ops.
 const MAX_VARIANTS: usize = 64;
 
+/// Most steps of one block, over all orders and means: half a kilobyte of code each at worst, so
+/// less than the compiler's bound of 4 MiB, and compiled in about two seconds.
+const MAX_STEPS: usize = 8192;
+
 /// Ops that share one loop nest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block {
@@ -99,6 +103,31 @@ impl Block {
             dtype: DType::U8,
             layout: Layout::ChannelsLast,
         }
+    }
+
+    /// Steps of code: a mean is taken of what all steps before it make, in each order.
+    fn steps(&self) -> usize {
+        let needs_mean = |link: &Link| match *link {
+            Link::Value { place, part, .. } => {
+                self.means.iter().any(|mean| (mean.place, mean.part) == (place, part))
+            }
+            Link::Paint { .. } | Link::Round => false,
+        };
+        let of_variant = |links: &Vec<Link>| {
+            let before_means = links.iter().enumerate().filter(|(_, link)| needs_mean(link));
+            links.len() + before_means.map(|(before, _)| before).sum::<usize>()
+        };
+        self.variants.iter().map(of_variant).sum()
+    }
+
+    /// The block, if it is small enough to be compiled.
+    fn checked(self) -> Result<Self, PlanError> {
+        let (found, most) = (self.steps(), MAX_STEPS);
+        if found > most {
+            let (first, last) = (self.ops.start, self.ops.end - 1);
+            return Err(PlanError::TooManySteps { first, last, found, most });
+        }
+        Ok(self)
     }
 
     /// Whether values or pixels were changed already, so that a resize must begin a new block.
@@ -221,14 +250,14 @@ pub(super) fn split(
     let mut before = input;
     for (place, (op, after)) in ops.iter().zip(types).enumerate() {
         if begins_block(op.as_ref(), &block) {
-            blocks.push(std::mem::replace(&mut block, Block::new(place)));
+            blocks.push(std::mem::replace(&mut block, Block::new(place)).checked()?);
         }
         add(&mut block, place, op.as_ref(), &before, &mut slots)?;
         block.ops.end = place + 1;
         before = *after;
     }
     let ends_on_host = block.host.is_some();
-    blocks.push(block);
+    blocks.push(block.checked()?);
     if ends_on_host {
         blocks.push(Block::new(ops.len())); // copies what the op gave to the output
     }

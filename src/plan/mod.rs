@@ -67,6 +67,20 @@ pub enum PlanError {
         /// The limit.
         most: usize,
     },
+    /// More code than compiles in a moment.
+    #[error(
+        "ops {first}..={last} of the list would need {found} steps of code in one block, at most {most} are compiled: each contrast repeats what comes before it, for each order of shuffled ops. Put a Resize between, or take fewer"
+    )]
+    TooManySteps {
+        /// The block's first op, from 0.
+        first: usize,
+        /// Its last.
+        last: usize,
+        /// Steps needed.
+        found: usize,
+        /// The limit.
+        most: usize,
+    },
 }
 
 /// The plan of one image output.

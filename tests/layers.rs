@@ -1,0 +1,233 @@
+//! The shape of the tree: who imports whom, and where unsafe code may be.
+//!
+//! A module imports what lies before it, never what comes after:
+//!
+//! ```text
+//! sample < source < decode < order < plan < jit < batch < run < loader        (lib, main: anything)
+//!                          └ write: sample, source, decode; only lib and main use it
+//! ```
+#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Modules of `src`, each allowed to use those before it.
+const LAYERS: [&str; 9] =
+    ["sample", "source", "decode", "order", "plan", "jit", "batch", "run", "loader"];
+
+/// Modules beside the layers, and what each may use.
+const BESIDE: [(&str, &[&str]); 1] = [("write", &["sample", "source", "decode"])];
+
+/// Files of `src` that may use anything: the roots, and the checks that fuzz targets share.
+const FREE: [&str; 3] = ["lib", "main", "fuzzing"];
+
+/// What the other crates of the workspace may use of it.
+const CRATES: [(&str, &[&str]); 2] = [("ops", &[]), ("kernels", &["fuseloop_ops"])];
+
+/// Files that may hold unsafe code. Whoever adds one says here what for.
+const UNSAFE: [&str; 8] = [
+    "kernels/src/rows.rs", // rows called by address, and the CPU's own conversions
+    "src/batch/slot.rs",   // rows of one batch, written by several threads
+    "src/jit/call.rs",     // the jump into compiled code
+    "src/jit/code.rs",     // the end of its pages
+    "src/jit/shot.rs",     // the addresses it is given
+    "src/source/map.rs",   // the file in memory
+    "tests/beton_hostile.rs", // a counting allocator
+    "tests/common/guarded.rs", // guard pages
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All Rust files under `dir` with their text, by their path from the root.
+fn rust_files(dir: &str) -> Vec<(String, String)> {
+    let mut left = vec![root().join(dir)];
+    let mut files = vec![];
+    while let Some(dir) = left.pop() {
+        // A folder that is not there has no files: benches and fuzz come and go.
+        let Ok(entries) = fs::read_dir(dir) else { continue };
+        for path in entries.map(|entry| entry.unwrap().path()) {
+            if path.is_dir() && !path.ends_with("target") {
+                left.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push((from_root(&path), fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+fn from_root(path: &Path) -> String {
+    let parts: PathBuf = path.strip_prefix(root()).unwrap().into();
+    parts.components().map(|part| part.as_os_str().to_str().unwrap()).collect::<Vec<_>>().join("/")
+}
+
+/// The top module that a file of `src` is part of.
+fn module(path: &str) -> &str {
+    let inside = path.strip_prefix("src/").unwrap();
+    inside.split('/').next().unwrap().trim_end_matches(".rs")
+}
+
+/// The code of a file: no comments, whose links may name anything.
+fn code(text: &str) -> String {
+    text.lines()
+        .map(|line| line.split("//").next().unwrap_or_default())
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// The words that follow `prefix`, wherever it stands as a path's beginning: of `use
+/// crate::{a::B, c}` after `crate::`, both `a` and `c`.
+fn names_after(code: &str, prefix: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for (place, _) in code.match_indices(prefix) {
+        let begins = code[..place].chars().next_back().is_none_or(|c| !is_word(c) && c != ':');
+        if begins {
+            names.extend(heads(&code[place + prefix.len()..]));
+        }
+    }
+    names
+}
+
+/// The first name of a path, or of each path in a `{group}`.
+fn heads(rest: &str) -> Vec<String> {
+    let rest = rest.trim_start();
+    let Some(group) = rest.strip_prefix('{') else { return vec![word(rest)] };
+    let (mut depth, mut parts) = (0, vec![String::new()]);
+    for c in group.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => parts.push(String::new()),
+            _ => parts.last_mut().unwrap().push(c),
+        }
+    }
+    parts.iter().map(|part| word(part.trim_start())).filter(|name| !name.is_empty()).collect()
+}
+
+fn word(text: &str) -> String {
+    text.chars().take_while(|&c| is_word(c)).collect()
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// What `module` may use, besides itself; `None` for a module this file has not heard of.
+fn allowed(module: &str) -> Option<&'static [&'static str]> {
+    if let Some(place) = LAYERS.iter().position(|layer| *layer == module) {
+        return Some(&LAYERS[..place]);
+    }
+    BESIDE.iter().find(|(name, _)| *name == module).map(|(_, allowed)| *allowed)
+}
+
+/// What is wrong with the imports of a file of `src`, in words.
+fn wrong_arrows(path: &str, text: &str) -> Vec<String> {
+    let module = module(path);
+    if FREE.contains(&module) {
+        return vec![];
+    }
+    let Some(allowed) = allowed(module) else {
+        return vec![format!("{path}: module `{module}` has no place in tests/layers.rs")];
+    };
+    let used = names_after(&code(text), "crate::");
+    let wrong = used.iter().filter(|name| *name != module && !allowed.contains(&name.as_str()));
+    wrong
+        .map(|name| format!("{path}: `{module}` uses `{name}`, which does not lie before it"))
+        .collect()
+}
+
+#[test]
+fn modules_import_only_what_lies_before_them() {
+    let files = rust_files("src");
+    let wrong: Vec<String> =
+        files.iter().flat_map(|(path, text)| wrong_arrows(path, text)).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let modules: BTreeSet<&str> = files.iter().map(|(path, _)| module(path)).collect();
+    for known in LAYERS.iter().chain(BESIDE.iter().map(|(name, _)| name)) {
+        assert!(modules.contains(known), "no module `{known}`: take it out of tests/layers.rs");
+    }
+}
+
+#[test]
+fn arrows_between_crates_point_at_ops() {
+    for (name, allowed) in CRATES {
+        for (path, text) in rust_files(&format!("{name}/src")) {
+            let (code, own) = (code(&text), format!("fuseloop_{name}"));
+            for found in ["fuseloop", "fuseloop_ops", "fuseloop_kernels"] {
+                let uses = names_after(&code, &format!("{found}::"));
+                let fine = uses.is_empty() || found == own || allowed.contains(&found);
+                assert!(fine, "{path}: crate `{name}` uses `{found}`");
+            }
+        }
+    }
+}
+
+/// The finder itself: it must see each way to write an import, and no comment.
+#[test]
+fn a_wrong_arrow_is_found_however_it_is_written() {
+    let finds = |text| wrong_arrows("src/plan/mod.rs", text).len();
+    for wrong in [
+        "use crate::jit::Kernel;",
+        "use crate::{jit::{Kernel, Scratch}, order};",
+        "use crate::{\n    order,\n    write,\n};",
+        "fn f() -> crate::run::Engine {}",
+        "pub(in crate::batch) fn f() {}",
+        "use crate::Loader;",
+    ] {
+        assert_eq!(finds(wrong), 1, "{wrong}");
+    }
+    for fine in [
+        "use crate::order::Order; use super::block;",
+        "use crate::{order::{self, Cursor}, source::{beton, Value}};",
+        "//! See [`Kernel`](crate::jit::Kernel).",
+        "let x = 1; // crate::jit",
+        "use other_crate::jit;",
+    ] {
+        assert_eq!(finds(fine), 0, "{fine}");
+    }
+    assert_eq!(wrong_arrows("src/write/mod.rs", "use crate::order::Order;").len(), 1);
+    assert_eq!(wrong_arrows("src/news.rs", "").len(), 1, "a module without a place");
+    assert!(wrong_arrows("src/main.rs", "use crate::write;").is_empty());
+}
+
+#[test]
+fn unsafe_code_is_in_the_files_listed_here() {
+    let dirs = ["src", "ops", "kernels", "tests"];
+    let files = dirs.iter().flat_map(|dir| rust_files(dir));
+    let found: Vec<String> =
+        files.filter(|(_, text)| allows_unsafe(text)).map(|(path, _)| path).collect();
+    let mut listed = UNSAFE.to_vec();
+    listed.sort_unstable();
+    assert_eq!(sorted(found), listed, "left: found, right: UNSAFE in tests/layers.rs");
+}
+
+fn sorted(mut paths: Vec<String>) -> Vec<String> {
+    paths.sort();
+    paths
+}
+
+/// Whether a file turns the workspace's `unsafe_code = "deny"` off, in whole or in part.
+fn allows_unsafe(text: &str) -> bool {
+    let code: String = code(text).chars().filter(|c| !c.is_whitespace()).collect();
+    let mut attributes = code.split('[').filter_map(|rest| rest.split(']').next());
+    let turns_off = |attribute: &str| {
+        ["allow(", "expect(", "warn("].iter().any(|level| attribute.contains(level))
+    };
+    attributes.any(|attribute| turns_off(attribute) && attribute.contains("unsafe_code"))
+}
+
+/// The deny that the list above relies on.
+#[test]
+fn every_crate_takes_the_lints_of_the_workspace() {
+    for manifest in ["Cargo.toml", "ops/Cargo.toml", "kernels/Cargo.toml"] {
+        let text = fs::read_to_string(root().join(manifest)).unwrap();
+        assert!(text.contains("[lints]\nworkspace = true"), "{manifest}");
+    }
+    let text = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    assert!(text.contains("unsafe_code = \"deny\""));
+}
