@@ -4,6 +4,8 @@
 //! Random lists run both ways. The compiled one reads from and writes to memory that ends (and, in
 //! a second run, begins) at a page without access. `FUSELOOP_LISTS=5000` tries more lists.
 
+#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
+
 mod common;
 
 use common::guarded::{Guard, Guarded};

@@ -1,6 +1,8 @@
 //! The loader's promises: every row is what the ops mean, whatever the threads; a new plan for each
 //! epoch; errors that say what to do.
 
+#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
+
 mod common;
 
 use common::dataset::{self, varied};
@@ -160,7 +162,7 @@ fn a_damaged_picture_is_named_and_the_batches_before_it_come() {
     let mut batches = loader.epoch(0).unwrap();
     assert!(batches.next().unwrap().is_ok());
     assert!(batches.next().unwrap().is_ok());
-    let error = batches.next().unwrap().err().expect("sample 16 is in batch 2").to_string();
+    let error = batches.next().unwrap().expect_err("sample 16 is in batch 2").to_string();
     let told = ["batch 2", "sample 16", "pictures.beton", "(image)"];
     assert!(told.iter().all(|part| error.contains(part)), "{error}");
     assert!(batches.next().is_none());

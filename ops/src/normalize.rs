@@ -78,7 +78,7 @@ impl Normalize {
 impl Channel {
     fn new(mean: f64, std: f64) -> Result<Self, ParamError> {
         const OP: &str = "Normalize";
-        if !(mean.abs() <= 1e6) {
+        if !(-1e6..=1e6).contains(&mean) {
             return Err(ParamError::new(OP, "mean", mean, "-1e6..=1e6"));
         }
         if !(1e-6..=1e6).contains(&std) {

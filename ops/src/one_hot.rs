@@ -11,6 +11,7 @@
 //! | random | nothing                                                         |
 //! | errors | a label outside `0..classes` ends the epoch with the sample's id |
 
+use crate::op::on_one_label;
 use crate::{Class, DType, LabelOp, Op, ParamError, Type, TypeError};
 
 /// Turns a label into a vector with a one at its class.
@@ -40,16 +41,8 @@ impl Op for OneHot {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        match input {
-            Type::Tensor { dtype: DType::I64, shape } if shape.iter().product::<usize>() == 1 => {
-                Ok(Type::Tensor { dtype: DType::F32, shape: vec![self.classes as usize] })
-            }
-            found => Err(TypeError {
-                op: self.name(),
-                expected: "one i64 a sample",
-                found: found.to_string(),
-            }),
-        }
+        on_one_label(self.name(), input)?;
+        Ok(Type::Tensor { dtype: DType::F32, shape: vec![self.classes as usize] })
     }
 
     fn class(&self) -> Class<'_> {

@@ -14,7 +14,8 @@
 //!
 //! FFCV's `ReplaceLabel(indices, new_label)`; ids are rows of the dataset.
 
-use crate::{Class, DType, LabelOp, Op, Type, TypeError};
+use crate::op::on_one_label;
+use crate::{Class, LabelOp, Op, Type, TypeError};
 
 /// Gives the listed samples another label.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,16 +40,8 @@ impl Op for ReplaceLabel {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        match input {
-            Type::Tensor { dtype: DType::I64, shape } if shape.iter().product::<usize>() == 1 => {
-                Ok(input.clone())
-            }
-            found => Err(TypeError {
-                op: self.name(),
-                expected: "one i64 a sample",
-                found: found.to_string(),
-            }),
-        }
+        on_one_label(self.name(), input)?;
+        Ok(input.clone())
     }
 
     fn class(&self) -> Class<'_> {

@@ -33,7 +33,7 @@ pub(super) fn pass(e: &mut Emit<'_, '_>, spec: Spec<'_>, index: usize, links: &[
             let zero = e.splat_i32(0);
             vec![zero, zero]
         },
-        |e, place, pixels, sums| add_greys(e, place, pixels, sums),
+        add_greys,
         |e, _, sums| {
             let so_far = e.builder.use_var(total);
             let sum = sums.iter().fold(so_far, |sum, lanes| add_lanes(e, sum, *lanes));

@@ -42,11 +42,11 @@ impl ImageStats {
         }
         let parts = (0..samples.div_ceil(SCANNED_AT_ONCE)).into_par_iter();
         let part = |k| k * SCANNED_AT_ONCE..samples.min((k + 1) * SCANNED_AT_ONCE);
-        parts.map(|k| scan(part(k))).reduce(Self::default, Self::merged)
+        parts.map(|k| scan(part(k))).reduce(Self::default, |a, b| a.merged(&b))
     }
 
     /// The stats of two parts of the table.
-    fn merged(self, other: Self) -> Self {
+    fn merged(&self, other: &Self) -> Self {
         let both = |of: fn(u32, u32) -> u32, a: Option<Size>, b: Option<Size>| match (a, b) {
             (Some(a), Some(b)) => Some(Size::new(of(a.height, b.height), of(a.width, b.width))),
             (a, b) => a.or(b),
@@ -184,7 +184,7 @@ mod tests {
         };
         let a = part(2, Some((10, 40)), Some((90, 50)));
         let b = part(3, Some((20, 30)), Some((60, 70)));
-        assert_eq!(a.clone().merged(b), part(5, Some((10, 30)), Some((90, 70))));
-        assert_eq!(a.clone().merged(part(0, None, None)), a);
+        assert_eq!(a.merged(&b), part(5, Some((10, 30)), Some((90, 70))));
+        assert_eq!(a.merged(&part(0, None, None)), a);
     }
 }
