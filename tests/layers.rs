@@ -19,8 +19,9 @@ const LAYERS: [&str; 9] =
 /// Modules beside the layers, and what each may use.
 const BESIDE: [(&str, &[&str]); 1] = [("write", &["sample", "source", "decode"])];
 
-/// Files of `src` that may use anything: the roots, and the checks that fuzz targets share.
-const FREE: [&str; 3] = ["lib", "main", "fuzzing"];
+/// Modules of `src` that may use anything: the roots, the command line under `main`, and the
+/// checks that fuzz targets share.
+const FREE: [&str; 4] = ["lib", "main", "cli", "fuzzing"];
 
 /// What the other crates of the workspace may use of it.
 const CRATES: [(&str, &[&str]); 2] = [("ops", &[]), ("kernels", &["fuseloop_ops"])];

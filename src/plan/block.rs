@@ -20,8 +20,9 @@ use std::ops::Range;
 const MAX_VARIANTS: usize = 64;
 
 /// Most steps of one block, over all orders and means: half a kilobyte of code each at worst, so
-/// less than the compiler's bound of 4 MiB, and compiled in about two seconds.
-const MAX_STEPS: usize = 8192;
+/// half the compiler's bound of 4 MiB, and compiled in a second, or in four where nearly all of
+/// them paint rectangles.
+const MAX_STEPS: usize = 4096;
 
 /// Ops that share one loop nest.
 #[derive(Debug, Clone, PartialEq)]
