@@ -16,6 +16,7 @@
 //! | [`run`] | threads and the ring: the only module that knows there are any |
 //! | [`loader`] | all of it together |
 //! | [`mod@write`] | a folder, a list or an iterator to a `.beton` file |
+//! | [`workload`] | the usual lists of ops, by name |
 
 pub mod batch;
 pub mod decode;
@@ -28,6 +29,7 @@ pub mod plan;
 pub mod run;
 pub mod sample;
 pub mod source;
+pub mod workload;
 pub mod write;
 
 pub use batch::Batch;

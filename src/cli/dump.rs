@@ -1,0 +1,143 @@
+//! `fuseloop dump`: batches as `.npy` files, to be compared with anything that reads them.
+
+use super::npy;
+use super::print::{bytes, counted, say};
+use super::problem::Problem;
+use super::source::Pipeline;
+use fuseloop::Batch;
+use fuseloop::batch::TensorSpec;
+use fuseloop::ops::DType;
+use fuseloop::source::Escaped;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Write batches as .npy files, one a tensor: image_0000.npy, label_0000.npy, image_0001.npy ...
+///
+/// NumPy has no bf16: such tensors are stored as their 16 bits (`<u2`).
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fuseloop dump train.beton --out batches --batches 2 --seed 42
+  python3 -c 'import numpy; print(numpy.load(\"batches/image_0000.npy\").shape)'")]
+pub(super) struct Args {
+    /// The file.
+    file: PathBuf,
+    #[command(flatten)]
+    pipeline: Pipeline,
+    /// Batches to write.
+    #[arg(long, short = 'n', default_value_t = 1)]
+    batches: u64,
+    /// The epoch they are of: it decides the order and the draws, with the seed.
+    #[arg(long, default_value_t = 0)]
+    epoch: u32,
+    /// The folder to write to; it is made if it is not there.
+    #[arg(long, short)]
+    out: PathBuf,
+    /// Overwrite files that are there.
+    #[arg(long)]
+    force: bool,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Problem> {
+    let loader = args.pipeline.builder(&args.file)?.build()?;
+    let tensors = loader.tensors();
+    let batches = args.batches.min(loader.len());
+    fs::create_dir_all(&args.out).map_err(Problem::io(&args.out))?;
+    if !args.force {
+        refuse_existing(&args.out, &tensors, batches)?;
+    }
+    let (mut files, mut total) = (0, 0);
+    for (number, batch) in (0..batches).zip(loader.epoch(args.epoch)?) {
+        let batch = batch?;
+        for (place, spec) in tensors.iter().enumerate() {
+            let path = args.out.join(file_name(place, spec, number));
+            total += write_tensor(&path, &batch, spec, args.force)?;
+            files += 1;
+        }
+    }
+    say(&summary(args, &tensors, batches, files, total))
+}
+
+fn summary(args: &Args, tensors: &[TensorSpec], batches: u64, files: u64, total: u64) -> String {
+    let out = args.out.display().to_string();
+    let mut text = format!(
+        "{}: {} of {} in {}, {}\n",
+        Escaped(&out),
+        counted(batches, "batch").replace("batchs", "batches"),
+        args.pipeline.workload,
+        counted(files, "file"),
+        bytes(total),
+    );
+    for (place, spec) in tensors.iter().enumerate() {
+        let note = if spec.dtype == DType::Bf16 { ", stored as its 16 bits (<u2)" } else { "" };
+        let name = file_name(place, spec, 0);
+        text.push_str(&format!("  {name}  {} {:?} a sample{note}\n", spec.dtype, spec.shape));
+    }
+    if batches < args.batches {
+        text.push_str("the epoch has no more batches\n");
+    }
+    text
+}
+
+/// The name of a tensor's file. A field's name is a stranger's: one that is not plain letters,
+/// digits and `_` could lead out of the folder, so its place stands for it.
+fn file_name(place: usize, spec: &TensorSpec, batch: u64) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if !spec.name.is_empty() && spec.name.chars().all(plain) {
+        format!("{}_{batch:04}.npy", spec.name)
+    } else {
+        format!("field-{place}_{batch:04}.npy")
+    }
+}
+
+/// Before anything is written, so that no dump is half old and half new.
+fn refuse_existing(out: &Path, tensors: &[TensorSpec], batches: u64) -> Result<(), Problem> {
+    for batch in 0..batches {
+        for (place, spec) in tensors.iter().enumerate() {
+            let path = out.join(file_name(place, spec, batch));
+            if path.symlink_metadata().is_ok() {
+                return Err(Problem::Exists { path });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write_tensor(
+    path: &Path,
+    batch: &Batch,
+    spec: &TensorSpec,
+    force: bool,
+) -> Result<u64, Problem> {
+    let mut shape = vec![batch.len()];
+    shape.extend(&spec.shape);
+    let (header, elements) = (npy::header(spec.dtype, &shape), batch.bytes(&spec.name)?);
+    let mut open = OpenOptions::new();
+    open.write(true);
+    if force { open.create(true).truncate(true) } else { open.create_new(true) };
+    let written = open.open(path).and_then(|mut file| {
+        file.write_all(&header)?;
+        file.write_all(elements)
+    });
+    match written {
+        Ok(()) => Ok((header.len() + elements.len()) as u64),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(Problem::Exists { path: path.to_owned() })
+        }
+        Err(error) => Err(Problem::io(path)(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hostile_field_name_stays_in_the_folder() {
+        let spec = |name: &str| TensorSpec { name: name.into(), dtype: DType::U8, shape: vec![] };
+        assert_eq!(file_name(0, &spec("image"), 7), "image_0007.npy");
+        for name in ["../../etc/x", "a/b", "", "\u{1b}[31m", "a b"] {
+            assert_eq!(file_name(3, &spec(name), 0), "field-3_0000.npy");
+        }
+    }
+}

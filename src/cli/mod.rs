@@ -1,0 +1,71 @@
+//! The command line: what a user types, and what the command answers.
+//!
+//! Reports go to stdout, errors and progress to stderr. The exit code is 0 if all went well, 1 if
+//! the data or the run failed, and 2 if the command was not understood.
+
+mod bench;
+mod demo;
+mod dump;
+mod explain;
+mod info;
+mod measure;
+mod npy;
+mod print;
+mod problem;
+mod process;
+mod source;
+mod write;
+
+use clap::{Parser, Subcommand};
+use problem::Problem;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Training data at the speed of the machine: JIT-compiled augmentation over `.beton` files.
+#[derive(Parser)]
+#[command(
+    version,
+    arg_required_else_help = true,
+    after_help = "Begin with `fuseloop demo`: it needs nothing and takes a few seconds."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Demo(demo::Args),
+    Write(write::Args),
+    Info(info::Args),
+    Bench(bench::Args),
+    Dump(dump::Args),
+    Explain(explain::Args),
+}
+
+/// Runs the command that the process was called with. `start` is when the process began.
+pub(crate) fn main(start: Instant) -> ExitCode {
+    // Exits with 2 and clap's own message if the arguments are not understood.
+    let outcome = match Cli::parse().command {
+        Command::Demo(args) => demo::run(&args, start),
+        Command::Write(args) => write::run(&args),
+        Command::Info(args) => info::run(&args),
+        Command::Bench(args) => bench::run(&args, start),
+        Command::Dump(args) => dump::run(&args),
+        Command::Explain(args) => explain::run(&args),
+    };
+    exit_code(outcome)
+}
+
+fn exit_code(outcome: Result<(), Problem>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) if problem.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(problem) => {
+            // Not `eprint!`, which panics where stderr is closed.
+            let _ = std::io::stderr().write_all(problem.report().as_bytes());
+            ExitCode::FAILURE
+        }
+    }
+}

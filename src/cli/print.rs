@@ -1,0 +1,83 @@
+//! Text for people: numbers with separators, sizes, times; and stdout without panics.
+
+use super::problem::Problem;
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+/// Writes to stdout. A reader that has gone is [`Problem::Stdout`], which ends the command quietly.
+pub(super) fn say(text: &str) -> Result<(), Problem> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Problem::Stdout)
+}
+
+/// `1_234_567` as `1,234,567`.
+pub(super) fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A count and its noun: `1 image`, `2 images`.
+pub(super) fn counted(n: u64, noun: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", count(n))
+}
+
+/// Bytes in the largest unit that leaves at least one: `22.9 MB`, of 1000s.
+#[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
+pub(super) fn bytes(n: u64) -> String {
+    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
+    if n < 1000 {
+        return counted(n, "byte");
+    }
+    let mut value = n as f64 / 1e3;
+    let mut unit = 0;
+    while value >= 999.95 && unit + 1 < UNITS.len() {
+        value /= 1e3;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// Milliseconds, with as many decimals as say something.
+pub(super) fn millis(time: Duration) -> String {
+    let ms = time.as_secs_f64() * 1e3;
+    let decimals = match ms {
+        ms if ms >= 100.0 => 0,
+        ms if ms >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{ms:.decimals$} ms")
+}
+
+/// A rate, rounded: `1,234` from 10 on, `3.1` below.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "rounded, positive, and `as` saturates"
+)]
+pub(super) fn rate(per_second: f64) -> String {
+    if per_second < 10.0 { format!("{per_second:.1}") } else { count(per_second.round() as u64) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([counted(1, "image"), counted(0, "image")], ["1 image", "0 images"]);
+        assert_eq!([999, 1000, 999_999].map(bytes), ["999 bytes", "1.0 kB", "1.0 MB"]);
+        assert_eq!([0.123, 12.34, 123.4].map(|ms| millis(Duration::from_secs_f64(ms / 1e3))), [
+            "0.12 ms", "12.3 ms", "123 ms"
+        ]);
+        assert_eq!([3.12, 1234.5].map(rate), ["3.1", "1,235"]);
+    }
+}

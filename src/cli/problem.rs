@@ -1,0 +1,178 @@
+//! What can go wrong with a command, and what its user can do next.
+
+use fuseloop::LoadError;
+use fuseloop::batch::TensorError;
+use fuseloop::jit::CompileError;
+use fuseloop::ops::ParamError;
+use fuseloop::plan::PlanError;
+use fuseloop::run::RunError;
+use fuseloop::source::beton::HeaderError;
+use fuseloop::source::{Escaped, OpenError, SourceError, SourceErrorKind};
+use fuseloop::write::{ListError, OptionsError, SampleError, TargetError, WriteError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Problem {
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    #[error(transparent)]
+    Param(#[from] ParamError),
+    #[error(transparent)]
+    Tensor(#[from] TensorError),
+    #[error("{}: {error}", .path.display())]
+    Io { path: PathBuf, error: io::Error },
+    #[error("{}: {error}", .path.display())]
+    Png { path: PathBuf, error: png::EncodingError },
+    #[error("a drawn picture: {0}")]
+    Draw(#[from] jpeg_encoder::EncodingError),
+    #[error("{} is there already", .path.display())]
+    Exists { path: PathBuf },
+    #[error("{} is not empty", .path.display())]
+    NotEmpty { path: PathBuf },
+    #[error("{}: no image field, the fields are {known}", .path.display())]
+    NoImages { path: PathBuf, known: String },
+    #[error("{}: the file has no samples", .path.display())]
+    Empty { path: PathBuf },
+    /// Whoever reads our output has gone, or the disk it goes to is full.
+    #[error("cannot write to the output: {0}")]
+    Stdout(io::Error),
+}
+
+impl Problem {
+    pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self::Io { path: path.to_owned(), error }
+    }
+
+    /// Whether it is only that nobody reads on, as in `fuseloop info x.beton | head -1`.
+    pub(super) fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// `error: ...`, and `help: ...` if there is a next step. Names from outside can't speak to
+    /// the terminal.
+    pub(super) fn report(&self) -> String {
+        let mut text = format!("error: {}\n", Escaped(&self.to_string()));
+        if let Some(help) = self.help() {
+            text.push_str(&format!("help: {help}\n"));
+        }
+        text
+    }
+
+    /// What to do about it.
+    fn help(&self) -> Option<&'static str> {
+        match self {
+            Self::Load(error) => load_help(error),
+            Self::Run(error) => run_help(error),
+            Self::Write(error) => write_help(error),
+            Self::Plan(error) => plan_help(error),
+            Self::Exists { .. } => Some("`--force` overwrites it"),
+            Self::NotEmpty { .. } => Some("name a folder that is new or empty"),
+            Self::NoImages { .. } => Some("`fuseloop info FILE` shows what the file holds"),
+            Self::Empty { .. } => Some(WRITE),
+            Self::Compile(_) => Some("this is a bug: please report it with the file's `info`"),
+            Self::Io { error, .. } => io_help(error),
+            _ => None,
+        }
+    }
+}
+
+const WRITE: &str = "`fuseloop write FOLDER OUT.beton` makes a file of a folder of JPEGs";
+
+const AGAIN: &str = "it is not whole: copy it again, or write it again with `fuseloop write`";
+
+fn load_help(error: &LoadError) -> Option<&'static str> {
+    match error {
+        LoadError::Source(error) => source_help(error),
+        LoadError::Plan { error, .. } => plan_help(error),
+        LoadError::BatchSize => Some("`--batch-size 64` is usual"),
+        LoadError::Workers => Some("without `--workers` there is one for each core"),
+        LoadError::Run(error) => run_help(error),
+        _ => None,
+    }
+}
+
+fn source_help(error: &SourceError) -> Option<&'static str> {
+    let SourceErrorKind::Open(error) = &error.kind else { return None };
+    match error {
+        OpenError::Io(error) if error.kind() == io::ErrorKind::NotFound => Some(WRITE),
+        OpenError::Io(error) if error.kind() == io::ErrorKind::InvalidInput => Some(WRITE),
+        OpenError::Header(HeaderError::Unfinished) => {
+            Some("its writer was stopped: write it again with `fuseloop write`")
+        }
+        OpenError::Header(HeaderError::OutOfBounds { .. })
+        | OpenError::AllocationTable { .. }
+        | OpenError::SampleTable { .. } => Some(AGAIN),
+        OpenError::Header(_) | OpenError::Field(_) => {
+            Some("is it a .beton file? `fuseloop write FOLDER OUT.beton` makes one")
+        }
+        _ => None,
+    }
+}
+
+fn plan_help(error: &PlanError) -> Option<&'static str> {
+    match error {
+        PlanError::Varies { .. } => Some(
+            "these images vary in size: `--workload W1`, W2 and W3 make one size of them, W4 and W5 do not",
+        ),
+        PlanError::Type { .. } => Some(
+            "`fuseloop info FILE` shows the sizes of the images; `--workload W1` takes any size",
+        ),
+        _ => None,
+    }
+}
+
+fn run_help(error: &RunError) -> Option<&'static str> {
+    match error {
+        RunError::Fill { .. } => Some(
+            "the sample is damaged: `fuseloop write` with `--verify --damaged skip` leaves such ones out",
+        ),
+        RunError::Panicked { .. } => Some("this is a bug: please report it with the sample"),
+        RunError::Slot(_) => Some("a smaller `--batch-size` takes less memory"),
+        _ => None,
+    }
+}
+
+fn write_help(error: &WriteError) -> Option<&'static str> {
+    match error {
+        WriteError::Sample { cause: SampleError::TooLarge { .. }, .. } => {
+            Some("give a larger `--page-size`, or smaller images with `--max-resolution`")
+        }
+        WriteError::Sample { .. } => Some("`--damaged skip` leaves such images out and lists them"),
+        WriteError::PageSize { .. } => Some("`--page-size 8388608` is the default"),
+        WriteError::Options { cause: OptionsError::Quality { .. }, .. } => {
+            Some("without `--jpeg-quality` JPEGs are stored as they are")
+        }
+        WriteError::List(ListError::Empty { .. }) => {
+            Some("other formats can't be stored yet: convert them to JPEG first")
+        }
+        WriteError::List(ListError::Io { source, .. }) => io_help(source),
+        WriteError::Target(TargetError::Busy { .. }) => Some("wait for it, or end it"),
+        WriteError::Target(TargetError::Directory { .. }) => {
+            Some("name a file in it, such as `train.beton`")
+        }
+        WriteError::Target(TargetError::ReadOnly { .. }) => Some("remove it, or choose another name"),
+        WriteError::Target(TargetError::Io { source, .. }) | WriteError::Write { source, .. } => {
+            io_help(source)
+        }
+        _ => None,
+    }
+}
+
+fn io_help(error: &io::Error) -> Option<&'static str> {
+    match error.kind() {
+        io::ErrorKind::NotFound => Some("check the path: its folder must be there"),
+        io::ErrorKind::PermissionDenied => Some("choose a place that you may read and write"),
+        io::ErrorKind::StorageFull => Some("the disk is full: make room, or choose another"),
+        _ => None,
+    }
+}

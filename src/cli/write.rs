@@ -1,0 +1,167 @@
+//! `fuseloop write`: a folder or a table of JPEGs to a `.beton` file.
+
+use super::print::{bytes, count, counted, rate, say};
+use super::problem::Problem;
+use clap::ValueEnum;
+use fuseloop::source::Escaped;
+use fuseloop::write::{
+    Damaged, FolderReport, ImageOptions, WriteMode, WriteOptions, write_folder,
+};
+use std::fmt::Write as _;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Write a folder of JPEGs, or a CSV or TSV list of them, as a .beton file.
+///
+/// A folder's sub-folders are its classes; without sub-folders, a class is what a file's name has
+/// before its first `_`. A list has lines of `path,label`. FFCV reads the file as its own.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fuseloop write imagenet/train train.beton                       # JPEGs as they are
+  fuseloop write imagenet/train train.beton --max-resolution 500  # smaller, faster to decode
+  fuseloop write cifar/train train.beton --write-mode raw         # pixels: nothing to decode
+  fuseloop write labels.csv train.beton --damaged skip --verify   # leave damaged ones out")]
+pub(super) struct Args {
+    /// A folder of images, or a .csv or .tsv file of `path,label` lines.
+    folder: PathBuf,
+    /// The file to write. It appears whole or not at all; one that is there is replaced.
+    out: PathBuf,
+    /// How images are stored.
+    #[arg(long, value_enum, default_value_t = Mode::Jpg)]
+    write_mode: Mode,
+    /// Make images smaller whose longer side has more pixels than this.
+    #[arg(long, value_name = "PIXELS")]
+    max_resolution: Option<u32>,
+    /// Encode every stored JPEG anew, 1 to 100. If not given, JPEGs stay byte for byte.
+    #[arg(long, value_name = "QUALITY")]
+    jpeg_quality: Option<u8>,
+    /// With `--write-mode proportion`: the share of images stored as JPEG, 0 to 1.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
+    compress_probability: f64,
+    /// With `--write-mode smart`: images of more raw bytes than this are stored as JPEG.
+    #[arg(long, value_name = "BYTES")]
+    smart_threshold: Option<u64>,
+    /// Bytes of a page, a power of two; no sample can be larger.
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 23)]
+    page_size: u32,
+    /// Threads that encode; one a core if not given. The file does not depend on it.
+    #[arg(long, short = 'j')]
+    threads: Option<NonZeroUsize>,
+    /// What to do with images that can't be read.
+    #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
+    damaged: OnDamage,
+    /// Decode also the JPEGs that are stored as they are, to find damaged ones now.
+    #[arg(long)]
+    verify: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Mode {
+    /// Pixels.
+    Raw,
+    /// JPEG.
+    Jpg,
+    /// JPEG above `--smart-threshold`, pixels below.
+    Smart,
+    /// JPEG for a share of the images, pixels for the others.
+    Proportion,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum OnDamage {
+    /// Write nothing and say which it was.
+    Fail,
+    /// Leave them out and list them.
+    Skip,
+}
+
+impl Args {
+    fn options(&self) -> WriteOptions {
+        let mode = match self.write_mode {
+            Mode::Raw => WriteMode::Raw,
+            Mode::Jpg => WriteMode::Jpg,
+            Mode::Smart => WriteMode::Smart { threshold: self.smart_threshold },
+            Mode::Proportion => {
+                WriteMode::Proportion { compress_probability: self.compress_probability }
+            }
+        };
+        WriteOptions {
+            page_size: self.page_size,
+            threads: self.threads,
+            damaged: match self.damaged {
+                OnDamage::Fail => Damaged::Fail,
+                OnDamage::Skip => Damaged::Skip,
+            },
+            progress: true,
+            image: ImageOptions {
+                mode,
+                max_resolution: self.max_resolution,
+                quality: self.jpeg_quality,
+                verify: self.verify,
+                ..ImageOptions::default()
+            },
+            ..WriteOptions::default()
+        }
+    }
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Problem> {
+    let start = Instant::now();
+    let report = write_folder(&args.folder, &args.out, &args.options())?;
+    say(&summary(&args.out, &report, start.elapsed()))
+}
+
+/// The report, with the first of what was left out.
+fn summary(out: &Path, report: &FolderReport, took: Duration) -> String {
+    let written = &report.written;
+    let seconds = took.as_secs_f64();
+    #[expect(clippy::cast_precision_loss, reason = "a rate, shown rounded")]
+    let speed = rate(written.samples as f64 / seconds.max(1e-9));
+    let mut text = format!(
+        "{}: {}, {} in {seconds:.2} s, {speed} images/s\n",
+        Escaped(&out.to_string_lossy()),
+        counted(written.samples, "image"),
+        bytes(written.bytes),
+    );
+    let classes = match report.classes.len() as u64 {
+        0 => "labels as the list gives them".to_owned(),
+        1 => "1 class".to_owned(),
+        n => format!("{} classes", count(n)),
+    };
+    let _ = writeln!(
+        text,
+        "{classes}, {} stored byte for byte, {}",
+        counted(written.passed_through, "JPEG"),
+        counted(written.pages, "page"),
+    );
+    add_left_out(&mut text, report);
+    text
+}
+
+fn add_left_out(text: &mut String, report: &FolderReport) {
+    let (skipped, ignored) = (&report.written.skipped, &report.ignored);
+    if skipped.count > 0 {
+        let _ = writeln!(text, "skipped {}:", counted(skipped.count, "damaged image"));
+    }
+    for sample in &skipped.first {
+        let path = sample.path.as_deref().map_or_else(String::new, |p| p.display().to_string());
+        let line = format!("  {path} (sample {}): {}", sample.sample, sample.cause);
+        let _ = writeln!(text, "{}", Escaped(&line));
+    }
+    add_more(text, skipped.count, skipped.first.len());
+    if ignored.count > 0 {
+        let _ = writeln!(text, "ignored {}:", counted(ignored.count, "other file"));
+    }
+    for (path, reason) in &ignored.first {
+        let _ = writeln!(text, "{}", Escaped(&format!("  {}: {reason}", path.display())));
+    }
+    add_more(text, ignored.count, ignored.first.len());
+}
+
+fn add_more(text: &mut String, all: u64, shown: usize) {
+    let more = all.saturating_sub(shown as u64);
+    if more > 0 {
+        let _ = writeln!(text, "  and {} more", count(more));
+    }
+}

@@ -1,0 +1,214 @@
+//! The usual workloads, by name: what peers are measured on, and what the command line runs.
+//!
+//! | name          | images   | ops                                                              |
+//! |---------------|----------|------------------------------------------------------------------|
+//! | W1 `imagenet` | any      | RandomResizedCrop 224, flip, normalize                           |
+//! | W2 `val`      | any      | CenterCrop 224 of ratio 224/256, normalize                       |
+//! | W3 `jitter`   | any      | RandomResizedCrop 224, flip, ColorJitter 0.4 0.4 0.4, normalize  |
+//! | W4 `cifar`    | one size | flip, translate 4, cutout 8, normalize                           |
+//! | W5 `crop`     | 224 and more a side | RandomCrop 224, flip, normalize                       |
+//!
+//! All give `f32 [3, height, width]`. Labels need no ops: they come as `i64 [1]`.
+//!
+//! ```
+//! use fuseloop::workload::Workload;
+//!
+//! let workload: Workload = "imagenet".parse()?;
+//! assert_eq!(workload, Workload::ImageNet);
+//! assert_eq!(workload.ops()?.len(), 4);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use fuseloop_ops::{
+    CenterCrop, ColorJitter, Cutout, Normalize, Ops, ParamError, RandomCrop, RandomHorizontalFlip,
+    RandomResizedCrop, RandomTranslate, ToChannelsFirst, ops,
+};
+use std::fmt;
+use std::str::FromStr;
+
+/// A list of ops with a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Workload {
+    /// W1: training on ImageNet.
+    ImageNet,
+    /// W2: validation on ImageNet.
+    Validation,
+    /// W3: training on ImageNet with jittered colours.
+    Jitter,
+    /// W4: training on CIFAR-10.
+    Cifar,
+    /// W5: crops that are not resized.
+    Crop,
+}
+
+/// Side of the images that W1, W2, W3 and W5 give.
+const SIDE: u32 = 224;
+
+/// The mean colour of CIFAR-10, in whole levels: what FFCV's example paints over with.
+const CIFAR_MEAN: [u8; 3] = [125, 122, 113];
+
+impl Workload {
+    /// All of them, W1 first.
+    pub const ALL: [Self; 5] =
+        [Self::ImageNet, Self::Validation, Self::Jitter, Self::Cifar, Self::Crop];
+
+    /// Its short name: `W1`.
+    #[must_use]
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::ImageNet => "W1",
+            Self::Validation => "W2",
+            Self::Jitter => "W3",
+            Self::Cifar => "W4",
+            Self::Crop => "W5",
+        }
+    }
+
+    /// Its name in words: `imagenet`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ImageNet => "imagenet",
+            Self::Validation => "val",
+            Self::Jitter => "jitter",
+            Self::Cifar => "cifar",
+            Self::Crop => "crop",
+        }
+    }
+
+    /// What it does, on one line.
+    #[must_use]
+    pub const fn summary(self) -> &'static str {
+        match self {
+            Self::ImageNet => "RandomResizedCrop 224, flip, normalize, f32 NCHW",
+            Self::Validation => "CenterCrop 224 (ratio 224/256), normalize, f32 NCHW",
+            Self::Jitter => "RandomResizedCrop 224, flip, ColorJitter 0.4, normalize, f32 NCHW",
+            Self::Cifar => "flip, translate 4, cutout 8, normalize, f32 NCHW",
+            Self::Crop => "RandomCrop 224, flip, normalize, f32 NCHW",
+        }
+    }
+
+    /// Its ops for an image field.
+    ///
+    /// # Errors
+    ///
+    /// Never: the parameters are in range. A pipeline closure can return this as it is.
+    pub fn ops(self) -> Result<Ops, ParamError> {
+        match self {
+            Self::ImageNet => imagenet(SIDE),
+            Self::Validation => validation(),
+            Self::Jitter => jitter(SIDE),
+            Self::Cifar => cifar(),
+            Self::Crop => crop(),
+        }
+    }
+}
+
+/// W1 for images of `side` pixels.
+///
+/// # Errors
+///
+/// If `side` is not in `1..=65535`.
+pub fn imagenet(side: u32) -> Result<Ops, ParamError> {
+    Ok(ops![
+        RandomResizedCrop::new(side, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO)?,
+        RandomHorizontalFlip::new(0.5)?,
+        Normalize::imagenet(),
+        ToChannelsFirst,
+    ])
+}
+
+/// W3 for images of `side` pixels.
+///
+/// # Errors
+///
+/// If `side` is not in `1..=65535`.
+pub fn jitter(side: u32) -> Result<Ops, ParamError> {
+    Ok(ops![
+        RandomResizedCrop::new(side, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO)?,
+        RandomHorizontalFlip::new(0.5)?,
+        ColorJitter::new(0.4, 0.4, 0.4)?,
+        Normalize::imagenet(),
+        ToChannelsFirst,
+    ])
+}
+
+fn validation() -> Result<Ops, ParamError> {
+    Ok(ops![
+        CenterCrop::ratio(SIDE, SIDE, 224.0 / 256.0)?,
+        Normalize::imagenet(),
+        ToChannelsFirst,
+    ])
+}
+
+fn cifar() -> Result<Ops, ParamError> {
+    Ok(ops![
+        RandomHorizontalFlip::new(0.5)?,
+        RandomTranslate::new(4, CIFAR_MEAN)?,
+        Cutout::new(8, CIFAR_MEAN)?,
+        Normalize::cifar10(),
+        ToChannelsFirst,
+    ])
+}
+
+fn crop() -> Result<Ops, ParamError> {
+    Ok(ops![
+        RandomCrop::new(SIDE, SIDE)?,
+        RandomHorizontalFlip::new(0.5)?,
+        Normalize::imagenet(),
+        ToChannelsFirst,
+    ])
+}
+
+/// `W1 (imagenet)`.
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.id(), self.name())
+    }
+}
+
+/// A name that no workload has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no such workload, there are {known}", known = known())]
+pub struct UnknownWorkload {
+    /// The name given.
+    pub name: String,
+}
+
+fn known() -> String {
+    Workload::ALL.map(|workload| workload.to_string()).join(", ")
+}
+
+/// From either name, in any case.
+impl FromStr for Workload {
+    type Err = UnknownWorkload;
+
+    fn from_str(name: &str) -> Result<Self, UnknownWorkload> {
+        let named = |workload: &Self| {
+            name.eq_ignore_ascii_case(workload.id()) || name.eq_ignore_ascii_case(workload.name())
+        };
+        let found = Self::ALL.into_iter().find(named);
+        found.ok_or_else(|| UnknownWorkload { name: name.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_workload_is_found_by_both_names_and_has_ops() {
+        for workload in Workload::ALL {
+            assert_eq!(workload.id().parse(), Ok(workload));
+            assert_eq!(workload.name().to_uppercase().parse(), Ok(workload));
+            assert!(!workload.ops().unwrap().is_empty());
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_known_ones() {
+        let error = "W9".parse::<Workload>().unwrap_err().to_string();
+        assert!(error.contains("W1 (imagenet)") && error.contains("W5 (crop)"), "{error}");
+    }
+}
