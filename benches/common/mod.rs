@@ -1,0 +1,130 @@
+//! What the benchmarks share: pictures, settings, and contenders timed in turn.
+
+#![allow(dead_code, reason = "each benchmark takes what it needs of it")]
+
+use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
+use fuseloop_ops::{SampleKey, Size};
+use std::time::{Duration, Instant};
+
+/// Bytes that are touched to make a batch's memory cold: well above the second cache.
+const ELSEWHERE: usize = 96 << 20;
+
+/// Rounds of the table that is printed before criterion's own figures.
+const ROUNDS: usize = 15;
+
+/// How long a contender runs in one round, in cache.
+const TURN: Duration = Duration::from_millis(2);
+
+/// One way to do the work of a group.
+pub(crate) struct Contender<'a> {
+    pub(crate) how: &'static str,
+    pub(crate) run: Box<dyn FnMut() + 'a>,
+}
+
+impl<'a> Contender<'a> {
+    pub(crate) fn new(how: &'static str, run: impl FnMut() + 'a) -> Self {
+        Self { how, run: Box::new(run) }
+    }
+}
+
+/// What the contenders of a group do, so that their times mean something.
+pub(crate) struct Work<'a> {
+    /// Read aloud: `fused/crop+flip+normalize`.
+    pub(crate) group: &'a str,
+    /// `one 256x256 u8, in cache`.
+    pub(crate) what: &'a str,
+    /// Samples of one run.
+    pub(crate) samples: u64,
+    /// Bytes read and written for one sample.
+    pub(crate) bytes: u64,
+    /// Whether other memory is touched before each run.
+    pub(crate) cold: bool,
+}
+
+/// Short settings: ten contenders take a minute, not ten.
+pub(crate) fn criterion() -> Criterion {
+    Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(2))
+        .configure_from_args()
+}
+
+/// Random pixels: u8, `[height, width, 3]`.
+pub(crate) fn noise(size: Size, seed: u64) -> Vec<u8> {
+    let mut rng = SampleKey::new(seed, 0, size.pixels()).op(0);
+    (0..size.pixels() * 3).map(|_| rng.below(256) as u8).collect()
+}
+
+/// Times the contenders twice: in turn, for ratios that a busy machine does not bend, which are
+/// printed; then each on its own, by criterion.
+pub(crate) fn compare(c: &mut Criterion, work: &Work<'_>, contenders: &mut [Contender<'_>]) {
+    let mut elsewhere = vec![1u8; if work.cold { ELSEWHERE } else { 0 }];
+    if !std::env::args().any(|arg| arg == "--test" || arg == "--list") {
+        print_ratios(work, contenders, &mut elsewhere);
+    }
+    let mut group = c.benchmark_group(work.group);
+    group.throughput(Throughput::Bytes(work.bytes * work.samples));
+    if work.cold {
+        group.sampling_mode(SamplingMode::Flat).measurement_time(Duration::from_millis(500));
+    }
+    for contender in contenders {
+        let id = BenchmarkId::new(work.what, contender.how);
+        group.bench_function(id, |b| {
+            b.iter_custom(|turns| time(&mut *contender.run, turns, &mut elsewhere));
+        });
+    }
+    group.finish();
+}
+
+/// The time of `turns` runs, without that of touching what lies elsewhere.
+fn time(run: &mut dyn FnMut(), turns: u64, elsewhere: &mut [u8]) -> Duration {
+    if elsewhere.is_empty() {
+        let start = Instant::now();
+        (0..turns).for_each(|_| run());
+        return start.elapsed();
+    }
+    let one = |_| {
+        for line in elsewhere.chunks_mut(64) {
+            line[0] = line[0].wrapping_add(1);
+        }
+        let start = Instant::now();
+        run();
+        start.elapsed()
+    };
+    (0..turns).map(one).sum()
+}
+
+/// Runs all contenders in turn, round by round, and prints the median time of each and the median
+/// over the rounds of the first contender's time over it: below 1, the first is faster.
+fn print_ratios(work: &Work<'_>, contenders: &mut [Contender<'_>], elsewhere: &mut [u8]) {
+    let turns: Vec<u64> = contenders
+        .iter_mut()
+        .map(|contender| {
+            let once = time(&mut *contender.run, 1, &mut []).as_nanos().max(1);
+            if work.cold { 1 } else { (TURN.as_nanos() / once).clamp(1, 10_000) as u64 }
+        })
+        .collect();
+    let mut times = vec![vec![]; contenders.len()];
+    for _ in 0..ROUNDS {
+        for ((contender, turns), times) in contenders.iter_mut().zip(&turns).zip(&mut times) {
+            if !work.cold {
+                (contender.run)(); // brings its memory back into the cache
+            }
+            let taken = time(&mut *contender.run, *turns, elsewhere).as_nanos() as f64;
+            times.push(taken / (*turns * work.samples) as f64 / 1000.0);
+        }
+    }
+    println!("{}/{}, {ROUNDS} rounds in turn:", work.group, work.what);
+    let first = times[0].clone();
+    for (contender, times) in contenders.iter().zip(times) {
+        let ratios = first.iter().zip(&times).map(|(first, other)| first / other).collect();
+        let (micros, ratio) = (median(times), median(ratios));
+        println!("  {:<28} {micros:>9.2} us a sample   first/this {ratio:.2}", contender.how);
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

@@ -1,0 +1,60 @@
+//! What was drawn for one sample, in the terms of the yardsticks.
+
+use fuseloop::plan::Draws;
+use fuseloop_ops::Motion;
+
+/// Rows and columns of the output.
+pub(crate) const SIDE: usize = 224;
+
+/// Means and deviations of red, green and blue: ImageNet's, of 0..=255.
+pub(crate) const MEAN: [f64; 3] = [0.485 * 255.0, 0.456 * 255.0, 0.406 * 255.0];
+pub(crate) const STD: [f64; 3] = [0.229 * 255.0, 0.224 * 255.0, 0.225 * 255.0];
+
+/// A crop of [`SIDE`], perhaps mirrored, perhaps jittered.
+pub(crate) struct Recipe {
+    pub(crate) stride: usize,
+    pub(crate) top: usize,
+    pub(crate) left: usize,
+    pub(crate) flipped: bool,
+    /// Which order of the jitter's parts, if there is one.
+    pub(crate) order: Option<usize>,
+    /// Factor and one minus it, of brightness, contrast and saturation.
+    pub(crate) factors: [[f32; 2]; 3],
+    /// `m1, s1, s0, bias` of each channel, as `Normalize` splits its constants.
+    pub(crate) normalize: [[f32; 4]; 3],
+}
+
+impl Recipe {
+    pub(crate) fn new(draws: &Draws) -> Self {
+        let Some((_, Motion::Frame { top, left, .. })) = draws.motions.first() else {
+            panic!("the list begins with a crop");
+        };
+        let order = draws.orders.first().map(|(_, order)| *order);
+        let factors = match draws.slots.as_slice() {
+            // A slot for the mean lies between contrast and saturation.
+            &[b, c, c_rest, _, s, s_rest] => [[b, 0.0], [c, c_rest], [s, s_rest]],
+            _ => [[1.0, 0.0]; 3],
+        };
+        let normalize = std::array::from_fn(|c| split(MEAN[c], STD[c]));
+        Self {
+            stride: 3 * draws.source.width as usize,
+            top: *top as usize,
+            left: *left as usize,
+            flipped: draws.motions.iter().any(|(_, m)| *m == Motion::FlipHorizontal),
+            order,
+            factors,
+            normalize,
+        }
+    }
+
+    /// Where the crop ends in the source.
+    pub(crate) fn last_byte(&self) -> usize {
+        (self.top + SIDE - 1) * self.stride + 3 * (self.left + SIDE)
+    }
+}
+
+fn split(mean: f64, std: f64) -> [f32; 4] {
+    let m1 = ((mean * 65_536.0).round() / 65_536.0) as f32;
+    let s1 = (1.0 / std) as f32;
+    [m1, s1, (1.0 / std - f64::from(s1)) as f32, (-(mean - f64::from(m1)) / std) as f32]
+}
