@@ -135,11 +135,7 @@ pub fn jitter(side: u32) -> Result<Ops, ParamError> {
 }
 
 fn validation() -> Result<Ops, ParamError> {
-    Ok(ops![
-        CenterCrop::ratio(SIDE, SIDE, 224.0 / 256.0)?,
-        Normalize::imagenet(),
-        ToChannelsFirst,
-    ])
+    Ok(ops![CenterCrop::ratio(SIDE, SIDE, 224.0 / 256.0)?, Normalize::imagenet(), ToChannelsFirst,])
 }
 
 fn cifar() -> Result<Ops, ParamError> {

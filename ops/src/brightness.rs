@@ -33,7 +33,7 @@ impl RandomBrightness {
     ///
     /// If `magnitude` is negative or not finite, or `p` is not in `0.0..=1.0`.
     pub fn new(magnitude: f64, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { factor: Factor::new("RandomBrightness", magnitude, p)? })
+        Ok(Self { factor: Factor::new("RandomBrightness", "magnitude", magnitude, p)? })
     }
 
     /// The op as a part of [`ColorJitter`](crate::ColorJitter).

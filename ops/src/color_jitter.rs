@@ -29,11 +29,11 @@ impl ColorJitter {
     ///
     /// If a value is negative or not finite.
     pub fn new(brightness: f64, contrast: f64, saturation: f64) -> Result<Self, ParamError> {
-        let factor = |value| Factor::new("ColorJitter", value, 1.0);
+        let factor = |param, value| Factor::new("ColorJitter", param, value, 1.0);
         let mut parts: Vec<Box<dyn PixelOp>> = vec![];
-        let brightness = (brightness, factor(brightness)?);
-        let contrast = (contrast, factor(contrast)?);
-        let saturation = (saturation, factor(saturation)?);
+        let brightness = (brightness, factor("brightness", brightness)?);
+        let contrast = (contrast, factor("contrast", contrast)?);
+        let saturation = (saturation, factor("saturation", saturation)?);
         if brightness.0 > 0.0 {
             parts.push(Box::new(RandomBrightness::from_factor(brightness.1)));
         }

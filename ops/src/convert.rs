@@ -48,14 +48,16 @@ impl Op for Convert {
                 }
                 (from, to) if from == to => Ok(input.clone()),
                 (F16 | Bf16, _) => Err(refused("an image that was not rounded to 16 bits before")),
-                _ => Err(refused("for an image, one of u8, f16, bf16, f32 to convert to")),
+                (_, I64) => Err(refused("a label to make i64 of; an image becomes u8 or a float")),
+                _ => Err(refused("a label to make f64 of; an image becomes f32 at most")),
             },
             Type::Tensor { dtype, shape } => match (dtype, self.to) {
                 (from, to) if *from == to => Ok(input.clone()),
                 (I64, F16 | Bf16 | F32 | F64) | (F64, F16 | Bf16 | F32) => {
                     Ok(Type::Tensor { dtype: self.to, shape: shape.clone() })
                 }
-                _ => Err(refused("labels of i64 or f64, to convert to a float")),
+                (_, U8 | I64) => Err(refused("an image to make u8 of; a label becomes a float")),
+                _ => Err(refused("a label of i64, or a wider float to make this one of")),
             },
         }
     }

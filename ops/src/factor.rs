@@ -13,9 +13,14 @@ pub(crate) struct Factor {
 
 impl Factor {
     /// The range `max(0, 1 - magnitude)..1 + magnitude`, for a share `p` of the samples.
-    pub(crate) fn new(op: &'static str, magnitude: f64, p: f64) -> Result<Self, ParamError> {
+    pub(crate) fn new(
+        op: &'static str,
+        param: &'static str,
+        magnitude: f64,
+        p: f64,
+    ) -> Result<Self, ParamError> {
         let p = probability(op, p)?;
-        let magnitude = positive_or_zero(op, "magnitude", magnitude)?;
+        let magnitude = positive_or_zero(op, param, magnitude)?;
         Ok(Self { p, low: (1.0 - magnitude).max(0.0) as f32, high: (1.0 + magnitude) as f32 })
     }
 
@@ -40,18 +45,18 @@ mod tests {
     #[test]
     fn factors_stay_in_their_range_and_tails_gives_one() {
         let mut rng = SampleKey::new(1, 2, 3).op(4);
-        let sure = Factor::new("op", 0.4, 1.0).unwrap();
+        let sure = Factor::new("op", "magnitude", 0.4, 1.0).unwrap();
         assert!((0..1000).all(|_| (0.6..1.4).contains(&sure.draw(&mut rng))));
-        let never = Factor::new("op", 0.4, 0.0).unwrap();
+        let never = Factor::new("op", "magnitude", 0.4, 0.0).unwrap();
         assert!((0..1000).all(|_| never.draw(&mut rng) == 1.0));
-        let wide = Factor::new("op", 3.0, 1.0).unwrap();
+        let wide = Factor::new("op", "magnitude", 3.0, 1.0).unwrap();
         assert!((0..1000).all(|_| (0.0..4.0).contains(&wide.draw(&mut rng))));
     }
 
     #[test]
     fn bad_parameters_are_refused() {
         for (magnitude, p) in [(-0.1, 0.5), (f64::NAN, 0.5), (f64::INFINITY, 0.5), (0.1, 1.5)] {
-            assert!(Factor::new("op", magnitude, p).is_err(), "{magnitude} {p}");
+            assert!(Factor::new("op", "magnitude", magnitude, p).is_err(), "{magnitude} {p}");
         }
     }
 }

@@ -35,7 +35,7 @@ impl RandomSaturation {
     ///
     /// If `magnitude` is negative or not finite, or `p` is not in `0.0..=1.0`.
     pub fn new(magnitude: f64, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { factor: Factor::new("RandomSaturation", magnitude, p)? })
+        Ok(Self { factor: Factor::new("RandomSaturation", "magnitude", magnitude, p)? })
     }
 
     /// The op as a part of [`ColorJitter`](crate::ColorJitter).

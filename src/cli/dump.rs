@@ -114,7 +114,11 @@ fn write_tensor(
     let (header, elements) = (npy::header(spec.dtype, &shape), batch.bytes(&spec.name)?);
     let mut open = OpenOptions::new();
     open.write(true);
-    if force { open.create(true).truncate(true) } else { open.create_new(true) };
+    if force {
+        open.create(true).truncate(true)
+    } else {
+        open.create_new(true)
+    };
     let written = open.open(path).and_then(|mut file| {
         file.write_all(&header)?;
         file.write_all(elements)

@@ -75,9 +75,10 @@ mod tests {
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([counted(1, "image"), counted(0, "image")], ["1 image", "0 images"]);
         assert_eq!([999, 1000, 999_999].map(bytes), ["999 bytes", "1.0 kB", "1.0 MB"]);
-        assert_eq!([0.123, 12.34, 123.4].map(|ms| millis(Duration::from_secs_f64(ms / 1e3))), [
-            "0.12 ms", "12.3 ms", "123 ms"
-        ]);
+        assert_eq!(
+            [0.123, 12.34, 123.4].map(|ms| millis(Duration::from_secs_f64(ms / 1e3))),
+            ["0.12 ms", "12.3 ms", "123 ms"]
+        );
         assert_eq!([3.12, 1234.5].map(rate), ["3.1", "1,235"]);
     }
 }

@@ -160,7 +160,9 @@ fn write_help(error: &WriteError) -> Option<&'static str> {
         WriteError::Target(TargetError::Directory { .. }) => {
             Some("name a file in it, such as `train.beton`")
         }
-        WriteError::Target(TargetError::ReadOnly { .. }) => Some("remove it, or choose another name"),
+        WriteError::Target(TargetError::ReadOnly { .. }) => {
+            Some("remove it, or choose another name")
+        }
         WriteError::Target(TargetError::Io { source, .. }) | WriteError::Write { source, .. } => {
             io_help(source)
         }

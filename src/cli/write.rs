@@ -4,9 +4,7 @@ use super::print::{bytes, count, counted, rate, say};
 use super::problem::Problem;
 use clap::ValueEnum;
 use fuseloop::source::Escaped;
-use fuseloop::write::{
-    Damaged, FolderReport, ImageOptions, WriteMode, WriteOptions, write_folder,
-};
+use fuseloop::write::{Damaged, FolderReport, ImageOptions, WriteMode, WriteOptions, write_folder};
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};

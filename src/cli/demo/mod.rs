@@ -111,11 +111,7 @@ fn augmentation(epoch: Epoch) -> Result<Ops, ParamError> {
     let last = SIDES.len() - 1;
     let place = (epoch.index() as usize).min(last);
     let mut list = ops![
-        RandomResizedCrop::new(
-            SIDES[place],
-            RandomResizedCrop::SCALE,
-            RandomResizedCrop::RATIO
-        )?,
+        RandomResizedCrop::new(SIDES[place], RandomResizedCrop::SCALE, RandomResizedCrop::RATIO)?,
         RandomHorizontalFlip::new(0.5)?,
     ];
     if place == last {

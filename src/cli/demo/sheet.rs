@@ -48,9 +48,10 @@ impl Sheet {
         let top = MARGIN + sample % self.rows * (CELL + GAP);
         self.fill(top, left);
         let fitted = fitted(picture);
-        let Some(view) = fitted.as_ref().map_or(Some(picture), |(pixels, size)| {
-            ImageView::packed(pixels, *size)
-        }) else {
+        let Some(view) = fitted
+            .as_ref()
+            .map_or(Some(picture), |(pixels, size)| ImageView::packed(pixels, *size))
+        else {
             return;
         };
         let Size { height, width } = view.size();
