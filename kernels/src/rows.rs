@@ -215,24 +215,4 @@ mod tests {
     fn rows_of_two_lengths_are_a_mistake() {
         f32_to_f16(&[0.0; 3], &mut [0; 2]);
     }
-
-    /// Prints what a row costs: run with `--ignored --nocapture`.
-    #[test]
-    #[ignore = "a measurement, not a check"]
-    fn cost() {
-        let (src, mut dst) = (vec![0.7f32; 672], vec![0; 672]);
-        let rows: [(&str, Row); 4] = [
-            ("f16", f32_to_f16),
-            ("f16 portable", f16_portable),
-            ("bf16", f32_to_bf16),
-            ("bf16 portable", bf16_portable),
-        ];
-        for (name, row) in rows {
-            let start = std::time::Instant::now();
-            for _ in 0..2000 {
-                row(std::hint::black_box(&src), std::hint::black_box(&mut dst));
-            }
-            println!("{name}: {:.0} ns a row of 672", start.elapsed().as_secs_f64() / 2e-6);
-        }
-    }
 }

@@ -3,6 +3,7 @@
 use super::*;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use sha2::{Digest as _, Sha256};
 
 /// (source height, source width, seed, out height, out width, SHA-256 of the output), the input
 /// being [`pattern`]. Written by OpenCV 4.6.0's `cv::resize(INTER_AREA)` through FFCV's libffcv.
@@ -161,86 +162,7 @@ fn sizes_without_pixels_and_windows_outside_are_refused() {
     assert_eq!(refused.to_string(), "columns 1..5 of an output 4 wide");
 }
 
-/// Prints what a resize costs: run with `--ignored --nocapture`.
-#[test]
-#[ignore = "a measurement, not a check"]
-fn cost() {
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
-    let mut scratch = AreaScratch::default();
-    let mut tables = AreaTables::new(Size::new(1, 1), Size::new(1, 1)).unwrap();
-    for (height, width) in [(400, 350), (300, 250), (150, 120), (448, 448), (1200, 900), (200, 300)]
-    {
-        let (size, out) = (Size::new(height, width), Size::new(224, 224));
-        let pixels = noise(size, &mut rng);
-        let source = ImageView::packed(&pixels, size).unwrap();
-        let mut row = vec![0; 224 * RGB];
-        let mut best = f64::MAX;
-        for _ in 0..60 {
-            let start = std::time::Instant::now();
-            tables.rebuild(Size::new(1, 1), out).unwrap();
-            tables.rebuild(size, out).unwrap();
-            let mut rows = AreaRows::new(&tables, source, 0..224, &mut scratch).unwrap();
-            for y in 0..224 {
-                rows.row(y, &mut row);
-                std::hint::black_box(&row);
-            }
-            best = best.min(start.elapsed().as_secs_f64() * 1e6);
-        }
-        println!("{size} to {out}: {best:.0} us");
-    }
-}
-
-/// SHA-256 (FIPS 180-4) in hexadecimal. OpenCV's outputs are kept as digests only.
+/// SHA-256 in hexadecimal. OpenCV's outputs are kept as digests only.
 fn sha256(message: &[u8]) -> String {
-    let primes = (2u32..).filter(|n| (2..*n).all(|d| n % d != 0)).take(64);
-    let k: Vec<u32> = primes.clone().map(|p| fraction_of_root(u128::from(p), 3)).collect();
-    let mut h: Vec<u32> = primes.take(8).map(|p| fraction_of_root(u128::from(p), 2)).collect();
-    let mut padded = message.to_vec();
-    padded.push(0x80);
-    padded.resize(padded.len().next_multiple_of(64), 0);
-    if padded.len() - message.len() < 9 {
-        padded.resize(padded.len() + 64, 0);
-    }
-    let end = padded.len() - 8;
-    padded[end..].copy_from_slice(&(message.len() as u64 * 8).to_be_bytes());
-    for block in padded.as_chunks::<64>().0 {
-        compress(&mut h, &k, block);
-    }
-    h.iter().map(|word| format!("{word:08x}")).collect()
-}
-
-/// The first 32 bits behind the point of the `degree`-th root of `n`.
-fn fraction_of_root(n: u128, degree: u32) -> u32 {
-    let target = n << (32 * degree);
-    let (mut low, mut high) = (0u128, 1 << 37);
-    while high - low > 1 {
-        let middle = u128::midpoint(low, high);
-        if middle.pow(degree) <= target { low = middle } else { high = middle }
-    }
-    low as u32
-}
-
-fn compress(h: &mut [u32], k: &[u32], block: &[u8; 64]) {
-    let mut w: Vec<u32> = block.as_chunks().0.iter().map(|&b| u32::from_be_bytes(b)).collect();
-    for t in 16..64 {
-        let (a, b) = (w[t - 15], w[t - 2]);
-        let s0 = a.rotate_right(7) ^ a.rotate_right(18) ^ (a >> 3);
-        let s1 = b.rotate_right(17) ^ b.rotate_right(19) ^ (b >> 10);
-        w.push(w[t - 16].wrapping_add(s0).wrapping_add(w[t - 7]).wrapping_add(s1));
-    }
-    let mut s: Vec<u32> = h.to_vec();
-    for t in 0..64 {
-        let (a, e) = (s[0], s[4]);
-        let big1 = e.rotate_right(6) ^ e.rotate_right(11) ^ e.rotate_right(25);
-        let choice = (e & s[5]) ^ (!e & s[6]);
-        let t1 = [big1, choice, k[t], w[t]].iter().fold(s[7], |sum, &word| sum.wrapping_add(word));
-        let big0 = a.rotate_right(2) ^ a.rotate_right(13) ^ a.rotate_right(22);
-        let majority = (a & s[1]) ^ (a & s[2]) ^ (s[1] & s[2]);
-        s.rotate_right(1);
-        s[4] = s[4].wrapping_add(t1);
-        s[0] = t1.wrapping_add(big0).wrapping_add(majority);
-    }
-    for (total, word) in h.iter_mut().zip(s) {
-        *total = total.wrapping_add(word);
-    }
+    Sha256::digest(message).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,0 +1,169 @@
+//! The parts around the compiled loop, each against its plain twin or the whole of what it saves.
+//!
+//! An id reads `parts/<part>/<what>/<how>`.
+
+#![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark fails with what it unwraps")]
+
+mod common;
+
+use common::{Contender, Work, compare, noise};
+use criterion::{Criterion, criterion_group, criterion_main};
+use fuseloop::batch::{RowsMut, TensorSpec};
+use fuseloop::decode::{DecodeOptions, Decoder, tile_interval};
+use fuseloop::run::{Engine, EngineOptions, FillError, LastBatch, Pass, Stage};
+use fuseloop::source::{EncodedImage, ImageMode};
+use fuseloop::{Epoch, SampleId};
+use fuseloop_kernels::{bf16_portable, f16_portable, f32_to_bf16, f32_to_f16};
+use fuseloop_ops::area::{self, AreaRows, AreaScratch, AreaTables};
+use fuseloop_ops::{DType, ImageView, Size, Window};
+use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
+use std::hint::black_box;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+fn area_resize(c: &mut Criterion) {
+    let (from, to) = (Size::new(400, 350), Size::new(224, 224));
+    let pixels = noise(from, 1);
+    let view = ImageView::packed(&pixels, from).unwrap();
+    let (mut tables, mut scratch) = (AreaTables::new(from, to).unwrap(), AreaScratch::default());
+    let mut row = vec![0; 3 * 224];
+    let by_rows = || {
+        tables.rebuild(Size::new(1, 1), to).unwrap(); // so that the tables are made each time
+        tables.rebuild(from, to).unwrap();
+        let mut rows = AreaRows::new(&tables, view, 0..224, &mut scratch).unwrap();
+        (0..224).for_each(|y| rows.row(y, black_box(&mut row)));
+    };
+    let plainly = || drop(black_box(area::resize(view, to).unwrap()));
+    let bytes = 3 * (from.pixels() + to.pixels());
+    let what = "400x350 to 224x224";
+    let work = Work { group: "parts/area", what, samples: 1, bytes, cold: false };
+    compare(
+        c,
+        &work,
+        &mut [Contender::new("by rows", by_rows), Contender::new("plainly", plainly)],
+    );
+}
+
+fn narrowing(c: &mut Criterion) {
+    let (row, mut out) = (vec![0.7f32; 672], vec![0u16; 672]);
+    let forms: [(&str, [(&'static str, fn(&[f32], &mut [u16])); 2]); 2] = [
+        ("a row of 672 f32 to f16", [("dispatched", f32_to_f16), ("portable", f16_portable)]),
+        ("a row of 672 f32 to bf16", [("dispatched", f32_to_bf16), ("portable", bf16_portable)]),
+    ];
+    for (what, forms) in forms {
+        let work = Work { group: "parts/rows", what, samples: 1, bytes: 672 * 6, cold: false };
+        for (how, narrow) in forms {
+            let run = || narrow(black_box(&row), black_box(&mut out));
+            compare(c, &work, &mut [Contender::new(how, run)]);
+        }
+    }
+}
+
+/// A smooth picture with some noise, as a JPEG of quality 90, with or without restart markers.
+fn jpeg(size: Size, restarts: bool) -> Vec<u8> {
+    let grain = noise(size, 2);
+    let pixels: Vec<u8> = (0u32..)
+        .zip(&grain)
+        .map(|(i, &noise)| (i / 3 % size.width / 4 + i / 3 / size.width / 4) as u8 / 2 + noise / 8)
+        .collect();
+    let mut bytes = vec![];
+    let mut encoder = Encoder::new(&mut bytes, 90);
+    encoder.set_sampling_factor(SamplingFactor::F_2_2);
+    if restarts {
+        encoder.set_restart_interval(tile_interval(size.width as u16, 16));
+    }
+    encoder.encode(&pixels, size.width as u16, size.height as u16, ColorType::Rgb).unwrap();
+    bytes
+}
+
+fn decoding(c: &mut Criterion) {
+    let size = Size::new(375, 500);
+    let window = Window { top: 80, left: 120, height: 210, width: 230 };
+    let (plain, tiled) = (jpeg(size, false), jpeg(size, true));
+    let contender = |how, bytes: &Vec<u8>, wanted: Window| {
+        let bytes = bytes.clone();
+        let mut decoder = Decoder::new(DecodeOptions::default());
+        Contender::new(how, move || {
+            let (width, height) = (size.width, size.height);
+            let image = EncodedImage { mode: ImageMode::Jpeg, width, height, bytes: &bytes };
+            black_box(decoder.decode(&image, wanted).unwrap().view.size());
+        })
+    };
+    let mut contenders = [
+        contender("window, restart markers", &tiled, window),
+        contender("window", &plain, window),
+        contender("whole", &plain, size.full()),
+    ];
+    let (what, bytes) = ("210x230 of 375x500", 3 * size.pixels());
+    let work = Work { group: "parts/decode", what, samples: 1, bytes, cold: false };
+    compare(c, &work, &mut contenders);
+}
+
+/// Copies 3 KB a sample: what is left is the engine's own cost.
+struct Copy3k([TensorSpec; 1]);
+
+impl Stage for Copy3k {
+    type Worker = Vec<u8>;
+
+    fn outputs(&self) -> &[TensorSpec] {
+        &self.0
+    }
+
+    fn chunk(&self) -> NonZeroUsize {
+        NonZeroUsize::new(32).unwrap()
+    }
+
+    fn worker(&self) -> Vec<u8> {
+        vec![7; 3072]
+    }
+
+    fn fill(
+        &self,
+        image: &mut Vec<u8>,
+        _: Epoch,
+        _: &[SampleId],
+        rows: &mut RowsMut<'_>,
+    ) -> Result<(), FillError> {
+        for row in rows.output(0).chunks_exact_mut(3072) {
+            row.copy_from_slice(image);
+        }
+        Ok(())
+    }
+}
+
+fn engine(c: &mut Criterion) {
+    const SAMPLES: u64 = 100_000;
+    let workers = NonZeroUsize::new(2).unwrap();
+    let engine = Engine::new(EngineOptions { workers, ..EngineOptions::default() }).unwrap();
+    let spec = TensorSpec { name: "x".into(), dtype: DType::U8, shape: vec![3072] };
+    let stage = Arc::new(Copy3k([spec]));
+    let run = || {
+        let pass = Pass {
+            stage: Arc::clone(&stage),
+            epoch: Epoch(0),
+            schedule: Box::new((0..SAMPLES).map(SampleId).collect::<Vec<_>>()),
+            batch_size: NonZeroUsize::new(512).unwrap(),
+            last: LastBatch::Keep,
+        };
+        let samples: usize = engine.start(pass).unwrap().map(|batch| batch.unwrap().len()).sum();
+        assert_eq!(samples as u64, SAMPLES);
+    };
+    let (image, mut out) = (vec![7u8; 3072], vec![0u8; 512 * 3072]);
+    let copy = || {
+        for sample in 0..SAMPLES as usize {
+            let row = &mut out[sample % 512 * 3072..][..3072];
+            row.copy_from_slice(black_box(&image));
+        }
+    };
+    let what = "3 KB a sample, batches of 512, 2 workers";
+    let work = Work { group: "parts/engine", what, samples: SAMPLES, bytes: 3072, cold: false };
+    let mut contenders = [Contender::new("engine", run), Contender::new("memcpy, 1 thread", copy)];
+    compare(c, &work, &mut contenders);
+}
+
+criterion_group! {
+    name = benches;
+    config = common::criterion();
+    targets = area_resize, narrowing, decoding, engine
+}
+criterion_main!(benches);
