@@ -44,14 +44,21 @@ struct Case {
     images: Images,
     workload: Workload,
     batch: usize,
-    /// Levels of 255 that the two may differ by: the loader keeps fractions between colour ops, a
-    /// pass over u8 rounds after each.
+    /// Levels of 255 that the two may differ by: 1 by the resize, besides rounding. The loader
+    /// keeps fractions between colour ops, a pass over u8 rounds after each; three factors of up to
+    /// 1.4 make that `1.4^3 + (1.4^2 + 1.4 + 1) / 2` at worst.
     tolerance: f32,
+}
+
+impl Case {
+    fn id(&self, threads: usize) -> String {
+        format!("epoch/{}/{}/{threads} threads", self.images.name(), self.workload.id())
+    }
 }
 
 const CASES: [Case; 4] = [
     Case { images: Images::Jpeg, workload: Workload::ImageNet, batch: 64, tolerance: 2.0 },
-    Case { images: Images::Jpeg, workload: Workload::Jitter, batch: 64, tolerance: 4.0 },
+    Case { images: Images::Jpeg, workload: Workload::Jitter, batch: 64, tolerance: 5.0 },
     Case { images: Images::Raw(32), workload: Workload::Cifar, batch: 512, tolerance: 2.0 },
     Case { images: Images::Raw(256), workload: Workload::Crop, batch: 64, tolerance: 2.0 },
 ];
@@ -64,12 +71,19 @@ fn main() {
         .configure_from_args();
     let dir = tempfile::tempdir().unwrap();
     for case in &CASES {
-        let file = case.images.file(dir.path());
         for threads in [1, 2] {
-            compare(&mut criterion, case, &file, threads);
+            if asked_for(&case.id(threads)) {
+                compare(&mut criterion, case, &case.images.file(dir.path()), threads);
+            }
         }
     }
     criterion.final_summary();
+}
+
+/// Criterion's own filter comes too late: after the images were made and compared.
+fn asked_for(id: &str) -> bool {
+    let filter = std::env::args().nth(1).filter(|word| !word.starts_with('-'));
+    filter.is_none_or(|filter| id.contains(&filter))
 }
 
 fn loader(case: &Case, file: &Path, threads: usize) -> Loader {
@@ -101,8 +115,7 @@ fn compare(criterion: &mut Criterion, case: &Case, file: &Path, threads: usize) 
             black_box(values);
         })
     };
-    let (images, name) = (loader.samples(), case.images.name());
-    let what = format!("epoch/{name}/{}/{threads} threads", case.workload.id());
+    let (images, what) = (loader.samples(), case.id(threads));
     take_turns(&what, &mut run_fused, &mut run_plain);
 
     let mut group = criterion.benchmark_group(&what);
