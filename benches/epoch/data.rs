@@ -1,0 +1,83 @@
+//! The files that epochs are measured on.
+
+use crate::pictures;
+use fuseloop::source::{FieldKind, FieldSpec};
+use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions};
+use fuseloop::write::{write_folder, write_iter};
+use jpeg_encoder::{ColorType, Encoder};
+use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
+use std::path::{Path, PathBuf};
+
+/// What kind of images.
+#[derive(Clone, Copy)]
+pub(crate) enum Images {
+    /// Photographs, else drawn pictures.
+    Jpeg,
+    /// Drawn squares of so many pixels a side.
+    Raw(u32),
+}
+
+impl Images {
+    pub(crate) fn name(self) -> String {
+        match self {
+            Self::Jpeg => "jpeg".into(),
+            Self::Raw(side) => format!("raw {side}x{side}"),
+        }
+    }
+
+    /// The file, written to `dir` if it is not there.
+    pub(crate) fn file(self, dir: &Path) -> PathBuf {
+        let file = dir.join(self.name());
+        if !file.exists() {
+            match (self, photographs()) {
+                (Self::Jpeg, Some(folder)) => {
+                    let _ = write_folder(folder, &file, &WriteOptions::default()).unwrap();
+                }
+                (Self::Jpeg, None) => write_drawn(&file),
+                (Self::Raw(side), _) => write_raw(&file, side),
+            }
+        }
+        file
+    }
+}
+
+fn photographs() -> Option<PathBuf> {
+    let shared = std::env::var_os("FUSELOOP_SHARED").map(PathBuf::from);
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
+    let folder = shared.unwrap_or_else(beside).join("data/imagenet");
+    folder.is_dir().then_some(folder)
+}
+
+fn fields() -> [FieldSpec; 2] {
+    let field = |name: &str, kind| FieldSpec { name: name.into(), kind };
+    [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)]
+}
+
+fn drawn(count: u32, width: u32, height: u32) -> Vec<Vec<u8>> {
+    let draw = |k| pictures::draw_at(k as usize % pictures::CLASSES.len(), k, width, height).pixels;
+    (0..count).into_par_iter().map(draw).collect()
+}
+
+fn write_drawn(file: &Path) {
+    println!("no photographs at hand: jpeg are drawn pictures of 500 x 375");
+    let rows = drawn(128, 500, 375).into_iter().map(|pixels| {
+        let mut jpeg = vec![];
+        Encoder::new(&mut jpeg, 90).encode(&pixels, 500, 375, ColorType::Rgb).unwrap();
+        vec![FieldValue::Image(ImageInput::JpegBytes(jpeg)), FieldValue::Int(0)]
+    });
+    let _ = write_iter(rows, &fields(), file, &WriteOptions::default()).unwrap();
+}
+
+/// About 50 MB: more than the caches hold.
+fn write_raw(file: &Path, side: u32) {
+    let pictures = drawn(32, side, side);
+    let count = (50_000_000 / (3 * side * side)).min(16_384) as usize;
+    let rows = (0..count).map(|k| {
+        let pixels = pictures[k % pictures.len()].clone();
+        let image = ImageInput::Rgb { pixels, width: side, height: side };
+        vec![FieldValue::Image(image), FieldValue::Int(0)]
+    });
+    let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
+    let options = WriteOptions { image, ..WriteOptions::default() };
+    let _ = write_iter(rows, &fields(), file, &options).unwrap();
+}

@@ -1,0 +1,57 @@
+//! Training on ImageNet: random crops that grow with the epochs, half precision, channels first.
+//!
+//! ```text
+//! fuseloop write imagenet/train train.beton --max-resolution 500
+//! cargo run --release --example imagenet train.beton
+//! ```
+
+use fuseloop::{Loader, Order, ops::*};
+use half::f16;
+use std::error::Error;
+use std::time::Instant;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let path = std::env::args().nth(1).ok_or("give the path of a .beton file")?;
+    let loader = Loader::open(path)?
+        .batch_size(256)
+        .order(Order::Random)
+        .seed(42)
+        .drop_last(false)
+        // Called anew for each epoch, because of `recompile`.
+        .pipeline("image", |epoch| {
+            Ok(ops![
+                RandomResizedCrop::new(
+                    160 + 32 * epoch.index(),
+                    RandomResizedCrop::SCALE,
+                    RandomResizedCrop::RATIO
+                )?,
+                RandomHorizontalFlip::new(0.5)?,
+                Normalize::imagenet(),
+                Convert::to(DType::F16),
+                ToChannelsFirst,
+            ])
+        })
+        .recompile(true)
+        .build()?;
+
+    for epoch in 0..3 {
+        let (start, mut images) = (Instant::now(), 0);
+        for batch in loader.epoch(epoch)? {
+            let batch = batch?;
+            let pixels = batch.tensor::<f16>("image")?; // [256, 3, side, side]
+            let labels = batch.tensor::<i64>("label")?; // [256, 1]
+            train_on(pixels.shape(), pixels.as_slice(), labels.as_slice());
+            images += batch.len();
+        }
+        let speed = images as f64 / start.elapsed().as_secs_f64();
+        println!("epoch {epoch}: {images} images, {speed:.0} a second");
+    }
+    println!("{}", loader.explain());
+    Ok(())
+}
+
+/// Your network's step. What is borrowed here stays as it is for as long as its batch lives.
+fn train_on(shape: &[usize], pixels: &[f16], labels: &[i64]) {
+    assert_eq!(pixels.len(), shape.iter().product::<usize>());
+    assert_eq!(shape[0], labels.len());
+}

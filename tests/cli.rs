@@ -1,0 +1,329 @@
+//! What the command promises: every sub-command on a small dataset, and an error that names the
+//! next step for each way to hold it wrong.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
+
+use fuseloop::workload::Workload;
+use fuseloop::{Loader, Order};
+use jpeg_encoder::{ColorType, Encoder};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// Runs the command in `dir`.
+fn fuseloop(dir: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fuseloop"));
+    command.args(args).current_dir(dir).output().unwrap()
+}
+
+/// Runs it and gives what it printed.
+fn told(dir: &Path, args: &[&str]) -> String {
+    let output = fuseloop(dir, args);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {:?}\n{errors}", output.status);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Runs it and gives its exit code and what it said on stderr.
+fn refused(dir: &Path, args: &[&str]) -> (i32, String) {
+    let output = fuseloop(dir, args);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.stdout.is_empty(), "{args:?}: {}", String::from_utf8_lossy(&output.stdout));
+    (output.status.code().unwrap(), errors)
+}
+
+fn jpeg(width: u16, height: u16, seed: usize) -> Vec<u8> {
+    let shade = |i: usize| ((i * (3 + seed) / 64) % 256) as u8;
+    let pixels: Vec<u8> = (0..usize::from(width) * usize::from(height) * 3).map(shade).collect();
+    let mut out = vec![];
+    Encoder::new(&mut out, 90).encode(&pixels, width, height, ColorType::Rgb).unwrap();
+    out
+}
+
+/// A folder of two classes: six JPEGs of different sizes, and a text.
+fn folder(dir: &Path) -> PathBuf {
+    let folder = dir.join("photos");
+    for (class, k) in [("cat", 0), ("cat", 1), ("cat", 2), ("dog", 3), ("dog", 4), ("dog", 5)] {
+        fs::create_dir_all(folder.join(class)).unwrap();
+        let size = 40 + 10 * k as u16;
+        fs::write(folder.join(class).join(format!("{k}.jpg")), jpeg(size + 7, size, k)).unwrap();
+    }
+    fs::write(folder.join("cat/notes.txt"), "not a picture").unwrap();
+    folder
+}
+
+/// A temporary folder with `photos.beton` in it.
+fn dataset() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    folder(dir.path());
+    told(dir.path(), &["write", "photos", "photos.beton"]);
+    dir
+}
+
+#[test]
+fn a_demo_needs_nothing_and_leaves_a_contact_sheet() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = told(dir.path(), &["demo"]);
+    for word in ["images/s", "first batch after", "code of epoch 0 reused", "recompiled in"] {
+        assert!(text.contains(word), "{word}:\n{text}");
+    }
+    assert!(text.contains("RandomResizedCrop        window pushed into decode"), "{text}");
+    let sheet = fs::File::open(dir.path().join("fuseloop-demo.png")).unwrap();
+    let reader = png::Decoder::new(std::io::BufReader::new(sheet)).read_info().unwrap();
+    assert!(reader.info().width > 1000 && reader.info().height > 500);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing else is left");
+}
+
+#[test]
+fn a_demo_keeps_its_files_in_an_empty_folder_only() {
+    let dir = tempfile::tempdir().unwrap();
+    told(dir.path(), &["demo", "--keep", "kept", "--out", "sheet.png"]);
+    assert!(told(dir.path(), &["info", "kept/demo.beton"]).contains("as JPEG"));
+    let (code, errors) = refused(dir.path(), &["demo", "--keep", "kept"]);
+    assert_eq!(code, 1);
+    assert!(errors.contains("error: kept is not empty\nhelp: "), "{errors}");
+}
+
+#[test]
+fn write_reports_images_classes_and_what_it_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let photos = folder(dir.path());
+    fs::write(photos.join("dog/9.jpg"), b"no JPEG").unwrap();
+    let (code, errors) = refused(dir.path(), &["write", "photos", "x.beton"]);
+    assert_eq!(code, 1);
+    assert!(errors.contains("9.jpg") && errors.contains("help: `--damaged skip`"), "{errors}");
+    assert!(!dir.path().join("x.beton").exists());
+
+    let text = told(dir.path(), &["write", "photos", "x.beton", "--damaged", "skip", "--verify"]);
+    for word in ["x.beton: 6 images", "2 classes", "6 JPEGs stored byte for byte", "images/s"] {
+        assert!(text.contains(word), "{word}:\n{text}");
+    }
+    assert!(text.contains("skipped 1 damaged image:\n") && text.contains("9.jpg (sample 6)"));
+    assert!(text.contains("ignored 1 other file:\n") && text.contains("notes.txt"), "{text}");
+}
+
+#[test]
+fn write_stores_as_it_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    folder(dir.path());
+    let stored = |mode: &[&str]| {
+        told(dir.path(), &[&["write", "photos", "x.beton"], mode].concat());
+        let info: Value =
+            serde_json::from_str(&told(dir.path(), &["info", "x.beton", "--json"])).unwrap();
+        let stats = &info["fields"][0]["stats"];
+        let number = |name: &str| stats[name].as_u64().unwrap();
+        (number("jpeg"), number("raw"), number("max_width"))
+    };
+    assert_eq!(stored(&["--write-mode", "raw"]), (0, 6, 97));
+    assert_eq!(stored(&["--write-mode", "smart", "--smart-threshold", "10000"]), (4, 2, 97));
+    assert_eq!(stored(&["--write-mode", "proportion", "--compress-probability", "1"]), (6, 0, 97));
+    assert_eq!(stored(&["--max-resolution", "50", "--jpeg-quality", "80"]), (6, 0, 50));
+}
+
+#[test]
+fn info_tells_fields_sizes_and_labels() {
+    let dir = dataset();
+    let text = told(dir.path(), &["info", "photos.beton"]);
+    assert!(text.contains("photos.beton: 6 samples"), "{text}");
+    assert!(text.contains("6 as JPEG, 47 to 97 wide, 40 to 90 high"), "{text}");
+    assert!(text.contains("0 to 1"), "{text}");
+
+    let json: Value =
+        serde_json::from_str(&told(dir.path(), &["info", "photos.beton", "--json"])).unwrap();
+    assert_eq!(json["samples"], 6);
+    assert_eq!(json["bytes"], fs::metadata(dir.path().join("photos.beton")).unwrap().len());
+    assert_eq!(json["page_size"], 1 << 23);
+    assert_eq!(json["stored_values"], 6);
+    assert_eq!(json["fields"][1]["stats"]["max"], 1);
+}
+
+#[test]
+fn bench_measures_every_epoch() {
+    let dir = dataset();
+    let args = ["bench", "photos.beton", "--epochs", "3", "--batch-size", "4", "--workers", "2"];
+    let text = told(dir.path(), &args);
+    for word in ["epoch 0 ", "(warm-up)", "epoch 2 ", "median", "first batch", "headroom"] {
+        assert!(text.contains(word), "{word}:\n{text}");
+    }
+    let json = told(dir.path(), &[&args[..], &["--json", "--recompile", "-w", "jitter"]].concat());
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["workload"], &json["samples"]), (&"W3".into(), &6.into()));
+    assert_eq!(json["epochs"].as_array().unwrap().len(), 3);
+    assert_eq!(json["epochs"][2]["images"], 6, "a short last batch counts");
+    assert!(json["median_images_per_second"].as_f64().unwrap() > 0.0);
+    assert!(json["first_batch_ms"].as_f64().unwrap() > 0.0);
+    #[cfg(target_os = "linux")]
+    assert!(json["peak_rss_bytes"].as_u64().unwrap() > 1 << 20);
+}
+
+#[test]
+fn bench_stops_after_the_batches_asked_for() {
+    let dir = dataset();
+    let args = ["bench", "photos.beton", "--batch-size", "2", "-n", "1", "-e", "1", "--json"];
+    let json: Value = serde_json::from_str(&told(dir.path(), &args)).unwrap();
+    assert_eq!((&json["epochs"][0]["images"], &json["warm_up_epochs"]), (&2.into(), &0.into()));
+}
+
+/// Type, shape and elements of a `.npy` file, read by its specification.
+fn npy(path: &Path) -> (String, String, Vec<u8>) {
+    let bytes = fs::read(path).unwrap();
+    assert_eq!(&bytes[..8], b"\x93NUMPY\x01\x00");
+    let end = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+    assert_eq!(end % 64, 0, "elements are aligned");
+    let header = std::str::from_utf8(&bytes[10..end]).unwrap();
+    assert!(header.contains("'fortran_order': False") && header.ends_with('\n'), "{header}");
+    let between = |from: &str, to: &str| {
+        let rest = header.split_once(from).unwrap().1;
+        rest.split_once(to).unwrap().0.to_owned()
+    };
+    (between("'descr': '", "'"), between("'shape': (", ")"), bytes[end..].to_vec())
+}
+
+#[test]
+fn dumped_batches_are_those_of_the_loader() {
+    let dir = dataset();
+    let args =
+        ["dump", "photos.beton", "-w", "W3", "-n", "9", "-b", "4", "--seed", "5", "--epoch", "2"];
+    let text = told(dir.path(), &[&args[..], &["--out", "new/dump"]].concat());
+    assert!(text.contains("2 batches") && text.contains("no more batches"), "{text}");
+
+    let loader = Loader::open(dir.path().join("photos.beton")).unwrap();
+    let loader = loader.batch_size(4).seed(5).order(Order::Random).drop_last(false).workers(1);
+    let loader = loader.pipeline("image", |_| Workload::Jitter.ops()).build().unwrap();
+    for (number, batch) in loader.epoch(2).unwrap().enumerate() {
+        let batch = batch.unwrap();
+        let read = |name: &str| npy(&dir.path().join(format!("new/dump/{name}_{number:04}.npy")));
+        let (dtype, shape, bytes) = read("image");
+        assert_eq!(dtype, if cfg!(target_endian = "little") { "<f4" } else { ">f4" });
+        assert_eq!(shape, format!("{}, 3, 224, 224, ", batch.len()));
+        assert!(bytes == batch.bytes("image").unwrap(), "batch {number}");
+        let (_, shape, bytes) = read("label");
+        assert_eq!(shape, format!("{}, 1, ", batch.len()));
+        assert_eq!(bytes, batch.bytes("label").unwrap());
+    }
+}
+
+#[test]
+fn a_dump_overwrites_only_by_force() {
+    let dir = dataset();
+    let dump = ["dump", "photos.beton", "--out", "dump"];
+    told(dir.path(), &dump);
+    let label = dir.path().join("dump/label_0000.npy");
+    fs::remove_file(dir.path().join("dump/image_0000.npy")).unwrap();
+    fs::write(&label, "mine").unwrap();
+    let (code, errors) = refused(dir.path(), &dump);
+    assert_eq!(code, 1);
+    assert!(errors.contains("label_0000.npy is there already\nhelp: `--force`"), "{errors}");
+    assert_eq!(fs::read(&label).unwrap(), b"mine");
+    assert!(!dir.path().join("dump/image_0000.npy").exists(), "nothing was written before");
+    told(dir.path(), &[&dump[..], &["--force"]].concat());
+    assert_eq!(npy(&label).1, "6, 1, ");
+}
+
+#[test]
+fn explain_shows_the_plan_and_its_code() {
+    let dir = dataset();
+    let text = told(dir.path(), &["explain", "photos.beton", "-w", "W3"]);
+    assert!(text.contains("block 0:") && text.contains("ColorJitter"), "{text}");
+    let with_ir = told(dir.path(), &["explain", "photos.beton", "-w", "W3", "--ir"]);
+    if text.contains("bytes of code") {
+        assert!(with_ir.contains("function "), "{with_ir}");
+    }
+}
+
+/// Each wrong call, its exit code, its message, and the next step it names.
+#[test]
+fn an_error_names_the_cause_and_the_next_step() {
+    let dir = dataset();
+    let path = dir.path();
+    fs::write(path.join("text.beton"), "this is no dataset, but it is long enough").unwrap();
+    fs::write(path.join("short.beton"), [2, 0]).unwrap();
+    let whole = fs::read(path.join("photos.beton")).unwrap();
+    let mut unfinished = whole.clone();
+    unfinished[16..24].fill(0);
+    fs::write(path.join("unfinished.beton"), unfinished).unwrap();
+    fs::write(path.join("cut.beton"), &whole[..whole.len() - 100]).unwrap();
+    fs::create_dir(path.join("empty")).unwrap();
+    for (args, message, help) in [
+        (&["info", "none.beton"][..], "none.beton: No such file", "fuseloop write FOLDER"),
+        (&["info", "photos"], "not a regular file", "fuseloop write FOLDER"),
+        (&["bench", "text.beton"], "text.beton: version", "is it a .beton file?"),
+        (&["explain", "short.beton"], "ends inside its header", "is it a .beton file?"),
+        (&["bench", "unfinished.beton"], "not finished by its writer", "write it again"),
+        (&["info", "cut.beton"], "cut.beton: ", "copy it again"),
+        (&["bench", "photos.beton", "-w", "W4"], "images of 40..=90 x 47..=97", "--workload W1"),
+        (&["bench", "photos.beton", "-w", "W5"], "", "--workload W1"),
+        (&["bench", "photos.beton", "-b", "0"], "a batch size of 0", "--batch-size 64"),
+        (&["bench", "photos.beton", "-j", "0"], "0 workers", "--workers"),
+        (&["write", "empty", "x.beton"], "no .jpg or .jpeg file", "convert them to JPEG"),
+        (&["write", "nothing", "x.beton"], "nothing", "check the path"),
+        (&["write", "photos", "photos"], "is a directory", "name a file"),
+        (&["write", "photos", "x.beton", "--page-size", "5"], "page size 5", "8388608"),
+        (&["write", "photos", "x.beton", "--jpeg-quality", "0"], "quality 0", "--jpeg-quality"),
+        (&["demo", "-o", "no/such/x.png"], "no/such/x.png: No such file", "check the path"),
+    ] {
+        let output = fuseloop(path, args);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {errors}");
+        let (error, next) = errors.split_once("\nhelp: ").unwrap_or((&errors, ""));
+        assert!(error.starts_with("error: ") && error.contains(message), "{args:?}: {errors}");
+        assert!(next.contains(help), "{args:?}: {errors}");
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_2_and_lists_what_there_is() {
+    let dir = dataset();
+    let (code, errors) = refused(dir.path(), &["bench", "photos.beton", "--workload", "W9"]);
+    assert_eq!(code, 2);
+    for workload in Workload::ALL {
+        assert!(errors.contains(&workload.to_string()), "{errors}");
+    }
+    assert_eq!(refused(dir.path(), &["train"]).0, 2);
+    assert_eq!(refused(dir.path(), &["write", "photos"]).0, 2);
+    assert_eq!(refused(dir.path(), &["bench", "photos.beton", "--epochs", "0"]).0, 2);
+    let (code, help) = refused(dir.path(), &[]);
+    assert_eq!(code, 2);
+    assert!(help.contains("Usage:") && help.contains("fuseloop demo"), "{help}");
+}
+
+#[test]
+fn every_command_has_help_with_examples() {
+    let dir = tempfile::tempdir().unwrap();
+    for command in ["demo", "write", "info", "bench", "dump", "explain"] {
+        let help = told(dir.path(), &[command, "--help"]);
+        assert!(help.contains("Examples:\n  fuseloop "), "{command}:\n{help}");
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_hostile_name_does_not_reach_the_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, errors) = refused(dir.path(), &["info", "\u{1b}[31mred\r.beton"]);
+    assert_eq!(code, 1);
+    assert!(!errors.contains(['\u{1b}', '\r']), "{errors:?}");
+    assert!(errors.contains("\\u{1b}[31mred\\r.beton"), "{errors:?}");
+
+    let photos = folder(dir.path());
+    fs::write(photos.join("cat/\u{1b}[2J.txt"), "").unwrap();
+    let text = told(dir.path(), &["write", "photos", "x.beton"]);
+    assert!(!text.contains('\u{1b}') && text.contains("\\u{1b}[2J.txt"), "{text:?}");
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_error() {
+    let dir = dataset();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_fuseloop"))
+        .args(["explain", "photos.beton", "--ir"])
+        .current_dir(dir.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
