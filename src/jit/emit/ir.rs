@@ -1,6 +1,7 @@
 //! Loops, loads and stores, in the words the other files use.
 
 use super::super::record::{Header, Pass};
+use super::hoist::{entered_from, hoist};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8X16, I16X8, I32, I32X4, I64};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value};
@@ -44,7 +45,11 @@ impl Scalars for Emit<'_, '_> {
     }
 
     fn times(&mut self, a: Value, factor: i64) -> Value {
-        self.builder.ins().imul_imm_s(a, factor)
+        match factor {
+            1 => a,
+            2 | 4 | 8 => self.builder.ins().ishl_imm_u(a, i64::from(factor.trailing_zeros())),
+            _ => self.builder.ins().imul_imm_s(a, factor),
+        }
     }
 
     fn equals(&mut self, a: Value, value: i64) -> Value {
@@ -145,6 +150,7 @@ pub(super) fn overlapped_loop(
     carried: &[Value],
     body: impl FnOnce(&mut Emit<'_, '_>, Value, Value, &[Value]) -> Vec<Value>,
 ) -> Vec<Value> {
+    let outside = entered_from(e);
     let (turn, done) = (e.builder.create_block(), e.builder.create_block());
     e.builder.append_block_param(turn, I64);
     e.builder.append_block_param(turn, I64);
@@ -166,6 +172,7 @@ pub(super) fn overlapped_loop(
     let finished: Vec<_> = next.iter().map(|v| (*v).into()).collect();
     let more = e.builder.ins().icmp(IntCC::SignedLessThan, params[0], last);
     e.builder.ins().brif(more, turn, &again, done, &finished);
+    hoist(e, outside);
     e.builder.switch_to_block(done);
     e.builder.block_params(done).to_vec()
 }

@@ -10,11 +10,11 @@
 
 use super::super::record::Header;
 use super::ir::Scalars;
-use super::pass::{output_columns, output_row, round};
+use super::pass::{Halves, output_columns, output_row, round};
 use super::{Imports, Spec};
 use cranelift_codegen::ir::types::{I8X16, I16X8, I32X4, I64X2};
 use cranelift_codegen::ir::{InstBuilder, Value};
-use fuseloop_ops::{DType, Emit, Layout, Pixels};
+use fuseloop_ops::{DType, Emit, Layout};
 
 /// Where and how a block's output is stored.
 #[derive(Clone, Copy)]
@@ -57,14 +57,14 @@ impl Sink {
         e.header(Header::Plane)
     }
 
-    pub(super) fn group(self, e: &mut Emit<'_, '_>, row: Value, x: Value, pixels: [Pixels; 2]) {
+    pub(super) fn group(self, e: &mut Emit<'_, '_>, row: Value, x: Value, halves: Halves<'_>) {
         let offset = e.times(x, self.pixel_bytes());
         let to = e.plus(row, offset);
         match (self.dtype, self.planar) {
-            (DType::U8, true) => self.bytes_planar(e, to, pixels),
-            (DType::U8, false) => bytes_interleaved(e, to, pixels),
-            (_, true) => self.floats_planar(e, to, pixels),
-            (_, false) => floats_interleaved(e, to, pixels),
+            (DType::U8, true) => self.bytes_planar(e, to, halves),
+            (DType::U8, false) => bytes_interleaved(e, to, halves),
+            (_, true) => self.floats_planar(e, to, halves),
+            (_, false) => floats_interleaved(e, to, halves),
         }
     }
 
@@ -87,19 +87,21 @@ impl Sink {
         }
     }
 
-    fn floats_planar(self, e: &mut Emit<'_, '_>, to: Value, pixels: [Pixels; 2]) {
+    fn floats_planar(self, e: &mut Emit<'_, '_>, to: Value, halves: Halves<'_>) {
         let plane = self.plane(e);
-        let mut to = to;
-        for c in 0..3 {
-            e.store(pixels[0].channels[c], to, 0);
-            e.store(pixels[1].channels[c], to, 16);
-            to = e.plus(to, plane);
+        let second = e.plus(to, plane);
+        let planes = [to, second, e.plus(second, plane)];
+        for half in 0..2 {
+            let pixels = halves(e, half);
+            for (c, to) in planes.into_iter().enumerate() {
+                e.store(pixels.channels[c], to, 16 * half as i32);
+            }
         }
     }
 
-    fn bytes_planar(self, e: &mut Emit<'_, '_>, to: Value, pixels: [Pixels; 2]) {
+    fn bytes_planar(self, e: &mut Emit<'_, '_>, to: Value, halves: Halves<'_>) {
         let plane = self.plane(e);
-        let [r, g, b] = words(e, pixels);
+        let [r, g, b] = words(e, halves);
         let rg = e.builder.ins().unarrow(r, g);
         let bb = e.builder.ins().unarrow(b, b);
         let (rg, bb) = (e.cast(I64X2, rg), e.cast(I64X2, bb));
@@ -113,21 +115,24 @@ impl Sink {
 }
 
 /// Eight pixels' channels as `i16`, clamped to 0..=255 and rounded half to even.
-fn words(e: &mut Emit<'_, '_>, pixels: [Pixels; 2]) -> [Value; 3] {
-    [0, 1, 2].map(|c| {
-        let [low, high] = [0, 1].map(|half: usize| {
-            let v = round(e, pixels[half].channels[c]);
+fn words(e: &mut Emit<'_, '_>, halves: Halves<'_>) -> [Value; 3] {
+    let [low, high] = [0, 1].map(|half| {
+        let pixels = halves(e, half);
+        pixels.channels.map(|v| {
+            let v = round(e, v);
             e.builder.ins().x86_cvtt2dq(I32X4, v)
-        });
-        let words = e.builder.ins().snarrow(low, high);
+        })
+    });
+    [0, 1, 2].map(|c| {
+        let words = e.builder.ins().snarrow(low[c], high[c]);
         debug_assert_eq!(e.builder.func.dfg.value_type(words), I16X8);
         words
     })
 }
 
 /// `r0 g0 b0 r1 g1 b1 ..`: 24 bytes, as 16 from the start and 16 to the end.
-fn bytes_interleaved(e: &mut Emit<'_, '_>, to: Value, pixels: [Pixels; 2]) {
-    let [r, g, b] = words(e, pixels);
+fn bytes_interleaved(e: &mut Emit<'_, '_>, to: Value, halves: Halves<'_>) {
+    let [r, g, b] = words(e, halves);
     let rg = e.builder.ins().unarrow(r, g);
     let bb = e.builder.ins().unarrow(b, b);
     let byte = |i: u8| i / 3 + [0, 8, 16][usize::from(i % 3)];
@@ -139,9 +144,9 @@ fn bytes_interleaved(e: &mut Emit<'_, '_>, to: Value, pixels: [Pixels; 2]) {
 }
 
 /// `r0 g0 b0 r1 | g1 b1 r2 g2 | b2 r3 g3 b3`, twice.
-fn floats_interleaved(e: &mut Emit<'_, '_>, to: Value, pixels: [Pixels; 2]) {
-    for (half, four) in pixels.iter().enumerate() {
-        let [r, g, b] = four.channels;
+fn floats_interleaved(e: &mut Emit<'_, '_>, to: Value, halves: Halves<'_>) {
+    for half in 0..2 {
+        let [r, g, b] = halves(e, half).channels;
         let vectors = [
             pick(e, [r, g, b], [(0, 0), (1, 0), (2, 0), (0, 1)]),
             pick(e, [r, g, b], [(1, 1), (2, 1), (0, 2), (1, 2)]),
