@@ -16,6 +16,7 @@ pub(super) trait Scalars {
     fn times(&mut self, a: Value, factor: i64) -> Value;
     fn equals(&mut self, a: Value, value: i64) -> Value;
     fn load(&mut self, ty: Type, address: Value, offset: i32) -> Value;
+    fn load_mask(&mut self, address: Value, offset: i32) -> Value;
     fn load_i32(&mut self, address: Value, offset: i32) -> Value;
     fn store(&mut self, value: Value, address: Value, offset: i32);
     fn header(&mut self, word: Header) -> Value;
@@ -47,7 +48,7 @@ impl Scalars for Emit<'_, '_> {
     fn times(&mut self, a: Value, factor: i64) -> Value {
         match factor {
             1 => a,
-            2 | 4 | 8 => self.builder.ins().ishl_imm_u(a, i64::from(factor.trailing_zeros())),
+            2 | 4 | 8 | 16 => self.builder.ins().ishl_imm_u(a, i64::from(factor.trailing_zeros())),
             _ => self.builder.ins().imul_imm_s(a, factor),
         }
     }
@@ -61,9 +62,13 @@ impl Scalars for Emit<'_, '_> {
         self.builder.ins().load(ty, plain(), address, offset)
     }
 
+    /// A shuffle, which never changes: may be loaded once for many turns.
+    fn load_mask(&mut self, address: Value, offset: i32) -> Value {
+        self.builder.ins().load(I8X16, plain().with_readonly(), address, offset)
+    }
+
     fn load_i32(&mut self, address: Value, offset: i32) -> Value {
-        let value = self.builder.ins().load(I32, plain(), address, offset);
-        self.builder.ins().sextend(I64, value)
+        self.builder.ins().sload32(plain(), address, offset)
     }
 
     fn store(&mut self, value: Value, address: Value, offset: i32) {

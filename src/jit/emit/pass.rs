@@ -30,6 +30,8 @@ pub(super) struct Place {
     pub(super) x: Value,
     /// First column that no group before has covered.
     pub(super) fresh: Value,
+    /// Addresses its first and last four pixels are loaded from.
+    pub(super) from: [Value; 2],
 }
 
 /// Gives the values of a group's first (0) or last (1) four pixels after the links, emitting what
@@ -58,12 +60,12 @@ pub(super) fn rows(
         let carried = overlapped_loop(e, end, GROUP, &carried, |e, x, fresh, carried| {
             let step = e.pass_word(at, Pass::PixelStep);
             let offset = e.builder.ins().imul(x, step);
+            let from = [e.plus(bases[0], offset), e.plus(bases[1], offset)];
             let mut half = |e: &mut Emit<'_, '_>, half: usize| {
-                let address = e.plus(bases[half], offset);
-                let pixels = load_half(e, at, half, address);
+                let pixels = load_half(e, at, half, from[half]);
                 apply_links(e, spec, links, &spans, (x, half), pixels)
             };
-            each_group(e, Place { x, fresh }, &mut half, carried)
+            each_group(e, Place { x, fresh, from }, &mut half, carried)
         });
         after_row(e, y, &carried);
         let step = e.pass_word(at, Pass::RowStep);
@@ -90,7 +92,11 @@ pub(super) fn store(
             vec![sink.row_start(e, y)]
         },
         |e, place, halves, carried| {
-            sink.group(e, carried[0], place.x, halves);
+            if sink.passes_bytes_on(links) {
+                sink.bytes(e, carried[0], place);
+            } else {
+                sink.group(e, carried[0], place.x, halves);
+            }
             carried.to_vec()
         },
         |e, y, _| sink.row_end(e, y, imports),
@@ -102,7 +108,7 @@ fn load_half(e: &mut Emit<'_, '_>, pass: i32, half: usize, address: Value) -> Pi
     let shuffles = e.pass_word(pass, Pass::Shuffles);
     let bytes = e.load(I8X16, address, 0);
     let channels = [0, 1, 2].map(|c| {
-        let mask = e.load(I8X16, shuffles, 16 * (3 * half as i32 + c));
+        let mask = e.load_mask(shuffles, 16 * (3 * half as i32 + c));
         let lanes = e.pshufb(bytes, mask);
         let lanes = e.cast(I32X4, lanes);
         e.builder.ins().fcvt_from_sint(F32X4, lanes)

@@ -186,10 +186,10 @@ fn blend_known(
         let from = source_pixel(e, firsts, pixel);
         let start = e.splat_i32(HALF);
         (0..pairs).fold(start, |sum, k| {
-            add_pair(e, sum, (from, 12 * k), (weights, 4 * (pairs * pixel + k)))
+            add_pair(e, sum, (from, 12 * k), (weights, 16 * (pairs * pixel + k)))
         })
     });
-    (sums, e.offset(weights, 16 * i64::from(pairs)))
+    (sums, e.offset(weights, 64 * i64::from(pairs)))
 }
 
 /// The same for any number of pairs: one loop over them for all four pixels.
@@ -197,14 +197,14 @@ fn blend_any(e: &mut Emit<'_, '_>, firsts: Value, weights: Value) -> ([Value; 4]
     let count = e.header(Header::ColumnPairs);
     let from = [0, 1, 2, 3].map(|pixel| source_pixel(e, firsts, pixel));
     let start = e.splat_i32(HALF);
-    let bytes = e.times(count, 4);
+    let bytes = e.times(count, 16);
     let second = e.plus(weights, bytes);
     let third = e.plus(second, bytes);
     let all = [weights, second, third, e.plus(third, bytes)];
     let zero = e.int(0);
     let carried = [start, start, start, start, zero];
     let sums = counted_loop(e, count, &carried, |e, k, carried| {
-        let weight = e.times(k, 4);
+        let weight = e.times(k, 16);
         let mut next: Vec<Value> = (0..4)
             .map(|pixel| {
                 let from = e.plus(from[pixel], carried[4]);
@@ -235,8 +235,7 @@ fn add_pair(
     let words = e.load(I8X16, from, from_offset);
     let mask = e.constant(I8X16, PAIRS);
     let words = e.pshufb(words, mask);
-    let pair = e.load(I32, weights, weights_offset);
-    let pair = e.builder.ins().splat(I32X4, pair);
+    let pair = e.load(I16X8, weights, weights_offset);
     let products = e.pair_sum(words, pair);
     debug_assert_eq!(e.builder.func.dfg.value_type(from), I64);
     e.builder.ins().iadd(products, sum)

@@ -6,12 +6,13 @@
 //! | u8 | three planes, 8 bytes each | interleaved by shuffles, 24 bytes |
 //! | f16, bf16 | as f32 into one row, then a row function for each plane | as f32 into one row, then one call |
 //!
-//! u8 is clamped and rounded half to even; 16-bit floats are rounded to nearest even.
+//! Bytes that no link changes are passed on as they are. Otherwise u8 is clamped and rounded half to even; 16-bit floats are rounded to nearest even.
 
-use super::super::record::Header;
+use super::super::record::{HEADER, Header, Pass};
 use super::ir::Scalars;
-use super::pass::{Halves, output_columns, output_row, round};
+use super::pass::{Halves, Place, output_columns, output_row, round};
 use super::{Imports, Spec};
+use crate::plan::Link;
 use cranelift_codegen::ir::types::{I8X16, I16X8, I32X4, I64X2};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use fuseloop_ops::{DType, Emit, Layout};
@@ -68,6 +69,31 @@ impl Sink {
         }
     }
 
+    /// Whether the output is the source's own bytes, moved.
+    pub(super) fn passes_bytes_on(self, links: &[Link]) -> bool {
+        self.dtype == DType::U8 && links.is_empty()
+    }
+
+    /// Passes a group's bytes on.
+    pub(super) fn bytes(self, e: &mut Emit<'_, '_>, row: Value, place: Place) {
+        let offset = e.times(place.x, self.pixel_bytes());
+        let to = e.plus(row, offset);
+        let shuffles = e.pass_word(HEADER, Pass::Shuffles);
+        let loads = place.from.map(|from| e.load(I8X16, from, 0));
+        let [low, high] = [0, 2].map(|vector| {
+            let first = 16 * (vector + if self.planar { 10 } else { 6 });
+            let masks = [0, 16].map(|mask| e.load_mask(shuffles, first + mask));
+            let parts = [e.pshufb(loads[0], masks[0]), e.pshufb(loads[1], masks[1])];
+            e.builder.ins().bor(parts[0], parts[1])
+        });
+        if self.planar {
+            self.store_planes(e, to, low, high);
+        } else {
+            e.store(low, to, 0);
+            e.store(high, to, 8);
+        }
+    }
+
     /// Converts the row of `f32`, if the output is of 16 bits.
     pub(super) fn row_end(self, e: &mut Emit<'_, '_>, y: Value, imports: Imports) {
         let Some(narrow) = imports.narrow else { return };
@@ -100,10 +126,15 @@ impl Sink {
     }
 
     fn bytes_planar(self, e: &mut Emit<'_, '_>, to: Value, halves: Halves<'_>) {
-        let plane = self.plane(e);
         let [r, g, b] = words(e, halves);
         let rg = e.builder.ins().unarrow(r, g);
         let bb = e.builder.ins().unarrow(b, b);
+        self.store_planes(e, to, rg, bb);
+    }
+
+    /// Eight bytes of red, then green, in one vector; of blue in the other.
+    fn store_planes(self, e: &mut Emit<'_, '_>, to: Value, rg: Value, bb: Value) {
+        let plane = self.plane(e);
         let (rg, bb) = (e.cast(I64X2, rg), e.cast(I64X2, bb));
         let mut to = to;
         for (pair, lane) in [(rg, 0), (rg, 1), (bb, 0)] {
