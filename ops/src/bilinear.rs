@@ -36,6 +36,8 @@ pub struct Taps {
     first: Vec<i32>,
     weights: Vec<i16>,
     count: usize,
+    /// The shares of one output pixel, before they are scaled.
+    scratch: Vec<f64>,
 }
 
 impl Taps {
@@ -61,15 +63,17 @@ impl Taps {
         group: usize,
         step: i32,
     ) {
-        let scale = f64::from(source) / f64::from(output);
-        let radius = scale.max(1.0);
-        self.count = widest(source, radius).next_multiple_of(group);
+        let triangle = Triangle::new(source, output);
+        self.count = triangle.widest().next_multiple_of(group);
+        self.scratch.resize(self.count, 0.0);
         self.first.clear();
         self.weights.clear();
         for i in wanted {
             let i = i.clamp(0, i64::from(output) - 1);
-            let (first, weights) = self.append_zeros();
-            *first = step * weigh(source, scale, radius, i as f64, weights);
+            let start = self.weights.len();
+            self.weights.resize(start + self.count, 0);
+            let weights = &mut self.weights[start..];
+            self.first.push(step * triangle.weigh(i as f64, &mut self.scratch, weights));
         }
     }
 
@@ -96,47 +100,62 @@ impl Taps {
         self.first.resize(len, 0);
         self.weights.resize(len * self.count, 0);
     }
-
-    fn append_zeros(&mut self) -> (&mut i32, &mut [i16]) {
-        self.first.push(0);
-        let start = self.weights.len();
-        self.weights.resize(start + self.count, 0);
-        (self.first.last_mut().expect("just pushed"), &mut self.weights[start..])
-    }
 }
 
-/// The most taps that weigh anything for a triangle of this radius.
-fn widest(source: u32, radius: f64) -> usize {
-    // A triangle of radius r covers at most ceil(2r) pixel centres with a weight above 0.
-    ((2.0 * radius).ceil() as usize).clamp(1, source as usize)
+/// The filter of one axis, before its weights are whole numbers.
+struct Triangle {
+    source: u32,
+    scale: f64,
+    radius: f64,
+    /// One over the radius.
+    slope: f64,
 }
 
-/// Writes the weights of output `i` and gives its first tap.
-fn weigh(source: u32, scale: f64, radius: f64, i: f64, weights: &mut [i16]) -> i32 {
-    let centre = scale * (i + 0.5);
-    let triangle = |k: u32| (1.0 - ((f64::from(k) + 0.5 - centre) / radius).abs()).max(0.0);
-    let mut first = (centre - radius + 0.5).max(0.0) as u32;
-    let mut last = ((centre + radius + 0.5) as u32).min(source);
-    while last - first > 1 && triangle(first) <= 0.0 {
-        first += 1;
+impl Triangle {
+    fn new(source: u32, output: u32) -> Self {
+        let scale = f64::from(source) / f64::from(output);
+        let radius = scale.max(1.0);
+        Self { source, scale, radius, slope: 1.0 / radius }
     }
-    while last - first > 1 && triangle(last - 1) <= 0.0 {
-        last -= 1;
+
+    /// The most taps that weigh anything: a triangle of radius r covers at most ceil(2r) pixel
+    /// centres with a weight above 0.
+    fn widest(&self) -> usize {
+        ((2.0 * self.radius).ceil() as usize).clamp(1, self.source as usize)
     }
-    // Taps must end inside the source, if it is long enough: begin earlier, with weights of 0.
-    let start = first.min(source.saturating_sub(weights.len() as u32));
-    let lead = (first - start) as usize;
-    quantize(first..last, triangle, &mut weights[lead..]);
-    start as i32
+
+    /// Writes the weights of output `i` over zeros, and gives its first tap. `shares` is as long
+    /// as `weights`.
+    fn weigh(&self, i: f64, shares: &mut [f64], weights: &mut [i16]) -> i32 {
+        let centre = self.scale * (i + 0.5);
+        let share = |k: u32| (1.0 - (f64::from(k) + 0.5 - centre).abs() * self.slope).max(0.0);
+        let mut first = (centre - self.radius + 0.5).max(0.0) as u32;
+        let mut last = ((centre + self.radius + 0.5) as u32).min(self.source);
+        while last - first > 1 && share(first) <= 0.0 {
+            first += 1;
+        }
+        while last - first > 1 && share(last - 1) <= 0.0 {
+            last -= 1;
+        }
+        // No more taps than there is room for: one too many could only be a rounding of the ends.
+        let taps = ((last - first) as usize).min(shares.len());
+        let shares = &mut shares[..taps];
+        for (k, out) in (first..).zip(&mut *shares) {
+            *out = share(k);
+        }
+        // Taps must end inside the source, if it is long enough: begin earlier, with weights of 0.
+        let start = first.min(self.source.saturating_sub(weights.len() as u32));
+        quantize(shares, &mut weights[(first - start) as usize..]);
+        start as i32
+    }
 }
 
 /// Scales the weights to a sum of exactly [`ONE`].
-fn quantize(taps: std::ops::Range<u32>, weight: impl Fn(u32) -> f64, out: &mut [i16]) {
-    let sum: f64 = taps.clone().map(&weight).sum();
-    let unit = f64::from(ONE) / sum;
+fn quantize(shares: &[f64], out: &mut [i16]) {
+    let unit = f64::from(ONE) / shares.iter().sum::<f64>();
     let (mut total, mut largest) = (0i32, 0);
-    for (k, tap) in taps.enumerate() {
-        let q = (weight(tap) * unit + 0.5) as i32;
+    for (k, share) in shares.iter().enumerate() {
+        let q = (share * unit + 0.5) as i32;
         out[k] = q as i16;
         total += q;
         if out[k] > out[largest] {

@@ -42,7 +42,7 @@ pub(crate) enum Header {
     RowTaps,
     /// Address of the first source column of each output column, in bytes of `wide`, `i32`.
     ColumnFirst,
-    /// Address of the weights of each output column, `i16` in pairs.
+    /// Address of the weights of each output column: pairs of `i16`, each pair four times.
     ColumnWeights,
     /// Pairs of weights of an output column.
     ColumnPairs,
@@ -85,7 +85,7 @@ pub(crate) enum Pass {
     Rows,
     /// Columns less 8: where the last group begins.
     LastGroup,
-    /// Address of the six shuffles that unpack a group.
+    /// Address of the shuffles of a group.
     Shuffles,
     /// Whether the pass runs: a mean that nothing needs is skipped.
     Runs,

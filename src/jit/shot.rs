@@ -34,6 +34,8 @@ pub(super) struct Memory {
     record: Record,
     rows: Taps,
     columns: Taps,
+    /// The columns' weights in pairs, each pair four times.
+    column_pairs: Vec<[i16; 8]>,
     wide: Vec<i16>,
     resized: Vec<u8>,
     float_row: Vec<f32>,
@@ -267,6 +269,9 @@ impl Shot<'_> {
         memory.rows.set(from.height, to.height, wanted.top..wanted.bottom, 1, 1);
         memory.columns.set(from.width, to.width, wanted.left..wanted.right, 2, 6);
         memory.columns.pad_to((wanted.size().width as usize).next_multiple_of(4));
+        let pairs = memory.columns.weights().as_chunks::<2>().0.iter();
+        memory.column_pairs.clear();
+        memory.column_pairs.extend(pairs.map(|&[a, b]| [a, b, a, b, a, b, a, b]));
         let widest = (from.width as usize).max(memory.columns.count());
         memory.wide.resize(3 * widest + SLACK, 0);
         let words = [
@@ -277,7 +282,7 @@ impl Shot<'_> {
             (Header::RowWeights, memory.rows.weights().as_ptr() as u64),
             (Header::RowTaps, memory.rows.count() as u64),
             (Header::ColumnFirst, memory.columns.first().as_ptr() as u64),
-            (Header::ColumnWeights, memory.columns.weights().as_ptr() as u64),
+            (Header::ColumnWeights, memory.column_pairs.as_ptr() as u64),
             (Header::ColumnPairs, memory.columns.count() as u64 / 2),
             (Header::Columns, memory.columns.first().len() as u64),
             (Header::Wide, memory.wide.as_mut_ptr() as u64),
@@ -378,7 +383,7 @@ impl Shot<'_> {
             (Pass::PixelStep, if mirrored { -3i64 as u64 } else { 3 }),
             (Pass::Rows, u64::from(pass.size.height)),
             (Pass::LastGroup, u64::from(pass.size.width - NARROWEST)),
-            (Pass::Shuffles, SHUFFLES[usize::from(mirrored)].0.as_ptr() as u64),
+            (Pass::Shuffles, std::ptr::from_ref(&SHUFFLES[usize::from(mirrored)]) as u64),
             (Pass::Runs, u64::from(index == 0 || self.mean_runs(index - 1))),
         ];
         for (word, value) in words {
@@ -445,29 +450,63 @@ fn copy_row(to: &mut [u8], source: &[u8], at: usize, forwards: bool) {
     }
 }
 
-/// Six shuffles that unpack a group's two loads into channels of `i32`, aligned for loads.
-#[repr(align(16))]
-struct Shuffles([[u8; 16]; 6]);
+/// The shuffles of a group's two loads, aligned for loads.
+#[repr(C, align(16))]
+struct Shuffles {
+    /// Six that unpack channels of `i32`: of the first four pixels, then of the last.
+    _unpack: [[u8; 16]; 6],
+    /// Four that pass bytes on, channels last: of both loads for the output's bytes 0..16, then of
+    /// both for its bytes 8..24.
+    _interleaved: [[u8; 16]; 4],
+    /// Four that pass bytes on, channels first: of both loads for red and green, then for blue.
+    _planar: [[u8; 16]; 4],
+}
 
 /// For a group read as it lies, and for one that is mirrored.
 static SHUFFLES: [Shuffles; 2] = [shuffles(false), shuffles(true)];
 
-/// The shuffle of half `h` and channel `c` takes pixel `4h + lane` of the group. A group's first
-/// half is loaded from its byte 0 and the second from byte 8; mirrored, the halves change places
-/// and the pixels run backwards.
+/// A group's first half is loaded from its byte 0 and the second from byte 8; mirrored, the halves
+/// change places and the pixels run backwards.
 const fn shuffles(mirrored: bool) -> Shuffles {
-    let mut all = [[0x80; 16]; 6];
+    let mut unpack = [[NOTHING; 16]; 6];
     let mut index = 0;
     while index < 6 {
         let (half, channel) = (index / 3, index % 3);
         let mut lane = 0;
         while lane < 4 {
-            let pixel = if mirrored { 7 - (4 * half + lane) } else { 4 * half + lane };
-            let loaded_from = if (half == 1) != mirrored { 8 } else { 0 };
-            all[index][4 * lane] = (3 * pixel + channel - loaded_from) as u8;
+            unpack[index][4 * lane] = from_load(mirrored, half, 4 * half + lane, channel);
             lane += 1;
         }
         index += 1;
     }
-    Shuffles(all)
+    let (mut interleaved, mut planar) = ([[NOTHING; 16]; 4], [[NOTHING; 16]; 4]);
+    let mut index = 0;
+    while index < 4 {
+        let (vector, load) = (index / 2, index % 2);
+        let mut byte = 0;
+        while byte < 16 {
+            let at = 8 * vector + byte;
+            interleaved[index][byte] = from_load(mirrored, load, at / 3, at % 3);
+            let at = 16 * vector + byte;
+            if at < 24 {
+                planar[index][byte] = from_load(mirrored, load, at % 8, at / 8);
+            }
+            byte += 1;
+        }
+        index += 1;
+    }
+    Shuffles { _unpack: unpack, _interleaved: interleaved, _planar: planar }
+}
+
+/// In a shuffle: a zero.
+const NOTHING: u8 = 0x80;
+
+/// Where load `load` has a pixel's channel: [`NOTHING`] unless the pixel is of its half.
+const fn from_load(mirrored: bool, load: usize, pixel: usize, channel: usize) -> u8 {
+    let byte = 3 * (if mirrored { 7 - pixel } else { pixel }) + channel;
+    if load != pixel / 4 {
+        return NOTHING;
+    }
+    let begins = if (load == 1) != mirrored { 8 } else { 0 };
+    (byte - begins) as u8
 }

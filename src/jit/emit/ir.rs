@@ -1,6 +1,7 @@
 //! Loops, loads and stores, in the words the other files use.
 
 use super::super::record::{Header, Pass};
+use super::hoist::{entered_from, hoist};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8X16, I16X8, I32, I32X4, I64};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value};
@@ -15,6 +16,7 @@ pub(super) trait Scalars {
     fn times(&mut self, a: Value, factor: i64) -> Value;
     fn equals(&mut self, a: Value, value: i64) -> Value;
     fn load(&mut self, ty: Type, address: Value, offset: i32) -> Value;
+    fn load_mask(&mut self, address: Value, offset: i32) -> Value;
     fn load_i32(&mut self, address: Value, offset: i32) -> Value;
     fn store(&mut self, value: Value, address: Value, offset: i32);
     fn header(&mut self, word: Header) -> Value;
@@ -44,7 +46,11 @@ impl Scalars for Emit<'_, '_> {
     }
 
     fn times(&mut self, a: Value, factor: i64) -> Value {
-        self.builder.ins().imul_imm_s(a, factor)
+        match factor {
+            1 => a,
+            2 | 4 | 8 | 16 => self.builder.ins().ishl_imm_u(a, i64::from(factor.trailing_zeros())),
+            _ => self.builder.ins().imul_imm_s(a, factor),
+        }
     }
 
     fn equals(&mut self, a: Value, value: i64) -> Value {
@@ -56,9 +62,13 @@ impl Scalars for Emit<'_, '_> {
         self.builder.ins().load(ty, plain(), address, offset)
     }
 
+    /// A shuffle, which never changes: may be loaded once for many turns.
+    fn load_mask(&mut self, address: Value, offset: i32) -> Value {
+        self.builder.ins().load(I8X16, plain().with_readonly(), address, offset)
+    }
+
     fn load_i32(&mut self, address: Value, offset: i32) -> Value {
-        let value = self.builder.ins().load(I32, plain(), address, offset);
-        self.builder.ins().sextend(I64, value)
+        self.builder.ins().sload32(plain(), address, offset)
     }
 
     fn store(&mut self, value: Value, address: Value, offset: i32) {
@@ -145,6 +155,7 @@ pub(super) fn overlapped_loop(
     carried: &[Value],
     body: impl FnOnce(&mut Emit<'_, '_>, Value, Value, &[Value]) -> Vec<Value>,
 ) -> Vec<Value> {
+    let outside = entered_from(e);
     let (turn, done) = (e.builder.create_block(), e.builder.create_block());
     e.builder.append_block_param(turn, I64);
     e.builder.append_block_param(turn, I64);
@@ -166,6 +177,7 @@ pub(super) fn overlapped_loop(
     let finished: Vec<_> = next.iter().map(|v| (*v).into()).collect();
     let more = e.builder.ins().icmp(IntCC::SignedLessThan, params[0], last);
     e.builder.ins().brif(more, turn, &again, done, &finished);
+    hoist(e, outside);
     e.builder.switch_to_block(done);
     e.builder.block_params(done).to_vec()
 }

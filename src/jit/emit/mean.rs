@@ -7,12 +7,12 @@
 use super::super::record::Pass;
 use super::Spec;
 use super::ir::Scalars;
-use super::pass::{GROUP, Place, columns, rows};
+use super::pass::{GROUP, Halves, Place, columns, rows};
 use crate::plan::Link;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F32, F32X4, I32, I32X4, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
-use fuseloop_ops::{Emit, Pixels};
+use fuseloop_ops::Emit;
 
 /// Takes mean number `index`, of the picture after `links`, into its slot, if this sample needs it.
 pub(super) fn pass(e: &mut Emit<'_, '_>, spec: Spec<'_>, index: usize, links: &[Link]) {
@@ -49,22 +49,18 @@ pub(super) fn pass(e: &mut Emit<'_, '_>, spec: Spec<'_>, index: usize, links: &[
     e.builder.switch_to_block(done);
 }
 
-fn add_greys(
-    e: &mut Emit<'_, '_>,
-    place: Place,
-    pixels: [Pixels; 2],
-    sums: &[Value],
-) -> Vec<Value> {
-    let lanes = columns(e, place.x);
+fn add_greys(e: &mut Emit<'_, '_>, place: Place, halves: Halves<'_>, sums: &[Value]) -> Vec<Value> {
     let fresh = e.builder.ins().ireduce(I32, place.fresh);
     let fresh = e.builder.ins().splat(I32X4, fresh);
     let mut out = vec![];
-    for half in 0..2 {
-        let grey = e.grey(pixels[half]);
+    for (half, sum) in sums.iter().enumerate() {
+        let pixels = halves(e, half);
+        let grey = e.grey(pixels);
         let grey = e.builder.ins().x86_cvtt2dq(I32X4, grey);
-        let repeated = e.builder.ins().icmp(IntCC::SignedGreaterThan, fresh, lanes[half]);
+        let columns = columns(e, place.x, half);
+        let repeated = e.builder.ins().icmp(IntCC::SignedGreaterThan, fresh, columns);
         let grey = e.builder.ins().band_not(grey, repeated);
-        out.push(e.builder.ins().iadd(sums[half], grey));
+        out.push(e.builder.ins().iadd(*sum, grey));
     }
     out
 }

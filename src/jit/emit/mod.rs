@@ -16,11 +16,13 @@
 //! | file | what it emits |
 //! |---|---|
 //! | [`ir`] | loops, loads, stores, shuffles |
+//! | [`hoist`] | what a loop loads most often, loaded once before it |
 //! | [`pass`] | rows and groups: from bytes to vectors of `f32`, through the links |
 //! | [`mean`] | what sums greys |
 //! | [`store`] | from vectors of `f32` to the output's type and layout |
 //! | [`resample`] | the antialiased resize, and the call of the area resize |
 
+mod hoist;
 mod ir;
 mod mean;
 mod pass;

@@ -30,17 +30,24 @@ pub(super) struct Place {
     pub(super) x: Value,
     /// First column that no group before has covered.
     pub(super) fresh: Value,
+    /// Addresses its first and last four pixels are loaded from.
+    pub(super) from: [Value; 2],
 }
 
-/// Goes over a pass: `each_row` before a row's groups, then `each_group` with the values of its
-/// first and last four pixels after `links`. Values are carried along a row.
+/// Gives the values of a group's first (0) or last (1) four pixels after the links, emitting what
+/// makes them. A half is used up before the next is asked for where that is possible: three
+/// vectors live at a time leave registers for constants.
+pub(super) type Halves<'h> = &'h mut dyn FnMut(&mut Emit<'_, '_>, usize) -> Pixels;
+
+/// Goes over a pass: `each_row` before a row's groups, then `each_group`, then `after_row`. Values
+/// are carried along a row.
 pub(super) fn rows(
     e: &mut Emit<'_, '_>,
     spec: Spec<'_>,
     pass: usize,
     links: &[Link],
     each_row: impl FnOnce(&mut Emit<'_, '_>, Value) -> Vec<Value>,
-    each_group: impl FnOnce(&mut Emit<'_, '_>, Place, [Pixels; 2], &[Value]) -> Vec<Value>,
+    each_group: impl FnOnce(&mut Emit<'_, '_>, Place, Halves<'_>, &[Value]) -> Vec<Value>,
     after_row: impl FnOnce(&mut Emit<'_, '_>, Value, &[Value]),
 ) {
     let at = spec.layout.pass(pass);
@@ -51,9 +58,14 @@ pub(super) fn rows(
         let spans = spans(e, spec, pass, links, y);
         let end = e.pass_word(at, Pass::LastGroup);
         let carried = overlapped_loop(e, end, GROUP, &carried, |e, x, fresh, carried| {
-            let pixels = load_group(e, at, bases, x);
-            let pixels = apply_links(e, spec, links, &spans, x, pixels);
-            each_group(e, Place { x, fresh }, pixels, carried)
+            let step = e.pass_word(at, Pass::PixelStep);
+            let offset = e.builder.ins().imul(x, step);
+            let from = [e.plus(bases[0], offset), e.plus(bases[1], offset)];
+            let mut half = |e: &mut Emit<'_, '_>, half: usize| {
+                let pixels = load_half(e, at, half, from[half]);
+                apply_links(e, spec, links, &spans, (x, half), pixels)
+            };
+            each_group(e, Place { x, fresh, from }, &mut half, carried)
         });
         after_row(e, y, &carried);
         let step = e.pass_word(at, Pass::RowStep);
@@ -79,30 +91,29 @@ pub(super) fn store(
             before_row(e, y);
             vec![sink.row_start(e, y)]
         },
-        |e, place, pixels, carried| {
-            sink.group(e, carried[0], place.x, pixels);
+        |e, place, halves, carried| {
+            if sink.passes_bytes_on(links) {
+                sink.bytes(e, carried[0], place);
+            } else {
+                sink.group(e, carried[0], place.x, halves);
+            }
             carried.to_vec()
         },
         |e, y, _| sink.row_end(e, y, imports),
     );
 }
 
-/// The values of eight pixels of the source.
-fn load_group(e: &mut Emit<'_, '_>, pass: i32, bases: &[Value], x: Value) -> [Pixels; 2] {
-    let step = e.pass_word(pass, Pass::PixelStep);
+/// The values of four pixels of the source.
+fn load_half(e: &mut Emit<'_, '_>, pass: i32, half: usize, address: Value) -> Pixels {
     let shuffles = e.pass_word(pass, Pass::Shuffles);
-    let offset = e.builder.ins().imul(x, step);
-    [0, 1].map(|half| {
-        let address = e.plus(bases[half], offset);
-        let bytes = e.load(I8X16, address, 0);
-        let channels = [0, 1, 2].map(|c| {
-            let mask = e.load(I8X16, shuffles, 16 * (3 * half as i32 + c));
-            let lanes = e.pshufb(bytes, mask);
-            let lanes = e.cast(I32X4, lanes);
-            e.builder.ins().fcvt_from_sint(F32X4, lanes)
-        });
-        Pixels { channels }
-    })
+    let bytes = e.load(I8X16, address, 0);
+    let channels = [0, 1, 2].map(|c| {
+        let mask = e.load_mask(shuffles, 16 * (3 * half as i32 + c));
+        let lanes = e.pshufb(bytes, mask);
+        let lanes = e.cast(I32X4, lanes);
+        e.builder.ins().fcvt_from_sint(F32X4, lanes)
+    });
+    Pixels { channels }
 }
 
 /// The rows' parts of the regions that `links` paint.
@@ -130,26 +141,26 @@ fn span(e: &mut Emit<'_, '_>, at: i32, y: Value) -> Span {
     Span { start, end }
 }
 
+/// The values of half `at.1` of the group at column `at.0`, through the links.
 fn apply_links(
     e: &mut Emit<'_, '_>,
     spec: Spec<'_>,
     links: &[Link],
     spans: &[Option<Span>],
-    x: Value,
-    mut pixels: [Pixels; 2],
-) -> [Pixels; 2] {
+    at: (Value, usize),
+    mut pixels: Pixels,
+) -> Pixels {
     for link in links {
         match *link {
             Link::Value { place, part, slot } => {
-                let op = Block::pixel_op(spec.ops, place, part);
-                if let Some(op) = op {
-                    pixels = pixels.map(|four| op.emit(e, four, slot));
+                if let Some(op) = Block::pixel_op(spec.ops, place, part) {
+                    pixels = op.emit(e, pixels, slot);
                 }
             }
-            Link::Round => pixels = pixels.map(|four| e.each(four, |e, _, v| round(e, v))),
+            Link::Round => pixels = e.each(pixels, |e, _, v| round(e, v)),
             Link::Paint { region } => {
                 if let Some(span) = &spans[region] {
-                    pixels = paint(e, spec, region, span, x, pixels);
+                    pixels = paint(e, spec, region, span, at, pixels);
                 }
             }
         }
@@ -168,32 +179,26 @@ fn paint(
     spec: Spec<'_>,
     region: usize,
     span: &Span,
-    x: Value,
-    pixels: [Pixels; 2],
-) -> [Pixels; 2] {
+    (x, half): (Value, usize),
+    pixels: Pixels,
+) -> Pixels {
     let region = spec.block.regions[region];
     let fill = region.fill.map(f32::from);
-    let lanes = columns(e, x);
-    let mut half = 0;
-    pixels.map(|four| {
-        let inside = within(e, lanes[half], span);
-        half += 1;
-        e.each(four, |e, c, v| {
-            let fill = e.splat(fill[c]);
-            if region.outside { e.select(inside, v, fill) } else { e.select(inside, fill, v) }
-        })
+    let lanes = columns(e, x, half);
+    let inside = within(e, lanes, span);
+    e.each(pixels, |e, c, v| {
+        let fill = e.splat(fill[c]);
+        if region.outside { e.select(inside, v, fill) } else { e.select(inside, fill, v) }
     })
 }
 
-/// The columns of a group's pixels, four and four.
-pub(super) fn columns(e: &mut Emit<'_, '_>, x: Value) -> [Value; 2] {
+/// The columns of the four pixels of a half of the group at `x`.
+pub(super) fn columns(e: &mut Emit<'_, '_>, x: Value, half: usize) -> Value {
     let x = e.builder.ins().ireduce(I32, x);
     let x = e.builder.ins().splat(I32X4, x);
-    [[0, 1, 2, 3], [4, 5, 6, 7]].map(|lanes: [i32; 4]| {
-        let bytes: Vec<u8> = lanes.iter().flat_map(|lane| lane.to_le_bytes()).collect();
-        let lanes = e.constant(I32X4, bytes.try_into().expect("four lanes of four bytes"));
-        e.builder.ins().iadd(x, lanes)
-    })
+    let lanes = [[0, 1, 2, 3], [4, 5, 6, 7]][half].map(i32::to_le_bytes);
+    let lanes = e.constant(I32X4, lanes.concat().try_into().expect("four lanes of four bytes"));
+    e.builder.ins().iadd(x, lanes)
 }
 
 /// All ones in the lanes whose column is in the span.

@@ -7,6 +7,7 @@
 
 use super::super::record::Header;
 use super::Imports;
+use super::hoist::{entered_from, hoist};
 use super::ir::{Scalars, counted_loop, overlapped_loop};
 use cranelift_codegen::ir::types::{I8X16, I16, I16X8, I32, I32X4, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
@@ -153,16 +154,15 @@ fn add_tap(
 /// Blends the columns of the row of `i16`, four pixels at a time.
 fn blend_columns(e: &mut Emit<'_, '_>, to: Value, pairs: Option<i64>) {
     let (firsts, weights) = (e.header(Header::ColumnFirst), e.header(Header::ColumnWeights));
-    let count = e.header(Header::ColumnPairs);
     let columns = e.header(Header::Columns);
     let quads = e.builder.ins().ushr_imm_u(columns, 2);
+    let outside = entered_from(e);
     counted_loop(e, quads, &[firsts, weights, to], |e, _, at| {
-        let mut weights = at[1];
-        let pixels = [0, 1, 2, 3].map(|pixel| {
-            let (sum, next) = blend_pixel(e, at[0], 4 * pixel, weights, pairs, count);
-            weights = next;
-            e.builder.ins().sshr_imm_u(sum, 21)
-        });
+        let (pixels, weights) = match pairs {
+            Some(pairs) => blend_known(e, at[0], at[1], pairs),
+            None => blend_any(e, at[0], at[1]),
+        };
+        let pixels = pixels.map(|sum| e.builder.ins().sshr_imm_u(sum, 21));
         let low = e.builder.ins().snarrow(pixels[0], pixels[1]);
         let high = e.builder.ins().snarrow(pixels[2], pixels[3]);
         let bytes = e.builder.ins().unarrow(low, high);
@@ -171,55 +171,78 @@ fn blend_columns(e: &mut Emit<'_, '_>, to: Value, pairs: Option<i64>) {
         e.store(bytes, at[2], 0); // 12 bytes that count; the next turn overwrites the others
         vec![e.offset(at[0], 16), weights, e.offset(at[2], 12)]
     });
+    hoist(e, outside);
 }
 
-/// The sum of one pixel, Q21, and where the next one's weights begin.
-fn blend_pixel(
+/// The sums of four pixels, Q21, of `pairs` pairs of taps each, and where the next weights begin.
+fn blend_known(
     e: &mut Emit<'_, '_>,
     firsts: Value,
-    offset: i32,
     weights: Value,
-    pairs: Option<i64>,
-    count: Value,
-) -> (Value, Value) {
-    let wide = e.header(Header::Wide);
-    let first = e.load_i32(firsts, offset);
-    let from = e.plus(wide, first);
-    let start = e.splat_i32((1 << 20) + (128 << 21));
-    match pairs {
-        Some(pairs) => {
-            let sum = (0..pairs as i32)
-                .fold(start, |sum, k| add_pair(e, sum, from, 12 * k, weights, 4 * k));
-            (sum, e.offset(weights, 4 * pairs))
-        }
-        None => {
-            let carried = counted_loop(e, count, &[start, from, weights], |e, _, at| {
-                let sum = add_pair(e, at[0], at[1], 0, at[2], 0);
-                vec![sum, e.offset(at[1], 12), e.offset(at[2], 4)]
-            });
-            (carried[0], carried[2])
-        }
-    }
+    pairs: i64,
+) -> ([Value; 4], Value) {
+    let pairs = pairs as i32;
+    let sums = [0, 1, 2, 3].map(|pixel| {
+        let from = source_pixel(e, firsts, pixel);
+        let start = e.splat_i32(HALF);
+        (0..pairs).fold(start, |sum, k| {
+            add_pair(e, sum, (from, 12 * k), (weights, 16 * (pairs * pixel + k)))
+        })
+    });
+    (sums, e.offset(weights, 64 * i64::from(pairs)))
 }
 
-/// Adds two pixels, weighed, to the sums of three channels.
+/// The same for any number of pairs: one loop over them for all four pixels.
+fn blend_any(e: &mut Emit<'_, '_>, firsts: Value, weights: Value) -> ([Value; 4], Value) {
+    let count = e.header(Header::ColumnPairs);
+    let from = [0, 1, 2, 3].map(|pixel| source_pixel(e, firsts, pixel));
+    let start = e.splat_i32(HALF);
+    let bytes = e.times(count, 16);
+    let second = e.plus(weights, bytes);
+    let third = e.plus(second, bytes);
+    let all = [weights, second, third, e.plus(third, bytes)];
+    let zero = e.int(0);
+    let carried = [start, start, start, start, zero];
+    let sums = counted_loop(e, count, &carried, |e, k, carried| {
+        let weight = e.times(k, 16);
+        let mut next: Vec<Value> = (0..4)
+            .map(|pixel| {
+                let from = e.plus(from[pixel], carried[4]);
+                let weights = e.plus(all[pixel], weight);
+                add_pair(e, carried[pixel], (from, 0), (weights, 0))
+            })
+            .collect();
+        next.push(e.offset(carried[4], 12));
+        next
+    });
+    ([sums[0], sums[1], sums[2], sums[3]], e.plus(all[3], bytes))
+}
+
+/// Where the taps of pixel `pixel` of four begin in the row of `i16`.
+fn source_pixel(e: &mut Emit<'_, '_>, firsts: Value, pixel: i32) -> Value {
+    let wide = e.header(Header::Wide);
+    let first = e.load_i32(firsts, 4 * pixel);
+    e.plus(wide, first)
+}
+
+/// Adds two pixels, weighed, to the sums of three channels. Places are an address and an offset.
 fn add_pair(
     e: &mut Emit<'_, '_>,
     sum: Value,
-    from: Value,
-    from_offset: i32,
-    weights: Value,
-    weights_offset: i32,
+    (from, from_offset): (Value, i32),
+    (weights, weights_offset): (Value, i32),
 ) -> Value {
     let words = e.load(I8X16, from, from_offset);
     let mask = e.constant(I8X16, PAIRS);
     let words = e.pshufb(words, mask);
-    let pair = e.load(I32, weights, weights_offset);
-    let pair = e.builder.ins().splat(I32X4, pair);
+    let pair = e.load(I16X8, weights, weights_offset);
     let products = e.pair_sum(words, pair);
     debug_assert_eq!(e.builder.func.dfg.value_type(from), I64);
     e.builder.ins().iadd(products, sum)
 }
+
+/// A half, and 128, in Q21: what a pixel's sum starts from.
+const HALF: i32 = (1 << 20) + (128 << 21);
 
 const NONE: u8 = 0x80;
 

@@ -6,15 +6,16 @@
 //! | u8 | three planes, 8 bytes each | interleaved by shuffles, 24 bytes |
 //! | f16, bf16 | as f32 into one row, then a row function for each plane | as f32 into one row, then one call |
 //!
-//! u8 is clamped and rounded half to even; 16-bit floats are rounded to nearest even.
+//! Bytes that no link changes are passed on as they are. Otherwise u8 is clamped and rounded half to even; 16-bit floats are rounded to nearest even.
 
-use super::super::record::Header;
+use super::super::record::{HEADER, Header, Pass};
 use super::ir::Scalars;
-use super::pass::{output_columns, output_row, round};
+use super::pass::{Halves, Place, output_columns, output_row, round};
 use super::{Imports, Spec};
+use crate::plan::Link;
 use cranelift_codegen::ir::types::{I8X16, I16X8, I32X4, I64X2};
 use cranelift_codegen::ir::{InstBuilder, Value};
-use fuseloop_ops::{DType, Emit, Layout, Pixels};
+use fuseloop_ops::{DType, Emit, Layout};
 
 /// Where and how a block's output is stored.
 #[derive(Clone, Copy)]
@@ -57,14 +58,39 @@ impl Sink {
         e.header(Header::Plane)
     }
 
-    pub(super) fn group(self, e: &mut Emit<'_, '_>, row: Value, x: Value, pixels: [Pixels; 2]) {
+    pub(super) fn group(self, e: &mut Emit<'_, '_>, row: Value, x: Value, halves: Halves<'_>) {
         let offset = e.times(x, self.pixel_bytes());
         let to = e.plus(row, offset);
         match (self.dtype, self.planar) {
-            (DType::U8, true) => self.bytes_planar(e, to, pixels),
-            (DType::U8, false) => bytes_interleaved(e, to, pixels),
-            (_, true) => self.floats_planar(e, to, pixels),
-            (_, false) => floats_interleaved(e, to, pixels),
+            (DType::U8, true) => self.bytes_planar(e, to, halves),
+            (DType::U8, false) => bytes_interleaved(e, to, halves),
+            (_, true) => self.floats_planar(e, to, halves),
+            (_, false) => floats_interleaved(e, to, halves),
+        }
+    }
+
+    /// Whether the output is the source's own bytes, moved.
+    pub(super) fn passes_bytes_on(self, links: &[Link]) -> bool {
+        self.dtype == DType::U8 && links.is_empty()
+    }
+
+    /// Passes a group's bytes on.
+    pub(super) fn bytes(self, e: &mut Emit<'_, '_>, row: Value, place: Place) {
+        let offset = e.times(place.x, self.pixel_bytes());
+        let to = e.plus(row, offset);
+        let shuffles = e.pass_word(HEADER, Pass::Shuffles);
+        let loads = place.from.map(|from| e.load(I8X16, from, 0));
+        let [low, high] = [0, 2].map(|vector| {
+            let first = 16 * (vector + if self.planar { 10 } else { 6 });
+            let masks = [0, 16].map(|mask| e.load_mask(shuffles, first + mask));
+            let parts = [e.pshufb(loads[0], masks[0]), e.pshufb(loads[1], masks[1])];
+            e.builder.ins().bor(parts[0], parts[1])
+        });
+        if self.planar {
+            self.store_planes(e, to, low, high);
+        } else {
+            e.store(low, to, 0);
+            e.store(high, to, 8);
         }
     }
 
@@ -87,21 +113,28 @@ impl Sink {
         }
     }
 
-    fn floats_planar(self, e: &mut Emit<'_, '_>, to: Value, pixels: [Pixels; 2]) {
+    fn floats_planar(self, e: &mut Emit<'_, '_>, to: Value, halves: Halves<'_>) {
         let plane = self.plane(e);
-        let mut to = to;
-        for c in 0..3 {
-            e.store(pixels[0].channels[c], to, 0);
-            e.store(pixels[1].channels[c], to, 16);
-            to = e.plus(to, plane);
+        let second = e.plus(to, plane);
+        let planes = [to, second, e.plus(second, plane)];
+        for half in 0..2 {
+            let pixels = halves(e, half);
+            for (c, to) in planes.into_iter().enumerate() {
+                e.store(pixels.channels[c], to, 16 * half as i32);
+            }
         }
     }
 
-    fn bytes_planar(self, e: &mut Emit<'_, '_>, to: Value, pixels: [Pixels; 2]) {
-        let plane = self.plane(e);
-        let [r, g, b] = words(e, pixels);
+    fn bytes_planar(self, e: &mut Emit<'_, '_>, to: Value, halves: Halves<'_>) {
+        let [r, g, b] = words(e, halves);
         let rg = e.builder.ins().unarrow(r, g);
         let bb = e.builder.ins().unarrow(b, b);
+        self.store_planes(e, to, rg, bb);
+    }
+
+    /// Eight bytes of red, then green, in one vector; of blue in the other.
+    fn store_planes(self, e: &mut Emit<'_, '_>, to: Value, rg: Value, bb: Value) {
+        let plane = self.plane(e);
         let (rg, bb) = (e.cast(I64X2, rg), e.cast(I64X2, bb));
         let mut to = to;
         for (pair, lane) in [(rg, 0), (rg, 1), (bb, 0)] {
@@ -113,21 +146,24 @@ impl Sink {
 }
 
 /// Eight pixels' channels as `i16`, clamped to 0..=255 and rounded half to even.
-fn words(e: &mut Emit<'_, '_>, pixels: [Pixels; 2]) -> [Value; 3] {
-    [0, 1, 2].map(|c| {
-        let [low, high] = [0, 1].map(|half: usize| {
-            let v = round(e, pixels[half].channels[c]);
+fn words(e: &mut Emit<'_, '_>, halves: Halves<'_>) -> [Value; 3] {
+    let [low, high] = [0, 1].map(|half| {
+        let pixels = halves(e, half);
+        pixels.channels.map(|v| {
+            let v = round(e, v);
             e.builder.ins().x86_cvtt2dq(I32X4, v)
-        });
-        let words = e.builder.ins().snarrow(low, high);
+        })
+    });
+    [0, 1, 2].map(|c| {
+        let words = e.builder.ins().snarrow(low[c], high[c]);
         debug_assert_eq!(e.builder.func.dfg.value_type(words), I16X8);
         words
     })
 }
 
 /// `r0 g0 b0 r1 g1 b1 ..`: 24 bytes, as 16 from the start and 16 to the end.
-fn bytes_interleaved(e: &mut Emit<'_, '_>, to: Value, pixels: [Pixels; 2]) {
-    let [r, g, b] = words(e, pixels);
+fn bytes_interleaved(e: &mut Emit<'_, '_>, to: Value, halves: Halves<'_>) {
+    let [r, g, b] = words(e, halves);
     let rg = e.builder.ins().unarrow(r, g);
     let bb = e.builder.ins().unarrow(b, b);
     let byte = |i: u8| i / 3 + [0, 8, 16][usize::from(i % 3)];
@@ -139,9 +175,9 @@ fn bytes_interleaved(e: &mut Emit<'_, '_>, to: Value, pixels: [Pixels; 2]) {
 }
 
 /// `r0 g0 b0 r1 | g1 b1 r2 g2 | b2 r3 g3 b3`, twice.
-fn floats_interleaved(e: &mut Emit<'_, '_>, to: Value, pixels: [Pixels; 2]) {
-    for (half, four) in pixels.iter().enumerate() {
-        let [r, g, b] = four.channels;
+fn floats_interleaved(e: &mut Emit<'_, '_>, to: Value, halves: Halves<'_>) {
+    for half in 0..2 {
+        let [r, g, b] = halves(e, half).channels;
         let vectors = [
             pick(e, [r, g, b], [(0, 0), (1, 0), (2, 0), (0, 1)]),
             pick(e, [r, g, b], [(1, 1), (2, 1), (0, 2), (1, 2)]),

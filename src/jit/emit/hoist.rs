@@ -1,0 +1,101 @@
+//! Keeps in registers what a loop loads most often.
+//!
+//! Ops load constants and slots beside each use, since they can't know what else is live; the code
+//! generator, at the level we run it, moves nothing. Once a loop is written, the loads it repeats
+//! most are made once before it. Constants and the record never change while a loop that is
+//! hoisted from runs, so a load means the same in both places.
+
+use cranelift_codegen::cursor::{Cursor, FuncCursor};
+use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::{
+    Block, Inst, InstBuilder, InstructionData, MemFlagsData, Opcode, Type, Value,
+};
+use fuseloop_ops::Emit;
+
+/// Vectors kept: sixteen registers, less the values of four pixels and what ops need for a moment.
+const VECTORS: usize = 8;
+
+/// Words kept: sixteen registers, less addresses and counters.
+const WORDS: usize = 4;
+
+/// What is loaded: `ty` from `base + offset`.
+#[derive(Clone, Copy, PartialEq)]
+struct Loaded {
+    ty: Type,
+    base: Value,
+    offset: i32,
+}
+
+/// The block that a loop is about to be entered from.
+pub(super) fn entered_from(e: &Emit<'_, '_>) -> Block {
+    e.builder.current_block().expect("code is being written")
+}
+
+/// Moves to the end of `outside` the loads that occur most often in the blocks written since: of
+/// constants, of the record, and of shuffles whose address was moved there.
+pub(super) fn hoist(e: &mut Emit<'_, '_>, outside: Block) {
+    let bases = [e.table, e.record];
+    let mut words = vec![];
+    for (loaded, places) in
+        most_loaded(e, outside, WORDS, |loaded, _| loaded.ty == I64 && bases.contains(&loaded.base))
+    {
+        words.push(load_before(e, outside, loaded, &places));
+    }
+    for (loaded, places) in most_loaded(e, outside, VECTORS, |loaded, never_changes| {
+        let is_known = bases.contains(&loaded.base);
+        loaded.ty.is_vector() && (is_known || never_changes && words.contains(&loaded.base))
+    }) {
+        load_before(e, outside, loaded, &places);
+    }
+}
+
+/// What is loaded most often after `outside`, and where, of what `may_move`.
+fn most_loaded(
+    e: &Emit<'_, '_>,
+    outside: Block,
+    most: usize,
+    may_move: impl Fn(&Loaded, bool) -> bool,
+) -> Vec<(Loaded, Vec<Inst>)> {
+    let func = &*e.builder.func;
+    let mut found: Vec<(Loaded, Vec<Inst>)> = vec![];
+    let mut block = func.layout.next_block(outside);
+    while let Some(this) = block {
+        for inst in func.layout.block_insts(this) {
+            let InstructionData::Load { opcode: Opcode::Load, arg, offset, flags } =
+                func.dfg.insts[inst]
+            else {
+                continue;
+            };
+            let ty = func.dfg.value_type(func.dfg.first_result(inst));
+            let base = func.dfg.resolve_aliases(arg);
+            let loaded = Loaded { ty, base, offset: offset.into() };
+            if !may_move(&loaded, func.dfg.mem_flags[flags].readonly()) {
+                continue;
+            }
+            match found.iter_mut().find(|(known, _)| *known == loaded) {
+                Some((_, places)) => places.push(inst),
+                None => found.push((loaded, vec![inst])),
+            }
+        }
+        block = func.layout.next_block(this);
+    }
+    found.sort_by_key(|(_, places)| std::cmp::Reverse(places.len()));
+    found.truncate(most);
+    found
+}
+
+/// Loads once, before the last instruction of `outside`, what `places` load.
+fn load_before(e: &mut Emit<'_, '_>, outside: Block, loaded: Loaded, places: &[Inst]) -> Value {
+    let func = &mut *e.builder.func;
+    let last = func.layout.last_inst(outside).expect("a block that was left ends in a jump");
+    let Loaded { ty, base, offset } = loaded;
+    let flags = MemFlagsData::new().with_notrap();
+    let once = FuncCursor::new(func).at_inst(last).ins().load(ty, flags, base, offset);
+    for &inst in places {
+        let each = func.dfg.first_result(inst);
+        func.dfg.detach_inst_results(inst);
+        func.layout.remove_inst(inst);
+        func.dfg.change_to_alias(each, once);
+    }
+    once
+}
