@@ -6,7 +6,7 @@
 //! | W2 `val`      | any      | CenterCrop 224 of ratio 224/256, normalize                       |
 //! | W3 `jitter`   | any      | RandomResizedCrop 224, flip, ColorJitter 0.4 0.4 0.4, normalize  |
 //! | W4 `cifar`    | one size | flip, translate 4, cutout 8, normalize                           |
-//! | W5 `crop`     | 224 and more a side | RandomCrop 224, flip, normalize                       |
+//! | W5 `crop`     | any, black is put around small ones | RandomCrop 224, flip, normalize       |
 //!
 //! All give `f32 [3, height, width]`. Labels need no ops: they come as `i64 [1]`.
 //!

@@ -107,9 +107,11 @@ fn compare(criterion: &mut Criterion, case: &Case, file: &Path, threads: usize) 
     let loader = loader(case, file, threads);
     let mut baseline = Baseline::new(file, case.workload, case.batch, threads, SEED);
     check(&loader, &mut baseline, case);
-    let mut run_fused = || fused(&loader, |batch| {
-        black_box(batch);
-    });
+    let mut run_fused = || {
+        fused(&loader, |batch| {
+            black_box(batch);
+        })
+    };
     let mut run_plain = || {
         baseline.epoch(|values| {
             black_box(values);

@@ -121,9 +121,9 @@ fn source_help(error: &SourceError) -> Option<&'static str> {
 
 fn plan_help(error: &PlanError) -> Option<&'static str> {
     match error {
-        PlanError::Varies { .. } => Some(
-            "these images vary in size: `--workload W1`, W2 and W3 make one size of them, W4 and W5 do not",
-        ),
+        PlanError::Varies { .. } => {
+            Some("these images vary in size: `--workload W1`, W2, W3 and W5 make one size of them")
+        }
         PlanError::Type { .. } => Some(
             "`fuseloop info FILE` shows the sizes of the images; `--workload W1` takes any size",
         ),

@@ -48,7 +48,7 @@ pub(super) struct Args {
 }
 
 /// Pictures of a class.
-const PER_CLASS: u32 = 32;
+const PER_CLASS: u32 = 24;
 const SEED: u64 = 42;
 const BATCH: usize = 32;
 /// Sides of the images in each epoch.

@@ -25,23 +25,23 @@ type Rgb = [f32; 3];
 pub(crate) fn draw(class: usize, number: u32) -> Picture {
     let mut dice = Dice::new((class as u64) << 32 | u64::from(number));
     let (width, height) = (dice.whole(320, 500), dice.whole(320, 500));
-    draw_sized(class, dice, width, height)
+    draw_sized(class, number, dice, width, height)
 }
 
 /// As [`draw`], of a given size.
 #[allow(dead_code, reason = "benchmarks draw pictures of one size")]
 pub(crate) fn draw_at(class: usize, number: u32, width: u32, height: u32) -> Picture {
     let dice = Dice::new((class as u64) << 32 | u64::from(number));
-    draw_sized(class, dice, width, height)
+    draw_sized(class, number, dice, width, height)
 }
 
-fn draw_sized(class: usize, mut dice: Dice, width: u32, height: u32) -> Picture {
+fn draw_sized(class: usize, number: u32, mut dice: Dice, width: u32, height: u32) -> Picture {
     let aspect = width as f32 / height as f32;
     let scene: Box<dyn Fn(f32, f32) -> Rgb> = match class {
-        0 => coast(&mut dice, aspect),
-        1 => flower(&mut dice, aspect),
-        2 => mountain(&mut dice),
-        3 => planet(&mut dice, aspect),
+        0 => coast(number, &mut dice, aspect),
+        1 => flower(number, &mut dice, aspect),
+        2 => mountain(number, &mut dice),
+        3 => planet(number, &mut dice, aspect),
         _ => panic!("class {class}: there are {}", CLASSES.len()),
     };
     let grain = dice.seed();
@@ -60,14 +60,14 @@ fn draw_sized(class: usize, mut dice: Dice, width: u32, height: u32) -> Picture 
 }
 
 /// A sun over the sea.
-fn coast(dice: &mut Dice, aspect: f32) -> Box<dyn Fn(f32, f32) -> Rgb> {
+fn coast(number: u32, dice: &mut Dice, aspect: f32) -> Box<dyn Fn(f32, f32) -> Rgb> {
     const SKIES: [(Rgb, Rgb); 4] = [
         ([0.16, 0.24, 0.48], [0.98, 0.62, 0.36]),
         ([0.20, 0.45, 0.78], [0.86, 0.92, 0.96]),
         ([0.24, 0.14, 0.36], [0.98, 0.44, 0.42]),
         ([0.10, 0.30, 0.42], [0.98, 0.80, 0.52]),
     ];
-    let (top, low) = SKIES[dice.below(4)];
+    let (top, low) = SKIES[number as usize % SKIES.len()];
     let horizon = dice.range(0.45, 0.65);
     let (sun_x, sun_y) = (aspect * dice.range(0.2, 0.8), horizon - dice.range(0.06, 0.28));
     let (clouds, waves) = (dice.seed(), dice.seed());
@@ -94,7 +94,7 @@ fn coast(dice: &mut Dice, aspect: f32) -> Box<dyn Fn(f32, f32) -> Rgb> {
 }
 
 /// Blossoms before a blurred meadow.
-fn flower(dice: &mut Dice, aspect: f32) -> Box<dyn Fn(f32, f32) -> Rgb> {
+fn flower(number: u32, dice: &mut Dice, aspect: f32) -> Box<dyn Fn(f32, f32) -> Rgb> {
     const PETALS: [Rgb; 6] = [
         [0.93, 0.30, 0.42],
         [0.98, 0.72, 0.18],
@@ -110,7 +110,7 @@ fn flower(dice: &mut Dice, aspect: f32) -> Box<dyn Fn(f32, f32) -> Rgb> {
         turn: f32,
         colour: Rgb,
     }
-    let colour = PETALS[dice.below(6)];
+    let colour = PETALS[number as usize % PETALS.len()];
     let mut blossoms = vec![];
     for k in 0..dice.whole(3, 7) {
         let size = if k == 0 { (0.24, 0.34) } else { (0.08, 0.2) };
@@ -154,14 +154,14 @@ fn flower(dice: &mut Dice, aspect: f32) -> Box<dyn Fn(f32, f32) -> Rgb> {
 }
 
 /// Ridges behind ridges.
-fn mountain(dice: &mut Dice) -> Box<dyn Fn(f32, f32) -> Rgb> {
+fn mountain(number: u32, dice: &mut Dice) -> Box<dyn Fn(f32, f32) -> Rgb> {
     const AIRS: [(Rgb, Rgb, Rgb); 4] = [
         ([0.30, 0.52, 0.80], [0.88, 0.92, 0.94], [0.06, 0.14, 0.16]),
         ([0.42, 0.32, 0.56], [0.98, 0.76, 0.62], [0.12, 0.07, 0.16]),
         ([0.16, 0.38, 0.50], [0.78, 0.90, 0.84], [0.03, 0.14, 0.10]),
         ([0.86, 0.50, 0.30], [0.99, 0.88, 0.62], [0.20, 0.07, 0.06]),
     ];
-    let (top, haze, dark) = AIRS[dice.below(4)];
+    let (top, haze, dark) = AIRS[number as usize % AIRS.len()];
     let start = dice.range(0.25, 0.4);
     let (seeds, clouds) = ([(); 5].map(|()| dice.seed()), dice.seed());
     Box::new(move |u, v| {
@@ -189,14 +189,14 @@ fn mountain(dice: &mut Dice) -> Box<dyn Fn(f32, f32) -> Rgb> {
 }
 
 /// A banded world among stars.
-fn planet(dice: &mut Dice, aspect: f32) -> Box<dyn Fn(f32, f32) -> Rgb> {
+fn planet(number: u32, dice: &mut Dice, aspect: f32) -> Box<dyn Fn(f32, f32) -> Rgb> {
     const WORLDS: [(Rgb, Rgb); 4] = [
         ([0.78, 0.50, 0.30], [0.98, 0.88, 0.70]),
         ([0.10, 0.32, 0.62], [0.62, 0.86, 0.92]),
         ([0.52, 0.18, 0.16], [0.94, 0.56, 0.34]),
         ([0.22, 0.42, 0.34], [0.82, 0.88, 0.62]),
     ];
-    let (low, high) = WORLDS[dice.below(4)];
+    let (low, high) = WORLDS[number as usize % WORLDS.len()];
     let (x, y) = (aspect * dice.range(0.35, 0.65), dice.range(0.38, 0.62));
     let radius = dice.range(0.24, 0.36);
     let (tilt, light) = (dice.range(-0.6, 0.6), dice.range(-0.9, 0.9));
