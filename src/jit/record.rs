@@ -97,6 +97,22 @@ pub(crate) const PASS: i32 = 8 * (Pass::Runs as i32 + 1);
 /// Bytes of a region: `x0, x1, y0, y1` as `i32`.
 pub(crate) const REGION: i32 = 16;
 
+/// What lies at [`Pass::Shuffles`], by offset: shuffles of a group's two loads, and masks.
+pub(crate) mod shuffles {
+    /// Six that unpack channels of `i32`: of the first four pixels, then of the last.
+    pub(crate) const UNPACK: i32 = 0;
+    /// Four that pass bytes on, channels last: of both loads for the output's bytes 0..16, then of
+    /// both for its bytes 8..24.
+    pub(crate) const INTERLEAVED: i32 = UNPACK + 6 * 16;
+    /// Four that pass bytes on, channels first: of both loads for red and green, then for blue.
+    pub(crate) const PLANAR: i32 = INTERLEAVED + 4 * 16;
+    /// Eight lanes of all ones, after eight of zeros: a mask of a group's pixels. Begun `r` lanes
+    /// earlier it leaves the first `r` out.
+    pub(crate) const ALL: i32 = PLANAR + 6 * 16;
+    /// All of them.
+    pub(crate) const BYTES: usize = ALL as usize + 32;
+}
+
 /// Where things lie in the records of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {

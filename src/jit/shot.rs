@@ -13,7 +13,7 @@
 use super::call::{self, AreaState};
 use super::compile::Compiled;
 use super::compose::{Axis, Composed, PassMap, Rect, compose};
-use super::record::{HEADER, Header, Pass, Record};
+use super::record::{HEADER, Header, Pass, Record, shuffles};
 use crate::plan::{Block, Draws, ImagePlan};
 use fuseloop_ops::area::{AreaRows, AreaScratch, AreaTables};
 use fuseloop_ops::bilinear::Taps;
@@ -383,7 +383,7 @@ impl Shot<'_> {
             (Pass::PixelStep, if mirrored { -3i64 as u64 } else { 3 }),
             (Pass::Rows, u64::from(pass.size.height)),
             (Pass::LastGroup, u64::from(pass.size.width - NARROWEST)),
-            (Pass::Shuffles, std::ptr::from_ref(&SHUFFLES[usize::from(mirrored)]) as u64),
+            (Pass::Shuffles, SHUFFLES[usize::from(mirrored)].0.as_ptr() as u64),
             (Pass::Runs, u64::from(index == 0 || self.mean_runs(index - 1))),
         ];
         for (word, value) in words {
@@ -450,52 +450,48 @@ fn copy_row(to: &mut [u8], source: &[u8], at: usize, forwards: bool) {
     }
 }
 
-/// The shuffles of a group's two loads, aligned for loads.
-#[repr(C, align(16))]
-struct Shuffles {
-    /// Six that unpack channels of `i32`: of the first four pixels, then of the last.
-    _unpack: [[u8; 16]; 6],
-    /// Four that pass bytes on, channels last: of both loads for the output's bytes 0..16, then of
-    /// both for its bytes 8..24.
-    _interleaved: [[u8; 16]; 4],
-    /// Four that pass bytes on, channels first: of both loads for red and green, then for blue.
-    _planar: [[u8; 16]; 4],
-}
+/// The vectors that [`shuffles`] names, aligned for loads.
+#[repr(align(16))]
+struct Shuffles([[u8; 16]; shuffles::BYTES / 16]);
 
 /// For a group read as it lies, and for one that is mirrored.
-static SHUFFLES: [Shuffles; 2] = [shuffles(false), shuffles(true)];
+static SHUFFLES: [Shuffles; 2] = [shuffles_of(false), shuffles_of(true)];
 
 /// A group's first half is loaded from its byte 0 and the second from byte 8; mirrored, the halves
 /// change places and the pixels run backwards.
-const fn shuffles(mirrored: bool) -> Shuffles {
-    let mut unpack = [[NOTHING; 16]; 6];
+const fn shuffles_of(mirrored: bool) -> Shuffles {
+    let mut all = [[NOTHING; 16]; shuffles::BYTES / 16];
     let mut index = 0;
     while index < 6 {
         let (half, channel) = (index / 3, index % 3);
         let mut lane = 0;
         while lane < 4 {
-            unpack[index][4 * lane] = from_load(mirrored, half, 4 * half + lane, channel);
+            let pixel = 4 * half + lane;
+            all[index][4 * lane] = from_load(mirrored, half, pixel, channel);
             lane += 1;
         }
         index += 1;
     }
-    let (mut interleaved, mut planar) = ([[NOTHING; 16]; 4], [[NOTHING; 16]; 4]);
+    let (interleaved, planar) = (shuffles::INTERLEAVED as usize, shuffles::PLANAR as usize);
     let mut index = 0;
     while index < 4 {
         let (vector, load) = (index / 2, index % 2);
         let mut byte = 0;
         while byte < 16 {
             let at = 8 * vector + byte;
-            interleaved[index][byte] = from_load(mirrored, load, at / 3, at % 3);
+            all[interleaved / 16 + index][byte] = from_load(mirrored, load, at / 3, at % 3);
             let at = 16 * vector + byte;
             if at < 24 {
-                planar[index][byte] = from_load(mirrored, load, at % 8, at / 8);
+                all[planar / 16 + index][byte] = from_load(mirrored, load, at % 8, at / 8);
             }
             byte += 1;
         }
         index += 1;
     }
-    Shuffles { _unpack: unpack, _interleaved: interleaved, _planar: planar }
+    let ones = shuffles::ALL as usize / 16;
+    (all[ones - 2], all[ones - 1]) = ([0; 16], [0; 16]);
+    (all[ones], all[ones + 1]) = ([0xFF; 16], [0xFF; 16]);
+    Shuffles(all)
 }
 
 /// In a shuffle: a zero.

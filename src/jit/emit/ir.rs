@@ -3,7 +3,7 @@
 use super::super::record::{Header, Pass};
 use super::hoist::{entered_from, hoist};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::{I8X16, I16X8, I32, I32X4, I64};
+use cranelift_codegen::ir::types::{I8X16, I16X8, I32X4, I64};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value};
 use fuseloop_ops::Emit;
 

@@ -4,13 +4,12 @@
 //! along a row (at most 65,535 columns of 255), a word of 64 bits over the rows. Pixels that the
 //! last group of a row repeats are left out by a mask.
 
-use super::super::record::Pass;
+use super::super::record::{Pass, shuffles};
 use super::Spec;
 use super::ir::Scalars;
-use super::pass::{GROUP, Halves, Place, columns, rows};
+use super::pass::{GROUP, Halves, Place, rows};
 use crate::plan::Link;
-use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::{F32, F32X4, I32, I32X4, I64};
+use cranelift_codegen::ir::types::{F32, F32X4, I32X4, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use fuseloop_ops::Emit;
 
@@ -33,7 +32,7 @@ pub(super) fn pass(e: &mut Emit<'_, '_>, spec: Spec<'_>, index: usize, links: &[
             let zero = e.splat_i32(0);
             vec![zero, zero]
         },
-        add_greys,
+        |e, place, halves, sums| add_greys(e, at, place, halves, sums),
         |e, _, sums| {
             let so_far = e.builder.use_var(total);
             let sum = sums.iter().fold(so_far, |sum, lanes| add_lanes(e, sum, *lanes));
@@ -49,17 +48,25 @@ pub(super) fn pass(e: &mut Emit<'_, '_>, spec: Spec<'_>, index: usize, links: &[
     e.builder.switch_to_block(done);
 }
 
-fn add_greys(e: &mut Emit<'_, '_>, place: Place, halves: Halves<'_>, sums: &[Value]) -> Vec<Value> {
-    let fresh = e.builder.ins().ireduce(I32, place.fresh);
-    let fresh = e.builder.ins().splat(I32X4, fresh);
+fn add_greys(
+    e: &mut Emit<'_, '_>,
+    pass: i32,
+    place: Place,
+    halves: Halves<'_>,
+    sums: &[Value],
+) -> Vec<Value> {
+    // Columns that a group before has covered are lanes before the mask's.
+    let address = e.pass_word(pass, Pass::Shuffles);
+    let repeated = e.builder.ins().isub(place.x, place.fresh);
+    let repeated = e.times(repeated, 4);
+    let masks = e.plus(address, repeated);
     let mut out = vec![];
-    for (half, sum) in sums.iter().enumerate() {
-        let pixels = halves(e, half);
+    for (half, sum) in (0i32..).zip(sums) {
+        let pixels = halves(e, half as usize);
         let grey = e.grey(pixels);
         let grey = e.builder.ins().x86_cvtt2dq(I32X4, grey);
-        let columns = columns(e, place.x, half);
-        let repeated = e.builder.ins().icmp(IntCC::SignedGreaterThan, fresh, columns);
-        let grey = e.builder.ins().band_not(grey, repeated);
+        let mask = e.load(I32X4, masks, shuffles::ALL + 16 * half);
+        let grey = e.builder.ins().band(grey, mask);
         out.push(e.builder.ins().iadd(*sum, grey));
     }
     out

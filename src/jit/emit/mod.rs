@@ -3,8 +3,8 @@
 //! ```text
 //! fn(records, count, constants):
 //!     for each record:
-//!         jump to the loop body of its order                     (shuffled ops only)
 //!         [for each resized row: filter rows, filter columns]    (if a mean reads them first)
+//!         jump to the loop body of its order                     (shuffled ops only)
 //!         [for each mean: rows x groups, summing greys]
 //!         for each row of the output:
 //!             [filter rows, filter columns into one row]         (if no mean did before)
@@ -79,8 +79,12 @@ pub(crate) fn function(
     constants
 }
 
-/// One sample: the loop body of its order.
+/// One sample: the loop body of its order. What means read is resized first, whatever the order.
 fn sample(e: &mut Emit<'_, '_>, spec: Spec<'_>, imports: Imports) {
+    let resizes = spec.block.resize.map(|(_, interpolation)| interpolation);
+    if let Some(interpolation) = resizes.filter(|_| !spec.block.means.is_empty()) {
+        resample::all_rows(e, interpolation, imports);
+    }
     let variants = &spec.block.variants;
     if let [only] = variants.as_slice() {
         return body(e, spec, imports, only);
@@ -102,11 +106,7 @@ fn sample(e: &mut Emit<'_, '_>, spec: Spec<'_>, imports: Imports) {
 
 fn body(e: &mut Emit<'_, '_>, spec: Spec<'_>, imports: Imports, links: &[Link]) {
     let resizes = spec.block.resize.map(|(_, interpolation)| interpolation);
-    let resize_first = resizes.filter(|_| !spec.block.means.is_empty());
     let resize_along = resizes.filter(|_| spec.block.means.is_empty());
-    if let Some(interpolation) = resize_first {
-        resample::all_rows(e, interpolation, imports);
-    }
     for (position, link) in links.iter().enumerate() {
         if let Some(index) = mean_of(spec.block, link) {
             mean::pass(e, spec, index, &links[..position]);

@@ -5,7 +5,7 @@
 //! A picture mirrored left to right is the same code: its shuffles are mirrored, its two loads
 //! change places and its step is negative. The last group of a row is moved back to end with it.
 
-use super::super::record::{Header, Pass};
+use super::super::record::{Header, Pass, shuffles};
 use super::ir::{Scalars, counted_loop, overlapped_loop};
 use super::{Imports, Spec, store};
 use crate::plan::{Block, Link};
@@ -104,11 +104,11 @@ pub(super) fn store(
 }
 
 /// The values of four pixels of the source.
-fn load_half(e: &mut Emit<'_, '_>, pass: i32, half: usize, address: Value) -> Pixels {
-    let shuffles = e.pass_word(pass, Pass::Shuffles);
-    let bytes = e.load(I8X16, address, 0);
+fn load_half(e: &mut Emit<'_, '_>, pass: i32, half: usize, from: Value) -> Pixels {
+    let address = e.pass_word(pass, Pass::Shuffles);
+    let bytes = e.load(I8X16, from, 0);
     let channels = [0, 1, 2].map(|c| {
-        let mask = e.load_mask(shuffles, 16 * (3 * half as i32 + c));
+        let mask = e.load_mask(address, shuffles::UNPACK + 16 * (3 * half as i32 + c));
         let lanes = e.pshufb(bytes, mask);
         let lanes = e.cast(I32X4, lanes);
         e.builder.ins().fcvt_from_sint(F32X4, lanes)
@@ -193,7 +193,7 @@ fn paint(
 }
 
 /// The columns of the four pixels of a half of the group at `x`.
-pub(super) fn columns(e: &mut Emit<'_, '_>, x: Value, half: usize) -> Value {
+fn columns(e: &mut Emit<'_, '_>, x: Value, half: usize) -> Value {
     let x = e.builder.ins().ireduce(I32, x);
     let x = e.builder.ins().splat(I32X4, x);
     let lanes = [[0, 1, 2, 3], [4, 5, 6, 7]][half].map(i32::to_le_bytes);

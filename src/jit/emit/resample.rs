@@ -9,7 +9,7 @@ use super::super::record::Header;
 use super::Imports;
 use super::hoist::{entered_from, hoist};
 use super::ir::{Scalars, counted_loop, overlapped_loop};
-use cranelift_codegen::ir::types::{I8X16, I16, I16X8, I32, I32X4, I64};
+use cranelift_codegen::ir::types::{I8X16, I16, I16X8, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use fuseloop_ops::{Emit, Interpolation};
 

@@ -8,7 +8,7 @@
 //!
 //! Bytes that no link changes are passed on as they are. Otherwise u8 is clamped and rounded half to even; 16-bit floats are rounded to nearest even.
 
-use super::super::record::{HEADER, Header, Pass};
+use super::super::record::{HEADER, Header, Pass, shuffles};
 use super::ir::Scalars;
 use super::pass::{Halves, Place, output_columns, output_row, round};
 use super::{Imports, Spec};
@@ -78,11 +78,11 @@ impl Sink {
     pub(super) fn bytes(self, e: &mut Emit<'_, '_>, row: Value, place: Place) {
         let offset = e.times(place.x, self.pixel_bytes());
         let to = e.plus(row, offset);
-        let shuffles = e.pass_word(HEADER, Pass::Shuffles);
+        let address = e.pass_word(HEADER, Pass::Shuffles);
+        let first = if self.planar { shuffles::PLANAR } else { shuffles::INTERLEAVED };
         let loads = place.from.map(|from| e.load(I8X16, from, 0));
         let [low, high] = [0, 2].map(|vector| {
-            let first = 16 * (vector + if self.planar { 10 } else { 6 });
-            let masks = [0, 16].map(|mask| e.load_mask(shuffles, first + mask));
+            let masks = [0, 16].map(|mask| e.load_mask(address, first + 16 * vector + mask));
             let parts = [e.pshufb(loads[0], masks[0]), e.pshufb(loads[1], masks[1])];
             e.builder.ins().bor(parts[0], parts[1])
         });
