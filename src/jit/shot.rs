@@ -266,7 +266,10 @@ impl Shot<'_> {
 
     fn resize_bilinear(&self, memory: &mut Memory, view: ImageView<'_>, to: Size, wanted: Rect) {
         let from = view.size();
-        memory.rows.set(from.height, to.height, wanted.top..wanted.bottom, 1, 1);
+        // Above 4 taps there is code for even numbers; a source so much taller has rows for them.
+        let group = if to.height > 2 && from.height > 2 * to.height { 2 } else { 1 };
+        memory.rows.set(from.height, to.height, wanted.top..wanted.bottom, group, 1);
+        assert!(memory.rows.count() <= from.height as usize, "taps would leave the source");
         memory.columns.set(from.width, to.width, wanted.left..wanted.right, 2, 6);
         memory.columns.pad_to((wanted.size().width as usize).next_multiple_of(4));
         let pairs = memory.columns.weights().as_chunks::<2>().0.iter();

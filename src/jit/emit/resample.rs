@@ -1,9 +1,9 @@
 //! The antialiased bilinear resize of one row, in whole numbers, and the call of the area resize.
 //!
 //! As [`fuseloop_ops::bilinear`] defines it: source rows are blended into one row of `i16` (Q7
-//! around 128) that stays in the first cache, then its columns into bytes. Rows of 2, 3 and 4
-//! taps and columns of 1, 2 and 3 pairs of taps have code of their own, chosen once a row; more
-//! go through a loop.
+//! around 128) that stays in the first cache, then its columns into bytes. Rows of 2, 3, 4,
+//! 6 and 8 taps and columns of 1, 2 and 3 pairs of taps have code of their own, chosen once a row;
+//! others go through a loop.
 
 use super::super::record::Header;
 use super::Imports;
@@ -43,7 +43,7 @@ pub(super) fn row(
 
 fn bilinear_row(e: &mut Emit<'_, '_>, y: Value, to: Value) {
     let taps = e.header(Header::RowTaps);
-    dispatch(e, taps, &[2, 3, 4], |e, taps| blend_rows(e, y, taps));
+    dispatch(e, taps, &[2, 3, 4, 6, 8], |e, taps| blend_rows(e, y, taps));
     let pairs = e.header(Header::ColumnPairs);
     dispatch(e, pairs, &[1, 2, 3], |e, pairs| blend_columns(e, to, pairs));
 }
