@@ -6,7 +6,8 @@
 //! | u8 | three planes, 8 bytes each | interleaved by shuffles, 24 bytes |
 //! | f16, bf16 | as f32 into one row, then a row function for each plane | as f32 into one row, then one call |
 //!
-//! Bytes that no link changes are passed on as they are. Otherwise u8 is clamped and rounded half to even; 16-bit floats are rounded to nearest even.
+//! Bytes that no link changes are passed on as they are. Otherwise u8 is clamped and rounded half
+//! to even; 16-bit floats are rounded to nearest even.
 
 use super::super::record::{HEADER, Header, Pass, shuffles};
 use super::ir::Scalars;
