@@ -128,8 +128,9 @@ fn jitter(recipe: &Recipe, part: u8, mean: f32, pixels: Pixels) -> Pixels {
         return pixels.map(|v| _mm256_min_ps(_mm256_mul_ps(v, factor), white));
     }
     let towards = if part == 1 { _mm256_set1_ps(mean) } else { grey(pixels) };
+    let towards = _mm256_mul_ps(towards, rest);
     pixels.map(|v| {
-        let v = _mm256_fmadd_ps(towards, rest, _mm256_mul_ps(v, factor));
+        let v = _mm256_fmadd_ps(v, factor, towards);
         _mm256_max_ps(_mm256_min_ps(v, white), black)
     })
 }

@@ -12,10 +12,12 @@
 //! | random | a coin `p`, then `factor` uniform in `max(0, 1 - magnitude)..1 + magnitude` |
 //! | cost   | one more reading of the picture for the mean, unless the coin was tails; then a multiplication, an fma and two comparisons a value |
 //!
-//! The formula is torchvision's `adjust_contrast` on tensors (`fma(mean, 1 - factor, in * factor)`
-//! in `f32`); the draws are FFCV's `RandomContrast`.
+//! The formula is torchvision's `adjust_contrast` on tensors: under the Exact rule
+//! `fma(mean, 1 - factor, in * factor)` in `f32`, to the bit; under the Fused rule
+//! `fma(in, factor, mean * (1 - factor))`, which computes the product once for three channels.
+//! The draws are FFCV's `RandomContrast`.
 
-use crate::emit::{clamp, settle};
+use crate::emit::clamp;
 use crate::factor::{Factor, rest};
 use crate::op::on_u8_image;
 use crate::{Class, Emit, NumberRule, Op, ParamError, PixelOp, Pixels, Rng, Type, TypeError};
@@ -81,17 +83,16 @@ impl PixelOp for RandomContrast {
     }
 
     fn eval(&self, rule: NumberRule, pixel: [f32; 3], slots: &[f32]) -> [f32; 3] {
-        pixel.map(|v| settle(rule, clamp(slots[2].mul_add(slots[1], v * slots[0]))))
+        let [factor, rest, mean] = [slots[0], slots[1], slots[2]];
+        match rule {
+            NumberRule::Exact => pixel.map(|v| clamp(mean.mul_add(rest, v * factor)).trunc()),
+            NumberRule::Fused => pixel.map(|v| clamp(v.mul_add(factor, mean * rest))),
+        }
     }
 
     fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels, slots: usize) -> Pixels {
-        e.each(pixels, |e, _, v| {
-            let (factor, rest, mean) = (e.slot(slots), e.slot(slots + 1), e.slot(slots + 2));
-            let v = e.mul(v, factor);
-            let v = e.fma(mean, rest, v);
-            let v = e.clamp(v);
-            e.settle(v)
-        })
+        let (rest, mean) = (e.slot(slots + 1), e.slot(slots + 2));
+        e.blend(pixels, slots, mean, rest)
     }
 }
 

@@ -151,6 +151,33 @@ impl Emit<'_, '_> {
         }
     }
 
+    /// Each channel times the factor in `slot`, plus `other * rest`, clamped: how contrast and
+    /// saturation blend, under either rule.
+    pub(crate) fn blend(
+        &mut self,
+        pixels: Pixels,
+        slot: usize,
+        other: Value,
+        rest: Value,
+    ) -> Pixels {
+        let product = match self.rule {
+            NumberRule::Fused => Some(self.mul(other, rest)),
+            NumberRule::Exact => None,
+        };
+        self.each(pixels, |e, _, v| {
+            let factor = e.slot(slot);
+            let v = match product {
+                Some(product) => e.fma(v, factor, product),
+                None => {
+                    let v = e.mul(v, factor);
+                    e.fma(other, rest, v)
+                }
+            };
+            let v = e.clamp(v);
+            e.settle(v)
+        })
+    }
+
     /// The grey of four pixels, as [`grey`] has it.
     pub fn grey(&mut self, pixels: Pixels) -> Value {
         let [r, g, b] = pixels.channels;

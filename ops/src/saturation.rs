@@ -12,11 +12,13 @@
 //! | random | a coin `p`, then `factor` uniform in `max(0, 1 - magnitude)..1 + magnitude` |
 //! | cost   | three operations a pixel for the grey, four a value                     |
 //!
-//! The formula is torchvision's `adjust_saturation` on tensors (`fma(grey, 1 - factor, in *
-//! factor)` in `f32`); the draws are FFCV's `RandomSaturation`. White stays white only nearly:
-//! torchvision's weights sum to 0.9999.
+//! The formula is torchvision's `adjust_saturation` on tensors: under the Exact rule
+//! `fma(grey, 1 - factor, in * factor)` in `f32`, to the bit; under the Fused rule
+//! `fma(in, factor, grey * (1 - factor))`, which computes the product once for three channels.
+//! The draws are FFCV's `RandomSaturation`. White stays white only nearly: torchvision's weights
+//! sum to 0.9999.
 
-use crate::emit::{clamp, grey, settle};
+use crate::emit::{clamp, grey};
 use crate::factor::{Factor, rest};
 use crate::op::on_u8_image;
 use crate::{Class, Emit, NumberRule, Op, ParamError, PixelOp, Pixels, Rng, Type, TypeError};
@@ -74,20 +76,21 @@ impl PixelOp for RandomSaturation {
     }
 
     fn eval(&self, rule: NumberRule, pixel: [f32; 3], slots: &[f32]) -> [f32; 3] {
-        let grey = settle(rule, grey(pixel));
-        pixel.map(|v| settle(rule, clamp(grey.mul_add(slots[1], v * slots[0]))))
+        let (factor, rest, grey) = (slots[0], slots[1], grey(pixel));
+        match rule {
+            NumberRule::Exact => {
+                let grey = grey.trunc();
+                pixel.map(|v| clamp(grey.mul_add(rest, v * factor)).trunc())
+            }
+            NumberRule::Fused => pixel.map(|v| clamp(v.mul_add(factor, grey * rest))),
+        }
     }
 
     fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels, slots: usize) -> Pixels {
         let grey = e.grey(pixels);
         let grey = e.settle(grey);
-        e.each(pixels, |e, _, v| {
-            let (factor, rest) = (e.slot(slots), e.slot(slots + 1));
-            let v = e.mul(v, factor);
-            let v = e.fma(grey, rest, v);
-            let v = e.clamp(v);
-            e.settle(v)
-        })
+        let rest = e.slot(slots + 1);
+        e.blend(pixels, slots, grey, rest)
     }
 }
 
