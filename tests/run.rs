@@ -163,6 +163,24 @@ fn assert_right(batch: &Batch, samples: u64, batch_size: usize) {
 }
 
 #[test]
+fn all_workers_fill_the_first_batch_first() {
+    let engine = Engine::new(EngineOptions { workers: n(4), ..EngineOptions::default() }).unwrap();
+    let stage = Arc::new(Numbers::new(1).nap(|_| Duration::from_millis(30)));
+    let run = engine.start(Pass {
+        stage: Arc::clone(&stage),
+        epoch: Epoch(0),
+        schedule: Box::new((0..64).map(SampleId).collect::<Vec<_>>()),
+        batch_size: n(16),
+        last: LastBatch::Keep,
+    });
+    let mut run = run.unwrap();
+    assert_eq!(run.next().unwrap().unwrap().len(), 16);
+    // Four may have begun another batch before they saw this one, and four go on after it.
+    let filled = stage.filled.load(Ordering::Relaxed);
+    assert!(filled < 32, "{filled} samples were filled before a batch of 16 was there");
+}
+
+#[test]
 fn batches_come_in_order_and_right() {
     for workers in WORKERS {
         let engine = engine(workers);

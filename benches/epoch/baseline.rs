@@ -99,7 +99,7 @@ impl Baseline {
 
     fn sample(&self, scratch: &mut Scratch, sample: u64, out: &mut [f32]) {
         let Ok(Value::Image(image)) = self.beton.value(SampleId(sample), 0) else { panic!() };
-        let size = Size::new(image.height.into(), image.width.into());
+        let size = Size::new(image.height, image.width);
         let key = SampleKey::new(self.seed, 0, sample).field(0);
         self.plan.draw(key, size, &mut scratch.draws);
         decode(&image, &mut scratch.now);
@@ -174,7 +174,7 @@ fn table(workload: Workload) -> [[f32; 256]; 3] {
 }
 
 fn decode(image: &EncodedImage<'_>, out: &mut Picture) {
-    out.size = Size::new(image.height.into(), image.width.into());
+    out.size = Size::new(image.height, image.width);
     out.pixels.resize(out.size.pixels() as usize * 3, 0);
     match image.mode {
         ImageMode::Raw => out.pixels.copy_from_slice(image.bytes),

@@ -18,7 +18,6 @@
 
 #![allow(unsafe_code, reason = "workers write disjoint rows of one allocation at the same time")]
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 use std::slice;
@@ -26,6 +25,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fuseloop_ops::DType;
 use half::{bf16, f16};
+use memmap2::MmapMut;
 
 use super::{BatchSpec, SlotError};
 use crate::sample::SampleId;
@@ -56,10 +56,16 @@ elements!(u8 => U8, i64 => I64, f16 => F16, bf16 => Bf16, f32 => F32, f64 => F64
 /// Every tensor begins at a multiple of this: a cache line, and the widest vector.
 const ALIGN: usize = 64;
 
-/// One tensor's memory: `len` initialised bytes, owned.
+/// From so many bytes on, memory in pages of 2 MiB is asked for: filling a new batch of 38 MB is
+/// then 19 page faults and not 9,400, and its rows miss the TLB less often.
+#[cfg(target_os = "linux")]
+const HUGE: usize = 4 << 20;
+
+/// One tensor's memory: initialised bytes, owned.
 struct Buffer {
+    /// Where `memory` begins. It is not used otherwise for as long as this lives.
     start: NonNull<u8>,
-    layout: Layout,
+    memory: MmapMut,
     row_bytes: usize,
 }
 
@@ -71,14 +77,22 @@ unsafe impl Sync for Buffer {}
 
 impl Buffer {
     /// Zeroed memory for `rows` rows.
+    ///
+    /// A mapping of its own, not the allocator's: that clears what is aligned to 64 by writing
+    /// to it, before the first row of an epoch and on one thread. Here the system clears a page
+    /// when a worker first touches it. It begins at a page, so at a multiple of [`ALIGN`].
     fn new(rows: usize, row_bytes: usize) -> Result<Self, SlotError> {
         let bytes = rows.saturating_mul(row_bytes);
-        let no_memory = || SlotError::NoMemory { bytes };
-        // The allocator may not be asked for nothing; a byte more is no matter.
-        let layout = Layout::from_size_align(bytes.max(1), ALIGN).map_err(|_| no_memory())?;
-        // SAFETY: the layout's size is at least 1.
-        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(no_memory)?;
-        Ok(Self { start, layout, row_bytes })
+        // The system may not be asked for nothing; a byte more is no matter.
+        let mut memory =
+            MmapMut::map_anon(bytes.max(1)).map_err(|_| SlotError::NoMemory { bytes })?;
+        #[cfg(target_os = "linux")]
+        if bytes >= HUGE {
+            // Only advice: without it all is the same, but slower.
+            let _ = memory.advise(memmap2::Advice::HugePage);
+        }
+        let start = NonNull::new(memory.as_mut_ptr()).ok_or(SlotError::NoMemory { bytes })?;
+        Ok(Self { start, memory, row_bytes })
     }
 
     /// The place of `count` rows from row `first` on, and their bytes.
@@ -88,18 +102,11 @@ impl Buffer {
     /// If they do not all lie inside the memory.
     fn rows(&self, first: usize, count: usize) -> (NonNull<u8>, usize) {
         let span = first.checked_add(count).and_then(|end| end.checked_mul(self.row_bytes));
-        assert!(span.is_some_and(|end| end <= self.layout.size()), "rows {first}+{count}");
-        // SAFETY: `first * row_bytes` is at most `end`, which was compared with the size of
-        // the allocation just above.
+        assert!(span.is_some_and(|end| end <= self.memory.len()), "rows {first}+{count}");
+        // SAFETY: `first * row_bytes` is at most `end`, which was compared with the length of
+        // the mapping just above.
         let start = unsafe { self.start.add(first * self.row_bytes) };
         (start, count * self.row_bytes)
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        // SAFETY: `new` allocated `start` with this layout, and only `drop` frees it.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) };
     }
 }
 
@@ -110,7 +117,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// The most that the allocator can be asked for.
+    /// The most that the system can be asked for.
     pub(crate) const MAX_TENSOR_BYTES: usize = isize::MAX as usize - ALIGN;
 
     /// Memory for a batch of `spec`, zeroed, with no sample in it.

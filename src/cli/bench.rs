@@ -29,7 +29,8 @@ pub(super) struct Args {
     /// Epochs to run.
     #[arg(long, short, default_value = "3")]
     epochs: NonZeroU32,
-    /// Most batches of an epoch; all if not given.
+    /// Most batches of an epoch; all if not given. What was begun ahead of the last is not counted
+    /// as images, but its processor time is.
     #[arg(long, short = 'n')]
     batches: Option<u64>,
     /// Plan and compile at every epoch.

@@ -1,7 +1,7 @@
 //! The engine: owns the threads and the slots, which live across runs.
 
 use std::num::NonZeroUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -126,6 +126,7 @@ impl<S: Stage> Engine<S> {
             batch_size,
             pool,
             workers,
+            oldest: AtomicU64::new(u64::MAX),
         });
         Ok(EpochRun::new(Arc::clone(&self.shared), id, samples.div_ceil(batch_size)))
     }

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::RunError;
@@ -23,6 +24,9 @@ pub(super) struct Run<S> {
     pub(super) pool: Arc<Pool>,
     /// Threads that may share a batch.
     pub(super) workers: usize,
+    /// The oldest batch with chunks to claim, as the ring last saw it; `u64::MAX` for none.
+    /// Only a hint: a worker that is misled looks into the ring once more.
+    pub(super) oldest: AtomicU64,
 }
 
 impl<S> Run<S> {
@@ -85,13 +89,17 @@ impl<S: Stage> Job<S> {
         Ok(Self { run, batch, filling, failure: Mutex::new(None) })
     }
 
-    /// Fills chunks until none is left.
+    /// Fills chunks until none is left, or an older batch has some: two workers that look for work
+    /// at one time open a batch each, and the later one is not to be finished first.
     pub(super) fn work(&self, desk: &mut Desk<S>, meter: &Meter) {
         while let Some((samples, mut rows)) = self.filling.claim() {
             meter.note(samples.first().copied());
             let filled = self.fill_chunk(desk, samples, &mut rows);
             if let Err((row, error)) = filled {
                 self.fail(Failure { row: rows.first_row() + row, error });
+            }
+            if self.run.oldest.load(Ordering::Relaxed) < self.batch {
+                break;
             }
         }
         meter.note(None);

@@ -19,7 +19,9 @@
 //!    `ahead` slots, plus one for each batch the user holds, plus a few kept for reuse.
 //! 2. Workers take chunks of the oldest batch that has some left; with none left they open the
 //!    next batch; with no room they sleep. So a batch ends soon after it is begun, and a slow
-//!    sample holds up its own batch only as long as the others find room ahead.
+//!    sample holds up its own batch only as long as the others find room ahead. Workers that look
+//!    at one time open a batch each; all but the oldest are left again after a chunk, and listed
+//!    until somebody comes back.
 //! 3. A batch being filled is an `Arc<Job>` that the ring and its workers share. Chunks are
 //!    claimed by one atomic addition, without the lock. Whoever drops the last `Arc` owns
 //!    the slot again, and with it the right to finish the batch: exactly one does.

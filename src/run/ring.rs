@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::RunError;
 use super::job::{Finished, Job, Run};
@@ -127,13 +128,16 @@ impl<S: Stage> Ring<S> {
         }
         let place = state.listed.partition_point(|before| before.batch < job.batch);
         state.listed.insert(place, Arc::clone(job));
+        state.note_oldest();
         job.filling.chunks() - 1
     }
 
-    /// Takes a batch off the list. The caller holds it, so this drops no last reference.
+    /// Takes a batch off the list if no chunk of it is left. The caller holds it, so this drops no
+    /// last reference.
     pub(super) fn unlist(&mut self, job: &Arc<Job<S>>) {
         if let Some(state) = self.state(job.run.id) {
-            state.listed.retain(|listed| !Arc::ptr_eq(listed, job));
+            state.listed.retain(|listed| !Arc::ptr_eq(listed, job) || !job.filling.is_exhausted());
+            state.note_oldest();
         }
     }
 
@@ -226,6 +230,12 @@ impl<S: Stage> RunState<S> {
         self.under_way += 1;
         self.ready.push_back(None);
         Some(Work::Open { run: Arc::clone(&self.run), batch, lease })
+    }
+
+    /// Tells the workers in the midst of a batch whether an older one could use them.
+    fn note_oldest(&self) {
+        let left = self.listed.iter().find(|job| !job.filling.is_exhausted());
+        self.run.oldest.store(left.map_or(u64::MAX, |job| job.batch), Ordering::Relaxed);
     }
 
     /// Begins nothing after `batch`, and hands out no more of what is begun.

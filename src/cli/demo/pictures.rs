@@ -119,7 +119,7 @@ fn flower(number: u32, dice: &mut Dice, aspect: f32) -> Box<dyn Fn(f32, f32) -> 
             at: (aspect * dice.range(middle, 1.0 - middle), dice.range(middle, 1.0 - middle)),
             radius: dice.range(size.0, size.1),
             petals: dice.whole(5, 9) as f32,
-            turn: dice.range(0.0, 6.28),
+            turn: dice.range(0.0, std::f32::consts::TAU),
             colour: mix(colour, PETALS[dice.below(6)], 0.2),
         });
     }
