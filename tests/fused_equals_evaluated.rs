@@ -112,6 +112,7 @@ fn plan(rng: &mut Rng, size: Size) -> (ImagePlan, Vec<&'static str>) {
             _ => list.push(Box::new(ToChannelsFirst)),
         }
         if let Ok(plan) = ImagePlan::new(list, input, rule) {
+            let plan = if rng.coin(0.3) { plan.streaming() } else { plan };
             return (plan, names);
         }
     }

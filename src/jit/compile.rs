@@ -109,23 +109,25 @@ fn isa() -> OwnedTargetIsa {
 }
 
 /// Everything compiled code may call.
-fn row_functions() -> [(&'static str, *const u8); 3] {
+fn row_functions() -> [(&'static str, *const u8); 4] {
     [
         ("fuseloop_row_f16", fuseloop_kernels::fuseloop_row_f16 as *const u8),
         ("fuseloop_row_bf16", fuseloop_kernels::fuseloop_row_bf16 as *const u8),
+        ("fuseloop_row_stream", fuseloop_kernels::fuseloop_row_stream as *const u8),
         ("fuseloop_row_area", call::area_row as *const u8),
     ]
 }
 
-/// The row functions that a block calls: to narrow floats, and to resize by area.
+/// The row functions that a block calls: to store rows of floats, and to resize by area.
 fn imported(block: &Block) -> [Option<&'static str>; 2] {
-    let narrow = match block.dtype {
+    let floats = match block.dtype {
         DType::F16 => Some("fuseloop_row_f16"),
         DType::Bf16 => Some("fuseloop_row_bf16"),
+        DType::F32 if block.streams => Some("fuseloop_row_stream"),
         _ => None,
     };
     let uses_area = matches!(block.resize, Some((_, Interpolation::Area)));
-    [narrow, uses_area.then_some("fuseloop_row_area")]
+    [floats, uses_area.then_some("fuseloop_row_area")]
 }
 
 fn define(
@@ -135,7 +137,7 @@ fn define(
     let mut context = module.make_context();
     context.func.signature.params = vec![AbiParam::new(I64); 3];
     let id = module.declare_function("block", Linkage::Export, &context.func.signature)?;
-    let [narrow, area] = imported(spec.block);
+    let [floats, area] = imported(spec.block);
     let mut import = |name: Option<&str>| -> Result<Option<FuncRef>, CompileError> {
         let Some(name) = name else { return Ok(None) };
         let mut signature = module.make_signature();
@@ -143,8 +145,8 @@ fn define(
         let id = module.declare_function(name, Linkage::Import, &signature)?;
         Ok(Some(module.declare_func_in_func(id, &mut context.func)))
     };
-    let imports = Imports { narrow: import(narrow)?, area: import(area)? };
-    let allowed = usize::from(imports.narrow.is_some()) + usize::from(imports.area.is_some());
+    let imports = Imports { floats: import(floats)?, area: import(area)? };
+    let allowed = usize::from(imports.floats.is_some()) + usize::from(imports.area.is_some());
 
     let mut builder_context = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(&mut context.func, &mut builder_context);
@@ -188,8 +190,8 @@ pub(crate) fn ir_text(spec: Spec<'_>) -> String {
         let (colocated, patchable) = (false, false);
         function.import_function(ExtFuncData { name, signature, colocated, patchable })
     };
-    let [narrow, area] = imported(spec.block);
-    let imports = Imports { narrow: narrow.map(&mut import), area: area.map(&mut import) };
+    let [floats, area] = imported(spec.block);
+    let imports = Imports { floats: floats.map(&mut import), area: area.map(&mut import) };
     let mut builder_context = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(&mut function, &mut builder_context);
     emit::function(&mut builder, spec, imports);

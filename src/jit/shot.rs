@@ -132,7 +132,7 @@ impl Shot<'_> {
         let record = &mut memory.record;
         set(record, Header::Out, out.as_mut_ptr() as u64);
         set(record, Header::Plane, if planar { (pixels * element) as u64 } else { 0 });
-        if matches!(self.block.dtype, DType::F16 | DType::Bf16) {
+        if self.block.streams || matches!(self.block.dtype, DType::F16 | DType::Bf16) {
             memory.float_row.resize(3 * composed.output.width as usize, 0.0);
             set(record, Header::FloatRow, memory.float_row.as_mut_ptr() as u64);
         }
@@ -412,6 +412,9 @@ impl Shot<'_> {
         // - the area's state lives in the caller's frame, and `lead + bytes` is a row of `resized`.
         // All of these slices are borrowed by this call's callers until it returns.
         unsafe { call::run(&self.compiled.code, &mut memory.record, &self.compiled.constants) };
+        if self.block.streams {
+            fuseloop_kernels::end_streams();
+        }
     }
 }
 

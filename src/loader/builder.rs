@@ -28,6 +28,7 @@ pub(super) struct Output {
 pub(super) struct Setup {
     pub(super) seed: u64,
     pub(super) rule: NumberRule,
+    pub(super) batch_size: usize,
     pub(super) decode: DecodeOptions,
 }
 
@@ -69,7 +70,6 @@ pub struct LoaderBuilder {
     without: Vec<String>,
     indices: Option<Vec<u64>>,
     order: Order,
-    batch_size: usize,
     last: LastBatch,
     recompile: bool,
     workers: Option<usize>,
@@ -96,19 +96,18 @@ impl LoaderBuilder {
             without: vec![],
             indices: None,
             order: Order::Sequential,
-            batch_size: 64,
             last: LastBatch::Drop,
             recompile: false,
             workers: None,
             batches_ahead: 3,
-            setup: Setup { seed: 0, rule: NumberRule::Fused, decode },
+            setup: Setup { seed: 0, rule: NumberRule::Fused, batch_size: 64, decode },
         })
     }
 
     /// Samples of a batch. Default 64.
     #[must_use]
     pub fn batch_size(mut self, samples: usize) -> Self {
-        self.batch_size = samples;
+        self.setup.batch_size = samples;
         self
     }
 
@@ -210,7 +209,7 @@ impl LoaderBuilder {
     ///
     /// See [`LoadError`].
     pub fn build(self) -> Result<Loader, LoadError> {
-        let batch_size = NonZeroUsize::new(self.batch_size).ok_or(LoadError::BatchSize)?;
+        let batch_size = NonZeroUsize::new(self.setup.batch_size).ok_or(LoadError::BatchSize)?;
         let options = engine_options(self.workers, self.batches_ahead)?;
         let ids = sample_ids(&self.source, self.indices)?;
         let outputs = outputs(&self.source, self.pipelines, &self.without)?;
@@ -304,6 +303,7 @@ pub(super) fn fields(
             FieldKind::RgbImage => {
                 let input = image_type(source, output.field, setup)?;
                 let image = ImagePlan::new(ops, input, setup.rule).map_err(plan)?;
+                let image = if streams(&image, setup) { image.streaming() } else { image };
                 let kernel = cache.compile(image);
                 let kernel = kernel.map_err(|error| LoadError::Compile { field: name(), error })?;
                 FieldWork::Image(Box::new(kernel))
@@ -319,6 +319,15 @@ pub(super) fn fields(
         made.push(Field { field: output.field, name: name(), work });
     }
     Ok(made)
+}
+
+/// Whether batches of these images are best stored around the caches: they are far larger than
+/// a core's own, and their rows long enough to be worth a call each.
+fn streams(plan: &ImagePlan, setup: &Setup) -> bool {
+    const LARGE: usize = 16 << 20;
+    const LONG: u32 = 128;
+    let batch = plan.sample_bytes().saturating_mul(setup.batch_size);
+    batch >= LARGE && plan.output_size().width >= LONG
 }
 
 /// What is known of a field's images before they are read.

@@ -46,6 +46,8 @@ pub struct Block {
     pub dtype: DType,
     /// Layout of the stored picture.
     pub layout: Layout,
+    /// Whether it is stored around the caches: for batches far larger than they are.
+    pub streams: bool,
 }
 
 /// One step in the life of a pixel's values.
@@ -103,6 +105,7 @@ impl Block {
             host: None,
             dtype: DType::U8,
             layout: Layout::ChannelsLast,
+            streams: false,
         }
     }
 
@@ -211,6 +214,9 @@ impl Block {
         parts.push(format!("one loop over the pixels, {links} step(s) in registers"));
         if self.variants.len() > 1 {
             parts.push(format!("{} orders compiled", self.variants.len()));
+        }
+        if self.streams {
+            parts.push("stored around the caches".to_owned());
         }
         parts.join("; ")
     }

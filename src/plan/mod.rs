@@ -111,6 +111,16 @@ impl ImagePlan {
         Ok(Self { ops, rule, input, types, blocks, slots })
     }
 
+    /// The same plan with its output stored around the caches, if that is of f32: faster where a
+    /// batch is far larger than the second cache, slower where it would have stayed there.
+    #[must_use]
+    pub fn streaming(mut self) -> Self {
+        if let Some(last) = self.blocks.last_mut() {
+            last.streams = last.dtype == DType::F32;
+        }
+        self
+    }
+
     /// The ops, in order.
     #[must_use]
     pub fn ops(&self) -> &Ops {

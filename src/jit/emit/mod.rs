@@ -49,8 +49,8 @@ pub(crate) struct Spec<'a> {
 /// The row functions a block may call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Imports {
-    /// `f32` to 16 bits: `(from, to, count)`.
-    pub(crate) narrow: Option<FuncRef>,
+    /// A row of `f32` to the output, narrowed or streamed: `(from, to, count)`.
+    pub(crate) floats: Option<FuncRef>,
     /// A row of the area resize: `(state, row, to)`.
     pub(crate) area: Option<FuncRef>,
 }

@@ -3,6 +3,7 @@
 //! | type | channels first | channels last |
 //! |---|---|---|
 //! | f32 | three planes, 32 bytes each a group | interleaved by shuffles, 96 bytes |
+//! | f32, streamed | into one row, then a row function for each plane | into one row, then one call |
 //! | u8 | three planes, 8 bytes each | interleaved by shuffles, 24 bytes |
 //! | f16, bf16 | as f32 into one row, then a row function for each plane | as f32 into one row, then one call |
 //!
@@ -23,17 +24,18 @@ use fuseloop_ops::{DType, Emit, Layout};
 pub(super) struct Sink {
     dtype: DType,
     planar: bool,
+    streams: bool,
 }
 
 impl Sink {
     pub(super) fn new(spec: Spec<'_>) -> Self {
         let planar = spec.block.layout == Layout::ChannelsFirst;
-        Self { dtype: spec.block.dtype, planar }
+        Self { dtype: spec.block.dtype, planar, streams: spec.block.streams }
     }
 
     /// Whether groups are stored as `f32` into a row first.
     fn by_row(self) -> bool {
-        matches!(self.dtype, DType::F16 | DType::Bf16)
+        self.streams || matches!(self.dtype, DType::F16 | DType::Bf16)
     }
 
     /// Bytes of a pixel as the groups store it, within a plane if planar.
@@ -95,21 +97,22 @@ impl Sink {
         }
     }
 
-    /// Converts the row of `f32`, if the output is of 16 bits.
+    /// Converts or copies the row of `f32`, if groups were stored to one.
     pub(super) fn row_end(self, e: &mut Emit<'_, '_>, y: Value, imports: Imports) {
-        let Some(narrow) = imports.narrow else { return };
+        let Some(floats) = imports.floats else { return };
+        let element = self.dtype.bytes() as i64;
         let from = e.header(Header::FloatRow);
         let columns = output_columns(e, 0);
         if !self.planar {
             let count = e.times(columns, 3);
-            let to = output_row(e, y, 6);
-            e.builder.ins().call(narrow, &[from, to, count]);
+            let to = output_row(e, y, 3 * element);
+            e.builder.ins().call(floats, &[from, to, count]);
             return;
         }
         let (from_plane, to_plane) = (self.plane(e), e.header(Header::Plane));
-        let (mut from, mut to) = (from, output_row(e, y, 2));
+        let (mut from, mut to) = (from, output_row(e, y, element));
         for _ in 0..3 {
-            e.builder.ins().call(narrow, &[from, to, columns]);
+            e.builder.ins().call(floats, &[from, to, columns]);
             (from, to) = (e.plus(from, from_plane), e.plus(to, to_plane));
         }
     }
