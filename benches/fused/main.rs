@@ -43,6 +43,7 @@ impl Batch {
     fn new(ops: Ops, size: Size, samples: u64) -> Self {
         let input = ImageType::decoded(Dim::fixed(size.height), Dim::fixed(size.width));
         let plan = ImagePlan::new(ops, input, NumberRule::Fused).expect("the list makes a plan");
+        let plan = plan.for_batches_of(samples as usize); // as the loader has it
         let kernel = Kernel::compile(plan).expect("the plan compiles");
         assert!(jit::unsupported().is_none(), "there is nothing to measure on this machine");
         let draws: Vec<Draws> = (0..samples).map(|sample| draw(&kernel, sample, size)).collect();
@@ -61,10 +62,11 @@ impl Batch {
         self.kernel.run(scratch, Source::whole(view), &self.draws[sample], as_bytes(out));
     }
 
-    /// An output for each sample, with its pages touched.
-    fn outputs(&self) -> Vec<Vec<f32>> {
+    /// An output for each sample, with its pages touched and at a multiple of 64 bytes, as the
+    /// loader's are.
+    fn outputs(&self) -> Vec<Row> {
         let elements = self.kernel.plan().sample_bytes() / 4;
-        self.pictures.iter().map(|_| vec![1.0; elements]).collect()
+        self.pictures.iter().map(|_| Row::new(elements)).collect()
     }
 
     /// A contender that makes each sample with `make`, once it was seen to make what it should,
@@ -76,7 +78,8 @@ impl Batch {
         mut make: impl FnMut(usize, &mut [f32]) + 'a,
     ) -> Contender<'a> {
         let mut outputs = self.outputs();
-        for (sample, out) in outputs.iter_mut().enumerate() {
+        for (sample, row) in outputs.iter_mut().enumerate() {
+            let out = row.floats();
             make(sample, out);
             let view = ImageView::packed(&self.pictures[sample], self.size).expect("of this size");
             let want = jit::evaluate(self.kernel.plan(), &view, &self.draws[sample]);
@@ -87,11 +90,30 @@ impl Batch {
             }
         }
         Contender::new(how, move || {
-            for (sample, out) in outputs.iter_mut().enumerate() {
-                make(sample, out);
+            for (sample, row) in outputs.iter_mut().enumerate() {
+                make(sample, row.floats());
             }
             black_box(&mut outputs);
         })
+    }
+}
+
+/// Floats that begin at a multiple of 64 bytes.
+struct Row {
+    floats: Vec<f32>,
+    start: usize,
+}
+
+impl Row {
+    fn new(len: usize) -> Self {
+        let floats = vec![1.0; len + 16];
+        let start = floats.as_ptr().align_offset(64);
+        Self { floats, start }
+    }
+
+    fn floats(&mut self) -> &mut [f32] {
+        let len = self.floats.len() - 16;
+        &mut self.floats[self.start..][..len]
     }
 }
 

@@ -9,8 +9,8 @@
 //! non-temporal stores leave it out. They become visible to other threads in no certain order, so
 //! whoever hands the rows on calls [`end_streams`] first.
 //!
-//! On x86-64 with AVX whole groups of 32 bytes are streamed and the ends of the row stored as
-//! usual; elsewhere it is a plain copy.
+//! On x86-64 with AVX whole lines of 64 bytes are streamed and the ends of the row stored as
+//! usual, since half a line costs more than a whole one; elsewhere it is a plain copy.
 
 #![allow(unsafe_code, reason = "non-temporal stores; an entry for compiled code")]
 
@@ -56,20 +56,27 @@ pub unsafe extern "C" fn fuseloop_row_stream(src: *const f32, dst: *mut f32, n: 
     stream_row(src, dst);
 }
 
+/// Bytes of a line of the cache.
+#[cfg(target_arch = "x86_64")]
+const LINE: usize = 64;
+
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx")]
 fn stream_avx(src: &[f32], dst: &mut [f32]) {
     use std::arch::x86_64::{_mm256_loadu_ps, _mm256_stream_ps};
-    let lead = dst.as_ptr().align_offset(32).min(dst.len());
+    let lead = dst.as_ptr().align_offset(LINE).min(dst.len());
     let (src_lead, src) = src.split_at(lead);
     let (dst_lead, dst) = dst.split_at_mut(lead);
     dst_lead.copy_from_slice(src_lead);
-    let (groups, src_tail) = src.as_chunks::<8>();
-    let (outs, dst_tail) = dst.as_chunks_mut::<8>();
-    for (out, group) in outs.iter_mut().zip(groups) {
-        // SAFETY: `group` is 32 bytes to read; `out` is 32 bytes to write and begins at a multiple
-        // of 32, since `lead` values were split off before the first and each is 32 bytes long.
-        unsafe { _mm256_stream_ps(out.as_mut_ptr(), _mm256_loadu_ps(group.as_ptr())) };
+    let (lines, src_tail) = src.as_chunks::<{ LINE / 4 }>();
+    let (outs, dst_tail) = dst.as_chunks_mut::<{ LINE / 4 }>();
+    for (out, line) in outs.iter_mut().zip(lines) {
+        for half in 0..2 {
+            let (from, to) = (line[8 * half..].as_ptr(), out[8 * half..].as_mut_ptr());
+            // SAFETY: 8 values to read from `from` and to write at `to`, which is a multiple of 32:
+            // `lead` values were split off so that lines begin at multiples of 64.
+            unsafe { _mm256_stream_ps(to, _mm256_loadu_ps(from)) };
+        }
     }
     dst_tail.copy_from_slice(src_tail);
 }

@@ -303,8 +303,7 @@ pub(super) fn fields(
             FieldKind::RgbImage => {
                 let input = image_type(source, output.field, setup)?;
                 let image = ImagePlan::new(ops, input, setup.rule).map_err(plan)?;
-                let image = if streams(&image, setup) { image.streaming() } else { image };
-                let kernel = cache.compile(image);
+                let kernel = cache.compile(image.for_batches_of(setup.batch_size));
                 let kernel = kernel.map_err(|error| LoadError::Compile { field: name(), error })?;
                 FieldWork::Image(Box::new(kernel))
             }
@@ -319,15 +318,6 @@ pub(super) fn fields(
         made.push(Field { field: output.field, name: name(), work });
     }
     Ok(made)
-}
-
-/// Whether batches of these images are best stored around the caches: they are far larger than
-/// a core's own, and their rows long enough to be worth a call each.
-fn streams(plan: &ImagePlan, setup: &Setup) -> bool {
-    const LARGE: usize = 16 << 20;
-    const LONG: u32 = 128;
-    let batch = plan.sample_bytes().saturating_mul(setup.batch_size);
-    batch >= LARGE && plan.output_size().width >= LONG
 }
 
 /// What is known of a field's images before they are read.

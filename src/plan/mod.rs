@@ -111,6 +111,23 @@ impl ImagePlan {
         Ok(Self { ops, rule, input, types, blocks, slots })
     }
 
+    /// The same plan for batches of `samples`: stored around the caches if they are far larger
+    /// than a core's own, rows are long enough to be worth a call each, and the loop does so little
+    /// that memory is what it waits for.
+    #[must_use]
+    pub fn for_batches_of(self, samples: usize) -> Self {
+        const LARGE: usize = 16 << 20;
+        const LONG: u32 = 128;
+        const FEW_LINKS: usize = 2;
+        let waits_for_memory = self.blocks.last().is_some_and(|block| {
+            let links = block.variants.iter().map(Vec::len).max().unwrap_or(0);
+            block.resize.is_none() && block.means.is_empty() && links <= FEW_LINKS
+        });
+        let large = self.sample_bytes().saturating_mul(samples) >= LARGE;
+        let long = self.output_size().width >= LONG;
+        if waits_for_memory && large && long { self.streaming() } else { self }
+    }
+
     /// The same plan with its output stored around the caches, if that is of f32: faster where a
     /// batch is far larger than the second cache, slower where it would have stayed there.
     #[must_use]
