@@ -398,19 +398,21 @@ impl Shot<'_> {
         }
     }
 
+    /// Runs the block on the record, which is of the block's layout, zeroed and then filled by the
+    /// functions above for one sample:
+    ///
+    /// 1. `set_output` asserted that the output is as long as rows x columns x 3 elements, and the
+    ///    passes count those rows and columns;
+    /// 2. `set_pass` asserted that every pixel of a pass lies in its base's slice, and groups touch
+    ///    no byte outside the pass, which is at least a group wide (`is_too_narrow`);
+    /// 3. a resize reads rows `first..first + taps` of its view, which end inside it (tested in
+    ///    `bilinear`), at columns of its width, at least 16 bytes; it writes rows of `resized` and
+    ///    `wide`, which were sized for it with slack for the last vector;
+    /// 4. the area's state lives in the caller's frame, and `lead + bytes` is a row of `resized`.
     #[allow(unsafe_code, reason = "the record was filled just before")]
     fn call(&self, memory: &mut Memory) {
-        // SAFETY: the record is of the layout this block was compiled with, zeroed and then filled
-        // by the functions above, for one sample:
-        // - the output was asserted to be as long as rows x columns x 3 elements, and the passes
-        //   count those rows and columns;
-        // - `set_pass` asserted that every pixel of a pass lies in its base's slice, and groups
-        //   touch no byte outside the pass (it is at least a group wide: `is_too_narrow`);
-        // - a resize reads rows `first..first + taps` of its view, which end inside it (tested in
-        //   `bilinear`), at columns of its width, at least 16 bytes; it writes rows of `resized`
-        //   and `wide`, which were sized for it with slack for the last vector;
-        // - the area's state lives in the caller's frame, and `lead + bytes` is a row of `resized`.
-        // All of these slices are borrowed by this call's callers until it returns.
+        // SAFETY: by 1 to 4 above every address in the record is good for what the block reads and
+        // writes there; this call's callers borrow all of those slices until it returns.
         unsafe { call::run(&self.compiled.code, &mut memory.record, &self.compiled.constants) };
         if self.block.streams {
             fuseloop_kernels::end_streams();
