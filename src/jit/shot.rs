@@ -172,10 +172,16 @@ impl Shot<'_> {
         })
     }
 
+    /// Whether a part of the source was decoded and no frame hides any of it: it can be read where
+    /// it lies.
+    fn has(&self, composed: &Composed, part: &Rect) -> bool {
+        let shown = composed.frame.map_or(Rect::of(self.source.whole), |(shown, _)| shown);
+        shown.contains(part) && self.source.rect().contains(part)
+    }
+
     fn run_plain(&self, memory: &mut Memory, composed: &Composed) {
         let wanted = union(&composed.passes);
-        let shown = composed.frame.map_or(Rect::of(self.source.whole), |(shown, _)| shown);
-        let base = if shown.contains(&wanted) && self.source.rect().contains(&wanted) {
+        let base = if self.has(composed, &wanted) {
             Base {
                 pixels: self.source.view.data(),
                 stride: self.source.view.stride(),
@@ -241,10 +247,9 @@ impl Shot<'_> {
         wanted: Rect,
     ) {
         let reads = stage.reads();
-        let shown = composed.frame.map_or(Rect::of(self.source.whole), |(shown, _)| shown);
         let upright = stage.rows.sign == 1 && stage.columns.sign == 1;
         let mut framed = std::mem::take(&mut memory.framed);
-        let view = if upright && shown.contains(&reads) && self.source.rect().contains(&reads) {
+        let view = if upright && self.has(composed, &reads) {
             let part = fuseloop_ops::Window {
                 top: (reads.top - i64::from(self.source.top)) as u32,
                 left: (reads.left - i64::from(self.source.left)) as u32,

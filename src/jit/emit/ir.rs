@@ -4,7 +4,7 @@ use super::super::record::{Header, Pass};
 use super::hoist::{entered_from, hoist};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8X16, I16X8, I32X4, I64};
-use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value};
+use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, Type, Value};
 use fuseloop_ops::Emit;
 
 /// What every address and counter needs. All loads and stores are `notrap`: the host checked
@@ -113,6 +113,21 @@ impl Scalars for Emit<'_, '_> {
     }
 }
 
+/// The body of a loop, which takes `counters` and what is carried, and what follows, which takes
+/// what is carried.
+fn loop_blocks(e: &mut Emit<'_, '_>, counters: usize, carried: &[Value]) -> (Block, Block) {
+    let (turn, done) = (e.builder.create_block(), e.builder.create_block());
+    for _ in 0..counters {
+        e.builder.append_block_param(turn, I64);
+    }
+    for value in carried {
+        let ty = e.builder.func.dfg.value_type(*value);
+        e.builder.append_block_param(turn, ty);
+        e.builder.append_block_param(done, ty);
+    }
+    (turn, done)
+}
+
 /// `for i in 0..count`, with values carried from turn to turn. Gives their last.
 pub(super) fn counted_loop(
     e: &mut Emit<'_, '_>,
@@ -120,13 +135,7 @@ pub(super) fn counted_loop(
     carried: &[Value],
     body: impl FnOnce(&mut Emit<'_, '_>, Value, &[Value]) -> Vec<Value>,
 ) -> Vec<Value> {
-    let (turn, done) = (e.builder.create_block(), e.builder.create_block());
-    e.builder.append_block_param(turn, I64);
-    for value in carried {
-        let ty = e.builder.func.dfg.value_type(*value);
-        e.builder.append_block_param(turn, ty);
-        e.builder.append_block_param(done, ty);
-    }
+    let (turn, done) = loop_blocks(e, 1, carried);
     let zero = e.int(0);
     let first: Vec<_> = [zero].iter().chain(carried).map(|v| (*v).into()).collect();
     let skipped: Vec<_> = carried.iter().map(|v| (*v).into()).collect();
@@ -156,14 +165,7 @@ pub(super) fn overlapped_loop(
     body: impl FnOnce(&mut Emit<'_, '_>, Value, Value, &[Value]) -> Vec<Value>,
 ) -> Vec<Value> {
     let outside = entered_from(e);
-    let (turn, done) = (e.builder.create_block(), e.builder.create_block());
-    e.builder.append_block_param(turn, I64);
-    e.builder.append_block_param(turn, I64);
-    for value in carried {
-        let ty = e.builder.func.dfg.value_type(*value);
-        e.builder.append_block_param(turn, ty);
-        e.builder.append_block_param(done, ty);
-    }
+    let (turn, done) = loop_blocks(e, 2, carried);
     let zero = e.int(0);
     let first: Vec<_> = [zero, zero].iter().chain(carried).map(|v| (*v).into()).collect();
     e.builder.ins().jump(turn, &first);
