@@ -11,22 +11,13 @@ use fuseloop::jit;
 use fuseloop::order::epoch_order;
 use fuseloop::plan::{Draws, ImagePlan};
 use fuseloop::source::{Beton, Value};
+use fuseloop::workload::jitter;
 use fuseloop::write::WriteMode;
 use fuseloop::{Epoch, Limits, Loader, LoaderBuilder, Order, SampleId, ops::*};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 const SEED: u64 = 42;
-
-fn imagenet(side: u32) -> Result<Ops, ParamError> {
-    Ok(ops![
-        RandomResizedCrop::new(side, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO)?,
-        RandomHorizontalFlip::new(0.5)?,
-        ColorJitter::new(0.4, 0.4, 0.4)?,
-        Normalize::imagenet(),
-        ToChannelsFirst,
-    ])
-}
 
 fn builder(path: &Path) -> LoaderBuilder {
     Loader::open(path)
@@ -35,7 +26,7 @@ fn builder(path: &Path) -> LoaderBuilder {
         .seed(SEED)
         .order(Order::Random)
         .drop_last(false)
-        .pipeline("image", |_| imagenet(48))
+        .pipeline("image", |_| jitter(48))
 }
 
 /// What the ops mean for one sample, from its whole picture.
@@ -45,7 +36,7 @@ fn meant(source: &Beton, sample: SampleId, epoch: u32) -> Vec<u8> {
     let size = decoder.size(&image).unwrap();
     let view = decoder.decode(&image, size.full()).unwrap().view;
     let input = ImageType::decoded(Dim::fixed(size.height), Dim::fixed(size.width));
-    let plan = ImagePlan::new(imagenet(48).unwrap(), input, NumberRule::Fused).unwrap();
+    let plan = ImagePlan::new(jitter(48).unwrap(), input, NumberRule::Fused).unwrap();
     let mut draws = Draws::default();
     plan.draw(SampleKey::new(SEED, epoch, sample.0).field(0), size, &mut draws);
     jit::evaluate(&plan, &view, &draws)
@@ -107,7 +98,7 @@ fn the_bits_do_not_depend_on_workers_or_batches() {
 fn recompile_gives_each_epoch_its_own_pipeline() {
     let (_dir, path) = dataset::write(10, WriteMode::Jpg, varied);
     let loader = builder(&path)
-        .pipeline("image", |epoch| imagenet(32 + 8 * epoch.index()))
+        .pipeline("image", |epoch| jitter(32 + 8 * epoch.index()))
         .recompile(true)
         .build()
         .unwrap();
@@ -175,9 +166,9 @@ fn what_does_not_fit_is_refused_when_built() {
     let open = || Loader::open(&path).unwrap();
     let error = refused(open());
     assert!(error.contains("can't share a batch: add RandomResizedCrop"), "{error}");
-    let error = refused(open().pipeline("imgae", |_| imagenet(32)));
+    let error = refused(open().pipeline("imgae", |_| jitter(32)));
     assert_eq!(error, "there is no field imgae, the file has image, label");
-    let error = refused(open().pipeline("image", |_| imagenet(0)));
+    let error = refused(open().pipeline("image", |_| jitter(0)));
     assert!(error.contains("RandomResizedCrop: height is 0, expected 1..=65535"), "{error}");
     let error = refused(builder(&path).indices([1, 3]));
     assert_eq!(error, "index 3: the dataset has 3 samples");

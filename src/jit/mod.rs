@@ -181,8 +181,7 @@ impl Kernel {
                 None => source,
                 Some(size) => Source::whole(ImageView::packed(from, size)?),
             };
-            let block = &self.plan.blocks()[index];
-            let shot = Shot { plan: &self.plan, block, compiled, draws, source };
+            let shot = Shot::new(&self.plan, index, compiled, draws, source);
             if index == last {
                 return shot.run(&mut scratch.memory, out).ok();
             }

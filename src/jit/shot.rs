@@ -83,21 +83,35 @@ struct Base<'a> {
 
 /// A block, and what one sample is to it.
 pub(super) struct Shot<'a> {
-    pub(super) plan: &'a ImagePlan,
-    pub(super) block: &'a Block,
-    pub(super) compiled: &'a Compiled,
-    pub(super) draws: &'a Draws,
-    pub(super) source: Source<'a>,
+    plan: &'a ImagePlan,
+    block: &'a Block,
+    compiled: &'a Compiled,
+    draws: &'a Draws,
+    source: Source<'a>,
+    composed: Composed,
 }
 
 /// The picture was too small for vectors: nothing was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooNarrow;
 
-impl Shot<'_> {
+impl<'a> Shot<'a> {
+    /// The block at `index` of `plan`, and the sample that `draws` and `source` are of.
+    pub(super) fn new(
+        plan: &'a ImagePlan,
+        index: usize,
+        compiled: &'a Compiled,
+        draws: &'a Draws,
+        source: Source<'a>,
+    ) -> Self {
+        let block = &plan.blocks()[index];
+        let composed = compose(block, draws, source.whole);
+        Self { plan, block, compiled, draws, source, composed }
+    }
+
     /// Rows and columns of what the block gives for this sample.
     pub(super) fn output(&self) -> Size {
-        compose(self.block, self.draws, self.source.whole).output
+        self.composed.output
     }
 
     /// Runs the block, writing `out`.
@@ -106,26 +120,23 @@ impl Shot<'_> {
     ///
     /// If `out` is not as long as the output, or the source lacks pixels that the draws want.
     pub(super) fn run(&self, memory: &mut Memory, out: &mut [u8]) -> Result<(), TooNarrow> {
-        let composed = compose(self.block, self.draws, self.source.whole);
-        if is_too_narrow(&composed) {
+        if is_too_narrow(&self.composed) {
             return Err(TooNarrow);
         }
-        let mut parts = std::mem::take(memory);
-        parts.record.reset(self.compiled.layout);
-        self.set_output(&mut parts, &composed, out);
-        self.set_draws(&mut parts.record);
-        match (&composed.resize, self.block.resize) {
+        memory.record.reset(self.compiled.layout);
+        self.set_output(memory, out);
+        self.set_draws(&mut memory.record);
+        match (&self.composed.resize, self.block.resize) {
             (Some((stage, to)), Some((_, interpolation))) => {
-                self.run_resizing(&mut parts, &composed, stage, *to, interpolation);
+                self.run_resizing(memory, stage, *to, interpolation);
             }
-            _ => self.run_plain(&mut parts, &composed),
+            _ => self.run_plain(memory),
         }
-        *memory = parts;
         Ok(())
     }
 
-    fn set_output(&self, memory: &mut Memory, composed: &Composed, out: &mut [u8]) {
-        let pixels = composed.output.pixels() as usize;
+    fn set_output(&self, memory: &mut Memory, out: &mut [u8]) {
+        let pixels = self.composed.output.pixels() as usize;
         let element = self.block.dtype.bytes();
         assert_eq!(out.len(), 3 * pixels * element, "bytes of the output");
         let planar = self.block.layout == Layout::ChannelsFirst;
@@ -133,7 +144,7 @@ impl Shot<'_> {
         set(record, Header::Out, out.as_mut_ptr() as u64);
         set(record, Header::Plane, if planar { (pixels * element) as u64 } else { 0 });
         if self.block.streams || matches!(self.block.dtype, DType::F16 | DType::Bf16) {
-            memory.float_row.resize(3 * composed.output.width as usize, 0.0);
+            memory.float_row.resize(3 * self.composed.output.width as usize, 0.0);
             set(record, Header::FloatRow, memory.float_row.as_mut_ptr() as u64);
         }
     }
@@ -174,14 +185,14 @@ impl Shot<'_> {
 
     /// Whether a part of the source was decoded and no frame hides any of it: it can be read where
     /// it lies.
-    fn has(&self, composed: &Composed, part: &Rect) -> bool {
-        let shown = composed.frame.map_or(Rect::of(self.source.whole), |(shown, _)| shown);
+    fn has(&self, part: &Rect) -> bool {
+        let shown = self.composed.frame.map_or(Rect::of(self.source.whole), |(shown, _)| shown);
         shown.contains(part) && self.source.rect().contains(part)
     }
 
-    fn run_plain(&self, memory: &mut Memory, composed: &Composed) {
-        let wanted = union(&composed.passes);
-        let base = if self.has(composed, &wanted) {
+    fn run_plain(&self, memory: &mut Memory) {
+        let wanted = union(&self.composed.passes);
+        let base = if self.has(&wanted) {
             Base {
                 pixels: self.source.view.data(),
                 stride: self.source.view.stride(),
@@ -191,11 +202,10 @@ impl Shot<'_> {
         } else {
             let rows = Axis { sign: 1, offset: wanted.top };
             let columns = Axis { sign: 1, offset: wanted.left };
-            let stride =
-                self.copy_framed(&mut memory.framed, composed, rows, columns, wanted.size());
+            let stride = self.copy_framed(&mut memory.framed, rows, columns, wanted.size());
             Base { pixels: &memory.framed, stride, top: wanted.top, left: wanted.left }
         };
-        for (index, pass) in composed.passes.iter().enumerate() {
+        for (index, pass) in self.composed.passes.iter().enumerate() {
             self.set_pass(&mut memory.record, index, pass, base, base.stride as i64);
         }
         self.call(memory);
@@ -204,12 +214,11 @@ impl Shot<'_> {
     fn run_resizing(
         &self,
         memory: &mut Memory,
-        composed: &Composed,
         stage: &PassMap,
         to: Size,
         interpolation: Interpolation,
     ) {
-        let wanted = union(&composed.passes);
+        let wanted = union(&self.composed.passes);
         let keeps_all = !self.block.means.is_empty();
         let row_bytes = (wanted.size().width as usize).next_multiple_of(4) * 3 + SLACK;
         let rows = if keeps_all { wanted.size().height as usize } else { 1 };
@@ -221,7 +230,7 @@ impl Shot<'_> {
 
         let base =
             Base { pixels: &memory.resized, stride: row_bytes, top: wanted.top, left: wanted.left };
-        for (index, pass) in composed.passes.iter().enumerate() {
+        for (index, pass) in self.composed.passes.iter().enumerate() {
             if keeps_all {
                 self.set_pass(&mut memory.record, index, pass, base, row_bytes as i64);
             } else {
@@ -233,14 +242,13 @@ impl Shot<'_> {
                 set(&mut memory.record, Header::RowStep, pass.rows.sign as u64);
             }
         }
-        self.resize(memory, composed, stage, to, interpolation, wanted);
+        self.resize(memory, stage, to, interpolation, wanted);
     }
 
     /// Sets the tables of the resize and runs the block.
     fn resize(
         &self,
         memory: &mut Memory,
-        composed: &Composed,
         stage: &PassMap,
         to: Size,
         interpolation: Interpolation,
@@ -249,7 +257,7 @@ impl Shot<'_> {
         let reads = stage.reads();
         let upright = stage.rows.sign == 1 && stage.columns.sign == 1;
         let mut framed = std::mem::take(&mut memory.framed);
-        let view = if upright && self.has(composed, &reads) {
+        let view = if upright && self.has(&reads) {
             let part = fuseloop_ops::Window {
                 top: (reads.top - i64::from(self.source.top)) as u32,
                 left: (reads.left - i64::from(self.source.left)) as u32,
@@ -258,7 +266,7 @@ impl Shot<'_> {
             };
             self.source.view.crop(part)
         } else {
-            self.copy_framed(&mut framed, composed, stage.rows, stage.columns, stage.size);
+            self.copy_framed(&mut framed, stage.rows, stage.columns, stage.size);
             ImageView::packed(&framed, stage.size)
         };
         let view = view.expect("the part was checked to lie inside the pixels");
@@ -324,15 +332,8 @@ impl Shot<'_> {
 
     /// Copies the picture that `rows` and `columns` map to the source, packed; around what is
     /// shown lies the frame's colour. Gives the bytes of a row.
-    fn copy_framed(
-        &self,
-        to: &mut Vec<u8>,
-        composed: &Composed,
-        rows: Axis,
-        columns: Axis,
-        size: Size,
-    ) -> usize {
-        let (shown, fill) = composed.frame.unwrap_or((Rect::of(self.source.whole), [0; 3]));
+    fn copy_framed(&self, to: &mut Vec<u8>, rows: Axis, columns: Axis, size: Size) -> usize {
+        let (shown, fill) = self.composed.frame.unwrap_or((Rect::of(self.source.whole), [0; 3]));
         let pixels = self.source.rect();
         let stride = size.width as usize * 3;
         to.resize(stride * size.height as usize, 0);

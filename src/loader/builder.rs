@@ -222,7 +222,6 @@ impl LoaderBuilder {
             outputs,
             ids,
             order: self.order,
-            seed: self.setup.seed,
             batch_size,
             last: self.last,
             recompile: self.recompile,

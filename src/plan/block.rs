@@ -136,7 +136,7 @@ impl Block {
 
     /// Whether values or pixels were changed already, so that a resize must begin a new block.
     fn is_dirty(&self) -> bool {
-        self.resize.is_some() || self.variants[0].iter().len() > 0
+        self.resize.is_some() || !self.variants[0].is_empty()
     }
 
     /// The pixel op of a link, with the list it is from.
