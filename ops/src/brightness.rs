@@ -17,7 +17,7 @@
 use crate::emit::{min, settle};
 use crate::factor::Factor;
 use crate::op::on_u8_image;
-use crate::{Class, Emit, NumberRule, Op, ParamError, PixelOp, Pixels, Rng, Type, TypeError};
+use crate::{Class, Emit, Eval, Op, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
 
 /// Makes a share `p` of the images brighter or darker by a random factor.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,6 +54,10 @@ impl Op for RandomBrightness {
     fn class(&self) -> Class<'_> {
         Class::Pixel(self)
     }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.factor.is_one()
+    }
 }
 
 impl PixelOp for RandomBrightness {
@@ -65,17 +69,27 @@ impl PixelOp for RandomBrightness {
         1
     }
 
-    fn draw(&self, rng: &mut Rng, slots: &mut [f32]) {
+    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
         slots[0] = self.factor.draw(rng);
+        true
     }
 
-    fn eval(&self, rule: NumberRule, pixel: [f32; 3], slots: &[f32]) -> [f32; 3] {
-        pixel.map(|v| settle(rule, min(v * slots[0], 255.0)))
+    fn is_per_channel(&self) -> bool {
+        true
     }
 
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels, slots: usize) -> Pixels {
+    fn matrix(&self, slots: &[f32]) -> Option<[[f32; 4]; 3]> {
+        let f = slots[0];
+        Some([[f, 0.0, 0.0, 0.0], [0.0, f, 0.0, 0.0], [0.0, 0.0, f, 0.0]])
+    }
+
+    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
+        pixel.map(|v| settle(cx.rule, min(v * cx.slots[0], 255.0)))
+    }
+
+    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
         e.each(pixels, |e, _, v| {
-            let factor = e.slot(slots);
+            let factor = e.slot(0);
             let white = e.splat(255.0);
             let v = e.mul(v, factor);
             let v = e.min(v, white);
@@ -87,11 +101,12 @@ impl PixelOp for RandomBrightness {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::NumberRule;
 
     #[test]
     fn as_torchvision_brightens() {
         let op = RandomBrightness::new(0.4, 1.0).unwrap();
-        let eval = |pixel| op.eval(NumberRule::Exact, pixel, &[1.3]);
+        let eval = |pixel| op.eval(&Eval::new(NumberRule::Exact, &[1.3]), pixel);
         assert_eq!(eval([10.0, 200.0, 77.0]), [13.0, 255.0, 100.0]);
         assert_eq!(eval([250.0, 3.0, 129.0]), [255.0, 3.0, 167.0]);
     }

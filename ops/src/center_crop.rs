@@ -14,6 +14,7 @@
 //! | random | nothing                                               |
 //! | cost   | nothing, or the resize                                |
 
+use crate::RowMaker;
 use crate::error::side;
 use crate::op::{on_image, on_u8_image};
 use crate::{
@@ -120,8 +121,8 @@ impl GeometryOp for CenterCrop {
         }
     }
 
-    fn resamples(&self) -> Option<Interpolation> {
-        self.scaled.map(|(_, interpolation)| interpolation)
+    fn makes_rows(&self) -> Option<RowMaker> {
+        self.scaled.map(|(_, interpolation)| interpolation.maker())
     }
 
     fn fills(&self, input: &ImageType) -> Option<[u8; 3]> {

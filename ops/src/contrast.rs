@@ -20,7 +20,9 @@
 use crate::emit::clamp;
 use crate::factor::{Factor, rest};
 use crate::op::on_u8_image;
-use crate::{Class, Emit, NumberRule, Op, ParamError, PixelOp, Pixels, Rng, Type, TypeError};
+use crate::{
+    Class, Emit, Eval, NumberRule, Op, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError,
+};
 
 /// Changes the contrast of a share `p` of the images by a random factor.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,6 +59,10 @@ impl Op for RandomContrast {
     fn class(&self) -> Class<'_> {
         Class::Pixel(self)
     }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.factor.is_one()
+    }
 }
 
 /// Slots: the factor, one minus the factor, the mean.
@@ -69,9 +75,10 @@ impl PixelOp for RandomContrast {
         3
     }
 
-    fn draw(&self, rng: &mut Rng, slots: &mut [f32]) {
+    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
         slots[0] = self.factor.draw(rng);
         slots[1] = rest(slots[0]);
+        true
     }
 
     fn needs_mean(&self) -> bool {
@@ -82,17 +89,19 @@ impl PixelOp for RandomContrast {
         slots[0] == 1.0
     }
 
-    fn eval(&self, rule: NumberRule, pixel: [f32; 3], slots: &[f32]) -> [f32; 3] {
-        let [factor, rest, mean] = [slots[0], slots[1], slots[2]];
-        match rule {
+    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
+        let [factor, rest, mean] = [cx.slots[0], cx.slots[1], cx.slots[2]];
+        match cx.rule {
             NumberRule::Exact => pixel.map(|v| clamp(mean.mul_add(rest, v * factor)).trunc()),
-            NumberRule::Fused => pixel.map(|v| clamp(v.mul_add(factor, mean * rest))),
+            NumberRule::Fused | NumberRule::Relaxed => {
+                pixel.map(|v| clamp(v.mul_add(factor, mean * rest)))
+            }
         }
     }
 
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels, slots: usize) -> Pixels {
-        let (rest, mean) = (e.slot(slots + 1), e.slot(slots + 2));
-        e.blend(pixels, slots, mean, rest)
+    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+        let (rest, mean) = (e.slot(1), e.slot(2));
+        e.blend(pixels, mean, rest)
     }
 }
 
@@ -106,7 +115,7 @@ mod tests {
         let op = RandomContrast::new(0.5, 1.0).unwrap();
         let picture = [[10.0, 200.0, 77.0], [250.0, 3.0, 129.0]];
         let slots = [0.5, 0.5, grey_mean(&picture)];
-        let out = picture.map(|pixel| op.eval(NumberRule::Exact, pixel, &slots));
+        let out = picture.map(|pixel| op.eval(&Eval::new(NumberRule::Exact, &slots), pixel));
         assert_eq!(out, [[60.0, 155.0, 93.0], [180.0, 56.0, 119.0]]);
     }
 }

@@ -9,16 +9,28 @@
 //! they would be spilled.
 
 use crate::NumberRule;
-use cranelift_codegen::ir::condcodes::FloatCC;
+use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F32X4, I32X4};
 use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value};
 use cranelift_frontend::FunctionBuilder;
+
+/// Four `f32`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct F32x4(pub Value);
+
+/// Four `i32`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct I32x4(pub Value);
+
+/// Four lanes that are all ones (true) or all zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mask(pub Value);
 
 /// Four pixels: a vector of four `f32` for each channel.
 #[derive(Clone, Copy, Debug)]
 pub struct Pixels {
     /// Red, green, blue.
-    pub channels: [Value; 3],
+    pub channels: [F32x4; 3],
 }
 
 /// The 16-byte constants of one kernel, each once.
@@ -55,86 +67,257 @@ pub struct Emit<'a, 'b> {
     pub table: Value,
     /// Address of the sample's record.
     pub record: Value,
-    /// Where the record's slots begin, in bytes.
+    /// Where the current op's slots begin in the record, in bytes.
     pub slots: i32,
     /// How values are rounded between ops.
     pub rule: NumberRule,
+    /// Row and column of the four pixels, as the current op sees them, if it asked.
+    pub place: Option<[I32x4; 2]>,
+    /// Whether the code is for x86-64, so that its own instructions may be used.
+    pub x86: bool,
 }
 
+/// Numbers of the sample, constants and places.
 impl Emit<'_, '_> {
-    /// The number in slot `index`, in all four lanes.
-    pub fn slot(&mut self, index: usize) -> Value {
+    /// The number in the op's slot `index`, in all four lanes.
+    pub fn slot(&mut self, index: usize) -> F32x4 {
         let offset = self.slots + 16 * index as i32;
-        self.builder.ins().load(F32X4, aligned(), self.record, offset)
+        F32x4(self.builder.ins().load(F32X4, aligned(), self.record, offset))
+    }
+
+    /// The bits of the number in the op's slot `index`, in all four lanes.
+    pub fn slot_bits(&mut self, index: usize) -> I32x4 {
+        let offset = self.slots + 16 * index as i32;
+        I32x4(self.builder.ins().load(I32X4, aligned(), self.record, offset))
     }
 
     /// A constant in all four lanes.
-    pub fn splat(&mut self, value: f32) -> Value {
-        self.constant(F32X4, splat_bytes(value.to_le_bytes()))
+    pub fn splat(&mut self, value: f32) -> F32x4 {
+        F32x4(self.constant(F32X4, splat_bytes(value.to_le_bytes())))
     }
 
     /// A whole number in all four lanes.
-    pub fn splat_i32(&mut self, value: i32) -> Value {
-        self.constant(I32X4, splat_bytes(value.to_le_bytes()))
+    pub fn splat_i32(&mut self, value: i32) -> I32x4 {
+        I32x4(self.constant(I32X4, splat_bytes(value.to_le_bytes())))
     }
 
-    /// Sixteen bytes as a vector of type `ty`.
+    /// Sixteen bytes as a vector of type `ty`. For the block compiler.
     pub fn constant(&mut self, ty: Type, bytes: [u8; 16]) -> Value {
         let offset = self.constants.offset(bytes);
         self.builder.ins().load(ty, aligned(), self.table, offset)
     }
 
+    /// Row and column of the four pixels in the picture that the op gets, for an op that
+    /// [uses its place](crate::PixelOp::uses_place).
+    ///
+    /// # Panics
+    ///
+    /// For any other op.
+    pub fn place(&self) -> [I32x4; 2] {
+        self.place.expect("only an op that says so knows its place")
+    }
+}
+
+/// Arithmetic on `f32`.
+impl Emit<'_, '_> {
     /// `a + b`.
-    pub fn add(&mut self, a: Value, b: Value) -> Value {
-        self.builder.ins().fadd(a, b)
+    pub fn add(&mut self, a: F32x4, b: F32x4) -> F32x4 {
+        F32x4(self.builder.ins().fadd(a.0, b.0))
     }
 
     /// `a - b`.
-    pub fn sub(&mut self, a: Value, b: Value) -> Value {
-        self.builder.ins().fsub(a, b)
+    pub fn sub(&mut self, a: F32x4, b: F32x4) -> F32x4 {
+        F32x4(self.builder.ins().fsub(a.0, b.0))
     }
 
     /// `a * b`.
-    pub fn mul(&mut self, a: Value, b: Value) -> Value {
-        self.builder.ins().fmul(a, b)
+    pub fn mul(&mut self, a: F32x4, b: F32x4) -> F32x4 {
+        F32x4(self.builder.ins().fmul(a.0, b.0))
+    }
+
+    /// `a / b`.
+    pub fn div(&mut self, a: F32x4, b: F32x4) -> F32x4 {
+        F32x4(self.builder.ins().fdiv(a.0, b.0))
     }
 
     /// `a * b + c`, rounded once.
-    pub fn fma(&mut self, a: Value, b: Value, c: Value) -> Value {
-        self.builder.ins().fma(a, b, c)
+    pub fn fma(&mut self, a: F32x4, b: F32x4, c: F32x4) -> F32x4 {
+        F32x4(self.builder.ins().fma(a.0, b.0, c.0))
+    }
+
+    /// The square root.
+    pub fn sqrt(&mut self, a: F32x4) -> F32x4 {
+        F32x4(self.builder.ins().sqrt(a.0))
     }
 
     /// Towards zero to a whole number.
-    pub fn trunc(&mut self, a: Value) -> Value {
-        self.builder.ins().trunc(a)
+    pub fn trunc(&mut self, a: F32x4) -> F32x4 {
+        F32x4(self.builder.ins().trunc(a.0))
+    }
+
+    /// Down to a whole number.
+    pub fn floor(&mut self, a: F32x4) -> F32x4 {
+        F32x4(self.builder.ins().floor(a.0))
+    }
+
+    /// To the nearest whole number, ties to even.
+    pub fn round(&mut self, a: F32x4) -> F32x4 {
+        F32x4(self.builder.ins().nearest(a.0))
     }
 
     /// The smaller, as [`min`] has it: the pattern that becomes one `minps`.
-    pub fn min(&mut self, a: Value, b: Value) -> Value {
-        let below = self.builder.ins().fcmp(FloatCC::LessThan, a, b);
+    pub fn min(&mut self, a: F32x4, b: F32x4) -> F32x4 {
+        let below = self.less(a, b);
         self.select(below, a, b)
     }
 
     /// The larger, as [`max`] has it: the pattern that becomes one `maxps`.
-    pub fn max(&mut self, a: Value, b: Value) -> Value {
-        let above = self.builder.ins().fcmp(FloatCC::LessThan, b, a);
+    pub fn max(&mut self, a: F32x4, b: F32x4) -> F32x4 {
+        let above = self.less(b, a);
         self.select(above, a, b)
     }
 
     /// `0.0..=255.0`, as [`clamp`] has it.
-    pub fn clamp(&mut self, a: Value) -> Value {
+    pub fn clamp(&mut self, a: F32x4) -> F32x4 {
         let (low, high) = (self.splat(0.0), self.splat(255.0));
         let a = self.min(a, high);
         self.max(a, low)
     }
 
-    /// Lane by lane `a` where `mask` is all ones, `b` where it is zero.
-    pub fn select(&mut self, mask: Value, a: Value, b: Value) -> Value {
-        let mask = self.cast(F32X4, mask);
-        self.builder.ins().bitselect(mask, a, b)
+    /// What an op's result becomes before the next op: see [`NumberRule`] and [`settle`].
+    pub fn settle(&mut self, a: F32x4) -> F32x4 {
+        match self.rule {
+            NumberRule::Fused | NumberRule::Relaxed => a,
+            NumberRule::Exact => self.trunc(a),
+        }
+    }
+}
+
+/// Comparisons and choices.
+impl Emit<'_, '_> {
+    /// `a < b`; false where either is not a number.
+    pub fn less(&mut self, a: F32x4, b: F32x4) -> Mask {
+        Mask(self.builder.ins().fcmp(FloatCC::LessThan, a.0, b.0))
     }
 
-    /// The same sixteen bytes as another vector type.
+    /// `a == b`; false where either is not a number.
+    pub fn equal(&mut self, a: F32x4, b: F32x4) -> Mask {
+        Mask(self.builder.ins().fcmp(FloatCC::Equal, a.0, b.0))
+    }
+
+    /// `a < b`, signed.
+    pub fn less_i32(&mut self, a: I32x4, b: I32x4) -> Mask {
+        Mask(self.builder.ins().icmp(IntCC::SignedLessThan, a.0, b.0))
+    }
+
+    /// `a == b`.
+    pub fn equal_i32(&mut self, a: I32x4, b: I32x4) -> Mask {
+        Mask(self.builder.ins().icmp(IntCC::Equal, a.0, b.0))
+    }
+
+    /// True where both are.
+    pub fn both(&mut self, a: Mask, b: Mask) -> Mask {
+        let (a, b) = (self.cast(I32X4, a.0), self.cast(I32X4, b.0));
+        Mask(self.builder.ins().band(a, b))
+    }
+
+    /// True where either is.
+    pub fn either(&mut self, a: Mask, b: Mask) -> Mask {
+        let (a, b) = (self.cast(I32X4, a.0), self.cast(I32X4, b.0));
+        Mask(self.builder.ins().bor(a, b))
+    }
+
+    /// Lane by lane `a` where `mask` is true, `b` where it is false.
+    pub fn select(&mut self, mask: Mask, a: F32x4, b: F32x4) -> F32x4 {
+        let mask = self.cast(F32X4, mask.0);
+        F32x4(self.builder.ins().bitselect(mask, a.0, b.0))
+    }
+
+    /// `select` for all three channels.
+    pub fn select_pixels(&mut self, mask: Mask, a: Pixels, b: Pixels) -> Pixels {
+        self.each(b, |e, c, v| e.select(mask, a.channels[c], v))
+    }
+
+    /// What `otherwise` becomes by `change` where `mask` is true in any of the four lanes; where
+    /// it is true in none, the code of `change` is jumped over. For what costs much and happens in
+    /// few places; the lanes that `mask` leaves out are for `change` to keep.
+    pub fn where_any(
+        &mut self,
+        mask: Mask,
+        otherwise: Pixels,
+        change: impl FnOnce(&mut Self, Pixels) -> Pixels,
+    ) -> Pixels {
+        let (run, done) = (self.builder.create_block(), self.builder.create_block());
+        let result = [0; 3].map(|_| self.builder.append_block_param(done, F32X4));
+        let mask = self.cast(I32X4, mask.0);
+        let any = self.builder.ins().vany_true(mask);
+        let unchanged = otherwise.channels.map(|v| v.0.into());
+        self.builder.ins().brif(any, run, &[], done, &unchanged);
+        self.builder.switch_to_block(run);
+        let changed = change(self, otherwise).channels.map(|v| v.0.into());
+        self.builder.ins().jump(done, &changed);
+        self.builder.switch_to_block(done);
+        Pixels { channels: result.map(F32x4) }
+    }
+}
+
+/// Arithmetic on `i32`, which wraps, and conversions.
+impl Emit<'_, '_> {
+    /// `a + b`.
+    pub fn add_i32(&mut self, a: I32x4, b: I32x4) -> I32x4 {
+        I32x4(self.builder.ins().iadd(a.0, b.0))
+    }
+
+    /// `a * b`.
+    pub fn mul_i32(&mut self, a: I32x4, b: I32x4) -> I32x4 {
+        I32x4(self.builder.ins().imul(a.0, b.0))
+    }
+
+    /// Bits of both.
+    pub fn and_i32(&mut self, a: I32x4, b: I32x4) -> I32x4 {
+        I32x4(self.builder.ins().band(a.0, b.0))
+    }
+
+    /// Bits of one of the two.
+    pub fn xor_i32(&mut self, a: I32x4, b: I32x4) -> I32x4 {
+        I32x4(self.builder.ins().bxor(a.0, b.0))
+    }
+
+    /// `a << bits`.
+    pub fn shift_left(&mut self, a: I32x4, bits: u8) -> I32x4 {
+        I32x4(self.builder.ins().ishl_imm_u(a.0, i64::from(bits)))
+    }
+
+    /// `a >> bits`, with zeros from above.
+    pub fn shift_right(&mut self, a: I32x4, bits: u8) -> I32x4 {
+        I32x4(self.builder.ins().ushr_imm_u(a.0, i64::from(bits)))
+    }
+
+    /// Towards zero to `i32`, for numbers that it can hold.
+    pub fn to_i32(&mut self, a: F32x4) -> I32x4 {
+        I32x4(if self.x86 {
+            self.builder.ins().x86_cvtt2dq(I32X4, a.0)
+        } else {
+            self.builder.ins().fcvt_to_sint_sat(I32X4, a.0)
+        })
+    }
+
+    /// The nearest `f32`.
+    pub fn to_f32(&mut self, a: I32x4) -> F32x4 {
+        F32x4(self.builder.ins().fcvt_from_sint(F32X4, a.0))
+    }
+
+    /// The bits of four `f32`.
+    pub fn bits(&mut self, a: F32x4) -> I32x4 {
+        I32x4(self.cast(I32X4, a.0))
+    }
+
+    /// The `f32` with these bits.
+    pub fn from_bits(&mut self, a: I32x4) -> F32x4 {
+        F32x4(self.cast(F32X4, a.0))
+    }
+
+    /// The same sixteen bytes as another vector type. For the block compiler.
     pub fn cast(&mut self, ty: Type, a: Value) -> Value {
         if self.builder.func.dfg.value_type(a) == ty {
             return a;
@@ -142,30 +325,19 @@ impl Emit<'_, '_> {
         let little = MemFlagsData::new().with_endianness(Endianness::Little);
         self.builder.ins().bitcast(ty, little, a)
     }
+}
 
-    /// What an op's result becomes before the next op: see [`NumberRule`] and [`settle`].
-    pub fn settle(&mut self, a: Value) -> Value {
-        match self.rule {
-            NumberRule::Fused => a,
-            NumberRule::Exact => self.trunc(a),
-        }
-    }
-
-    /// Each channel times the factor in `slot`, plus `other * rest`, clamped: how contrast and
-    /// saturation blend, under either rule.
-    pub(crate) fn blend(
-        &mut self,
-        pixels: Pixels,
-        slot: usize,
-        other: Value,
-        rest: Value,
-    ) -> Pixels {
+/// What several ops share.
+impl Emit<'_, '_> {
+    /// Each channel times the factor in slot 0, plus `other * rest`, clamped: how contrast and
+    /// saturation blend, under any rule.
+    pub(crate) fn blend(&mut self, pixels: Pixels, other: F32x4, rest: F32x4) -> Pixels {
         let product = match self.rule {
-            NumberRule::Fused => Some(self.mul(other, rest)),
+            NumberRule::Fused | NumberRule::Relaxed => Some(self.mul(other, rest)),
             NumberRule::Exact => None,
         };
         self.each(pixels, |e, _, v| {
-            let factor = e.slot(slot);
+            let factor = e.slot(0);
             let v = match product {
                 Some(product) => e.fma(v, factor, product),
                 None => {
@@ -179,7 +351,7 @@ impl Emit<'_, '_> {
     }
 
     /// The grey of four pixels, as [`grey`] has it.
-    pub fn grey(&mut self, pixels: Pixels) -> Value {
+    pub fn grey(&mut self, pixels: Pixels) -> F32x4 {
         let [r, g, b] = pixels.channels;
         let weights = GREY.map(|w| self.splat(w));
         let sum = self.mul(r, weights[0]);
@@ -191,7 +363,7 @@ impl Emit<'_, '_> {
     pub fn each(
         &mut self,
         pixels: Pixels,
-        mut f: impl FnMut(&mut Self, usize, Value) -> Value,
+        mut f: impl FnMut(&mut Self, usize, F32x4) -> F32x4,
     ) -> Pixels {
         let mut channels = pixels.channels;
         for (c, value) in channels.iter_mut().enumerate() {
@@ -202,7 +374,7 @@ impl Emit<'_, '_> {
 }
 
 /// torchvision's weights of red, green and blue in grey. They sum to 0.9999.
-const GREY: [f32; 3] = [0.2989, 0.587, 0.114];
+pub(crate) const GREY: [f32; 3] = [0.2989, 0.587, 0.114];
 
 /// The grey of a pixel, as torchvision computes it on tensors:
 /// `fma(b, 0.114, fma(g, 0.587, r * 0.2989))` in `f32`.
@@ -241,7 +413,7 @@ pub fn clamp(a: f32) -> f32 {
 #[must_use]
 pub fn settle(rule: NumberRule, a: f32) -> f32 {
     match rule {
-        NumberRule::Fused => a,
+        NumberRule::Fused | NumberRule::Relaxed => a,
         NumberRule::Exact => a.trunc(),
     }
 }

@@ -24,6 +24,11 @@ impl Factor {
         Ok(Self { p, low: (1.0 - magnitude).max(0.0) as f32, high: (1.0 + magnitude) as f32 })
     }
 
+    /// Whether every draw gives 1.
+    pub(crate) fn is_one(&self) -> bool {
+        self.p == 0.0 || (self.low, self.high) == (1.0, 1.0)
+    }
+
     /// The coin first, then the factor: both for every sample, as FFCV draws them.
     pub(crate) fn draw(&self, rng: &mut Rng) -> f32 {
         let applies = rng.coin(self.p);

@@ -58,14 +58,15 @@ pub use color_jitter::ColorJitter;
 pub use contrast::RandomContrast;
 pub use convert::Convert;
 pub use cutout::Cutout;
-pub use emit::{Constants, Emit, Pixels, grey_mean};
+pub use emit::{Constants, Emit, F32x4, I32x4, Mask, Pixels, clamp, grey, grey_mean, settle};
 pub use error::{ParamError, TypeError};
 pub use horizontal_flip::RandomHorizontalFlip;
 pub use motion::{Interpolation, Motion};
 pub use normalize::Normalize;
 pub use one_hot::OneHot;
 pub use op::{
-    Class, Dim, GeometryOp, HostOp, ImageType, LabelOp, NumberRule, Op, PixelOp, RegionOp, Type,
+    ChoiceOp, Class, Dim, Eval, GeometryOp, Histogram, HostOp, ImageType, LabelOp, Member,
+    NumberRule, Op, PixelOp, RegionOp, RowMaker, Table, TableOp, Type,
 };
 pub use picture::{Picture, to_u8};
 pub use poison::Poison;
@@ -74,20 +75,20 @@ pub use random_resized_crop::RandomResizedCrop;
 pub use random_translate::RandomTranslate;
 pub use replace_label::ReplaceLabel;
 pub use resize::Resize;
-pub use rng::{Rng, SampleKey};
+pub use rng::{Rng, SampleKey, stream};
 pub use saturation::RandomSaturation;
 pub use shape::{DType, ImageView, Layout, RGB, Size, Window};
 pub use squeeze::Squeeze;
 pub use vertical_flip::RandomVerticalFlip;
 
 /// A list of ops, as a pipeline takes it.
-pub type Ops = Vec<Box<dyn Op>>;
+pub type Ops = Vec<std::sync::Arc<dyn Op>>;
 
 /// Makes an [`Ops`] of ops of different types, in order.
 #[macro_export]
 macro_rules! ops {
     ($($op:expr),* $(,)?) => {{
-        let list: $crate::Ops = vec![$(Box::new($op)),*];
+        let list: $crate::Ops = vec![$(::std::sync::Arc::new($op)),*];
         list
     }};
 }

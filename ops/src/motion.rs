@@ -1,6 +1,6 @@
 //! What a geometry op does to one sample, once drawn.
 
-use crate::{Size, Window};
+use crate::{RowMaker, Size, Window};
 
 /// How a resize weighs the pixels it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -15,8 +15,19 @@ pub enum Interpolation {
     Area,
 }
 
+impl Interpolation {
+    /// Who makes its rows.
+    #[must_use]
+    pub const fn maker(self) -> RowMaker {
+        match self {
+            Self::BilinearAntialias => RowMaker::Compiled,
+            Self::Area => RowMaker::Called,
+        }
+    }
+}
+
 /// One step that moves pixels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Motion {
     /// `out[y, x] = in[y + top, x + left]`, or `fill` where that lies outside.
     Frame {

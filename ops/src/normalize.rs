@@ -24,7 +24,7 @@
 //! with others all but a few in a million, which are one unit in the last place off.
 
 use crate::op::on_image;
-use crate::{Class, DType, Emit, NumberRule, Op, ParamError, PixelOp, Pixels, Type, TypeError};
+use crate::{Class, DType, Emit, Eval, Op, ParamError, PixelOp, Pixels, Type, TypeError};
 
 /// Subtracts a mean and divides by a standard deviation, for each channel.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -119,7 +119,11 @@ impl Op for Normalize {
 }
 
 impl PixelOp for Normalize {
-    fn eval(&self, _: NumberRule, pixel: [f32; 3], _: &[f32]) -> [f32; 3] {
+    fn is_per_channel(&self) -> bool {
+        true
+    }
+
+    fn eval(&self, _: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
         std::array::from_fn(|c| {
             let Channel { m1, s1, s0, bias } = self.channels[c];
             let d = pixel[c] - m1;
@@ -127,7 +131,7 @@ impl PixelOp for Normalize {
         })
     }
 
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels, _: usize) -> Pixels {
+    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
         e.each(pixels, |e, c, v| {
             let Channel { m1, s1, s0, bias } = self.channels[c];
             let [m1, s1, s0, bias] = [m1, s1, s0, bias].map(|constant| e.splat(constant));
@@ -141,14 +145,14 @@ impl PixelOp for Normalize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SampleKey;
+    use crate::{NumberRule, SampleKey};
 
     /// How many of the 768 values differ from the table, each by one unit in the last place.
     fn misrounded(mean: [f64; 3], std: [f64; 3]) -> usize {
         let op = Normalize::new(mean, std).unwrap();
         let mut count = 0;
         for v in 0..=255u8 {
-            let got = op.eval(NumberRule::Fused, [f32::from(v); 3], &[]);
+            let got = op.eval(&Eval::new(NumberRule::Fused, &[]), [f32::from(v); 3]);
             for c in 0..3 {
                 let want = ((f64::from(v) - mean[c]) / std[c]) as f32;
                 let off = got[c].to_bits().abs_diff(want.to_bits());

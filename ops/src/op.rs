@@ -5,13 +5,15 @@
 //! | geometry | crop, resize, flip, translate     | [`Motion`]s          | where pixels are loaded from    |
 //! | pixel    | brightness, saturation, normalize | numbers, in slots    | arithmetic on vectors of pixels |
 //! | shuffled | colour jitter                     | an order and numbers | one loop body for each order    |
+//! | table    | equalize, gamma, a user's table   | numbers, in slots    | a look-up for each value        |
 //! | region   | cutout                            | a rectangle          | a mask                          |
+//! | choice   | random apply, policies            | which ops run        | a loop body for what ran        |
 //! | cast     | convert                           |                      | the final store                 |
 //! | layout   | channels first                    |                      | the final store                 |
 //! | host     | poison                            |                      | none: it ends the loop          |
 //! | label    | one-hot                           |                      | scalar code                     |
 
-use crate::{DType, Emit, Layout, Motion, Pixels, Rng, Size, TypeError, Window};
+use crate::{DType, Emit, Layout, Motion, Ops, Pixels, Rng, Size, TypeError, Window};
 use std::fmt;
 
 /// How values are rounded from one op to the next.
@@ -25,6 +27,10 @@ pub enum NumberRule {
     /// Truncate to a whole number after each op, as `torchvision.transforms.v2` does on u8
     /// tensors: the same values, op for op.
     Exact,
+    /// As `Fused`, but colour ops in a row that are matrices (brightness, saturation, channel
+    /// order, a user's matrix) are multiplied into one, clamped once at its end. Differs from
+    /// `Fused` where a value in between would have left 0..=255.
+    Relaxed,
 }
 
 /// A side of an image, as far as it is known before the samples are.
@@ -133,6 +139,13 @@ pub trait Op: fmt::Debug + Send + Sync {
 
     /// How it is drawn and compiled.
     fn class(&self) -> Class<'_>;
+
+    /// Whether it leaves every such input as it is, whatever is drawn (`p` of 0, a factor that is
+    /// always 1): the planner takes it out.
+    fn does_nothing(&self, input: &Type) -> bool {
+        let _ = input;
+        false
+    }
 }
 
 /// How an op is drawn and compiled.
@@ -144,8 +157,12 @@ pub enum Class<'a> {
     Pixel(&'a dyn PixelOp),
     /// Pixel ops applied in an order drawn for each sample.
     Shuffled(&'a [Box<dyn PixelOp>]),
+    /// Looks every value up in a table of its channel.
+    Table(&'a dyn TableOp),
     /// Overwrites a rectangle.
     Region(&'a dyn RegionOp),
+    /// Runs some of its members, drawn for each sample.
+    Choice(&'a dyn ChoiceOp),
     /// Changes some samples' pictures in plain Rust, between two loops.
     Host(&'a dyn HostOp),
     /// Changes the type of the elements.
@@ -156,26 +173,53 @@ pub enum Class<'a> {
     Label(&'a dyn LabelOp),
 }
 
-/// An op that moves pixels: crops, resizes, flips, shifts.
+/// An op that moves pixels: crops, resizes, flips, warps, blurs.
 pub trait GeometryOp: fmt::Debug + Send + Sync {
     /// Draws for a sample of `size`: what is to be done, in order, into `out`.
     fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<Motion>);
 
-    /// The op's resampling, if it has one: then it gives a size known beforehand, or one that
-    /// follows from the input's.
-    fn resamples(&self) -> Option<crate::Interpolation> {
+    /// Whether the op makes rows of its own, and how: then it reads a whole picture of bytes.
+    fn makes_rows(&self) -> Option<RowMaker> {
         None
     }
 
     /// The colour of what may come into the picture from outside, given the smallest input;
-    /// `None` if nothing ever does.
+    /// `None` if nothing ever does, or if the op makes rows.
     fn fills(&self, input: &ImageType) -> Option<[u8; 3]> {
         let _ = input;
         None
     }
 }
 
-/// An op that changes the values of a pixel, the same way for all pixels of a sample.
+/// Who makes the rows of an op that makes some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RowMaker {
+    /// Compiled code, for every sample: the antialiased bilinear resize.
+    Compiled,
+    /// A row function, called once a row where the sample's draws ask for it.
+    Called,
+}
+
+/// What the meaning of a pixel op may ask for.
+#[derive(Clone, Copy, Debug)]
+pub struct Eval<'a> {
+    /// How values are rounded between ops.
+    pub rule: NumberRule,
+    /// The op's own slots.
+    pub slots: &'a [f32],
+    /// The pixel's row and column in the picture that the op gets.
+    pub at: [i32; 2],
+}
+
+impl<'a> Eval<'a> {
+    /// For ops that don't ask where the pixel is.
+    #[must_use]
+    pub const fn new(rule: NumberRule, slots: &'a [f32]) -> Self {
+        Self { rule, slots, at: [0; 2] }
+    }
+}
+
+/// An op that changes the values of a pixel, by the pixel's own values and, if it says so, place.
 pub trait PixelOp: fmt::Debug + Send + Sync {
     /// What the op's compiled code depends on: blocks of equal structure share one kernel. What
     /// only the draws depend on (probabilities, ranges) is left out.
@@ -188,9 +232,17 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
         0
     }
 
-    /// Draws these numbers.
-    fn draw(&self, rng: &mut Rng, slots: &mut [f32]) {
-        let _ = (rng, slots);
+    /// Draws these numbers for a picture of `size`. Gives whether the op runs for this sample:
+    /// `false` only if [`may_skip`](Self::may_skip).
+    fn draw(&self, rng: &mut Rng, size: Size, slots: &mut [f32]) -> bool {
+        let _ = (rng, size, slots);
+        true
+    }
+
+    /// Whether the op is left out for samples whose draw says so: they run a loop body without it.
+    /// For ops that cost much. Others give such samples numbers that change nothing.
+    fn may_skip(&self) -> bool {
+        false
     }
 
     /// Whether the op needs the mean of the picture's grey, which the compiled code and the
@@ -205,11 +257,86 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
         false
     }
 
-    /// The meaning: one pixel in, one pixel out.
-    fn eval(&self, rule: NumberRule, pixel: [f32; 3], slots: &[f32]) -> [f32; 3];
+    /// Whether the result depends on where the pixel is: see [`Eval::at`] and [`Emit::place`].
+    fn uses_place(&self) -> bool {
+        false
+    }
 
-    /// The same as IR, for four pixels at a time. `slots` is the number of the first slot.
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels, slots: usize) -> Pixels;
+    /// Whether each channel's result depends on that channel's value alone (and the slots), so
+    /// that it may become part of a table of 256 values.
+    fn is_per_channel(&self) -> bool {
+        false
+    }
+
+    /// The rows of a matrix, each with its constant last, if the op is `clamp(matrix * pixel)` but
+    /// for rounding: such ops in a row may become one under [`NumberRule::Relaxed`].
+    fn matrix(&self, slots: &[f32]) -> Option<[[f32; 4]; 3]> {
+        let _ = slots;
+        None
+    }
+
+    /// The meaning: one pixel in, one pixel out.
+    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3];
+
+    /// The same as IR, for four pixels at a time.
+    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels;
+}
+
+/// The value each level becomes, for each channel.
+pub type Table = [[f32; 256]; 3];
+
+/// How often each level occurs in each channel of a picture.
+pub type Histogram = [[u32; 256]; 3];
+
+/// An op that looks values up: each channel's value, rounded half to even to a level, becomes what
+/// the channel's table has for it.
+pub trait TableOp: fmt::Debug + Send + Sync {
+    /// How many numbers a sample needs.
+    fn slots(&self) -> usize {
+        0
+    }
+
+    /// Draws these numbers. Gives whether the op runs for this sample: `false` only if
+    /// [`may_skip`](Self::may_skip).
+    fn draw(&self, rng: &mut Rng, slots: &mut [f32]) -> bool {
+        let _ = (rng, slots);
+        true
+    }
+
+    /// Whether a draw may say that the op does not run.
+    fn may_skip(&self) -> bool {
+        false
+    }
+
+    /// Whether the table depends on the picture, so that its levels must be counted first.
+    fn needs_histogram(&self) -> bool {
+        false
+    }
+
+    /// The meaning: the table. `histogram` is all zeros unless asked for. Values lie in
+    /// `0.0..=255.0`, and are whole under [`NumberRule::Exact`].
+    fn table(&self, rule: NumberRule, slots: &[f32], histogram: &Histogram, out: &mut Table);
+}
+
+/// An op made of others, some of which run for a sample.
+pub trait ChoiceOp: fmt::Debug + Send + Sync {
+    /// How many outcomes a draw has: `1..=128`.
+    fn outcomes(&self) -> usize;
+
+    /// What may run, in order.
+    fn members(&self) -> &[Member];
+
+    /// Draws an outcome.
+    fn draw(&self, rng: &mut Rng) -> usize;
+}
+
+/// Ops of a choice that run together.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// The ops, in order.
+    pub ops: Ops,
+    /// Bit `k` is set if they run for outcome `k`.
+    pub when: u128,
 }
 
 /// An op that overwrites a rectangle with one colour.

@@ -20,6 +20,7 @@
 //! | random | an area and an aspect for each try, then the corner           |
 //! | cost   | the resize; the rectangle is known before a pixel is decoded  |
 
+use crate::RowMaker;
 use crate::error::{positive_range, side};
 use crate::op::on_u8_image;
 use crate::{
@@ -149,8 +150,8 @@ impl GeometryOp for RandomResizedCrop {
         out.push(Motion::Resize { size: self.size, interpolation: self.interpolation });
     }
 
-    fn resamples(&self) -> Option<Interpolation> {
-        Some(self.interpolation)
+    fn makes_rows(&self) -> Option<RowMaker> {
+        Some(self.interpolation.maker())
     }
 }
 

@@ -9,6 +9,7 @@
 //!
 //! Sizes as torchvision's `Resize`; an image that has the size already is left as it is.
 
+use crate::RowMaker;
 use crate::error::side;
 use crate::op::on_u8_image;
 use crate::{
@@ -104,8 +105,8 @@ impl GeometryOp for Resize {
         out.push(Motion::Resize { size: self.size(size), interpolation: self.interpolation });
     }
 
-    fn resamples(&self) -> Option<Interpolation> {
-        Some(self.interpolation)
+    fn makes_rows(&self) -> Option<RowMaker> {
+        Some(self.interpolation.maker())
     }
 }
 

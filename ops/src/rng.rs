@@ -4,7 +4,7 @@
 //! arXiv:1805.01407), seeded by what the sample *is* and never by who works on it:
 //!
 //! ```text
-//! state = SplitMix64( mix(mix(mix(seed) ^ epoch) ^ sample) ^ place of the op in its list )
+//! state = SplitMix64( mix(mix(mix(mix(seed) ^ epoch) ^ sample) ^ field) ^ stream of the op )
 //! ```
 //!
 //! so the same sample in the same epoch gets the same pixels for any number of threads, any
@@ -33,10 +33,10 @@ impl SampleKey {
         Self { word: mix(self.word ^ field as u64), ..self }
     }
 
-    /// The generator of the op at `place` in its list.
+    /// The generator of the op whose stream this is: see [`stream`].
     #[must_use]
-    pub fn op(self, place: usize) -> Rng {
-        Rng(Xoshiro256PlusPlus::seed_from_u64(self.word ^ place as u64))
+    pub fn op(self, stream: u64) -> Rng {
+        Rng(Xoshiro256PlusPlus::seed_from_u64(self.word ^ stream))
     }
 
     /// The sample, whose ops may ask for it by name.
@@ -44,6 +44,14 @@ impl SampleKey {
     pub fn sample(self) -> u64 {
         self.sample
     }
+}
+
+/// The stream of the op called `name`, the `occurrence`th of that name in its list, from 0. So
+/// putting in or taking out one op leaves the draws of the others as they were, and two lists that
+/// share some ops can share their draws.
+#[must_use]
+pub fn stream(name: &str, occurrence: usize) -> u64 {
+    name.bytes().fold(mix(occurrence as u64), |word, byte| mix(word ^ u64::from(byte)))
 }
 
 /// The finaliser of SplitMix64: every input bit reaches every output bit.

@@ -18,10 +18,12 @@
 //! The draws are FFCV's `RandomSaturation`. White stays white only nearly: torchvision's weights
 //! sum to 0.9999.
 
-use crate::emit::{clamp, grey};
+use crate::emit::{GREY, clamp, grey};
 use crate::factor::{Factor, rest};
 use crate::op::on_u8_image;
-use crate::{Class, Emit, NumberRule, Op, ParamError, PixelOp, Pixels, Rng, Type, TypeError};
+use crate::{
+    Class, Emit, Eval, NumberRule, Op, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError,
+};
 
 /// Changes the saturation of a share `p` of the images by a random factor.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,6 +60,10 @@ impl Op for RandomSaturation {
     fn class(&self) -> Class<'_> {
         Class::Pixel(self)
     }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.factor.is_one()
+    }
 }
 
 /// Slots: the factor, one minus the factor.
@@ -70,27 +76,36 @@ impl PixelOp for RandomSaturation {
         2
     }
 
-    fn draw(&self, rng: &mut Rng, slots: &mut [f32]) {
+    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
         slots[0] = self.factor.draw(rng);
         slots[1] = rest(slots[0]);
+        true
     }
 
-    fn eval(&self, rule: NumberRule, pixel: [f32; 3], slots: &[f32]) -> [f32; 3] {
-        let (factor, rest, grey) = (slots[0], slots[1], grey(pixel));
-        match rule {
+    fn matrix(&self, slots: &[f32]) -> Option<[[f32; 4]; 3]> {
+        let [r, g, b] = GREY.map(|weight| weight * slots[1]);
+        let f = slots[0];
+        Some([[r + f, g, b, 0.0], [r, g + f, b, 0.0], [r, g, b + f, 0.0]])
+    }
+
+    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
+        let (factor, rest, grey) = (cx.slots[0], cx.slots[1], grey(pixel));
+        match cx.rule {
             NumberRule::Exact => {
                 let grey = grey.trunc();
                 pixel.map(|v| clamp(grey.mul_add(rest, v * factor)).trunc())
             }
-            NumberRule::Fused => pixel.map(|v| clamp(v.mul_add(factor, grey * rest))),
+            NumberRule::Fused | NumberRule::Relaxed => {
+                pixel.map(|v| clamp(v.mul_add(factor, grey * rest)))
+            }
         }
     }
 
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels, slots: usize) -> Pixels {
+    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
         let grey = e.grey(pixels);
         let grey = e.settle(grey);
-        let rest = e.slot(slots + 1);
-        e.blend(pixels, slots, grey, rest)
+        let rest = e.slot(1);
+        e.blend(pixels, grey, rest)
     }
 }
 
@@ -101,7 +116,7 @@ mod tests {
     #[test]
     fn as_torchvision_saturates() {
         let op = RandomSaturation::new(0.5, 1.0).unwrap();
-        let eval = |pixel| op.eval(NumberRule::Exact, pixel, &[1.5, -0.5]);
+        let eval = |pixel| op.eval(&Eval::new(NumberRule::Exact, &[1.5, -0.5]), pixel);
         assert_eq!(eval([10.0, 200.0, 77.0]), [0.0, 235.0, 51.0]);
         assert_eq!(eval([250.0, 3.0, 129.0]), [255.0, 0.0, 148.0]);
     }
