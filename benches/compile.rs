@@ -19,10 +19,10 @@ fn imagenet(jitter: bool) -> Ops {
     let flip = RandomHorizontalFlip::new(0.5).expect("fixed parameters");
     let mut list = ops![crop, flip];
     if jitter {
-        list.push(Box::new(ColorJitter::new(0.4, 0.4, 0.4).expect("fixed parameters")));
+        list.push(std::sync::Arc::new(ColorJitter::new(0.4, 0.4, 0.4).expect("fixed parameters")));
     }
-    list.push(Box::new(Normalize::imagenet()));
-    list.push(Box::new(ToChannelsFirst));
+    list.push(std::sync::Arc::new(Normalize::imagenet()));
+    list.push(std::sync::Arc::new(ToChannelsFirst));
     list
 }
 

@@ -13,6 +13,7 @@ use fuseloop::jit::{self, Kernel, Scratch, Source};
 use fuseloop::plan::{Draws, ImagePlan};
 use fuseloop_ops::*;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 const NAMES: [&str; 16] = [
     "RandomResizedCrop",
@@ -34,7 +35,7 @@ const NAMES: [&str; 16] = [
 ];
 
 /// A random op, by name. Parameters are such that pictures stay small.
-fn op(name: &str, rng: &mut Rng, before: &ImageType) -> Box<dyn Op> {
+fn op(name: &str, rng: &mut Rng, before: &ImageType) -> Arc<dyn Op> {
     let interpolation =
         if rng.coin(0.5) { Interpolation::Area } else { Interpolation::BilinearAntialias };
     let mut side = |most: u32| if rng.coin(0.1) { 1 + rng.below(9) } else { 8 + rng.below(most) };
@@ -43,40 +44,40 @@ fn op(name: &str, rng: &mut Rng, before: &ImageType) -> Box<dyn Op> {
     let p = f64::from(rng.uniform(0.0, 1.2)).min(1.0);
     let magnitude = f64::from(rng.uniform(0.0, 1.5));
     match name {
-        "RandomResizedCrop" => Box::new(
+        "RandomResizedCrop" => Arc::new(
             RandomResizedCrop::to(height, width, 0.08..=1.0, 0.75..=1.33)
                 .unwrap()
                 .interpolation(interpolation),
         ),
-        "CenterCrop" => Box::new(CenterCrop::new(height, width).unwrap()),
-        "CenterCrop(ratio)" => Box::new(
+        "CenterCrop" => Arc::new(CenterCrop::new(height, width).unwrap()),
+        "CenterCrop(ratio)" => Arc::new(
             CenterCrop::ratio(height, width, p.max(0.05)).unwrap().interpolation(interpolation),
         ),
         "RandomCrop" => {
             let padding = if rng.coin(0.5) { rng.below(6) } else { 0 };
-            Box::new(RandomCrop::new(height, width).unwrap().padding(padding, fill).unwrap())
+            Arc::new(RandomCrop::new(height, width).unwrap().padding(padding, fill).unwrap())
         }
         "Resize" if rng.coin(0.3) => {
-            Box::new(Resize::short_side(height).unwrap().interpolation(interpolation))
+            Arc::new(Resize::short_side(height).unwrap().interpolation(interpolation))
         }
-        "Resize" => Box::new(Resize::new(height, width).unwrap().interpolation(interpolation)),
-        "RandomHorizontalFlip" => Box::new(RandomHorizontalFlip::new(p).unwrap()),
-        "RandomVerticalFlip" => Box::new(RandomVerticalFlip::new(p).unwrap()),
-        "RandomTranslate" => Box::new(RandomTranslate::new(rng.below(12), fill).unwrap()),
-        "Cutout" => Box::new(Cutout::new(1 + rng.below(20), fill).unwrap()),
-        "RandomBrightness" => Box::new(RandomBrightness::new(magnitude, p).unwrap()),
-        "RandomContrast" => Box::new(RandomContrast::new(magnitude, p).unwrap()),
-        "RandomSaturation" => Box::new(RandomSaturation::new(magnitude, p).unwrap()),
+        "Resize" => Arc::new(Resize::new(height, width).unwrap().interpolation(interpolation)),
+        "RandomHorizontalFlip" => Arc::new(RandomHorizontalFlip::new(p).unwrap()),
+        "RandomVerticalFlip" => Arc::new(RandomVerticalFlip::new(p).unwrap()),
+        "RandomTranslate" => Arc::new(RandomTranslate::new(rng.below(12), fill).unwrap()),
+        "Cutout" => Arc::new(Cutout::new(1 + rng.below(20), fill).unwrap()),
+        "RandomBrightness" => Arc::new(RandomBrightness::new(magnitude, p).unwrap()),
+        "RandomContrast" => Arc::new(RandomContrast::new(magnitude, p).unwrap()),
+        "RandomSaturation" => Arc::new(RandomSaturation::new(magnitude, p).unwrap()),
         "ColorJitter" => {
             let mut part = || f64::from(rng.uniform(0.0, 1.0));
             let (b, c, s) = (part(), part(), part());
             let keep = |v: f64| if v < 0.2 { 0.0 } else { v };
-            Box::new(ColorJitter::new(keep(b), keep(c), keep(s)).unwrap())
+            Arc::new(ColorJitter::new(keep(b), keep(c), keep(s)).unwrap())
         }
-        "Normalize" => Box::new(Normalize::imagenet()),
+        "Normalize" => Arc::new(Normalize::imagenet()),
         "Convert" => {
             let to = [DType::U8, DType::F16, DType::Bf16, DType::F32][rng.below(4) as usize];
-            Box::new(Convert::to(to))
+            Arc::new(Convert::to(to))
         }
         "Poison" => {
             let size = before.size().unwrap_or(Size::new(1, 1));
@@ -84,7 +85,7 @@ fn op(name: &str, rng: &mut Rng, before: &ImageType) -> Box<dyn Op> {
             let alpha: Vec<f64> = (0..pixels).map(|_| f64::from(rng.unit())).collect();
             let mask: Vec<f64> =
                 (0..3 * pixels).map(|_| f64::from(rng.uniform(0.0, 256.0))).collect();
-            Box::new(Poison::new(size, &mask, &alpha, [0, 2]).unwrap())
+            Arc::new(Poison::new(size, &mask, &alpha, [0, 2]).unwrap())
         }
         name => panic!("no op {name}"),
     }
@@ -107,9 +108,9 @@ fn plan(rng: &mut Rng, size: Size) -> (ImagePlan, Vec<&'static str>) {
             }
         }
         match rng.below(4) {
-            0 => list.push(Box::new(ToChannelsLast)),
+            0 => list.push(Arc::new(ToChannelsLast)),
             1 => {}
-            _ => list.push(Box::new(ToChannelsFirst)),
+            _ => list.push(Arc::new(ToChannelsFirst)),
         }
         if let Ok(plan) = ImagePlan::new(list, input, rule) {
             let plan = if rng.coin(0.3) { plan.streaming() } else { plan };

@@ -8,6 +8,7 @@ use fuseloop::plan::{ImagePlan, LabelPlan, MAX_OPS, PlanError};
 use fuseloop_ops::*;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::{env, fs};
 
 /// Compares `got` with the text kept in `tests/golden/plans/{name}`, or writes it if told to.
@@ -98,7 +99,7 @@ fn poisoned() -> Ops {
 
 /// Two jitters, so 36 orders, and then `count` means of all that comes before.
 fn many_contrasts(count: usize) -> Ops {
-    let contrast = |_| Box::new(RandomContrast::new(0.4, 0.5).unwrap()) as Box<dyn Op>;
+    let contrast = |_| Arc::new(RandomContrast::new(0.4, 0.5).unwrap()) as Arc<dyn Op>;
     let mut list = ops![CenterCrop::new(32, 32).unwrap(), jitter(), jitter()];
     list.extend((0..count).map(contrast));
     list
@@ -143,7 +144,7 @@ fn usual_plans_explain_themselves() {
 fn every_refused_list_says_why() {
     let normalize = Normalize::imagenet;
     let cast = Convert::to;
-    let many = |count| (0..count).map(|_| Box::new(flip()) as Box<dyn Op>).collect::<Ops>();
+    let many = |count| (0..count).map(|_| Arc::new(flip()) as Arc<dyn Op>).collect::<Ops>();
     let crop = || CenterCrop::new(8, 8).unwrap();
     let replace = || ReplaceLabel::new([1], 2);
     let one_hot = || OneHot::new(10).unwrap();
@@ -242,12 +243,12 @@ fn every_refused_parameter_says_why() {
 /// As many ops as are taken, the costliest first.
 #[test]
 fn a_list_of_256_ops_compiles_and_one_more_is_refused() {
-    let op = |place: usize| -> Box<dyn Op> {
+    let op = |place: usize| -> Arc<dyn Op> {
         match place % 4 {
-            0 => Box::new(RandomBrightness::new(0.4, 0.5).unwrap()),
-            1 => Box::new(RandomSaturation::new(0.4, 0.5).unwrap()),
-            2 => Box::new(Cutout::new(8, [0; 3]).unwrap()),
-            _ => Box::new(flip()),
+            0 => Arc::new(RandomBrightness::new(0.4, 0.5).unwrap()),
+            1 => Arc::new(RandomSaturation::new(0.4, 0.5).unwrap()),
+            2 => Arc::new(Cutout::new(8, [0; 3]).unwrap()),
+            _ => Arc::new(flip()),
         }
     };
     let list = |count: usize| (0..count).map(op).collect::<Ops>();
@@ -264,7 +265,7 @@ fn the_largest_blocks_of_few_ops_compile() {
     let kernel = compile(many_contrasts(largest.unwrap()), photos());
     println!("{largest:?} contrasts, {} bytes, {:?}", kernel.code_bytes(), kernel.compile_time());
 
-    let paint = |_| Box::new(Cutout::new(8, [9; 3]).unwrap()) as Box<dyn Op>;
+    let paint = |_| Arc::new(Cutout::new(8, [9; 3]).unwrap()) as Arc<dyn Op>;
     let mut list = many_contrasts(0);
     list.extend((0..100).map(paint));
     let kernel = compile(list, photos());

@@ -56,8 +56,8 @@ impl RegionOp for Cutout {
         Window { top, left, height, width }
     }
 
-    fn fill(&self) -> [u8; 3] {
-        self.fill
+    fn fill(&self) -> [f32; 3] {
+        self.fill.map(f32::from)
     }
 }
 

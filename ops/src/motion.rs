@@ -65,6 +65,12 @@ impl Motion {
         }
     }
 
+    /// Whether the step makes rows of its own, from a whole picture of bytes.
+    #[must_use]
+    pub const fn makes_rows(&self) -> bool {
+        matches!(self, Self::Resize { .. })
+    }
+
     /// The size after this step.
     #[must_use]
     pub fn output(&self, input: Size) -> Size {

@@ -344,8 +344,14 @@ pub trait RegionOp: fmt::Debug + Send + Sync {
     /// Draws the rectangle, inside `size` or empty.
     fn draw(&self, rng: &mut Rng, size: Size) -> Window;
 
-    /// The colour.
-    fn fill(&self) -> [u8; 3];
+    /// Whether a sample whose rectangle is empty runs a loop body without the op. For ops that
+    /// leave many samples as they are.
+    fn may_skip(&self) -> bool {
+        false
+    }
+
+    /// The colour, in the units of the values it is painted over.
+    fn fill(&self) -> [f32; 3];
 }
 
 /// An op in plain Rust on the whole picture of some samples. It ends a block: what is before it is

@@ -64,17 +64,19 @@ impl Picture {
 
     /// The picture with `window` painted over.
     #[must_use]
-    pub fn painted(&self, window: Window, fill: [u8; 3]) -> Self {
+    pub fn painted(&self, window: Window, fill: [f32; 3]) -> Self {
         let covers = |y: u32, x: u32| {
             (window.top..window.top + window.height).contains(&y)
                 && (window.left..window.left + window.width).contains(&x)
         };
-        self.gathered(
-            self.size,
-            |y, x| {
-                if covers(y, x) { fill.map(f32::from) } else { self.at(y, x) }
-            },
-        )
+        self.gathered(self.size, |y, x| if covers(y, x) { fill } else { self.at(y, x) })
+    }
+
+    /// Clamps all values to 0..=255 and rounds them half to even.
+    pub fn round(&mut self) {
+        for pixel in &mut self.pixels {
+            *pixel = pixel.map(|v| f32::from(to_u8(v)));
+        }
     }
 
     /// The pixels as u8, channels last: clamped and rounded half to even.

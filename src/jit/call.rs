@@ -4,7 +4,10 @@
 
 use super::code::Code;
 use super::record::Record;
+use crate::plan::{Draws, ImagePlan};
 use fuseloop_ops::area::AreaRows;
+use fuseloop_ops::{Histogram, Table};
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs `code` on one record.
@@ -35,31 +38,122 @@ fn clear_upper_halves() {
     }
 }
 
-/// What the area row function needs: lives on the stack around [`run`].
-pub(super) struct AreaState<'a> {
-    pub(super) rows: AreaRows<'a>,
-    /// Rows of the resized picture.
+/// What makes rows, one at a time.
+pub(super) enum Maker<'a> {
+    /// OpenCV's area resize.
+    Area(AreaRows<'a>),
+}
+
+impl Maker<'_> {
+    fn row(&mut self, y: u32, out: &mut [u8]) {
+        match self {
+            Self::Area(rows) => rows.row(y, out),
+        }
+    }
+}
+
+/// What the row function that makes rows needs: lives on the stack around [`run`].
+pub(super) struct MakerState<'a> {
+    pub(super) maker: Maker<'a>,
+    /// Rows of the made picture.
     pub(super) height: u32,
-    /// The table row that is resized row 0.
+    /// The row that is the pass's row 0.
     pub(super) top: i64,
-    /// Bytes to leave free at the start of a row: columns left of the resized picture.
+    /// Bytes to leave free at the start of a row: columns left of the made picture.
     pub(super) lead: usize,
     /// Bytes of the columns wanted.
     pub(super) bytes: usize,
+    /// What a row's panic said: it may not cross compiled code.
+    pub(super) panic: Panic,
 }
 
-/// Row function: row `row` of the tables, through the area resize, to `to`.
+/// A panic caught in a row function, to be gone on with after compiled code has ended.
+pub(super) type Panic = Option<Box<dyn Any + Send>>;
+
+/// Row function: row `row` of the made picture, to `to`.
 ///
 /// # Safety
 ///
-/// `state` must be an [`AreaState`] that nobody else uses during the call, and `to` good for
+/// `state` must be a [`MakerState`] that nobody else uses during the call, and `to` good for
 /// `lead + bytes` bytes that nothing else refers to.
-pub(super) unsafe extern "C" fn area_row(state: *mut AreaState<'_>, row: i64, to: *mut u8) {
+pub(super) unsafe extern "C" fn make_row(state: *mut MakerState<'_>, row: i64, to: *mut u8) {
     // SAFETY: the caller's promise.
     let state = unsafe { &mut *state };
     // SAFETY: the caller's promise: `lead + bytes` bytes from `to` are good.
     let out = unsafe { std::slice::from_raw_parts_mut(to.add(state.lead), state.bytes) };
     let y = (state.top + row).clamp(0, i64::from(state.height) - 1) as u32;
-    // A panic may not cross compiled code. It would be a bug of ours; the row stays as it was.
-    let _ = catch_unwind(AssertUnwindSafe(|| state.rows.row(y, out)));
+    let made = catch_unwind(AssertUnwindSafe(|| state.maker.row(y, out)));
+    state.panic = state.panic.take().or(made.err());
+}
+
+/// What the row functions that count levels need: lives on the stack around [`run`].
+pub(super) struct LevelsState<'a> {
+    pub(super) plan: &'a ImagePlan,
+    pub(super) draws: &'a Draws,
+    /// Counts of four groups of pixels, so that equal neighbours don't wait for each other.
+    pub(super) counts: &'a mut [Histogram; 4],
+    pub(super) tables: &'a mut [Table],
+    /// For each table, the leaf that makes it.
+    pub(super) leaves: &'a [usize],
+    /// As in [`MakerState`].
+    pub(super) panic: Panic,
+}
+
+impl LevelsState<'_> {
+    fn count(&mut self, row: &[u8]) {
+        let (quads, rest) = row.as_chunks::<12>();
+        for quad in quads {
+            for (pixel, counts) in quad.as_chunks::<3>().0.iter().zip(self.counts.iter_mut()) {
+                for (value, counts) in pixel.iter().zip(counts) {
+                    counts[usize::from(*value)] += 1;
+                }
+            }
+        }
+        for pixel in rest.as_chunks::<3>().0 {
+            for (value, counts) in pixel.iter().zip(&mut self.counts[0]) {
+                counts[usize::from(*value)] += 1;
+            }
+        }
+    }
+
+    fn make(&mut self, table: usize) {
+        let [levels, others @ ..] = &mut *self.counts;
+        for other in others {
+            for (sum, counts) in levels.iter_mut().flatten().zip(other.iter_mut().flatten()) {
+                *sum += std::mem::take(counts);
+            }
+        }
+        self.plan.table(&[self.leaves[table]], self.draws, levels, &mut self.tables[table]);
+        *levels = [[0; 256]; 3];
+    }
+}
+
+/// Row function: counts the levels of the `columns` pixels at `row`.
+///
+/// # Safety
+///
+/// `state` must be a [`LevelsState`] that nobody else uses during the call, and `row` good for
+/// reading `3 * columns` bytes.
+pub(super) unsafe extern "C" fn count_levels(
+    state: *mut LevelsState<'_>,
+    row: *const u8,
+    columns: u64,
+) {
+    // SAFETY: the caller's promise.
+    let (state, row) =
+        unsafe { (&mut *state, std::slice::from_raw_parts(row, 3 * columns as usize)) };
+    let counted = catch_unwind(AssertUnwindSafe(|| state.count(row)));
+    state.panic = state.panic.take().or(counted.err());
+}
+
+/// Row function: makes table number `table` of what was counted, and begins counting anew.
+///
+/// # Safety
+///
+/// `state` must be a [`LevelsState`] that nobody else uses during the call.
+pub(super) unsafe extern "C" fn make_table(state: *mut LevelsState<'_>, table: u64, _: u64) {
+    // SAFETY: the caller's promise.
+    let state = unsafe { &mut *state };
+    let made = catch_unwind(AssertUnwindSafe(|| state.make(table as usize)));
+    state.panic = state.panic.take().or(made.err());
 }

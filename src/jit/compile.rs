@@ -3,7 +3,8 @@
 use super::code::Code;
 use super::emit::{self, Imports, ROW_FUNCTION, Spec};
 use super::{call, record};
-use crate::plan::Block;
+use crate::plan::Link;
+use crate::plan::block::Reading;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{AbiParam, ExtFuncData, ExternalName, FuncRef, Function, Signature};
 use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
@@ -12,8 +13,11 @@ use cranelift_codegen::{FinalizedMachReloc, FinalizedRelocTarget};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module, ModuleError};
-use fuseloop_ops::{DType, Interpolation};
+use fuseloop_ops::{DType, RowMaker};
 use std::sync::OnceLock;
+
+/// Whether the host has the instructions of x86-64 that the emitter can do without.
+const X86: bool = cfg!(target_arch = "x86_64");
 
 /// Most bytes of code of one block.
 const MAX_CODE: usize = 4 << 20;
@@ -42,12 +46,14 @@ impl From<ModuleError> for CompileError {
     }
 }
 
-/// The code of one block.
+/// The code of one list of links of a block.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) code: Code,
     pub(crate) constants: Vec<u128>,
     pub(crate) layout: record::Layout,
+    /// What is read of the picture first, and by which link.
+    pub(crate) readings: Vec<(Reading, usize)>,
 }
 
 /// Why this machine can't run compiled code; `None` if it can. Pipelines then run on the scalar
@@ -73,7 +79,7 @@ fn find_reason() -> Option<&'static str> {
     Some("only x86-64 is compiled for in this version")
 }
 
-/// Compiles one block.
+/// Compiles one list of links.
 pub(crate) fn compile(spec: Spec<'_>) -> Result<Compiled, CompileError> {
     let mut jit = JITBuilder::with_isa(isa(), cranelift_module::default_libcall_names());
     for (name, address) in row_functions() {
@@ -82,7 +88,9 @@ pub(crate) fn compile(spec: Spec<'_>) -> Result<Compiled, CompileError> {
     let mut module = JITModule::new(jit);
     match define(&mut module, spec) {
         Ok((entry, bytes, constants)) => {
-            Ok(Compiled { code: Code::new(module, entry, bytes), constants, layout: spec.layout })
+            let code = Code::new(module, entry, bytes);
+            let readings = spec.readings().collect();
+            Ok(Compiled { code, constants, layout: spec.layout, readings })
         }
         Err(error) => {
             drop(Code::new(module, std::ptr::null(), 0));
@@ -109,25 +117,35 @@ fn isa() -> OwnedTargetIsa {
 }
 
 /// Everything compiled code may call.
-fn row_functions() -> [(&'static str, *const u8); 4] {
+fn row_functions() -> [(&'static str, *const u8); 6] {
     [
         ("fuseloop_row_f16", fuseloop_kernels::fuseloop_row_f16 as *const u8),
         ("fuseloop_row_bf16", fuseloop_kernels::fuseloop_row_bf16 as *const u8),
         ("fuseloop_row_stream", fuseloop_kernels::fuseloop_row_stream as *const u8),
-        ("fuseloop_row_area", call::area_row as *const u8),
+        ("fuseloop_row_make", call::make_row as *const u8),
+        ("fuseloop_row_count", call::count_levels as *const u8),
+        ("fuseloop_row_table", call::make_table as *const u8),
     ]
 }
 
-/// The row functions that a block calls: to store rows of floats, and to resize by area.
-fn imported(block: &Block) -> [Option<&'static str>; 2] {
+/// The row functions that a list of links calls: to store rows of floats, to make rows, to count
+/// levels and to make tables of them.
+fn imported(spec: Spec<'_>) -> [Option<&'static str>; 4] {
+    let block = spec.block;
     let floats = match block.dtype {
         DType::F16 => Some("fuseloop_row_f16"),
         DType::Bf16 => Some("fuseloop_row_bf16"),
         DType::F32 if block.streams => Some("fuseloop_row_stream"),
         _ => None,
     };
-    let uses_area = matches!(block.resize, Some((_, Interpolation::Area)));
-    [floats, uses_area.then_some("fuseloop_row_area")]
+    let calls = block.rows == Some(RowMaker::Called);
+    let counts = spec.links.iter().any(|link| matches!(link, Link::Table { counted: true, .. }));
+    [
+        floats,
+        calls.then_some("fuseloop_row_make"),
+        counts.then_some("fuseloop_row_count"),
+        counts.then_some("fuseloop_row_table"),
+    ]
 }
 
 fn define(
@@ -137,7 +155,7 @@ fn define(
     let mut context = module.make_context();
     context.func.signature.params = vec![AbiParam::new(I64); 3];
     let id = module.declare_function("block", Linkage::Export, &context.func.signature)?;
-    let [floats, area] = imported(spec.block);
+    let [floats, maker, count, table] = imported(spec);
     let mut import = |name: Option<&str>| -> Result<Option<FuncRef>, CompileError> {
         let Some(name) = name else { return Ok(None) };
         let mut signature = module.make_signature();
@@ -145,12 +163,13 @@ fn define(
         let id = module.declare_function(name, Linkage::Import, &signature)?;
         Ok(Some(module.declare_func_in_func(id, &mut context.func)))
     };
-    let imports = Imports { floats: import(floats)?, area: import(area)? };
-    let allowed = usize::from(imports.floats.is_some()) + usize::from(imports.area.is_some());
+    let allowed = imported(spec).iter().flatten().count();
+    let (floats, maker) = (import(floats)?, import(maker)?);
+    let imports = Imports { floats, maker, count: import(count)?, table: import(table)? };
 
     let mut builder_context = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(&mut context.func, &mut builder_context);
-    let constants = emit::function(&mut builder, spec, imports);
+    let constants = emit::function(&mut builder, spec, imports, X86);
     builder.finalize(module.target_config());
     module.define_function(id, &mut context)?;
     let bytes = check(&context, allowed)?;
@@ -190,11 +209,11 @@ pub(crate) fn ir_text(spec: Spec<'_>) -> String {
         let (colocated, patchable) = (false, false);
         function.import_function(ExtFuncData { name, signature, colocated, patchable })
     };
-    let [floats, area] = imported(spec.block);
-    let imports = Imports { floats: floats.map(&mut import), area: area.map(&mut import) };
+    let [floats, maker, count, table] = imported(spec).map(|name| name.map(&mut import));
+    let imports = Imports { floats, maker, count, table };
     let mut builder_context = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(&mut function, &mut builder_context);
-    emit::function(&mut builder, spec, imports);
+    emit::function(&mut builder, spec, imports, X86);
     builder.finalize(isa().frontend_config());
     function.display().to_string()
 }

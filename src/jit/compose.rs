@@ -1,10 +1,10 @@
 //! One sample's geometry, composed: which bytes of the source each output pixel is.
 //!
 //! Crops, flips and shifts along an axis compose to `source = sign * output + offset`. A pass (the
-//! stored picture, or the picture whose mean is needed) is such a map for each axis, a size, and
+//! stored picture, or the picture that is read first) is such a map for each axis, a size, and
 //! the rectangles that were painted before it, in its own coordinates.
 
-use crate::plan::{Block, Draws};
+use crate::plan::{Block, Draws, Link};
 use fuseloop_ops::{Motion, Size, Window};
 
 /// `source = sign * output + offset` along one axis.
@@ -80,13 +80,16 @@ pub(crate) struct PassMap {
     pub(crate) rows: Axis,
     pub(crate) columns: Axis,
     pub(crate) size: Size,
-    /// The regions painted so far; those to come are empty.
-    pub(crate) regions: Vec<Rect>,
+    /// The regions painted so far, by number; those to come are empty.
+    pub(crate) regions: Vec<(usize, Rect)>,
+    /// For ops that ask where a pixel is, by number: its row and column as they see it.
+    pub(crate) maps: Vec<(usize, [Axis; 2])>,
 }
 
 impl PassMap {
     fn new(size: Size) -> Self {
-        Self { rows: Axis::IDENTITY, columns: Axis::IDENTITY, size, regions: vec![] }
+        let (rows, columns) = (Axis::IDENTITY, Axis::IDENTITY);
+        Self { rows, columns, size, regions: vec![], maps: vec![] }
     }
 
     /// The part of the base picture that the pass reads.
@@ -96,30 +99,39 @@ impl PassMap {
         Rect { top, bottom, left, right }
     }
 
+    /// Applies a change of one axis to the map of the pixels, and to those of ops.
+    fn change(&mut self, axis: usize, change: impl Fn(Axis) -> Axis) {
+        let own = if axis == 0 { &mut self.rows } else { &mut self.columns };
+        *own = change(*own);
+        for (_, map) in &mut self.maps {
+            map[axis] = change(map[axis]);
+        }
+    }
+
     fn apply(&mut self, motion: &Motion) {
         let Size { height, width } = self.size;
         match *motion {
             Motion::Frame { top, left, size, .. } => {
-                self.rows = self.rows.framed(top);
-                self.columns = self.columns.framed(left);
+                self.change(0, |rows| rows.framed(top));
+                self.change(1, |columns| columns.framed(left));
                 self.size = size;
                 let (top, left) = (i64::from(top), i64::from(left));
-                for r in &mut self.regions {
+                for (_, r) in &mut self.regions {
                     (r.top, r.bottom) = (r.top - top, r.bottom - top);
                     (r.left, r.right) = (r.left - left, r.right - left);
                 }
             }
             Motion::FlipHorizontal => {
-                self.columns = self.columns.flipped(width);
+                self.change(1, |columns| columns.flipped(width));
                 let width = i64::from(width);
-                for r in &mut self.regions {
+                for (_, r) in &mut self.regions {
                     (r.left, r.right) = (width - r.right, width - r.left);
                 }
             }
             Motion::FlipVertical => {
-                self.rows = self.rows.flipped(height);
+                self.change(0, |rows| rows.flipped(height));
                 let height = i64::from(height);
-                for r in &mut self.regions {
+                for (_, r) in &mut self.regions {
                     (r.top, r.bottom) = (height - r.bottom, height - r.top);
                 }
             }
@@ -131,9 +143,9 @@ impl PassMap {
 /// The composed geometry of one sample in one block.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Composed {
-    /// What is resized, in coordinates of the source, if the block resizes.
-    pub(crate) resize: Option<(PassMap, Size)>,
-    /// The stored picture, then one pass for each mean: in coordinates of the resized picture, or
+    /// What rows are made of, in coordinates of the source, and how, if any are.
+    pub(crate) made: Option<(PassMap, Motion)>,
+    /// The stored picture, then one pass for each reading: in coordinates of the made picture, or
     /// of the source.
     pub(crate) passes: Vec<PassMap>,
     /// The part of the source that a frame may show; the frame's colour lies around it.
@@ -142,36 +154,53 @@ pub(crate) struct Composed {
     pub(crate) output: Size,
 }
 
-/// Composes what `draws` does to a picture of size `source` in `block`.
-pub(crate) fn compose(block: &Block, draws: &Draws, source: Size) -> Composed {
+/// Composes what `draws` does to a picture of size `source` in `block`. `readings` are the leaves
+/// that read the picture first, in the order of their passes.
+pub(crate) fn compose(block: &Block, draws: &Draws, readings: &[usize], source: Size) -> Composed {
     let mut now = PassMap::new(source);
-    let mut composed = Composed { resize: None, passes: vec![], frame: None, output: source };
-    let mut means: Vec<(usize, PassMap)> = vec![];
-    for place in block.ops.clone() {
-        let needed = block.means.iter().enumerate().filter(|(_, mean)| mean.place == place);
-        means.extend(needed.map(|(index, _)| (index, now.clone())));
-        if let Some((_, fill)) = block.framed.filter(|framed| framed.0 == place) {
+    let mut composed = Composed { made: None, passes: vec![], frame: None, output: source };
+    let mut read: Vec<(usize, PassMap)> = vec![];
+    for leaf in block.ops.clone().filter(|&leaf| draws.active[leaf]) {
+        let needed = readings.iter().enumerate().filter(|(_, reading)| **reading == leaf);
+        read.extend(needed.map(|(index, _)| (index, now.clone())));
+        if let Some(map) = map_of(block, leaf) {
+            now.maps.push((map, [Axis::IDENTITY; 2]));
+        }
+        if let Some((_, fill)) = block.framed.filter(|framed| framed.0 == leaf) {
             composed.frame = Some((now.reads(), fill));
         }
         let before = Rect::of(now.size);
-        for (_, motion) in draws.motions.iter().filter(|(of, _)| *of == place) {
-            let masked = block.regions.iter().any(|region| region.place == place);
-            if masked {
-                now.regions.push(before); // a shift: what the picture was, everything else is new
+        let region = block.regions.iter().position(|region| region.leaf == leaf);
+        for (_, motion) in draws.motions.iter().filter(|(of, _)| *of == leaf) {
+            if let Some(region) = region {
+                now.regions.push((region, before)); // a shift: what the picture was is kept
             }
-            if let Motion::Resize { size, .. } = *motion {
-                composed.resize = Some((now.clone(), size));
+            if motion.makes_rows() {
+                composed.made = Some((now.clone(), motion.clone()));
             }
             now.apply(motion);
         }
-        for (_, window) in draws.windows.iter().filter(|(of, _)| *of == place) {
-            now.regions.push(rect(*window));
+        for (_, window) in draws.windows.iter().filter(|(of, _)| *of == leaf) {
+            now.regions.extend(region.map(|region| (region, rect(*window))));
         }
     }
     composed.output = now.size;
     composed.passes.push(now);
-    composed.passes.extend(means.into_iter().map(|(_, pass)| pass));
+    read.sort_by_key(|(index, _)| *index);
+    composed.passes.extend(read.into_iter().map(|(_, pass)| pass));
     composed
+}
+
+/// The number of a leaf's map, if it asks where a pixel is.
+fn map_of(block: &Block, leaf: usize) -> Option<usize> {
+    if block.placed.is_empty() {
+        return None;
+    }
+    let step = block.steps.iter().find(|step| step.leaves.contains(&leaf))?;
+    match step.links[0] {
+        Link::Value { map, .. } => map,
+        _ => None,
+    }
 }
 
 fn rect(window: Window) -> Rect {

@@ -1,7 +1,7 @@
 //! Plans to native code, and one sample through it.
 //!
 //! ```text
-//! ImagePlan ──▶ Kernel (a compiled function for each block) ──▶ run(draws, pixels) ─▶ one row of a batch
+//! ImagePlan ──▶ Kernel (compiled functions for each block) ──▶ run(draws, pixels) ─▶ one row of a batch
 //! ```
 //!
 //! [`Kernel::run`] gives the same bits as [`evaluate`], the oracle: where code can't be compiled
@@ -15,19 +15,19 @@ mod emit;
 mod oracle;
 mod record;
 mod shot;
+mod variants;
 
 pub use compile::{CompileError, unsupported};
 pub use oracle::evaluate;
 pub use shot::Source;
 
-use crate::plan::{Draws, ImagePlan};
-use compile::Compiled;
+use crate::plan::{Draws, ImagePlan, Link};
 use emit::Spec;
-use fuseloop_ops::{Class, ImageView, Size};
-use record::Layout;
-use shot::{Memory, Shot};
+use fuseloop_ops::{Class, ImageView, SampleKey, Size, Table};
+use shot::{Body, Memory, Shot};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use variants::Variants;
 
 /// A compiled plan. Shared by workers; each has a [`Scratch`] of its own.
 #[derive(Debug)]
@@ -35,7 +35,8 @@ pub struct Kernel {
     plan: ImagePlan,
     /// One for each block; empty where code can't be compiled.
     blocks: Blocks,
-    compile_time: Duration,
+    /// Tables that are the same for every sample, by the first leaf of their step.
+    fixed: Vec<(usize, Box<Table>)>,
 }
 
 /// A worker's memory, reused from sample to sample.
@@ -43,6 +44,8 @@ pub struct Kernel {
 pub struct Scratch {
     memory: Memory,
     between: [Vec<u8>; 2],
+    links: Vec<Link>,
+    leaves: Vec<usize>,
 }
 
 /// Code by what it was made from, so that a pipeline that comes back is not compiled again. Sizes,
@@ -52,7 +55,7 @@ pub struct KernelCache {
     kept: Vec<(String, Blocks)>,
 }
 
-type Blocks = Vec<Arc<Compiled>>;
+type Blocks = Vec<Arc<Variants>>;
 
 /// Most pipelines whose code is kept; the one kept longest goes first.
 const MOST_KEPT: usize = 64;
@@ -60,13 +63,16 @@ const MOST_KEPT: usize = 64;
 impl KernelCache {
     /// Compiles a plan, or takes over code that would be the same.
     ///
+    /// A block whose samples may need several loop bodies (orders of a jitter, choices of a
+    /// policy) is compiled for one of them; the others are when a sample first needs them.
+    ///
     /// # Errors
     ///
     /// See [`CompileError`]. A machine that can't run compiled code is no error.
     pub fn compile(&mut self, plan: ImagePlan) -> Result<Kernel, CompileError> {
-        let start = Instant::now();
         let blocks = if unsupported().is_some() { vec![] } else { self.blocks(&plan)? };
-        Ok(Kernel { plan, blocks, compile_time: start.elapsed() })
+        let fixed = fixed_tables(&plan);
+        Ok(Kernel { plan, blocks, fixed })
     }
 
     fn blocks(&mut self, plan: &ImagePlan) -> Result<Blocks, CompileError> {
@@ -74,7 +80,9 @@ impl KernelCache {
         if let Some((_, blocks)) = self.kept.iter().find(|(kept, _)| *kept == key) {
             return Ok(blocks.clone());
         }
-        let compiled = specs(plan).into_iter().map(|spec| compile::compile(spec).map(Arc::new));
+        let compiled = first_links(plan).into_iter().enumerate().map(|(block, links)| {
+            Variants::new(links, |links| compile::compile(spec(plan, block, links))).map(Arc::new)
+        });
         let blocks = compiled.collect::<Result<Blocks, _>>()?;
         if self.kept.len() == MOST_KEPT {
             self.kept.remove(0);
@@ -100,16 +108,22 @@ impl Kernel {
         &self.plan
     }
 
-    /// How long compiling took.
+    /// How long compiling took so far, for all kernels that share the code.
     #[must_use]
     pub fn compile_time(&self) -> Duration {
-        self.compile_time
+        self.blocks.iter().map(|block| block.compile_time()).sum()
     }
 
-    /// Bytes of native code; 0 where the oracle runs in its place.
+    /// Bytes of native code so far; 0 where the oracle runs in its place.
     #[must_use]
     pub fn code_bytes(&self) -> usize {
-        self.blocks.iter().map(|block| block.code.bytes()).sum()
+        self.blocks.iter().map(|block| block.code_bytes()).sum()
+    }
+
+    /// Loop bodies compiled so far.
+    #[must_use]
+    pub fn loop_bodies(&self) -> usize {
+        self.blocks.iter().map(|block| block.len()).sum()
     }
 
     /// Whether this kernel runs the very code of `other`.
@@ -119,13 +133,15 @@ impl Kernel {
             && self.blocks.iter().zip(&other.blocks).all(|(a, b)| Arc::ptr_eq(a, b))
     }
 
-    /// The IR of each block, as text.
+    /// The IR of each block, as text: of the loop body that was compiled first.
     #[must_use]
     pub fn ir(&self) -> String {
         if unsupported().is_some() {
             return String::new();
         }
-        specs(&self.plan).into_iter().map(compile::ir_text).collect()
+        let links = first_links(&self.plan);
+        let texts = links.iter().enumerate();
+        texts.map(|(block, links)| compile::ir_text(spec(&self.plan, block, links))).collect()
     }
 
     /// The plan in words, with what was compiled.
@@ -134,8 +150,9 @@ impl Kernel {
         let code = match unsupported() {
             Some(reason) => format!("not compiled ({reason}): evaluated op by op\n"),
             None => format!(
-                "compiled in {:.2} ms to {} bytes of code\n",
-                self.compile_time.as_secs_f64() * 1e3,
+                "compiled {} loop(s) in {:.2} ms to {} bytes of code\n",
+                self.loop_bodies(),
+                self.compile_time().as_secs_f64() * 1e3,
                 self.code_bytes()
             ),
         };
@@ -157,15 +174,16 @@ impl Kernel {
 
     /// Changes a stored picture by the op in plain Rust that ends a block, if one does.
     fn run_host_op(&self, block: usize, draws: &Draws, pixels: &mut [u8]) {
-        let Some(place) = self.plan.blocks()[block].host else { return };
-        if let Class::Host(op) = self.plan.ops()[place].class()
-            && op.applies_to(draws.sample)
+        let Some(leaf) = self.plan.blocks()[block].host else { return };
+        if let Class::Host(op) = self.plan.leaves()[leaf].op.class()
+            && draws.active[leaf]
         {
             op.apply(pixels);
         }
     }
 
-    /// Runs the blocks one after the other; `None` if a picture was too narrow.
+    /// Runs the blocks one after the other; `None` if a picture was too narrow, or a loop body
+    /// could not be compiled.
     fn run_compiled(
         &self,
         scratch: &mut Scratch,
@@ -173,37 +191,81 @@ impl Kernel {
         draws: &Draws,
         out: &mut [u8],
     ) -> Option<()> {
+        let Scratch { memory, between: [from, to], links, leaves } = scratch;
         let last = self.blocks.len() - 1;
-        let [from, to] = &mut scratch.between;
-        let mut size: Option<Size> = None;
-        for (index, compiled) in self.blocks.iter().enumerate() {
-            let source = match size {
+        let mut stored: Option<Size> = None;
+        for (index, variants) in self.blocks.iter().enumerate() {
+            if index < last && self.changes_nothing(index, draws) {
+                continue;
+            }
+            let source = match stored {
                 None => source,
                 Some(size) => Source::whole(ImageView::packed(from, size)?),
             };
-            let shot = Shot::new(&self.plan, index, compiled, draws, source);
+            let block = &self.plan.blocks()[index];
+            self.plan.links(block, draws, links, leaves);
+            let compiled =
+                variants.get(links, |links| compile::compile(spec(&self.plan, index, links)))?;
+            let body = Body { links, leaves, fixed: &self.fixed };
+            let shot = Shot::new(&self.plan, index, &compiled, draws, source, body);
             if index == last {
-                return shot.run(&mut scratch.memory, out).ok();
+                return shot.run(memory, out).ok();
             }
             let output = shot.output();
             to.resize(output.pixels() as usize * 3, 0);
-            shot.run(&mut scratch.memory, to).ok()?;
+            shot.run(memory, to).ok()?;
             self.run_host_op(index, draws, to);
-            size = Some(output);
+            stored = Some(output);
             std::mem::swap(from, to);
         }
         None
     }
+
+    /// Whether a block passes its picture on as it is, so that the next can read the block's own
+    /// source.
+    fn changes_nothing(&self, index: usize, draws: &Draws) -> bool {
+        let block = &self.plan.blocks()[index];
+        let moves = draws.motions.iter().any(|(leaf, _)| block.ops.contains(leaf));
+        let steps = block.steps.iter().any(|step| draws.active[step.leaves[0]]);
+        !moves && !steps && !block.host.is_some_and(|leaf| draws.active[leaf])
+    }
 }
 
-fn specs(plan: &ImagePlan) -> Vec<Spec<'_>> {
-    let spec = |block| Spec {
-        ops: plan.ops(),
-        block,
-        rule: plan.rule(),
-        layout: Layout::new(block, plan.slots()),
+fn spec<'a>(plan: &'a ImagePlan, block: usize, links: &'a [Link]) -> Spec<'a> {
+    Spec::new(plan.leaves(), &plan.blocks()[block], links, plan.rule())
+}
+
+/// For each block the links of one sample: the first of a dataset, of the smallest size.
+fn first_links(plan: &ImagePlan) -> Vec<Vec<Link>> {
+    let (mut draws, mut leaves) = (Draws::default(), vec![]);
+    let input = plan.input();
+    let size = Size::new(input.height.min.max(1), input.width.min.max(1));
+    plan.draw(SampleKey::new(0, 0, 0), size, &mut draws);
+    let of_block = |block| {
+        let mut links = vec![];
+        plan.links(block, &draws, &mut links, &mut leaves);
+        links
     };
-    plan.blocks().iter().map(spec).collect()
+    plan.blocks().iter().map(of_block).collect()
+}
+
+/// The tables that nothing is drawn for.
+fn fixed_tables(plan: &ImagePlan) -> Vec<(usize, Box<Table>)> {
+    let steps = plan.blocks().iter().flat_map(|block| &block.steps);
+    let needs_none = |leaf: &usize| match plan.leaves()[*leaf].op.class() {
+        Class::Table(op) => op.slots() == 0 && !op.needs_histogram(),
+        Class::Pixel(op) => op.slots() == 0,
+        _ => false,
+    };
+    let is_fixed = |step: &&crate::plan::block::Step| {
+        matches!(step.links[0], Link::Table { .. }) && step.leaves.iter().all(needs_none)
+    };
+    let table = |step: &crate::plan::block::Step| {
+        let mut table = Box::new([[0.0; 256]; 3]);
+        plan.table(&step.leaves, &Draws::default(), &[[0; 256]; 3], &mut table);
+        (step.leaves[0], table)
+    };
+    steps.filter(is_fixed).map(table).collect()
 }
 
 /// The oracle on part of an image: what lies around is never read.

@@ -4,9 +4,10 @@
 //! compiled or a picture is too narrow for its vectors.
 
 use crate::plan::block::nth_order;
-use crate::plan::{Draws, ImagePlan};
+use crate::plan::{Draws, ImagePlan, Leaf, Link};
 use fuseloop_ops::{
-    Class, DType, ImageView, Layout, NumberRule, Picture, PixelOp, grey_mean, to_u8,
+    Class, DType, Eval, ImageView, Layout, NumberRule, Picture, PixelOp, TableOp, clamp, grey_mean,
+    to_u8,
 };
 use half::{bf16, f16};
 
@@ -18,77 +19,113 @@ use half::{bf16, f16};
 #[must_use]
 pub fn evaluate(plan: &ImagePlan, source: &ImageView<'_>, draws: &Draws) -> Vec<u8> {
     let mut picture = Picture::from_view(source);
-    let mut slot = 0;
-    for (place, op) in plan.ops().iter().enumerate() {
-        match op.class() {
-            Class::Geometry(_) => {
-                for (_, motion) in draws.motions.iter().filter(|(of, _)| *of == place) {
-                    picture = picture.moved(motion);
-                }
-            }
-            Class::Region(op) => {
-                for (_, window) in draws.windows.iter().filter(|(of, _)| *of == place) {
-                    picture = picture.painted(*window, op.fill());
-                }
-            }
-            Class::Pixel(op) => slot = apply(plan.rule(), op, &mut picture, &draws.slots, slot),
-            Class::Shuffled(parts) => {
-                let order = draws.orders.iter().find(|(of, _)| *of == place);
-                let order = order.map_or(0, |(_, order)| *order);
-                let starts: Vec<usize> = starts(parts, slot);
-                for part in nth_order(parts.len(), order) {
-                    let op = parts[part].as_ref();
-                    apply(plan.rule(), op, &mut picture, &draws.slots, starts[part]);
-                }
-                slot = starts[parts.len()];
-            }
-            Class::Cast(DType::U8) if plan.input_of(place).dtype != DType::U8 => {
-                for pixel in picture.pixels_mut() {
-                    *pixel = pixel.map(|v| f32::from(to_u8(v)));
-                }
-            }
-            Class::Host(op) => {
-                picture = picture.changed(|pixels| {
-                    if op.applies_to(draws.sample) {
-                        op.apply(pixels);
-                    }
-                });
-            }
-            Class::Cast(_) | Class::Layout(_) | Class::Label(_) => {}
+    let begins = |index| plan.blocks()[1..].iter().any(|block| block.ops.start == index);
+    for (index, leaf) in plan.leaves().iter().enumerate() {
+        if begins(index) {
+            picture.round(); // what lies between two blocks is bytes
         }
+        match matrix_of(plan, index) {
+            _ if !draws.active[index] => {}
+            None => picture = after(plan, index, leaf, draws, picture),
+            Some((first, slot)) if first == index => {
+                let matrix = &draws.slots[slot..slot + 12];
+                picture.pixels_mut().iter_mut().for_each(|p| *p = multiplied(matrix, *p));
+            }
+            Some(_) => {}
+        }
+    }
+    if begins(plan.leaves().len()) {
+        picture.round();
     }
     store(&picture, plan.dtype(), plan.output().layout)
 }
 
-/// The first slot of each part, and the first after them.
-fn starts(parts: &[Box<dyn PixelOp>], first: usize) -> Vec<usize> {
-    let mut starts = vec![first];
-    for part in parts {
-        starts.push(starts[starts.len() - 1] + part.slots());
+/// The picture after one leaf.
+fn after(
+    plan: &ImagePlan,
+    index: usize,
+    leaf: &Leaf,
+    draws: &Draws,
+    mut picture: Picture,
+) -> Picture {
+    match leaf.op.class() {
+        Class::Geometry(_) => {
+            for (_, motion) in draws.motions.iter().filter(|(of, _)| *of == index) {
+                picture = picture.moved(motion);
+            }
+        }
+        Class::Region(op) => {
+            for (_, window) in draws.windows.iter().filter(|(of, _)| *of == index) {
+                picture = picture.painted(*window, op.fill());
+            }
+        }
+        Class::Pixel(op) => apply(plan.rule(), op, &mut picture, &draws.slots, leaf.slot),
+        Class::Shuffled(parts) => {
+            let order = draws.orders.iter().find(|(of, _)| *of == index);
+            let order = order.map_or(0, |(_, order)| *order);
+            for part in nth_order(parts.len(), order) {
+                let before: usize = parts[..part].iter().map(|part| part.slots()).sum();
+                let op = parts[part].as_ref();
+                apply(plan.rule(), op, &mut picture, &draws.slots, leaf.slot + before);
+            }
+        }
+        Class::Table(op) => look_up(plan.rule(), op, &mut picture, &draws.slots[leaf.slot..]),
+        Class::Cast(DType::U8) if leaf.input.dtype != DType::U8 => {
+            picture.round();
+        }
+        Class::Host(op) => picture = picture.changed(|pixels| op.apply(pixels)),
+        Class::Cast(_) | Class::Layout(_) | Class::Label(_) | Class::Choice(_) => {}
     }
-    starts
+    picture
 }
 
-/// Applies a pixel op whose slots begin at `slot`. Gives where the next op's begin.
-fn apply(
-    rule: NumberRule,
-    op: &dyn PixelOp,
-    picture: &mut Picture,
-    slots: &[f32],
-    slot: usize,
-) -> usize {
-    let next = slot + op.slots();
-    let mut numbers = slots[slot..next].to_vec();
+/// If a leaf is part of a folded matrix: the first leaf of it, and its first slot.
+fn matrix_of(plan: &ImagePlan, leaf: usize) -> Option<(usize, usize)> {
+    let mut steps = plan.blocks().iter().flat_map(|block| &block.steps);
+    let step = steps.find(|step| step.leaves.contains(&leaf))?;
+    match step.links[..] {
+        [Link::Matrix { slot }] => Some((step.leaves[0], slot)),
+        _ => None,
+    }
+}
+
+/// A pixel by a matrix of three rows, each of the factors of red, green and blue and a constant;
+/// clamped.
+pub(super) fn multiplied(matrix: &[f32], pixel: [f32; 3]) -> [f32; 3] {
+    std::array::from_fn(|c| {
+        let row = &matrix[4 * c..4 * c + 4];
+        clamp((0..3).rev().fold(row[3], |sum, k| pixel[k].mul_add(row[k], sum)))
+    })
+}
+
+/// Applies a pixel op whose slots begin at `slot`.
+fn apply(rule: NumberRule, op: &dyn PixelOp, picture: &mut Picture, slots: &[f32], slot: usize) {
+    let mut numbers = slots[slot..slot + op.slots()].to_vec();
     if op.needs_mean()
         && !op.is_identity(&numbers)
         && let Some(last) = numbers.last_mut()
     {
         *last = grey_mean(picture.pixels());
     }
-    for pixel in picture.pixels_mut() {
-        *pixel = op.eval(rule, *pixel, &numbers);
+    let width = picture.size().width as usize;
+    for (place, pixel) in picture.pixels_mut().iter_mut().enumerate() {
+        let at = [place / width, place % width].map(|p| p as i32);
+        *pixel = op.eval(&Eval { rule, slots: &numbers, at }, *pixel);
     }
-    next
+}
+
+/// Applies a table op whose slots are the first of `slots`.
+fn look_up(rule: NumberRule, op: &dyn TableOp, picture: &mut Picture, slots: &[f32]) {
+    let (mut levels, mut table) = ([[0; 256]; 3], [[0.0; 256]; 3]);
+    if op.needs_histogram() {
+        for pixel in picture.pixels() {
+            (0..3).for_each(|c| levels[c][usize::from(to_u8(pixel[c]))] += 1);
+        }
+    }
+    op.table(rule, &slots[..op.slots()], &levels, &mut table);
+    for pixel in picture.pixels_mut() {
+        *pixel = std::array::from_fn(|c| table[c][usize::from(to_u8(pixel[c]))]);
+    }
 }
 
 /// The picture as bytes of the output's type and layout.

@@ -5,8 +5,9 @@
 //! ┌──────────────────────────────────────────────┐
 //! │ header: output, order, resize tables         │   0
 //! │ pass 0: the stored picture                   │   HEADER
-//! │   its regions, 16 bytes each                 │
-//! │ pass 1..: one for each mean                  │   ...
+//! │   its regions and maps, 16 bytes each        │
+//! │ pass 1..: one for each reading               │   ...
+//! │ addresses of tables, 16 bytes each           │   ...
 //! │ slots, 16 bytes each: a number four times    │   ...
 //! └──────────────────────────────────────────────┘
 //! ```
@@ -24,8 +25,8 @@ pub(crate) enum Header {
     Out,
     /// Bytes from one plane of the output to the next.
     Plane,
-    /// Which of the block's loop bodies.
-    Variant,
+    /// Whether this sample has rows made for it.
+    MakesRows,
     /// Address of a row of `f32`, for outputs of 16 bits.
     FloatRow,
     /// Address of the first pixel to resize.
@@ -60,8 +61,12 @@ pub(crate) enum Header {
     FirstRow,
     /// 1 or -1: where the next one is.
     RowStep,
-    /// Address of the area resize's state, for the row function.
-    Area,
+    /// Address of the state of the row function that makes rows.
+    Maker,
+    /// Address of the state of the row functions that count levels and make tables.
+    Levels,
+    /// Address of a row of bytes, for counting levels.
+    ByteRow,
     /// Keeps the header a multiple of 16 bytes.
     Padding,
 }
@@ -87,14 +92,15 @@ pub(crate) enum Pass {
     LastGroup,
     /// Address of the shuffles of a group.
     Shuffles,
-    /// Whether the pass runs: a mean that nothing needs is skipped.
+    /// Whether the pass runs: a reading that nothing needs is skipped.
     Runs,
 }
 
-/// Bytes of a pass, without its regions.
+/// Bytes of a pass, without its regions and maps.
 pub(crate) const PASS: i32 = 8 * (Pass::Runs as i32 + 1);
 
-/// Bytes of a region: `x0, x1, y0, y1` as `i32`.
+/// Bytes of a region: `x0, x1, y0, y1` as `i32`; and of a map: the sign and offset of columns, then
+/// of rows.
 pub(crate) const REGION: i32 = 16;
 
 /// What lies at [`Pass::Shuffles`], by offset: shuffles of a group's two loads, and masks.
@@ -117,23 +123,27 @@ pub(crate) mod shuffles {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     regions: i32,
+    maps: i32,
     passes: i32,
+    tables: i32,
     slots: i32,
 }
 
 impl Layout {
-    /// The layout for `block`, of a pipeline that draws `slots` numbers.
-    pub(crate) fn new(block: &Block, slots: usize) -> Self {
+    /// The layout for a loop body of `block` with so many readings.
+    pub(crate) fn new(block: &Block, readings: usize) -> Self {
         Self {
             regions: block.regions.len() as i32,
-            passes: 1 + block.means.len() as i32,
-            slots: slots as i32,
+            maps: block.placed.len() as i32,
+            passes: 1 + readings as i32,
+            tables: block.tables as i32,
+            slots: block.slots.len() as i32,
         }
     }
 
     /// Offset of pass `index`.
     pub(crate) fn pass(self, index: usize) -> i32 {
-        HEADER + index as i32 * (PASS + self.regions * REGION)
+        HEADER + index as i32 * (PASS + (self.regions + self.maps) * REGION)
     }
 
     /// Offset of a region of a pass.
@@ -141,9 +151,19 @@ impl Layout {
         self.pass(pass) + PASS + region as i32 * REGION
     }
 
-    /// Offset of the first slot.
+    /// Offset of a map of a pass.
+    pub(crate) fn map(self, pass: usize, map: usize) -> i32 {
+        self.region(pass, self.regions as usize + map)
+    }
+
+    /// Offset of a table's address.
+    pub(crate) fn table(self, table: usize) -> i32 {
+        self.pass(self.passes as usize) + 16 * table as i32
+    }
+
+    /// Offset of the block's first slot.
     pub(crate) fn slots(self) -> i32 {
-        self.pass(self.passes as usize)
+        self.table(self.tables as usize)
     }
 
     /// Bytes of a record: a multiple of 16.

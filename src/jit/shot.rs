@@ -3,21 +3,23 @@
 //! All that compiled code reads and writes is decided here, from slices whose lengths are known:
 //!
 //! ```text
-//! source pixels ─┬─────────────▶ passes                         (no resize)
-//!                └─▶ resize ───▶ resized rows ─▶ passes
+//! source pixels ─┬───────────────▶ passes                         (no rows are made)
+//!                └─▶ row maker ──▶ made rows ─▶ passes
 //! ```
 //!
 //! A picture that a shift leaves, or whose columns are mirrored before a resize, is first copied
 //! into a frame of its own: the one pass over memory that is not the loop itself.
 
-use super::call::{self, AreaState};
+use super::call::{self, LevelsState, Maker, MakerState};
 use super::compile::Compiled;
 use super::compose::{Axis, Composed, PassMap, Rect, compose};
 use super::record::{HEADER, Header, Pass, Record, shuffles};
-use crate::plan::{Block, Draws, ImagePlan};
+use crate::plan::block::{Reading, pixel_op};
+use crate::plan::{Block, Draws, ImagePlan, Link};
 use fuseloop_ops::area::{AreaRows, AreaScratch, AreaTables};
 use fuseloop_ops::bilinear::Taps;
-use fuseloop_ops::{DType, ImageView, Interpolation, Layout, Size};
+use fuseloop_ops::{DType, Histogram, ImageView, Interpolation, Layout, Motion, Size, Table};
+use std::panic::resume_unwind;
 
 /// Fewest columns of a picture that compiled code takes: a group.
 const NARROWEST: u32 = 8;
@@ -42,6 +44,9 @@ pub(super) struct Memory {
     framed: Vec<u8>,
     area_tables: Option<AreaTables>,
     area: AreaScratch,
+    tables: Vec<Table>,
+    counts: Option<Box<[Histogram; 4]>>,
+    byte_row: Vec<u8>,
 }
 
 /// Decoded pixels: all of an image, or the part around what is wanted.
@@ -88,7 +93,17 @@ pub(super) struct Shot<'a> {
     compiled: &'a Compiled,
     draws: &'a Draws,
     source: Source<'a>,
+    body: Body<'a>,
     composed: Composed,
+}
+
+/// The loop body that a sample runs: its links, for each the leaf it is of, and the tables that
+/// are the same for every sample, by leaf.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Body<'a> {
+    pub(super) links: &'a [Link],
+    pub(super) leaves: &'a [usize],
+    pub(super) fixed: &'a [(usize, Box<Table>)],
 }
 
 /// The picture was too small for vectors: nothing was written.
@@ -103,10 +118,13 @@ impl<'a> Shot<'a> {
         compiled: &'a Compiled,
         draws: &'a Draws,
         source: Source<'a>,
+        body: Body<'a>,
     ) -> Self {
         let block = &plan.blocks()[index];
-        let composed = compose(block, draws, source.whole);
-        Self { plan, block, compiled, draws, source, composed }
+        let leaf = |(_, position): &(Reading, usize)| body.leaves[*position];
+        let readings: Vec<usize> = compiled.readings.iter().map(leaf).collect();
+        let composed = compose(block, draws, &readings, source.whole);
+        Self { plan, block, compiled, draws, source, body, composed }
     }
 
     /// Rows and columns of what the block gives for this sample.
@@ -125,12 +143,11 @@ impl<'a> Shot<'a> {
         }
         memory.record.reset(self.compiled.layout);
         self.set_output(memory, out);
-        self.set_draws(&mut memory.record);
-        match (&self.composed.resize, self.block.resize) {
-            (Some((stage, to)), Some((_, interpolation))) => {
-                self.run_resizing(memory, stage, *to, interpolation);
-            }
-            _ => self.run_plain(memory),
+        self.set_slots(&mut memory.record);
+        self.set_tables(memory);
+        match &self.composed.made {
+            Some((stage, motion)) => self.run_making(memory, stage, motion),
+            None => self.run_plain(memory),
         }
         Ok(())
     }
@@ -149,38 +166,51 @@ impl<'a> Shot<'a> {
         }
     }
 
-    fn set_draws(&self, record: &mut Record) {
+    fn set_slots(&self, record: &mut Record) {
         let slots = self.compiled.layout.slots();
-        for (index, number) in self.draws.slots.iter().enumerate() {
+        let numbers = &self.draws.slots[self.block.slots.clone()];
+        for (index, number) in numbers.iter().enumerate() {
             record.set_slot(slots + 16 * index as i32, *number);
         }
-        let (mut variant, mut orders) = (0, 1);
-        for (place, order) in &self.draws.orders {
-            if self.block.ops.contains(place) {
-                variant += order * orders;
-                orders = self.orders_up_to(*place);
+    }
+
+    /// Makes the tables that no reading makes, and sets where all of them are.
+    fn set_tables(&self, memory: &mut Memory) {
+        if self.block.tables == 0 {
+            return;
+        }
+        memory.tables.resize(self.block.tables, [[0.0; 256]; 3]);
+        for (link, leaf) in self.body.links.iter().zip(self.body.leaves) {
+            let Link::Table { table, counted } = *link else { continue };
+            let fixed = self.body.fixed.iter().find(|(of, _)| of == leaf);
+            let address = match fixed {
+                Some((_, fixed)) => fixed.as_ptr(),
+                None => memory.tables[table].as_ptr(),
+            };
+            memory.record.set(self.compiled.layout.table(table), address as u64);
+            if fixed.is_none()
+                && !counted
+                && let Some(step) = self.block.steps.iter().find(|step| step.leaves[0] == *leaf)
+            {
+                let none = &[[0; 256]; 3];
+                self.plan.table(&step.leaves, self.draws, none, &mut memory.tables[table]);
             }
         }
-        set(record, Header::Variant, variant as u64);
     }
 
-    /// Orders of the shuffled ops of the block, up to the one at `place`.
-    fn orders_up_to(&self, place: usize) -> usize {
-        let places = self.block.ops.start..=place;
-        let counts = places.filter_map(|place| match self.plan.ops()[place].class() {
-            fuseloop_ops::Class::Shuffled(parts) => Some(crate::plan::block::orders(parts.len())),
-            _ => None,
-        });
-        counts.product()
-    }
-
-    /// Whether mean number `index` changes anything for these draws.
-    fn mean_runs(&self, index: usize) -> bool {
-        let mean = self.block.means[index];
-        Block::pixel_op(self.plan.ops(), mean.place, mean.part).is_some_and(|op| {
-            let first = mean.slot + 1 - op.slots();
-            !op.is_identity(&self.draws.slots[first..=mean.slot])
+    /// Whether reading number `index` changes anything for these draws.
+    fn reading_runs(&self, index: usize) -> bool {
+        let (reading, position) = self.compiled.readings[index];
+        let Reading::Mean { part, slot, .. } = reading else { return true };
+        pixel_op(self.plan.leaves(), self.body.leaves[position], part).is_some_and(|op| {
+            let first = slot + 1 - op.slots();
+            !op.is_identity(&self.draws.slots[first..=slot])
         })
+    }
+
+    /// Whether passes read the picture before it is stored.
+    fn reads_first(&self) -> bool {
+        !self.compiled.readings.is_empty()
     }
 
     /// Whether a part of the source was decoded and no frame hides any of it: it can be read where
@@ -211,19 +241,14 @@ impl<'a> Shot<'a> {
         self.call(memory);
     }
 
-    fn run_resizing(
-        &self,
-        memory: &mut Memory,
-        stage: &PassMap,
-        to: Size,
-        interpolation: Interpolation,
-    ) {
+    fn run_making(&self, memory: &mut Memory, stage: &PassMap, motion: &Motion) {
         let wanted = union(&self.composed.passes);
-        let keeps_all = !self.block.means.is_empty();
+        let keeps_all = self.reads_first();
         let row_bytes = (wanted.size().width as usize).next_multiple_of(4) * 3 + SLACK;
         let rows = if keeps_all { wanted.size().height as usize } else { 1 };
         memory.resized.resize(rows * row_bytes, 0);
         let stride = if keeps_all { row_bytes } else { 0 };
+        set(&mut memory.record, Header::MakesRows, 1);
         set(&mut memory.record, Header::Resized, memory.resized.as_mut_ptr() as u64);
         set(&mut memory.record, Header::ResizedStride, stride as u64);
         set(&mut memory.record, Header::ResizedRows, rows as u64);
@@ -242,18 +267,11 @@ impl<'a> Shot<'a> {
                 set(&mut memory.record, Header::RowStep, pass.rows.sign as u64);
             }
         }
-        self.resize(memory, stage, to, interpolation, wanted);
+        self.make(memory, stage, motion, wanted);
     }
 
-    /// Sets the tables of the resize and runs the block.
-    fn resize(
-        &self,
-        memory: &mut Memory,
-        stage: &PassMap,
-        to: Size,
-        interpolation: Interpolation,
-        wanted: Rect,
-    ) {
+    /// Sets up what makes the rows and runs the block.
+    fn make(&self, memory: &mut Memory, stage: &PassMap, motion: &Motion, wanted: Rect) {
         let reads = stage.reads();
         let upright = stage.rows.sign == 1 && stage.columns.sign == 1;
         let mut framed = std::mem::take(&mut memory.framed);
@@ -270,9 +288,11 @@ impl<'a> Shot<'a> {
             ImageView::packed(&framed, stage.size)
         };
         let view = view.expect("the part was checked to lie inside the pixels");
-        match interpolation {
-            Interpolation::Area => self.resize_by_area(memory, view, to, wanted),
-            _ => self.resize_bilinear(memory, view, to, wanted),
+        match *motion {
+            Motion::Resize { size, interpolation: Interpolation::BilinearAntialias } => {
+                self.resize_bilinear(memory, view, size, wanted);
+            }
+            _ => self.call_maker(memory, view, motion, wanted),
         }
         memory.framed = framed;
     }
@@ -309,23 +329,31 @@ impl<'a> Shot<'a> {
         self.call(memory);
     }
 
-    fn resize_by_area(&self, memory: &mut Memory, view: ImageView<'_>, to: Size, wanted: Rect) {
+    /// Runs the block with a row function that makes its rows.
+    fn call_maker(&self, memory: &mut Memory, view: ImageView<'_>, motion: &Motion, wanted: Rect) {
+        let to = motion.output(view.size());
+        let inside = |column: i64| column.clamp(0, i64::from(to.width)) as u32;
+        let columns = inside(wanted.left)..inside(wanted.right);
+        let lead = (i64::from(columns.start) - wanted.left) as usize * 3;
+        let lead = if columns.is_empty() { 0 } else { lead };
+        let bytes = columns.len() * 3;
         let mut tables = match memory.area_tables.take() {
             Some(tables) => tables,
             None => AreaTables::new(view.size(), to).expect("no side is 0"),
         };
         tables.rebuild(view.size(), to).expect("no side is 0");
-        let inside = |column: i64| column.clamp(0, i64::from(to.width)) as u32;
-        let columns = inside(wanted.left)..inside(wanted.right);
-        let lead = (i64::from(columns.start) - wanted.left) as usize * 3;
-        let lead = if columns.is_empty() { 0 } else { lead };
         let mut scratch = std::mem::take(&mut memory.area);
-        let bytes = columns.len() * 3;
         let rows = AreaRows::new(&tables, view, columns, &mut scratch);
         let rows = rows.expect("the tables are for this size, and the columns were clamped to it");
-        let mut state = AreaState { rows, height: to.height, top: wanted.top, lead, bytes };
-        set(&mut memory.record, Header::Area, std::ptr::from_mut(&mut state) as u64);
+        let maker = Maker::Area(rows);
+        let panic = None;
+        let mut state =
+            MakerState { maker, height: to.height, top: wanted.top, lead, bytes, panic };
+        set(&mut memory.record, Header::Maker, std::ptr::from_mut(&mut state) as u64);
         self.call(memory);
+        if let Some(panic) = state.panic.take() {
+            resume_unwind(panic);
+        }
         memory.area = scratch;
         memory.area_tables = Some(tables);
     }
@@ -393,14 +421,18 @@ impl<'a> Shot<'a> {
             (Pass::Rows, u64::from(pass.size.height)),
             (Pass::LastGroup, u64::from(pass.size.width - NARROWEST)),
             (Pass::Shuffles, SHUFFLES[usize::from(mirrored)].0.as_ptr() as u64),
-            (Pass::Runs, u64::from(index == 0 || self.mean_runs(index - 1))),
+            (Pass::Runs, u64::from(index == 0 || self.reading_runs(index - 1))),
         ];
         for (word, value) in words {
             record.set(at + 8 * word as i32, value);
         }
-        for (number, r) in pass.regions.iter().enumerate() {
+        for (number, r) in &pass.regions {
             let numbers = [r.left, r.right, r.top, r.bottom].map(clamp_i32);
-            record.set_region(self.compiled.layout.region(index, number), numbers);
+            record.set_region(self.compiled.layout.region(index, *number), numbers);
+        }
+        for (number, [rows, columns]) in &pass.maps {
+            let numbers = [columns.sign, columns.offset, rows.sign, rows.offset].map(clamp_i32);
+            record.set_region(self.compiled.layout.map(index, *number), numbers);
         }
     }
 
@@ -414,14 +446,37 @@ impl<'a> Shot<'a> {
     /// 3. a resize reads rows `first..first + taps` of its view, which end inside it (tested in
     ///    `bilinear`), at columns of its width, at least 16 bytes; it writes rows of `resized` and
     ///    `wide`, which were sized for it with slack for the last vector;
-    /// 4. the area's state lives in the caller's frame, and `lead + bytes` is a row of `resized`.
+    /// 4. a row function makes `lead + bytes` bytes, a row of `resized`;
+    /// 5. levels are counted of rows of `byte_row`, as long as the widest pass and sized for it;
+    ///    tables are of `memory` or fixed, and looked up at 0..=255 alone;
+    /// 6. the states of row functions live in this frame and the caller's.
     #[allow(unsafe_code, reason = "the record was filled just before")]
     fn call(&self, memory: &mut Memory) {
-        // SAFETY: by 1 to 4 above every address in the record is good for what the block reads and
+        let Memory { record, tables, counts, byte_row, .. } = memory;
+        let mut leaves = vec![0; if self.reads_first() { self.block.tables } else { 0 }];
+        for (reading, position) in &self.compiled.readings {
+            if let Reading::Levels { table } = reading {
+                leaves[*table] = self.body.leaves[*position];
+            }
+        }
+        let counts = counts.get_or_insert_with(|| Box::new([[[0; 256]; 3]; 4]));
+        let (plan, draws) = (self.plan, self.draws);
+        let leaves = &leaves;
+        let mut levels = LevelsState { plan, draws, counts, tables, leaves, panic: None };
+        if self.reads_first() {
+            let widest = self.composed.passes.iter().map(|pass| pass.size.width).max();
+            byte_row.resize(3 * widest.unwrap_or(0) as usize, 0);
+            set(record, Header::ByteRow, byte_row.as_mut_ptr() as u64);
+            set(record, Header::Levels, std::ptr::from_mut(&mut levels) as u64);
+        }
+        // SAFETY: by 1 to 6 above every address in the record is good for what the block reads and
         // writes there; this call's callers borrow all of those slices until it returns.
-        unsafe { call::run(&self.compiled.code, &mut memory.record, &self.compiled.constants) };
+        unsafe { call::run(&self.compiled.code, record, &self.compiled.constants) };
         if self.block.streams {
             fuseloop_kernels::end_streams();
+        }
+        if let Some(panic) = levels.panic.take() {
+            resume_unwind(panic);
         }
     }
 }
@@ -432,9 +487,11 @@ fn set(record: &mut Record, word: Header, value: u64) {
 }
 
 fn is_too_narrow(composed: &Composed) -> bool {
-    let resizes = composed.resize.as_ref();
+    let is_narrow = |(stage, motion): &(PassMap, Motion)| {
+        matches!(motion, Motion::Resize { .. }) && stage.size.width < NARROWEST_RESIZE
+    };
     composed.passes.iter().any(|pass| pass.size.width < NARROWEST || pass.size.height == 0)
-        || resizes.is_some_and(|(stage, _)| stage.size.width < NARROWEST_RESIZE)
+        || composed.made.as_ref().is_some_and(is_narrow)
 }
 
 fn union(passes: &[PassMap]) -> Rect {

@@ -3,44 +3,51 @@
 //! A block reads one u8 picture and writes one. In between, for each sample:
 //!
 //! ```text
-//! source ─ window, flips ─▶ [resize] ─ window, flips, shift ─▶ links ─▶ store
-//!                                                               │
-//!                          colour op, mask, colour op, ... ◀────┘
+//! source ─ window, flips ─▶ [rows made] ─ window, flips, shift ─▶ links ─▶ store
+//!                                                                  │
+//!                          colour op, table, mask, colour op, ... ◀┘
 //! ```
 //!
-//! The moves before and after the resize cost nothing: they are composed into the addresses that
-//! pixels are loaded from. A new block begins at a resize that has something other than moves
-//! before it, since those need the picture they change to be whole, and after an op in plain Rust.
+//! The moves before and after rows are made cost nothing: they are composed into the addresses
+//! that pixels are loaded from. A new block begins at an op that makes rows (a resize, a warp, a
+//! blur) if something other than moves may come before it, since it needs the picture whole; and
+//! after an op in plain Rust. Ops that never run for the same sample are not in each other's way.
 
-use super::PlanError;
-use fuseloop_ops::{Class, DType, GeometryOp, ImageType, Interpolation, Layout, Op, Ops, PixelOp};
+use super::leaf::Leaf;
+use super::{PlanError, fold};
+use fuseloop_ops::{
+    Class, DType, GeometryOp, ImageType, Layout, NumberRule, PixelOp, RowMaker, TableOp,
+};
 use std::ops::Range;
 
-/// Most loop bodies of one block: one for each order of its shuffled ops.
-const MAX_VARIANTS: usize = 64;
+/// Most loop bodies of one block: one for each list of links that a sample may need.
+const MAX_VARIANTS: usize = 128;
 
-/// Most steps of one block, over all orders and means: half a kilobyte of code each at worst, so
-/// half the compiler's bound of 4 MiB, and compiled in a second, or in four where nearly all of
-/// them paint rectangles.
+/// Most steps of one loop body, with the readings it needs before: half a kilobyte of code each at
+/// worst, so half the compiler's bound of 4 MiB.
 const MAX_STEPS: usize = 4096;
 
 /// Ops that share one loop nest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block {
-    /// Places of its ops in the list.
+    /// Its leaves.
     pub ops: Range<usize>,
-    /// The place of its resize, and how that weighs pixels.
-    pub resize: Option<(usize, Interpolation)>,
-    /// The place of the first op that brings colour in from outside, if that is done by copying
-    /// the picture into a larger frame, and the colour.
+    /// Who makes its rows, if some of its ops make any.
+    pub rows: Option<RowMaker>,
+    /// The first op that brings colour in from outside, if that is done by copying the picture
+    /// into a larger frame, and the colour.
     pub framed: Option<(usize, [u8; 3])>,
     /// Rectangles that links paint.
     pub regions: Vec<Region>,
-    /// The values of a pixel from load to store: one list for each order of shuffled ops.
-    pub variants: Vec<Vec<Link>>,
-    /// Places where the mean of the picture is needed, in order.
-    pub means: Vec<Mean>,
-    /// The place of the op in plain Rust that the block's output is changed by, if one ends it.
+    /// Leaves that ask where a pixel is, by number of their map.
+    pub placed: Vec<usize>,
+    /// What may be done to a pixel's values, from load to store.
+    pub steps: Vec<Step>,
+    /// Tables that links look up in.
+    pub tables: usize,
+    /// Its slots.
+    pub slots: Range<usize>,
+    /// The op in plain Rust that the block's output is changed by, if one ends it.
     pub host: Option<usize>,
     /// Type of the stored elements.
     pub dtype: DType,
@@ -50,16 +57,39 @@ pub struct Block {
     pub streams: bool,
 }
 
+/// Links of some leaves, which a sample runs if it runs the first of them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// The leaves: one, or those that were folded into one link.
+    pub leaves: Vec<usize>,
+    /// The links: one, or the parts of a shuffled op, to be put in the drawn order.
+    pub links: Vec<Link>,
+}
+
 /// One step in the life of a pixel's values.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Link {
-    /// A pixel op: the op at `place`, or its part `part` if it shuffles several.
+    /// A pixel op: the leaf, or one part of it if it shuffles several.
     Value {
-        /// Place in the list.
-        place: usize,
+        /// A leaf whose code it is.
+        leaf: usize,
         /// Part of a shuffled op.
         part: Option<usize>,
         /// Its first slot.
+        slot: usize,
+        /// Number of its map, if it asks where a pixel is.
+        map: Option<usize>,
+    },
+    /// Looks values up in table number `table`.
+    Table {
+        /// Which table of the block's.
+        table: usize,
+        /// Whether levels are counted for it.
+        counted: bool,
+    },
+    /// Multiplies by the matrix in twelve slots and clamps.
+    Matrix {
+        /// The first of them.
         slot: usize,
     },
     /// Paints region number `region`.
@@ -74,34 +104,67 @@ pub enum Link {
 /// A rectangle that is painted in a sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Region {
-    /// Place of its op.
-    pub place: usize,
+    /// Its leaf.
+    pub leaf: usize,
     /// Whether all *but* the rectangle is painted: what a shift brings in from outside.
     pub outside: bool,
     /// The colour.
-    pub fill: [u8; 3],
+    pub fill: [f32; 3],
 }
 
-/// Where a mean is needed.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Mean {
-    /// Place of the op that needs it.
-    pub place: usize,
-    /// Part of a shuffled op.
-    pub part: Option<usize>,
-    /// The slot it goes to.
-    pub slot: usize,
+/// The pixel op of a link.
+#[must_use]
+pub fn pixel_op(leaves: &[Leaf], leaf: usize, part: Option<usize>) -> Option<&dyn PixelOp> {
+    match (leaves.get(leaf)?.op.class(), part) {
+        (Class::Pixel(op), None) => Some(op),
+        (Class::Shuffled(parts), Some(part)) => parts.get(part).map(AsRef::as_ref),
+        _ => None,
+    }
+}
+
+/// What a link reads of the whole picture before the loop that stores it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// The mean of the grey, for a slot.
+    Mean {
+        /// The leaf that needs it.
+        leaf: usize,
+        /// Part of a shuffled op.
+        part: Option<usize>,
+        /// The slot it goes to.
+        slot: usize,
+    },
+    /// How often each level occurs, for a table.
+    Levels {
+        /// Which table.
+        table: usize,
+    },
+}
+
+/// What `link` reads of the whole picture, if anything.
+#[must_use]
+pub fn reading(leaves: &[Leaf], link: Link) -> Option<Reading> {
+    match link {
+        Link::Value { leaf, part, slot, .. } => {
+            let op = pixel_op(leaves, leaf, part)?;
+            op.needs_mean().then(|| Reading::Mean { leaf, part, slot: slot + op.slots() - 1 })
+        }
+        Link::Table { table, counted: true } => Some(Reading::Levels { table }),
+        _ => None,
+    }
 }
 
 impl Block {
-    fn new(first: usize) -> Self {
+    fn new(first: usize, slot: usize) -> Self {
         Self {
             ops: first..first,
-            resize: None,
+            rows: None,
             framed: None,
             regions: vec![],
-            variants: vec![vec![]],
-            means: vec![],
+            placed: vec![],
+            steps: vec![],
+            tables: 0,
+            slots: slot..slot,
             host: None,
             dtype: DType::U8,
             layout: Layout::ChannelsLast,
@@ -109,111 +172,183 @@ impl Block {
         }
     }
 
-    /// Steps of code: a mean is taken of what all steps before it make, in each order.
-    fn steps(&self) -> usize {
-        let needs_mean = |link: &Link| match *link {
-            Link::Value { place, part, .. } => {
-                self.means.iter().any(|mean| (mean.place, mean.part) == (place, part))
-            }
-            Link::Paint { .. } | Link::Round => false,
-        };
-        let of_variant = |links: &Vec<Link>| {
-            let before_means = links.iter().enumerate().filter(|(_, link)| needs_mean(link));
-            links.len() + before_means.map(|(before, _)| before).sum::<usize>()
-        };
-        self.variants.iter().map(of_variant).sum()
+    /// Whether every sample runs the same links.
+    #[must_use]
+    pub fn has_one_variant(&self, leaves: &[Leaf]) -> bool {
+        self.variants(leaves) == 1
     }
 
-    /// The block, if it is small enough to be compiled.
-    fn checked(self) -> Result<Self, PlanError> {
-        let (found, most) = (self.steps(), MAX_STEPS);
+    /// An upper bound of how many lists of links samples may need.
+    #[must_use]
+    pub fn variants(&self, leaves: &[Leaf]) -> usize {
+        let free = |step: &&Step| may_skip(&leaves[step.leaves[0]]);
+        let coins = self.steps.iter().filter(free).count();
+        let shuffles = self.steps.iter().map(|step| orders(step.links.len()));
+        let chosen = self.choices(leaves).into_iter().map(|choice| self.outcomes(leaves, choice));
+        let all = shuffles.chain(chosen).chain([2].repeat(coins));
+        all.fold(1, usize::saturating_mul)
+    }
+
+    /// The choices that guard steps.
+    fn choices(&self, leaves: &[Leaf]) -> Vec<usize> {
+        let guards = self.steps.iter().flat_map(|step| &leaves[step.leaves[0]].guards);
+        let mut choices: Vec<usize> = guards.map(|guard| guard.choice).collect();
+        choices.sort_unstable();
+        choices.dedup();
+        choices
+    }
+
+    /// How many lists of links the outcomes of `choice` leave.
+    fn outcomes(&self, leaves: &[Leaf], choice: usize) -> usize {
+        let mut found: Vec<Vec<&[Link]>> = vec![];
+        for outcome in 0..128 {
+            let runs = |step: &&Step| {
+                let mut guards = leaves[step.leaves[0]].guards.iter();
+                guards.all(|g| g.choice != choice || g.when >> outcome & 1 == 1)
+            };
+            let links = self.steps.iter().filter(runs).map(|step| step.links.as_slice()).collect();
+            if !found.contains(&links) {
+                found.push(links);
+            }
+        }
+        found.len()
+    }
+
+    /// Steps of code of the longest loop body: a reading is of what all links before it make.
+    fn code_steps(&self, leaves: &[Leaf]) -> usize {
+        let links: Vec<Link> = self.steps.iter().flat_map(|step| &step.links).copied().collect();
+        let readings = links.iter().enumerate().filter(|(_, l)| reading(leaves, **l).is_some());
+        links.len() + readings.map(|(before, _)| before).sum::<usize>()
+    }
+
+    /// The block with all its leaves, folded, if it is small enough to be compiled.
+    fn finished(mut self, leaves: &[Leaf], rule: NumberRule) -> Result<Self, PlanError> {
+        fold::matrices(&mut self, leaves, rule);
+        fold::tables(&mut self, leaves, rule);
+        let place = |leaf: usize| leaves[leaf].place;
+        let (found, most) = (self.code_steps(leaves), MAX_STEPS);
         if found > most {
-            let (first, last) = (self.ops.start, self.ops.end - 1);
+            let (first, last) = (place(self.ops.start), place(self.ops.end - 1));
             return Err(PlanError::TooManySteps { first, last, found, most });
+        }
+        let (found, most) = (self.variants(leaves), MAX_VARIANTS);
+        if found > most {
+            let (first, last) = (place(self.ops.start), place(self.ops.end - 1));
+            return Err(PlanError::TooManyVariants { first, last, found, most });
         }
         Ok(self)
     }
 
-    /// Whether values or pixels were changed already, so that a resize must begin a new block.
-    fn is_dirty(&self) -> bool {
-        self.resize.is_some() || !self.variants[0].is_empty()
+    fn add_step(&mut self, leaf: usize, link: Link) {
+        self.steps.push(Step { leaves: vec![leaf], links: vec![link] });
     }
 
-    /// The pixel op of a link, with the list it is from.
-    #[must_use]
-    pub fn pixel_op(ops: &Ops, place: usize, part: Option<usize>) -> Option<&dyn PixelOp> {
-        match (ops.get(place)?.class(), part) {
-            (Class::Pixel(op), None) => Some(op),
-            (Class::Shuffled(parts), Some(part)) => parts.get(part).map(AsRef::as_ref),
-            _ => None,
-        }
+    /// Slots for `count` numbers.
+    pub(super) fn take_slots(&mut self, count: usize) -> usize {
+        self.slots.end += count;
+        self.slots.end - count
     }
 
-    fn append(&mut self, link: Link) {
-        for variant in &mut self.variants {
-            variant.push(link);
-        }
+    fn add_region(&mut self, leaf: usize, outside: bool, fill: [f32; 3]) {
+        self.add_step(leaf, Link::Paint { region: self.regions.len() });
+        self.regions.push(Region { leaf, outside, fill });
     }
 
-    fn add_value(
-        &mut self,
-        place: usize,
-        part: Option<usize>,
-        op: &dyn PixelOp,
-        slot: usize,
-    ) -> Link {
-        if op.needs_mean() {
-            self.means.push(Mean { place, part, slot: slot + op.slots() - 1 });
-        }
-        Link::Value { place, part, slot }
-    }
-
-    fn add_region(&mut self, place: usize, outside: bool, fill: [u8; 3]) {
-        self.append(Link::Paint { region: self.regions.len() });
-        self.regions.push(Region { place, outside, fill });
-    }
-
-    fn add_geometry(&mut self, place: usize, op: &dyn GeometryOp, input: &ImageType) {
-        if let Some(interpolation) = op.resamples() {
-            self.resize = Some((place, interpolation));
-        } else if let Some(fill) = op.fills(input) {
-            if self.is_dirty() || self.framed.is_some() {
-                self.add_region(place, true, fill);
+    fn add_geometry(&mut self, leaf: usize, op: &dyn GeometryOp, input: &ImageType) {
+        if let Some(fill) = op.fills(input) {
+            if self.rows.is_some() || !self.steps.is_empty() || self.framed.is_some() {
+                self.add_region(leaf, true, fill.map(f32::from));
             } else {
-                self.framed = Some((place, fill));
+                self.framed = Some((leaf, fill));
             }
         }
     }
 
-    /// Multiplies the variants by the orders of a shuffled op's parts.
-    fn add_shuffled(&mut self, links: &[Link]) {
-        let before = std::mem::take(&mut self.variants);
-        for order in 0..orders(links.len()) {
-            let order = nth_order(links.len(), order);
-            for variant in &before {
-                let shuffled = order.iter().map(|&part| links[part]);
-                self.variants.push(variant.iter().copied().chain(shuffled).collect());
-            }
-        }
+    /// Adds a pixel op; gives its first slot. Leaves that exclude each other and have the same
+    /// code share link and slots, and so loop bodies.
+    fn add_pixel(&mut self, leaves: &[Leaf], leaf: usize, op: &dyn PixelOp) -> usize {
+        let shared = self.steps.iter().find_map(|step| {
+            let Link::Value { leaf: other, part: None, slot, .. } = step.links[0] else {
+                return None;
+            };
+            let theirs = pixel_op(leaves, other, None)?;
+            let same = theirs.structure() == op.structure() && theirs.slots() == op.slots();
+            let free = step.leaves.iter().all(|&l| leaves[l].is_exclusive_with(&leaves[leaf]));
+            (same && free && other_users_are_exclusive(self, leaves, slot, leaf))
+                .then_some((step.links[0], slot))
+        });
+        let (link, slot) = shared.unwrap_or_else(|| {
+            let slot = self.take_slots(op.slots());
+            let map = op.uses_place().then(|| {
+                self.placed.push(leaf);
+                self.placed.len() - 1
+            });
+            (Link::Value { leaf, part: None, slot, map }, slot)
+        });
+        self.add_step(leaf, link);
+        slot
     }
 
+    /// Adds a table op; gives its first slot. Leaves that exclude each other share a table.
+    fn add_table(&mut self, leaves: &[Leaf], leaf: usize, op: &dyn TableOp) -> usize {
+        let users = |table: usize| {
+            self.steps.iter().filter(move |step| {
+                matches!(step.links[0], Link::Table { table: used, .. } if used == table)
+            })
+        };
+        let is_free = |table: &usize| {
+            users(*table).all(|step| leaves[step.leaves[0]].is_exclusive_with(&leaves[leaf]))
+        };
+        let table = (0..self.tables).find(is_free).unwrap_or(self.tables);
+        self.tables = self.tables.max(table + 1);
+        self.add_step(leaf, Link::Table { table, counted: op.needs_histogram() });
+        self.take_slots(op.slots())
+    }
+
+    fn add_shuffled(&mut self, leaf: usize, parts: &[Box<dyn PixelOp>]) -> usize {
+        let first = self.slots.end;
+        let links = parts.iter().enumerate().map(|(part, op)| {
+            let slot = self.take_slots(op.slots());
+            Link::Value { leaf, part: Some(part), slot, map: None }
+        });
+        let links: Vec<Link> = links.collect();
+        if !links.is_empty() {
+            self.steps.push(Step { leaves: vec![leaf], links });
+        }
+        first
+    }
+
+    /// Whether a maker of rows may join: nothing but moves comes before it in any sample.
+    fn takes_rows(&self, leaves: &[Leaf], leaf: usize, maker: RowMaker, makers: &[usize]) -> bool {
+        let used = self.steps.iter().flat_map(|step| &step.leaves).chain(makers);
+        let mut used = used.filter(|&&other| self.ops.contains(&other));
+        self.rows.is_none_or(|kind| kind == maker)
+            && used.all(|&other| leaves[other].is_exclusive_with(&leaves[leaf]))
+    }
+}
+
+/// For people.
+impl Block {
     /// What the block is, in a few words.
     #[must_use]
-    pub fn summary(&self) -> String {
+    pub fn summary(&self, leaves: &[Leaf]) -> String {
         let mut parts = vec![];
         if self.framed.is_some() {
             parts.push("a framed copy where a shift leaves the picture".to_owned());
         }
-        if let Some((_, interpolation)) = self.resize {
-            parts.push(format!("rows resized ({interpolation:?})"));
+        match self.rows {
+            Some(RowMaker::Compiled) => parts.push("rows resized".to_owned()),
+            Some(RowMaker::Called) => parts.push("rows made by a row function".to_owned()),
+            None => {}
         }
-        if !self.means.is_empty() {
-            parts.push(format!("{} reading(s) for the mean", self.means.len()));
+        let links = || self.steps.iter().flat_map(|step| &step.links);
+        let readings = links().filter(|link| reading(leaves, **link).is_some()).count();
+        if readings > 0 {
+            parts.push(format!("{readings} reading(s) of the picture"));
         }
-        let links = self.variants[0].len();
-        parts.push(format!("one loop over the pixels, {links} step(s) in registers"));
-        if self.variants.len() > 1 {
-            parts.push(format!("{} orders compiled", self.variants.len()));
+        parts.push(format!("one loop over the pixels, {} step(s) in registers", links().count()));
+        if self.variants(leaves) > 1 {
+            parts.push(format!("up to {} loop bodies", self.variants(leaves)));
         }
         if self.streams {
             parts.push("stored around the caches".to_owned());
@@ -221,104 +356,119 @@ impl Block {
         parts.join("; ")
     }
 
-    /// What became of one of its ops.
+    /// What became of one of its leaves.
     #[must_use]
-    pub fn role(&self, place: usize, class: Class<'_>) -> &'static str {
-        match class {
-            Class::Geometry(op) if op.resamples().is_some() => {
-                "window pushed into decode, rows resized as the loop needs them"
-            }
-            Class::Geometry(_) if self.framed.is_some_and(|(framed, _)| framed == place) => {
-                "source addresses, in a framed copy where it leaves the picture"
-            }
-            Class::Geometry(_) if self.regions.iter().any(|r| r.place == place) => {
-                "source addresses, and a mask for what comes in from outside"
-            }
-            Class::Geometry(_) => "folded into source addresses",
+    pub fn role(&self, leaves: &[Leaf], leaf: usize) -> &'static str {
+        let folded = self.steps.iter().find(|s| s.leaves.len() > 1 && s.leaves.contains(&leaf));
+        match folded.map(|step| step.links[0]) {
+            Some(Link::Table { .. }) => return "folded into one table of 256 values a channel",
+            Some(Link::Matrix { .. }) => return "folded into one colour matrix",
+            _ => {}
+        }
+        match leaves[leaf].op.class() {
+            Class::Geometry(op) => match op.makes_rows() {
+                Some(RowMaker::Compiled) => {
+                    "window pushed into decode, rows resized as the loop needs them"
+                }
+                Some(RowMaker::Called) => "rows made by a row function as the loop needs them",
+                None if self.framed.is_some_and(|(framed, _)| framed == leaf) => {
+                    "source addresses, in a framed copy where it leaves the picture"
+                }
+                None if self.regions.iter().any(|r| r.leaf == leaf) => {
+                    "source addresses, and a mask for what comes in from outside"
+                }
+                None => "folded into source addresses",
+            },
             Class::Pixel(op) if op.needs_mean() => "in registers, after a reading for the mean",
             Class::Pixel(_) => "in registers",
             Class::Shuffled(_) => "in registers, one loop body for each order",
+            Class::Table(op) if op.needs_histogram() => "a look-up, after levels are counted",
+            Class::Table(_) => "a look-up",
             Class::Region(_) => "a mask in registers",
             Class::Host(_) => "plain Rust on the stored picture, for the samples it changes",
             Class::Cast(_) | Class::Layout(_) => "folded into the final store",
-            Class::Label(_) => "",
+            Class::Label(_) | Class::Choice(_) => "",
         }
     }
 }
 
-/// Splits a checked list into blocks; gives them with the number of slots of a sample.
-pub(super) fn split(
-    ops: &Ops,
-    input: ImageType,
-    types: &[ImageType],
-) -> Result<(Vec<Block>, usize), PlanError> {
-    let mut blocks = vec![];
-    let (mut block, mut slots) = (Block::new(0), 0);
-    let mut before = input;
-    for (place, (op, after)) in ops.iter().zip(types).enumerate() {
-        if begins_block(op.as_ref(), &block) {
-            blocks.push(std::mem::replace(&mut block, Block::new(place)).checked()?);
+fn other_users_are_exclusive(block: &Block, leaves: &[Leaf], slot: usize, leaf: usize) -> bool {
+    block.steps.iter().all(|step| match step.links[0] {
+        Link::Value { slot: used, .. } if used == slot => {
+            step.leaves.iter().all(|&l| leaves[l].is_exclusive_with(&leaves[leaf]))
         }
-        add(&mut block, place, op.as_ref(), &before, &mut slots)?;
-        block.ops.end = place + 1;
-        before = *after;
+        _ => true,
+    })
+}
+
+/// Whether a draw may leave the leaf out.
+fn may_skip(leaf: &Leaf) -> bool {
+    match leaf.op.class() {
+        Class::Pixel(op) => op.may_skip(),
+        Class::Table(op) => op.may_skip(),
+        Class::Region(op) => op.may_skip(),
+        _ => false,
+    }
+}
+
+/// Splits flat leaves into blocks, and gives each leaf its slots. Gives the blocks, and the number
+/// of slots of a sample.
+pub(super) fn split(
+    leaves: &mut [Leaf],
+    output: ImageType,
+    rule: NumberRule,
+) -> Result<(Vec<Block>, usize), PlanError> {
+    let (mut blocks, mut block, mut makers) = (vec![], Block::new(0, 0), vec![]);
+    for leaf in 0..leaves.len() {
+        let maker = row_maker(&leaves[leaf]);
+        let fits = maker.is_none_or(|maker| block.takes_rows(leaves, leaf, maker, &makers));
+        if block.host.is_some() || !fits {
+            blocks.push(block.finished(leaves, rule)?);
+            block = Block::new(leaf, blocks[blocks.len() - 1].slots.end);
+        }
+        if let Some(maker) = maker {
+            block.rows = Some(maker);
+            makers.push(leaf);
+        }
+        let slot = add(&mut block, leaves, leaf);
+        leaves[leaf].slot = slot;
+        block.ops.end = leaf + 1;
     }
     let ends_on_host = block.host.is_some();
-    blocks.push(block.checked()?);
+    let last = block.finished(leaves, rule)?;
+    let slots = last.slots.end;
+    blocks.push(last);
     if ends_on_host {
-        blocks.push(Block::new(ops.len())); // copies what the op gave to the output
+        blocks.push(Block::new(leaves.len(), slots)); // copies what the op gave to the output
     }
     // What lies between two blocks is bytes, channels last; the last one stores the output.
-    let inner = blocks.len() - 1;
-    for block in &mut blocks[..inner] {
-        (block.dtype, block.layout) = (DType::U8, Layout::ChannelsLast);
-    }
-    (blocks[inner].dtype, blocks[inner].layout) = (before.dtype, before.layout);
+    let last = blocks.len() - 1;
+    (blocks[last].dtype, blocks[last].layout) = (output.dtype, output.layout);
     Ok((blocks, slots))
 }
 
-fn begins_block(op: &dyn Op, block: &Block) -> bool {
-    let resizes = matches!(op.class(), Class::Geometry(op) if op.resamples().is_some());
-    block.host.is_some() || (resizes && block.is_dirty())
+/// Who makes the rows of a leaf.
+fn row_maker(leaf: &Leaf) -> Option<RowMaker> {
+    match leaf.op.class() {
+        Class::Geometry(op) => op.makes_rows(),
+        _ => None,
+    }
 }
 
-fn add(
-    block: &mut Block,
-    place: usize,
-    op: &dyn Op,
-    before: &ImageType,
-    slots: &mut usize,
-) -> Result<(), PlanError> {
-    let mut take = |op: &dyn PixelOp| {
-        *slots += op.slots();
-        *slots - op.slots()
-    };
+/// Adds a leaf to the block; gives its first slot.
+fn add(block: &mut Block, leaves: &[Leaf], leaf: usize) -> usize {
+    let Leaf { op, input, .. } = &leaves[leaf];
     match op.class() {
-        Class::Geometry(op) => block.add_geometry(place, op, before),
-        Class::Region(op) => block.add_region(place, false, op.fill()),
-        Class::Pixel(op) => {
-            let link = block.add_value(place, None, op, take(op));
-            block.append(link);
-        }
-        Class::Shuffled(parts) => {
-            let found = block.variants.len().saturating_mul(orders(parts.len()));
-            if found > MAX_VARIANTS {
-                let (op, most) = (op.name(), MAX_VARIANTS);
-                return Err(PlanError::TooManyOrders { place, op, found, most });
-            }
-            let parts = parts.iter().enumerate();
-            let links: Vec<Link> = parts
-                .map(|(part, op)| {
-                    block.add_value(place, Some(part), op.as_ref(), take(op.as_ref()))
-                })
-                .collect();
-            block.add_shuffled(&links);
-        }
-        Class::Cast(DType::U8) if before.dtype != DType::U8 => block.append(Link::Round),
-        Class::Host(_) => block.host = Some(place),
-        Class::Cast(_) | Class::Layout(_) | Class::Label(_) => {}
+        Class::Geometry(op) => block.add_geometry(leaf, op, input),
+        Class::Region(op) => block.add_region(leaf, false, op.fill()),
+        Class::Pixel(op) => return block.add_pixel(leaves, leaf, op),
+        Class::Table(op) => return block.add_table(leaves, leaf, op),
+        Class::Shuffled(parts) => return block.add_shuffled(leaf, parts),
+        Class::Cast(DType::U8) if input.dtype != DType::U8 => block.add_step(leaf, Link::Round),
+        Class::Host(_) => block.host = Some(leaf),
+        Class::Cast(_) | Class::Layout(_) | Class::Label(_) | Class::Choice(_) => {}
     }
-    Ok(())
+    block.slots.end
 }
 
 /// How many orders `count` things have.

@@ -1,8 +1,9 @@
 //! The random parameters of one sample, drawn before a pixel is touched.
 
 use super::ImagePlan;
-use super::block::orders;
-use fuseloop_ops::{Class, Motion, SampleKey, Size, Window};
+use super::block::{Block, Link, nth_order, orders, pixel_op};
+use super::leaf::{Guard, Leaf};
+use fuseloop_ops::{Class, Eval, Histogram, Motion, SampleKey, Size, Table, Window, to_u8};
 
 /// What was drawn for one sample. Its memory is reused from sample to sample.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -11,13 +12,17 @@ pub struct Draws {
     pub sample: u64,
     /// Size of the decoded image.
     pub source: Size,
-    /// What geometry ops do, with the op's place, in order.
+    /// The outcome of each choice.
+    pub outcomes: Vec<usize>,
+    /// Which leaves run.
+    pub active: Vec<bool>,
+    /// What geometry ops do, with the leaf, in order.
     pub motions: Vec<(usize, Motion)>,
-    /// What region ops paint, with the op's place, in order.
+    /// What region ops paint, with the leaf, in order.
     pub windows: Vec<(usize, Window)>,
-    /// The numbers of pixel ops.
+    /// The numbers of pixel and table ops.
     pub slots: Vec<f32>,
-    /// Which order each shuffled op takes, with the op's place.
+    /// Which order each shuffled op takes, with the leaf.
     pub orders: Vec<(usize, usize)>,
     scratch: Vec<Motion>,
 }
@@ -30,38 +35,49 @@ impl ImagePlan {
         draws.motions.clear();
         draws.windows.clear();
         draws.orders.clear();
+        draws.active.clear();
+        draws.outcomes.clear();
         draws.slots.clear();
         draws.slots.resize(self.slots(), 0.0);
-        let (mut size, mut slot) = (source, 0);
-        for (place, op) in self.ops().iter().enumerate() {
-            match op.class() {
-                Class::Geometry(op) => {
-                    draws.scratch.clear();
-                    op.draw(&mut key.op(place), size, &mut draws.scratch);
-                    for motion in &draws.scratch {
-                        size = motion.output(size);
-                        draws.motions.push((place, *motion));
-                    }
+        for choice in self.choices() {
+            let outcome = match choice.op.class() {
+                Class::Choice(op) if allowed(&choice.guards, &draws.outcomes) => {
+                    op.draw(&mut key.op(choice.stream))
                 }
-                Class::Region(op) => {
-                    draws.windows.push((place, op.draw(&mut key.op(place), size)));
+                _ => 0,
+            };
+            draws.outcomes.push(outcome);
+        }
+        let mut size = source;
+        for (index, leaf) in self.leaves().iter().enumerate() {
+            let runs = allowed(&leaf.guards, &draws.outcomes);
+            let active = runs && draws.leaf(key, index, leaf, &mut size);
+            draws.active.push(active);
+        }
+        self.blocks().iter().for_each(|block| multiply_matrices(block, self.leaves(), draws));
+    }
+
+    /// The links that a block runs for these draws, in order, into `links`, and the first leaf of
+    /// each into `leaves`.
+    pub fn links(
+        &self,
+        block: &Block,
+        draws: &Draws,
+        links: &mut Vec<Link>,
+        leaves: &mut Vec<usize>,
+    ) {
+        links.clear();
+        leaves.clear();
+        for step in block.steps.iter().filter(|step| draws.active[step.leaves[0]]) {
+            match step.links[..] {
+                [link] => links.push(link),
+                _ => {
+                    let order = draws.orders.iter().find(|(leaf, _)| *leaf == step.leaves[0]);
+                    let order = nth_order(step.links.len(), order.map_or(0, |(_, order)| *order));
+                    links.extend(order.into_iter().map(|part| step.links[part]));
                 }
-                Class::Pixel(op) => {
-                    let slots = &mut draws.slots[slot..slot + op.slots()];
-                    op.draw(&mut key.op(place), slots);
-                    slot += op.slots();
-                }
-                Class::Shuffled(parts) => {
-                    let mut rng = key.op(place);
-                    let order = rng.below(orders(parts.len()) as u32) as usize;
-                    draws.orders.push((place, order));
-                    for part in parts {
-                        part.draw(&mut rng, &mut draws.slots[slot..slot + part.slots()]);
-                        slot += part.slots();
-                    }
-                }
-                Class::Host(_) | Class::Cast(_) | Class::Layout(_) | Class::Label(_) => {}
             }
+            leaves.resize(links.len(), step.leaves[0]);
         }
     }
 
@@ -71,9 +87,15 @@ impl ImagePlan {
         let first = &self.blocks()[0];
         let (mut rows, mut columns) =
             (Shown::of(draws.source.height), Shown::of(draws.source.width));
-        for &(place, motion) in &draws.motions {
-            let Motion::Frame { top, left, size, .. } = motion else { break };
-            if place >= first.ops.end || first.means.iter().any(|mean| mean.place < place) {
+        let reads_all = |step: &super::block::Step| {
+            let mut links = step.links.iter();
+            draws.active[step.leaves[0]]
+                && links.any(|link| super::block::reading(self.leaves(), *link).is_some())
+        };
+        let first_reading = first.steps.iter().find(|step| reads_all(step)).map(|s| s.leaves[0]);
+        for (leaf, motion) in &draws.motions {
+            let Motion::Frame { top, left, size, .. } = *motion else { break };
+            if *leaf >= first.ops.end || first_reading.is_some_and(|reading| reading < *leaf) {
                 break; // what comes before this crop needs more of the picture than it keeps
             }
             rows.frame(top, size.height);
@@ -83,6 +105,110 @@ impl ImagePlan {
         let (left, width) = columns.range(draws.source.width);
         Window { top, left, height, width }
     }
+
+    /// The table of a step for these draws: what its leaves make of each level.
+    pub fn table(&self, leaves: &[usize], draws: &Draws, levels: &Histogram, out: &mut Table) {
+        let mut one = [[0.0; 256]; 3];
+        for (position, &index) in leaves.iter().enumerate() {
+            let leaf = &self.leaves()[index];
+            match leaf.op.class() {
+                Class::Table(op) => {
+                    let slots = &draws.slots[leaf.slot..leaf.slot + op.slots()];
+                    op.table(self.rule(), slots, levels, &mut one);
+                    if position == 0 {
+                        *out = one;
+                    } else {
+                        for (values, table) in out.iter_mut().zip(&one) {
+                            values.iter_mut().for_each(|v| *v = table[usize::from(to_u8(*v))]);
+                        }
+                    }
+                }
+                Class::Pixel(op) => {
+                    if position == 0 {
+                        *out = [std::array::from_fn(|level| level as f32); 3];
+                    }
+                    let slots = &draws.slots[leaf.slot..leaf.slot + op.slots()];
+                    let cx = Eval::new(self.rule(), slots);
+                    for level in 0..256 {
+                        let pixel = op.eval(&cx, [0, 1, 2].map(|c| out[c][level]));
+                        (0..3).for_each(|c| out[c][level] = pixel[c]);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Draws {
+    /// Draws for one leaf; gives whether it runs.
+    fn leaf(&mut self, key: SampleKey, index: usize, leaf: &Leaf, size: &mut Size) -> bool {
+        let rng = &mut key.op(leaf.stream);
+        match leaf.op.class() {
+            Class::Geometry(op) => {
+                self.scratch.clear();
+                op.draw(rng, *size, &mut self.scratch);
+                for motion in self.scratch.drain(..) {
+                    *size = motion.output(*size);
+                    self.motions.push((index, motion));
+                }
+                true
+            }
+            Class::Region(op) => {
+                let window = op.draw(rng, *size);
+                self.windows.push((index, window));
+                !op.may_skip() || window.height > 0
+            }
+            Class::Pixel(op) => {
+                op.draw(rng, *size, &mut self.slots[leaf.slot..leaf.slot + op.slots()])
+            }
+            Class::Table(op) => op.draw(rng, &mut self.slots[leaf.slot..leaf.slot + op.slots()]),
+            Class::Shuffled(parts) => {
+                let order = rng.below(orders(parts.len()) as u32) as usize;
+                self.orders.push((index, order));
+                let mut slot = leaf.slot;
+                for part in parts {
+                    part.draw(rng, *size, &mut self.slots[slot..slot + part.slots()]);
+                    slot += part.slots();
+                }
+                true
+            }
+            Class::Host(op) => op.applies_to(self.sample),
+            Class::Cast(_) | Class::Layout(_) | Class::Label(_) | Class::Choice(_) => true,
+        }
+    }
+}
+
+fn allowed(guards: &[Guard], outcomes: &[usize]) -> bool {
+    guards.iter().all(|guard| guard.when >> outcomes[guard.choice] & 1 == 1)
+}
+
+/// Fills the slots of folded matrices.
+fn multiply_matrices(block: &Block, leaves: &[Leaf], draws: &mut Draws) {
+    for step in &block.steps {
+        let Link::Matrix { slot: to } = step.links[0] else { continue };
+        let mut product = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
+        for &leaf in &step.leaves {
+            let Some(op) = pixel_op(leaves, leaf, None) else { continue };
+            let slots = &draws.slots[leaves[leaf].slot..leaves[leaf].slot + op.slots()];
+            if let Some(next) = op.matrix(slots) {
+                product = multiply(next.map(|row| row.map(f64::from)), product);
+            }
+        }
+        for (slot, value) in draws.slots[to..to + 12].iter_mut().zip(product.iter().flatten()) {
+            *slot = *value as f32;
+        }
+    }
+}
+
+/// The matrix that does `first`, then `then`.
+fn multiply(then: [[f64; 4]; 3], first: [[f64; 4]; 3]) -> [[f64; 4]; 3] {
+    then.map(|row| {
+        std::array::from_fn(|column| {
+            let sum: f64 = (0..3).map(|k| row[k] * first[k][column]).sum();
+            if column == 3 { sum + row[3] } else { sum }
+        })
+    })
 }
 
 /// What frames have left to see of one axis of an image.

@@ -1,25 +1,31 @@
 //! From a list of ops to a plan: checked types, and blocks that each become one native loop.
 //!
 //! ```text
-//! ops  ──check──▶ types ──split──▶ blocks ──push down──▶ windows, index maps, final store
+//! ops ──flatten──▶ leaves ──split──▶ blocks ──fold──▶ links ──push down──▶ windows, maps, store
 //! ```
 //!
-//! * **check** (here): every op takes what the one before it gives; sizes, types and parameters
-//!   are right before a sample is read.
-//! * **split** ([`block`]): a block holds at most one resize, and nothing but crops and flips
-//!   before it. All else stays in one loop.
+//! * **flatten** ([`leaf`]): containers become guarded leaves; every op takes what the one before
+//!   it gives; what does nothing is left out. Sizes, types and parameters are right before a
+//!   sample is read.
+//! * **split** ([`block`]): in one sample a block has rows made at most once, with nothing but
+//!   crops and flips before. All else stays in one loop.
+//! * **fold** ([`fold`]): links in a row become one table, or one matrix.
 //! * **push down** ([`draws`] and the compiler): crops, flips and shifts become the addresses that
 //!   pixels are loaded from; conversion and layout become the final store.
 
 pub mod block;
 pub mod draws;
+mod fold;
 pub mod label;
+pub mod leaf;
 
 pub use block::{Block, Link, Region};
 pub use draws::Draws;
 pub use label::LabelPlan;
+pub use leaf::Leaf;
 
 use fuseloop_ops::{Class, DType, ImageType, NumberRule, Ops, Size, Type, TypeError};
+use leaf::Choice;
 use std::fmt::Write as _;
 
 /// Most ops of one pipeline.
@@ -53,15 +59,39 @@ pub enum PlanError {
         /// How many there are.
         found: usize,
     },
-    /// Too many orders of shuffled ops in one block.
-    #[error(
-        "op {place} of the list ({op}): its block would need {found} loop bodies, one for each order of its parts; at most {most} are compiled. Put a Resize between, or list the parts themselves"
-    )]
-    TooManyOrders {
+    /// Too many ops, with those in containers.
+    #[error("op {place} of the list ({op}): with the ops in containers there are more than {most}")]
+    TooManyLeaves {
         /// The op's place, from 0.
         place: usize,
         /// The op.
         op: &'static str,
+        /// The limit.
+        most: usize,
+    },
+    /// Alternatives that would give different batches.
+    #[error(
+        "op {place} of the list: {op} gives {one} or {other}, as it is drawn; both must be the same"
+    )]
+    Uneven {
+        /// The op's place, from 0.
+        place: usize,
+        /// The container.
+        op: &'static str,
+        /// What one outcome gives.
+        one: String,
+        /// What another gives.
+        other: String,
+    },
+    /// Too many loop bodies of one block.
+    #[error(
+        "ops {first}..={last} of the list may need {found} loop bodies, one for each order and choice of ops; at most {most} are compiled. Put a Resize between, or list the ops themselves"
+    )]
+    TooManyVariants {
+        /// The block's first op, from 0.
+        first: usize,
+        /// Its last.
+        last: usize,
         /// Loop bodies needed.
         found: usize,
         /// The limit.
@@ -89,7 +119,10 @@ pub struct ImagePlan {
     ops: Ops,
     rule: NumberRule,
     input: ImageType,
-    types: Vec<ImageType>,
+    output: ImageType,
+    leaves: Vec<Leaf>,
+    choices: Vec<Choice>,
+    removed: Vec<(usize, &'static str)>,
     blocks: Vec<Block>,
     slots: usize,
 }
@@ -101,14 +134,17 @@ impl ImagePlan {
     ///
     /// See [`PlanError`].
     pub fn new(ops: Ops, input: ImageType, rule: NumberRule) -> Result<Self, PlanError> {
-        let types = image_types(&ops, input)?;
+        if ops.len() > MAX_OPS {
+            return Err(PlanError::TooLong { found: ops.len() });
+        }
+        let leaf::Flat { mut leaves, choices, removed, types } = leaf::flatten(&ops, input)?;
         let output = types.last().copied().unwrap_or(input);
         if output.size().is_none() {
             let (height, width) = (output.height.to_string(), output.width.to_string());
             return Err(PlanError::Varies { height, width });
         }
-        let (blocks, slots) = block::split(&ops, input, &types)?;
-        Ok(Self { ops, rule, input, types, blocks, slots })
+        let (blocks, slots) = block::split(&mut leaves, output, rule)?;
+        Ok(Self { ops, rule, input, output, leaves, choices, removed, blocks, slots })
     }
 
     /// The same plan for batches of `samples`: stored around the caches if they are far larger
@@ -120,8 +156,9 @@ impl ImagePlan {
         const LONG: u32 = 128;
         const FEW_LINKS: usize = 2;
         let waits_for_memory = self.blocks.last().is_some_and(|block| {
-            let links = block.variants.iter().map(Vec::len).max().unwrap_or(0);
-            block.resize.is_none() && block.means.is_empty() && links <= FEW_LINKS
+            let reads = |link: &Link| block::reading(&self.leaves, *link).is_some();
+            let links = || block.steps.iter().flat_map(|step| &step.links);
+            block.rows.is_none() && !links().any(reads) && links().count() <= FEW_LINKS
         });
         let large = self.sample_bytes().saturating_mul(samples) >= LARGE;
         let long = self.output_size().width >= LONG;
@@ -159,24 +196,27 @@ impl ImagePlan {
     /// The type of the output.
     #[must_use]
     pub fn output(&self) -> ImageType {
-        self.types.last().copied().unwrap_or(self.input)
+        self.output
     }
 
-    /// The type that the op at `place` gets.
+    /// The ops with none inside, in order, and when they run.
     #[must_use]
-    pub fn input_of(&self, place: usize) -> ImageType {
-        match place.checked_sub(1) {
-            None => self.input,
-            Some(before) => self.types[before],
-        }
+    pub fn leaves(&self) -> &[Leaf] {
+        &self.leaves
+    }
+
+    /// What is drawn to learn which leaves run, in order.
+    #[must_use]
+    pub fn choices(&self) -> &[Choice] {
+        &self.choices
     }
 
     /// What the compiled code depends on: plans of equal keys share it.
     #[must_use]
     pub fn code_key(&self) -> String {
         let mut key = format!("{:?} {:?}", self.rule, self.blocks);
-        for op in &self.ops {
-            match op.class() {
+        for leaf in &self.leaves {
+            match leaf.op.class() {
                 Class::Pixel(op) => key.push_str(&op.structure()),
                 Class::Shuffled(parts) => {
                     parts.iter().for_each(|part| key.push_str(&part.structure()));
@@ -238,35 +278,17 @@ impl ImagePlan {
     pub fn explain(&self) -> String {
         let mut text = String::new();
         for (k, block) in self.blocks.iter().enumerate() {
-            let _ = writeln!(text, "block {k}: {}", block.summary());
-            for place in block.ops.clone() {
-                let op = &self.ops[place];
-                let _ = writeln!(text, "  {:<24} {}", op.name(), block.role(place, op.class()));
+            let _ = writeln!(text, "block {k}: {}", block.summary(&self.leaves));
+            for leaf in block.ops.clone() {
+                let name = self.leaves[leaf].op.name();
+                let _ = writeln!(text, "  {name:<24} {}", block.role(&self.leaves, leaf));
             }
+        }
+        for (_, name) in &self.removed {
+            let _ = writeln!(text, "left out, since it does nothing: {name}");
         }
         let output = Type::Image(self.output());
         let _ = writeln!(text, "output: {output}, {} bytes a sample", self.sample_bytes());
         text
     }
-}
-
-/// The type after each op.
-fn image_types(ops: &Ops, input: ImageType) -> Result<Vec<ImageType>, PlanError> {
-    if ops.len() > MAX_OPS {
-        return Err(PlanError::TooLong { found: ops.len() });
-    }
-    let mut current = Type::Image(input);
-    let mut types = vec![];
-    for (place, op) in ops.iter().enumerate() {
-        let refused = |error| PlanError::Type { place, error };
-        if matches!(op.class(), Class::Label(_)) {
-            let (expected, found) = ("a label or an array", current.to_string());
-            return Err(refused(TypeError { op: op.name(), expected, found }));
-        }
-        current = op.output(&current).map_err(refused)?;
-        if let Type::Image(image) = &current {
-            types.push(*image);
-        }
-    }
-    Ok(types)
 }

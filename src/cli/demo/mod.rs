@@ -115,7 +115,7 @@ fn augmentation(epoch: Epoch) -> Result<Ops, ParamError> {
         RandomHorizontalFlip::new(0.5)?,
     ];
     if place == last {
-        list.push(Box::new(ColorJitter::new(0.4, 0.4, 0.4)?));
+        list.push(std::sync::Arc::new(ColorJitter::new(0.4, 0.4, 0.4)?));
     }
     Ok(list)
 }
@@ -123,8 +123,8 @@ fn augmentation(epoch: Epoch) -> Result<Ops, ParamError> {
 /// The same, and what a network wants.
 fn training(epoch: Epoch) -> Result<Ops, ParamError> {
     let mut list = augmentation(epoch)?;
-    list.push(Box::new(Normalize::imagenet()));
-    list.push(Box::new(ToChannelsFirst));
+    list.push(std::sync::Arc::new(Normalize::imagenet()));
+    list.push(std::sync::Arc::new(ToChannelsFirst));
     Ok(list)
 }
 

@@ -85,7 +85,11 @@ impl Scalars for Emit<'_, '_> {
 
     /// Byte `i` of the result is `bytes[mask[i]]`, or 0 where the mask's top bit is set.
     fn pshufb(&mut self, bytes: Value, mask: Value) -> Value {
-        self.builder.ins().x86_pshufb(bytes, mask)
+        if self.x86 {
+            self.builder.ins().x86_pshufb(bytes, mask)
+        } else {
+            self.builder.ins().swizzle(bytes, mask)
+        }
     }
 
     /// Byte `i` of the result is byte `mask[i]` of `a` and `b` put together.
@@ -95,9 +99,13 @@ impl Scalars for Emit<'_, '_> {
         self.builder.ins().shuffle(a, b, mask)
     }
 
-    /// `(a * b + 2^14) >> 15` of `i16`.
+    /// `(a * b + 2^14) >> 15` of `i16`; not for -1 times -1, where the two differ.
     fn multiply_high(&mut self, a: Value, b: Value) -> Value {
-        self.builder.ins().x86_pmulhrsw(a, b)
+        if self.x86 {
+            self.builder.ins().x86_pmulhrsw(a, b)
+        } else {
+            self.builder.ins().sqmul_round_sat(a, b)
+        }
     }
 
     /// `a[2i] * b[2i] + a[2i + 1] * b[2i + 1]` of `i16`, as `i32`: the pattern of `pmaddwd`.

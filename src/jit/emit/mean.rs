@@ -13,8 +13,15 @@ use cranelift_codegen::ir::types::{F32, F32X4, I32X4, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use fuseloop_ops::Emit;
 
-/// Takes mean number `index`, of the picture after `links`, into its slot, if this sample needs it.
-pub(super) fn pass(e: &mut Emit<'_, '_>, spec: Spec<'_>, index: usize, links: &[Link]) {
+/// Takes the mean of the picture after `links`, as reading number `index`, into `slot`, if this
+/// sample needs it.
+pub(super) fn pass(
+    e: &mut Emit<'_, '_>,
+    spec: Spec<'_>,
+    index: usize,
+    links: &[Link],
+    slot: usize,
+) {
     let at = spec.layout.pass(1 + index);
     let (run, done) = (e.builder.create_block(), e.builder.create_block());
     let runs = e.pass_word(at, Pass::Runs);
@@ -29,7 +36,7 @@ pub(super) fn pass(e: &mut Emit<'_, '_>, spec: Spec<'_>, index: usize, links: &[
         1 + index,
         links,
         |e, _| {
-            let zero = e.splat_i32(0);
+            let zero = e.splat_i32(0).0;
             vec![zero, zero]
         },
         |e, place, halves, sums| add_greys(e, at, place, halves, sums),
@@ -41,9 +48,8 @@ pub(super) fn pass(e: &mut Emit<'_, '_>, spec: Spec<'_>, index: usize, links: &[
     );
     let total = e.builder.use_var(total);
     let mean = divide(e, at, total);
-    let slot = spec.layout.slots() + 16 * spec.block.means[index].slot as i32;
     let record = e.record;
-    e.store(mean, record, slot);
+    e.store(mean, record, spec.slot(slot));
     e.builder.ins().jump(done, &[]);
     e.builder.switch_to_block(done);
 }
@@ -64,7 +70,7 @@ fn add_greys(
     for (half, sum) in (0i32..).zip(sums) {
         let pixels = halves(e, half as usize);
         let grey = e.grey(pixels);
-        let grey = e.builder.ins().x86_cvtt2dq(I32X4, grey);
+        let grey = e.to_i32(grey).0;
         let mask = e.load(I32X4, masks, shuffles::ALL + 16 * half);
         let grey = e.builder.ins().band(grey, mask);
         out.push(e.builder.ins().iadd(*sum, grey));

@@ -1,13 +1,12 @@
-//! A block as Cranelift IR: one function, one loop nest.
+//! A block as Cranelift IR: one function, one loop nest, for one list of links.
 //!
 //! ```text
 //! fn(records, count, constants):
 //!     for each record:
-//!         [for each resized row: filter rows, filter columns]    (if a mean reads them first)
-//!         jump to the loop body of its order                     (shuffled ops only)
-//!         [for each mean: rows x groups, summing greys]
+//!         [for each made row: make it]                           (if a reading needs them first)
+//!         [for each reading: rows x groups, summing greys or counting levels]
 //!         for each row of the output:
-//!             [filter rows, filter columns into one row]         (if no mean did before)
+//!             [make the row: filter rows, filter columns; or call]   (if no reading did before)
 //!             for each group of 8 pixels:
 //!                 load, unpack to f32, links, pack, store
 //!             [16-bit floats: convert the row]
@@ -19,40 +18,74 @@
 //! | [`hoist`] | what a loop loads most often, loaded once before it |
 //! | [`pass`] | rows and groups: from bytes to vectors of `f32`, through the links |
 //! | [`mean`] | what sums greys |
+//! | [`levels`] | what counts levels, and looks them up |
 //! | [`store`] | from vectors of `f32` to the output's type and layout |
-//! | [`resample`] | the antialiased resize, and the call of the area resize |
+//! | [`resample`] | the antialiased resize, and the call of what else makes rows |
 
 mod hoist;
 mod ir;
+mod levels;
 mod mean;
 mod pass;
 mod resample;
 mod store;
 
 use super::record::{Header, Layout};
-use crate::plan::{Block, Link};
+use crate::plan::block::{Reading, reading};
+use crate::plan::{Block, Leaf, Link};
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{FuncRef, InstBuilder, Value};
 use cranelift_frontend::FunctionBuilder;
-use fuseloop_ops::{Constants, Emit, NumberRule, Ops};
+use fuseloop_ops::{Constants, Emit, NumberRule, RowMaker};
 use ir::{Scalars, counted_loop};
 
-/// What one block's code is made from.
+/// What the code of one list of links is made from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spec<'a> {
-    pub(crate) ops: &'a Ops,
+    pub(crate) leaves: &'a [Leaf],
     pub(crate) block: &'a Block,
+    pub(crate) links: &'a [Link],
     pub(crate) rule: NumberRule,
     pub(crate) layout: Layout,
 }
 
-/// The row functions a block may call.
+impl<'a> Spec<'a> {
+    pub(crate) fn new(
+        leaves: &'a [Leaf],
+        block: &'a Block,
+        links: &'a [Link],
+        rule: NumberRule,
+    ) -> Self {
+        let readings = links.iter().filter(|link| reading(leaves, **link).is_some()).count();
+        Self { leaves, block, links, rule, layout: Layout::new(block, readings) }
+    }
+
+    /// What is read of the whole picture before it is stored, and by which link.
+    pub(crate) fn readings(&self) -> impl Iterator<Item = (Reading, usize)> + use<'a> {
+        let (leaves, links) = (self.leaves, self.links);
+        let of_link = move |(position, link): (usize, &Link)| {
+            reading(leaves, *link).map(|reading| (reading, position))
+        };
+        links.iter().enumerate().filter_map(of_link)
+    }
+
+    /// Offset in the record of a slot of the plan.
+    fn slot(&self, slot: usize) -> i32 {
+        self.layout.slots() + 16 * (slot - self.block.slots.start) as i32
+    }
+}
+
+/// The row functions a block may call, each of three words.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Imports {
     /// A row of `f32` to the output, narrowed or streamed: `(from, to, count)`.
     pub(crate) floats: Option<FuncRef>,
-    /// A row of the area resize: `(state, row, to)`.
-    pub(crate) area: Option<FuncRef>,
+    /// A made row: `(state, row, to)`.
+    pub(crate) maker: Option<FuncRef>,
+    /// Counts the levels of a row of bytes: `(state, row, columns)`.
+    pub(crate) count: Option<FuncRef>,
+    /// Makes a table of what was counted: `(state, table, 0)`.
+    pub(crate) table: Option<FuncRef>,
 }
 
 /// Writes the function's body. Gives the constants it reads.
@@ -60,6 +93,7 @@ pub(crate) fn function(
     builder: &mut FunctionBuilder<'_>,
     spec: Spec<'_>,
     imports: Imports,
+    x86: bool,
 ) -> Constants {
     let entry = builder.create_block();
     builder.append_block_params_for_function_params(entry);
@@ -67,7 +101,9 @@ pub(crate) fn function(
     let [records, count, table] = std::array::from_fn(|i| builder.block_params(entry)[i]);
     let mut constants = Constants::default();
     let (rule, slots) = (spec.rule, spec.layout.slots());
-    let mut e = Emit { builder, constants: &mut constants, table, record: records, slots, rule };
+    let constants_of = &mut constants;
+    let (record, place) = (records, None);
+    let mut e = Emit { builder, constants: constants_of, table, record, slots, rule, place, x86 };
     let bytes = spec.layout.bytes() as i64;
     counted_loop(&mut e, count, &[records], |e, _, carried| {
         e.record = carried[0];
@@ -79,54 +115,46 @@ pub(crate) fn function(
     constants
 }
 
-/// One sample: the loop body of its order. What means read is resized first, whatever the order.
+/// One sample: what is read first, then what is stored.
 fn sample(e: &mut Emit<'_, '_>, spec: Spec<'_>, imports: Imports) {
-    let resizes = spec.block.resize.map(|(_, interpolation)| interpolation);
-    if let Some(interpolation) = resizes.filter(|_| !spec.block.means.is_empty()) {
-        resample::all_rows(e, interpolation, imports);
+    let readings: Vec<(Reading, usize)> = spec.readings().collect();
+    let maker = spec.block.rows;
+    if let Some(maker) = maker.filter(|_| !readings.is_empty()) {
+        if_rows_are_made(e, |e| resample::all_rows(e, maker, imports));
     }
-    let variants = &spec.block.variants;
-    if let [only] = variants.as_slice() {
-        return body(e, spec, imports, only);
-    }
-    let done = e.builder.create_block();
-    let chosen = e.header(Header::Variant);
-    for (index, links) in variants.iter().enumerate() {
-        let (this, next) = (e.builder.create_block(), e.builder.create_block());
-        let is_this = e.equals(chosen, index as i64);
-        e.builder.ins().brif(is_this, this, &[], next, &[]);
-        e.builder.switch_to_block(this);
-        body(e, spec, imports, links);
-        e.builder.ins().jump(done, &[]);
-        e.builder.switch_to_block(next);
-    }
-    e.builder.ins().jump(done, &[]);
-    e.builder.switch_to_block(done);
-}
-
-fn body(e: &mut Emit<'_, '_>, spec: Spec<'_>, imports: Imports, links: &[Link]) {
-    let resizes = spec.block.resize.map(|(_, interpolation)| interpolation);
-    let resize_along = resizes.filter(|_| spec.block.means.is_empty());
-    for (position, link) in links.iter().enumerate() {
-        if let Some(index) = mean_of(spec.block, link) {
-            mean::pass(e, spec, index, &links[..position]);
+    for (index, (reading, position)) in readings.iter().enumerate() {
+        let before = &spec.links[..*position];
+        match *reading {
+            Reading::Mean { slot, .. } => mean::pass(e, spec, index, before, slot),
+            Reading::Levels { table } => levels::pass(e, spec, index, before, table, imports),
         }
     }
-    pass::store(e, spec, links, imports, |e, y: Value| {
-        if let Some(interpolation) = resize_along {
-            let (first, step) = (e.header(Header::FirstRow), e.header(Header::RowStep));
-            let row = e.builder.ins().imul(y, step);
-            let row = e.builder.ins().iadd(row, first);
-            let to = e.header(Header::Resized);
-            resample::row(e, interpolation, imports, row, to);
+    let along = maker.filter(|_| readings.is_empty());
+    pass::store(e, spec, spec.links, imports, |e, y: Value| {
+        if let Some(maker) = along {
+            if_rows_are_made(e, |e| make_row(e, maker, imports, y));
         }
     });
 }
 
-/// The number of the mean that a link needs.
-fn mean_of(block: &Block, link: &Link) -> Option<usize> {
-    let Link::Value { place, part, .. } = *link else { return None };
-    block.means.iter().position(|mean| mean.place == place && mean.part == part)
+/// Makes the row that row `y` of the output is of.
+fn make_row(e: &mut Emit<'_, '_>, maker: RowMaker, imports: Imports, y: Value) {
+    let (first, step) = (e.header(Header::FirstRow), e.header(Header::RowStep));
+    let row = e.builder.ins().imul(y, step);
+    let row = e.builder.ins().iadd(row, first);
+    let to = e.header(Header::Resized);
+    resample::row(e, maker, imports, row, to);
+}
+
+/// Code that a sample runs only if rows are made for it.
+fn if_rows_are_made(e: &mut Emit<'_, '_>, code: impl FnOnce(&mut Emit<'_, '_>)) {
+    let (run, done) = (e.builder.create_block(), e.builder.create_block());
+    let made = e.header(Header::MakesRows);
+    e.builder.ins().brif(made, run, &[], done, &[]);
+    e.builder.switch_to_block(run);
+    code(e);
+    e.builder.ins().jump(done, &[]);
+    e.builder.switch_to_block(done);
 }
 
 /// The signature of a row function of three words.

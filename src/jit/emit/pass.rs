@@ -7,12 +7,13 @@
 
 use super::super::record::{Header, Pass, shuffles};
 use super::ir::{Scalars, counted_loop, overlapped_loop};
-use super::{Imports, Spec, store};
-use crate::plan::{Block, Link};
+use super::{Imports, Spec, levels, store};
+use crate::plan::Link;
+use crate::plan::block::pixel_op;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F32X4, I8X16, I32, I32X4, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
-use fuseloop_ops::{Emit, Pixels};
+use fuseloop_ops::{Emit, F32x4, I32x4, Mask, Pixels};
 
 /// Pixels of a group.
 pub(super) const GROUP: i64 = 8;
@@ -21,6 +22,20 @@ pub(super) const GROUP: i64 = 8;
 struct Span {
     start: Value,
     end: Value,
+}
+
+/// A map as one row sees it: the row as an op sees it, and how it counts columns, in all lanes.
+#[derive(Clone, Copy)]
+struct MapRow {
+    row: Value,
+    sign: Value,
+    offset: Value,
+}
+
+/// What links need to know of a row.
+struct RowState {
+    spans: Vec<Option<Span>>,
+    maps: Vec<Option<MapRow>>,
 }
 
 /// Where a group lies.
@@ -55,7 +70,7 @@ pub(super) fn rows(
     let count = e.pass_word(at, Pass::Rows);
     counted_loop(e, count, &[first, last], |e, y, bases| {
         let carried = each_row(e, y);
-        let spans = spans(e, spec, pass, links, y);
+        let state = row_state(e, spec, pass, links, y);
         let end = e.pass_word(at, Pass::LastGroup);
         let carried = overlapped_loop(e, end, GROUP, &carried, |e, x, fresh, carried| {
             let step = e.pass_word(at, Pass::PixelStep);
@@ -63,7 +78,7 @@ pub(super) fn rows(
             let from = [e.plus(bases[0], offset), e.plus(bases[1], offset)];
             let mut half = |e: &mut Emit<'_, '_>, half: usize| {
                 let pixels = load_half(e, at, half, from[half]);
-                apply_links(e, spec, links, &spans, (x, half), pixels)
+                apply_links(e, spec, links, &state, (x, half), pixels)
             };
             each_group(e, Place { x, fresh, from }, &mut half, carried)
         });
@@ -111,22 +126,47 @@ fn load_half(e: &mut Emit<'_, '_>, pass: i32, half: usize, from: Value) -> Pixel
         let mask = e.load_mask(address, shuffles::UNPACK + 16 * (3 * half as i32 + c));
         let lanes = e.pshufb(bytes, mask);
         let lanes = e.cast(I32X4, lanes);
-        e.builder.ins().fcvt_from_sint(F32X4, lanes)
+        F32x4(e.builder.ins().fcvt_from_sint(F32X4, lanes))
     });
     Pixels { channels }
 }
 
-/// The rows' parts of the regions that `links` paint.
-fn spans(
+/// The row's parts of the regions that `links` paint, and of the maps they ask.
+fn row_state(
     e: &mut Emit<'_, '_>,
     spec: Spec<'_>,
     pass: usize,
     links: &[Link],
     y: Value,
-) -> Vec<Option<Span>> {
+) -> RowState {
     let painted = |region| links.contains(&Link::Paint { region });
     let regions = 0..spec.block.regions.len();
-    regions.map(|r| painted(r).then(|| span(e, spec.layout.region(pass, r), y))).collect()
+    let spans = regions.map(|r| painted(r).then(|| span(e, spec.layout.region(pass, r), y)));
+    let spans = spans.collect();
+    let asked = |number| {
+        let mut links = links.iter();
+        links.any(|link| matches!(link, Link::Value { map: Some(map), .. } if *map == number))
+    };
+    let maps = 0..spec.block.placed.len();
+    let maps = maps.map(|m| asked(m).then(|| map_row(e, spec.layout.map(pass, m), y))).collect();
+    RowState { spans, maps }
+}
+
+fn map_row(e: &mut Emit<'_, '_>, at: i32, y: Value) -> MapRow {
+    let record = e.record;
+    let [sign, offset, row_sign, row_offset] = [0, 4, 8, 12].map(|o| e.load(I32, record, at + o));
+    let y = e.builder.ins().ireduce(I32, y);
+    let row = e.builder.ins().imul(y, row_sign);
+    let row = e.builder.ins().iadd(row, row_offset);
+    let [row, sign, offset] = [row, sign, offset].map(|v| e.builder.ins().splat(I32X4, v));
+    MapRow { row, sign, offset }
+}
+
+/// Row and column of the four pixels of a half of the group at `at.0`, as an op sees them.
+fn place(e: &mut Emit<'_, '_>, map: MapRow, at: (Value, usize)) -> [I32x4; 2] {
+    let lanes = columns(e, at.0, at.1);
+    let scaled = e.builder.ins().imul(lanes, map.sign);
+    [map.row, e.builder.ins().iadd(scaled, map.offset)].map(I32x4)
 }
 
 fn span(e: &mut Emit<'_, '_>, at: i32, y: Value) -> Span {
@@ -146,20 +186,28 @@ fn apply_links(
     e: &mut Emit<'_, '_>,
     spec: Spec<'_>,
     links: &[Link],
-    spans: &[Option<Span>],
+    state: &RowState,
     at: (Value, usize),
     mut pixels: Pixels,
 ) -> Pixels {
     for link in links {
         match *link {
-            Link::Value { place, part, slot } => {
-                if let Some(op) = Block::pixel_op(spec.ops, place, part) {
-                    pixels = op.emit(e, pixels, slot);
+            Link::Value { leaf, part, slot, map } => {
+                if let Some(op) = pixel_op(spec.leaves, leaf, part) {
+                    e.slots = spec.slot(slot);
+                    let map = map.and_then(|map| state.maps[map]);
+                    e.place = map.map(|map| place(e, map, at));
+                    pixels = op.emit(e, pixels);
                 }
+            }
+            Link::Table { table, .. } => pixels = levels::look_up(e, spec, table, pixels),
+            Link::Matrix { slot } => {
+                e.slots = spec.slot(slot);
+                pixels = multiply(e, pixels);
             }
             Link::Round => pixels = e.each(pixels, |e, _, v| round(e, v)),
             Link::Paint { region } => {
-                if let Some(span) = &spans[region] {
+                if let Some(span) = &state.spans[region] {
                     pixels = paint(e, spec, region, span, at, pixels);
                 }
             }
@@ -169,9 +217,22 @@ fn apply_links(
 }
 
 /// Clamped to 0..=255 and rounded half to even.
-pub(super) fn round(e: &mut Emit<'_, '_>, v: Value) -> Value {
+pub(super) fn round(e: &mut Emit<'_, '_>, v: F32x4) -> F32x4 {
     let v = e.clamp(v);
-    e.builder.ins().nearest(v)
+    e.round(v)
+}
+
+/// By the matrix in twelve slots, a row each of factors of red, green, blue and a constant;
+/// clamped. As [`multiplied`](super::super::oracle::multiplied) has it.
+fn multiply(e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    e.each(pixels, |e, c, _| {
+        let mut sum = e.slot(4 * c + 3);
+        for k in [2, 1, 0] {
+            let factor = e.slot(4 * c + k);
+            sum = e.fma(pixels.channels[k], factor, sum);
+        }
+        e.clamp(sum)
+    })
 }
 
 fn paint(
@@ -183,9 +244,9 @@ fn paint(
     pixels: Pixels,
 ) -> Pixels {
     let region = spec.block.regions[region];
-    let fill = region.fill.map(f32::from);
+    let fill = region.fill;
     let lanes = columns(e, x, half);
-    let inside = within(e, lanes, span);
+    let inside = Mask(within(e, lanes, span));
     e.each(pixels, |e, c, v| {
         let fill = e.splat(fill[c]);
         if region.outside { e.select(inside, v, fill) } else { e.select(inside, fill, v) }

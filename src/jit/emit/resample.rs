@@ -1,4 +1,5 @@
-//! The antialiased bilinear resize of one row, in whole numbers, and the call of the area resize.
+//! The antialiased bilinear resize of one row, in whole numbers, and the call of what else makes
+//! rows.
 //!
 //! As [`fuseloop_ops::bilinear`] defines it: source rows are blended into one row of `i16` (Q7
 //! around 128) that stays in the first cache, then its columns into bytes. Rows of 2, 3, 4,
@@ -11,31 +12,25 @@ use super::hoist::{entered_from, hoist};
 use super::ir::{Scalars, counted_loop, overlapped_loop};
 use cranelift_codegen::ir::types::{I8X16, I16, I16X8, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
-use fuseloop_ops::{Emit, Interpolation};
+use fuseloop_ops::{Emit, RowMaker};
 
-/// Resizes all rows, before a mean reads them.
-pub(super) fn all_rows(e: &mut Emit<'_, '_>, interpolation: Interpolation, imports: Imports) {
+/// Makes all rows, before they are read.
+pub(super) fn all_rows(e: &mut Emit<'_, '_>, maker: RowMaker, imports: Imports) {
     let rows = e.header(Header::ResizedRows);
     let first = e.header(Header::Resized);
     counted_loop(e, rows, &[first], |e, y, to| {
-        row(e, interpolation, imports, y, to[0]);
+        row(e, maker, imports, y, to[0]);
         let stride = e.header(Header::ResizedStride);
         vec![e.plus(to[0], stride)]
     });
 }
 
-/// Resizes row `y` of the tables into the bytes at `to`.
-pub(super) fn row(
-    e: &mut Emit<'_, '_>,
-    interpolation: Interpolation,
-    imports: Imports,
-    y: Value,
-    to: Value,
-) {
-    match (interpolation, imports.area) {
-        (Interpolation::Area, Some(area)) => {
-            let state = e.header(Header::Area);
-            e.builder.ins().call(area, &[state, y, to]);
+/// Makes row `y` of the tables, into the bytes at `to`.
+pub(super) fn row(e: &mut Emit<'_, '_>, maker: RowMaker, imports: Imports, y: Value, to: Value) {
+    match (maker, imports.maker) {
+        (RowMaker::Called, Some(maker)) => {
+            let state = e.header(Header::Maker);
+            e.builder.ins().call(maker, &[state, y, to]);
         }
         _ => bilinear_row(e, y, to),
     }
@@ -184,7 +179,7 @@ fn blend_known(
     let pairs = pairs as i32;
     let sums = [0, 1, 2, 3].map(|pixel| {
         let from = source_pixel(e, firsts, pixel);
-        let start = e.splat_i32(HALF);
+        let start = e.splat_i32(HALF).0;
         (0..pairs).fold(start, |sum, k| {
             add_pair(e, sum, (from, 12 * k), (weights, 16 * (pairs * pixel + k)))
         })
@@ -196,7 +191,7 @@ fn blend_known(
 fn blend_any(e: &mut Emit<'_, '_>, firsts: Value, weights: Value) -> ([Value; 4], Value) {
     let count = e.header(Header::ColumnPairs);
     let from = [0, 1, 2, 3].map(|pixel| source_pixel(e, firsts, pixel));
-    let start = e.splat_i32(HALF);
+    let start = e.splat_i32(HALF).0;
     let bytes = e.times(count, 16);
     let second = e.plus(weights, bytes);
     let third = e.plus(second, bytes);

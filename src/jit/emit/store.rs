@@ -15,7 +15,7 @@ use super::ir::Scalars;
 use super::pass::{Halves, Place, output_columns, output_row, round};
 use super::{Imports, Spec};
 use crate::plan::Link;
-use cranelift_codegen::ir::types::{I8X16, I16X8, I32X4, I64X2};
+use cranelift_codegen::ir::types::{I8X16, I16X8, I64X2};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use fuseloop_ops::{DType, Emit, Layout};
 
@@ -124,7 +124,7 @@ impl Sink {
         for half in 0..2 {
             let pixels = halves(e, half);
             for (c, to) in planes.into_iter().enumerate() {
-                e.store(pixels.channels[c], to, 16 * half as i32);
+                e.store(pixels.channels[c].0, to, 16 * half as i32);
             }
         }
     }
@@ -155,7 +155,7 @@ fn words(e: &mut Emit<'_, '_>, halves: Halves<'_>) -> [Value; 3] {
         let pixels = halves(e, half);
         pixels.channels.map(|v| {
             let v = round(e, v);
-            e.builder.ins().x86_cvtt2dq(I32X4, v)
+            e.to_i32(v).0
         })
     });
     [0, 1, 2].map(|c| {
@@ -166,7 +166,7 @@ fn words(e: &mut Emit<'_, '_>, halves: Halves<'_>) -> [Value; 3] {
 }
 
 /// `r0 g0 b0 r1 g1 b1 ..`: 24 bytes, as 16 from the start and 16 to the end.
-fn bytes_interleaved(e: &mut Emit<'_, '_>, to: Value, halves: Halves<'_>) {
+pub(super) fn bytes_interleaved(e: &mut Emit<'_, '_>, to: Value, halves: Halves<'_>) {
     let [r, g, b] = words(e, halves);
     let rg = e.builder.ins().unarrow(r, g);
     let bb = e.builder.ins().unarrow(b, b);
@@ -181,7 +181,7 @@ fn bytes_interleaved(e: &mut Emit<'_, '_>, to: Value, halves: Halves<'_>) {
 /// `r0 g0 b0 r1 | g1 b1 r2 g2 | b2 r3 g3 b3`, twice.
 fn floats_interleaved(e: &mut Emit<'_, '_>, to: Value, halves: Halves<'_>) {
     for half in 0..2 {
-        let [r, g, b] = halves(e, half).channels;
+        let [r, g, b] = halves(e, half).channels.map(|channel| channel.0);
         let vectors = [
             pick(e, [r, g, b], [(0, 0), (1, 0), (2, 0), (0, 1)]),
             pick(e, [r, g, b], [(1, 1), (2, 1), (0, 2), (1, 2)]),

@@ -1,0 +1,84 @@
+//! Levels: one reading of the picture that counts how often each occurs, and looking them up.
+//!
+//! A row is stored as bytes and a row function counts them: a vector has no way to add to four
+//! counters of one table. When all rows are counted another row function makes the table, by the
+//! op's own plain Rust.
+
+use super::super::record::{Header, Pass};
+use super::ir::Scalars;
+use super::pass::{GROUP, round, rows};
+use super::{Imports, Spec, store};
+use crate::plan::Link;
+use cranelift_codegen::ir::types::{F32, F32X4, I64};
+use cranelift_codegen::ir::{InstBuilder, Value};
+use fuseloop_ops::{Emit, F32x4, Pixels};
+
+/// Counts the levels of the picture after `links`, as reading number `index`, and makes `table`.
+pub(super) fn pass(
+    e: &mut Emit<'_, '_>,
+    spec: Spec<'_>,
+    index: usize,
+    links: &[Link],
+    table: usize,
+    imports: Imports,
+) {
+    let (Some(count), Some(make)) = (imports.count, imports.table) else { return };
+    let at = spec.layout.pass(1 + index);
+    rows(
+        e,
+        spec,
+        1 + index,
+        links,
+        |e, _| vec![e.header(Header::ByteRow)],
+        |e, place, halves, row| {
+            let offset = e.times(place.x, 3);
+            let to = e.plus(row[0], offset);
+            store::bytes_interleaved(e, to, halves);
+            row.to_vec()
+        },
+        |e, _, row| {
+            let state = e.header(Header::Levels);
+            let columns = e.pass_word(at, Pass::LastGroup);
+            let columns = e.offset(columns, GROUP);
+            e.builder.ins().call(count, &[state, row[0], columns]);
+        },
+    );
+    let state = e.header(Header::Levels);
+    let (table, zero) = (e.int(table as i64), e.int(0));
+    e.builder.ins().call(make, &[state, table, zero]);
+}
+
+/// What `table` has for each value, rounded to a level.
+pub(super) fn look_up(
+    e: &mut Emit<'_, '_>,
+    spec: Spec<'_>,
+    table: usize,
+    pixels: Pixels,
+) -> Pixels {
+    let record = e.record;
+    let address = e.load(I64, record, spec.layout.table(table));
+    e.each(pixels, |e, c, v| {
+        let v = round(e, v);
+        let levels = e.to_i32(v);
+        // Whatever an op made of its values, no look-up leaves the table.
+        let most = e.splat_i32(255);
+        let levels = e.and_i32(levels, most).0;
+        let found = [0, 1, 2, 3].map(|lane| value_of(e, address, c, levels, lane));
+        let first = e.builder.ins().scalar_to_vector(F32X4, found[0]);
+        let rest = found[1..].iter().zip(1u8..);
+        F32x4(
+            rest.fold(first, |vector, (value, lane)| {
+                e.builder.ins().insertlane(vector, *value, lane)
+            }),
+        )
+    })
+}
+
+/// What channel `c` of the table at `address` has for a lane of `levels`.
+fn value_of(e: &mut Emit<'_, '_>, address: Value, c: usize, levels: Value, lane: u8) -> Value {
+    let level = e.builder.ins().extractlane(levels, lane);
+    let level = e.builder.ins().uextend(I64, level);
+    let offset = e.times(level, 4);
+    let from = e.plus(address, offset);
+    e.load(F32, from, 1024 * c as i32)
+}
