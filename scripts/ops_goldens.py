@@ -10,7 +10,8 @@ says in its top comment what its cases hold; goldens/common.py says what a case 
     colour.json          brightness, contrast, saturation and all six orders of the three
     crop.json            CenterCrop
     resize.json, .bin    the antialiased bilinear resize: torchvision's bytes, then Pillow's, of each
-    point.json           invert, posterize, solarize, autocontrast, equalize, gamma, hue, grayscale, channels, ColorJitter
+    point.json           invert, posterize, solarize, autocontrast, equalize, gamma, hue, grayscale, channels,
+                         ColorJitter
     geometry.json        flips, turns, pads, crops, resizes in every mode
     warp.json, .bin      rotate, affine, perspective
     neighbour.json, .bin sharpness, Gaussian blur, box blur
@@ -27,14 +28,15 @@ torchvision's fixed-point resize, which a CPU with AVX2 runs.
 """
 
 from goldens import colour, erase, geometry, neighbour, point, policies, resize, timm_strings, values, warp
-from goldens.common import OUT, texture
+from goldens.common import OUT, texture, without_ties
 
 
 def main():
     OUT.mkdir(parents=True, exist_ok=True)
     (OUT / "texture.rgb").write_bytes(texture().tobytes())
-    for family in [colour, resize, point, geometry, warp, neighbour, erase, policies, timm_strings, values]:
-        family.write()
+    with without_ties():
+        for family in [colour, resize, point, geometry, warp, neighbour, erase, policies, timm_strings, values]:
+            family.write()
 
 
 if __name__ == "__main__":

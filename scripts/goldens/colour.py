@@ -16,7 +16,7 @@ NAMES = ["brightness", "contrast", "saturation"]
 def cases():
     for spec in PICTURES:
         image = to_tensor(picture(*spec))
-        for name, adjust in zip(NAMES, COLOUR):
+        for name, adjust in zip(NAMES, COLOUR, strict=True):
             for factor in map(single, FACTORS):
                 result = sha256(to_pixels(adjust(image, factor)).tobytes())
                 yield {"picture": spec, "order": [name], "factors": [factor], "sha256": result}

@@ -61,8 +61,8 @@ def jitter(spec, order, factors):
     pixels = picture(*spec)
     for part in order:
         pixels = run(pixels, f"adjust_{JITTER[part]}", **{f"{JITTER[part]}_factor": factors[part]})
-    order = [JITTER[part] for part in order]
-    return {"picture": spec, "op": "color_jitter", "order": order, "factors": factors, "sha256": sha256(pixels.tobytes())}
+    case = {"picture": spec, "op": "color_jitter", "order": [JITTER[part] for part in order], "factors": factors}
+    return {**case, "sha256": sha256(pixels.tobytes())}
 
 
 def jitters():
