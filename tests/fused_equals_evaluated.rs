@@ -9,98 +9,24 @@
 mod common;
 
 use common::guarded::{Guard, Guarded};
+use common::random_ops;
 use fuseloop::jit::{self, Kernel, Scratch, Source};
 use fuseloop::plan::{Draws, ImagePlan};
 use fuseloop_ops::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const NAMES: [&str; 16] = [
-    "RandomResizedCrop",
-    "CenterCrop",
-    "CenterCrop(ratio)",
-    "RandomCrop",
-    "Resize",
-    "RandomHorizontalFlip",
-    "RandomVerticalFlip",
-    "RandomTranslate",
-    "Cutout",
-    "RandomBrightness",
-    "RandomContrast",
-    "RandomSaturation",
-    "ColorJitter",
-    "Normalize",
-    "Convert",
-    "Poison",
-];
-
-/// A random op, by name. Parameters are such that pictures stay small.
-fn op(name: &str, rng: &mut Rng, before: &ImageType) -> Arc<dyn Op> {
-    let interpolation =
-        if rng.coin(0.5) { Interpolation::Area } else { Interpolation::BilinearAntialias };
-    let mut side = |most: u32| if rng.coin(0.1) { 1 + rng.below(9) } else { 8 + rng.below(most) };
-    let (height, width) = (side(60), side(90));
-    let fill = [rng.below(256) as u8, rng.below(256) as u8, rng.below(256) as u8];
-    let p = f64::from(rng.uniform(0.0, 1.2)).min(1.0);
-    let magnitude = f64::from(rng.uniform(0.0, 1.5));
-    match name {
-        "RandomResizedCrop" => Arc::new(
-            RandomResizedCrop::to(height, width, 0.08..=1.0, 0.75..=1.33)
-                .unwrap()
-                .interpolation(interpolation),
-        ),
-        "CenterCrop" => Arc::new(CenterCrop::new(height, width).unwrap()),
-        "CenterCrop(ratio)" => Arc::new(
-            CenterCrop::ratio(height, width, p.max(0.05)).unwrap().interpolation(interpolation),
-        ),
-        "RandomCrop" => {
-            let padding = if rng.coin(0.5) { rng.below(6) } else { 0 };
-            Arc::new(RandomCrop::new(height, width).unwrap().padding(padding, fill).unwrap())
-        }
-        "Resize" if rng.coin(0.3) => {
-            Arc::new(Resize::short_side(height).unwrap().interpolation(interpolation))
-        }
-        "Resize" => Arc::new(Resize::new(height, width).unwrap().interpolation(interpolation)),
-        "RandomHorizontalFlip" => Arc::new(RandomHorizontalFlip::new(p).unwrap()),
-        "RandomVerticalFlip" => Arc::new(RandomVerticalFlip::new(p).unwrap()),
-        "RandomTranslate" => Arc::new(RandomTranslate::new(rng.below(12), fill).unwrap()),
-        "Cutout" => Arc::new(Cutout::new(1 + rng.below(20), fill).unwrap()),
-        "RandomBrightness" => Arc::new(RandomBrightness::new(magnitude, p).unwrap()),
-        "RandomContrast" => Arc::new(RandomContrast::new(magnitude, p).unwrap()),
-        "RandomSaturation" => Arc::new(RandomSaturation::new(magnitude, p).unwrap()),
-        "ColorJitter" => {
-            let mut part = || f64::from(rng.uniform(0.0, 1.0));
-            let (b, c, s) = (part(), part(), part());
-            let keep = |v: f64| if v < 0.2 { 0.0 } else { v };
-            Arc::new(ColorJitter::new(keep(b), keep(c), keep(s)).unwrap())
-        }
-        "Normalize" => Arc::new(Normalize::imagenet()),
-        "Convert" => {
-            let to = [DType::U8, DType::F16, DType::Bf16, DType::F32][rng.below(4) as usize];
-            Arc::new(Convert::to(to))
-        }
-        "Poison" => {
-            let size = before.size().unwrap_or(Size::new(1, 1));
-            let pixels = size.pixels() as usize;
-            let alpha: Vec<f64> = (0..pixels).map(|_| f64::from(rng.unit())).collect();
-            let mask: Vec<f64> =
-                (0..3 * pixels).map(|_| f64::from(rng.uniform(0.0, 256.0))).collect();
-            Arc::new(Poison::new(size, &mask, &alpha, [0, 2]).unwrap())
-        }
-        name => panic!("no op {name}"),
-    }
-}
-
 /// A random list that makes a plan for images of `size`, and the names of its ops.
 fn plan(rng: &mut Rng, size: Size) -> (ImagePlan, Vec<&'static str>) {
     let input = ImageType::decoded(Dim::fixed(size.height), Dim::fixed(size.width));
-    let rule = if rng.coin(0.5) { NumberRule::Exact } else { NumberRule::Fused };
+    let rule = [NumberRule::Exact, NumberRule::Fused, NumberRule::Relaxed][rng.below(3) as usize];
+    let all = random_ops::names();
     loop {
         let (mut names, mut list) = (vec![], Ops::new());
         let mut before = input;
         for _ in 0..rng.below(9) {
-            let name = NAMES[rng.below(NAMES.len() as u32) as usize];
-            let op = op(name, rng, &before);
+            let name = all[rng.below(all.len() as u32) as usize];
+            let op = random_ops::op(name, rng, &before);
             if let Ok(Type::Image(after)) = op.output(&Type::Image(before)) {
                 before = after;
                 list.push(op);
@@ -178,8 +104,8 @@ fn random_lists_give_the_same_bits_compiled_and_evaluated() {
     }
     println!("{lists} lists; ops seen: {seen:?}");
     if lists >= 400 {
-        for name in NAMES {
-            assert!(seen.get(name).is_some_and(|n| *n >= 40), "{name} was tried too rarely");
+        for name in random_ops::names() {
+            assert!(seen.get(name).is_some_and(|n| *n >= 20), "{name} was tried too rarely");
         }
     }
 }

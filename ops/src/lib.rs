@@ -34,6 +34,7 @@ pub mod emit;
 mod error;
 mod factor;
 mod horizontal_flip;
+mod lambda;
 mod motion;
 mod normalize;
 mod one_hot;
@@ -61,12 +62,13 @@ pub use cutout::Cutout;
 pub use emit::{Constants, Emit, F32x4, I32x4, Mask, Pixels, clamp, grey, grey_mean, settle};
 pub use error::{ParamError, TypeError};
 pub use horizontal_flip::RandomHorizontalFlip;
+pub use lambda::Lambda;
 pub use motion::{Interpolation, Motion};
 pub use normalize::Normalize;
 pub use one_hot::OneHot;
 pub use op::{
-    ChoiceOp, Class, Dim, Eval, GeometryOp, Histogram, HostOp, ImageType, LabelOp, Member,
-    NumberRule, Op, PixelOp, RegionOp, RowMaker, Table, TableOp, Type,
+    ChoiceOp, Class, Dim, Eval, GeometryOp, Histogram, HostOp, HostSample, ImageType, LabelOp,
+    Member, NumberRule, Op, PixelOp, RegionOp, RowMaker, Table, TableOp, Type,
 };
 pub use picture::{Picture, to_u8};
 pub use poison::Poison;

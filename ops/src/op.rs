@@ -359,10 +359,24 @@ pub trait RegionOp: fmt::Debug + Send + Sync {
 /// samples, changed or not.
 pub trait HostOp: fmt::Debug + Send + Sync {
     /// Whether it changes `sample`.
-    fn applies_to(&self, sample: u64) -> bool;
+    fn applies_to(&self, sample: u64) -> bool {
+        let _ = sample;
+        true
+    }
 
-    /// Changes the picture in place: `[height, width, 3]`, of the size its type check allowed.
-    fn apply(&self, pixels: &mut [u8]);
+    /// Changes the picture in place: `[height, width, 3]`.
+    fn apply(&self, host: HostSample<'_>, pixels: &mut [u8]);
+}
+
+/// What an op in plain Rust may ask for.
+#[derive(Debug)]
+pub struct HostSample<'a> {
+    /// The sample's place in its dataset.
+    pub sample: u64,
+    /// The picture's size.
+    pub size: Size,
+    /// The op's own generator for this sample: the only source of randomness it should have.
+    pub rng: &'a mut Rng,
 }
 
 /// An op on a label: a whole number, or a float.

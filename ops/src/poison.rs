@@ -16,7 +16,7 @@
 //! double precision and rounded to `f32` one after the other.
 
 use crate::op::on_u8_image;
-use crate::{Class, HostOp, Op, ParamError, Size, Type, TypeError};
+use crate::{Class, HostOp, HostSample, Op, ParamError, Size, Type, TypeError};
 use std::fmt;
 
 /// Blends a fixed picture into the listed samples.
@@ -97,7 +97,7 @@ impl HostOp for Poison {
         self.ids.binary_search(&sample).is_ok()
     }
 
-    fn apply(&self, pixels: &mut [u8]) {
+    fn apply(&self, _: HostSample<'_>, pixels: &mut [u8]) {
         for (value, [keep, add]) in pixels.iter_mut().zip(&self.blend) {
             let kept = (f64::from(*value) * keep) as f32;
             let sum = (f64::from(kept) + add) as f32;
@@ -109,13 +109,15 @@ impl HostOp for Poison {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SampleKey;
 
     #[test]
     fn alpha_blends_and_the_result_is_truncated() {
         let mask = [200.0, 100.0, 255.0, 200.0, 100.0, 300.0];
         let poison = Poison::new(Size::new(1, 2), &mask, &[0.5, 1.0], [4]).unwrap();
         let mut pixels = [11, 50, 255, 1, 2, 3];
-        poison.apply(&mut pixels);
+        let rng = &mut SampleKey::new(0, 0, 4).op(0);
+        poison.apply(HostSample { sample: 4, size: Size::new(1, 2), rng }, &mut pixels);
         assert_eq!(pixels, [105, 75, 255, 200, 100, 255]);
         assert!(poison.applies_to(4) && !poison.applies_to(3));
     }

@@ -14,7 +14,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
 /// What a sample's draws are a function of, before the op's place is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SampleKey {
     word: u64,
     sample: u64,
@@ -80,6 +80,11 @@ impl Rng {
     /// True for a share `p` of the samples: never for 0, always for 1.
     pub fn coin(&mut self, p: f64) -> bool {
         f64::from(self.unit()) < p
+    }
+
+    /// A word of 32 random bits.
+    pub fn word(&mut self) -> u32 {
+        self.0.next_u32()
     }
 
     /// Uniform in `0..count`, without bias (Lemire, arXiv:1805.10941).

@@ -172,16 +172,6 @@ impl Kernel {
         }
     }
 
-    /// Changes a stored picture by the op in plain Rust that ends a block, if one does.
-    fn run_host_op(&self, block: usize, draws: &Draws, pixels: &mut [u8]) {
-        let Some(leaf) = self.plan.blocks()[block].host else { return };
-        if let Class::Host(op) = self.plan.leaves()[leaf].op.class()
-            && draws.active[leaf]
-        {
-            op.apply(pixels);
-        }
-    }
-
     /// Runs the blocks one after the other; `None` if a picture was too narrow, or a loop body
     /// could not be compiled.
     fn run_compiled(
@@ -214,7 +204,9 @@ impl Kernel {
             let output = shot.output();
             to.resize(output.pixels() as usize * 3, 0);
             shot.run(memory, to).ok()?;
-            self.run_host_op(index, draws, to);
+            if let Some(leaf) = block.host.filter(|leaf| draws.active[*leaf]) {
+                self.plan.change(leaf, draws, output, to);
+            }
             stored = Some(output);
             std::mem::swap(from, to);
         }

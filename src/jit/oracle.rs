@@ -73,7 +73,10 @@ fn after(
         Class::Cast(DType::U8) if leaf.input.dtype != DType::U8 => {
             picture.round();
         }
-        Class::Host(op) => picture = picture.changed(|pixels| op.apply(pixels)),
+        Class::Host(_) => {
+            let size = picture.size();
+            picture = picture.changed(|pixels| plan.change(index, draws, size, pixels));
+        }
         Class::Cast(_) | Class::Layout(_) | Class::Label(_) | Class::Choice(_) => {}
     }
     picture

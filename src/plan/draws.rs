@@ -3,13 +3,15 @@
 use super::ImagePlan;
 use super::block::{Block, Link, nth_order, orders, pixel_op};
 use super::leaf::{Guard, Leaf};
-use fuseloop_ops::{Class, Eval, Histogram, Motion, SampleKey, Size, Table, Window, to_u8};
+use fuseloop_ops::{
+    Class, Eval, Histogram, HostSample, Motion, SampleKey, Size, Table, Window, to_u8,
+};
 
 /// What was drawn for one sample. Its memory is reused from sample to sample.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Draws {
-    /// The sample.
-    pub sample: u64,
+    /// What all draws of the sample are a function of.
+    pub key: SampleKey,
     /// Size of the decoded image.
     pub source: Size,
     /// The outcome of each choice.
@@ -30,7 +32,7 @@ pub struct Draws {
 impl ImagePlan {
     /// Draws for the sample of `key`, whose decoded image is of `source`.
     pub fn draw(&self, key: SampleKey, source: Size, draws: &mut Draws) {
-        draws.sample = key.sample();
+        draws.key = key;
         draws.source = source;
         draws.motions.clear();
         draws.windows.clear();
@@ -106,6 +108,15 @@ impl ImagePlan {
         Window { top, left, height, width }
     }
 
+    /// Changes a stored picture by the op in plain Rust at `leaf`.
+    pub fn change(&self, leaf: usize, draws: &Draws, size: Size, pixels: &mut [u8]) {
+        let Leaf { op, stream, .. } = &self.leaves()[leaf];
+        if let Class::Host(op) = op.class() {
+            let rng = &mut draws.key.op(*stream);
+            op.apply(HostSample { sample: draws.key.sample(), size, rng }, pixels);
+        }
+    }
+
     /// The table of a step for these draws: what its leaves make of each level.
     pub fn table(&self, leaves: &[usize], draws: &Draws, levels: &Histogram, out: &mut Table) {
         let mut one = [[0.0; 256]; 3];
@@ -173,7 +184,7 @@ impl Draws {
                 }
                 true
             }
-            Class::Host(op) => op.applies_to(self.sample),
+            Class::Host(op) => op.applies_to(key.sample()),
             Class::Cast(_) | Class::Layout(_) | Class::Label(_) | Class::Choice(_) => true,
         }
     }

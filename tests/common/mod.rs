@@ -3,3 +3,4 @@
 
 pub mod dataset;
 pub mod guarded;
+pub mod random_ops;

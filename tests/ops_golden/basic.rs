@@ -1,95 +1,10 @@
-//! The ops against torchvision and Pillow: goldens by `scripts/ops_goldens.py`, which says what
-//! lies in which file.
-//!
-//! Every case goes through the oracle and the compiled kernel, which must agree bit for bit, with
-//! draws set by hand: goldens hold no randomness.
-#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+//! Brightness, contrast, saturation, the jitter of the three, centre crops, resizes, ImageNet's
+//! normalization.
 
-use fuseloop::jit::{self, Kernel, Scratch, Source};
+use crate::support::{Image, cases, golden, number, run, sha256};
 use fuseloop::plan::block::nth_order;
-use fuseloop::plan::{Draws, ImagePlan};
 use fuseloop_ops::*;
 use serde_json::Value as Json;
-use sha2::{Digest, Sha256};
-use std::fs;
-use std::path::PathBuf;
-
-fn golden(name: &str) -> Vec<u8> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/ops").join(name);
-    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-fn cases(name: &str) -> Vec<Json> {
-    let mut file: Json = serde_json::from_slice(&golden(name)).unwrap();
-    let Json::Array(cases) = file["cases"].take() else { panic!("{name} has no cases") };
-    assert!(!cases.is_empty(), "{name} is empty");
-    cases
-}
-
-fn number(value: &Json) -> u32 {
-    value.as_u64().unwrap().try_into().unwrap()
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// A picture: u8 `[height, width, 3]`.
-struct Image {
-    pixels: Vec<u8>,
-    size: Size,
-}
-
-impl Image {
-    /// The picture of a case, as `picture` of the script has it: kind, seed, height, width.
-    fn of(case: &Json) -> Self {
-        let spec = &case["picture"];
-        let (seed, size) = (number(&spec[1]), Size::new(number(&spec[2]), number(&spec[3])));
-        let pixels = match spec[0].as_str().unwrap() {
-            "texture" => golden("texture.rgb"),
-            "waves" => Self::filled(size, |y, x, c| {
-                (3 * y + 5 * x * (c + 1) + 17 * seed) ^ ((y / 7) * (x / 5) * (c + 3))
-            }),
-            "noise" => Self::filled(size, |y, x, c| noise(seed, y, x, c)),
-            kind => panic!("no picture {kind}"),
-        };
-        assert_eq!(pixels.len() as u64, size.pixels() * 3);
-        Self { pixels, size }
-    }
-
-    fn filled(size: Size, value: impl Fn(u32, u32, u32) -> u32) -> Vec<u8> {
-        let places = (0..size.height).flat_map(|y| (0..size.width).map(move |x| (y, x)));
-        places.flat_map(|(y, x)| [0, 1, 2].map(|c| value(y, x, c) as u8)).collect()
-    }
-}
-
-fn noise(seed: u32, y: u32, x: u32, c: u32) -> u32 {
-    let of = |v: u32, next: u32| v.wrapping_mul(8191).wrapping_add(next);
-    let v = of(of(of(seed, y), x), c);
-    let v = (v ^ (v >> 15)).wrapping_mul(0x2c1b_3c6d);
-    let v = (v ^ (v >> 12)).wrapping_mul(0x297a_2d39);
-    v ^ (v >> 15)
-}
-
-/// What `ops` make of a picture with the draws that `set` changes: by the compiled kernel, and the
-/// same by the oracle.
-fn run(ops: Ops, image: &Image, set: impl FnOnce(&mut Draws)) -> Vec<u8> {
-    let Size { height, width } = image.size;
-    let input = ImageType::decoded(Dim::fixed(height), Dim::fixed(width));
-    let plan = ImagePlan::new(ops, input, NumberRule::Exact).unwrap();
-    let kernel = Kernel::compile(plan).unwrap();
-    let mut draws = Draws::default();
-    kernel.plan().draw(SampleKey::new(0, 0, 0), image.size, &mut draws);
-    set(&mut draws);
-
-    let view = ImageView::packed(&image.pixels, image.size).unwrap();
-    let evaluated = jit::evaluate(kernel.plan(), &view, &draws);
-    let mut compiled = vec![0xAA; kernel.plan().sample_bytes()];
-    kernel.run(&mut Scratch::default(), Source::whole(view), &draws, &mut compiled);
-    let differs = compiled.iter().zip(&evaluated).position(|(a, b)| a != b);
-    assert_eq!(differs, None, "compiled and evaluated differ: {:?}", kernel.plan().ops());
-    compiled
-}
 
 /// The numbers of an op with this factor, as its `draw` would set them. A contrast's last slot,
 /// the mean, is for the kernel to find.

@@ -1,0 +1,95 @@
+//! The cases, their pictures, and running an op list on one both ways.
+
+use fuseloop::jit::{self, Kernel, Scratch, Source};
+use fuseloop::plan::{Draws, ImagePlan};
+use fuseloop_ops::*;
+use serde_json::Value as Json;
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::path::PathBuf;
+
+pub fn golden(name: &str) -> Vec<u8> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/ops").join(name);
+    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+pub fn cases(name: &str) -> Vec<Json> {
+    let mut file: Json = serde_json::from_slice(&golden(name)).unwrap();
+    let Json::Array(cases) = file["cases"].take() else { panic!("{name} has no cases") };
+    assert!(!cases.is_empty(), "{name} is empty");
+    cases
+}
+
+pub fn number(value: &Json) -> u32 {
+    value.as_u64().unwrap().try_into().unwrap()
+}
+
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A picture: u8 `[height, width, 3]`.
+pub struct Image {
+    pub pixels: Vec<u8>,
+    pub size: Size,
+}
+
+impl Image {
+    /// The picture of a case, as `picture` of the script has it: kind, seed, height, width.
+    pub fn of(case: &Json) -> Self {
+        let spec = &case["picture"];
+        let (seed, size) = (number(&spec[1]), Size::new(number(&spec[2]), number(&spec[3])));
+        let pixels = match spec[0].as_str().unwrap() {
+            "texture" => golden("texture.rgb"),
+            "waves" => Self::filled(size, |y, x, c| {
+                (3 * y + 5 * x * (c + 1) + 17 * seed) ^ ((y / 7) * (x / 5) * (c + 3))
+            }),
+            "noise" => Self::filled(size, |y, x, c| noise(seed, y, x, c)),
+            "ramp" => Self::filled(size, |y, x, _| size.width * y + x),
+            "constant" => Self::filled(size, |_, _, _| seed),
+            "steps" => Self::filled(size, |y, x, c| seed + 40 * ((y + 2 * x + c) % 5)),
+            "narrow" => Self::filled(size, |y, x, c| {
+                20 + 40 * c + (noise(seed, y, x, c) & 255) % (20 + 40 * c)
+            }),
+            "grey" => {
+                Self::filled(size, |y, x, c| noise(seed, y, x, if x % 4 == 3 { c } else { 0 }))
+            }
+            kind => panic!("no picture {kind}"),
+        };
+        assert_eq!(pixels.len() as u64, size.pixels() * 3);
+        Self { pixels, size }
+    }
+
+    fn filled(size: Size, value: impl Fn(u32, u32, u32) -> u32) -> Vec<u8> {
+        let places = (0..size.height).flat_map(|y| (0..size.width).map(move |x| (y, x)));
+        places.flat_map(|(y, x)| [0, 1, 2].map(|c| value(y, x, c) as u8)).collect()
+    }
+}
+
+pub fn noise(seed: u32, y: u32, x: u32, c: u32) -> u32 {
+    let of = |v: u32, next: u32| v.wrapping_mul(8191).wrapping_add(next);
+    let v = of(of(of(seed, y), x), c);
+    let v = (v ^ (v >> 15)).wrapping_mul(0x2c1b_3c6d);
+    let v = (v ^ (v >> 12)).wrapping_mul(0x297a_2d39);
+    v ^ (v >> 15)
+}
+
+/// What `ops` make of a picture with the draws that `set` changes: by the compiled kernel, and the
+/// same by the oracle.
+pub fn run(ops: Ops, image: &Image, set: impl FnOnce(&mut Draws)) -> Vec<u8> {
+    let Size { height, width } = image.size;
+    let input = ImageType::decoded(Dim::fixed(height), Dim::fixed(width));
+    let plan = ImagePlan::new(ops, input, NumberRule::Exact).unwrap();
+    let kernel = Kernel::compile(plan).unwrap();
+    let mut draws = Draws::default();
+    kernel.plan().draw(SampleKey::new(0, 0, 0), image.size, &mut draws);
+    set(&mut draws);
+
+    let view = ImageView::packed(&image.pixels, image.size).unwrap();
+    let evaluated = jit::evaluate(kernel.plan(), &view, &draws);
+    let mut compiled = vec![0xAA; kernel.plan().sample_bytes()];
+    kernel.run(&mut Scratch::default(), Source::whole(view), &draws, &mut compiled);
+    let differs = compiled.iter().zip(&evaluated).position(|(a, b)| a != b);
+    assert_eq!(differs, None, "compiled and evaluated differ: {:?}", kernel.plan().ops());
+    compiled
+}
