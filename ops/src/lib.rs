@@ -47,6 +47,7 @@ mod random_translate;
 mod replace_label;
 mod resize;
 mod rng;
+pub mod rows;
 mod saturation;
 mod shape;
 mod squeeze;
