@@ -135,7 +135,7 @@ impl PassMap {
                     (r.top, r.bottom) = (height - r.bottom, height - r.top);
                 }
             }
-            Motion::Resize { size, .. } => *self = Self::new(size),
+            Motion::Resize { .. } | Motion::Rows(_) => *self = Self::new(motion.output(self.size)),
         }
     }
 }

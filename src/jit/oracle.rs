@@ -51,7 +51,7 @@ fn after(
     match leaf.op.class() {
         Class::Geometry(_) => {
             for (_, motion) in draws.motions.iter().filter(|(of, _)| *of == index) {
-                picture = picture.moved(motion);
+                picture = picture.moved(motion, plan.rule());
             }
         }
         Class::Region(op) => {

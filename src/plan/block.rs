@@ -420,7 +420,7 @@ pub(super) fn split(
 ) -> Result<(Vec<Block>, usize), PlanError> {
     let (mut blocks, mut block, mut makers) = (vec![], Block::new(0, 0), vec![]);
     for leaf in 0..leaves.len() {
-        let maker = row_maker(&leaves[leaf]);
+        let maker = row_maker(&leaves[leaf], rule);
         let fits = maker.is_none_or(|maker| block.takes_rows(leaves, leaf, maker, &makers));
         if block.host.is_some() || !fits {
             blocks.push(block.finished(leaves, rule)?);
@@ -447,11 +447,13 @@ pub(super) fn split(
     Ok((blocks, slots))
 }
 
-/// Who makes the rows of a leaf.
-fn row_maker(leaf: &Leaf) -> Option<RowMaker> {
-    match leaf.op.class() {
-        Class::Geometry(op) => op.makes_rows(),
-        _ => None,
+/// Who makes the rows of a leaf. Under the exact rule a resize is torchvision's to the bit, which
+/// a row function gives.
+fn row_maker(leaf: &Leaf, rule: NumberRule) -> Option<RowMaker> {
+    let Class::Geometry(op) = leaf.op.class() else { return None };
+    match (op.makes_rows()?, rule) {
+        (RowMaker::Compiled, NumberRule::Exact) => Some(RowMaker::Called),
+        (maker, _) => Some(maker),
     }
 }
 

@@ -222,9 +222,8 @@ pub fn expanded_size(matrix: [f64; 6], input: Size) -> Size {
     let [half_width, half_height] = halves(input);
     let corners = [(-1.0, -1.0), (-1.0, 1.0), (1.0, 1.0), (1.0, -1.0)];
     let side = |p: f32, q: f32, r: f32, half: f32| {
-        let ends = corners.map(|(x, y): (f32, f32)| {
-            (y * half_height).mul_add(q, x * half_width * p) + r + half
-        });
+        let ends = corners
+            .map(|(x, y): (f32, f32)| (y * half_height).mul_add(q, x * half_width * p) + r + half);
         let cut = |end: f32| (end * 1e4).trunc() * 1e-4;
         let high = cut(ends.into_iter().fold(f32::NEG_INFINITY, f32::max)).ceil();
         let low = cut(ends.into_iter().fold(f32::INFINITY, f32::min)).floor();
@@ -314,7 +313,10 @@ mod tests {
         }
         assert!((100..500).contains(&exact), "{exact}");
         assert_blocks_are_positions(&Map::affine([f64::NAN; 6], size, size), size);
-        assert_blocks_are_positions(&Map::affine(rotation_matrix(90.0, [0.0; 2]), size, size), size);
+        assert_blocks_are_positions(
+            &Map::affine(rotation_matrix(90.0, [0.0; 2]), size, size),
+            size,
+        );
     }
 
     #[test]

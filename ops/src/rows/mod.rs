@@ -138,9 +138,9 @@ impl RowFilter {
         scratch: &'a mut RowScratch,
     ) -> Maker<'a> {
         match self {
-            Self::Resample { size, interpolation } => Maker::Resample(
-                scratch.resample.rows(input, (*size, *interpolation), columns),
-            ),
+            Self::Resample { size, interpolation } => {
+                Maker::Resample(scratch.resample.rows(input, (*size, *interpolation), columns))
+            }
             Self::Warp(warp) => Maker::Warp(warp::WarpRows::new(warp, input, columns)),
             Self::Transpose => Maker::Transpose(transpose::TransposeRows::new(input, columns)),
             Self::Pad(padding) => Maker::Pad(pad::PadRows::new(*padding, input, columns)),

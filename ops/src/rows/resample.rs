@@ -223,12 +223,7 @@ fn four_taps(t: f64) -> [f64; 4] {
 }
 
 /// Not antialiased: weights of pixels from `first` on, those outside added to the edge's.
-fn edge_taps<const N: usize>(
-    n: u32,
-    first: i64,
-    taps: [f64; N],
-    weights: &mut Vec<f64>,
-) -> u32 {
+fn edge_taps<const N: usize>(n: u32, first: i64, taps: [f64; N], weights: &mut Vec<f64>) -> u32 {
     let inside = |j: i64| j.clamp(0, i64::from(n) - 1);
     let (low, high) = (inside(first), inside(first + N as i64 - 1));
     let begin = weights.len();
@@ -299,8 +294,7 @@ impl Scratch {
             grow(&mut line.bytes, columns.len() * RGB + 1);
         }
         let columns = columns.start as usize..columns.end as usize;
-        let (keeps_width, keeps_height) =
-            (from.width == size.width, from.height == size.height);
+        let (keeps_width, keeps_height) = (from.width == size.width, from.height == size.height);
         let nearest = matches!(interpolation, Resampling::Nearest | Resampling::NearestExact);
         ResampleRows { input, columns, keeps_width, keeps_height, nearest, scratch: self }
     }
