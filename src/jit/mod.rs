@@ -10,7 +10,6 @@
 mod call;
 mod code;
 mod compile;
-mod compose;
 mod emit;
 mod oracle;
 mod record;

@@ -12,9 +12,9 @@
 
 use super::call::{self, LevelsState, MadeWindow, Maker, MakerState};
 use super::compile::Compiled;
-use super::compose::{Axis, Composed, PassMap, Rect, compose};
 use super::record::{HEADER, Header, Pass, Record, shuffles};
 use crate::plan::block::{Reading, pixel_op};
+use crate::plan::compose::{Axis, Composed, PassMap, Rect, compose};
 use crate::plan::{Block, Draws, ImagePlan, Link};
 use fuseloop_ops::area::{AreaRows, AreaScratch, AreaTables};
 use fuseloop_ops::bilinear::Taps;

@@ -10,10 +10,12 @@
 //! * **split** ([`block`]): in one sample a block has rows made at most once, with nothing but
 //!   crops and flips before. All else stays in one loop.
 //! * **fold** ([`fold`]): links in a row become one table, or one matrix.
-//! * **push down** ([`draws`] and the compiler): crops, flips and shifts become the addresses that
-//!   pixels are loaded from; conversion and layout become the final store.
+//! * **push down** ([`draws`], [`compose`], for each sample): crops, flips and shifts become the
+//!   window that is decoded and the addresses that pixels are loaded from; conversion and layout
+//!   become the final store.
 
 pub mod block;
+pub(crate) mod compose;
 pub mod draws;
 mod fold;
 pub mod label;
