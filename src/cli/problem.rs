@@ -4,7 +4,7 @@ use fuseloop::LoadError;
 use fuseloop::batch::TensorError;
 use fuseloop::jit::CompileError;
 use fuseloop::ops::ParamError;
-use fuseloop::ops::registry::{SpecCause, SpecError};
+use fuseloop::ops::registry::{self, SpecCause, SpecError};
 use fuseloop::plan::PlanError;
 use fuseloop::run::RunError;
 use fuseloop::source::beton::HeaderError;
@@ -151,6 +151,8 @@ fn parse_help(error: &ParseError) -> Option<&'static str> {
 
 fn op_help(cause: &SpecCause) -> Option<&'static str> {
     match cause {
+        // What is no op is a setting, and the message lists them.
+        SpecCause::UnknownParam { owner, .. } if registry::find(owner).is_err() => None,
         SpecCause::UnknownOp { .. } | SpecCause::NotAnOp { .. } => {
             Some("`fuseloop ops` lists the ops there are")
         }

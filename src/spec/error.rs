@@ -3,18 +3,16 @@
 use super::MAX_BYTES;
 use fuseloop_ops::registry::SpecCause;
 use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 
 /// Why a file is no pipeline file.
 #[derive(Debug, thiserror::Error)]
-#[error("{}{}: {cause}", .path.display(), place(.line, .column))]
+#[error("{}{}: {cause}", .path.display(), suffix(.place))]
 pub struct ParseError {
     /// The file, as it was called.
-    pub path: PathBuf,
-    /// The line, from 1, if the error has a place.
-    pub line: Option<usize>,
-    /// The character in the line, from 1.
-    pub column: Option<usize>,
+    pub path: Box<Path>,
+    /// Where in it, if the error has a place.
+    pub place: Option<Place>,
     /// Why.
     pub cause: ParseCause,
 }
@@ -49,7 +47,16 @@ pub enum ParseCause {
     Spec(SpecCause),
 }
 
+/// A place in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The line, from 1.
+    pub line: u32,
+    /// The character in the line, from 1.
+    pub column: u32,
+}
+
 /// `:7:14`, or nothing.
-fn place(line: &Option<usize>, column: &Option<usize>) -> String {
-    [line, column].into_iter().flatten().map(|number| format!(":{number}")).collect()
+fn suffix(place: &Option<Place>) -> String {
+    place.map_or_else(String::new, |Place { line, column }| format!(":{line}:{column}"))
 }

@@ -37,7 +37,7 @@ mod error;
 mod read;
 mod schedule;
 
-pub use error::{ParseCause, ParseError};
+pub use error::{ParseCause, ParseError, Place};
 pub use schedule::Schedule;
 
 use crate::loader::LoaderBuilder;

@@ -1,6 +1,6 @@
 //! Text to values: TOML, with the place of each value.
 
-use super::{MAX_BYTES, ParseCause, ParseError};
+use super::{MAX_BYTES, ParseCause, ParseError, Place};
 use fuseloop_ops::registry::{Datum, Entry, SpecError, Table, Value};
 use std::fs::File;
 use std::io::Read as _;
@@ -23,17 +23,17 @@ impl From<SpecError> for Fault {
 impl Fault {
     /// The error that a user sees.
     pub(super) fn in_text(self, text: &str, path: &Path) -> ParseError {
-        let place = self.at.map(|at| line_and_column(text, at));
-        let (line, column) = place.unzip();
-        ParseError { path: path.to_owned(), line, column, cause: self.cause }
+        let place = self.at.map(|at| place(text, at));
+        ParseError { path: path.into(), place, cause: self.cause }
     }
 }
 
-/// Line and character of a byte, both from 1.
-fn line_and_column(text: &str, at: usize) -> (usize, usize) {
+/// Line and character of a byte. The text is at most [`MAX_BYTES`] long, so no count is cut.
+#[expect(clippy::cast_possible_truncation, reason = "as the comment says")]
+fn place(text: &str, at: usize) -> Place {
     let before = text.get(..at).unwrap_or(text);
     let line = before.rsplit('\n').next().unwrap_or_default();
-    (before.matches('\n').count() + 1, line.chars().count() + 1)
+    Place { line: before.matches('\n').count() as u32 + 1, column: line.chars().count() as u32 + 1 }
 }
 
 /// The text of a file, if it is not too long: `/dev/zero` is.
@@ -110,10 +110,14 @@ mod tests {
 
     #[test]
     fn lines_and_columns_count_from_1_and_in_characters() {
-        assert_eq!(line_and_column("", 0), (1, 1));
-        assert_eq!(line_and_column("a\nµb", 4), (2, 2));
-        assert_eq!(line_and_column("a\n", 2), (2, 1));
-        assert_eq!(line_and_column("a", 9), (1, 2), "past the end is the end");
+        let at = |text, at| {
+            let Place { line, column } = place(text, at);
+            (line, column)
+        };
+        assert_eq!(at("", 0), (1, 1));
+        assert_eq!(at("a\nµb", 4), (2, 2));
+        assert_eq!(at("a\n", 2), (2, 1));
+        assert_eq!(at("a", 9), (1, 2), "past the end is the end");
     }
 
     #[test]
