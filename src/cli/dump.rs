@@ -42,6 +42,8 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let setup = args.pipeline.setup()?;
     let loader = setup.builder(&args.file)?.build()?;
+    // First the epoch: a pipeline may give other shapes in each.
+    let epoch = loader.epoch(args.epoch)?;
     let tensors = loader.tensors();
     let batches = args.batches.min(loader.len());
     fs::create_dir_all(&args.out).map_err(Problem::io(&args.out))?;
@@ -49,7 +51,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         refuse_existing(&args.out, &tensors, batches)?;
     }
     let (mut files, mut total) = (0, 0);
-    for (number, batch) in (0..batches).zip(loader.epoch(args.epoch)?) {
+    for (number, batch) in (0..batches).zip(epoch) {
         let batch = batch?;
         for (place, spec) in tensors.iter().enumerate() {
             let path = args.out.join(file_name(place, spec, number));

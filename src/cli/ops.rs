@@ -68,7 +68,7 @@ fn details(info: &OpInfo) -> String {
             Need::Default(default) => format!("default {default}"),
             Need::Optional => "may be left out".to_owned(),
         };
-        let _ = writeln!(text, "  {:<16} {}: {}; {need}", param.name, param.doc, param.kind);
+        let _ = writeln!(text, "  {:<16} {} ({need}): {}", param.name, param.kind, param.doc);
     }
     if !info.params.is_empty() {
         text.push('\n');

@@ -144,7 +144,9 @@ fn parse_help(error: &ParseError) -> Option<&'static str> {
     match &error.cause {
         ParseCause::Io(error) => io_help(error),
         ParseCause::Spec(cause) => op_help(cause),
-        ParseCause::Toml(_) => Some("`fuseloop ops NAME` shows how an op is written in TOML"),
+        ParseCause::Toml(_) | ParseCause::TooLong => {
+            Some("a pipeline file is TOML: `fuseloop ops NAME` shows how an op is written in one")
+        }
         _ => None,
     }
 }

@@ -53,8 +53,8 @@ impl<'a> Args<'a> {
         Ok(args)
     }
 
-    /// A table that is no op, checked the same way; `owner` is what messages call it. It holds no
-    /// ops.
+    /// A table that is no op, checked the same way; `owner` is what messages call it. Bounds on
+    /// lists of ops begin anew in it.
     ///
     /// # Errors
     ///

@@ -219,3 +219,43 @@ fn sizes_are_read_as_torchvision_reads_them() {
     let exact = op(vec![Value::from(100), Value::from(50)].into());
     assert_eq!(exact, format!("[{:?}]", crate::Resize::new(100, 50).unwrap()));
 }
+
+/// Reads `value` as a parameter. A macro, as a method of `Args` is no `fn` for every lifetime.
+macro_rules! read {
+    ($value:expr, $method:ident $(, $more:expr)?) => {{
+        let table = Table::from_iter([("x", Value::from($value))]);
+        Args::with("test", ANY, &table, None, |args| args.$method("x" $(, $more)?)).ok()
+    }};
+}
+
+const ANY: &[ParamInfo] = &[maybe("x", Kind::Table, "anything")];
+
+fn numbers<const N: usize>(numbers: [i64; N]) -> Value {
+    numbers.map(Value::from).to_vec().into()
+}
+
+#[test]
+fn values_become_arguments() {
+    assert_eq!(read!(1, float), Some(1.0));
+    assert_eq!(read!(1.0, u32), None, "a float is no count");
+    assert_eq!(read!(1_i64 << 32, u32), None);
+    assert_eq!(read!(-1, u64), None);
+    assert_eq!(read!(true, bool), Some(true));
+    assert_eq!(read!(7, color), Some([7; 3]));
+    assert_eq!(read!(numbers([1, 2, 3]), color), Some([1, 2, 3]));
+    assert_eq!(read!(256, color), None);
+    assert_eq!(read!(numbers([1, 2]), color), None);
+    assert_eq!(read!(5, size), Some(crate::Size::new(5, 5)));
+    assert_eq!(read!(numbers([5, 6]), size), Some(crate::Size::new(5, 6)));
+    assert_eq!(read!(numbers([5, 6, 7]), size), None);
+    assert_eq!(read!("bf16", dtype), Some(crate::DType::Bf16));
+    assert_eq!(read!("area", interpolation), Some(crate::Interpolation::Area));
+    assert_eq!(read!("cubic", interpolation), None);
+    assert_eq!(read!(numbers([3, 1]), ids), Some(vec![3, 1]));
+    assert_eq!(read!("a", text), Some("a".to_owned()));
+    assert_eq!(read!(vec![Value::from("a")], texts), Some(vec!["a".to_owned()]));
+    assert_eq!(read!(30, range_or, |d| -d..=d), Some(-30.0..=30.0));
+    assert_eq!(read!(numbers([-5, 9]), range_or, |d| -d..=d), Some(-5.0..=9.0));
+    let ops = read!(vec![Value::from("ToChannelsFirst"); 2], ops);
+    assert_eq!(ops.map(|ops| ops.len()), Some(2));
+}
