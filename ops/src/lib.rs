@@ -44,6 +44,7 @@ mod poison;
 mod random_crop;
 mod random_resized_crop;
 mod random_translate;
+pub mod registry;
 mod replace_label;
 mod resize;
 mod rng;
