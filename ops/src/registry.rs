@@ -118,7 +118,7 @@ pub fn build_ops(list: &Value) -> Result<Ops, SpecError> {
 
 /// An op in the form in which a list holds it.
 fn built(op: impl Op + 'static) -> BuiltOp {
-    Box::new(op)
+    std::sync::Arc::new(op)
 }
 
 /// How many more ops a list may have, and how deep it is.

@@ -12,8 +12,15 @@ pub(super) const DTYPES: [DType; 6] =
     [DType::U8, DType::I64, DType::F16, DType::Bf16, DType::F32, DType::F64];
 
 /// Every interpolation, by the name a user writes.
-const INTERPOLATIONS: [(&str, Interpolation); 2] =
-    [("bilinear-antialias", Interpolation::BilinearAntialias), ("area", Interpolation::Area)];
+const INTERPOLATIONS: [(&str, Interpolation); 7] = [
+    ("bilinear-antialias", Interpolation::BilinearAntialias),
+    ("area", Interpolation::Area),
+    ("nearest", Interpolation::Nearest),
+    ("nearest-exact", Interpolation::NearestExact),
+    ("bilinear", Interpolation::Bilinear),
+    ("bicubic", Interpolation::Bicubic),
+    ("bicubic-antialias", Interpolation::BicubicAntialias),
+];
 
 /// The names of the interpolations.
 pub(super) const INTERPOLATION: Kind = Kind::Word(&names_of(&INTERPOLATIONS));
