@@ -70,7 +70,7 @@ pub use normalize::Normalize;
 pub use one_hot::OneHot;
 pub use op::{
     ChoiceOp, Class, Dim, Eval, GeometryOp, Histogram, HostOp, HostSample, ImageType, LabelOp,
-    Member, NumberRule, Op, PixelOp, RegionOp, RowMaker, Table, TableOp, Type,
+    Member, MixOp, Mixture, NumberRule, Op, PixelOp, RegionOp, RowMaker, Table, TableOp, Type,
 };
 pub use picture::{Picture, to_u8};
 pub use poison::Poison;

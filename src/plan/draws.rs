@@ -5,7 +5,7 @@ use super::block::{Block, Link, Step, nth_order, orders, pixel_op, reading};
 use super::compose::Axis;
 use super::leaf::{Guard, Leaf};
 use fuseloop_ops::{
-    Class, Eval, Histogram, HostSample, Motion, SampleKey, Size, Table, Window, to_u8,
+    Class, Eval, Histogram, HostSample, Mixture, Motion, SampleKey, Size, Table, Window, to_u8,
 };
 
 /// What was drawn for one sample. Its memory is reused from sample to sample.
@@ -27,7 +27,18 @@ pub struct Draws {
     pub slots: Vec<f32>,
     /// Which order each shuffled op takes, with the leaf.
     pub orders: Vec<(usize, usize)>,
+    /// How ops mix, with the leaf.
+    pub mixes: Vec<(usize, Mixed)>,
     scratch: Vec<Motion>,
+}
+
+/// What was drawn for an op that mixes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mixed {
+    /// The weights.
+    pub mixture: Mixture,
+    /// The draws of all steps, chain by chain.
+    pub steps: Vec<Draws>,
 }
 
 impl ImagePlan {
@@ -38,6 +49,7 @@ impl ImagePlan {
         draws.motions.clear();
         draws.windows.clear();
         draws.orders.clear();
+        draws.mixes.clear();
         draws.active.clear();
         draws.outcomes.clear();
         draws.slots.clear();
@@ -191,9 +203,29 @@ impl Draws {
                 true
             }
             Class::Host(op) => op.applies_to(key.sample()),
+            Class::Mix(op) => {
+                let mixture = op.draw(rng);
+                let steps = match &leaf.step {
+                    Some(plan) => mix_steps(plan, key.field(leaf.stream as usize), *size, &mixture),
+                    None => vec![],
+                };
+                self.mixes.push((index, Mixed { mixture, steps }));
+                true
+            }
             Class::Cast(_) | Class::Layout(_) | Class::Label(_) | Class::Choice(_) => true,
         }
     }
+}
+
+/// Draws for all steps of a mixture's chains, each with a key of its own.
+fn mix_steps(plan: &ImagePlan, key: SampleKey, size: Size, mixture: &Mixture) -> Vec<Draws> {
+    let steps: u32 = mixture.chains.iter().map(|(_, steps)| steps).sum();
+    let draw = |step| {
+        let mut draws = Draws::default();
+        plan.draw(key.field(step as usize), size, &mut draws);
+        draws
+    };
+    (0..steps).map(draw).collect()
 }
 
 fn allowed(guards: &[Guard], outcomes: &[usize]) -> bool {

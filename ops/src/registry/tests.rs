@@ -152,7 +152,7 @@ fn a_slip_is_answered_with_the_name_meant() {
         ),
         (
             op("Resize", &[("size", Value::from(256)), ("interpolation", Value::from("cubic"))]),
-            "Resize: interpolation is \"cubic\", expected \"bilinear-antialias\" or \"area\"",
+            "Resize: interpolation is \"cubic\", expected \"bilinear-antialias\", \"area\", \"nearest\", \"nearest-exact\", \"bilinear\", \"bicubic\" or \"bicubic-antialias\"",
         ),
         (
             op("RandomHorizontalFlip", &[("p", Value::from(1.5))]),
