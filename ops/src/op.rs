@@ -10,8 +10,9 @@
 //! | layout   | channels first                    |                      | the final store                 |
 //! | host     | poison                            |                      | none: it ends the loop          |
 //! | label    | one-hot                           |                      | scalar code                     |
+//! | batch    | mixup                             | for a batch: shares  | none: mixes finished batches    |
 
-use crate::{DType, Emit, Layout, Motion, Pixels, Rng, Size, TypeError, Window};
+use crate::{DType, Emit, Layout, Mixed, Motion, Pixels, Rng, Size, TypeError, Window};
 use std::fmt;
 
 /// How values are rounded from one op to the next.
@@ -154,6 +155,8 @@ pub enum Class<'a> {
     Layout(Layout),
     /// Works on a label.
     Label(&'a dyn LabelOp),
+    /// Mixes the samples of a finished batch.
+    Batch(&'a dyn BatchOp),
 }
 
 /// An op that moves pixels: crops, resizes, flips, shifts.
@@ -244,6 +247,19 @@ pub trait LabelOp: fmt::Debug + Send + Sync {
     fn classes(&self) -> Option<u32> {
         None
     }
+
+    /// The meaning: one element of a one-hot vector of `classes`.
+    fn element(&self, value: f32, classes: usize) -> f32 {
+        let _ = classes;
+        value
+    }
+}
+
+/// An op that mixes the samples of a finished batch, in place. Only others of its kind may follow.
+pub trait BatchOp: fmt::Debug + Send + Sync {
+    /// Draws what is done to each of `rows` samples, whose images are of `size`: the same for
+    /// every output of the batch that lists an equal op. Partners are a permutation of the rows.
+    fn draw(&self, rng: &mut Rng, rows: usize, size: Size) -> Vec<Mixed>;
 }
 
 /// Expects a u8 image and passes it on with `change` applied.

@@ -54,7 +54,7 @@ pub fn evaluate(plan: &ImagePlan, source: &ImageView<'_>, draws: &Draws) -> Vec<
                     }
                 });
             }
-            Class::Cast(_) | Class::Layout(_) | Class::Label(_) => {}
+            Class::Cast(_) | Class::Layout(_) | Class::Label(_) | Class::Batch(_) => {}
         }
     }
     store(&picture, plan.dtype(), plan.output().layout)

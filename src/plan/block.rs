@@ -241,6 +241,7 @@ impl Block {
             Class::Region(_) => "a mask in registers",
             Class::Host(_) => "plain Rust on the stored picture, for the samples it changes",
             Class::Cast(_) | Class::Layout(_) => "folded into the final store",
+            Class::Batch(_) => "on the finished batch, in place",
             Class::Label(_) => "",
         }
     }
@@ -316,7 +317,7 @@ fn add(
         }
         Class::Cast(DType::U8) if before.dtype != DType::U8 => block.append(Link::Round),
         Class::Host(_) => block.host = Some(place),
-        Class::Cast(_) | Class::Layout(_) | Class::Label(_) => {}
+        Class::Cast(_) | Class::Layout(_) | Class::Label(_) | Class::Batch(_) => {}
     }
     Ok(())
 }

@@ -11,6 +11,7 @@
 //! * **push down** ([`draws`] and the compiler): crops, flips and shifts become the addresses that
 //!   pixels are loaded from; conversion and layout become the final store.
 
+pub mod batch_ops;
 pub mod block;
 pub mod draws;
 pub mod label;
@@ -263,6 +264,7 @@ fn image_types(ops: &Ops, input: ImageType) -> Result<Vec<ImageType>, PlanError>
             let (expected, found) = ("a label or an array", current.to_string());
             return Err(refused(TypeError { op: op.name(), expected, found }));
         }
+        batch_ops::check_last(ops, place)?;
         current = op.output(&current).map_err(refused)?;
         if let Type::Image(image) = &current {
             types.push(*image);
