@@ -108,6 +108,10 @@ impl BatchOp for CutMix {
             (share, Some(window))
         })
     }
+
+    fn needs_size(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

@@ -260,6 +260,11 @@ pub trait BatchOp: fmt::Debug + Send + Sync {
     /// Draws what is done to each of `rows` samples, whose images are of `size`: the same for
     /// every output of the batch that lists an equal op. Partners are a permutation of the rows.
     fn draw(&self, rng: &mut Rng, rows: usize, size: Size) -> Vec<Mixed>;
+
+    /// Whether a row's share depends on the size of its image.
+    fn needs_size(&self) -> bool {
+        false
+    }
 }
 
 /// Expects a u8 image and passes it on with `change` applied.
