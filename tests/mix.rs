@@ -6,7 +6,9 @@ mod common;
 
 use common::dataset::{self, varied};
 use fuseloop::batch::Batch;
-use fuseloop::write::WriteMode;
+use fuseloop::source::beton::NdType;
+use fuseloop::source::{FieldKind, FieldSpec};
+use fuseloop::write::{FieldValue, ImageInput, WriteMode, WriteOptions, write_iter};
 use fuseloop::{Loader, LoaderBuilder, Order, ops::*};
 use half::{bf16, f16};
 use std::path::{Path, PathBuf};
@@ -312,6 +314,52 @@ fn a_label_that_follows_no_image_is_refused() {
             Ok(ops![Resize::new(8, 8)?, MixUp::new(1.0)?, ToChannelsFirst])
         }));
     assert!(error.contains("op 2 of the list: ToChannelsFirst takes one sample"), "{error}");
+}
+
+/// Pictures of one size, with four targets in f64 each.
+fn with_targets(samples: u64) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("targets.beton");
+    let dtype: NdType = "<f8".parse().unwrap();
+    let targets = FieldKind::NdArray { dtype, shape: vec![1, 4] };
+    let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
+    let rows = (0..samples).map(|sample| {
+        let pixels = dataset::picture(sample, Size::new(SIDE, SIDE));
+        let image = ImageInput::Rgb { pixels, width: SIDE, height: SIDE };
+        let bytes = target(sample).map(f64::to_le_bytes).concat();
+        vec![FieldValue::Image(image), FieldValue::NdArray { dtype, bytes }]
+    });
+    let fields = [field("image", FieldKind::RgbImage), field("targets", targets)];
+    write_iter(rows, &fields, &path, &WriteOptions::default()).unwrap();
+    (dir, path)
+}
+
+fn target(sample: u64) -> [f64; 4] {
+    [sample as f64, 0.1, -1.5, 1.0 / (sample + 1) as f64]
+}
+
+#[test]
+fn arrays_are_converted_squeezed_and_mixed_with_the_images() {
+    let (_dir, path) = with_targets(10);
+    let mixup = || MixUp::new(1.0).unwrap().per_sample();
+    let loader = builder(&path)
+        .pipeline("image", move |_| Ok(ops![mixup()]))
+        .pipeline("targets", move |_| Ok(ops![Convert::to(DType::F32), Squeeze, mixup()]))
+        .view("as they are", "targets", |_| Ok(ops![]));
+    for batch in batches(loader, 0) {
+        let targets = batch.tensor::<f32>("targets").unwrap();
+        let stored = batch.tensor::<f64>("as they are").unwrap();
+        assert_eq!(targets.shape(), [batch.len(), 4]);
+        assert_eq!(stored.shape(), [batch.len(), 1, 4]);
+        for (row, drawn) in drawn(&mixup(), "MixUp", &batch).iter().enumerate() {
+            let [own, partner] = [row, drawn.partner].map(|row| target(batch.ids()[row].0));
+            assert_eq!(stored.row(row).unwrap(), own);
+            let pairs = own.into_iter().zip(partner);
+            let mixed =
+                pairs.map(|(own, partner)| mixed_label(own as f32, partner as f32, drawn.share));
+            assert!(targets.row(row).unwrap().iter().copied().eq(mixed), "row {row}");
+        }
+    }
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub use error::{ParamError, TypeError};
 pub use horizontal_flip::RandomHorizontalFlip;
 pub use label_smoothing::LabelSmoothing;
 pub use mix_up::{ImageMixup, LabelMixup, MixUp};
-pub use mixing::{Mixed, Partner, mixed_label, mixed_label_f64, weights};
+pub use mixing::{Mixed, Partner, mixed_label, mixed_label_f64};
 pub use motion::{Interpolation, Motion};
 pub use normalize::Normalize;
 pub use one_hot::OneHot;

@@ -112,8 +112,7 @@ fn permutation(rng: &mut Rng, count: usize) -> Vec<usize> {
 }
 
 /// The weights of a row and of its partner, as torchvision rounds them.
-#[must_use]
-pub fn weights(share: f64) -> [f32; 2] {
+pub(crate) fn weights(share: f64) -> [f32; 2] {
     [share as f32, (1.0 - share) as f32]
 }
 

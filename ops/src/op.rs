@@ -248,6 +248,11 @@ pub trait LabelOp: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Whether the op moves no number and changes none, so that arrays may have it too.
+    fn keeps_elements(&self) -> bool {
+        false
+    }
+
     /// The meaning: one element of a one-hot vector of `classes`.
     fn element(&self, value: f32, classes: usize) -> f32 {
         let _ = classes;

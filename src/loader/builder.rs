@@ -6,7 +6,7 @@ use super::{Compiled, LoadError, Loader, mixing};
 use crate::decode::DecodeOptions;
 use crate::jit::KernelCache;
 use crate::order::Order;
-use crate::plan::{ImagePlan, LabelPlan};
+use crate::plan::{ArrayPlan, ImagePlan, LabelPlan};
 use crate::run::{Engine, EngineOptions, LastBatch};
 use crate::sample::{Epoch, SampleId};
 use crate::source::{Beton, FieldKind, OpenOptions, Value};
@@ -146,7 +146,12 @@ impl LoaderBuilder {
 
     /// The ops of a field. Without one, an image is given as u8 `[height, width, 3]` (all must
     /// have one size), an int as i64 `[1]`, a float as f64 `[1]`, bytes and JSON as u8 padded with
-    /// zeros to the longest, an array in its own type.
+    /// zeros to the longest, an array in its own type. An array takes
+    /// [`Convert`](fuseloop_ops::Convert), [`Squeeze`](fuseloop_ops::Squeeze) and, if of floats,
+    /// the ops that mix samples; bytes and JSON take none.
+    ///
+    /// [`MixUp`](fuseloop_ops::MixUp) and [`CutMix`](fuseloop_ops::CutMix) stand last, in the
+    /// image's list and, with the same parameters, in its label's.
     ///
     /// `make` is called once with epoch 0, or, with [`recompile`](Self::recompile), for each epoch.
     #[must_use]
@@ -339,10 +344,15 @@ fn output_work(
         }
         FieldKind::Int => FieldWork::Label(LabelPlan::new(ops, DType::I64).map_err(plan)?),
         FieldKind::Float => FieldWork::Label(LabelPlan::new(ops, DType::F64).map_err(plan)?),
-        kind if ops.is_empty() => plain_work(source, output.field, kind, setup)?,
-        kind => {
-            return Err(LoadError::NoPipeline { field: spec.name.clone(), kind: kind.word() });
-        }
+        kind => match plain_work(source, output.field, kind, setup)? {
+            plain if ops.is_empty() => plain,
+            FieldWork::Copied { dtype, shape } if is_array(kind, &shape) => {
+                FieldWork::Array(ArrayPlan::new(ops, dtype, shape).map_err(plan)?)
+            }
+            _ => {
+                return Err(LoadError::NoPipeline { field: spec.name.clone(), kind: kind.word() });
+            }
+        },
     };
     let (field, draws, title) = (output.field, output.draws, output.title.clone());
     Ok(OutputWork { name: name(), field, draws, title, work, mix: None })
@@ -397,6 +407,17 @@ fn plain_work(
     let bytes = work.row_bytes() as u64;
     let max = setup.decode.limits.max_sample_bytes;
     if bytes > max { Err(LoadError::TooLarge { field: name(), bytes, max }) } else { Ok(work) }
+}
+
+/// Whether a field's elements are of a type known here: one of another type has an axis more, its
+/// bytes.
+fn is_array(kind: &FieldKind, shape: &[usize]) -> bool {
+    match kind {
+        FieldKind::NdArray { shape: stored, .. } | FieldKind::TorchTensor { shape: stored, .. } => {
+            stored.len() == shape.len()
+        }
+        _ => false,
+    }
 }
 
 /// Bytes of a field's longest readable value.

@@ -99,7 +99,10 @@ pub enum LoadError {
         error: PlanError,
     },
     /// A pipeline for a field that has none.
-    #[error("field {} is {kind}: ops are taken for images, ints and floats", Escaped(field))]
+    #[error(
+        "field {} is {kind}: ops are taken for images, ints, floats and arrays",
+        Escaped(field)
+    )]
     NoPipeline {
         /// The field.
         field: String,

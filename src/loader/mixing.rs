@@ -22,7 +22,7 @@ use half::{bf16, f16};
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Rows {
     Image(ImageType, Size),
-    /// A label's floats.
+    /// A label's or an array's floats.
     Floats(DType),
     /// `[class, class of the partner, share]`, in f32.
     Classes,
@@ -52,6 +52,10 @@ pub(super) fn resolve(works: &[OutputWork]) -> Result<Vec<Option<Mix>>, LoadErro
             let classes = plan.mixes_classes();
             let rows = if classes { Rows::Classes } else { Rows::Floats(plan.dtype()) };
             Ok(Some(Mix { rows, size }))
+        }
+        FieldWork::Array(plan) => {
+            let size = size_for_label(works, &work.name, plan.ops())?;
+            Ok(Some(Mix { rows: Rows::Floats(plan.dtype()), size }))
         }
         FieldWork::Copied { .. } => Ok(None),
     };

@@ -8,7 +8,7 @@ use crate::batch::{RowsMut, TensorSpec};
 use crate::decode::Decoder;
 use crate::jit::{Kernel, Scratch, Source};
 use crate::plan::label::Scalar;
-use crate::plan::{Draws, LabelPlan};
+use crate::plan::{ArrayPlan, Draws, LabelPlan};
 use crate::run::{FillError, Stage};
 use crate::sample::{Epoch, SampleId};
 use crate::source::{Beton, EncodedImage, Value};
@@ -28,6 +28,8 @@ pub(super) enum FieldWork {
     Image(Box<Kernel>),
     /// A number through scalar ops.
     Label(LabelPlan),
+    /// An array, element by element.
+    Array(ArrayPlan),
     /// Copied, with zeros after what is shorter than the longest.
     Copied { dtype: DType, shape: Vec<usize> },
 }
@@ -37,6 +39,7 @@ impl FieldWork {
         match self {
             Self::Image(kernel) => kernel.plan().dtype(),
             Self::Label(plan) => plan.dtype(),
+            Self::Array(plan) => plan.dtype(),
             Self::Copied { dtype, .. } => *dtype,
         }
     }
@@ -45,6 +48,7 @@ impl FieldWork {
         match self {
             Self::Image(kernel) => kernel.plan().shape(),
             Self::Label(plan) => plan.shape().to_vec(),
+            Self::Array(plan) => plan.shape().to_vec(),
             Self::Copied { shape, .. } => shape.clone(),
         }
     }
@@ -55,6 +59,7 @@ impl FieldWork {
         match self {
             Self::Image(kernel) => kernel.plan().ops(),
             Self::Label(plan) => plan.ops(),
+            Self::Array(plan) => plan.ops(),
             Self::Copied { .. } => NONE,
         }
     }
@@ -161,8 +166,9 @@ impl LoaderStage {
             let _ = writeln!(text, "{}:", output.title);
             match &output.work {
                 FieldWork::Image(kernel) => text.push_str(&kernel.explain()),
-                FieldWork::Label(plan) => {
-                    let ops: Vec<&str> = plan.ops().iter().map(|op| op.name()).collect();
+                FieldWork::Label(_) | FieldWork::Array(_) => {
+                    let ops = output.work.ops();
+                    let ops: Vec<&str> = ops.iter().map(|op| op.name()).collect();
                     let ops = if ops.is_empty() { "copied".into() } else { ops.join(", ") };
                     let _ = writeln!(text, "scalar code: {ops}");
                 }
@@ -250,6 +256,10 @@ impl OutputWork {
             }
             (FieldWork::Label(plan), Value::Float(number)) => {
                 Ok(plan.run(sample.0, Scalar::Float(number), row)?)
+            }
+            (FieldWork::Array(plan), Value::NdArray(stored)) => {
+                plan.run(stored, row);
+                Ok(())
             }
             (
                 FieldWork::Copied { .. },

@@ -1,4 +1,4 @@
-//! The plan of a field that is not an image: labels, numbers, arrays.
+//! The plan of a field of one number a sample: labels, targets.
 
 use super::{MAX_OPS, PlanError, batch_ops};
 use fuseloop_ops::{Class, DType, Ops, Type, TypeError};
@@ -195,7 +195,7 @@ fn mixed_twice(op: &'static str) -> TypeError {
 }
 
 /// Writes one number as `dtype`, to the nearest.
-fn store(value: Scalar, dtype: DType, out: &mut [u8]) {
+pub(super) fn store(value: Scalar, dtype: DType, out: &mut [u8]) {
     match (dtype, value) {
         (DType::I64, Scalar::Int(v)) => out.copy_from_slice(&v.to_le_bytes()),
         (DType::F64, Scalar::Int(v)) => out.copy_from_slice(&(v as f64).to_le_bytes()),

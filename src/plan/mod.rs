@@ -11,11 +11,13 @@
 //! * **push down** ([`draws`] and the compiler): crops, flips and shifts become the addresses that
 //!   pixels are loaded from; conversion and layout become the final store.
 
+pub mod array;
 pub mod batch_ops;
 pub mod block;
 pub mod draws;
 pub mod label;
 
+pub use array::ArrayPlan;
 pub use block::{Block, Link, Region};
 pub use draws::Draws;
 pub use label::LabelPlan;
