@@ -5,6 +5,7 @@
 //! twin that is the meaning, the fast form behind a check of the CPU, and a C entry for compiled
 //! code. Where code pages are refused, the safe functions serve as they are.
 
+pub mod mix;
 mod rows;
 mod stream;
 
