@@ -235,7 +235,13 @@ fn whole(value: f32) -> f32 {
     (value + ROUNDING) - ROUNDING
 }
 
-/// The same as an integer.
+/// The integer below, of such a number: `f32::floor` is a call without SSE4.1 too.
+fn floor(value: f32) -> f32 {
+    let near = whole(value);
+    if near > value { near - 1.0 } else { near }
+}
+
+/// The integer nearest to such a number.
 fn integer(value: f32) -> i32 {
     (value + ROUNDING).to_bits().wrapping_sub(ROUNDING.to_bits()) as i32
 }

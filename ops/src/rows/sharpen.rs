@@ -18,7 +18,7 @@
 //! Rows do without the fused operation, which is a call where the CPU is not known: the weight is
 //! split in two parts whose products with a difference are exact ([`Parts`]).
 
-use super::{clamp, grow, whole};
+use super::{clamp, floor, grow, integer};
 use crate::ImageView;
 use crate::shape::RGB;
 use std::ops::Range;
@@ -62,10 +62,7 @@ fn blend(here: u8, blurred: u8, weight: f32) -> u8 {
 
 /// `as u8`, which is many instructions without SSE4.1.
 fn trunc(value: f32) -> u8 {
-    let value = clamp(value, 0.0, 255.0);
-    let near = whole(value);
-    let floor = if near > value { near - 1.0 } else { near };
-    super::integer(floor) as u8
+    integer(floor(clamp(value, 0.0, 255.0))) as u8
 }
 
 /// A weight as the sum of two, so that with a difference `d` of two bytes and a byte `a` both
