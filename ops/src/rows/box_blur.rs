@@ -60,7 +60,11 @@ mod tests {
             let Separable { offset, scale, .. } = separable([count, 1]);
             for sum in 0..=255 * count {
                 let nearest = (2 * sum + count) / (2 * count);
-                assert_eq!(u32::from(byte((sum as f32 + offset) * scale)), nearest, "{sum}/{count}");
+                assert_eq!(
+                    u32::from(byte((sum as f32 + offset) * scale)),
+                    nearest,
+                    "{sum}/{count}"
+                );
             }
         }
     }

@@ -84,6 +84,7 @@ impl Map {
 
     /// Writes the places of output pixels `(y, first..first + BLOCK)`, columns and rows apart. The
     /// same bits as [`position`](Self::position).
+    #[inline(always)]
     pub(super) fn positions(&self, y: u32, first: u32, places: &mut Places) {
         let y = y as f32 + self.origin[1];
         let mut xs = [0.0; BLOCK];
@@ -104,17 +105,14 @@ impl Map {
     }
 }
 
-// One axis a call, not inlined: with both in one function the compiler makes vectors of a column
-// and a row instead of four columns.
-
-#[inline(never)]
+#[inline(always)]
 fn divide(place: &mut [f32; BLOCK], depth: &[f32; BLOCK]) {
     for (g, depth) in place.iter_mut().zip(depth) {
         *g = *g / depth - 1.0;
     }
 }
 
-#[inline(never)]
+#[inline(always)]
 fn to_pixels(place: &mut [f32; BLOCK], half: f32) {
     for g in place {
         *g = pixels(*g, half);
@@ -122,6 +120,7 @@ fn to_pixels(place: &mut [f32; BLOCK], half: f32) {
 }
 
 /// From -1..1 across a picture to pixels of it.
+#[inline(always)]
 fn pixels(g: f32, half: f32) -> f32 {
     clamp((g + 1.0) * half - 0.5, -FAR, FAR)
 }
@@ -154,11 +153,12 @@ impl Plane {
         Self { p, q, r, exact_in_f64: exact_in_f64(p, q, x, y) }
     }
 
+    #[inline(always)]
     fn at(self, x: f32, y: f32) -> f32 {
         y.mul_add(self.q, x * self.p) + self.r
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn block(&self, xs: &[f32; BLOCK], y: f32, out: &mut [f32; BLOCK]) {
         if self.exact_in_f64 {
             let down = f64::from(y) * f64::from(self.q);
@@ -237,9 +237,8 @@ pub fn expanded_size(matrix: [f64; 6], input: Size) -> Size {
     let [half_width, half_height] = halves(input);
     let corners = [(-1.0, -1.0), (-1.0, 1.0), (1.0, 1.0), (1.0, -1.0)];
     let side = |p: f32, q: f32, r: f32, half: f32| {
-        let ends = corners.map(|(x, y): (f32, f32)| {
-            (y * half_height).mul_add(q, x * half_width * p) + r + half
-        });
+        let ends = corners
+            .map(|(x, y): (f32, f32)| (y * half_height).mul_add(q, x * half_width * p) + r + half);
         let cut = |end: f32| (end * 1e4).trunc() * 1e-4;
         let high = cut(ends.into_iter().fold(f32::NEG_INFINITY, f32::max)).ceil();
         let low = cut(ends.into_iter().fold(f32::INFINITY, f32::min)).floor();
@@ -331,7 +330,10 @@ mod tests {
         }
         assert!((100..500).contains(&exact), "{exact}");
         assert_blocks_are_positions(&Map::affine([f64::NAN; 6], size, size), size);
-        assert_blocks_are_positions(&Map::affine(rotation_matrix(90.0, [0.0; 2]), size, size), size);
+        assert_blocks_are_positions(
+            &Map::affine(rotation_matrix(90.0, [0.0; 2]), size, size),
+            size,
+        );
     }
 
     #[test]

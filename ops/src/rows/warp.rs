@@ -29,9 +29,10 @@
 //! | random | nothing                                                         |
 //! | cost   | a pixel: its place, then 1, 4 or 16 pixels read                 |
 //!
-//! Rows are made in blocks of 16 pixels. Bilinear values are first summed without fused
-//! operations, which are calls where the CPU is not known; only a value so near a tie that the
-//! difference could show is summed again as above.
+//! Rows are made in blocks of 16 pixels, step by step, so that each step is a loop to make vectors
+//! of. A block whose pixels are all inside is read without a look at each. Bilinear values are
+//! first summed without fused operations, which are calls where the CPU is not known; only a value
+//! so near a tie that the difference could show is summed again as above.
 
 use super::map::{BLOCK, Map, Places};
 use super::{byte, floor, integer, whole};
@@ -141,11 +142,13 @@ fn pixel(input: &ImageView<'_>, y: f32, x: f32) -> Option<[u8; 3]> {
 }
 
 /// Weights of the pixels NW, NE, SW, SE.
+#[inline(always)]
 fn bilinear_weights(e: f32, s: f32) -> [f32; 4] {
     [(1.0 - e) * (1.0 - s), e * (1.0 - s), (1.0 - e) * s, e * s]
 }
 
 /// The share of the weights inside.
+#[inline(always)]
 fn covered(weights: [f32; 4], inside: [bool; 4]) -> f32 {
     let [nw, ne, sw, se]: [f32; 4] =
         std::array::from_fn(|tap| if inside[tap] { weights[tap] } else { 0.0 });
@@ -159,6 +162,7 @@ fn weigh_fused([nw, ne, sw, se]: [f32; 4], values: [u8; 4]) -> f32 {
 }
 
 /// Weights of the pixels at -1, 0, 1, 2 for a place `t` behind pixel 0.
+#[inline(always)]
 fn cubic_weights(t: f32) -> [f32; 4] {
     const A: f32 = -0.75;
     let near = |t: f32| ((A + 2.0) * t - (A + 3.0)) * t * t + 1.0;
@@ -166,6 +170,7 @@ fn cubic_weights(t: f32) -> [f32; 4] {
     [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)]
 }
 
+#[inline(always)]
 fn mix(value: f32, cover: f32, fill: f32) -> f32 {
     (value - fill) * cover + fill
 }
@@ -186,10 +191,12 @@ pub(super) struct WarpRows<'a> {
 }
 
 impl<'a> WarpRows<'a> {
+    #[inline(always)]
     pub(super) fn new(warp: &'a Warp, input: ImageView<'a>, columns: Range<u32>) -> Self {
         Self { warp, input, columns }
     }
 
+    #[inline(always)]
     pub(super) fn row(&self, y: u32, out: &mut [u8]) {
         let mut places = [[0.0; BLOCK]; 2];
         for (first, out) in self.columns.clone().step_by(BLOCK).zip(out.chunks_mut(BLOCK * RGB)) {
@@ -202,6 +209,7 @@ impl<'a> WarpRows<'a> {
         }
     }
 
+    #[inline(always)]
     fn nearest(&self, [xs, ys]: &Places, out: &mut [u8]) {
         let (mut x, mut y) = ([0; BLOCK], [0; BLOCK]);
         integers(xs, &mut x);
@@ -220,8 +228,11 @@ impl<'a> WarpRows<'a> {
         finish(&bytes, out);
     }
 
+    #[inline(always)]
     fn bilinear(&self, [xs, ys]: &Places, out: &mut [u8]) {
-        let (x, y) = (Cells::new(xs), Cells::new(ys));
+        let (mut x, mut y) = (Cells::default(), Cells::default());
+        x.fill(xs);
+        y.fill(ys);
         let mut weights = [[0.0; 4]; BLOCK];
         block_weights(&x.share, &y.share, &mut weights);
         let mut values = [[0.0; 4]; BLOCK];
@@ -243,7 +254,7 @@ impl<'a> WarpRows<'a> {
     }
 
     /// The weighted sums of a block whose pixels are all inside.
-    #[inline(never)]
+    #[inline(always)]
     fn weigh_squares(
         &self,
         x: &[i32; BLOCK],
@@ -251,23 +262,14 @@ impl<'a> WarpRows<'a> {
         weights: &[[f32; 4]; BLOCK],
         values: &mut [Lanes; BLOCK],
     ) {
+        // Read first, weigh then: two loops of one kind of work each.
+        let mut taps = [[[0; 4]; BLOCK]; 4];
         for i in 0..BLOCK {
-            let top = self.offset(y[i], x[i]);
-            let [top, bottom] = [top, top + self.input.stride()]
-                .map(|at| self.input.data()[at..].first_chunk::<8>());
-            let (Some(top), Some(bottom)) = (top, bottom) else { continue };
-            let [nw, ne, sw, se] = weights[i];
-            // Two pixels side by side, and two bytes more: eight lanes.
-            let above = [nw, nw, nw, ne, ne, ne, 0.0, 0.0];
-            let below = [sw, sw, sw, se, se, se, 0.0, 0.0];
-            let mut sums = [0.0; 8];
-            for lane in 0..8 {
-                sums[lane] =
-                    above[lane] * f32::from(top[lane]) + below[lane] * f32::from(bottom[lane]);
-            }
-            for lane in 0..4 {
-                values[i][lane] = sums[lane] + sums[lane + RGB];
-            }
+            let [nw, ne, sw, se] = self.square(y[i], x[i]);
+            (taps[0][i], taps[1][i], taps[2][i], taps[3][i]) = (nw, ne, sw, se);
+        }
+        for i in 0..BLOCK {
+            values[i] = weigh(weights[i], [taps[0][i], taps[1][i], taps[2][i], taps[3][i]]);
         }
     }
 
@@ -294,8 +296,11 @@ impl<'a> WarpRows<'a> {
         }
     }
 
+    #[inline(always)]
     fn bicubic(&self, [xs, ys]: &Places, out: &mut [u8]) {
-        let (x, y) = (Cells::new(xs), Cells::new(ys));
+        let (mut x, mut y) = (Cells::default(), Cells::default());
+        x.fill(xs);
+        y.fill(ys);
         let inside = self.reads_inside(reach(xs, 2), reach(ys, 2));
         let mut values = [[0.0; 4]; BLOCK];
         let mut covers = [0.0; BLOCK];
@@ -318,6 +323,7 @@ impl<'a> WarpRows<'a> {
         round(&values, out);
     }
 
+    #[inline(always)]
     fn mix_fill(&self, values: &mut [Lanes; BLOCK], covers: &[f32; BLOCK]) {
         let Some([r, g, b]) = self.warp.fill else { return };
         let fill = [r, g, b, 0].map(f32::from);
@@ -330,6 +336,7 @@ impl<'a> WarpRows<'a> {
 
     /// Whether all pixels of these columns and rows, first and last, are inside, and two bytes behind
     /// the last pixel too.
+    #[inline(always)]
     fn reads_inside(&self, [left, right]: [i32; 2], [top, bottom]: [i32; 2]) -> bool {
         let Size { height, width } = self.input.size();
         left >= 0
@@ -356,12 +363,7 @@ impl<'a> WarpRows<'a> {
     fn square(&self, y: i32, x: i32) -> Taps {
         let (data, top) = (self.input.data(), self.offset(y, x));
         let bottom = top + self.input.stride();
-        [
-            lanes(data, top),
-            lanes(data, top + RGB),
-            lanes(data, bottom),
-            lanes(data, bottom + RGB),
-        ]
+        [lanes(data, top), lanes(data, top + RGB), lanes(data, bottom), lanes(data, bottom + RGB)]
     }
 
     /// The four pixels from `(y, x)` to the right, all inside.
@@ -377,6 +379,7 @@ impl<'a> WarpRows<'a> {
     }
 
     /// The pixel `(y, x)`, if it is inside.
+    #[inline(always)]
     fn checked(&self, y: i32, x: i32) -> Option<[u8; 4]> {
         let Size { height, width } = self.input.size();
         // A negative number is a large one.
@@ -388,18 +391,26 @@ impl<'a> WarpRows<'a> {
     }
 
     /// The four pixels from `(y, x)` on, black outside, and which of them are inside.
+    #[inline(always)]
     fn checked_square(&self, y: i32, x: i32) -> (Taps, [bool; 4]) {
         self.checked_taps([(y, x), (y, x + 1), (y + 1, x), (y + 1, x + 1)])
     }
 
     /// The four pixels from `(y, x)` to the right, likewise.
+    #[inline(always)]
     fn checked_span(&self, y: i32, x: i32) -> (Taps, [bool; 4]) {
         self.checked_taps([(y, x), (y, x + 1), (y, x + 2), (y, x + 3)])
     }
 
+    #[inline(always)]
     fn checked_taps(&self, places: [(i32, i32); 4]) -> (Taps, [bool; 4]) {
-        let taps = places.map(|(y, x)| self.checked(y, x));
-        (taps.map(Option::unwrap_or_default), taps.map(|tap| tap.is_some()))
+        let (mut taps, mut inside) = ([[0; 4]; 4], [false; 4]);
+        for ((tap, inside), (y, x)) in taps.iter_mut().zip(&mut inside).zip(places) {
+            if let Some(pixel) = self.checked(y, x) {
+                (*tap, *inside) = (pixel, true);
+            }
+        }
+        (taps, inside)
     }
 }
 
@@ -422,6 +433,7 @@ fn put(bytes: &mut [u8; BLOCK * RGB + 1], i: usize, lanes: [u8; 4]) {
 }
 
 /// Writes a row's pixels, up to a block of them.
+#[inline(always)]
 fn finish(bytes: &[u8; BLOCK * RGB + 1], out: &mut [u8]) {
     match out.first_chunk_mut::<{ BLOCK * RGB }>() {
         // A length that is known is three vectors, not a call.
@@ -432,7 +444,7 @@ fn finish(bytes: &[u8; BLOCK * RGB + 1], out: &mut [u8]) {
 
 /// The first and the last pixel that a block reads along an axis: those nearest to its places, or
 /// farther out by `margin`.
-#[inline(never)]
+#[inline(always)]
 fn reach(places: &[f32; BLOCK], margin: i32) -> [i32; 2] {
     let chunks = places.as_chunks::<4>().0;
     let (mut low, mut high) = (chunks[0], chunks[0]);
@@ -450,11 +462,8 @@ fn reach(places: &[f32; BLOCK], margin: i32) -> [i32; 2] {
     [integer(least) - margin, integer(most) + margin]
 }
 
-// Steps of a block, not inlined: beside other axes the compiler makes vectors across those instead
-// of along the block.
-
 /// The nearest integers.
-#[inline(never)]
+#[inline(always)]
 fn integers(places: &[f32; BLOCK], integers: &mut [i32; BLOCK]) {
     for (out, &place) in integers.iter_mut().zip(places) {
         *out = integer(place);
@@ -462,7 +471,7 @@ fn integers(places: &[f32; BLOCK], integers: &mut [i32; BLOCK]) {
 }
 
 /// [`bilinear_weights`] of each pixel.
-#[inline(never)]
+#[inline(always)]
 fn block_weights(e: &[f32; BLOCK], s: &[f32; BLOCK], weights: &mut [[f32; 4]; BLOCK]) {
     for (i, weights) in weights.iter_mut().enumerate() {
         *weights = bilinear_weights(e[i], s[i]);
@@ -470,7 +479,7 @@ fn block_weights(e: &[f32; BLOCK], s: &[f32; BLOCK], weights: &mut [[f32; 4]; BL
 }
 
 /// [`covered`] of each pixel, all being inside.
-#[inline(never)]
+#[inline(always)]
 fn total_weights(weights: &[[f32; 4]; BLOCK], covers: &mut [f32; BLOCK]) {
     for (cover, &weights) in covers.iter_mut().zip(weights) {
         *cover = covered(weights, [true; 4]);
@@ -478,7 +487,7 @@ fn total_weights(weights: &[[f32; 4]; BLOCK], covers: &mut [f32; BLOCK]) {
 }
 
 /// Writes a block's values as the nearest bytes. Whether one of them is near a tie.
-#[inline(never)]
+#[inline(always)]
 fn round(values: &[Lanes; BLOCK], out: &mut [u8]) -> bool {
     let mut rounded = [[0; 4]; BLOCK];
     let mut near_tie = false;
@@ -495,11 +504,13 @@ fn round(values: &[Lanes; BLOCK], out: &mut [u8]) -> bool {
 }
 
 /// How far a value is from its nearest integer.
+#[inline(always)]
 fn off(value: f32) -> f32 {
     (whole(value) - value).abs()
 }
 
 /// The weighted sum, a rounding for each product and each sum.
+#[inline(always)]
 fn weigh(weights: [f32; 4], taps: Taps) -> Lanes {
     let mut sum = [0.0; 4];
     for (weight, tap) in weights.into_iter().zip(taps) {
@@ -511,22 +522,20 @@ fn weigh(weights: [f32; 4], taps: Taps) -> Lanes {
 }
 
 /// A block's places along one axis, as pixels and shares of the next.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Cells {
     first: [i32; BLOCK],
     share: [f32; BLOCK],
 }
 
 impl Cells {
-    #[inline(never)]
-    fn new(places: &[f32; BLOCK]) -> Self {
-        let (mut first, mut share) = ([0; BLOCK], [0.0; BLOCK]);
+    #[inline(always)]
+    fn fill(&mut self, places: &[f32; BLOCK]) {
         for (i, &place) in places.iter().enumerate() {
             let floor = floor(place);
-            first[i] = integer(floor);
-            share[i] = place - floor;
+            self.first[i] = integer(floor);
+            self.share[i] = place - floor;
         }
-        Self { first, share }
     }
 }
 
