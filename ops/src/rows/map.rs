@@ -21,7 +21,7 @@ use super::clamp;
 use crate::Size;
 
 /// Positions that are computed together.
-pub(super) const BLOCK: usize = 16;
+pub(super) const BLOCK: usize = 32;
 
 /// Their columns and their rows.
 pub(super) type Places = [[f32; BLOCK]; 2];

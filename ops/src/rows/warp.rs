@@ -29,7 +29,7 @@
 //! | random | nothing                                                         |
 //! | cost   | a pixel: its place, then 1, 4 or 16 pixels read                 |
 //!
-//! Rows are made in blocks of 16 pixels, step by step, so that each step is a loop to make vectors
+//! Rows are made in blocks of 32 pixels, step by step, so that each step is a loop to make vectors
 //! of. A block whose pixels are all inside is read without a look at each. Bilinear values are
 //! first summed without fused operations, which are calls where the CPU is not known; only a value
 //! so near a tie that the difference could show is summed again as above.
@@ -215,7 +215,7 @@ impl<'a> WarpRows<'a> {
         integers(xs, &mut x);
         integers(ys, &mut y);
         let mut bytes = BYTES;
-        if self.reads_inside(reach(xs, 0), reach(ys, 0)) {
+        if self.reads_inside(reach(&x, 0, 0), reach(&y, 0, 0)) {
             for i in 0..BLOCK {
                 put(&mut bytes, i, self.lanes(y[i], x[i]));
             }
@@ -237,7 +237,7 @@ impl<'a> WarpRows<'a> {
         block_weights(&x.share, &y.share, &mut weights);
         let mut values = [[0.0; 4]; BLOCK];
         let mut covers = [0.0; BLOCK];
-        if self.reads_inside(reach(xs, 1), reach(ys, 1)) {
+        if self.reads_inside(reach(&x.first, 0, 1), reach(&y.first, 0, 1)) {
             self.weigh_squares(&x.first, &y.first, &weights, &mut values);
             total_weights(&weights, &mut covers);
         } else {
@@ -301,7 +301,7 @@ impl<'a> WarpRows<'a> {
         let (mut x, mut y) = (Cells::default(), Cells::default());
         x.fill(xs);
         y.fill(ys);
-        let inside = self.reads_inside(reach(xs, 2), reach(ys, 2));
+        let inside = self.reads_inside(reach(&x.first, -1, 2), reach(&y.first, -1, 2));
         let mut values = [[0.0; 4]; BLOCK];
         let mut covers = [0.0; BLOCK];
         for i in 0..BLOCK {
@@ -334,7 +334,7 @@ impl<'a> WarpRows<'a> {
         }
     }
 
-    /// Whether all pixels of these columns and rows, first and last, are inside, and two bytes behind
+    /// Whether all pixels of these columns and rows, first and last, are inside, and a byte behind
     /// the last pixel too.
     #[inline(always)]
     fn reads_inside(&self, [left, right]: [i32; 2], [top, bottom]: [i32; 2]) -> bool {
@@ -343,7 +343,7 @@ impl<'a> WarpRows<'a> {
             && top >= 0
             && (right as u32) < width
             && (bottom as u32) < height
-            && self.offset(bottom, right) + RGB + 1 < self.input.data().len()
+            && self.offset(bottom, right) + RGB < self.input.data().len()
     }
 
     /// Where in the input's bytes the pixel `(y, x)` inside it begins.
@@ -363,19 +363,17 @@ impl<'a> WarpRows<'a> {
     fn square(&self, y: i32, x: i32) -> Taps {
         let (data, top) = (self.input.data(), self.offset(y, x));
         let bottom = top + self.input.stride();
+        // Each pixel on its own, though they overlap: of one slice the compiler would read the
+        // bytes of two pixels once and put them together again, which takes longer.
         [lanes(data, top), lanes(data, top + RGB), lanes(data, bottom), lanes(data, bottom + RGB)]
     }
 
     /// The four pixels from `(y, x)` to the right, all inside.
     #[inline(always)]
     fn span(&self, y: i32, x: i32) -> Taps {
-        let (data, at) = (self.input.data(), self.offset(y, x));
-        [
-            lanes(data, at),
-            lanes(data, at + RGB),
-            lanes(data, at + 2 * RGB),
-            lanes(data, at + 3 * RGB),
-        ]
+        let at = self.offset(y, x);
+        let bytes = &self.input.data()[at..at + 3 * RGB + 4];
+        [lanes(bytes, 0), lanes(bytes, RGB), lanes(bytes, 2 * RGB), lanes(bytes, 3 * RGB)]
     }
 
     /// The pixel `(y, x)`, if it is inside.
@@ -436,30 +434,28 @@ fn put(bytes: &mut [u8; BLOCK * RGB + 1], i: usize, lanes: [u8; 4]) {
 #[inline(always)]
 fn finish(bytes: &[u8; BLOCK * RGB + 1], out: &mut [u8]) {
     match out.first_chunk_mut::<{ BLOCK * RGB }>() {
-        // A length that is known is three vectors, not a call.
         Some(out) => out.copy_from_slice(&bytes[..BLOCK * RGB]),
-        None => out.copy_from_slice(&bytes[..out.len()]),
+        None => finish_part(bytes, out),
     }
 }
 
-/// The first and the last pixel that a block reads along an axis: those nearest to its places, or
-/// farther out by `margin`.
+/// Not inlined, or the compiler makes both of the above one call of `memcpy`: a copy whose length
+/// is known is three vectors.
+#[inline(never)]
+fn finish_part(bytes: &[u8; BLOCK * RGB + 1], out: &mut [u8]) {
+    out.copy_from_slice(&bytes[..out.len()]);
+}
+
+/// The first and the last pixel that a block reads along an axis, of those from `first` to `last`
+/// from each of its own.
 #[inline(always)]
-fn reach(places: &[f32; BLOCK], margin: i32) -> [i32; 2] {
-    let chunks = places.as_chunks::<4>().0;
-    let (mut low, mut high) = (chunks[0], chunks[0]);
-    for chunk in &chunks[1..] {
-        for lane in 0..4 {
-            low[lane] = if chunk[lane] < low[lane] { chunk[lane] } else { low[lane] };
-            high[lane] = if chunk[lane] > high[lane] { chunk[lane] } else { high[lane] };
-        }
+fn reach(pixels: &[i32; BLOCK], first: i32, last: i32) -> [i32; 2] {
+    let (mut low, mut high) = (i32::MAX, i32::MIN);
+    for &pixel in pixels {
+        low = low.min(pixel);
+        high = high.max(pixel);
     }
-    let [mut least, mut most] = [low[0], high[0]];
-    for lane in 1..4 {
-        least = if low[lane] < least { low[lane] } else { least };
-        most = if high[lane] > most { high[lane] } else { most };
-    }
-    [integer(least) - margin, integer(most) + margin]
+    [low + first, high + last]
 }
 
 /// The nearest integers.
