@@ -1,8 +1,10 @@
 //! What must hold for any bytes: the checks that fuzz targets run, and every test run for a
 //! second.
 
-use crate::sample::Limits;
+use crate::sample::{Epoch, Limits};
 use crate::source::Beton;
+use crate::spec::Spec;
+use std::path::Path;
 
 /// A `.beton` file of any bytes opens or is refused, and every value of one that opens reads
 /// or is refused.
@@ -18,6 +20,18 @@ pub fn beton(bytes: &[u8]) {
     let _ = file.allocations().count();
 }
 
+/// A pipeline file of any bytes is understood or refused, and the ops of one that is understood
+/// are made or refused in any epoch.
+pub fn spec_toml(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(spec) = Spec::parse(text, Path::new("fuzzed.toml")) else { return };
+    for field in spec.fields() {
+        for epoch in [0, 7, u32::MAX] {
+            let _ = spec.ops(field, Epoch(epoch));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -27,6 +41,24 @@ mod tests {
     fn beton_smoke() {
         arbtest::arbtest(|u| {
             beton(&u.arbitrary::<Vec<u8>>()?);
+            Ok(())
+        })
+        .budget_ms(500);
+    }
+
+    /// A pipeline file with pieces of it exchanged, doubled or cut.
+    #[test]
+    fn spec_toml_smoke() {
+        const WHOLE: &str = include_str!("../examples/pipelines/imagenet.toml");
+        let pieces: Vec<&str> = WHOLE.split_inclusive(|c: char| !c.is_alphanumeric()).collect();
+        arbtest::arbtest(|u| {
+            let mut pieces = pieces.clone();
+            for _ in 0..u.int_in_range(0..=4)? {
+                let (from, to) = (u.choose_index(pieces.len())?, u.choose_index(pieces.len())?);
+                pieces[to] = pieces[from];
+            }
+            spec_toml(pieces.concat().as_bytes());
+            spec_toml(&u.arbitrary::<Vec<u8>>()?);
             Ok(())
         })
         .budget_ms(500);

@@ -15,6 +15,7 @@
 //! | [`batch`] | memory of batches, and leases on it |
 //! | [`run`] | threads and the ring: the only module that knows there are any |
 //! | [`loader`] | all of it together |
+//! | [`spec`] | pipelines as data: TOML files |
 //! | [`mod@write`] | a folder, a list or an iterator to a `.beton` file |
 //! | [`workload`] | the usual lists of ops, by name |
 
@@ -29,6 +30,7 @@ pub mod plan;
 pub mod run;
 pub mod sample;
 pub mod source;
+pub mod spec;
 pub mod workload;
 pub mod write;
 
@@ -36,6 +38,7 @@ pub use batch::Batch;
 pub use loader::{Batches, LoadError, Loader, LoaderBuilder};
 pub use order::Order;
 pub use sample::{Epoch, Limits, SampleId};
+pub use spec::Spec;
 
 /// The ops, and what a list of them is made with.
 pub use fuseloop_ops as ops;

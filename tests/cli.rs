@@ -3,8 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
+use fuseloop::ops::registry::registry;
 use fuseloop::workload::Workload;
-use fuseloop::{Loader, Order};
+use fuseloop::{Loader, Order, Spec};
 use jpeg_encoder::{ColorType, Encoder};
 use serde_json::Value;
 use std::fs;
@@ -232,6 +233,77 @@ fn explain_shows_the_plan_and_its_code() {
     }
 }
 
+#[test]
+fn ops_lists_every_op_and_explains_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = told(dir.path(), &["ops"]);
+    for line in [
+        "\ngeometry\n",
+        "  RandomHorizontalFlip(p = 0.5): mirrors a share p of the images left to right\n",
+        "  Cutout(crop_size, fill = 0): paints a random square over\n",
+        "  CenterCrop(size, [ratio], interpolation = \"bilinear-antialias\"): ",
+    ] {
+        assert!(format!("\n{text}").contains(line), "{line}:\n{text}");
+    }
+    let json: Value = serde_json::from_str(&told(dir.path(), &["ops", "--json"])).unwrap();
+    let listed: Vec<&str> =
+        json.as_array().unwrap().iter().map(|op| op["name"].as_str().unwrap()).collect();
+    let known: Vec<&str> = registry().iter().map(|info| info.name).collect();
+    assert_eq!(listed, known);
+
+    let text = told(dir.path(), &["ops", "OneHot"]);
+    assert!(
+        text.contains("classes          a whole number, 0 or more (required): elements"),
+        "{text}"
+    );
+    assert!(text.contains("label = [{ op = \"OneHot\", classes = 1000 }]"), "{text}");
+    let json: Value =
+        serde_json::from_str(&told(dir.path(), &["ops", "Cutout", "--json"])).unwrap();
+    assert_eq!((&json["class"], &json["params"][1]["default"]), (&"overwrite".into(), &0.into()));
+}
+
+/// The example that `ops NAME` shows is a pipeline file.
+#[test]
+fn what_ops_shows_can_be_pasted() {
+    let dir = tempfile::tempdir().unwrap();
+    for info in registry() {
+        let text = told(dir.path(), &["ops", info.name]);
+        let example = &text[text.find("[fields]").unwrap()..];
+        let spec: Spec = example.parse().unwrap_or_else(|error| panic!("{example}: {error}"));
+        assert_eq!(spec.fields().count(), 1);
+    }
+}
+
+#[test]
+fn a_pipeline_file_runs_in_place_of_a_workload() {
+    let dir = dataset();
+    let path = dir.path();
+    let file = "batch_size = 4\nseed = 5\n[fields]\nimage = [
+        { op = 'RandomResizedCrop', size = { from = 32, to = 64, epochs = 3, step = 16 } },
+        'ToChannelsFirst']\nlabel = [{ op = 'OneHot', classes = 2 }]";
+    fs::write(path.join("p.toml"), file).unwrap();
+
+    let text = told(path, &["explain", "photos.beton", "--pipeline", "p.toml", "--ir"]);
+    assert!(text.contains("p.toml: ops for image, label, changing with the epoch"), "{text}");
+    assert!(text.contains("RandomResizedCrop"), "{text}");
+
+    let args = ["bench", "photos.beton", "-p", "p.toml", "--json", "-e", "2"];
+    let json: Value = serde_json::from_str(&told(path, &args)).unwrap();
+    assert_eq!((&json["workload"], &json["pipeline"]), (&Value::Null, &"p.toml".into()));
+    assert_eq!((&json["batch_size"], &json["seed"]), (&4.into(), &5.into()));
+    assert_eq!(json["epochs"][1]["images"], 6, "a short last batch counts");
+    let json: Value =
+        serde_json::from_str(&told(path, &[&args[..], &["-b", "2"]].concat())).unwrap();
+    assert_eq!(json["batch_size"], 2, "what is given holds against the file");
+
+    let dump = ["dump", "photos.beton", "-p", "p.toml", "--epoch", "2", "--out", "out"];
+    told(path, &dump);
+    assert_eq!(npy(&path.join("out/image_0000.npy")).1, "4, 3, 64, 64, ");
+    assert_eq!(npy(&path.join("out/label_0000.npy")).1, "4, 2, ");
+    let both = ["bench", "photos.beton", "-p", "p.toml", "-w", "W1"];
+    assert_eq!(refused(path, &both).0, 2);
+}
+
 /// Each wrong call, its exit code, its message, and the next step it names.
 #[test]
 fn an_error_names_the_cause_and_the_next_step() {
@@ -245,6 +317,13 @@ fn an_error_names_the_cause_and_the_next_step() {
     fs::write(path.join("unfinished.beton"), unfinished).unwrap();
     fs::write(path.join("cut.beton"), &whole[..whole.len() - 100]).unwrap();
     fs::create_dir(path.join("empty")).unwrap();
+    for (name, fields) in [
+        ("op.toml", "image = ['Resise']"),
+        ("param.toml", "image = [{ op = 'Resize', sise = 1 }]"),
+        ("field.toml", "picture = ['ToChannelsFirst']"),
+    ] {
+        fs::write(path.join(name), format!("[fields]\n{fields}")).unwrap();
+    }
     for (args, message, help) in [
         (&["info", "none.beton"][..], "none.beton: No such file", "fuseloop write FOLDER"),
         (&["info", "photos"], "not a regular file", "fuseloop write FOLDER"),
@@ -260,6 +339,21 @@ fn an_error_names_the_cause_and_the_next_step() {
         (&["write", "photos", "photos"], "is a directory", "name a file"),
         (&["write", "photos", "x.beton", "--page-size", "5"], "page size 5", "8388608"),
         (&["write", "photos", "x.beton", "--jpeg-quality", "0"], "quality 0", "--jpeg-quality"),
+        (
+            &["bench", "photos.beton", "-p", "none.toml"],
+            "none.toml: No such file",
+            "check the path",
+        ),
+        (
+            &["bench", "photos.beton", "-p", "op.toml"],
+            "op.toml:2:10: there is no op",
+            "`fuseloop ops`",
+        ),
+        (&["dump", "photos.beton", "-o", "d", "-p", "param.toml"], "`sise`, did you", "ops NAME`"),
+        (&["explain", "photos.beton", "-p", "field.toml"], "no field picture", "fuseloop info"),
+        (&["explain", "photos.beton", "-p", "photos.beton"], "more than", "is TOML"),
+        (&["explain", "photos.beton", "-p", "short.beton"], "not TOML", "is TOML"),
+        (&["ops", "Resise"], "no op `Resise`, did you mean `Resize`?", "`fuseloop ops`"),
         (&["demo", "-o", "no/such/x.png"], "no/such/x.png: No such file", "check the path"),
     ] {
         let output = fuseloop(path, args);
@@ -290,7 +384,7 @@ fn what_is_not_understood_is_2_and_lists_what_there_is() {
 #[test]
 fn every_command_has_help_with_examples() {
     let dir = tempfile::tempdir().unwrap();
-    for command in ["demo", "write", "info", "bench", "dump", "explain"] {
+    for command in ["demo", "write", "info", "bench", "dump", "explain", "ops"] {
         let help = told(dir.path(), &[command, "--help"]);
         assert!(help.contains("Examples:\n  fuseloop "), "{command}:\n{help}");
     }

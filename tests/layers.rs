@@ -5,6 +5,7 @@
 //! ```text
 //! sample < source < decode < order < plan < jit < batch < run < loader        (lib, main: anything)
 //!                          └ write: sample, source, decode; only lib and main use it
+//!                                                                 └ spec: sample, order, loader
 //! ```
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
@@ -17,8 +18,11 @@ const LAYERS: [&str; 9] =
     ["sample", "source", "decode", "order", "plan", "jit", "batch", "run", "loader"];
 
 /// Modules beside the layers, and what each may use.
-const BESIDE: [(&str, &[&str]); 2] =
-    [("write", &["sample", "source", "decode"]), ("workload", &["sample"])];
+const BESIDE: [(&str, &[&str]); 3] = [
+    ("write", &["sample", "source", "decode"]),
+    ("workload", &["sample"]),
+    ("spec", &["sample", "order", "loader"]),
+];
 
 /// Modules of `src` that may use anything: the roots, the command line under `main`, and the
 /// checks that fuzz targets share.

@@ -104,7 +104,7 @@ impl Baseline {
         self.plan.draw(key, size, &mut scratch.draws);
         decode(&image, &mut scratch.now);
         let Scratch { now, next, resizer, draws, normalized } = scratch;
-        let mut motions = draws.motions.iter().map(|(_, motion)| *motion).peekable();
+        let mut motions = draws.motions.iter().map(|(_, motion)| motion.clone()).peekable();
         while let Some(motion) = motions.next() {
             match (motion, motions.peek()) {
                 (Motion::Frame { top, left, size, .. }, Some(&Motion::Resize { size: to, .. })) => {
@@ -155,7 +155,7 @@ impl Baseline {
             for y in window.top..window.top + window.height {
                 let at = (y * picture.size.width + window.left) as usize * 3;
                 let row = &mut picture.pixels[at..at + window.width as usize * 3];
-                row.as_chunks_mut::<3>().0.fill(op.fill());
+                row.as_chunks_mut::<3>().0.fill(op.fill().map(|v| v as u8));
             }
         }
     }

@@ -48,9 +48,11 @@ mod random_crop;
 mod random_order;
 mod random_resized_crop;
 mod random_translate;
+pub mod registry;
 mod replace_label;
 mod resize;
 mod rng;
+pub mod rows;
 mod saturation;
 mod shape;
 mod squeeze;
@@ -72,7 +74,7 @@ pub use normalize::Normalize;
 pub use one_hot::OneHot;
 pub use op::{
     ChoiceOp, Class, Dim, Eval, GeometryOp, Histogram, HostOp, HostSample, ImageType, LabelOp,
-    Member, NumberRule, Op, PixelOp, RegionOp, RowMaker, Table, TableOp, Type,
+    Member, MixOp, Mixture, NumberRule, Op, PixelOp, RegionOp, RowMaker, Table, TableOp, Type,
 };
 pub use picture::{Picture, to_u8};
 pub use poison::Poison;

@@ -1,5 +1,6 @@
 //! What a geometry op does to one sample, once drawn.
 
+use crate::rows::{Resampling, RowFilter};
 use crate::{RowMaker, Size, Window};
 
 /// How a resize weighs the pixels it reads.
@@ -7,12 +8,23 @@ use crate::{RowMaker, Size, Window};
 #[non_exhaustive]
 pub enum Interpolation {
     /// A triangle as wide as the scale asks for, as torchvision's `BILINEAR` with
-    /// `antialias=True` and Pillow's `BILINEAR`: within one level of both. See
+    /// `antialias=True` and Pillow's `BILINEAR`: within one level of both, and torchvision's to
+    /// the bit under [`NumberRule::Exact`](crate::NumberRule::Exact). See
     /// [`bilinear`](crate::bilinear).
     #[default]
     BilinearAntialias,
     /// OpenCV's `INTER_AREA`, which FFCV uses: bit for bit. See [`area`](crate::area).
     Area,
+    /// torchvision's `NEAREST`: what masks want.
+    Nearest,
+    /// torchvision's `NEAREST_EXACT`, Pillow's `NEAREST`.
+    NearestExact,
+    /// torchvision's `BILINEAR` with `antialias=False`.
+    Bilinear,
+    /// torchvision's `BICUBIC` with `antialias=False`.
+    Bicubic,
+    /// torchvision's `BICUBIC` with `antialias=True`.
+    BicubicAntialias,
 }
 
 impl Interpolation {
@@ -21,7 +33,20 @@ impl Interpolation {
     pub const fn maker(self) -> RowMaker {
         match self {
             Self::BilinearAntialias => RowMaker::Compiled,
-            Self::Area => RowMaker::Called,
+            _ => RowMaker::Called,
+        }
+    }
+
+    /// What torchvision calls it, if it is one of torchvision's.
+    const fn resampling(self) -> Option<Resampling> {
+        match self {
+            Self::BilinearAntialias => Some(Resampling::BilinearAntialias),
+            Self::Area => None,
+            Self::Nearest => Some(Resampling::Nearest),
+            Self::NearestExact => Some(Resampling::NearestExact),
+            Self::Bilinear => Some(Resampling::Bilinear),
+            Self::Bicubic => Some(Resampling::Bicubic),
+            Self::BicubicAntialias => Some(Resampling::BicubicAntialias),
         }
     }
 }
@@ -51,6 +76,8 @@ pub enum Motion {
         /// How pixels are weighed.
         interpolation: Interpolation,
     },
+    /// Rows made of the whole input, which is rounded to u8 first.
+    Rows(RowFilter),
 }
 
 impl Motion {
@@ -68,7 +95,20 @@ impl Motion {
     /// Whether the step makes rows of its own, from a whole picture of bytes.
     #[must_use]
     pub const fn makes_rows(&self) -> bool {
-        matches!(self, Self::Resize { .. })
+        matches!(self, Self::Resize { .. } | Self::Rows(_))
+    }
+
+    /// The row filter that does it, if one does.
+    #[must_use]
+    pub fn filter(&self) -> Option<RowFilter> {
+        match *self {
+            Self::Resize { size, interpolation } => {
+                let interpolation = interpolation.resampling()?;
+                Some(RowFilter::Resample { size, interpolation })
+            }
+            Self::Rows(ref filter) => Some(filter.clone()),
+            _ => None,
+        }
     }
 
     /// The size after this step.
@@ -76,6 +116,7 @@ impl Motion {
     pub fn output(&self, input: Size) -> Size {
         match *self {
             Self::Frame { size, .. } | Self::Resize { size, .. } => size,
+            Self::Rows(ref filter) => filter.output(input),
             Self::FlipHorizontal | Self::FlipVertical => input,
         }
     }

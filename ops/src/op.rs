@@ -11,6 +11,7 @@
 //! | cast     | convert                           |                      | the final store                 |
 //! | layout   | channels first                    |                      | the final store                 |
 //! | host     | poison                            |                      | none: it ends the loop          |
+//! | mix      | AugMix                            | weights, and chains  | loops of their own, and sums    |
 //! | label    | one-hot                           |                      | scalar code                     |
 
 use crate::{DType, Emit, Layout, Motion, Ops, Pixels, Rng, Size, TypeError, Window};
@@ -165,6 +166,8 @@ pub enum Class<'a> {
     Choice(&'a dyn ChoiceOp),
     /// Changes some samples' pictures in plain Rust, between two loops.
     Host(&'a dyn HostOp),
+    /// Mixes a picture with others that a list of ops makes of it.
+    Mix(&'a dyn MixOp),
     /// Changes the type of the elements.
     Cast(DType),
     /// Changes where the channels lie.
@@ -377,6 +380,32 @@ pub struct HostSample<'a> {
     pub size: Size,
     /// The op's own generator for this sample: the only source of randomness it should have.
     pub rng: &'a mut Rng,
+}
+
+/// An op that mixes a picture with what chains of other ops make of it. It ends a block, as a
+/// [`HostOp`] does:
+///
+/// ```text
+/// out = keep * in + sum of weight_k * chain_k(in)         each term rounded to f32, then the sum
+/// ```
+///
+/// truncated to a level under [`NumberRule::Exact`], as torchvision's `AugMix` does, else rounded
+/// half to even.
+pub trait MixOp: fmt::Debug + Send + Sync {
+    /// One step of a chain: a list that leaves the picture's type as it is.
+    fn step(&self) -> &Ops;
+
+    /// Draws the weights, and how many steps each chain has.
+    fn draw(&self, rng: &mut Rng) -> Mixture;
+}
+
+/// How a picture is mixed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mixture {
+    /// The weight of the picture itself.
+    pub keep: f32,
+    /// For each chain its weight and the number of its steps.
+    pub chains: Vec<(f32, u32)>,
 }
 
 /// An op on a label: a whole number, or a float.

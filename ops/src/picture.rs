@@ -1,6 +1,6 @@
 //! A picture as the oracle sees it: one pixel after the other, as numbers.
 
-use crate::{ImageView, Interpolation, Motion, Size, Window, area, bilinear};
+use crate::{ImageView, Interpolation, Motion, NumberRule, Size, Window, area, bilinear};
 
 /// An image of `[f32; 3]` pixels, row by row.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,9 +45,9 @@ impl Picture {
         &mut self.pixels
     }
 
-    /// The picture after `motion`.
+    /// The picture after `motion`, under a rule.
     #[must_use]
-    pub fn moved(&self, motion: &Motion) -> Self {
+    pub fn moved(&self, motion: &Motion, rule: NumberRule) -> Self {
         let Size { height, width } = self.size;
         match *motion {
             Motion::Frame { top, left, size, fill } => self.gathered(size, |y, x| {
@@ -58,7 +58,7 @@ impl Picture {
             }),
             Motion::FlipHorizontal => self.gathered(self.size, |y, x| self.at(y, width - 1 - x)),
             Motion::FlipVertical => self.gathered(self.size, |y, x| self.at(height - 1 - y, x)),
-            Motion::Resize { size, interpolation } => self.resized(size, interpolation),
+            Motion::Resize { .. } | Motion::Rows(_) => self.made(motion, rule),
         }
     }
 
@@ -94,14 +94,23 @@ impl Picture {
         Self { size, pixels: places.map(|(y, x)| pixel(y, x)).collect() }
     }
 
-    fn resized(&self, size: Size, interpolation: Interpolation) -> Self {
+    /// The picture of the rows that a motion makes.
+    fn made(&self, motion: &Motion, rule: NumberRule) -> Self {
         let bytes = self.to_u8();
         let view = ImageView::packed(&bytes, self.size).expect("to_u8 gives 3 bytes a pixel");
-        let resized = match interpolation {
-            Interpolation::Area => area::resize(view, size).expect("no side is 0"),
-            Interpolation::BilinearAntialias => bilinear::resize(&view, size),
+        let size = motion.output(self.size);
+        let made = match *motion {
+            Motion::Resize { interpolation: Interpolation::Area, .. } => {
+                area::resize(view, size).expect("no side is 0")
+            }
+            Motion::Resize { interpolation: Interpolation::BilinearAntialias, .. }
+                if rule != NumberRule::Exact =>
+            {
+                bilinear::resize(&view, size)
+            }
+            _ => motion.filter().map_or_else(Vec::new, |filter| filter.eval(&view)),
         };
-        let view = ImageView::packed(&resized, size).expect("a resize gives 3 bytes a pixel");
+        let view = ImageView::packed(&made, size).expect("3 bytes a pixel were made");
         Self::from_view(&view)
     }
 }

@@ -45,6 +45,10 @@ impl Op for RandomVerticalFlip {
     fn class(&self) -> Class<'_> {
         Class::Geometry(self)
     }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.p == 0.0
+    }
 }
 
 impl GeometryOp for RandomVerticalFlip {

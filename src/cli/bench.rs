@@ -4,7 +4,7 @@ use super::measure::{self, Measured, Waits};
 use super::print::{bytes, counted, millis, rate, say};
 use super::problem::Problem;
 use super::process::{self, Memory};
-use super::source::Pipeline;
+use super::source::{Pipeline, Setup};
 use fuseloop::source::Escaped;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 #[command(after_help = "Examples:
   fuseloop bench train.beton
   fuseloop bench train.beton --workload W3 --workers 2 --epochs 5
+  fuseloop bench train.beton --pipeline imagenet.toml
   fuseloop bench train.beton --batches 50 --json")]
 pub(super) struct Args {
     /// The file.
@@ -52,7 +53,11 @@ struct Report {
 }
 
 pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
-    let loader = args.pipeline.builder(&args.file)?.recompile(args.recompile).build()?;
+    let setup = args.pipeline.setup()?;
+    let builder = setup.builder(&args.file)?;
+    // Not `recompile(args.recompile)`: a pipeline file may ask for it too.
+    let builder = if args.recompile { builder.recompile(true) } else { builder };
+    let loader = builder.build()?;
     let batches = args.batches.unwrap_or(u64::MAX);
     let mut epochs = vec![];
     let mut before = loader.headroom();
@@ -73,9 +78,9 @@ pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
         epochs,
     };
     if args.json {
-        say(&format!("{:#}\n", as_json(args, &report)))
+        say(&format!("{:#}\n", as_json(args, &setup, &report)))
     } else {
-        say(&in_words(args, &report))
+        say(&in_words(args, &setup, &report))
     }
 }
 
@@ -100,17 +105,16 @@ fn median_cpu(epochs: &[Measured]) -> Option<f64> {
     median(counting(epochs).iter().map(Measured::cpu_ms).collect::<Option<_>>()?)
 }
 
-fn in_words(args: &Args, report: &Report) -> String {
-    let pipeline = &args.pipeline;
+fn in_words(args: &Args, setup: &Setup, report: &Report) -> String {
     let file = args.file.display().to_string();
     let mut text = format!(
         "{}: {}, {}: {}\n{}, batches of {}\n\n",
         Escaped(&file),
         counted(report.samples, "sample"),
-        pipeline.workload,
-        pipeline.workload.summary(),
-        counted(pipeline.threads() as u64, "worker"),
-        pipeline.batch_size,
+        setup.ops,
+        setup.ops.summary(),
+        counted(setup.threads() as u64, "worker"),
+        setup.batch_size,
     );
     let warm_up = report.epochs.len() > 1;
     for (number, epoch) in report.epochs.iter().enumerate() {
@@ -153,7 +157,7 @@ fn add_process(text: &mut String, report: &Report) {
     let _ = writeln!(text, "             {}", waits.verdict());
 }
 
-fn as_json(args: &Args, report: &Report) -> Value {
+fn as_json(args: &Args, setup: &Setup, report: &Report) -> Value {
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let epoch = |epoch: &Measured| {
         json!({
@@ -167,11 +171,12 @@ fn as_json(args: &Args, report: &Report) -> Value {
     };
     json!({
         "file": args.file.to_string_lossy(),
-        "workload": args.pipeline.workload.id(),
+        "workload": setup.ops.workload(),
+        "pipeline": setup.ops.file().map(|path| path.to_string_lossy()),
         "samples": report.samples,
-        "workers": args.pipeline.threads(),
-        "batch_size": args.pipeline.batch_size,
-        "seed": args.pipeline.seed,
+        "workers": setup.threads(),
+        "batch_size": setup.batch_size,
+        "seed": setup.seed,
         "recompile": args.recompile,
         "epochs": report.epochs.iter().map(epoch).collect::<Vec<_>>(),
         "warm_up_epochs": report.epochs.len() - counting(&report.epochs).len(),

@@ -3,7 +3,7 @@
 use super::npy;
 use super::print::{bytes, counted, say};
 use super::problem::Problem;
-use super::source::Pipeline;
+use super::source::{FieldOps, Pipeline};
 use fuseloop::Batch;
 use fuseloop::batch::TensorSpec;
 use fuseloop::ops::DType;
@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop dump train.beton --out batches --batches 2 --seed 42
+  fuseloop dump train.beton --out batches --pipeline imagenet.toml --epoch 5
   python3 -c 'import numpy; print(numpy.load(\"batches/image_0000.npy\").shape)'")]
 pub(super) struct Args {
     /// The file.
@@ -39,7 +40,10 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
-    let loader = args.pipeline.builder(&args.file)?.build()?;
+    let setup = args.pipeline.setup()?;
+    let loader = setup.builder(&args.file)?.build()?;
+    // First the epoch: a pipeline may give other shapes in each.
+    let epoch = loader.epoch(args.epoch)?;
     let tensors = loader.tensors();
     let batches = args.batches.min(loader.len());
     fs::create_dir_all(&args.out).map_err(Problem::io(&args.out))?;
@@ -47,7 +51,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         refuse_existing(&args.out, &tensors, batches)?;
     }
     let (mut files, mut total) = (0, 0);
-    for (number, batch) in (0..batches).zip(loader.epoch(args.epoch)?) {
+    for (number, batch) in (0..batches).zip(epoch) {
         let batch = batch?;
         for (place, spec) in tensors.iter().enumerate() {
             let path = args.out.join(file_name(place, spec, number));
@@ -55,16 +59,21 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
             files += 1;
         }
     }
-    say(&summary(args, &tensors, batches, files, total))
+    say(&summary(args, &setup.ops, &tensors, [batches, files, total]))
 }
 
-fn summary(args: &Args, tensors: &[TensorSpec], batches: u64, files: u64, total: u64) -> String {
+fn summary(
+    args: &Args,
+    ops: &FieldOps,
+    tensors: &[TensorSpec],
+    [batches, files, total]: [u64; 3],
+) -> String {
     let out = args.out.display().to_string();
     let mut text = format!(
         "{}: {} of {} in {}, {}\n",
         Escaped(&out),
         counted(batches, "batch").replace("batchs", "batches"),
-        args.pipeline.workload,
+        ops,
         counted(files, "file"),
         bytes(total),
     );

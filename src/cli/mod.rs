@@ -10,6 +10,7 @@ mod explain;
 mod info;
 mod measure;
 mod npy;
+mod ops;
 mod print;
 mod problem;
 mod process;
@@ -42,6 +43,7 @@ enum Command {
     Bench(bench::Args),
     Dump(dump::Args),
     Explain(explain::Args),
+    Ops(ops::Args),
 }
 
 /// Runs the command that the process was called with. `start` is when the process began.
@@ -54,6 +56,7 @@ pub(crate) fn main(start: Instant) -> ExitCode {
         Command::Bench(args) => bench::run(&args, start),
         Command::Dump(args) => dump::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Ops(args) => ops::run(&args),
     };
     exit_code(outcome)
 }

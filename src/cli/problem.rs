@@ -4,10 +4,12 @@ use fuseloop::LoadError;
 use fuseloop::batch::TensorError;
 use fuseloop::jit::CompileError;
 use fuseloop::ops::ParamError;
+use fuseloop::ops::registry::{self, SpecCause, SpecError};
 use fuseloop::plan::PlanError;
 use fuseloop::run::RunError;
 use fuseloop::source::beton::HeaderError;
 use fuseloop::source::{Escaped, OpenError, SourceError, SourceErrorKind};
+use fuseloop::spec::{ParseCause, ParseError};
 use fuseloop::write::{ListError, OptionsError, SampleError, TargetError, WriteError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,6 +29,10 @@ pub(super) enum Problem {
     Compile(#[from] CompileError),
     #[error(transparent)]
     Param(#[from] ParamError),
+    #[error(transparent)]
+    Spec(#[from] ParseError),
+    #[error(transparent)]
+    Op(#[from] SpecError),
     #[error(transparent)]
     Tensor(#[from] TensorError),
     #[error("{}: {error}", .path.display())]
@@ -75,6 +81,8 @@ impl Problem {
             Self::Run(error) => run_help(error),
             Self::Write(error) => write_help(error),
             Self::Plan(error) => plan_help(error),
+            Self::Spec(error) => parse_help(error),
+            Self::Op(error) => op_help(&error.cause),
             Self::Exists { .. } => Some("`--force` overwrites it"),
             Self::NotEmpty { .. } => Some("name a folder that is new or empty"),
             Self::NoImages { .. } => Some("`fuseloop info FILE` shows what the file holds"),
@@ -95,6 +103,7 @@ fn load_help(error: &LoadError) -> Option<&'static str> {
         LoadError::Source(error) => source_help(error),
         LoadError::Plan { error, .. } => plan_help(error),
         LoadError::BatchSize => Some("`--batch-size 64` is usual"),
+        LoadError::NoSuchField { .. } => Some("`fuseloop info FILE` shows the file's fields"),
         LoadError::Workers => Some("without `--workers` there is one for each core"),
         LoadError::Run(error) => run_help(error),
         _ => None,
@@ -128,6 +137,28 @@ fn plan_help(error: &PlanError) -> Option<&'static str> {
             "`fuseloop info FILE` shows the sizes of the images; `--workload W1` takes any size",
         ),
         _ => None,
+    }
+}
+
+fn parse_help(error: &ParseError) -> Option<&'static str> {
+    match &error.cause {
+        ParseCause::Io(error) => io_help(error),
+        ParseCause::Spec(cause) => op_help(cause),
+        ParseCause::Toml(_) | ParseCause::TooLong => {
+            Some("a pipeline file is TOML: `fuseloop ops NAME` shows how an op is written in one")
+        }
+        _ => None,
+    }
+}
+
+fn op_help(cause: &SpecCause) -> Option<&'static str> {
+    match cause {
+        // What is no op is a setting, and the message lists them.
+        SpecCause::UnknownParam { owner, .. } if registry::find(owner).is_err() => None,
+        SpecCause::UnknownOp { .. } | SpecCause::NotAnOp { .. } => {
+            Some("`fuseloop ops` lists the ops there are")
+        }
+        _ => Some("`fuseloop ops NAME` shows what an op takes, with an example"),
     }
 }
 

@@ -1,31 +1,37 @@
-//! What several commands share: opening a file and giving its images a workload's ops.
+//! What several commands share: opening a file and giving its fields their ops.
 
 use super::problem::Problem;
-use fuseloop::ops::{Ops, ParamError};
+use fuseloop::ops::{NumberRule, Ops, ParamError};
 use fuseloop::sample::Epoch;
 use fuseloop::source::{Escaped, FieldKind};
+use fuseloop::spec::Settings;
 use fuseloop::workload::{UnknownWorkload, Workload};
-use fuseloop::{Loader, LoaderBuilder, Order};
-use std::path::Path;
+use fuseloop::{Loader, LoaderBuilder, Order, Spec};
+use std::fmt;
+use std::path::{Path, PathBuf};
 
 /// Which ops, and how they run.
-#[derive(clap::Args, Clone, Copy, Debug)]
+#[derive(clap::Args, Clone, Debug)]
 pub(super) struct Pipeline {
     /// What is done to the images: W1 (imagenet), W2 (val), W3 (jitter), W4 (cifar) or W5 (crop).
     #[arg(long, short, default_value = "W1", value_parser = workload)]
-    pub(super) workload: Workload,
+    workload: Workload,
+    /// A TOML file of ops and settings, in place of a workload; `fuseloop ops` lists the ops. What
+    /// is given here as well holds against the file.
+    #[arg(long, short, value_name = "FILE.toml", conflicts_with = "workload")]
+    pipeline: Option<PathBuf>,
     /// Threads that read, decode and augment; one a core if not given.
     #[arg(long, short = 'j')]
-    pub(super) workers: Option<usize>,
-    /// Images of a batch.
-    #[arg(long, short, default_value_t = 64)]
-    pub(super) batch_size: usize,
-    /// What the order and the random draws depend on, beside the epoch.
-    #[arg(long, default_value_t = 0)]
-    pub(super) seed: u64,
+    workers: Option<usize>,
+    /// Images of a batch; 64 if not given.
+    #[arg(long, short)]
+    batch_size: Option<usize>,
+    /// What the order and the random draws depend on, beside the epoch; 0 if not given.
+    #[arg(long)]
+    seed: Option<u64>,
     /// Take the samples in the file's order instead of shuffled.
     #[arg(long)]
-    pub(super) sequential: bool,
+    sequential: bool,
 }
 
 /// A name as clap wants it.
@@ -33,14 +39,57 @@ pub(super) fn workload(name: &str) -> Result<Workload, UnknownWorkload> {
     name.parse()
 }
 
+/// What was asked for: the pipeline file read, numbers decided.
+pub(super) struct Setup {
+    pub(super) ops: FieldOps,
+    pub(super) batch_size: usize,
+    pub(super) seed: u64,
+    workers: Option<usize>,
+    order: Order,
+}
+
+/// Where the ops of the fields are from.
+#[derive(Clone)]
+pub(super) enum FieldOps {
+    /// The same for every image field.
+    Workload(Workload),
+    /// A pipeline file's.
+    File { path: PathBuf, spec: Spec },
+}
+
 impl Pipeline {
-    /// A loader of `path` with the workload's ops on every image field.
+    /// Reads the pipeline file, if there is one.
+    pub(super) fn setup(&self) -> Result<Setup, Problem> {
+        let ops = match &self.pipeline {
+            Some(path) => FieldOps::File { path: path.clone(), spec: Spec::open(path)? },
+            None => FieldOps::Workload(self.workload),
+        };
+        let said = match &ops {
+            FieldOps::Workload(_) => Settings::default(),
+            FieldOps::File { spec, .. } => spec.settings().clone(),
+        };
+        let order = self.sequential.then_some(Order::Sequential).or(said.order);
+        Ok(Setup {
+            ops,
+            batch_size: self.batch_size.or(said.batch_size).unwrap_or(64),
+            seed: self.seed.or(said.seed).unwrap_or(0),
+            workers: self.workers.or(said.workers),
+            order: order.unwrap_or(Order::Random),
+        })
+    }
+}
+
+impl Setup {
+    /// A loader of `path` with these ops.
     pub(super) fn builder(&self, path: &Path) -> Result<LoaderBuilder, Problem> {
-        let workload = self.workload;
-        let builder = on_images(path, move |_| workload.ops())?;
-        let order = if self.sequential { Order::Sequential } else { Order::Random };
-        let builder =
-            builder.batch_size(self.batch_size).seed(self.seed).order(order).drop_last(false);
+        let builder = match &self.ops {
+            FieldOps::Workload(workload) => {
+                let workload = *workload;
+                on_images(path, move |_| workload.ops())?.drop_last(false)
+            }
+            FieldOps::File { spec, .. } => spec.apply(opened(path)?.drop_last(false)),
+        };
+        let builder = builder.batch_size(self.batch_size).seed(self.seed).order(self.order);
         Ok(match self.workers {
             Some(workers) => builder.workers(workers),
             None => builder,
@@ -54,15 +103,78 @@ impl Pipeline {
     }
 }
 
+impl FieldOps {
+    /// The ops of an image field in epoch 0.
+    pub(super) fn of(&self, field: &str) -> Result<Ops, ParamError> {
+        match self {
+            Self::Workload(workload) => workload.ops(),
+            Self::File { spec, .. } => spec.ops(field, Epoch(0)),
+        }
+    }
+
+    /// How values are rounded between them.
+    pub(super) fn rule(&self) -> NumberRule {
+        match self {
+            Self::Workload(_) => NumberRule::default(),
+            Self::File { spec, .. } => spec.settings().rule.unwrap_or_default(),
+        }
+    }
+
+    /// What they do, on one line.
+    pub(super) fn summary(&self) -> String {
+        match self {
+            Self::Workload(workload) => workload.summary().to_owned(),
+            Self::File { spec, .. } => {
+                let fields = spec.fields().collect::<Vec<_>>().join(", ");
+                let fields = if fields.is_empty() { "no field" } else { &fields };
+                let changes = if spec.changes() { ", changing with the epoch" } else { "" };
+                format!("ops for {}{changes}", Escaped(fields))
+            }
+        }
+    }
+
+    /// The workload's short name, if it is one.
+    pub(super) fn workload(&self) -> Option<&'static str> {
+        match self {
+            Self::Workload(workload) => Some(workload.id()),
+            Self::File { .. } => None,
+        }
+    }
+
+    /// The pipeline file, if it is one.
+    pub(super) fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Workload(_) => None,
+            Self::File { path, .. } => Some(path),
+        }
+    }
+}
+
+/// The workload, or the pipeline file's name.
+impl fmt::Display for FieldOps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Workload(workload) => workload.fmt(f),
+            Self::File { path, .. } => Escaped(&path.display().to_string()).fmt(f),
+        }
+    }
+}
+
+/// A file that holds samples.
+fn opened(path: &Path) -> Result<LoaderBuilder, Problem> {
+    let builder = Loader::open(path)?;
+    if builder.source().len() == 0 {
+        return Err(Problem::Empty { path: path.to_owned() });
+    }
+    Ok(builder)
+}
+
 /// A loader of `path` with the ops of `make` on every image field.
 pub(super) fn on_images(
     path: &Path,
     make: impl Fn(Epoch) -> Result<Ops, ParamError> + Clone + Send + Sync + 'static,
 ) -> Result<LoaderBuilder, Problem> {
-    let mut builder = Loader::open(path)?;
-    if builder.source().len() == 0 {
-        return Err(Problem::Empty { path: path.to_owned() });
-    }
+    let mut builder = opened(path)?;
     let images = image_fields(&builder);
     if images.is_empty() {
         let known: Vec<String> =

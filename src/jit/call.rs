@@ -6,6 +6,7 @@ use super::code::Code;
 use super::record::Record;
 use crate::plan::{Draws, ImagePlan};
 use fuseloop_ops::area::AreaRows;
+use fuseloop_ops::rows::FilterRows;
 use fuseloop_ops::{Histogram, Table};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -42,12 +43,15 @@ fn clear_upper_halves() {
 pub(super) enum Maker<'a> {
     /// OpenCV's area resize.
     Area(AreaRows<'a>),
+    /// Any other filter.
+    Filter(FilterRows<'a>),
 }
 
 impl Maker<'_> {
     fn row(&mut self, y: u32, out: &mut [u8]) {
         match self {
             Self::Area(rows) => rows.row(y, out),
+            Self::Filter(rows) => rows.row(y, out),
         }
     }
 }
@@ -55,6 +59,14 @@ impl Maker<'_> {
 /// What the row function that makes rows needs: lives on the stack around [`run`].
 pub(super) struct MakerState<'a> {
     pub(super) maker: Maker<'a>,
+    pub(super) window: MadeWindow,
+    /// What a row's panic said: it may not cross compiled code.
+    pub(super) panic: Panic,
+}
+
+/// Which part of the made picture is wanted.
+#[derive(Clone, Copy)]
+pub(super) struct MadeWindow {
     /// Rows of the made picture.
     pub(super) height: u32,
     /// The row that is the pass's row 0.
@@ -63,8 +75,6 @@ pub(super) struct MakerState<'a> {
     pub(super) lead: usize,
     /// Bytes of the columns wanted.
     pub(super) bytes: usize,
-    /// What a row's panic said: it may not cross compiled code.
-    pub(super) panic: Panic,
 }
 
 /// A panic caught in a row function, to be gone on with after compiled code has ended.
@@ -80,8 +90,10 @@ pub(super) unsafe extern "C" fn make_row(state: *mut MakerState<'_>, row: i64, t
     // SAFETY: the caller's promise.
     let state = unsafe { &mut *state };
     // SAFETY: the caller's promise: `lead + bytes` bytes from `to` are good.
-    let out = unsafe { std::slice::from_raw_parts_mut(to.add(state.lead), state.bytes) };
-    let y = (state.top + row).clamp(0, i64::from(state.height) - 1) as u32;
+    let out =
+        unsafe { std::slice::from_raw_parts_mut(to.add(state.window.lead), state.window.bytes) };
+    let MadeWindow { top, height, .. } = state.window;
+    let y = (top + row).clamp(0, i64::from(height) - 1) as u32;
     let made = catch_unwind(AssertUnwindSafe(|| state.maker.row(y, out)));
     state.panic = state.panic.take().or(made.err());
 }

@@ -10,8 +10,8 @@
 mod call;
 mod code;
 mod compile;
-mod compose;
 mod emit;
+mod mix;
 mod oracle;
 mod record;
 mod shot;
@@ -32,9 +32,11 @@ use variants::Variants;
 /// A compiled plan. Shared by workers; each has a [`Scratch`] of its own.
 #[derive(Debug)]
 pub struct Kernel {
-    plan: ImagePlan,
+    plan: Arc<ImagePlan>,
     /// One for each block; empty where code can't be compiled.
     blocks: Blocks,
+    /// Kernels of the steps of ops that mix, by leaf.
+    steps: Vec<(usize, Self)>,
     /// Tables that are the same for every sample, by the first leaf of their step.
     fixed: Vec<(usize, Box<Table>)>,
 }
@@ -46,6 +48,8 @@ pub struct Scratch {
     between: [Vec<u8>; 2],
     links: Vec<Link>,
     leaves: Vec<usize>,
+    /// For the steps of ops that mix.
+    inner: Option<Box<Self>>,
 }
 
 /// Code by what it was made from, so that a pipeline that comes back is not compiled again. Sizes,
@@ -69,10 +73,17 @@ impl KernelCache {
     /// # Errors
     ///
     /// See [`CompileError`]. A machine that can't run compiled code is no error.
-    pub fn compile(&mut self, plan: ImagePlan) -> Result<Kernel, CompileError> {
+    pub fn compile(&mut self, plan: impl Into<Arc<ImagePlan>>) -> Result<Kernel, CompileError> {
+        let plan = plan.into();
         let blocks = if unsupported().is_some() { vec![] } else { self.blocks(&plan)? };
+        let mut steps = vec![];
+        for (leaf, step) in plan.leaves().iter().enumerate() {
+            if let Some(step) = &step.step {
+                steps.push((leaf, self.compile(Arc::clone(step))?));
+            }
+        }
         let fixed = fixed_tables(&plan);
-        Ok(Kernel { plan, blocks, fixed })
+        Ok(Kernel { plan, blocks, steps, fixed })
     }
 
     fn blocks(&mut self, plan: &ImagePlan) -> Result<Blocks, CompileError> {
@@ -98,7 +109,7 @@ impl Kernel {
     /// # Errors
     ///
     /// See [`CompileError`]. A machine that can't run compiled code is no error.
-    pub fn compile(plan: ImagePlan) -> Result<Self, CompileError> {
+    pub fn compile(plan: impl Into<Arc<ImagePlan>>) -> Result<Self, CompileError> {
         KernelCache::default().compile(plan)
     }
 
@@ -111,19 +122,22 @@ impl Kernel {
     /// How long compiling took so far, for all kernels that share the code.
     #[must_use]
     pub fn compile_time(&self) -> Duration {
-        self.blocks.iter().map(|block| block.compile_time()).sum()
+        let steps = self.steps.iter().map(|(_, kernel)| kernel.compile_time());
+        self.blocks.iter().map(|block| block.compile_time()).chain(steps).sum()
     }
 
     /// Bytes of native code so far; 0 where the oracle runs in its place.
     #[must_use]
     pub fn code_bytes(&self) -> usize {
-        self.blocks.iter().map(|block| block.code_bytes()).sum()
+        let steps = self.steps.iter().map(|(_, kernel)| kernel.code_bytes());
+        self.blocks.iter().map(|block| block.code_bytes()).chain(steps).sum()
     }
 
     /// Loop bodies compiled so far.
     #[must_use]
     pub fn loop_bodies(&self) -> usize {
-        self.blocks.iter().map(|block| block.len()).sum()
+        let steps = self.steps.iter().map(|(_, kernel)| kernel.loop_bodies());
+        self.blocks.iter().map(|block| block.len()).chain(steps).sum()
     }
 
     /// Whether this kernel runs the very code of `other`.
@@ -167,6 +181,17 @@ impl Kernel {
     /// [`ImagePlan::wanted`].
     pub fn run(&self, scratch: &mut Scratch, source: Source<'_>, draws: &Draws, out: &mut [u8]) {
         assert_eq!(out.len(), self.plan.sample_bytes(), "bytes of a sample");
+        self.run_any_size(scratch, source, draws, out);
+    }
+
+    /// The same for an output whose size follows from the source's.
+    fn run_any_size(
+        &self,
+        scratch: &mut Scratch,
+        source: Source<'_>,
+        draws: &Draws,
+        out: &mut [u8],
+    ) {
         if self.blocks.is_empty() || self.run_compiled(scratch, source, draws, out).is_none() {
             out.copy_from_slice(&evaluate_part(&self.plan, source, draws));
         }
@@ -181,7 +206,7 @@ impl Kernel {
         draws: &Draws,
         out: &mut [u8],
     ) -> Option<()> {
-        let Scratch { memory, between: [from, to], links, leaves } = scratch;
+        let Scratch { memory, between: [from, to], links, leaves, inner } = scratch;
         let last = self.blocks.len() - 1;
         let mut stored: Option<Size> = None;
         for (index, variants) in self.blocks.iter().enumerate() {
@@ -206,11 +231,30 @@ impl Kernel {
             shot.run(memory, to).ok()?;
             if let Some(leaf) = block.host.filter(|leaf| draws.active[*leaf]) {
                 self.plan.change(leaf, draws, output, to);
+                self.mix(inner, leaf, draws, output, to);
             }
             stored = Some(output);
             std::mem::swap(from, to);
         }
         None
+    }
+
+    /// Changes a stored picture by the op at `leaf`, if it mixes.
+    fn mix(
+        &self,
+        scratch: &mut Option<Box<Scratch>>,
+        leaf: usize,
+        draws: &Draws,
+        size: Size,
+        pixels: &mut [u8],
+    ) {
+        let Some((_, kernel)) = self.steps.iter().find(|(of, _)| *of == leaf) else { return };
+        let scratch = scratch.get_or_insert_default();
+        mix::mix(&self.plan, leaf, draws, pixels, |_, draws, from, to| {
+            if let Some(view) = ImageView::packed(from, size) {
+                kernel.run_any_size(scratch, Source::whole(view), draws, to);
+            }
+        });
     }
 
     /// Whether a block passes its picture on as it is, so that the next can read the block's own

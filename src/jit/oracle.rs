@@ -3,6 +3,7 @@
 //! What the compiled code must equal bit for bit, and what runs in its place where code can't be
 //! compiled or a picture is too narrow for its vectors.
 
+use super::mix;
 use crate::plan::block::nth_order;
 use crate::plan::{Draws, ImagePlan, Leaf, Link};
 use fuseloop_ops::{
@@ -51,7 +52,7 @@ fn after(
     match leaf.op.class() {
         Class::Geometry(_) => {
             for (_, motion) in draws.motions.iter().filter(|(of, _)| *of == index) {
-                picture = picture.moved(motion);
+                picture = picture.moved(motion, plan.rule());
             }
         }
         Class::Region(op) => {
@@ -76,6 +77,14 @@ fn after(
         Class::Host(_) => {
             let size = picture.size();
             picture = picture.changed(|pixels| plan.change(index, draws, size, pixels));
+        }
+        Class::Mix(_) => {
+            let size = picture.size();
+            let step = |plan: &ImagePlan, draws: &Draws, from: &[u8], to: &mut Vec<u8>| {
+                let view = ImageView::packed(from, size).expect("3 bytes a pixel");
+                *to = evaluate(plan, &view, draws);
+            };
+            picture = picture.changed(|pixels| mix::mix(plan, index, draws, pixels, step));
         }
         Class::Cast(_) | Class::Layout(_) | Class::Label(_) | Class::Choice(_) => {}
     }

@@ -10,15 +10,16 @@
 //! A picture that a shift leaves, or whose columns are mirrored before a resize, is first copied
 //! into a frame of its own: the one pass over memory that is not the loop itself.
 
-use super::call::{self, LevelsState, Maker, MakerState};
+use super::call::{self, LevelsState, MadeWindow, Maker, MakerState};
 use super::compile::Compiled;
-use super::compose::{Axis, Composed, PassMap, Rect, compose};
 use super::record::{HEADER, Header, Pass, Record, shuffles};
 use crate::plan::block::{Reading, pixel_op};
+use crate::plan::compose::{Axis, Composed, PassMap, Rect, compose};
 use crate::plan::{Block, Draws, ImagePlan, Link};
 use fuseloop_ops::area::{AreaRows, AreaScratch, AreaTables};
 use fuseloop_ops::bilinear::Taps;
-use fuseloop_ops::{DType, Histogram, ImageView, Interpolation, Layout, Motion, Size, Table};
+use fuseloop_ops::rows::RowScratch;
+use fuseloop_ops::{DType, Histogram, ImageView, Layout, Motion, RowMaker, Size, Table};
 use std::panic::resume_unwind;
 
 /// Fewest columns of a picture that compiled code takes: a group.
@@ -44,6 +45,7 @@ pub(super) struct Memory {
     framed: Vec<u8>,
     area_tables: Option<AreaTables>,
     area: AreaScratch,
+    filter: RowScratch,
     tables: Vec<Table>,
     counts: Option<Box<[Histogram; 4]>>,
     byte_row: Vec<u8>,
@@ -288,9 +290,9 @@ impl<'a> Shot<'a> {
             ImageView::packed(&framed, stage.size)
         };
         let view = view.expect("the part was checked to lie inside the pixels");
-        match *motion {
-            Motion::Resize { size, interpolation: Interpolation::BilinearAntialias } => {
-                self.resize_bilinear(memory, view, size, wanted);
+        match self.block.rows {
+            Some(RowMaker::Compiled) => {
+                self.resize_bilinear(memory, view, motion.output(view.size()), wanted);
             }
             _ => self.call_maker(memory, view, motion, wanted),
         }
@@ -337,25 +339,37 @@ impl<'a> Shot<'a> {
         let lead = (i64::from(columns.start) - wanted.left) as usize * 3;
         let lead = if columns.is_empty() { 0 } else { lead };
         let bytes = columns.len() * 3;
-        let mut tables = match memory.area_tables.take() {
-            Some(tables) => tables,
-            None => AreaTables::new(view.size(), to).expect("no side is 0"),
-        };
-        tables.rebuild(view.size(), to).expect("no side is 0");
-        let mut scratch = std::mem::take(&mut memory.area);
-        let rows = AreaRows::new(&tables, view, columns, &mut scratch);
-        let rows = rows.expect("the tables are for this size, and the columns were clamped to it");
-        let maker = Maker::Area(rows);
-        let panic = None;
-        let mut state =
-            MakerState { maker, height: to.height, top: wanted.top, lead, bytes, panic };
+        let window = MadeWindow { height: to.height, top: wanted.top, lead, bytes };
+        match motion.filter() {
+            Some(filter) => {
+                let mut scratch = std::mem::take(&mut memory.filter);
+                let rows = filter.rows(view, columns, &mut scratch);
+                self.call_with(memory, window, Maker::Filter(rows));
+                memory.filter = scratch;
+            }
+            None => {
+                let tables = memory.area_tables.take();
+                let mut tables = tables
+                    .unwrap_or_else(|| AreaTables::new(view.size(), to).expect("no side is 0"));
+                tables.rebuild(view.size(), to).expect("no side is 0");
+                let mut scratch = std::mem::take(&mut memory.area);
+                let rows = AreaRows::new(&tables, view, columns, &mut scratch);
+                let rows = rows.expect("the tables are of this size, the columns cut to it");
+                self.call_with(memory, window, Maker::Area(rows));
+                memory.area = scratch;
+                memory.area_tables = Some(tables);
+            }
+        }
+    }
+
+    /// Runs the block with `maker` making its rows.
+    fn call_with(&self, memory: &mut Memory, window: MadeWindow, maker: Maker<'_>) {
+        let mut state = MakerState { maker, window, panic: None };
         set(&mut memory.record, Header::Maker, std::ptr::from_mut(&mut state) as u64);
         self.call(memory);
         if let Some(panic) = state.panic.take() {
             resume_unwind(panic);
         }
-        memory.area = scratch;
-        memory.area_tables = Some(tables);
     }
 
     /// Copies the picture that `rows` and `columns` map to the source, packed; around what is
@@ -488,7 +502,7 @@ fn set(record: &mut Record, word: Header, value: u64) {
 
 fn is_too_narrow(composed: &Composed) -> bool {
     let is_narrow = |(stage, motion): &(PassMap, Motion)| {
-        matches!(motion, Motion::Resize { .. }) && stage.size.width < NARROWEST_RESIZE
+        motion.makes_rows() && stage.size.width < NARROWEST_RESIZE
     };
     composed.passes.iter().any(|pass| pass.size.width < NARROWEST || pass.size.height == 0)
         || composed.made.as_ref().is_some_and(is_narrow)

@@ -47,7 +47,8 @@ pub struct Block {
     pub tables: usize,
     /// Its slots.
     pub slots: Range<usize>,
-    /// The op in plain Rust that the block's output is changed by, if one ends it.
+    /// The op that the stored picture is changed by, in plain Rust or in loops of its own, if one
+    /// ends the block.
     pub host: Option<usize>,
     /// Type of the stored elements.
     pub dtype: DType,
@@ -386,6 +387,7 @@ impl Block {
             Class::Table(_) => "a look-up",
             Class::Region(_) => "a mask in registers",
             Class::Host(_) => "plain Rust on the stored picture, for the samples it changes",
+            Class::Mix(_) => "chains of loops of their own on the stored picture, and their sum",
             Class::Cast(_) | Class::Layout(_) => "folded into the final store",
             Class::Label(_) | Class::Choice(_) => "",
         }
@@ -420,7 +422,7 @@ pub(super) fn split(
 ) -> Result<(Vec<Block>, usize), PlanError> {
     let (mut blocks, mut block, mut makers) = (vec![], Block::new(0, 0), vec![]);
     for leaf in 0..leaves.len() {
-        let maker = row_maker(&leaves[leaf]);
+        let maker = row_maker(&leaves[leaf], rule);
         let fits = maker.is_none_or(|maker| block.takes_rows(leaves, leaf, maker, &makers));
         if block.host.is_some() || !fits {
             blocks.push(block.finished(leaves, rule)?);
@@ -447,11 +449,13 @@ pub(super) fn split(
     Ok((blocks, slots))
 }
 
-/// Who makes the rows of a leaf.
-fn row_maker(leaf: &Leaf) -> Option<RowMaker> {
-    match leaf.op.class() {
-        Class::Geometry(op) => op.makes_rows(),
-        _ => None,
+/// Who makes the rows of a leaf. Under the exact rule a resize is torchvision's to the bit, which
+/// a row function gives.
+fn row_maker(leaf: &Leaf, rule: NumberRule) -> Option<RowMaker> {
+    let Class::Geometry(op) = leaf.op.class() else { return None };
+    match (op.makes_rows()?, rule) {
+        (RowMaker::Compiled, NumberRule::Exact) => Some(RowMaker::Called),
+        (maker, _) => Some(maker),
     }
 }
 
@@ -465,7 +469,7 @@ fn add(block: &mut Block, leaves: &[Leaf], leaf: usize) -> usize {
         Class::Table(op) => return block.add_table(leaves, leaf, op),
         Class::Shuffled(parts) => return block.add_shuffled(leaf, parts),
         Class::Cast(DType::U8) if input.dtype != DType::U8 => block.add_step(leaf, Link::Round),
-        Class::Host(_) => block.host = Some(leaf),
+        Class::Host(_) | Class::Mix(_) => block.host = Some(leaf),
         Class::Cast(_) | Class::Layout(_) | Class::Label(_) | Class::Choice(_) => {}
     }
     block.slots.end

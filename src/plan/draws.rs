@@ -1,10 +1,11 @@
 //! The random parameters of one sample, drawn before a pixel is touched.
 
 use super::ImagePlan;
-use super::block::{Block, Link, nth_order, orders, pixel_op};
+use super::block::{Block, Link, Step, nth_order, orders, pixel_op, reading};
+use super::compose::Axis;
 use super::leaf::{Guard, Leaf};
 use fuseloop_ops::{
-    Class, Eval, Histogram, HostSample, Motion, SampleKey, Size, Table, Window, to_u8,
+    Class, Eval, Histogram, HostSample, Mixture, Motion, SampleKey, Size, Table, Window, to_u8,
 };
 
 /// What was drawn for one sample. Its memory is reused from sample to sample.
@@ -26,7 +27,18 @@ pub struct Draws {
     pub slots: Vec<f32>,
     /// Which order each shuffled op takes, with the leaf.
     pub orders: Vec<(usize, usize)>,
+    /// How ops mix, with the leaf.
+    pub mixes: Vec<(usize, Mixed)>,
     scratch: Vec<Motion>,
+}
+
+/// What was drawn for an op that mixes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mixed {
+    /// The weights.
+    pub mixture: Mixture,
+    /// The draws of all steps, chain by chain.
+    pub steps: Vec<Draws>,
 }
 
 impl ImagePlan {
@@ -37,6 +49,7 @@ impl ImagePlan {
         draws.motions.clear();
         draws.windows.clear();
         draws.orders.clear();
+        draws.mixes.clear();
         draws.active.clear();
         draws.outcomes.clear();
         draws.slots.clear();
@@ -87,21 +100,26 @@ impl ImagePlan {
     #[must_use]
     pub fn wanted(&self, draws: &Draws) -> Window {
         let first = &self.blocks()[0];
-        let (mut rows, mut columns) =
-            (Shown::of(draws.source.height), Shown::of(draws.source.width));
-        let reads_all = |step: &super::block::Step| {
+        let reads_all = |step: &Step| {
             let mut links = step.links.iter();
-            draws.active[step.leaves[0]]
-                && links.any(|link| super::block::reading(self.leaves(), *link).is_some())
+            draws.active[step.leaves[0]] && links.any(|l| reading(self.leaves(), *l).is_some())
         };
         let first_reading = first.steps.iter().find(|step| reads_all(step)).map(|s| s.leaves[0]);
+        let (mut rows, mut columns) =
+            (Shown::of(draws.source.height), Shown::of(draws.source.width));
         for (leaf, motion) in &draws.motions {
-            let Motion::Frame { top, left, size, .. } = *motion else { break };
             if *leaf >= first.ops.end || first_reading.is_some_and(|reading| reading < *leaf) {
-                break; // what comes before this crop needs more of the picture than it keeps
+                break; // what comes before this move needs more of the picture than it keeps
             }
-            rows.frame(top, size.height);
-            columns.frame(left, size.width);
+            match *motion {
+                Motion::Frame { top, left, size, .. } => {
+                    rows.frame(top, size.height);
+                    columns.frame(left, size.width);
+                }
+                Motion::FlipHorizontal => columns.flip(),
+                Motion::FlipVertical => rows.flip(),
+                Motion::Resize { .. } | Motion::Rows(_) => break,
+            }
         }
         let (top, height) = rows.range(draws.source.height);
         let (left, width) = columns.range(draws.source.width);
@@ -185,9 +203,29 @@ impl Draws {
                 true
             }
             Class::Host(op) => op.applies_to(key.sample()),
+            Class::Mix(op) => {
+                let mixture = op.draw(rng);
+                let steps = match &leaf.step {
+                    Some(plan) => mix_steps(plan, key.field(leaf.stream as usize), *size, &mixture),
+                    None => vec![],
+                };
+                self.mixes.push((index, Mixed { mixture, steps }));
+                true
+            }
             Class::Cast(_) | Class::Layout(_) | Class::Label(_) | Class::Choice(_) => true,
         }
     }
+}
+
+/// Draws for all steps of a mixture's chains, each with a key of its own.
+fn mix_steps(plan: &ImagePlan, key: SampleKey, size: Size, mixture: &Mixture) -> Vec<Draws> {
+    let steps: u32 = mixture.chains.iter().map(|(_, steps)| steps).sum();
+    let draw = |step| {
+        let mut draws = Draws::default();
+        plan.draw(key.field(step as usize), size, &mut draws);
+        draws
+    };
+    (0..steps).map(draw).collect()
 }
 
 fn allowed(guards: &[Guard], outcomes: &[usize]) -> bool {
@@ -225,21 +263,28 @@ fn multiply(then: [[f64; 4]; 3], first: [[f64; 4]; 3]) -> [[f64; 4]; 3] {
 /// What frames have left to see of one axis of an image.
 #[derive(Clone, Copy)]
 struct Shown {
-    /// Where the innermost frame begins, in pixels of the image.
-    origin: i64,
+    /// Where pixels of the innermost frame are in the image.
+    axis: Axis,
+    /// Pixels of the innermost frame.
+    len: u32,
     first: i64,
     end: i64,
 }
 
 impl Shown {
     fn of(len: u32) -> Self {
-        Self { origin: 0, first: 0, end: i64::from(len) }
+        Self { axis: Axis::IDENTITY, len, first: 0, end: i64::from(len) }
     }
 
     fn frame(&mut self, start: i32, len: u32) {
-        self.origin += i64::from(start);
-        self.first = self.first.max(self.origin);
-        self.end = self.end.min(self.origin + i64::from(len));
+        self.axis = self.axis.framed(start);
+        self.len = len;
+        let (first, end) = self.axis.range(len);
+        (self.first, self.end) = (self.first.max(first), self.end.min(end));
+    }
+
+    fn flip(&mut self) {
+        self.axis = self.axis.flipped(self.len);
     }
 
     /// The first pixel shown and how many; one if none is.

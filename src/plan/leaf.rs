@@ -10,8 +10,8 @@
 //! rows, a table or a slot. On the way every op is checked against the type it gets, and ops that
 //! do nothing are left out.
 
-use super::PlanError;
-use fuseloop_ops::{ChoiceOp, Class, ImageType, Op, Ops, Type, TypeError, stream};
+use super::{ImagePlan, PlanError};
+use fuseloop_ops::{ChoiceOp, Class, ImageType, NumberRule, Op, Ops, Type, TypeError, stream};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -39,6 +39,8 @@ pub struct Leaf {
     pub input: ImageType,
     /// Its first slot, if it has any.
     pub slot: usize,
+    /// The plan of one step of its chains, if it mixes.
+    pub step: Option<Arc<ImagePlan>>,
 }
 
 /// A choice, and the outcomes for which something runs.
@@ -82,8 +84,8 @@ pub(super) struct Flat {
 }
 
 /// Makes `ops` flat, for images of type `input`.
-pub(super) fn flatten(ops: &Ops, input: ImageType) -> Result<Flat, PlanError> {
-    let mut walk = Walk { flat: Flat::default(), place: 0, seen: HashMap::new() };
+pub(super) fn flatten(ops: &Ops, input: ImageType, rule: NumberRule) -> Result<Flat, PlanError> {
+    let mut walk = Walk { flat: Flat::default(), place: 0, seen: HashMap::new(), rule };
     let mut current = input;
     for (place, op) in ops.iter().enumerate() {
         walk.place = place;
@@ -100,6 +102,7 @@ struct Walk {
     place: usize,
     /// How often each name was met.
     seen: HashMap<&'static str, usize>,
+    rule: NumberRule,
 }
 
 impl Walk {
@@ -138,7 +141,8 @@ impl Walk {
             return Err(PlanError::TooManyLeaves { place, op: op.name(), most: MAX_LEAVES });
         }
         let (op, guards) = (Arc::clone(op), guards.to_vec());
-        self.flat.leaves.push(Leaf { op, place, guards, stream, input, slot: 0 });
+        let step = self.step(op.as_ref(), input)?;
+        self.flat.leaves.push(Leaf { op, place, guards, stream, input, slot: 0, step });
         Ok(after)
     }
 
@@ -175,6 +179,16 @@ impl Walk {
             Some(other) => Err(self.uneven(op, types[0], *other)),
             None => Ok(types[0]),
         }
+    }
+
+    /// The plan of one step of the chains of an op that mixes.
+    fn step(&self, op: &dyn Op, input: ImageType) -> Result<Option<Arc<ImagePlan>>, PlanError> {
+        let Class::Mix(mix) = op.class() else { return Ok(None) };
+        let plan = ImagePlan::of_any_size(mix.step().clone(), input, self.rule)?;
+        if plan.output() != input {
+            return Err(self.uneven(op, input, plan.output()));
+        }
+        Ok(Some(Arc::new(plan)))
     }
 
     fn stream(&mut self, name: &'static str) -> u64 {

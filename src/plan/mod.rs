@@ -10,10 +10,12 @@
 //! * **split** ([`block`]): in one sample a block has rows made at most once, with nothing but
 //!   crops and flips before. All else stays in one loop.
 //! * **fold** ([`fold`]): links in a row become one table, or one matrix.
-//! * **push down** ([`draws`] and the compiler): crops, flips and shifts become the addresses that
-//!   pixels are loaded from; conversion and layout become the final store.
+//! * **push down** ([`draws`], [`compose`], for each sample): crops, flips and shifts become the
+//!   window that is decoded and the addresses that pixels are loaded from; conversion and layout
+//!   become the final store.
 
 pub mod block;
+pub(crate) mod compose;
 pub mod draws;
 mod fold;
 pub mod label;
@@ -134,15 +136,21 @@ impl ImagePlan {
     ///
     /// See [`PlanError`].
     pub fn new(ops: Ops, input: ImageType, rule: NumberRule) -> Result<Self, PlanError> {
+        let plan = Self::of_any_size(ops, input, rule)?;
+        if plan.output.size().is_none() {
+            let (height, width) = (plan.output.height.to_string(), plan.output.width.to_string());
+            return Err(PlanError::Varies { height, width });
+        }
+        Ok(plan)
+    }
+
+    /// The same for outputs that need not share a size: no batch can be made of them.
+    fn of_any_size(ops: Ops, input: ImageType, rule: NumberRule) -> Result<Self, PlanError> {
         if ops.len() > MAX_OPS {
             return Err(PlanError::TooLong { found: ops.len() });
         }
-        let leaf::Flat { mut leaves, choices, removed, types } = leaf::flatten(&ops, input)?;
+        let leaf::Flat { mut leaves, choices, removed, types } = leaf::flatten(&ops, input, rule)?;
         let output = types.last().copied().unwrap_or(input);
-        if output.size().is_none() {
-            let (height, width) = (output.height.to_string(), output.width.to_string());
-            return Err(PlanError::Varies { height, width });
-        }
         let (blocks, slots) = block::split(&mut leaves, output, rule)?;
         Ok(Self { ops, rule, input, output, leaves, choices, removed, blocks, slots })
     }
@@ -222,6 +230,9 @@ impl ImagePlan {
                     parts.iter().for_each(|part| key.push_str(&part.structure()));
                 }
                 _ => {}
+            }
+            if let Some(step) = &leaf.step {
+                key.push_str(&step.code_key());
             }
             key.push(';');
         }

@@ -22,10 +22,22 @@ pub const NAMES: &[&str] = &[
     "Poison",
 ];
 
+/// The compiled one more often than the others.
+const INTERPOLATIONS: [Interpolation; 9] = [
+    Interpolation::BilinearAntialias,
+    Interpolation::BilinearAntialias,
+    Interpolation::BilinearAntialias,
+    Interpolation::Area,
+    Interpolation::Nearest,
+    Interpolation::NearestExact,
+    Interpolation::Bilinear,
+    Interpolation::Bicubic,
+    Interpolation::BicubicAntialias,
+];
+
 /// A random op, by name. Parameters are such that pictures stay small.
 pub fn op(name: &str, rng: &mut Rng, before: &ImageType) -> Arc<dyn Op> {
-    let interpolation =
-        if rng.coin(0.5) { Interpolation::Area } else { Interpolation::BilinearAntialias };
+    let interpolation = INTERPOLATIONS[rng.below(9) as usize];
     let mut side = |most: u32| if rng.coin(0.1) { 1 + rng.below(9) } else { 8 + rng.below(most) };
     let (height, width) = (side(60), side(90));
     let fill = [rng.below(256) as u8, rng.below(256) as u8, rng.below(256) as u8];

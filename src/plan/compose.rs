@@ -4,7 +4,7 @@
 //! stored picture, or the picture that is read first) is such a map for each axis, a size, and
 //! the rectangles that were painted before it, in its own coordinates.
 
-use crate::plan::{Block, Draws, Link};
+use super::{Block, Draws, Link};
 use fuseloop_ops::{Motion, Size, Window};
 
 /// `source = sign * output + offset` along one axis.
@@ -15,20 +15,20 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    const IDENTITY: Self = Self { sign: 1, offset: 0 };
+    pub(super) const IDENTITY: Self = Self { sign: 1, offset: 0 };
 
     /// The map after a frame that begins at `start`.
-    fn framed(self, start: i32) -> Self {
+    pub(super) fn framed(self, start: i32) -> Self {
         Self { offset: self.offset + self.sign * i64::from(start), ..self }
     }
 
     /// The map after `len` pixels are mirrored.
-    fn flipped(self, len: u32) -> Self {
+    pub(super) fn flipped(self, len: u32) -> Self {
         Self { sign: -self.sign, offset: self.offset + self.sign * (i64::from(len) - 1) }
     }
 
     /// The source pixels of `0..len`, as a range.
-    fn range(self, len: u32) -> (i64, i64) {
+    pub(super) fn range(self, len: u32) -> (i64, i64) {
         let ends = (self.offset, self.offset + self.sign * (i64::from(len) - 1));
         (ends.0.min(ends.1), ends.0.max(ends.1) + 1)
     }
@@ -135,7 +135,7 @@ impl PassMap {
                     (r.top, r.bottom) = (height - r.bottom, height - r.top);
                 }
             }
-            Motion::Resize { size, .. } => *self = Self::new(size),
+            Motion::Resize { .. } | Motion::Rows(_) => *self = Self::new(motion.output(self.size)),
         }
     }
 }

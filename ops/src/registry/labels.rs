@@ -1,0 +1,36 @@
+//! Ops on labels.
+
+use super::{Kind, OpInfo, Preset, built, required};
+use crate::{OneHot, ReplaceLabel, Squeeze};
+
+const LABELS: &str = "labels";
+
+pub(super) const OPS: &[OpInfo] = &[
+    OpInfo {
+        name: "OneHot",
+        class: LABELS,
+        summary: "turns a label into a vector with a one at its class; gives f32",
+        params: &[required("classes", Kind::Whole, Preset::Int(1000), "elements of the vector")],
+        aliases: &[],
+        build: |args| Ok(built(OneHot::new(args.u32("classes")?)?)),
+    },
+    OpInfo {
+        name: "ReplaceLabel",
+        class: LABELS,
+        summary: "gives some samples another label",
+        params: &[
+            required("indices", Kind::Ids, Preset::Ints(&[0, 7]), "the samples"),
+            required("new_label", Kind::Integer, Preset::Int(1), "their label"),
+        ],
+        aliases: &[],
+        build: |args| Ok(built(ReplaceLabel::new(args.ids("indices")?, args.i64("new_label")?))),
+    },
+    OpInfo {
+        name: "Squeeze",
+        class: LABELS,
+        summary: "drops the axes of length 1",
+        params: &[],
+        aliases: &[],
+        build: |_| Ok(built(Squeeze)),
+    },
+];

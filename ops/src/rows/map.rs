@@ -1,0 +1,361 @@
+//! Maps: which place of the input each output pixel of a warp is taken from.
+//!
+//! An affine map is an inverse matrix `M` of two rows: with pixels counted from the middle of
+//! each picture, `(sx, sy) = M · (X, Y, 1)`. A perspective map has 8 coefficients `a..h`: with
+//! pixels counted from the corner, `sx = (a x + b y + c) / (g x + h y + 1)`, `sy` with `d, e, f`.
+//! Both are computed in f32 as torchvision does on tensors, to the bit (an input of `W` and an
+//! output of `w` columns; rows alike with `H`, `h` and the second row of `M`):
+//!
+//! ```text
+//! affine:       X = x - (w-1)/2,  gx = M00' X + M01' Y + M02'        M0j' = f32(M0j) / f32(W/2)
+//! perspective:  X = x + 1/2,      gx = (a' X + b' Y + c') / (g X + h Y + 1) - 1   a' = a / f32(W/2)
+//! p X + q Y + r:  fma(q, Y, p * X) + r
+//! source column: (gx + 1) * f32(W/2) - 1/2, cut to +-2^21; NaN is -2^21
+//! ```
+//!
+//! Sources: `_get_inverse_affine_matrix`, `_affine_grid`, `_perspective_grid`,
+//! `_compute_affine_output_size` and `_get_perspective_coeffs` of torchvision's
+//! `transforms.functional`, and `grid_sample` of torch with `align_corners=False`.
+
+use super::clamp;
+use crate::Size;
+
+/// Positions that are computed together.
+pub(super) const BLOCK: usize = 16;
+
+/// Where the pixels of a warped picture come from. See the formulas of
+/// [`Map::affine`] and [`Map::perspective`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Map {
+    x: Plane,
+    y: Plane,
+    /// What both are divided by, if the map is a perspective.
+    depth: Option<Plane>,
+    /// Half the input's width and height.
+    half: [f32; 2],
+    /// Added to an output pixel's column and row.
+    origin: [f32; 2],
+}
+
+impl Map {
+    /// The map of an inverse matrix `[m00, m01, m02, m10, m11, m12]`, as [`affine_matrix`] gives:
+    /// it takes an output pixel to its place in the input, both counted from the middle of their
+    /// picture.
+    ///
+    /// A matrix with numbers that are not finite takes every pixel outside.
+    #[must_use]
+    pub fn affine(matrix: [f64; 6], input: Size, output: Size) -> Self {
+        let half = halves(input);
+        let [m00, m01, m02, m10, m11, m12] = matrix.map(|m| m as f32);
+        let origin = [output.width, output.height].map(|side| 0.5 - side as f32 / 2.0);
+        let plane = |p, q, r, half| Plane::new([p / half, q / half, r / half], origin, output);
+        let (x, y) = (plane(m00, m01, m02, half[0]), plane(m10, m11, m12, half[1]));
+        Self { x, y, depth: None, half, origin }
+    }
+
+    /// The map of perspective coefficients `[a, b, c, d, e, f, g, h]`, as
+    /// [`perspective_coefficients`] gives.
+    ///
+    /// Coefficients that are not finite take every pixel outside.
+    #[must_use]
+    pub fn perspective(coefficients: [f32; 8], input: Size, output: Size) -> Self {
+        let half = halves(input);
+        let [a, b, c, d, e, f, g, h] = coefficients;
+        let origin = [0.5; 2];
+        let plane = |p: f32, q: f32, r: f32, half: f32| {
+            Plane::new([p / half, q / half, r / half], origin, output)
+        };
+        let (x, y) = (plane(a, b, c, half[0]), plane(d, e, f, half[1]));
+        Self { x, y, depth: Some(plane(g, h, 1.0, 1.0)), half, origin }
+    }
+
+    /// The place in the input, `[column, row]`, of output pixel `(y, x)`: the meaning.
+    pub(super) fn position(&self, y: u32, x: u32) -> [f32; 2] {
+        let (x, y) = (x as f32 + self.origin[0], y as f32 + self.origin[1]);
+        let mut place = [self.x.at(x, y), self.y.at(x, y)];
+        if let Some(depth) = self.depth {
+            place = place.map(|g| g / depth.at(x, y) - 1.0);
+        }
+        [pixels(place[0], self.half[0]), pixels(place[1], self.half[1])]
+    }
+
+    /// The places of output pixels `(y, first..first + BLOCK)`, columns and rows apart. The same
+    /// bits as [`position`](Self::position).
+    pub(super) fn positions(&self, y: u32, first: u32) -> [[f32; BLOCK]; 2] {
+        let y = y as f32 + self.origin[1];
+        let mut xs = [0.0; BLOCK];
+        for (i, x) in xs.iter_mut().enumerate() {
+            *x = (first as i32 + i as i32) as f32 + self.origin[0];
+        }
+        let mut places = [self.x.block(&xs, y), self.y.block(&xs, y)];
+        if let Some(depth) = self.depth {
+            let depth = depth.block(&xs, y);
+            for place in &mut places {
+                for (g, depth) in place.iter_mut().zip(&depth) {
+                    *g = *g / depth - 1.0;
+                }
+            }
+        }
+        for (place, &half) in places.iter_mut().zip(&self.half) {
+            for g in place {
+                *g = pixels(*g, half);
+            }
+        }
+        places
+    }
+}
+
+/// From -1..1 across a picture to pixels of it.
+fn pixels(g: f32, half: f32) -> f32 {
+    clamp((g + 1.0) * half - 0.5, -FAR, FAR)
+}
+
+/// Farther out than any picture reaches, and small enough for an f32 to tell pixels apart. What
+/// lies beyond, and what is not a number, is here.
+const FAR: f32 = 2_097_152.0;
+
+/// Half the width and half the height.
+fn halves(size: Size) -> [f32; 2] {
+    [size.width, size.height].map(|side| side as f32 / 2.0)
+}
+
+/// `p x + q y + r` in f32: one fused multiply-add, one addition.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Plane {
+    p: f32,
+    q: f32,
+    r: f32,
+    /// Whether `p x + q y` is exact in f64 for all pixels, `p x` being rounded to f32. Then f64
+    /// gives the bits of the fused operation, which is a call where the CPU is not known.
+    exact_in_f64: bool,
+}
+
+impl Plane {
+    fn new([p, q, r]: [f32; 3], origin: [f32; 2], output: Size) -> Self {
+        // The largest |x| and |y|, of pixels a block may reach behind the last one too.
+        let reach = [output.width, output.height].map(|side| f64::from(side) + BLOCK as f64);
+        let [x, y] = [0, 1].map(|axis| reach[axis] + f64::from(origin[axis].abs()));
+        Self { p, q, r, exact_in_f64: exact_in_f64(p, q, x, y) }
+    }
+
+    fn at(self, x: f32, y: f32) -> f32 {
+        y.mul_add(self.q, x * self.p) + self.r
+    }
+
+    fn block(self, xs: &[f32; BLOCK], y: f32) -> [f32; BLOCK] {
+        let mut out = [0.0; BLOCK];
+        if self.exact_in_f64 {
+            let down = f64::from(y) * f64::from(self.q);
+            for (out, x) in out.iter_mut().zip(xs) {
+                *out = (f64::from(x * self.p) + down) as f32 + self.r;
+            }
+        } else {
+            for (out, &x) in out.iter_mut().zip(xs) {
+                *out = self.at(x, y);
+            }
+        }
+        out
+    }
+}
+
+/// Whether `f32(p x) + q y` needs no more than the 53 bits of an f64, for half-integers with
+/// `|x| <= far_x`, `|y| <= far_y`.
+///
+/// Both terms are multiples of half the smaller of the two units in the last place, since `x` and
+/// `y` are multiples of a half and a rounded `p x` is not smaller than `p / 2`.
+fn exact_in_f64(p: f32, q: f32, far_x: f64, far_y: f64) -> bool {
+    if p == 0.0 || q == 0.0 {
+        return p.is_finite() && q.is_finite();
+    }
+    let unit = |value: f32| f64::from(value.abs().next_up()) - f64::from(value.abs());
+    let largest = f64::from(p.abs()) * far_x + f64::from(q.abs()) * far_y;
+    // NaN and infinity compare false.
+    2.0 * largest < unit(p).min(unit(q)) / 2.0 * 2f64.powi(53)
+}
+
+/// The inverse matrix of an affine transform: of `translate · centre · rotate · shear · scale ·
+/// centre⁻¹`, for [`Map::affine`].
+///
+/// `angle` in degrees, clockwise on the screen; `translate` in pixels, to the right and down;
+/// `shear` in degrees along x and along y; `center` in pixels from the middle of the picture.
+///
+/// ```text
+/// a = cos(θ-φy)/cosφy   b = -cos(θ-φy)tanφx/cosφy - sinθ
+/// c = sin(θ-φy)/cosφy   d = -sin(θ-φy)tanφx/cosφy + cosθ      M = [d, -b, ·; -c, a, ·] / scale
+/// ```
+#[must_use]
+pub fn affine_matrix(
+    angle: f64,
+    translate: [f64; 2],
+    scale: f64,
+    shear: [f64; 2],
+    center: [f64; 2],
+) -> [f64; 6] {
+    let rotation = angle.to_radians();
+    let [shear_x, shear_y] = shear.map(f64::to_radians);
+    let [cx, cy] = center;
+    let [tx, ty] = translate;
+    let turned = rotation - shear_y;
+    let a = turned.cos() / shear_y.cos();
+    let b = -turned.cos() * shear_x.tan() / shear_y.cos() - rotation.sin();
+    let c = turned.sin() / shear_y.cos();
+    let d = -turned.sin() * shear_x.tan() / shear_y.cos() + rotation.cos();
+    let [m00, m01, m10, m11] = [d, -b, -c, a].map(|m| m / scale);
+    let m02 = m00 * (-cx - tx) + m01 * (-cy - ty) + cx;
+    let m12 = m10 * (-cx - tx) + m11 * (-cy - ty) + cy;
+    [m00, m01, m02, m10, m11, m12]
+}
+
+/// The inverse matrix of a rotation by `angle` degrees, counter-clockwise on the screen: the other
+/// way round than [`affine_matrix`].
+#[must_use]
+pub fn rotation_matrix(angle: f64, center: [f64; 2]) -> [f64; 6] {
+    affine_matrix(-angle.rem_euclid(360.0), [0.0; 2], 1.0, [0.0; 2], center)
+}
+
+/// The size that holds all of a picture rotated by `matrix`: torchvision's `expand=True`.
+///
+/// Its corners are turned, cut to 1/10000 pixel and rounded outwards. At least one pixel a side.
+#[must_use]
+pub fn expanded_size(matrix: [f64; 6], input: Size) -> Size {
+    let [m00, m01, m02, m10, m11, m12] = matrix.map(|m| m as f32);
+    let [half_width, half_height] = halves(input);
+    let corners = [(-1.0, -1.0), (-1.0, 1.0), (1.0, 1.0), (1.0, -1.0)];
+    let side = |p: f32, q: f32, r: f32, half: f32| {
+        let ends = corners
+            .map(|(x, y): (f32, f32)| (y * half_height).mul_add(q, x * half_width * p) + r + half);
+        let cut = |end: f32| (end * 1e4).trunc() * 1e-4;
+        let high = cut(ends.into_iter().fold(f32::NEG_INFINITY, f32::max)).ceil();
+        let low = cut(ends.into_iter().fold(f32::INFINITY, f32::min)).floor();
+        (high - low).max(1.0) as u32
+    };
+    Size::new(side(m10, m11, m12, half_height), side(m00, m01, m02, half_width))
+}
+
+/// The coefficients for [`Map::perspective`] that move each of four points `start` of the input to
+/// the point of `end` in the output, points being `[x, y]`.
+///
+/// `None` if there is no such map: three of a side's points lie on a line.
+#[must_use]
+pub fn perspective_coefficients(start: [[f64; 2]; 4], end: [[f64; 2]; 4]) -> Option<[f32; 8]> {
+    let mut rows = [[0.0; 9]; 8];
+    for (i, ([x, y], [u, v])) in start.into_iter().zip(end).enumerate() {
+        rows[2 * i] = [u, v, 1.0, 0.0, 0.0, 0.0, -x * u, -x * v, x];
+        rows[2 * i + 1] = [0.0, 0.0, 0.0, u, v, 1.0, -y * u, -y * v, y];
+    }
+    let solution = solve(rows)?.map(|value| value as f32);
+    solution.iter().all(|value| value.is_finite()).then_some(solution)
+}
+
+/// Solves 8 linear equations, each a row of 8 factors and a right side: Gauss, with pivots.
+fn solve(mut rows: [[f64; 9]; 8]) -> Option<[f64; 8]> {
+    for column in 0..8 {
+        let size = |row: usize| rows[row][column].abs();
+        let pivot = (column..8).max_by(|&a, &b| size(a).total_cmp(&size(b)))?;
+        // Points are whole pixels: what is left of a degenerate case is rounding.
+        if size(pivot) < 1e-9 {
+            return None;
+        }
+        rows.swap(column, pivot);
+        let top = rows[column];
+        for row in &mut rows[column + 1..] {
+            let factor = row[column] / top[column];
+            for (value, above) in row[column..].iter_mut().zip(&top[column..]) {
+                *value -= factor * above;
+            }
+        }
+    }
+    let mut solution = [0.0; 8];
+    for column in (0..8).rev() {
+        let row = &rows[column];
+        let known: f64 = (column + 1..8).map(|i| row[i] * solution[i]).sum();
+        solution[column] = (row[8] - known) / row[column];
+    }
+    Some(solution)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_xoshiro::Xoshiro256PlusPlus;
+    use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+    fn assert_blocks_are_positions(map: &Map, size: Size) {
+        for y in 0..size.height {
+            for first in (0..size.width).step_by(BLOCK) {
+                let [xs, ys] = map.positions(y, first);
+                for i in 0..BLOCK {
+                    let expected = map.position(y, first + i as u32).map(f32::to_bits);
+                    assert_eq!([xs[i], ys[i]].map(f32::to_bits), expected, "{map:?} {y} {i}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_has_the_bits_of_its_positions() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
+        let size = Size::new(13, 70);
+        let mut exact = 0;
+        for _ in 0..500 {
+            // Numbers of very different sizes: sums that f64 can't hold must be seen as such.
+            let mut draw = |spread: i32| {
+                let sign = if rng.next_u32() % 2 == 0 { 1.0 } else { -1.0 };
+                let exponent = (rng.next_u32() % (spread as u32 + 1)) as i32;
+                sign * f64::from(rng.next_u32()) / 2f64.powi(32 + exponent)
+            };
+            let matrix = [(); 6].map(|()| draw(30));
+            let map = Map::affine(matrix, Size::new(31, 90), size);
+            exact += u32::from(map.x.exact_in_f64);
+            assert_blocks_are_positions(&map, size);
+            let coefficients = [(); 8].map(|()| draw(12) as f32);
+            assert_blocks_are_positions(&Map::perspective(coefficients, size, size), size);
+        }
+        assert!((100..500).contains(&exact), "{exact}");
+        assert_blocks_are_positions(&Map::affine([f64::NAN; 6], size, size), size);
+        assert_blocks_are_positions(
+            &Map::affine(rotation_matrix(90.0, [0.0; 2]), size, size),
+            size,
+        );
+    }
+
+    #[test]
+    fn f64_is_not_trusted_with_terms_that_are_far_apart() {
+        assert!(exact_in_f64(0.7, 0.3, 512.0, 512.0));
+        assert!(exact_in_f64(0.7, 0.0, 512.0, 512.0));
+        assert!(!exact_in_f64(0.7, 1e-16, 512.0, 512.0));
+        assert!(!exact_in_f64(0.7, f32::NAN, 512.0, 512.0));
+        assert!(!exact_in_f64(f32::INFINITY, 0.0, 512.0, 512.0));
+    }
+
+    #[test]
+    fn a_picture_turned_by_45_degrees_needs_a_square() {
+        let matrix = rotation_matrix(45.0, [0.0; 2]);
+        assert_eq!(expanded_size(matrix, Size::new(100, 60)), Size::new(114, 114));
+        let matrix = rotation_matrix(90.0, [0.0; 2]);
+        assert_eq!(expanded_size(matrix, Size::new(100, 60)), Size::new(60, 100));
+    }
+
+    #[test]
+    fn positions_of_an_identity_are_the_pixels() {
+        let size = Size::new(5, 7);
+        let map = Map::affine(affine_matrix(0.0, [0.0; 2], 1.0, [0.0; 2], [0.0; 2]), size, size);
+        let [x, y] = map.position(3, 2);
+        assert!((x - 2.0).abs() < 1e-5 && (y - 3.0).abs() < 1e-5, "{x} {y}");
+    }
+
+    #[test]
+    fn a_perspective_takes_end_points_to_start_points() {
+        let start = [[0.0, 0.0], [9.0, 0.0], [9.0, 7.0], [0.0, 7.0]];
+        let end = [[1.0, 2.0], [8.0, 1.0], [9.0, 6.0], [0.0, 5.0]];
+        let [a, b, c, d, e, f, g, h] = perspective_coefficients(start, end).unwrap();
+        for ([x, y], [u, v]) in start.into_iter().zip(end) {
+            let (u, v) = (u as f32, v as f32);
+            let depth = g * u + h * v + 1.0;
+            assert!(((a * u + b * v + c) / depth - x as f32).abs() < 1e-4);
+            assert!(((d * u + e * v + f) / depth - y as f32).abs() < 1e-4);
+        }
+        let line = [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 5.0]];
+        assert_eq!(perspective_coefficients(start, line), None);
+    }
+}

@@ -1,0 +1,157 @@
+//! Padding: a frame of the picture's own pixels.
+//!
+//! ```text
+//! out[y, x] = in[index(y - top, H), index(x - left, W)]
+//! ```
+//!
+//! | mode      | `1 2 3 4` padded by 2 | `index(i, n)`                                      |
+//! |-----------|-----------------------|----------------------------------------------------|
+//! | edge      | `1 1 1 2 3 4 4 4`     | `i` cut to `0..n`                                  |
+//! | reflect   | `3 2 1 2 3 4 3 2`     | mirrored at the middle of the last pixel: `-1` is 1 |
+//! | symmetric | `2 1 1 2 3 4 4 3`     | mirrored behind the last pixel: `-1` is 0          |
+//!
+//! torchvision's `pad`, which refuses a reflection longer than the picture; here it is reflected
+//! on, as often as needed.
+//!
+//! | | |
+//! |--------|---------------------------------------------------|
+//! | input  | u8 `[H, W, 3]`, rows any stride apart             |
+//! | output | u8 `[top + H + bottom, left + W + right, 3]`      |
+//! | random | nothing                                           |
+//! | cost   | a copy of each row                                |
+
+use crate::shape::RGB;
+use crate::{ImageView, Size};
+use std::ops::Range;
+
+/// What a frame is filled with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PadMode {
+    /// The pixels at the edge.
+    Edge,
+    /// The picture mirrored, the edge's pixels not repeated.
+    Reflect,
+    /// The picture mirrored, the edge's pixels repeated.
+    Symmetric,
+}
+
+impl PadMode {
+    /// The pixel that stands for number `i` of an axis of `side` pixels, not 0.
+    pub(super) fn index(self, i: i64, side: u32) -> u32 {
+        let side = i64::from(side);
+        let inside = match self {
+            Self::Edge => i.clamp(0, side - 1),
+            Self::Reflect if side == 1 => 0,
+            Self::Reflect => {
+                let last = side - 1;
+                last - (i.rem_euclid(2 * last) - last).abs()
+            }
+            Self::Symmetric => {
+                let place = i.rem_euclid(2 * side);
+                place.min(2 * side - 1 - place)
+            }
+        };
+        inside as u32
+    }
+}
+
+/// A frame of the picture's own pixels around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Padding {
+    /// Rows above.
+    pub top: u32,
+    /// Columns before.
+    pub left: u32,
+    /// Rows below.
+    pub bottom: u32,
+    /// Columns behind.
+    pub right: u32,
+    /// What they are filled with.
+    pub mode: PadMode,
+}
+
+impl Padding {
+    pub(super) fn output(self, input: Size) -> Size {
+        let Self { top, left, bottom, right, .. } = self;
+        let height = input.height.saturating_add(top).saturating_add(bottom);
+        Size::new(height, input.width.saturating_add(left).saturating_add(right))
+    }
+
+    /// The row and column of the input that are row and column `(y, x)` of the output.
+    fn source(self, input: Size, y: u32, x: u32) -> (u32, u32) {
+        let y = self.mode.index(i64::from(y) - i64::from(self.top), input.height);
+        (y, self.mode.index(i64::from(x) - i64::from(self.left), input.width))
+    }
+
+    pub(super) fn eval(self, input: &ImageView<'_>) -> Vec<u8> {
+        let size = self.output(input.size());
+        let mut pixels = Vec::with_capacity(size.pixels() as usize * RGB);
+        for y in 0..size.height {
+            for x in 0..size.width {
+                let (y, x) = self.source(input.size(), y, x);
+                pixels.extend_from_slice(&input.row(y)[x as usize * RGB..][..RGB]);
+            }
+        }
+        pixels
+    }
+}
+
+/// One picture on its way into a frame.
+#[derive(Debug)]
+pub(super) struct PadRows<'a> {
+    padding: Padding,
+    input: ImageView<'a>,
+    columns: Range<u32>,
+    /// The columns that lie in the input itself.
+    middle: Range<u32>,
+}
+
+impl<'a> PadRows<'a> {
+    pub(super) fn new(padding: Padding, input: ImageView<'a>, columns: Range<u32>) -> Self {
+        let clip = |x: u32| x.clamp(columns.start, columns.end);
+        let end = padding.left.saturating_add(input.size().width);
+        let middle = clip(padding.left)..clip(end);
+        Self { padding, input, columns, middle }
+    }
+
+    pub(super) fn row(&self, y: u32, out: &mut [u8]) {
+        let size = self.input.size();
+        let row = self.input.row(self.padding.source(size, y, 0).0);
+        let Range { start, end } = self.middle;
+        let (before, rest) = out.split_at_mut((start - self.columns.start) as usize * RGB);
+        let (middle, behind) = rest.split_at_mut((end - start) as usize * RGB);
+        if !middle.is_empty() {
+            let first = (start - self.padding.left) as usize * RGB;
+            middle.copy_from_slice(&row[first..first + middle.len()]);
+        }
+        for (frame, first) in [(before, self.columns.start), (behind, end)] {
+            for (out, x) in frame.as_chunks_mut::<RGB>().0.iter_mut().zip(first..) {
+                let x = self.padding.source(size, y, x).1;
+                out.copy_from_slice(&row[x as usize * RGB..][..RGB]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn padded(mode: PadMode, by: i64) -> Vec<u32> {
+        (-by..4 + by).map(|i| mode.index(i, 4) + 1).collect()
+    }
+
+    #[test]
+    fn four_pixels_are_framed_as_torchvision_does() {
+        assert_eq!(padded(PadMode::Edge, 2), [1, 1, 1, 2, 3, 4, 4, 4]);
+        assert_eq!(padded(PadMode::Reflect, 2), [3, 2, 1, 2, 3, 4, 3, 2]);
+        assert_eq!(padded(PadMode::Symmetric, 2), [2, 1, 1, 2, 3, 4, 4, 3]);
+    }
+
+    #[test]
+    fn a_frame_wider_than_the_picture_is_mirrored_on() {
+        assert_eq!(padded(PadMode::Reflect, 5)[..6], [2, 3, 4, 3, 2, 1]);
+        assert_eq!(padded(PadMode::Symmetric, 6)[..7], [3, 4, 4, 3, 2, 1, 1]);
+        assert_eq!([-3, -1, 0, 1, 7].map(|i| PadMode::Reflect.index(i, 1)), [0; 5]);
+    }
+}

@@ -1,0 +1,210 @@
+//! Filters that are a kernel along x and one along y: what the blurs share.
+//!
+//! ```text
+//! line[y, x] = Σ_j kx[j] * in[y, reflect(x + j - floor(n/2))]      n weights kx, m weights ky
+//! out[y, x]  = rint((Σ_i ky[i] * line[reflect(y + i - floor(m/2)), x] + offset) * scale)
+//! ```
+//!
+//! All in f32, each product and each sum rounded, in the order of the index; `rint` is to nearest,
+//! ties to even, cut to `0..=255`; `reflect` is [`PadMode::Reflect`].
+//!
+//! Rows keep the lines of the source rows that a kernel spans, so that each is made once if rows
+//! are asked for in turn.
+
+use super::pad::PadMode;
+use super::{byte, grow};
+use crate::ImageView;
+use crate::shape::RGB;
+use std::ops::Range;
+
+/// The weights, and how a sum becomes a value.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Separable {
+    pub(super) x: Vec<f32>,
+    pub(super) y: Vec<f32>,
+    pub(super) offset: f32,
+    pub(super) scale: f32,
+}
+
+impl Separable {
+    pub(super) fn eval(&self, input: &ImageView<'_>) -> Vec<u8> {
+        let size = input.size();
+        let mut pixels = Vec::with_capacity(size.pixels() as usize * RGB);
+        for y in 0..size.height {
+            for x in 0..size.width {
+                for c in 0..RGB {
+                    let mut sum = 0.0;
+                    for (i, weight) in self.y.iter().enumerate() {
+                        let row = input.row(tap(y, i, self.y.len(), size.height));
+                        let mut line = 0.0;
+                        for (j, weight) in self.x.iter().enumerate() {
+                            let x = tap(x, j, self.x.len(), size.width) as usize;
+                            line += weight * f32::from(row[x * RGB + c]);
+                        }
+                        sum += weight * line;
+                    }
+                    pixels.push(self.finish(sum));
+                }
+            }
+        }
+        pixels
+    }
+
+    fn finish(&self, sum: f32) -> u8 {
+        byte((sum + self.offset) * self.scale)
+    }
+}
+
+/// The pixel under weight `i` of `count` of a kernel over pixel `at` of `side`.
+fn tap(at: u32, i: usize, count: usize, side: u32) -> u32 {
+    PadMode::Reflect.index(i64::from(at) + i as i64 - (count / 2) as i64, side)
+}
+
+/// The filter in use and its working memory.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scratch {
+    pub(super) filter: Separable,
+    /// A source row's pixels as f32, with those before and behind it that the kernel wants.
+    wide: Vec<f32>,
+    lines: Vec<Line>,
+    /// Sums of a kernel of many rows.
+    sums: Vec<f32>,
+}
+
+/// A source row filtered along x.
+#[derive(Clone, Debug, Default)]
+struct Line {
+    /// The source row it is, none before it is first filled.
+    row: Option<u32>,
+    values: Vec<f32>,
+}
+
+impl Scratch {
+    /// Prepares to take `input` through the filter.
+    pub(super) fn rows<'a>(
+        &'a mut self,
+        input: ImageView<'a>,
+        columns: Range<u32>,
+    ) -> SeparableRows<'a> {
+        // The rows under a kernel, reflected or not, are no more than these, side by side.
+        let span = self.filter.y.len().min(input.size().height as usize);
+        if self.lines.len() < span {
+            self.lines.resize(span, Line::default());
+        }
+        for line in &mut self.lines {
+            line.row = None; // of another picture
+            grow(&mut line.values, columns.len() * RGB);
+        }
+        SeparableRows { input, columns, span, scratch: self }
+    }
+}
+
+/// One picture on its way through a separable filter.
+#[derive(Debug)]
+pub(super) struct SeparableRows<'a> {
+    input: ImageView<'a>,
+    columns: Range<u32>,
+    /// Lines in use; a source row's is at its number modulo this.
+    span: usize,
+    scratch: &'a mut Scratch,
+}
+
+impl SeparableRows<'_> {
+    pub(super) fn row(&mut self, y: u32, out: &mut [u8]) {
+        let (count, height) = (self.scratch.filter.y.len(), self.input.size().height);
+        for i in 0..count {
+            self.fill(tap(y, i, count, height));
+        }
+        let Scratch { filter, lines, sums, .. } = &mut *self.scratch;
+        let line =
+            |i: usize| &lines[tap(y, i, count, height) as usize % self.span].values[..out.len()];
+        grow(sums, out.len());
+        let sums = &mut sums[..out.len()];
+        let finish = |sum| filter.finish(sum);
+        match *filter.y {
+            [a] => weigh([a], [0].map(line), out, finish),
+            [a, b, c] => weigh([a, b, c], [0, 1, 2].map(line), out, finish),
+            [a, b, c, d, e] => weigh([a, b, c, d, e], [0, 1, 2, 3, 4].map(line), out, finish),
+            _ => {
+                weigh_many(&filter.y, line, sums);
+                for (out, &sum) in out.iter_mut().zip(&*sums) {
+                    *out = finish(sum);
+                }
+            }
+        }
+    }
+
+    /// Sees to it that the line of a source row is there.
+    fn fill(&mut self, row: u32) {
+        let Scratch { filter, wide, lines, .. } = &mut *self.scratch;
+        let line = &mut lines[row as usize % self.span];
+        if line.row == Some(row) {
+            return;
+        }
+        line.row = Some(row);
+        let len = self.columns.len() * RGB;
+        widen(self.input.row(row), &self.columns, filter.x.len(), wide);
+        let shifted = |j: usize| &wide[j * RGB..j * RGB + len];
+        let line = &mut line.values[..len];
+        match *filter.x {
+            [a] => weigh([a], [0].map(shifted), line, |sum| sum),
+            [a, b, c] => weigh([a, b, c], [0, 1, 2].map(shifted), line, |sum| sum),
+            [a, b, c, d, e] => {
+                weigh([a, b, c, d, e], [0, 1, 2, 3, 4].map(shifted), line, |sum| sum);
+            }
+            _ => weigh_many(&filter.x, shifted, line),
+        }
+    }
+}
+
+/// The columns of a row as f32, with those that a kernel of `count` weights reaches around them.
+fn widen(row: &[u8], columns: &Range<u32>, count: usize, wide: &mut Vec<f32>) {
+    let pixels = row.as_chunks::<RGB>().0;
+    let width = pixels.len() as u32;
+    grow(wide, (columns.len() + count - 1) * RGB);
+    // The first and the last column that lie in the row themselves.
+    let before = (count / 2).saturating_sub(columns.start as usize);
+    let first = columns.start as usize + before - count / 2;
+    let wide = &mut wide.as_chunks_mut::<RGB>().0[..columns.len() + count - 1];
+    let inside = wide.len().saturating_sub(before).min(pixels.len() - first);
+    let (left, rest) = wide.split_at_mut(before.min(wide.len()));
+    let (middle, right) = rest.split_at_mut(inside);
+    let bytes = pixels[first..first + inside].as_flattened();
+    for (value, &byte) in middle.as_flattened_mut().iter_mut().zip(bytes) {
+        *value = f32::from(byte);
+    }
+    let halo = |i: usize| pixels[tap(columns.start, i, count, width) as usize].map(f32::from);
+    for (i, value) in left.iter_mut().enumerate() {
+        *value = halo(i);
+    }
+    for (i, value) in right.iter_mut().enumerate() {
+        *value = halo(before + inside + i);
+    }
+}
+
+/// Writes the weighted sums of `N` lines.
+fn weigh<const N: usize, T>(
+    weights: [f32; N],
+    lines: [&[f32]; N],
+    out: &mut [T],
+    finish: impl Fn(f32) -> T,
+) {
+    let lines = lines.map(|line| &line[..out.len()]);
+    for (i, out) in out.iter_mut().enumerate() {
+        let mut sum = weights[0] * lines[0][i];
+        for n in 1..N {
+            sum += weights[n] * lines[n][i];
+        }
+        *out = finish(sum);
+    }
+}
+
+/// The same for any number of lines, without a last step.
+fn weigh_many<'a>(weights: &[f32], line: impl Fn(usize) -> &'a [f32], out: &mut [f32]) {
+    out.fill(0.0);
+    for (n, weight) in weights.iter().enumerate() {
+        for (sum, value) in out.iter_mut().zip(line(n)) {
+            *sum += weight * value;
+        }
+    }
+}

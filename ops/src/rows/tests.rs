@@ -1,0 +1,243 @@
+//! Rows against the meaning, for every filter.
+
+use super::*;
+use crate::Window;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+type Dice = Xoshiro256PlusPlus;
+
+fn below(rng: &mut Dice, end: u32) -> u32 {
+    rng.next_u32() % end
+}
+
+fn between(rng: &mut Dice, low: f64, high: f64) -> f64 {
+    low + (high - low) * f64::from(rng.next_u32()) / 2f64.powi(32)
+}
+
+fn random_size(rng: &mut Dice) -> Size {
+    Size::new(1 + below(rng, 80), 1 + below(rng, 80))
+}
+
+/// Noise, or large areas of one colour, where ties are common.
+fn picture(rng: &mut Dice, size: Size) -> Vec<u8> {
+    let mut pixels = vec![0; size.pixels() as usize * RGB];
+    rng.fill_bytes(&mut pixels);
+    if below(rng, 3) == 0 {
+        pixels.iter_mut().for_each(|value| *value = (*value >> 7) * 200);
+    }
+    pixels
+}
+
+/// Checks `filter` on a part of a larger picture: all rows upwards, then any rows, of any columns.
+fn assert_rows_are_the_meaning(
+    rng: &mut Dice,
+    size: Size,
+    filter: &RowFilter,
+    scratch: &mut RowScratch,
+) {
+    let parent_size = Size::new(size.height + below(rng, 3), size.width + below(rng, 3));
+    let parent = picture(rng, parent_size);
+    let parent = ImageView::packed(&parent, parent_size).unwrap();
+    // Often the picture's last pixel is the last of its buffer.
+    let top = below(rng, parent_size.height - size.height + 1);
+    let left = below(rng, parent_size.width - size.width + 1);
+    let window = Window { top, left, height: size.height, width: size.width };
+    let input = parent.crop(window).unwrap();
+    let (out, expected) = (filter.output(size), filter.eval(&input));
+    assert_eq!(expected.len(), out.pixels() as usize * RGB);
+
+    let start = below(rng, out.width);
+    let some = start..start + 1 + below(rng, out.width - start);
+    for columns in [0..out.width, some] {
+        let mut row = vec![0; columns.len() * RGB];
+        let mut rows = filter.rows(input, columns.clone(), scratch);
+        let upwards = (0..out.height).rev();
+        let any: Vec<u32> = (0..out.height).map(|_| below(rng, out.height)).collect();
+        for y in (0..out.height).chain(upwards).chain(any) {
+            rows.row(y, &mut row);
+            let line = &expected[(y * out.width) as usize * RGB..];
+            let line = &line[columns.start as usize * RGB..columns.end as usize * RGB];
+            assert_eq!(row, line, "{filter:?} of {size}, row {y}, columns {columns:?}");
+        }
+    }
+}
+
+fn assert_on_many_sizes(cases: u32, filter: impl Fn(&mut Dice, Size) -> RowFilter) {
+    let (mut rng, mut scratch) = (Dice::seed_from_u64(11), RowScratch::default());
+    for _ in 0..cases {
+        let size = random_size(&mut rng);
+        let filter = filter(&mut rng, size);
+        assert_rows_are_the_meaning(&mut rng, size, &filter, &mut scratch);
+    }
+}
+
+const RESAMPLINGS: [Resampling; 6] = [
+    Resampling::Nearest,
+    Resampling::NearestExact,
+    Resampling::Bilinear,
+    Resampling::BilinearAntialias,
+    Resampling::Bicubic,
+    Resampling::BicubicAntialias,
+];
+
+#[test]
+fn rows_of_a_resize() {
+    assert_on_many_sizes(400, |rng, size| {
+        let mut out = random_size(rng);
+        match below(rng, 5) {
+            0 => out.width = size.width,
+            1 => out.height = size.height,
+            _ => {}
+        }
+        RowFilter::Resample { size: out, interpolation: RESAMPLINGS[below(rng, 6) as usize] }
+    });
+}
+
+#[test]
+fn rows_of_a_resize_far_down_and_far_up() {
+    let (mut rng, mut scratch) = (Dice::seed_from_u64(12), RowScratch::default());
+    for (size, out) in [
+        (Size::new(700, 1001), Size::new(3, 2)),
+        (Size::new(1, 3000), Size::new(1, 7)),
+        (Size::new(2500, 1), Size::new(3, 1)),
+        (Size::new(1, 1), Size::new(9, 300)),
+    ] {
+        for interpolation in RESAMPLINGS {
+            let filter = RowFilter::Resample { size: out, interpolation };
+            assert_rows_are_the_meaning(&mut rng, size, &filter, &mut scratch);
+        }
+    }
+}
+
+fn random_warp(rng: &mut Dice, input: Size, map: impl FnOnce(&mut Dice, Size) -> Map) -> RowFilter {
+    use WarpInterpolation::{Bicubic, Bilinear, Nearest};
+    let size = if below(rng, 2) == 0 { input } else { random_size(rng) };
+    let interpolation = [Nearest, Bilinear, Bicubic][below(rng, 3) as usize];
+    let fill = [None, Some([0; 3]), Some([255, 128, 3])][below(rng, 3) as usize];
+    RowFilter::Warp(Warp { size, map: map(rng, size), interpolation, fill })
+}
+
+#[test]
+fn rows_of_an_affine_warp() {
+    assert_on_many_sizes(400, |rng, input| {
+        random_warp(rng, input, |rng, output| {
+            // Often a multiple of 45 degrees and half a pixel, where ties are.
+            let tidy = below(rng, 2) == 0;
+            let mut draw = |low: f64, high: f64, step: f64| {
+                let value = between(rng, low, high);
+                if tidy { (value / step).round() * step } else { value }
+            };
+            let angle = draw(-200.0, 200.0, 45.0);
+            let translate = [draw(-20.0, 20.0, 0.5), draw(-20.0, 20.0, 0.5)];
+            let shear = [draw(-50.0, 50.0, 45.0), draw(-50.0, 50.0, 45.0)];
+            let scale = draw(0.3, 2.5, 0.5).max(0.25);
+            let matrix = affine_matrix(angle, translate, scale, shear, [draw(-5.0, 5.0, 1.0), 0.0]);
+            Map::affine(matrix, input, output)
+        })
+    });
+}
+
+#[test]
+fn rows_of_a_perspective() {
+    assert_on_many_sizes(300, |rng, input| {
+        random_warp(rng, input, |rng, output| {
+            let (w, h) = (f64::from(output.width), f64::from(output.height));
+            let corners = [[0.0, 0.0], [w, 0.0], [w, h], [0.0, h]];
+            let moved = corners.map(|corner| corner.map(|v| (v + between(rng, -9.0, 9.0)).round()));
+            // Often the horizon crosses the picture.
+            let wild = [(); 8].map(|()| between(rng, -1.0, 1.0) as f32);
+            Map::perspective(
+                perspective_coefficients(corners, moved).unwrap_or(wild),
+                input,
+                output,
+            )
+        })
+    });
+}
+
+#[test]
+fn numbers_that_are_none_take_every_pixel_outside() {
+    let (mut rng, mut scratch) = (Dice::seed_from_u64(13), RowScratch::default());
+    let size = Size::new(9, 40);
+    for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300] {
+        for interpolation in
+            [WarpInterpolation::Nearest, WarpInterpolation::Bilinear, WarpInterpolation::Bicubic]
+        {
+            let map = Map::affine([bad; 6], size, size);
+            let fill = Some([1, 2, 3]);
+            let filter = RowFilter::Warp(Warp { size, map, interpolation, fill });
+            assert_rows_are_the_meaning(&mut rng, size, &filter, &mut scratch);
+            let pixels = vec![9; size.pixels() as usize * RGB];
+            let out = filter.eval(&ImageView::packed(&pixels, size).unwrap());
+            assert!(out.as_chunks::<RGB>().0.iter().all(|pixel| *pixel == [1, 2, 3]), "{bad}");
+        }
+    }
+}
+
+#[test]
+fn rows_of_a_transpose() {
+    assert_on_many_sizes(60, |_, _| RowFilter::Transpose);
+}
+
+#[test]
+fn rows_of_a_padding() {
+    assert_on_many_sizes(200, |rng, _| {
+        let mode = [PadMode::Edge, PadMode::Reflect, PadMode::Symmetric][below(rng, 3) as usize];
+        let [top, left, bottom, right] = [(); 4].map(|()| below(rng, 100));
+        RowFilter::Pad(Padding { top, left, bottom, right, mode })
+    });
+}
+
+#[test]
+fn rows_of_a_sharpened_picture() {
+    assert_on_many_sizes(200, |rng, _| {
+        let tidy = f64::from(below(rng, 30)) / 10.0;
+        let any = between(rng, 0.0, 3.0);
+        let near_one = 1.0 + between(rng, -1e-4, 1e-4);
+        let factors = [tidy, any, near_one, f64::NAN, f64::INFINITY, -40.0];
+        RowFilter::Sharpen { factor: factors[below(rng, 6) as usize] }
+    });
+}
+
+fn random_kernel(rng: &mut Dice) -> [u32; 2] {
+    [(); 2].map(|()| if below(rng, 8) == 0 { below(rng, 40) } else { 1 + 2 * below(rng, 5) })
+}
+
+#[test]
+fn rows_of_a_gaussian_blur() {
+    assert_on_many_sizes(200, |rng, _| {
+        let kernel = random_kernel(rng);
+        let mut sigma = [(); 2].map(|()| between(rng, 0.1, 3.0) as f32);
+        match below(rng, 10) {
+            0 => sigma[0] = 0.0,
+            1 => sigma[1] = f32::NAN,
+            _ => {}
+        }
+        RowFilter::GaussianBlur { kernel, sigma }
+    });
+}
+
+#[test]
+fn rows_of_a_box_blur() {
+    assert_on_many_sizes(150, |rng, _| RowFilter::BoxBlur { kernel: random_kernel(rng) });
+}
+
+#[test]
+fn a_picture_without_pixels_is_black() {
+    let none = ImageView::packed(&[], Size::new(0, 4)).unwrap();
+    let mut scratch = RowScratch::default();
+    let size = Size::new(2, 3);
+    let filter = RowFilter::Resample { size, interpolation: Resampling::BilinearAntialias };
+    assert_eq!(filter.eval(&none), [0; 18]);
+    let mut row = [1; 3];
+    filter.rows(none, 1..2, &mut scratch).row(1, &mut row);
+    assert_eq!(row, [0; 3]);
+}
+
+#[test]
+#[should_panic(expected = "row 2 of 2")]
+fn a_row_outside_is_a_mistake() {
+    let picture = ImageView::packed(&[0; 6], Size::new(1, 2)).unwrap();
+    RowFilter::Transpose.rows(picture, 0..1, &mut RowScratch::default()).row(2, &mut [0; 3]);
+}

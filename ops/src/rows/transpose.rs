@@ -1,0 +1,60 @@
+//! Transpose: rows and columns change places.
+//!
+//! ```text
+//! out[y, x] = in[x, y]
+//! ```
+//!
+//! | | |
+//! |--------|--------------------------------------------------------------------|
+//! | input  | u8 `[H, W, 3]`, rows any stride apart                              |
+//! | output | u8 `[W, H, 3]`                                                     |
+//! | random | nothing                                                            |
+//! | cost   | a pixel copied; in turn, rows share the lines of the cache they read |
+//!
+//! With flips it is a rotation by 90 or 270 degrees: a counter-clockwise quarter turn is a
+//! transpose, then a vertical flip.
+
+use crate::ImageView;
+use crate::shape::RGB;
+use std::ops::Range;
+
+pub(super) fn eval(input: &ImageView<'_>) -> Vec<u8> {
+    let pixel = |y: u32, x: u32| &input.row(y)[x as usize * RGB..][..RGB];
+    let size = input.size();
+    (0..size.width).flat_map(|x| (0..size.height).flat_map(move |y| pixel(y, x))).copied().collect()
+}
+
+/// One picture on its way through a transpose.
+#[derive(Debug)]
+pub(super) struct TransposeRows<'a> {
+    input: ImageView<'a>,
+    columns: Range<u32>,
+}
+
+impl<'a> TransposeRows<'a> {
+    pub(super) fn new(input: ImageView<'a>, columns: Range<u32>) -> Self {
+        Self { input, columns }
+    }
+
+    pub(super) fn row(&self, y: u32, out: &mut [u8]) {
+        let first = self.columns.start as usize * self.input.stride() + y as usize * RGB;
+        let column = self.input.data()[first..].chunks(self.input.stride());
+        for (out, pixel) in out.as_chunks_mut::<RGB>().0.iter_mut().zip(column) {
+            out.copy_from_slice(&pixel[..RGB]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rows::RowFilter;
+    use crate::{ImageView, Size};
+
+    #[test]
+    fn a_row_becomes_a_column() {
+        let pixels = [1, 2, 3, 4, 5, 6];
+        let row = ImageView::packed(&pixels, Size::new(1, 2)).unwrap();
+        assert_eq!(RowFilter::Transpose.eval(&row), pixels);
+        assert_eq!(RowFilter::Transpose.output(row.size()), Size::new(2, 1));
+    }
+}

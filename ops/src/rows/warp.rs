@@ -1,0 +1,468 @@
+//! Warps: rotation, affine transforms, perspective.
+//!
+//! ```text
+//! out[y, x] = in at map(y, x)
+//! ```
+//!
+//! With `(ix, iy)` the place in f32 ([`Map`]), `x0 = floor(ix)`, `e = ix - x0`, `s` likewise
+//! along y, pixels outside the picture counted as 0:
+//!
+//! | interpolation | value                                                                        |
+//! |---------------|------------------------------------------------------------------------------|
+//! | nearest       | `in[rint(iy), rint(ix)]`                                                     |
+//! | bilinear      | `fma(se, SE, fma(sw, SW, fma(ne, NE, nw * NW)))`, `nw = (1-e)(1-s)`, ...     |
+//! | bicubic       | rows `y0-1..=y0+2`, each of 4 pixels: weights of the cubic with `A = -0.75`  |
+//!
+//! and the result is `rint`, ties to even, cut to `0..=255`. A fill is mixed in by the share `m`
+//! of the weights that fell inside: `(value - fill) * m + fill`. The value is weighed with that
+//! share already, so a fill of 0 is darker at the edges than no fill; nearest takes the fill where
+//! it would read outside.
+//!
+//! Nearest and bilinear are torchvision's on u8 tensors (nearest to the bit; bilinear within 1 on
+//! fewer than one value in 10000, since torch's order of sums depends on its build). Bicubic, which
+//! torchvision refuses on tensors, is `grid_sample`'s.
+//!
+//! | | |
+//! |--------|-----------------------------------------------------------------|
+//! | input  | u8 `[H, W, 3]`, rows any stride apart                           |
+//! | output | u8 `[size.height, size.width, 3]`                               |
+//! | random | nothing                                                         |
+//! | cost   | a pixel: its place, then 1, 4 or 16 pixels read                 |
+//!
+//! Rows are made in blocks of 16 pixels. Bilinear values are first summed without fused
+//! operations, which are calls where the CPU is not known; only a value so near a tie that the
+//! difference could show is summed again as above.
+
+use super::map::{BLOCK, Map};
+use super::{byte, integer, whole};
+use crate::shape::RGB;
+use crate::{ImageView, Size};
+use std::ops::Range;
+
+/// How a warp reads between pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WarpInterpolation {
+    /// The pixel nearest.
+    Nearest,
+    /// The 4 pixels around.
+    Bilinear,
+    /// The 16 pixels around.
+    Bicubic,
+}
+
+/// A warp of a picture: see the formulas of [`Map::affine`] and [`Map::perspective`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Warp {
+    /// Size of the output.
+    pub size: Size,
+    /// Where each output pixel comes from. Made for this size, and for the input's.
+    pub map: Map,
+    /// How the input is read there.
+    pub interpolation: WarpInterpolation,
+    /// The colour outside the input; without one it is black, and not blended.
+    pub fill: Option<[u8; 3]>,
+}
+
+/// A pixel as four lanes, of which the last is anything: vectors have four.
+type Lanes = [f32; 4];
+
+impl Warp {
+    /// The warped picture, one pixel at a time.
+    pub(super) fn eval(&self, input: &ImageView<'_>) -> Vec<u8> {
+        let mut pixels = Vec::with_capacity(self.size.pixels() as usize * RGB);
+        for y in 0..self.size.height {
+            for x in 0..self.size.width {
+                let place = self.map.position(y, x);
+                pixels.extend(match self.interpolation {
+                    WarpInterpolation::Nearest => self.nearest(input, place),
+                    WarpInterpolation::Bilinear => self.bilinear(input, place),
+                    WarpInterpolation::Bicubic => self.bicubic(input, place),
+                });
+            }
+        }
+        pixels
+    }
+
+    fn nearest(&self, input: &ImageView<'_>, [x, y]: [f32; 2]) -> [u8; 3] {
+        let outside = self.fill.unwrap_or_default();
+        pixel(input, y.round_ties_even(), x.round_ties_even()).unwrap_or(outside)
+    }
+
+    fn bilinear(&self, input: &ImageView<'_>, [x, y]: [f32; 2]) -> [u8; 3] {
+        let (x0, y0) = (x.floor(), y.floor());
+        let weights = bilinear_weights(x - x0, y - y0);
+        let places = [(y0, x0), (y0, x0 + 1.0), (y0 + 1.0, x0), (y0 + 1.0, x0 + 1.0)];
+        let taps = places.map(|(y, x)| pixel(input, y, x));
+        let cover = covered(weights, taps.map(|tap| tap.is_some()));
+        std::array::from_fn(|c| {
+            let values = taps.map(|tap| tap.map_or(0, |tap| tap[c]));
+            self.blended(weigh_fused(weights, values), cover, c)
+        })
+    }
+
+    fn bicubic(&self, input: &ImageView<'_>, [x, y]: [f32; 2]) -> [u8; 3] {
+        let (x0, y0) = (x.floor(), y.floor());
+        let (across, down) = (cubic_weights(x - x0), cubic_weights(y - y0));
+        let (mut sum, mut cover) = ([0.0; RGB], 0.0);
+        for (i, weight) in down.into_iter().enumerate() {
+            let (mut line, mut line_cover) = ([0.0; RGB], 0.0);
+            for (j, weight) in across.into_iter().enumerate() {
+                let tap = pixel(input, y0 + (i as f32 - 1.0), x0 + (j as f32 - 1.0));
+                line_cover += weight * if tap.is_some() { 1.0 } else { 0.0 };
+                for (line, value) in line.iter_mut().zip(tap.unwrap_or_default()) {
+                    *line += weight * f32::from(value);
+                }
+            }
+            cover += weight * line_cover;
+            for (sum, line) in sum.iter_mut().zip(line) {
+                *sum += weight * line;
+            }
+        }
+        std::array::from_fn(|c| self.blended(sum[c], cover, c))
+    }
+
+    /// The byte of channel `c`: the fill mixed in, rounded.
+    fn blended(&self, value: f32, cover: f32, c: usize) -> u8 {
+        byte(match self.fill {
+            None => value,
+            Some(fill) => mix(value, cover, f32::from(fill[c])),
+        })
+    }
+}
+
+/// The pixel in row `y` and column `x`, both whole numbers, if there is one.
+fn pixel(input: &ImageView<'_>, y: f32, x: f32) -> Option<[u8; 3]> {
+    let Size { height, width } = input.size();
+    // NaN is in no range.
+    if !(0.0..height as f32).contains(&y) || !(0.0..width as f32).contains(&x) {
+        return None;
+    }
+    input.row(y as u32).as_chunks::<RGB>().0.get(x as usize).copied()
+}
+
+/// Weights of the pixels NW, NE, SW, SE.
+fn bilinear_weights(e: f32, s: f32) -> [f32; 4] {
+    [(1.0 - e) * (1.0 - s), e * (1.0 - s), (1.0 - e) * s, e * s]
+}
+
+/// The share of the weights inside.
+fn covered(weights: [f32; 4], inside: [bool; 4]) -> f32 {
+    let [nw, ne, sw, se]: [f32; 4] =
+        std::array::from_fn(|tap| if inside[tap] { weights[tap] } else { 0.0 });
+    nw + ne + sw + se
+}
+
+/// The weighted sum with one rounding a tap.
+fn weigh_fused([nw, ne, sw, se]: [f32; 4], values: [u8; 4]) -> f32 {
+    let [a, b, c, d] = values.map(f32::from);
+    se.mul_add(d, sw.mul_add(c, ne.mul_add(b, nw * a)))
+}
+
+/// Weights of the pixels at -1, 0, 1, 2 for a place `t` behind pixel 0.
+fn cubic_weights(t: f32) -> [f32; 4] {
+    const A: f32 = -0.75;
+    let near = |t: f32| ((A + 2.0) * t - (A + 3.0)) * t * t + 1.0;
+    let far = |t: f32| ((A * t - 5.0 * A) * t + 8.0 * A) * t - 4.0 * A;
+    [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)]
+}
+
+fn mix(value: f32, cover: f32, fill: f32) -> f32 {
+    (value - fill) * cover + fill
+}
+
+/// A value this near a tie is summed again with fused operations.
+///
+/// A sum of four products of bytes, weights together 1, has 7 roundings without and 4 with them,
+/// the fill 3 more each: of values below 256 each rounding is at most 2^-17 off, 17 of them less
+/// than 2^-12.
+const NEAR_TIE: f32 = 0.5 - 1.0 / 4096.0;
+
+/// One picture on its way through a warp.
+#[derive(Debug)]
+pub(super) struct WarpRows<'a> {
+    warp: &'a Warp,
+    input: ImageView<'a>,
+    columns: Range<u32>,
+}
+
+impl<'a> WarpRows<'a> {
+    pub(super) fn new(warp: &'a Warp, input: ImageView<'a>, columns: Range<u32>) -> Self {
+        Self { warp, input, columns }
+    }
+
+    pub(super) fn row(&self, y: u32, out: &mut [u8]) {
+        for (first, out) in self.columns.clone().step_by(BLOCK).zip(out.chunks_mut(BLOCK * RGB)) {
+            let places = self.warp.map.positions(y, first);
+            match self.warp.interpolation {
+                WarpInterpolation::Nearest => self.nearest(&places, out),
+                WarpInterpolation::Bilinear => self.bilinear(&places, out),
+                WarpInterpolation::Bicubic => self.bicubic(&places, out),
+            }
+        }
+    }
+
+    fn nearest(&self, [xs, ys]: &[[f32; BLOCK]; 2], out: &mut [u8]) {
+        let Size { height, width } = self.input.size();
+        let outside = self.warp.fill.unwrap_or_default();
+        let (xs, ys) = (xs.map(integer), ys.map(integer));
+        for ((out, x), y) in out.as_chunks_mut::<RGB>().0.iter_mut().zip(xs).zip(ys) {
+            // A negative number is a large one.
+            let inside = (x as u32) < width && (y as u32) < height;
+            *out = if inside { self.pixel(y, x) } else { outside };
+        }
+    }
+
+    fn bilinear(&self, [xs, ys]: &[[f32; BLOCK]; 2], out: &mut [u8]) {
+        let Size { height, width } = self.input.size();
+        let (x, y) = (Cells::new(xs), Cells::new(ys));
+        let mut sums = [[0.0; 4]; BLOCK];
+        let mut covers = [1.0; BLOCK];
+        let inside = x.inside(0, 1, width) && y.inside(0, 1, height);
+        let count = out.len() / RGB;
+        for i in 0..count {
+            let weights = bilinear_weights(x.share[i], y.share[i]);
+            let direct = if inside { self.square(y.first[i], x.first[i]) } else { None };
+            let (taps, within) = match direct {
+                Some(taps) => (taps, [true; 4]),
+                None => self.checked_square(y.first[i], x.first[i]),
+            };
+            sums[i] = weigh(weights, taps);
+            covers[i] = covered(weights, within);
+        }
+        if self.finish(&sums, &covers, out) {
+            self.settle_ties(&sums, &covers, &x, &y, out);
+        }
+    }
+
+    /// Writes a block's bytes. Whether one of the values is near a tie.
+    fn finish(&self, sums: &[Lanes; BLOCK], covers: &[f32; BLOCK], out: &mut [u8]) -> bool {
+        let mut bytes = [0; BLOCK * RGB + 1];
+        let mut farthest = [0.0; 4];
+        for (i, (&sum, &cover)) in sums.iter().zip(covers).enumerate() {
+            let values = self.mixed(sum, cover);
+            for lane in 0..4 {
+                let off = (whole(values[lane]) - values[lane]).abs();
+                farthest[lane] = if off > farthest[lane] { off } else { farthest[lane] };
+                bytes[i * RGB + lane] = byte(values[lane]);
+            }
+        }
+        out.copy_from_slice(&bytes[..out.len()]);
+        farthest.iter().any(|&off| off > NEAR_TIE)
+    }
+
+    /// Takes the pixels with a value near a tie again, as [`Warp::bilinear`] does.
+    #[cold]
+    fn settle_ties(
+        &self,
+        sums: &[Lanes; BLOCK],
+        covers: &[f32; BLOCK],
+        x: &Cells,
+        y: &Cells,
+        out: &mut [u8],
+    ) {
+        for (i, out) in out.as_chunks_mut::<RGB>().0.iter_mut().enumerate() {
+            let values = self.mixed(sums[i], covers[i]);
+            if !values.iter().any(|value| (whole(*value) - value).abs() > NEAR_TIE) {
+                continue;
+            }
+            let weights = bilinear_weights(x.share[i], y.share[i]);
+            let taps = self.checked_square(y.first[i], x.first[i]).0;
+            for (c, out) in out.iter_mut().enumerate() {
+                let sum = weigh_fused(weights, taps.map(|tap| tap[c]));
+                *out = self.warp.blended(sum, covers[i], c);
+            }
+        }
+    }
+
+    fn bicubic(&self, [xs, ys]: &[[f32; BLOCK]; 2], out: &mut [u8]) {
+        let Size { height, width } = self.input.size();
+        let (x, y) = (Cells::new(xs), Cells::new(ys));
+        let inside = x.inside(1, 2, width) && y.inside(1, 2, height);
+        for (i, out) in out.as_chunks_mut::<RGB>().0.iter_mut().enumerate() {
+            let (across, down) = (cubic_weights(x.share[i]), cubic_weights(y.share[i]));
+            let (mut sum, mut cover) = ([0.0; 4], 0.0);
+            for (row, weight) in (y.first[i] - 1..).zip(down) {
+                let direct = if inside { self.span(row, x.first[i] - 1) } else { None };
+                let (taps, within) = match direct {
+                    Some(taps) => (taps, [true; 4]),
+                    None => self.checked_span(row, x.first[i] - 1),
+                };
+                let line = weigh(across, taps);
+                cover += weight * covered(across, within);
+                for lane in 0..4 {
+                    sum[lane] += weight * line[lane];
+                }
+            }
+            let values = self.mixed(sum, cover);
+            *out = std::array::from_fn(|c| byte(values[c]));
+        }
+    }
+
+    fn mixed(&self, sum: Lanes, cover: f32) -> Lanes {
+        match self.warp.fill {
+            None => sum,
+            Some([r, g, b]) => {
+                let fill = [r, g, b, 0].map(f32::from);
+                std::array::from_fn(|lane| mix(sum[lane], cover, fill[lane]))
+            }
+        }
+    }
+
+    /// Where in the input's bytes the pixel `(y, x)` inside it begins.
+    fn offset(&self, y: i32, x: i32) -> usize {
+        y as usize * self.input.stride() + x as usize * RGB
+    }
+
+    fn pixel(&self, y: i32, x: i32) -> [u8; 3] {
+        let bytes = &self.input.data()[self.offset(y, x)..];
+        [bytes[0], bytes[1], bytes[2]]
+    }
+
+    /// The four pixels from `(y, x)` on, all inside. `None` at the very end of the bytes, where
+    /// the fourth lane would be outside.
+    fn square(&self, y: i32, x: i32) -> Option<[[u8; 4]; 4]> {
+        let top = self.offset(y, x);
+        let [nw, ne] = pair(self.input.data(), top)?;
+        let [sw, se] = pair(self.input.data(), top + self.input.stride())?;
+        Some([nw, ne, sw, se])
+    }
+
+    /// The four pixels from `(y, x)` on, and which of them are inside.
+    fn checked_square(&self, y: i32, x: i32) -> ([[u8; 4]; 4], [bool; 4]) {
+        let places = [(y, x), (y, x + 1), (y + 1, x), (y + 1, x + 1)];
+        self.checked(places)
+    }
+
+    /// The four pixels from `(y, x)` to the right, all inside. `None` as for a square.
+    fn span(&self, y: i32, x: i32) -> Option<[[u8; 4]; 4]> {
+        let bytes = self.input.data().get(self.offset(y, x)..)?.first_chunk::<13>()?;
+        Some(std::array::from_fn(|tap| std::array::from_fn(|lane| bytes[tap * RGB + lane])))
+    }
+
+    fn checked_span(&self, y: i32, x: i32) -> ([[u8; 4]; 4], [bool; 4]) {
+        self.checked([0, 1, 2, 3].map(|tap| (y, x + tap)))
+    }
+
+    fn checked(&self, places: [(i32, i32); 4]) -> ([[u8; 4]; 4], [bool; 4]) {
+        let Size { height, width } = self.input.size();
+        let inside = places.map(|(y, x)| (x as u32) < width && (y as u32) < height);
+        let taps = std::array::from_fn(|tap| {
+            let (y, x) = places[tap];
+            let [r, g, b] = if inside[tap] { self.pixel(y, x) } else { [0; 3] };
+            [r, g, b, 0]
+        });
+        (taps, inside)
+    }
+}
+
+/// Two pixels side by side.
+fn pair(data: &[u8], at: usize) -> Option<[[u8; 4]; 2]> {
+    let &[r0, g0, b0, r1, g1, b1, next] = data.get(at..)?.first_chunk::<7>()?;
+    Some([[r0, g0, b0, r1], [r1, g1, b1, next]])
+}
+
+/// The weighted sum, a rounding for each product and each sum.
+fn weigh(weights: [f32; 4], taps: [[u8; 4]; 4]) -> Lanes {
+    let mut sum = [0.0; 4];
+    for (weight, tap) in weights.into_iter().zip(taps) {
+        for lane in 0..4 {
+            sum[lane] += weight * f32::from(tap[lane]);
+        }
+    }
+    sum
+}
+
+/// A block's places along one axis, as pixels and shares of the next.
+struct Cells {
+    first: [i32; BLOCK],
+    share: [f32; BLOCK],
+}
+
+impl Cells {
+    fn new(places: &[f32; BLOCK]) -> Self {
+        let (mut first, mut share) = ([0; BLOCK], [0.0; BLOCK]);
+        for (i, &place) in places.iter().enumerate() {
+            let near = whole(place);
+            let floor = if near > place { near - 1.0 } else { near };
+            first[i] = integer(floor);
+            share[i] = place - floor;
+        }
+        Self { first, share }
+    }
+
+    /// Whether all taps of the block, from `before` pixels before to `after` behind, are inside.
+    fn inside(&self, before: i32, after: i32, side: u32) -> bool {
+        let (mut low, mut high) = (i32::MAX, i32::MIN);
+        for &first in &self.first {
+            low = low.min(first);
+            high = high.max(first);
+        }
+        low >= before && i64::from(high) + i64::from(after) < i64::from(side)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::{affine_matrix, perspective_coefficients, rotation_matrix};
+    use WarpInterpolation::{Bilinear, Nearest};
+
+    /// Nine grey pixels, three by three.
+    const NINE: [u8; 9] = [1, 2, 3, 4, 100, 6, 7, 8, 9];
+    const THREE: Size = Size::new(3, 3);
+
+    fn warped(
+        pixels: &[u8],
+        size: Size,
+        map: Map,
+        interpolation: WarpInterpolation,
+        fill: Option<[u8; 3]>,
+    ) -> Vec<u8> {
+        let pixels: Vec<[u8; 3]> = pixels.iter().map(|&v| [v; 3]).collect();
+        let picture = ImageView::packed(pixels.as_flattened(), size).unwrap();
+        let out = Warp { size, map, interpolation, fill }.eval(&picture);
+        out.as_chunks::<RGB>().0.iter().map(|pixel| pixel[0]).collect()
+    }
+
+    fn nine(matrix: [f64; 6], interpolation: WarpInterpolation) -> Vec<u8> {
+        warped(&NINE, THREE, Map::affine(matrix, THREE, THREE), interpolation, None)
+    }
+
+    #[test]
+    fn rotations_are_torchvisions() {
+        let turn = |angle| rotation_matrix(angle, [0.0; 2]);
+        assert_eq!(nine(turn(30.0), Nearest), [2, 3, 6, 1, 100, 9, 4, 7, 8]);
+        assert_eq!(nine(turn(30.0), Bilinear), [1, 9, 3, 9, 100, 14, 3, 13, 5]);
+        assert_eq!(nine(turn(90.0), Nearest), [3, 6, 9, 2, 100, 8, 1, 4, 7]);
+    }
+
+    #[test]
+    fn affine_transforms_are_torchvisions() {
+        let affine = |angle, translate, shear| {
+            nine(affine_matrix(angle, translate, 1.0, shear, [0.0; 2]), Nearest)
+        };
+        assert_eq!(affine(30.0, [0.0; 2], [0.0; 2]), [4, 1, 2, 7, 100, 3, 8, 9, 6]);
+        assert_eq!(affine(0.0, [1.0, 0.0], [0.0; 2]), [0, 1, 2, 0, 4, 100, 0, 7, 8]);
+        assert_eq!(affine(0.0, [0.0; 2], [45.0, 0.0]), [0, 1, 2, 4, 100, 6, 8, 9, 0]);
+    }
+
+    #[test]
+    fn a_perspective_is_torchvisions() {
+        let start = [[0.0, 0.0], [2.0, 0.0], [2.0, 2.0], [0.0, 2.0]];
+        let mut end = start;
+        end[3] = [0.0, 1.0];
+        let map = Map::perspective(perspective_coefficients(start, end).unwrap(), THREE, THREE);
+        let out = warped(&NINE, THREE, map, Bilinear, None);
+        assert_eq!(out, [11, 8, 3, 10, 65, 27, 0, 5, 15]);
+    }
+
+    #[test]
+    fn a_fill_is_blended_at_the_edge_and_a_fill_of_0_is_not_none() {
+        let size = Size::new(5, 5);
+        let map = Map::affine(rotation_matrix(45.0, [0.0; 2]), size, size);
+        let first = |fill| warped(&[200; 25], size, map, Bilinear, fill)[..5].to_vec();
+        assert_eq!(first(None), [34, 176, 200, 176, 34]);
+        assert_eq!(first(Some([0; 3])), [6, 154, 200, 154, 6]);
+        assert_eq!(first(Some([100; 3])), [89, 167, 200, 167, 89]);
+    }
+}

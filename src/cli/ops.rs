@@ -1,0 +1,150 @@
+//! `fuseloop ops`: the ops there are, for those who write pipelines as data.
+
+use super::print::say;
+use super::problem::Problem;
+use fuseloop::ops::registry::{self, Datum, Kind, Need, OpInfo, ParamInfo, Preset};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// List the ops and what they take; with a name, one of them, and how a pipeline file writes it.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fuseloop ops
+  fuseloop ops RandomResizedCrop
+  fuseloop ops --json | jq '.[].name'
+  fuseloop bench train.beton --pipeline imagenet.toml")]
+pub(super) struct Args {
+    /// Only this op, with its parameters one by one and an example.
+    name: Option<String>,
+    /// As JSON: a list of objects, or with a name one object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Problem> {
+    let all = registry::registry();
+    match (&args.name, args.json) {
+        (None, false) => say(&list(all)),
+        (None, true) => say(&format!("{:#}\n", all.iter().map(as_json).collect::<Value>())),
+        (Some(name), false) => say(&details(registry::find(name)?)),
+        (Some(name), true) => say(&format!("{:#}\n", as_json(registry::find(name)?))),
+    }
+}
+
+/// One line an op, class by class: `Cutout(crop_size, fill = 0): paints a random square over`.
+fn list(all: &[OpInfo]) -> String {
+    let mut text = String::new();
+    for class in all.chunk_by(|a, b| a.class == b.class) {
+        let _ = writeln!(text, "{}", class[0].class);
+        for info in class {
+            let params: Vec<String> = info.params.iter().map(short).collect();
+            let _ = writeln!(text, "  {}({}): {}", info.name, params.join(", "), info.summary);
+        }
+        text.push('\n');
+    }
+    text.push_str(
+        "`fuseloop ops NAME` tells more of one, `--pipeline FILE.toml` runs a list of them\n",
+    );
+    text
+}
+
+fn short(param: &ParamInfo) -> String {
+    match param.need {
+        Need::Required(_) => param.name.to_owned(),
+        Need::Default(default) => format!("{} = {default}", param.name),
+        Need::Optional => format!("[{}]", param.name),
+    }
+}
+
+fn details(info: &OpInfo) -> String {
+    let mut text = format!("{} ({}): {}\n", info.name, info.class, info.summary);
+    if !info.aliases.is_empty() {
+        let _ = writeln!(text, "also called {}", info.aliases.join(", "));
+    }
+    text.push('\n');
+    for param in info.params {
+        let need = match param.need {
+            Need::Required(_) => "required".to_owned(),
+            Need::Default(default) => format!("default {default}"),
+            Need::Optional => "may be left out".to_owned(),
+        };
+        let _ = writeln!(text, "  {:<16} {} ({need}): {}", param.name, param.kind, param.doc);
+    }
+    if !info.params.is_empty() {
+        text.push('\n');
+    }
+    let field = if info.class == LABELS { "label" } else { "image" };
+    let _ = writeln!(text, "in a pipeline file:\n\n[fields]\n{field} = [{}]", example(info));
+    text
+}
+
+/// The family whose ops stand in a label's pipeline.
+const LABELS: &str = "labels";
+
+/// `{ op = "Cutout", crop_size = 8 }`, or the name alone.
+fn example(info: &OpInfo) -> String {
+    let needed: Vec<String> = info
+        .params
+        .iter()
+        .filter_map(|param| match param.need {
+            Need::Required(example) => Some(format!(", {} = {}", param.name, toml(example))),
+            _ => None,
+        })
+        .collect();
+    if needed.is_empty() {
+        return format!("\"{}\"", info.name);
+    }
+    format!("{{ op = \"{}\"{} }}", info.name, needed.concat())
+}
+
+/// In full, where `Display` shortens long lists.
+fn toml(preset: Preset) -> String {
+    match preset.value().datum {
+        Datum::List(values) => {
+            let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+            format!("[{}]", values.join(", "))
+        }
+        _ => preset.to_string(),
+    }
+}
+
+fn as_json(info: &OpInfo) -> Value {
+    let param = |param: &ParamInfo| {
+        let default = match param.need {
+            Need::Default(default) => preset(default),
+            _ => Value::Null,
+        };
+        let words = match param.kind {
+            Kind::Word(words) => json!(words),
+            _ => Value::Null,
+        };
+        json!({
+            "name": param.name,
+            "takes": param.kind.to_string(),
+            "words": words,
+            "required": matches!(param.need, Need::Required(_)),
+            "default": default,
+            "doc": param.doc,
+        })
+    };
+    json!({
+        "name": info.name,
+        "class": info.class,
+        "summary": info.summary,
+        "aliases": info.aliases,
+        "params": info.params.iter().map(param).collect::<Vec<_>>(),
+        "example": example(info),
+    })
+}
+
+fn preset(preset: Preset) -> Value {
+    match preset {
+        Preset::Bool(value) => json!(value),
+        Preset::Int(value) => json!(value),
+        Preset::Float(value) => json!(value),
+        Preset::Word(word) => json!(word),
+        Preset::Ints(values) => json!(values),
+        Preset::Floats(values) => json!(values),
+        Preset::Words(words) => json!(words),
+    }
+}

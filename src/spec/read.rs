@@ -1,0 +1,131 @@
+//! Text to values: TOML, with the place of each value.
+
+use super::{MAX_BYTES, ParseCause, ParseError, Place};
+use fuseloop_ops::registry::{Datum, Entry, SpecError, Table, Value};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use toml::Spanned;
+use toml::de::{DeInteger, DeTable, DeValue};
+
+/// What is wrong, at a byte of the text.
+pub(super) struct Fault {
+    at: Option<usize>,
+    cause: ParseCause,
+}
+
+impl From<SpecError> for Fault {
+    fn from(error: SpecError) -> Self {
+        Self { at: error.at, cause: ParseCause::Spec(error.cause) }
+    }
+}
+
+impl Fault {
+    /// The error that a user sees.
+    pub(super) fn in_text(self, text: &str, path: &Path) -> ParseError {
+        let place = self.at.map(|at| place(text, at));
+        ParseError { path: path.into(), place, cause: self.cause }
+    }
+}
+
+/// Line and character of a byte. The text is at most [`MAX_BYTES`] long, so no count is cut.
+#[expect(clippy::cast_possible_truncation, reason = "as the comment says")]
+fn place(text: &str, at: usize) -> Place {
+    let before = text.get(..at).unwrap_or(text);
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    Place { line: before.matches('\n').count() as u32 + 1, column: line.chars().count() as u32 + 1 }
+}
+
+/// The text of a file, if it is not too long: `/dev/zero` is.
+pub(super) fn text(path: &Path) -> Result<String, ParseError> {
+    bounded(path).map_err(|cause| Fault { at: None, cause }.in_text("", path))
+}
+
+fn bounded(path: &Path) -> Result<String, ParseCause> {
+    let (file, mut bytes) = (File::open(path).map_err(ParseCause::Io)?, vec![]);
+    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(ParseCause::Io)?;
+    if bytes.len() > MAX_BYTES {
+        return Err(ParseCause::TooLong);
+    }
+    String::from_utf8(bytes).map_err(|_| ParseCause::Toml("it is not UTF-8".to_owned()))
+}
+
+/// The top table of a text.
+pub(super) fn table(text: &str) -> Result<Table, Fault> {
+    if text.len() > MAX_BYTES {
+        return Err(Fault { at: None, cause: ParseCause::TooLong });
+    }
+    let top = DeTable::parse(text).map_err(|error| Fault {
+        at: error.span().map(|span| span.start),
+        cause: ParseCause::Toml(error.message().to_owned()),
+    })?;
+    entries(top.into_inner())
+}
+
+/// In the order of the text: the parser's is the alphabet's.
+fn entries(table: DeTable<'_>) -> Result<Table, Fault> {
+    let entries = table.into_iter().map(|(name, entry)| {
+        let at = Some(name.span().start);
+        Ok(Entry { name: name.into_inner().into_owned(), at, value: value(entry)? })
+    });
+    let mut entries = entries.collect::<Result<Vec<_>, Fault>>()?;
+    entries.sort_by_key(|entry| entry.at);
+    Ok(Table(entries))
+}
+
+fn value(spanned: Spanned<DeValue<'_>>) -> Result<Value, Fault> {
+    let at = Some(spanned.span().start);
+    let datum = match spanned.into_inner() {
+        DeValue::String(text) => Datum::Text(text.into_owned()),
+        DeValue::Boolean(value) => Datum::Bool(value),
+        DeValue::Integer(number) => {
+            Datum::Int(integer(&number).map_err(|cause| Fault { at, cause })?)
+        }
+        DeValue::Float(number) => {
+            let large = || ParseCause::Number { found: number.as_str().to_owned() };
+            let parsed = number.as_str().parse().map_err(|_| Fault { at, cause: large() })?;
+            Datum::Float(parsed)
+        }
+        DeValue::Datetime(date) => {
+            return Err(Fault { at, cause: ParseCause::Date { found: date.to_string() } });
+        }
+        DeValue::Array(values) => {
+            Datum::List(values.into_iter().map(value).collect::<Result<_, Fault>>()?)
+        }
+        DeValue::Table(table) => Datum::Table(entries(table)?),
+    };
+    Ok(Value { datum, at })
+}
+
+fn integer(number: &DeInteger<'_>) -> Result<i64, ParseCause> {
+    i64::from_str_radix(number.as_str(), number.radix()).map_err(|_| {
+        let found: String = number.to_string().chars().take(40).collect();
+        ParseCause::Number { found }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_columns_count_from_1_and_in_characters() {
+        let at = |text, at| {
+            let Place { line, column } = place(text, at);
+            (line, column)
+        };
+        assert_eq!(at("", 0), (1, 1));
+        assert_eq!(at("a\nµb", 4), (2, 2));
+        assert_eq!(at("a\n", 2), (2, 1));
+        assert_eq!(at("a", 9), (1, 2), "past the end is the end");
+    }
+
+    #[test]
+    fn values_know_their_places_and_keep_their_order() {
+        let table = table("z = 0x10\na = [1.5, true]").ok().unwrap();
+        let names: Vec<_> = table.0.iter().map(|entry| (&*entry.name, entry.at)).collect();
+        assert_eq!(names, [("z", Some(0)), ("a", Some(9))]);
+        assert_eq!(table.get("z"), Some(&Value { datum: Datum::Int(16), at: Some(4) }));
+        assert_eq!(table.get("a").and_then(|list| list.at), Some(13));
+    }
+}
