@@ -1,0 +1,69 @@
+//! What containers share: the type that their outcomes give, and masks of outcomes.
+
+use crate::{ChoiceOp, Member, Ops, Type, TypeError};
+
+/// What the ops of every outcome give, which must be one type.
+///
+/// # Errors
+///
+/// If an op can't stand where an outcome puts it, or if two outcomes give different types.
+pub(crate) fn output(
+    name: &'static str,
+    choice: &dyn ChoiceOp,
+    input: &Type,
+) -> Result<Type, TypeError> {
+    let of = |outcome: usize| {
+        let runs = |member: &&Member| member.when >> outcome & 1 == 1;
+        let mut ops = choice.members().iter().filter(runs).flat_map(|member| &member.ops);
+        ops.try_fold(input.clone(), |current, op| op.output(&current))
+    };
+    let first = of(0)?;
+    for outcome in 1..choice.outcomes() {
+        let other = of(outcome)?;
+        if other != first {
+            let found = format!("{first} or {other}, as it is drawn");
+            return Err(TypeError { op: name, expected: "ops that all give one type", found });
+        }
+    }
+    Ok(first)
+}
+
+/// The mask of one outcome.
+pub(crate) const fn only(outcome: usize) -> u128 {
+    1 << outcome
+}
+
+/// Lists of which one runs: outcome `k` runs list `k`.
+pub(crate) fn alternatives(lists: impl IntoIterator<Item = Ops>) -> Vec<Member> {
+    let lists = lists.into_iter().enumerate();
+    lists.map(|(outcome, ops)| Member { ops, when: only(outcome) }).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::{Dim, ImageType, Normalize, RandomApply, RandomChoice, ops};
+
+    /// The type of a small decoded image.
+    pub(crate) fn photo() -> Type {
+        Type::Image(ImageType::decoded(Dim::fixed(16), Dim::fixed(20)))
+    }
+
+    #[test]
+    fn outcomes_of_different_types_are_refused_by_name() {
+        let choice = RandomChoice::uniform(vec![ops![], ops![Normalize::imagenet()]]).unwrap();
+        let error = crate::Op::output(&choice, &photo()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "RandomChoice takes ops that all give one type, but gets a u8 image [16, 20, 3] or \
+             a f32 image [16, 20, 3], as it is drawn"
+        );
+    }
+
+    #[test]
+    fn what_an_op_inside_refuses_is_refused() {
+        let twice = ops![Normalize::imagenet(), Normalize::imagenet()];
+        let error = crate::Op::output(&RandomApply::new(twice, 1.0).unwrap(), &photo());
+        assert_eq!(error.unwrap_err().op, "Normalize");
+    }
+}

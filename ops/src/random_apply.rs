@@ -1,0 +1,115 @@
+//! Random apply: all of some ops, or none of them.
+//!
+//! torchvision's `RandomApply(transforms, p)`: one coin for the whole list.
+//!
+//! | | |
+//! |--------|--------------------------------------------------------------|
+//! | input  | what the first op takes                                      |
+//! | output | what the last op gives, which must be the type of the input  |
+//! | random | a coin `p`, then the ops' own draws if it is heads           |
+//! | cost   | of the ops, for a share `p` of the samples: the others run a loop body without them |
+
+use crate::container::{only, output};
+use crate::error::probability;
+use crate::{ChoiceOp, Class, Member, Op, Ops, ParamError, Rng, Type, TypeError};
+
+/// Runs a list of ops for a share `p` of the samples.
+#[derive(Clone, Debug)]
+pub struct RandomApply {
+    p: f64,
+    list: [Member; 1],
+}
+
+impl RandomApply {
+    /// All of `ops`, in order, for a share `p` of the samples. torchvision's default for `p` is
+    /// 0.5.
+    ///
+    /// # Errors
+    ///
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn new(ops: Ops, p: f64) -> Result<Self, ParamError> {
+        let p = probability("RandomApply", p)?;
+        let when = match p {
+            0.0 => 0,
+            1.0 => only(TAILS) | only(HEADS),
+            _ => only(HEADS),
+        };
+        Ok(Self { p, list: [Member { ops, when }] })
+    }
+}
+
+const TAILS: usize = 0;
+const HEADS: usize = 1;
+
+impl Op for RandomApply {
+    fn name(&self) -> &'static str {
+        "RandomApply"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        output(self.name(), self, input)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Choice(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.p == 0.0 || self.list[0].ops.is_empty()
+    }
+}
+
+impl ChoiceOp for RandomApply {
+    fn outcomes(&self) -> usize {
+        2
+    }
+
+    fn members(&self) -> &[Member] {
+        &self.list
+    }
+
+    fn draw(&self, rng: &mut Rng) -> usize {
+        if rng.coin(self.p) { HEADS } else { TAILS }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Normalize, RandomCrop, RandomHorizontalFlip, SampleKey, container, ops};
+
+    fn flip() -> Ops {
+        ops![RandomHorizontalFlip::new(1.0).unwrap()]
+    }
+
+    #[test]
+    fn a_share_of_the_samples_runs_the_list() {
+        let op = RandomApply::new(flip(), 0.25).unwrap();
+        let draw = |sample| op.draw(&mut SampleKey::new(1, 2, sample).op(3));
+        let heads: usize = (0..4000).map(draw).sum();
+        assert!((900..1100).contains(&heads), "{heads}");
+        assert_eq!(op.members()[0].when, 0b10);
+    }
+
+    #[test]
+    fn certain_outcomes_need_no_second_loop_body() {
+        assert_eq!(RandomApply::new(flip(), 0.0).unwrap().members()[0].when, 0b00);
+        assert_eq!(RandomApply::new(flip(), 1.0).unwrap().members()[0].when, 0b11);
+    }
+
+    #[test]
+    fn a_list_that_changes_the_type_is_refused_unless_it_always_runs() {
+        let photo = container::tests::photo();
+        for ops in [ops![Normalize::imagenet()], ops![RandomCrop::new(8, 8).unwrap()]] {
+            assert!(RandomApply::new(ops.clone(), 0.5).unwrap().output(&photo).is_err());
+            assert!(RandomApply::new(ops, 1.0).unwrap().output(&photo).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_probability_outside_0_to_1_is_refused() {
+        for p in [-0.1, 1.1, f64::NAN] {
+            assert!(RandomApply::new(flip(), p).is_err(), "{p}");
+        }
+    }
+}

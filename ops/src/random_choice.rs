@@ -1,0 +1,171 @@
+//! Random choice: one of several lists of ops.
+//!
+//! torchvision's `RandomChoice(transforms, p)`, where an entry is a list of ops.
+//!
+//! ```text
+//! list k runs with probability weights[k] / sum(weights)
+//! ```
+//!
+//! | | |
+//! |--------|--------------------------------------------------------------|
+//! | input  | what every list takes                                        |
+//! | output | what every list gives, which must be one type                |
+//! | random | one number for the list, then the draws of its ops           |
+//! | cost   | of the list that runs: each has a loop body of its own       |
+
+use crate::container::{alternatives, output};
+use crate::{ChoiceOp, Class, Member, Op, Ops, ParamError, Rng, Type, TypeError};
+
+/// Most lists: what a mask of outcomes has bits for.
+const MOST: usize = 128;
+
+/// Runs one of several lists of ops, drawn by weight.
+#[derive(Clone, Debug)]
+pub struct RandomChoice {
+    weights: Weights,
+    lists: Vec<Member>,
+}
+
+impl RandomChoice {
+    /// List `k` runs for a share `weights[k] / sum(weights)` of the samples.
+    ///
+    /// # Errors
+    ///
+    /// If there are none or more than 128 lists, not as many weights as lists, or a weight that is
+    /// negative or not finite, or if all weights are 0.
+    pub fn new(lists: Vec<Ops>, weights: &[f64]) -> Result<Self, ParamError> {
+        let error =
+            |param, found, expected| ParamError::new("RandomChoice", param, found, expected);
+        if !(1..=MOST).contains(&lists.len()) {
+            return Err(error("lists", lists.len().to_string(), "1..=128 lists"));
+        }
+        if weights.len() != lists.len() {
+            return Err(error("weights", format!("{weights:?}"), "one for each list"));
+        }
+        // A list that never runs is left out: it need not fit.
+        let possible = lists.into_iter().zip(weights).filter(|(_, weight)| **weight != 0.0);
+        let (lists, possible): (Vec<Ops>, Vec<f64>) = possible.unzip();
+        let weights = Weights::new(&possible).ok_or_else(|| {
+            error("weights", format!("{weights:?}"), "finite, 0 or more, and not all 0")
+        })?;
+        let lists = alternatives(lists);
+        Ok(Self { weights, lists })
+    }
+
+    /// Each list runs for the same share of the samples.
+    ///
+    /// # Errors
+    ///
+    /// If there are none or more than 128 lists.
+    pub fn uniform(lists: Vec<Ops>) -> Result<Self, ParamError> {
+        let weights = vec![1.0; lists.len()];
+        Self::new(lists, &weights)
+    }
+}
+
+impl Op for RandomChoice {
+    fn name(&self) -> &'static str {
+        "RandomChoice"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        output(self.name(), self, input)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Choice(self)
+    }
+}
+
+impl ChoiceOp for RandomChoice {
+    fn outcomes(&self) -> usize {
+        self.lists.len()
+    }
+
+    fn members(&self) -> &[Member] {
+        &self.lists
+    }
+
+    fn draw(&self, rng: &mut Rng) -> usize {
+        self.weights.draw(rng)
+    }
+}
+
+/// How likely each of some outcomes is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Weights {
+    /// Sums of the weights up to each outcome's own.
+    sums: Vec<f64>,
+}
+
+impl Weights {
+    /// `None` if a weight is negative or not finite, or if their sum is not positive and finite.
+    pub(crate) fn new(weights: &[f64]) -> Option<Self> {
+        let mut sum = 0.0;
+        let mut sums = Vec::with_capacity(weights.len());
+        for &weight in weights {
+            if !(weight >= 0.0 && weight.is_finite()) {
+                return None;
+            }
+            sum += weight;
+            sums.push(sum);
+        }
+        (sum > 0.0 && sum.is_finite()).then_some(Self { sums })
+    }
+
+    /// The first outcome whose sum is above a uniform share of the whole.
+    pub(crate) fn draw(&self, rng: &mut Rng) -> usize {
+        let whole = self.sums.last().copied().unwrap_or_default();
+        let share = f64::from(rng.unit()) * whole;
+        self.sums.partition_point(|sum| *sum <= share)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{RandomHorizontalFlip, SampleKey, Squeeze, container, ops};
+
+    fn counts(weights: &[f64]) -> Vec<usize> {
+        let choice = RandomChoice::new(vec![Ops::new(); weights.len()], weights).unwrap();
+        let mut counts = vec![0; choice.outcomes()];
+        for sample in 0..8000 {
+            counts[choice.draw(&mut SampleKey::new(1, 2, sample).op(3))] += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn lists_are_drawn_by_weight() {
+        let counts = counts(&[1.0, 3.0]);
+        assert!((1850..2150).contains(&counts[0]), "{counts:?}");
+    }
+
+    #[test]
+    fn a_list_without_weight_is_never_drawn_and_need_not_fit() {
+        let lists = vec![ops![], ops![Squeeze], ops![RandomHorizontalFlip::new(0.5).unwrap()]];
+        let choice = RandomChoice::new(lists, &[0.0, 0.0, 2.0]).unwrap();
+        assert_eq!(
+            (choice.outcomes(), choice.members()[0].ops[0].name()),
+            (1, "RandomHorizontalFlip")
+        );
+        assert!(choice.output(&container::tests::photo()).is_ok());
+    }
+
+    #[test]
+    fn without_weights_all_lists_are_as_likely() {
+        let counts = counts(&[1.0; 4]);
+        assert!(counts.iter().all(|n| (1850..2150).contains(n)), "{counts:?}");
+    }
+
+    #[test]
+    fn bad_weights_and_numbers_of_lists_are_refused() {
+        let lists = || vec![Ops::new(); 2];
+        for weights in [&[1.0][..], &[1.0, -1.0], &[0.0, 0.0], &[1.0, f64::NAN], &[f64::MAX; 2]] {
+            assert!(RandomChoice::new(lists(), weights).is_err(), "{weights:?}");
+        }
+        assert!(RandomChoice::uniform(vec![]).is_err());
+        assert!(RandomChoice::uniform(vec![Ops::new(); 128]).is_ok());
+        assert!(RandomChoice::uniform(vec![Ops::new(); 129]).is_err());
+    }
+}

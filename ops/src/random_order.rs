@@ -1,0 +1,146 @@
+//! Random order: some ops, all of them, in an order drawn for each sample.
+//!
+//! torchvision's `RandomOrder(transforms)`.
+//!
+//! ```text
+//! outcome: one of the n! orders, by number in lexicographic order
+//! place k of the result: op 0 where the order has it there, op 1 where it has that, ...
+//! ```
+//!
+//! | | |
+//! |--------|--------------------------------------------------------------|
+//! | input  | what every op takes                                          |
+//! | output | what they give, whatever the order                           |
+//! | random | the order, then the draws of each op                         |
+//! | cost   | of the ops; a loop body for each order that is drawn         |
+//!
+//! At most 5 ops: 120 orders, of which each is a loop body at worst.
+
+use crate::container::output;
+use crate::{ChoiceOp, Class, Member, Op, Ops, ParamError, Rng, Type, TypeError};
+
+/// Most ops: 6 would have 720 orders, and a choice has at most 128 outcomes.
+const MOST: usize = 5;
+
+/// Runs a list of ops in random order.
+#[derive(Clone, Debug)]
+pub struct RandomOrder {
+    orders: usize,
+    /// Place by place, each op with the orders that have it there.
+    places: Vec<Member>,
+}
+
+impl RandomOrder {
+    /// All of `ops`, in any order.
+    ///
+    /// # Errors
+    ///
+    /// If there are more than 5.
+    pub fn new(ops: Ops) -> Result<Self, ParamError> {
+        if ops.len() > MOST {
+            return Err(ParamError::new("RandomOrder", "ops", ops.len(), "at most 5 ops"));
+        }
+        let orders = orders_of(ops.len());
+        let mut places = vec![];
+        for place in 0..ops.len() {
+            for (index, op) in ops.iter().enumerate() {
+                let has_it = orders.iter().enumerate().filter(|(_, order)| order[place] == index);
+                let when = has_it.fold(0, |when, (outcome, _)| when | 1 << outcome);
+                places.push(Member { ops: vec![op.clone()], when });
+            }
+        }
+        Ok(Self { orders: orders.len(), places })
+    }
+}
+
+/// All orders of `count` things, in lexicographic order.
+fn orders_of(count: usize) -> Vec<Vec<usize>> {
+    let mut orders = vec![vec![]];
+    for _ in 0..count {
+        let longer = orders.iter().flat_map(|order: &Vec<usize>| {
+            let left = (0..count).filter(|next| !order.contains(next));
+            left.map(|next| [order.as_slice(), &[next]].concat())
+        });
+        orders = longer.collect();
+    }
+    orders
+}
+
+impl Op for RandomOrder {
+    fn name(&self) -> &'static str {
+        "RandomOrder"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        output(self.name(), self, input)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Choice(self)
+    }
+}
+
+impl ChoiceOp for RandomOrder {
+    fn outcomes(&self) -> usize {
+        self.orders
+    }
+
+    fn members(&self) -> &[Member] {
+        &self.places
+    }
+
+    fn draw(&self, rng: &mut Rng) -> usize {
+        rng.below(self.orders as u32) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{RandomHorizontalFlip, RandomVerticalFlip, Squeeze, container, ops};
+
+    #[test]
+    fn two_ops_have_two_orders() {
+        let flip = RandomHorizontalFlip::new(0.5).unwrap();
+        let order = RandomOrder::new(ops![flip, RandomVerticalFlip::new(0.5).unwrap()]).unwrap();
+        let places: Vec<_> = order.members().iter().map(|m| (m.ops[0].name(), m.when)).collect();
+        assert_eq!(
+            places,
+            [
+                ("RandomHorizontalFlip", 0b01),
+                ("RandomVerticalFlip", 0b10),
+                ("RandomHorizontalFlip", 0b10),
+                ("RandomVerticalFlip", 0b01),
+            ]
+        );
+    }
+
+    #[test]
+    fn every_order_has_every_op_once_and_no_two_are_the_same() {
+        for count in 0..=MOST {
+            let flip = std::sync::Arc::new(RandomHorizontalFlip::new(0.5).unwrap());
+            let order = RandomOrder::new((0..count).map(|_| flip.clone() as _).collect()).unwrap();
+            let of = |outcome: usize| -> Vec<usize> {
+                let runs = |m: &(usize, &Member)| m.1.when >> outcome & 1 == 1;
+                let places = order.members().iter().enumerate().filter(runs);
+                places.map(|(index, _)| index % count.max(1)).collect()
+            };
+            let mut orders: Vec<_> = (0..order.outcomes()).map(of).collect();
+            for order in &orders {
+                let mut sorted = order.clone();
+                sorted.sort_unstable();
+                assert!(sorted.into_iter().eq(0..count), "{order:?}");
+            }
+            orders.dedup();
+            assert_eq!(orders.len(), (1..=count).product::<usize>());
+        }
+    }
+
+    #[test]
+    fn six_ops_and_labels_ops_are_refused() {
+        let flip = std::sync::Arc::new(RandomHorizontalFlip::new(0.5).unwrap());
+        assert!(RandomOrder::new((0..6).map(|_| flip.clone() as _).collect()).is_err());
+        let order = RandomOrder::new(ops![Squeeze]).unwrap();
+        assert!(order.output(&container::tests::photo()).is_err());
+    }
+}
