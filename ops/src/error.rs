@@ -82,6 +82,21 @@ pub(crate) fn positive(
     }
 }
 
+/// Checks a range of finite numbers of any sign with `low <= high`.
+pub(crate) fn finite_range(
+    op: &'static str,
+    param: &'static str,
+    low: f64,
+    high: f64,
+) -> Result<(f64, f64), ParamError> {
+    if low.is_finite() && low <= high && high.is_finite() {
+        Ok((low, high))
+    } else {
+        let found = format!("{low}..={high}");
+        Err(ParamError::new(op, param, found, "finite, low <= high"))
+    }
+}
+
 /// Checks a number that may be 0 but not negative, infinite or NaN.
 pub(crate) fn positive_or_zero(
     op: &'static str,

@@ -21,9 +21,11 @@
 //! # Ok::<(), ParamError>(())
 //! ```
 
+mod adjust_sharpness;
 pub mod area;
 mod beta;
 pub mod bilinear;
+mod box_blur;
 mod brightness;
 mod center_crop;
 mod channels;
@@ -33,9 +35,11 @@ mod contrast;
 mod convert;
 mod cut_mix;
 mod cutout;
+mod d4;
 pub mod emit;
 mod error;
 mod factor;
+mod gaussian_blur;
 mod horizontal_flip;
 mod label_smoothing;
 mod lambda;
@@ -45,24 +49,35 @@ mod motion;
 mod normalize;
 mod one_hot;
 mod op;
+mod pad;
 mod picture;
 mod poison;
+mod random_affine;
 mod random_apply;
 mod random_choice;
 mod random_crop;
 mod random_order;
+mod random_perspective;
 mod random_resized_crop;
+mod random_rotate90;
+mod random_rotation;
 mod random_translate;
+mod random_zoom_out;
 pub mod registry;
 mod replace_label;
 mod resize;
 mod rng;
+mod rot90;
 pub mod rows;
 mod saturation;
 mod shape;
 mod squeeze;
+mod transpose;
 mod vertical_flip;
+mod warping;
 
+pub use adjust_sharpness::RandomAdjustSharpness;
+pub use box_blur::BoxBlur;
 pub use brightness::RandomBrightness;
 pub use center_crop::CenterCrop;
 pub use channels::{ToChannelsFirst, ToChannelsLast};
@@ -71,8 +86,10 @@ pub use contrast::RandomContrast;
 pub use convert::Convert;
 pub use cut_mix::CutMix;
 pub use cutout::Cutout;
+pub use d4::D4;
 pub use emit::{Constants, Emit, F32x4, I32x4, Mask, Pixels, clamp, grey, grey_mean, settle};
 pub use error::{ParamError, TypeError};
+pub use gaussian_blur::GaussianBlur;
 pub use horizontal_flip::RandomHorizontalFlip;
 pub use label_smoothing::LabelSmoothing;
 pub use lambda::Lambda;
@@ -86,20 +103,29 @@ pub use op::{
     LabelOp, Member, MixOp, Mixture, NumberRule, Op, PixelOp, RegionOp, RowMaker, Table, TableOp,
     Type,
 };
+pub use pad::{Pad, PaddingMode, Sides};
 pub use picture::{Picture, to_u8};
 pub use poison::Poison;
+pub use random_affine::RandomAffine;
 pub use random_apply::RandomApply;
 pub use random_choice::RandomChoice;
 pub use random_crop::RandomCrop;
 pub use random_order::RandomOrder;
+pub use random_perspective::RandomPerspective;
 pub use random_resized_crop::RandomResizedCrop;
+pub use random_rotate90::RandomRotate90;
+pub use random_rotation::RandomRotation;
 pub use random_translate::RandomTranslate;
+pub use random_zoom_out::RandomZoomOut;
 pub use replace_label::ReplaceLabel;
 pub use resize::Resize;
 pub use rng::{BatchKey, Rng, SampleKey, stream};
+pub use rot90::Rot90;
+pub use rows::WarpInterpolation;
 pub use saturation::RandomSaturation;
 pub use shape::{DType, ImageView, Layout, RGB, Size, Window};
 pub use squeeze::Squeeze;
+pub use transpose::Transpose;
 pub use vertical_flip::RandomVerticalFlip;
 
 /// A list of ops, as a pipeline takes it.
