@@ -7,4 +7,5 @@
 
 mod basic;
 mod erase;
+mod point;
 mod support;
