@@ -6,4 +6,7 @@
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test ends where it fails")]
 
 mod basic;
+mod geometry;
+mod neighbour;
 mod support;
+mod warp;
