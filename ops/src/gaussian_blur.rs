@@ -48,7 +48,7 @@ impl GaussianBlur {
     /// As [`new`](Self::new).
     pub fn with_kernel(kernel: [u32; 2], sigma: RangeInclusive<f64>) -> Result<Self, ParamError> {
         const OP: &str = "GaussianBlur";
-        let refused = |side: &u32| side % 2 == 0 || *side > 1023;
+        let refused = |side: &u32| side.is_multiple_of(2) || *side > 1023;
         if let Some(side) = kernel.into_iter().find(refused) {
             return Err(ParamError::new(OP, "kernel_size", side, "an odd number in 1..=1023"));
         }

@@ -156,7 +156,7 @@ impl RandomAffine {
         };
         let scale = self.scale.map_or(1.0, &mut uniform);
         let shear = self.shear.map(|range| range.map_or(0.0, &mut uniform));
-        affine_matrix(angle, translate, scale, shear, self.center.from_middle(size))
+        affine_matrix(angle, translate, scale, shear, self.center.relative_to_middle(size))
     }
 }
 

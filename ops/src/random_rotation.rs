@@ -90,7 +90,7 @@ impl RandomRotation {
             turn(quarters, out);
             return if quarters % 2 == 1 { Size::new(size.width, size.height) } else { size };
         }
-        let matrix = rotation_matrix(angle, self.center.from_middle(size));
+        let matrix = rotation_matrix(angle, self.center.relative_to_middle(size));
         let to = if self.expand { shortened(expanded_size(matrix, size)) } else { size };
         out.push(self.warping.motion(Map::affine(matrix, size, to), to));
         to
@@ -101,7 +101,7 @@ impl RandomRotation {
         let keeps_shape = self.expand || size.height == size.width;
         let quarters = (angle / 90.0) as u32;
         let is_whole = angle == f64::from(90 * quarters) && quarters < 4;
-        (self.center.is_middle() && is_whole && (quarters % 2 == 0 || keeps_shape))
+        (self.center.is_middle() && is_whole && (quarters.is_multiple_of(2) || keeps_shape))
             .then_some(quarters)
     }
 

@@ -47,7 +47,7 @@ impl Center {
     }
 
     /// The place in pixels from the middle of a picture of `size`.
-    pub(crate) fn from_middle(self, size: Size) -> [f64; 2] {
+    pub(crate) fn relative_to_middle(self, size: Size) -> [f64; 2] {
         match self.0 {
             None => [0.0; 2],
             Some([x, y]) => [x - f64::from(size.width) / 2.0, y - f64::from(size.height) / 2.0],

@@ -8,4 +8,7 @@
 mod basic;
 mod erase;
 mod point;
+mod geometry;
+mod neighbour;
 mod support;
+mod warp;
