@@ -75,7 +75,7 @@ fn op(name: &str, rng: &mut Rng, before: &ImageType) -> Box<dyn Op> {
         }
         "Normalize" => Box::new(Normalize::imagenet()),
         "Convert" => {
-            let to = [DType::U8, DType::F16, DType::Bf16, DType::F32][rng.below(4) as usize];
+            let to = DType::ALL[rng.below(DType::ALL.len() as u32) as usize];
             Box::new(Convert::to(to))
         }
         "Poison" => {
@@ -105,6 +105,11 @@ fn plan(rng: &mut Rng, size: Size) -> (ImagePlan, Vec<&'static str>) {
                 list.push(op);
                 names.push(name);
             }
+        }
+        if rng.coin(0.2) {
+            let as_large = |to: &&DType| to.bytes() == before.dtype.bytes();
+            let types: Vec<&DType> = DType::ALL.iter().filter(as_large).collect();
+            list.push(Box::new(View::new(*types[rng.below(types.len() as u32) as usize])));
         }
         match rng.below(4) {
             0 => list.push(Box::new(ToChannelsLast)),

@@ -30,6 +30,7 @@ mod color_jitter;
 mod contrast;
 mod convert;
 mod cutout;
+mod element;
 pub mod emit;
 mod error;
 mod factor;
@@ -50,6 +51,7 @@ mod saturation;
 mod shape;
 mod squeeze;
 mod vertical_flip;
+mod view;
 
 pub use brightness::RandomBrightness;
 pub use center_crop::CenterCrop;
@@ -58,6 +60,7 @@ pub use color_jitter::ColorJitter;
 pub use contrast::RandomContrast;
 pub use convert::Convert;
 pub use cutout::Cutout;
+pub use element::Element;
 pub use emit::{Constants, Emit, Pixels, grey_mean};
 pub use error::{ParamError, TypeError};
 pub use horizontal_flip::RandomHorizontalFlip;
@@ -79,6 +82,7 @@ pub use saturation::RandomSaturation;
 pub use shape::{DType, ImageView, Layout, RGB, Size, Window};
 pub use squeeze::Squeeze;
 pub use vertical_flip::RandomVerticalFlip;
+pub use view::View;
 
 /// A list of ops, as a pipeline takes it.
 pub type Ops = Vec<Box<dyn Op>>;

@@ -119,6 +119,10 @@ impl Op for Normalize {
 }
 
 impl PixelOp for Normalize {
+    fn normalizes(&self) -> Option<[[f32; 4]; 3]> {
+        Some(self.channels.map(|Channel { m1, s1, s0, bias }| [m1, s1, s0, bias]))
+    }
+
     fn eval(&self, _: NumberRule, pixel: [f32; 3], _: &[f32]) -> [f32; 3] {
         std::array::from_fn(|c| {
             let Channel { m1, s1, s0, bias } = self.channels[c];

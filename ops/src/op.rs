@@ -7,6 +7,7 @@
 //! | shuffled | colour jitter                     | an order and numbers | one loop body for each order    |
 //! | region   | cutout                            | a rectangle          | a mask                          |
 //! | cast     | convert                           |                      | the final store                 |
+//! | view     | view                              |                      | nothing: another name           |
 //! | layout   | channels first                    |                      | the final store                 |
 //! | host     | poison                            |                      | none: it ends the loop          |
 //! | label    | one-hot                           |                      | scalar code                     |
@@ -150,6 +151,8 @@ pub enum Class<'a> {
     Host(&'a dyn HostOp),
     /// Changes the type of the elements.
     Cast(DType),
+    /// Reads the stored elements as another type of as many bytes.
+    View(DType),
     /// Changes where the channels lie.
     Layout(Layout),
     /// Works on a label.
@@ -203,6 +206,12 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
     fn is_identity(&self, slots: &[f32]) -> bool {
         let _ = slots;
         false
+    }
+
+    /// For each channel `m1, s1, s0, bias`, if the op is `fma(d, s1, fma(d, s0, bias))` of
+    /// `d = v - m1`: where it alone changes bytes, a row function may do it while it stores them.
+    fn normalizes(&self) -> Option<[[f32; 4]; 3]> {
+        None
     }
 
     /// The meaning: one pixel in, one pixel out.

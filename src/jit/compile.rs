@@ -1,18 +1,20 @@
 //! From a block to native code.
 
 use super::code::Code;
-use super::emit::{self, Imports, ROW_FUNCTION, Spec};
+use super::emit::{self, AREA_ROW, Imports, STORE_ROW, Spec};
 use super::{call, record};
-use crate::plan::Block;
 use cranelift_codegen::ir::types::I64;
-use cranelift_codegen::ir::{AbiParam, ExtFuncData, ExternalName, FuncRef, Function, Signature};
+use cranelift_codegen::ir::{
+    AbiParam, ExtFuncData, ExternalName, FuncRef, Function, Signature, Type,
+};
 use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::{FinalizedMachReloc, FinalizedRelocTarget};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module, ModuleError};
-use fuseloop_ops::{DType, Interpolation};
+use fuseloop_kernels::ROW_FUNCTIONS;
+use fuseloop_ops::Interpolation;
 use std::sync::OnceLock;
 
 /// Most bytes of code of one block.
@@ -108,26 +110,21 @@ fn isa() -> OwnedTargetIsa {
     host.finish(settings::Flags::new(flags)).expect("the host's own features are consistent")
 }
 
+/// The row function of the area resize.
+const AREA: &str = "area";
+
 /// Everything compiled code may call.
-fn row_functions() -> [(&'static str, *const u8); 4] {
-    [
-        ("fuseloop_row_f16", fuseloop_kernels::fuseloop_row_f16 as *const u8),
-        ("fuseloop_row_bf16", fuseloop_kernels::fuseloop_row_bf16 as *const u8),
-        ("fuseloop_row_stream", fuseloop_kernels::fuseloop_row_stream as *const u8),
-        ("fuseloop_row_area", call::area_row as *const u8),
-    ]
+fn row_functions() -> impl Iterator<Item = (&'static str, *const u8)> {
+    let stores = ROW_FUNCTIONS.iter().map(|row| (row.name, row.entry() as *const u8));
+    stores.chain([(AREA, call::area_row as *const u8)])
 }
 
-/// The row functions that a block calls: to store rows of floats, and to resize by area.
-fn imported(block: &Block) -> [Option<&'static str>; 2] {
-    let floats = match block.dtype {
-        DType::F16 => Some("fuseloop_row_f16"),
-        DType::Bf16 => Some("fuseloop_row_bf16"),
-        DType::F32 if block.streams => Some("fuseloop_row_stream"),
-        _ => None,
-    };
-    let uses_area = matches!(block.resize, Some((_, Interpolation::Area)));
-    [floats, uses_area.then_some("fuseloop_row_area")]
+/// The row functions that a block calls: to store its rows, and to resize by area. Each with the
+/// words it takes.
+fn imported(spec: Spec<'_>) -> [Option<(&'static str, &'static [Type])>; 2] {
+    let store = emit::row_function(spec).map(|row| (row.name, &STORE_ROW[..]));
+    let uses_area = matches!(spec.block.resize, Some((_, Interpolation::Area)));
+    [store, uses_area.then_some((AREA, &AREA_ROW[..]))]
 }
 
 fn define(
@@ -137,16 +134,16 @@ fn define(
     let mut context = module.make_context();
     context.func.signature.params = vec![AbiParam::new(I64); 3];
     let id = module.declare_function("block", Linkage::Export, &context.func.signature)?;
-    let [floats, area] = imported(spec.block);
-    let mut import = |name: Option<&str>| -> Result<Option<FuncRef>, CompileError> {
-        let Some(name) = name else { return Ok(None) };
+    let [store, area] = imported(spec);
+    let mut import = |row: Option<(&str, &[Type])>| -> Result<Option<FuncRef>, CompileError> {
+        let Some((name, words)) = row else { return Ok(None) };
         let mut signature = module.make_signature();
-        signature.params = ROW_FUNCTION.map(AbiParam::new).to_vec();
+        signature.params = words.iter().copied().map(AbiParam::new).collect();
         let id = module.declare_function(name, Linkage::Import, &signature)?;
         Ok(Some(module.declare_func_in_func(id, &mut context.func)))
     };
-    let imports = Imports { floats: import(floats)?, area: import(area)? };
-    let allowed = usize::from(imports.floats.is_some()) + usize::from(imports.area.is_some());
+    let imports = Imports { store: import(store)?, area: import(area)? };
+    let allowed = usize::from(imports.store.is_some()) + usize::from(imports.area.is_some());
 
     let mut builder_context = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(&mut context.func, &mut builder_context);
@@ -182,16 +179,16 @@ fn check(context: &cranelift_codegen::Context, allowed: usize) -> Result<usize, 
 pub(crate) fn ir_text(spec: Spec<'_>) -> String {
     let mut function = Function::new();
     function.signature.params = vec![AbiParam::new(I64); 3];
-    let mut signature = Signature::new(CallConv::SystemV);
-    signature.params = ROW_FUNCTION.map(AbiParam::new).to_vec();
-    let mut import = |name: &str| {
-        let signature = function.import_signature(signature.clone());
+    let mut import = |(name, words): (&str, &[Type])| {
+        let mut signature = Signature::new(CallConv::SystemV);
+        signature.params = words.iter().copied().map(AbiParam::new).collect();
+        let signature = function.import_signature(signature);
         let name = ExternalName::testcase(name);
         let (colocated, patchable) = (false, false);
         function.import_function(ExtFuncData { name, signature, colocated, patchable })
     };
-    let [floats, area] = imported(spec.block);
-    let imports = Imports { floats: floats.map(&mut import), area: area.map(&mut import) };
+    let [store, area] = imported(spec);
+    let imports = Imports { store: store.map(&mut import), area: area.map(&mut import) };
     let mut builder_context = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(&mut function, &mut builder_context);
     emit::function(&mut builder, spec, imports);

@@ -241,6 +241,7 @@ impl Block {
             Class::Region(_) => "a mask in registers",
             Class::Host(_) => "plain Rust on the stored picture, for the samples it changes",
             Class::Cast(_) | Class::Layout(_) => "folded into the final store",
+            Class::View(_) => "the stored bits under another name",
             Class::Label(_) => "",
         }
     }
@@ -273,8 +274,15 @@ pub(super) fn split(
     for block in &mut blocks[..inner] {
         (block.dtype, block.layout) = (DType::U8, Layout::ChannelsLast);
     }
-    (blocks[inner].dtype, blocks[inner].layout) = (before.dtype, before.layout);
+    (blocks[inner].dtype, blocks[inner].layout) = (stored_type(ops, input, types), before.layout);
     Ok((blocks, slots))
+}
+
+/// The type that elements are stored as: a view only calls it something else.
+fn stored_type(ops: &Ops, input: ImageType, types: &[ImageType]) -> DType {
+    let view = ops.iter().position(|op| matches!(op.class(), Class::View(_)));
+    let stored = view.unwrap_or(types.len()).checked_sub(1);
+    stored.map_or(input, |place| types[place]).dtype
 }
 
 fn begins_block(op: &dyn Op, block: &Block) -> bool {
@@ -316,7 +324,7 @@ fn add(
         }
         Class::Cast(DType::U8) if before.dtype != DType::U8 => block.append(Link::Round),
         Class::Host(_) => block.host = Some(place),
-        Class::Cast(_) | Class::Layout(_) | Class::Label(_) => {}
+        Class::Cast(_) | Class::View(_) | Class::Layout(_) | Class::Label(_) => {}
     }
     Ok(())
 }

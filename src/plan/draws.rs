@@ -60,7 +60,11 @@ impl ImagePlan {
                         slot += part.slots();
                     }
                 }
-                Class::Host(_) | Class::Cast(_) | Class::Layout(_) | Class::Label(_) => {}
+                Class::Host(_)
+                | Class::Cast(_)
+                | Class::View(_)
+                | Class::Layout(_)
+                | Class::Label(_) => {}
             }
         }
     }

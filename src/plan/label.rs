@@ -1,8 +1,7 @@
 //! The plan of a field that is not an image: labels, numbers, arrays.
 
 use super::{MAX_OPS, PlanError};
-use fuseloop_ops::{Class, DType, Ops, Type};
-use half::{bf16, f16};
+use fuseloop_ops::{Class, DType, Element, Ops, Type};
 
 /// A checked list of ops on a label.
 #[derive(Debug)]
@@ -11,7 +10,6 @@ pub struct LabelPlan {
     input: DType,
     dtype: DType,
     shape: Vec<usize>,
-    classes: Option<u32>,
 }
 
 /// A label outside the classes of a one-hot vector.
@@ -44,15 +42,11 @@ impl LabelPlan {
             return Err(PlanError::TooLong { found: ops.len() });
         }
         let mut current = Type::Tensor { dtype: input, shape: vec![1] };
-        let mut classes = None;
         for (place, op) in ops.iter().enumerate() {
             current = op.output(&current).map_err(|error| PlanError::Type { place, error })?;
-            if let Class::Label(label) = op.class() {
-                classes = classes.or(label.classes());
-            }
         }
         match current {
-            Type::Tensor { dtype, shape } => Ok(Self { ops, input, dtype, shape, classes }),
+            Type::Tensor { dtype, shape } => Ok(Self { ops, input, dtype, shape }),
             Type::Image(_) => unreachable!("no op makes an image of a label"),
         }
     }
@@ -98,62 +92,81 @@ impl LabelPlan {
     /// If `out` is not of [`sample_bytes`](Self::sample_bytes).
     pub fn run(&self, sample: u64, value: Scalar, out: &mut [u8]) -> Result<(), LabelError> {
         assert_eq!(out.len(), self.sample_bytes(), "bytes of a label");
-        let value = match value {
-            Scalar::Int(label) => Scalar::Int(self.label(sample, label)),
-            float @ Scalar::Float(_) => float,
-        };
-        match (self.classes, value) {
-            (Some(classes), Scalar::Int(label)) => self.one_hot(label, classes, out),
-            _ => {
-                store(value, self.dtype, out);
-                Ok(())
-            }
+        let mut elements = Elements::One(match value {
+            Scalar::Int(label) => label.into(),
+            Scalar::Float(number) => number.into(),
+        });
+        for op in &self.ops {
+            elements = elements.after(op.class(), sample)?;
         }
-    }
-
-    fn label(&self, sample: u64, label: i64) -> i64 {
-        self.ops.iter().fold(label, |label, op| match op.class() {
-            Class::Label(op) => op.eval(sample, label),
-            _ => label,
-        })
-    }
-
-    fn one_hot(&self, label: i64, classes: u32, out: &mut [u8]) -> Result<(), LabelError> {
-        if !(0..i64::from(classes)).contains(&label) {
-            return Err(LabelError { label, classes });
-        }
-        out.fill(0);
-        let width = self.dtype.bytes();
-        store(Scalar::Float(1.0), self.dtype, &mut out[label as usize * width..][..width]);
+        elements.store(out);
         Ok(())
     }
 }
 
-/// Writes one number as `dtype`, to the nearest.
-fn store(value: Scalar, dtype: DType, out: &mut [u8]) {
-    match (dtype, value) {
-        (DType::I64, Scalar::Int(v)) => out.copy_from_slice(&v.to_le_bytes()),
-        (DType::F64, Scalar::Int(v)) => out.copy_from_slice(&(v as f64).to_le_bytes()),
-        (DType::F64, Scalar::Float(v)) => out.copy_from_slice(&v.to_le_bytes()),
-        (DType::F32, Scalar::Int(v)) => out.copy_from_slice(&(v as f32).to_le_bytes()),
-        (DType::F32, Scalar::Float(v)) => out.copy_from_slice(&(v as f32).to_le_bytes()),
-        (DType::F16, v) => out.copy_from_slice(&f16::from_f64(as_f64(v)).to_le_bytes()),
-        (DType::Bf16, v) => out.copy_from_slice(&bf16::from_f64(as_f64(v)).to_le_bytes()),
-        (dtype, v) => unreachable!("the plan has no {dtype} for {v:?}"),
+/// A field's value between two ops.
+#[derive(Clone, Copy)]
+enum Elements {
+    /// A number.
+    One(Element),
+    /// A vector: the first everywhere, but the second at the place.
+    Hot([Element; 2], usize),
+}
+
+impl Elements {
+    fn after(self, class: Class<'_>, sample: u64) -> Result<Self, LabelError> {
+        Ok(match (class, self) {
+            (Class::Cast(to), elements) => elements.each(|element| element.converted(to)),
+            (Class::View(to), elements) => elements.each(|element| element.viewed(to)),
+            (Class::Label(op), Self::One(element)) => {
+                let Some(label) = element.as_i64() else { return Ok(self) };
+                match op.classes() {
+                    Some(classes) => one_hot(label, classes)?,
+                    None => Self::One(op.eval(sample, label).into()),
+                }
+            }
+            (_, elements) => elements,
+        })
+    }
+
+    fn each(self, f: impl Fn(Element) -> Element) -> Self {
+        match self {
+            Self::One(element) => Self::One(f(element)),
+            Self::Hot(elements, place) => Self::Hot(elements.map(f), place),
+        }
+    }
+
+    fn store(self, out: &mut [u8]) {
+        let (element, hot) = match self {
+            Self::One(element) => (element, None),
+            Self::Hot([cold, hot], place) => (cold, Some((hot, place))),
+        };
+        let width = element.bytes().count();
+        for to in out.chunks_exact_mut(width) {
+            write(element, to);
+        }
+        if let Some((hot, place)) = hot {
+            write(hot, &mut out[place * width..][..width]);
+        }
     }
 }
 
-fn as_f64(value: Scalar) -> f64 {
-    match value {
-        Scalar::Int(v) => v as f64,
-        Scalar::Float(v) => v,
+fn write(element: Element, to: &mut [u8]) {
+    to.iter_mut().zip(element.bytes()).for_each(|(to, byte)| *to = byte);
+}
+
+fn one_hot(label: i64, classes: u32) -> Result<Elements, LabelError> {
+    if !(0..i64::from(classes)).contains(&label) {
+        return Err(LabelError { label, classes });
     }
+    Ok(Elements::Hot([0.0f32.into(), 1.0f32.into()], label as usize))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fuseloop_ops::{Convert, OneHot, ReplaceLabel, Squeeze, ops};
+    use fuseloop_ops::{Convert, OneHot, ReplaceLabel, Squeeze, View, ops};
+    use half::f16;
 
     fn run(ops: Ops, input: DType, value: Scalar) -> Vec<u8> {
         let plan = LabelPlan::new(ops, input).unwrap();
@@ -176,6 +189,21 @@ mod tests {
         let ops = ops![ReplaceLabel::new([3], 2), OneHot::new(4).unwrap()];
         let want: Vec<u8> = [0.0f32, 0.0, 1.0, 0.0].iter().flat_map(|v| v.to_le_bytes()).collect();
         assert_eq!(run(ops, DType::I64, Scalar::Int(0)), want);
+    }
+
+    #[test]
+    fn conversions_are_taken_one_after_the_other() {
+        let ops = || ops![Convert::to(DType::I16), Convert::to(DType::F16)];
+        assert_eq!(run(ops(), DType::F64, Scalar::Float(2.5)), f16::from_f32(2.0).to_le_bytes());
+        let hot = ops![OneHot::new(2).unwrap(), Convert::to(DType::Bf16), View::new(DType::I16)];
+        assert_eq!(run(hot, DType::I64, Scalar::Int(1)), [0, 0, 0x80, 0x3f]);
+    }
+
+    #[test]
+    fn a_viewed_label_keeps_its_bits() {
+        let bits = 0x7ff0_0000_0000_0001; // a signalling NaN
+        let out = run(ops![View::new(DType::F64)], DType::I64, Scalar::Int(bits));
+        assert_eq!(out, bits.to_le_bytes());
     }
 
     #[test]

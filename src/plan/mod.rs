@@ -215,6 +215,12 @@ impl ImagePlan {
         self.output().dtype
     }
 
+    /// The type that elements are stored as; [`dtype`](Self::dtype) is what they are viewed as.
+    #[must_use]
+    pub fn stored_dtype(&self) -> DType {
+        self.blocks.last().map_or(self.input.dtype, |block| block.dtype)
+    }
+
     /// Bytes of one sample's output.
     #[must_use]
     pub fn sample_bytes(&self) -> usize {
@@ -256,13 +262,18 @@ fn image_types(ops: &Ops, input: ImageType) -> Result<Vec<ImageType>, PlanError>
         return Err(PlanError::TooLong { found: ops.len() });
     }
     let mut current = Type::Image(input);
-    let mut types = vec![];
+    let (mut types, mut viewed) = (vec![], false);
     for (place, op) in ops.iter().enumerate() {
         let refused = |error| PlanError::Type { place, error };
         if matches!(op.class(), Class::Label(_)) {
             let (expected, found) = ("a label or an array", current.to_string());
             return Err(refused(TypeError { op: op.name(), expected, found }));
         }
+        if viewed && !matches!(op.class(), Class::Layout(_) | Class::View(_)) {
+            let (expected, found) = ("an image before its View", current.to_string());
+            return Err(refused(TypeError { op: op.name(), expected, found }));
+        }
+        viewed |= matches!(op.class(), Class::View(_));
         current = op.output(&current).map_err(refused)?;
         if let Type::Image(image) = &current {
             types.push(*image);

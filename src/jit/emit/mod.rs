@@ -10,7 +10,7 @@
 //!             [filter rows, filter columns into one row]         (if no mean did before)
 //!             for each group of 8 pixels:
 //!                 load, unpack to f32, links, pack, store
-//!             [16-bit floats: convert the row]
+//!             [all but u8 and f32: convert the row]
 //! ```
 //!
 //! | file | what it emits |
@@ -35,6 +35,8 @@ use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{FuncRef, InstBuilder, Value};
 use cranelift_frontend::FunctionBuilder;
 use fuseloop_ops::{Constants, Emit, NumberRule, Ops};
+pub(crate) use store::row_function;
+
 use ir::{Scalars, counted_loop};
 
 /// What one block's code is made from.
@@ -49,8 +51,8 @@ pub(crate) struct Spec<'a> {
 /// The row functions a block may call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Imports {
-    /// A row of `f32` to the output, narrowed or streamed: `(from, to, count)`.
-    pub(crate) floats: Option<FuncRef>,
+    /// A row to the output, converted or streamed: `(from, to, count, numbers)`.
+    pub(crate) store: Option<FuncRef>,
     /// A row of the area resize: `(state, row, to)`.
     pub(crate) area: Option<FuncRef>,
 }
@@ -129,5 +131,8 @@ fn mean_of(block: &Block, link: &Link) -> Option<usize> {
     block.means.iter().position(|mean| mean.place == place && mean.part == part)
 }
 
-/// The signature of a row function of three words.
-pub(crate) const ROW_FUNCTION: [cranelift_codegen::ir::Type; 3] = [I64; 3];
+/// The words that the row function of the store takes.
+pub(crate) const STORE_ROW: [cranelift_codegen::ir::Type; 4] = [I64; 4];
+
+/// The words that the row function of the area resize takes.
+pub(crate) const AREA_ROW: [cranelift_codegen::ir::Type; 3] = [I64; 3];

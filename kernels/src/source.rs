@@ -1,0 +1,180 @@
+//! What a row is made from: `f32` as they are, or bytes that are normalized on the way.
+//!
+//! ```text
+//! value[i] = src[i]                                              floats
+//! value[i] = fma(d, s1, fma(d, s0, bias)),  d = src[i] - m1      bytes
+//! ```
+//!
+//! The second is `Normalize` of the ops, operation for operation, so the bits are the same. A
+//! channel has its own four numbers; channels last, the channel of `i` is `i % 3`.
+
+#![allow(unsafe_code, reason = "vectors as the CPU has them")]
+
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
+
+/// The numbers that normalize a channel: `m1, s1, s0, bias`.
+pub type Numbers = [f32; 4];
+
+/// A row's values.
+pub(crate) trait Source {
+    /// How an element is stored.
+    type From: Copy;
+
+    /// Channels whose elements alternate in a row; 0 if no numbers are looked at.
+    const CHANNELS: usize;
+
+    /// The meaning: the value of element number `at` of a row.
+    fn one(element: Self::From, numbers: &[Numbers], at: usize) -> f32;
+
+    /// The numbers as vectors want them.
+    #[cfg(target_arch = "x86_64")]
+    type Lanes;
+
+    /// Prepares the numbers, once a row.
+    #[cfg(target_arch = "x86_64")]
+    fn lanes(numbers: &[Numbers]) -> Self::Lanes;
+
+    /// The same for sixteen elements from number `at` on.
+    ///
+    /// # Safety
+    ///
+    /// The CPU must have AVX2 and FMA.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn sixteen(elements: &[Self::From; 16], lanes: &Self::Lanes, at: usize) -> [__m256; 2];
+}
+
+/// `f32`, taken as they are.
+pub(crate) struct Floats;
+/// Bytes of one channel, normalized.
+pub(crate) struct Plane;
+/// Bytes of three channels in turn, normalized.
+pub(crate) struct Interleaved;
+
+impl Source for Floats {
+    type From = f32;
+    const CHANNELS: usize = 0;
+
+    fn one(element: f32, _: &[Numbers], _: usize) -> f32 {
+        element
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    type Lanes = ();
+
+    #[cfg(target_arch = "x86_64")]
+    fn lanes(_: &[Numbers]) -> Self::Lanes {}
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn sixteen(elements: &[f32; 16], (): &(), _: usize) -> [__m256; 2] {
+        // SAFETY: eight elements to read from each; they need not be aligned.
+        unsafe { [_mm256_loadu_ps(elements.as_ptr()), _mm256_loadu_ps(elements[8..].as_ptr())] }
+    }
+}
+
+impl Source for Plane {
+    type From = u8;
+    const CHANNELS: usize = 1;
+
+    fn one(element: u8, numbers: &[Numbers], _: usize) -> f32 {
+        normalized(element, numbers[0])
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    type Lanes = Numbers;
+
+    #[cfg(target_arch = "x86_64")]
+    fn lanes(numbers: &[Numbers]) -> Numbers {
+        numbers[0]
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn sixteen(elements: &[u8; 16], &[m1, s1, s0, bias]: &Numbers, _: usize) -> [__m256; 2] {
+        let (m1, s1) = (_mm256_set1_ps(m1), _mm256_set1_ps(s1));
+        let (s0, bias) = (_mm256_set1_ps(s0), _mm256_set1_ps(bias));
+        let low = eight_normalized(eight_bytes(elements, 0), m1, s1, s0, bias);
+        let high = eight_normalized(eight_bytes(elements, 8), m1, s1, s0, bias);
+        [low, high]
+    }
+}
+
+impl Source for Interleaved {
+    type From = u8;
+    const CHANNELS: usize = 3;
+
+    fn one(element: u8, numbers: &[Numbers], at: usize) -> f32 {
+        normalized(element, numbers[at % 3])
+    }
+
+    /// Each number of red, green and blue in turn: from place `at % 3` on, the numbers of eight
+    /// elements from number `at` on.
+    #[cfg(target_arch = "x86_64")]
+    type Lanes = [[f32; 12]; 4];
+
+    #[cfg(target_arch = "x86_64")]
+    fn lanes(numbers: &[Numbers]) -> Self::Lanes {
+        let (r, g, b) = (numbers[0], numbers[1], numbers[2]);
+        std::array::from_fn(|k| {
+            let (r, g, b) = (r[k], g[k], b[k]);
+            [r, g, b, r, g, b, r, g, b, r, g, b]
+        })
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn sixteen(elements: &[u8; 16], lanes: &Self::Lanes, at: usize) -> [__m256; 2] {
+        let (first, second) = (at % 3, (at + 8) % 3);
+        let low = eight_normalized(
+            eight_bytes(elements, 0),
+            eight_floats(&lanes[0], first),
+            eight_floats(&lanes[1], first),
+            eight_floats(&lanes[2], first),
+            eight_floats(&lanes[3], first),
+        );
+        let high = eight_normalized(
+            eight_bytes(elements, 8),
+            eight_floats(&lanes[0], second),
+            eight_floats(&lanes[1], second),
+            eight_floats(&lanes[2], second),
+            eight_floats(&lanes[3], second),
+        );
+        [low, high]
+    }
+}
+
+fn normalized(element: u8, [m1, s1, s0, bias]: Numbers) -> f32 {
+    let d = f32::from(element) - m1;
+    d.mul_add(s1, d.mul_add(s0, bias))
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn eight_normalized(d: __m256i, m1: __m256, s1: __m256, s0: __m256, bias: __m256) -> __m256 {
+    let d = _mm256_sub_ps(_mm256_cvtepi32_ps(d), m1);
+    _mm256_fmadd_ps(d, s1, _mm256_fmadd_ps(d, s0, bias))
+}
+
+/// Eight of the bytes, widened.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn eight_bytes(elements: &[u8; 16], from: usize) -> __m256i {
+    let eight = &elements[from..from + 8];
+    // SAFETY: eight bytes to read.
+    _mm256_cvtepu8_epi32(unsafe { _mm_loadl_epi64(eight.as_ptr().cast()) })
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn eight_floats(sequence: &[f32; 12], from: usize) -> __m256 {
+    let eight = &sequence[from..from + 8];
+    // SAFETY: eight floats to read; they need not be aligned.
+    unsafe { _mm256_loadu_ps(eight.as_ptr()) }
+}
