@@ -95,8 +95,7 @@ pub(crate) unsafe extern "C" fn stored<S: Source, C: Conversion>(
     }
     // SAFETY: this function's own contract.
     let row = unsafe { Row::<S, C>::new(src, dst, n, numbers) };
-    let lanes = S::lanes(row.numbers);
-    store::<S, C>(row.src, row.dst, &lanes, 0);
+    store::<S, C>(row.src, row.dst, row.numbers, 0);
 }
 
 /// The same again, around the caches.
@@ -117,14 +116,13 @@ pub(crate) unsafe extern "C" fn streamed<S: Source, C: Conversion>(
     }
     // SAFETY: this function's own contract.
     let row = unsafe { Row::<S, C>::new(src, dst, n, numbers) };
-    let lanes = S::lanes(row.numbers);
     let lead = row.dst.as_ptr().align_offset(LINE).min(row.dst.len());
     let lines = (row.dst.len() - lead) / BLOCK * BLOCK;
     let (dst_lead, dst) = row.dst.split_at_mut(lead);
     let (dst_lines, dst_tail) = dst.split_at_mut(lines);
-    store::<S, C>(&row.src[..lead], dst_lead, &lanes, 0);
-    stream::<S, C>(&row.src[lead..lead + lines], dst_lines, &lanes, lead);
-    store::<S, C>(&row.src[lead + lines..], dst_tail, &lanes, lead + lines);
+    store::<S, C>(&row.src[..lead], dst_lead, row.numbers, 0);
+    stream::<S, C>(&row.src[lead..lead + lines], dst_lines, row.numbers, lead);
+    store::<S, C>(&row.src[lead + lines..], dst_tail, row.numbers, lead + lines);
 }
 
 /// Makes all rows streamed by this thread visible to whoever it synchronises with next.
@@ -148,39 +146,48 @@ const BLOCK: usize = 32;
 #[cfg(target_arch = "x86_64")]
 const LINE: usize = 64;
 
-/// Sixteen elements from number `at` of their row on.
+/// Sixteen elements, `phase` behind a multiple of three from where the lanes begin.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn step<S: Source, C: Conversion>(
     elements: &[S::From; STEP],
     lanes: &S::Lanes,
-    at: usize,
+    phase: usize,
 ) -> [C::To; STEP] {
     // SAFETY: this function's CPU has AVX2, FMA and F16C.
-    unsafe { C::sixteen(S::sixteen(elements, lanes, at)) }
+    unsafe { C::sixteen(S::sixteen(elements, lanes, phase)) }
 }
 
-/// Elements of a row from number `at` on, with ordinary stores.
+/// Elements of a row from number `at` on, with ordinary stores. Three steps a turn, so that the
+/// phases are constants; a step is one behind the last, since 16 is 1 behind a multiple of three.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn store<S: Source, C: Conversion>(
     src: &[S::From],
     dst: &mut [C::To],
-    lanes: &S::Lanes,
+    numbers: &[Numbers],
     at: usize,
 ) {
+    let lanes = S::lanes(numbers, at);
     let (steps, tail) = src.as_chunks::<STEP>();
     let (outs, out_tail) = dst.as_chunks_mut::<STEP>();
-    for (k, (out, elements)) in outs.iter_mut().zip(steps).enumerate() {
-        *out = step::<S, C>(elements, lanes, at + STEP * k);
+    let (turns, rest) = steps.as_chunks::<3>();
+    let (out_turns, out_rest) = outs.as_chunks_mut::<3>();
+    for (out, turn) in out_turns.iter_mut().zip(turns) {
+        out[0] = step::<S, C>(&turn[0], &lanes, 0);
+        out[1] = step::<S, C>(&turn[1], &lanes, 1);
+        out[2] = step::<S, C>(&turn[2], &lanes, 2);
     }
-    if let (Some(&element), done) = (tail.first(), STEP * steps.len()) {
+    for (phase, (out, elements)) in out_rest.iter_mut().zip(rest).enumerate() {
+        *out = step::<S, C>(elements, &lanes, phase);
+    }
+    if let Some(&element) = tail.first() {
         // The same step for the last few: a row's end has no path of its own.
         let mut elements = [element; STEP];
         elements[..tail.len()].copy_from_slice(tail);
-        out_tail.copy_from_slice(&step::<S, C>(&elements, lanes, at + done)[..tail.len()]);
+        out_tail.copy_from_slice(&step::<S, C>(&elements, &lanes, rest.len())[..tail.len()]);
     }
 }
 
@@ -192,14 +199,16 @@ fn store<S: Source, C: Conversion>(
 fn stream<S: Source, C: Conversion>(
     src: &[S::From],
     dst: &mut [C::To],
-    lanes: &S::Lanes,
+    numbers: &[Numbers],
     at: usize,
 ) {
+    let lanes = S::lanes(numbers, at);
     let blocks = src.as_chunks::<STEP>().0.as_chunks::<2>().0;
-    for (k, (out, elements)) in dst.as_chunks_mut::<BLOCK>().0.iter_mut().zip(blocks).enumerate() {
-        let at = at + BLOCK * k;
-        let low = step::<S, C>(&elements[0], lanes, at);
-        let block = [low, step::<S, C>(&elements[1], lanes, at + STEP)];
+    let mut phase = 0;
+    for (out, elements) in dst.as_chunks_mut::<BLOCK>().0.iter_mut().zip(blocks) {
+        let low = step::<S, C>(&elements[0], &lanes, phase);
+        let block = [low, step::<S, C>(&elements[1], &lanes, (phase + 1) % 3)];
+        phase = (phase + 2) % 3;
         let (from, to): (*const __m256i, *mut __m256i) =
             (block.as_ptr().cast(), out.as_mut_ptr().cast());
         for vector in 0..size_of::<[C::To; BLOCK]>() / size_of::<__m256i>() {

@@ -81,10 +81,6 @@ impl Conversion for ToBf16 {
     #[inline]
     #[target_feature(enable = "avx2,f16c")]
     unsafe fn sixteen(values: [__m256; 2]) -> [u16; 16] {
-        let any_nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(values[0], values[1]);
-        if _mm256_movemask_ps(any_nan) != 0 {
-            return as_array(values).map(Self::one);
-        }
         in_order(_mm256_packus_epi32(eight_bf16(values[0]), eight_bf16(values[1])))
     }
 }
@@ -135,7 +131,7 @@ impl Conversion for ToI64 {
     unsafe fn sixteen(values: [__m256; 2]) -> [i64; 16] {
         let fit = _mm256_and_ps(fit_i32(values[0]), fit_i32(values[1]));
         if _mm256_movemask_ps(fit) != 0xff {
-            return as_array(values).map(Self::one);
+            return one_by_one::<Self>(as_array(values));
         }
         let wide = [eight_i64(values[0]), eight_i64(values[1])];
         // SAFETY: 128 bytes each; any bytes are elements.
@@ -175,6 +171,14 @@ impl Conversion for ToF64 {
     }
 }
 
+/// What no picture holds: out of the way of the rest.
+#[cfg(target_arch = "x86_64")]
+#[cold]
+#[inline(never)]
+fn one_by_one<C: Conversion + ?Sized>(values: [f32; 16]) -> [C::To; 16] {
+    values.map(C::one)
+}
+
 /// 2^31, the first whole number that is no i32.
 #[cfg(target_arch = "x86_64")]
 const I32_END: f32 = 2_147_483_648.0;
@@ -189,16 +193,19 @@ fn eight_f16(values: __m256) -> __m128i {
     _mm_unpacklo_epi64(low, high)
 }
 
-/// In the low halves of eight lanes; none of the values may be a NaN.
+/// In the low halves of eight lanes.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
 fn eight_bf16(values: __m256) -> __m256i {
     let bits = _mm256_castps_si256(values);
+    let cut = _mm256_srli_epi32::<16>(bits);
     // Half of the last place kept, less one: odd numbers round up at the tie, even ones down.
-    let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
-    let nearest = _mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff));
-    _mm256_srli_epi32::<16>(_mm256_add_epi32(nearest, odd))
+    let odd = _mm256_and_si256(cut, _mm256_set1_epi32(1));
+    let nearest = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+    let quiet = _mm256_or_si256(cut, _mm256_set1_epi32(0x40));
+    let is_nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(values, values));
+    _mm256_blendv_epi8(_mm256_srli_epi32::<16>(nearest), quiet, is_nan)
 }
 
 /// To the nearest, ties to even, as the CPU rounds unless told otherwise. What is too large either

@@ -31,17 +31,21 @@ pub(crate) trait Source {
     #[cfg(target_arch = "x86_64")]
     type Lanes;
 
-    /// Prepares the numbers, once a row.
+    /// Prepares the numbers for elements from number `at` on, once a row.
     #[cfg(target_arch = "x86_64")]
-    fn lanes(numbers: &[Numbers]) -> Self::Lanes;
+    fn lanes(numbers: &[Numbers], at: usize) -> Self::Lanes;
 
-    /// The same for sixteen elements from number `at` on.
+    /// The same for sixteen elements, `phase` behind a multiple of three from where the lanes begin.
     ///
     /// # Safety
     ///
     /// The CPU must have AVX2 and FMA.
     #[cfg(target_arch = "x86_64")]
-    unsafe fn sixteen(elements: &[Self::From; 16], lanes: &Self::Lanes, at: usize) -> [__m256; 2];
+    unsafe fn sixteen(
+        elements: &[Self::From; 16],
+        lanes: &Self::Lanes,
+        phase: usize,
+    ) -> [__m256; 2];
 }
 
 /// `f32`, taken as they are.
@@ -63,7 +67,7 @@ impl Source for Floats {
     type Lanes = ();
 
     #[cfg(target_arch = "x86_64")]
-    fn lanes(_: &[Numbers]) -> Self::Lanes {}
+    fn lanes(_: &[Numbers], _: usize) -> Self::Lanes {}
 
     #[cfg(target_arch = "x86_64")]
     #[inline]
@@ -86,7 +90,7 @@ impl Source for Plane {
     type Lanes = Numbers;
 
     #[cfg(target_arch = "x86_64")]
-    fn lanes(numbers: &[Numbers]) -> Numbers {
+    fn lanes(numbers: &[Numbers], _: usize) -> Numbers {
         numbers[0]
     }
 
@@ -110,14 +114,13 @@ impl Source for Interleaved {
         normalized(element, numbers[at % 3])
     }
 
-    /// Each number of red, green and blue in turn: from place `at % 3` on, the numbers of eight
-    /// elements from number `at` on.
+    /// Each number of the three channels in turn: from place `phase` on, those of eight elements.
     #[cfg(target_arch = "x86_64")]
     type Lanes = [[f32; 12]; 4];
 
     #[cfg(target_arch = "x86_64")]
-    fn lanes(numbers: &[Numbers]) -> Self::Lanes {
-        let (r, g, b) = (numbers[0], numbers[1], numbers[2]);
+    fn lanes(numbers: &[Numbers], at: usize) -> Self::Lanes {
+        let (r, g, b) = (numbers[at % 3], numbers[(at + 1) % 3], numbers[(at + 2) % 3]);
         std::array::from_fn(|k| {
             let (r, g, b) = (r[k], g[k], b[k]);
             [r, g, b, r, g, b, r, g, b, r, g, b]
@@ -127,8 +130,8 @@ impl Source for Interleaved {
     #[cfg(target_arch = "x86_64")]
     #[inline]
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn sixteen(elements: &[u8; 16], lanes: &Self::Lanes, at: usize) -> [__m256; 2] {
-        let (first, second) = (at % 3, (at + 8) % 3);
+    unsafe fn sixteen(elements: &[u8; 16], lanes: &Self::Lanes, phase: usize) -> [__m256; 2] {
+        let (first, second) = (phase, (phase + 8) % 3);
         let low = eight_normalized(
             eight_bytes(elements, 0),
             eight_floats(&lanes[0], first),
