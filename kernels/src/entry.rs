@@ -146,6 +146,11 @@ const BLOCK: usize = 32;
 #[cfg(target_arch = "x86_64")]
 const LINE: usize = 64;
 
+#[cfg(target_arch = "x86_64")]
+fn lanes<S: Source, C: Conversion>(numbers: &[Numbers], at: usize) -> S::Lanes {
+    if C::ALTERNATES { S::lanes::<true>(numbers, at) } else { S::lanes::<false>(numbers, at) }
+}
+
 /// Sixteen elements, `phase` behind a multiple of three from where the lanes begin.
 #[cfg(target_arch = "x86_64")]
 #[inline]
@@ -156,7 +161,13 @@ fn step<S: Source, C: Conversion>(
     phase: usize,
 ) -> [C::To; STEP] {
     // SAFETY: this function's CPU has AVX2, FMA and F16C.
-    unsafe { C::sixteen(S::sixteen(elements, lanes, phase)) }
+    unsafe {
+        C::sixteen(if C::ALTERNATES {
+            S::sixteen::<true>(elements, lanes, phase)
+        } else {
+            S::sixteen::<false>(elements, lanes, phase)
+        })
+    }
 }
 
 /// Elements of a row from number `at` on, with ordinary stores. Three steps a turn, so that the
@@ -170,7 +181,7 @@ fn store<S: Source, C: Conversion>(
     numbers: &[Numbers],
     at: usize,
 ) {
-    let lanes = S::lanes(numbers, at);
+    let lanes = lanes::<S, C>(numbers, at);
     let (steps, tail) = src.as_chunks::<STEP>();
     let (outs, out_tail) = dst.as_chunks_mut::<STEP>();
     let (turns, rest) = steps.as_chunks::<3>();
@@ -202,7 +213,7 @@ fn stream<S: Source, C: Conversion>(
     numbers: &[Numbers],
     at: usize,
 ) {
-    let lanes = S::lanes(numbers, at);
+    let lanes = lanes::<S, C>(numbers, at);
     let blocks = src.as_chunks::<STEP>().0.as_chunks::<2>().0;
     let mut phase = 0;
     for (out, elements) in dst.as_chunks_mut::<BLOCK>().0.iter_mut().zip(blocks) {

@@ -29,6 +29,10 @@ pub(crate) trait Conversion {
     /// The meaning, one value at a time.
     fn one(value: f32) -> Self::To;
 
+    /// Whether `sixteen` takes every second value in each vector, and not eight in a row: then no
+    /// packed result need be put in order.
+    const ALTERNATES: bool = false;
+
     /// The same for sixteen.
     ///
     /// # Safety
@@ -72,6 +76,7 @@ impl Conversion for ToF16 {
 
 impl Conversion for ToBf16 {
     type To = u16;
+    const ALTERNATES: bool = true;
 
     fn one(value: f32) -> u16 {
         half::bf16::from_f32(value).to_bits()
@@ -81,7 +86,14 @@ impl Conversion for ToBf16 {
     #[inline]
     #[target_feature(enable = "avx2,f16c")]
     unsafe fn sixteen(values: [__m256; 2]) -> [u16; 16] {
-        in_order(_mm256_packus_epi32(eight_bf16(values[0]), eight_bf16(values[1])))
+        let (mut even, mut odd) = (eight_bf16(values[0]), eight_bf16(values[1]));
+        let any_nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(values[0], values[1]);
+        if _mm256_movemask_ps(any_nan) != 0 {
+            (even, odd) = (quiet_bf16(values[0], even), quiet_bf16(values[1], odd));
+        }
+        let both = _mm256_blend_epi16::<0b1010_1010>(_mm256_srli_epi32::<16>(even), odd);
+        // SAFETY: 32 bytes each; any bytes are elements.
+        unsafe { std::mem::transmute(both) }
     }
 }
 
@@ -193,19 +205,25 @@ fn eight_f16(values: __m256) -> __m128i {
     _mm_unpacklo_epi64(low, high)
 }
 
-/// In the low halves of eight lanes.
+/// In the high halves of eight lanes; what it makes of a NaN means nothing.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
 fn eight_bf16(values: __m256) -> __m256i {
     let bits = _mm256_castps_si256(values);
-    let cut = _mm256_srli_epi32::<16>(bits);
     // Half of the last place kept, less one: odd numbers round up at the tie, even ones down.
-    let odd = _mm256_and_si256(cut, _mm256_set1_epi32(1));
-    let nearest = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
-    let quiet = _mm256_or_si256(cut, _mm256_set1_epi32(0x40));
+    let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+    _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd)
+}
+
+/// `nearest` with the NaNs among `values` as quiet ones.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn quiet_bf16(values: __m256, nearest: __m256i) -> __m256i {
     let is_nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(values, values));
-    _mm256_blendv_epi8(_mm256_srli_epi32::<16>(nearest), quiet, is_nan)
+    let quiet = _mm256_or_si256(_mm256_castps_si256(values), _mm256_set1_epi32(0x40_0000));
+    _mm256_blendv_epi8(nearest, quiet, is_nan)
 }
 
 /// To the nearest, ties to even, as the CPU rounds unless told otherwise. What is too large either
