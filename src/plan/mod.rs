@@ -128,12 +128,12 @@ impl ImagePlan {
         if waits_for_memory && large && long { self.streaming() } else { self }
     }
 
-    /// The same plan with its output stored around the caches, if that is of f32: faster where a
+    /// The same plan with its output stored around the caches, if that is not of u8: faster where a
     /// batch is far larger than the second cache, slower where it would have stayed there.
     #[must_use]
     pub fn streaming(mut self) -> Self {
         if let Some(last) = self.blocks.last_mut() {
-            last.streams = last.dtype == DType::F32;
+            last.streams = last.dtype != DType::U8;
         }
         self
     }
