@@ -60,8 +60,8 @@ impl Element {
             DType::I16 => number.clamped(i16::MIN.into(), i16::MAX.into()) as u64,
             DType::I32 => number.clamped(i32::MIN.into(), i32::MAX.into()) as u64,
             DType::I64 => number.clamped(i64::MIN, i64::MAX) as u64,
-            DType::F16 => f16::from_f64(number.real()).to_bits().into(),
-            DType::Bf16 => bf16::from_f64(number.real()).to_bits().into(),
+            DType::F16 => f16::from_f32(to_odd(number.real())).to_bits().into(),
+            DType::Bf16 => bf16::from_f32(to_odd(number.real())).to_bits().into(),
             DType::F32 => number.single().to_bits().into(),
             DType::F64 => number.real().to_bits(),
         };
@@ -125,6 +125,17 @@ impl Number {
             Self::Real(value) => value as f32,
         }
     }
+}
+
+/// The f32 towards zero from `value`, made odd if it is not exact: a bit that says "and a little
+/// more", so that rounding once more gives what rounding once would. `half` cuts an f64 short.
+fn to_odd(value: f64) -> f32 {
+    let near = value as f32;
+    if f64::from(near) == value || near.is_nan() {
+        return near;
+    }
+    let is_beyond = f64::from(near).abs() > value.abs();
+    f32::from_bits((near.to_bits() - u32::from(is_beyond)) | 1)
 }
 
 #[cfg(test)]

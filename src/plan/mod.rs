@@ -125,7 +125,8 @@ impl ImagePlan {
         });
         let large = self.sample_bytes().saturating_mul(samples) >= LARGE;
         let long = self.output_size().width >= LONG;
-        if waits_for_memory && large && long { self.streaming() } else { self }
+        let is_f32 = self.stored_dtype() == DType::F32; // what was seen to gain from it
+        if waits_for_memory && large && long && is_f32 { self.streaming() } else { self }
     }
 
     /// The same plan with its output stored around the caches, if that is not of u8: faster where a
