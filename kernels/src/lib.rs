@@ -7,9 +7,9 @@
 //!
 //! | file | |
 //! |---|---|
-//! | [`rows`] | what a value becomes as another type |
-//! | [`source`] | what the values are made from |
-//! | [`entry`] | both put together, stored or streamed, for a row by address |
+//! | `rows` | what a value becomes as another type |
+//! | `source` | what the values are made from |
+//! | `entry` | both put together, stored or streamed, for a row by address |
 
 mod entry;
 mod rows;
