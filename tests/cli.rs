@@ -129,6 +129,7 @@ fn info_tells_fields_sizes_and_labels() {
     assert!(text.contains("photos.beton: 6 samples"), "{text}");
     assert!(text.contains("6 as JPEG, 47 to 97 wide, 40 to 90 high"), "{text}");
     assert!(text.contains("0 to 1"), "{text}");
+    assert!(text.contains("row functions"), "{text}");
 
     let json: Value =
         serde_json::from_str(&told(dir.path(), &["info", "photos.beton", "--json"])).unwrap();

@@ -7,10 +7,9 @@ use super::mix;
 use crate::plan::block::nth_order;
 use crate::plan::{Draws, ImagePlan, Leaf, Link};
 use fuseloop_ops::{
-    Class, DType, Eval, ImageView, Layout, NumberRule, Picture, PixelOp, TableOp, clamp, grey_mean,
-    to_u8,
+    Class, DType, Element, Eval, ImageView, Layout, NumberRule, Picture, PixelOp, TableOp, clamp,
+    grey_mean, to_u8,
 };
-use half::{bf16, f16};
 
 /// The output of one sample, from its whole decoded image.
 ///
@@ -38,7 +37,7 @@ pub fn evaluate(plan: &ImagePlan, source: &ImageView<'_>, draws: &Draws) -> Vec<
     if begins(plan.leaves().len()) {
         picture.round();
     }
-    store(&picture, plan.dtype(), plan.output().layout)
+    store(&picture, plan.stored_dtype(), plan.output().layout)
 }
 
 /// The picture after one leaf.
@@ -87,6 +86,7 @@ fn after(
             picture = picture.changed(|pixels| mix::mix(plan, index, draws, pixels, step));
         }
         Class::Cast(_)
+        | Class::View(_)
         | Class::Layout(_)
         | Class::Label(_)
         | Class::Choice(_)
@@ -151,10 +151,5 @@ fn store(picture: &Picture, dtype: DType, layout: Layout) -> Vec<u8> {
         Layout::ChannelsLast => pixels.iter().flatten().copied().collect(),
         Layout::ChannelsFirst => (0..3).flat_map(|c| pixels.iter().map(move |p| p[c])).collect(),
     };
-    match dtype {
-        DType::U8 => values.into_iter().map(to_u8).collect(),
-        DType::F16 => values.iter().flat_map(|v| f16::from_f32(*v).to_le_bytes()).collect(),
-        DType::Bf16 => values.iter().flat_map(|v| bf16::from_f32(*v).to_le_bytes()).collect(),
-        _ => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
-    }
+    values.into_iter().flat_map(|v| Element::from(v).converted(dtype).bytes()).collect()
 }

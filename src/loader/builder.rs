@@ -388,6 +388,8 @@ fn plain_work(
             let mut shape: Vec<usize> = shape.iter().map(|&n| n as usize).collect();
             let known = match dtype.to_string().as_str() {
                 "|u1" | "|b1" => Some(DType::U8),
+                "<i2" => Some(DType::I16),
+                "<i4" => Some(DType::I32),
                 "<i8" => Some(DType::I64),
                 "<f2" => Some(DType::F16),
                 "<f4" => Some(DType::F32),

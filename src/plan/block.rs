@@ -390,6 +390,7 @@ impl Block {
             Class::Mix(_) => "chains of loops of their own on the stored picture, and their sum",
             Class::Cast(_) | Class::Layout(_) => "folded into the final store",
             Class::Batch(_) => "on the finished batch, in place",
+            Class::View(_) => "the stored bits under another name",
             Class::Label(_) | Class::Choice(_) => "",
         }
     }
@@ -446,8 +447,14 @@ pub(super) fn split(
     }
     // What lies between two blocks is bytes, channels last; the last one stores the output.
     let last = blocks.len() - 1;
-    (blocks[last].dtype, blocks[last].layout) = (output.dtype, output.layout);
+    (blocks[last].dtype, blocks[last].layout) = (stored_type(leaves, output), output.layout);
     Ok((blocks, slots))
+}
+
+/// The type that elements are stored as: a view only calls it something else.
+fn stored_type(leaves: &[Leaf], output: ImageType) -> DType {
+    let view = leaves.iter().find(|leaf| matches!(leaf.op.class(), Class::View(_)));
+    view.map_or(output, |view| view.input).dtype
 }
 
 /// Who makes the rows of a leaf. Under the exact rule a resize is torchvision's to the bit, which
@@ -472,6 +479,7 @@ fn add(block: &mut Block, leaves: &[Leaf], leaf: usize) -> usize {
         Class::Cast(DType::U8) if input.dtype != DType::U8 => block.add_step(leaf, Link::Round),
         Class::Host(_) | Class::Mix(_) => block.host = Some(leaf),
         Class::Cast(_)
+        | Class::View(_)
         | Class::Layout(_)
         | Class::Label(_)
         | Class::Choice(_)

@@ -213,6 +213,7 @@ impl Draws {
                 true
             }
             Class::Cast(_)
+            | Class::View(_)
             | Class::Layout(_)
             | Class::Label(_)
             | Class::Choice(_)

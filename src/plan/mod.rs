@@ -173,15 +173,16 @@ impl ImagePlan {
         });
         let large = self.sample_bytes().saturating_mul(samples) >= LARGE;
         let long = self.output_size().width >= LONG;
-        if waits_for_memory && large && long { self.streaming() } else { self }
+        let is_f32 = self.stored_dtype() == DType::F32; // what was seen to gain from it
+        if waits_for_memory && large && long && is_f32 { self.streaming() } else { self }
     }
 
-    /// The same plan with its output stored around the caches, if that is of f32: faster where a
+    /// The same plan with its output stored around the caches, if that is not of u8: faster where a
     /// batch is far larger than the second cache, slower where it would have stayed there.
     #[must_use]
     pub fn streaming(mut self) -> Self {
         if let Some(last) = self.blocks.last_mut() {
-            last.streams = last.dtype == DType::F32;
+            last.streams = last.dtype != DType::U8;
         }
         self
     }
@@ -267,6 +268,12 @@ impl ImagePlan {
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.output().dtype
+    }
+
+    /// The type that elements are stored as; [`dtype`](Self::dtype) is what they are viewed as.
+    #[must_use]
+    pub fn stored_dtype(&self) -> DType {
+        self.blocks.last().map_or(self.input.dtype, |block| block.dtype)
     }
 
     /// Bytes of one sample's output.

@@ -7,8 +7,8 @@
 
 mod basic;
 mod erase;
-mod point;
 mod geometry;
 mod neighbour;
+mod point;
 mod support;
 mod warp;
