@@ -298,7 +298,8 @@ fn fixed_tables(plan: &ImagePlan) -> Vec<(usize, Box<Table>)> {
     };
     let table = |step: &crate::plan::block::Step| {
         let mut table = Box::new([[0.0; 256]; 3]);
-        let draws = Draws { slots: vec![0.0; plan.slots()], ..Draws::default() };
+        let mut draws = Draws::default();
+        draws.slots.resize(plan.slots(), 0.0);
         plan.table(&step.leaves, &draws, &[[0; 256]; 3], &mut table);
         (step.leaves[0], table)
     };
