@@ -9,7 +9,7 @@
 //! |--------|-------------------------------------------------------------------------|
 //! | input  | u8 image                                                                |
 //! | output | as the input                                                            |
-//! | random | a coin `p`, then `factor` uniform in `max(0, 1 - magnitude)..1 + magnitude` |
+//! | random | a coin `p`, then `factor` uniform in `max(0, 1 - magnitude)..1 + magnitude`, or in a given range |
 //! | cost   | three operations a pixel for the grey, four a value                     |
 //!
 //! The formula is torchvision's `adjust_saturation` on tensors: under the Exact rule
