@@ -22,6 +22,7 @@
 //! ```
 
 pub mod area;
+mod auto_augment;
 pub mod bilinear;
 mod brightness;
 mod center_crop;
@@ -42,6 +43,8 @@ mod one_hot;
 mod op;
 mod picture;
 mod poison;
+pub mod policy;
+mod rand_augment;
 mod random_apply;
 mod random_choice;
 mod random_crop;
@@ -56,8 +59,11 @@ pub mod rows;
 mod saturation;
 mod shape;
 mod squeeze;
+pub mod timm;
+mod trivial_augment;
 mod vertical_flip;
 
+pub use auto_augment::{AutoAugment, Policy};
 pub use brightness::RandomBrightness;
 pub use center_crop::CenterCrop;
 pub use channels::{ToChannelsFirst, ToChannelsLast};
@@ -78,6 +84,7 @@ pub use op::{
 };
 pub use picture::{Picture, to_u8};
 pub use poison::Poison;
+pub use rand_augment::RandAugment;
 pub use random_apply::RandomApply;
 pub use random_choice::RandomChoice;
 pub use random_crop::RandomCrop;
@@ -90,6 +97,7 @@ pub use rng::{Rng, SampleKey, stream};
 pub use saturation::RandomSaturation;
 pub use shape::{DType, ImageView, Layout, RGB, Size, Window};
 pub use squeeze::Squeeze;
+pub use trivial_augment::TrivialAugmentWide;
 pub use vertical_flip::RandomVerticalFlip;
 
 /// A list of ops, as a pipeline takes it.
