@@ -175,7 +175,7 @@ fn what_does_not_fit_is_refused_when_built() {
     assert!(refused(builder(&path).batch_size(0)).contains("batch size of 0"));
     assert!(refused(builder(&path).workers(0)).contains("0 workers"));
     let error = refused(builder(&path).pipeline("label", |_| Ok(ops![Normalize::imagenet()])));
-    assert!(error.contains("field label: op 0 of the list: Normalize takes an image"), "{error}");
+    assert!(error.contains("output label: op 0 of the list: Normalize takes an image"), "{error}");
 }
 
 #[test]

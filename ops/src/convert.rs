@@ -7,6 +7,7 @@
 //! | image f32       | u8       | clamped to 0..=255, to the nearest, ties to even        |
 //! | label i64       | f16, bf16, f32, f64 | to the nearest                               |
 //! | label f64       | f16, bf16, f32      | to the nearest                               |
+//! | label f32       | f16, bf16           | to the nearest                               |
 //!
 //! Values are not scaled: 255 stays 255, as with FFCV's `Convert` (torchvision's
 //! `ConvertImageDtype` divides by 255; put that into [`Normalize`](crate::Normalize)).
@@ -53,7 +54,7 @@ impl Op for Convert {
             },
             Type::Tensor { dtype, shape } => match (dtype, self.to) {
                 (from, to) if *from == to => Ok(input.clone()),
-                (I64, F16 | Bf16 | F32 | F64) | (F64, F16 | Bf16 | F32) => {
+                (I64, F16 | Bf16 | F32 | F64) | (F64, F16 | Bf16 | F32) | (F32, F16 | Bf16) => {
                     Ok(Type::Tensor { dtype: self.to, shape: shape.clone() })
                 }
                 (_, U8 | I64) => Err(refused("an image to make u8 of; a label becomes a float")),

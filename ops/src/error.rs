@@ -69,6 +69,19 @@ pub(crate) fn positive_range(
     }
 }
 
+/// Checks a number that is above 0, not infinite, not NaN.
+pub(crate) fn positive(
+    op: &'static str,
+    param: &'static str,
+    value: f64,
+) -> Result<f64, ParamError> {
+    if value > 0.0 && value.is_finite() {
+        Ok(value)
+    } else {
+        Err(ParamError::new(op, param, value, "a finite number above 0"))
+    }
+}
+
 /// Checks a number that may be 0 but not negative, infinite or NaN.
 pub(crate) fn positive_or_zero(
     op: &'static str,

@@ -23,6 +23,7 @@
 
 pub mod area;
 mod auto_augment;
+mod beta;
 pub mod bilinear;
 mod brightness;
 mod center_crop;
@@ -31,12 +32,16 @@ mod color_jitter;
 mod container;
 mod contrast;
 mod convert;
+mod cut_mix;
 mod cutout;
 pub mod emit;
 mod error;
 mod factor;
 mod horizontal_flip;
+mod label_smoothing;
 mod lambda;
+mod mix_up;
+mod mixing;
 mod motion;
 mod normalize;
 mod one_hot;
@@ -70,17 +75,22 @@ pub use channels::{ToChannelsFirst, ToChannelsLast};
 pub use color_jitter::ColorJitter;
 pub use contrast::RandomContrast;
 pub use convert::Convert;
+pub use cut_mix::CutMix;
 pub use cutout::Cutout;
 pub use emit::{Constants, Emit, F32x4, I32x4, Mask, Pixels, clamp, grey, grey_mean, settle};
 pub use error::{ParamError, TypeError};
 pub use horizontal_flip::RandomHorizontalFlip;
+pub use label_smoothing::LabelSmoothing;
 pub use lambda::Lambda;
+pub use mix_up::{ImageMixup, LabelMixup, MixUp};
+pub use mixing::{Mixed, Partner, mixed_label, mixed_label_f64};
 pub use motion::{Interpolation, Motion};
 pub use normalize::Normalize;
 pub use one_hot::OneHot;
 pub use op::{
-    ChoiceOp, Class, Dim, Eval, GeometryOp, Histogram, HostOp, HostSample, ImageType, LabelOp,
-    Member, MixOp, Mixture, NumberRule, Op, PixelOp, RegionOp, RowMaker, Table, TableOp, Type,
+    BatchOp, ChoiceOp, Class, Dim, Eval, GeometryOp, Histogram, HostOp, HostSample, ImageType,
+    LabelOp, Member, MixOp, Mixture, NumberRule, Op, PixelOp, RegionOp, RowMaker, Table, TableOp,
+    Type,
 };
 pub use picture::{Picture, to_u8};
 pub use poison::Poison;
@@ -93,7 +103,7 @@ pub use random_resized_crop::RandomResizedCrop;
 pub use random_translate::RandomTranslate;
 pub use replace_label::ReplaceLabel;
 pub use resize::Resize;
-pub use rng::{Rng, SampleKey, stream};
+pub use rng::{BatchKey, Rng, SampleKey, stream};
 pub use saturation::RandomSaturation;
 pub use shape::{DType, ImageView, Layout, RGB, Size, Window};
 pub use squeeze::Squeeze;

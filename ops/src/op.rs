@@ -13,8 +13,9 @@
 //! | host     | poison                            |                      | none: it ends the loop          |
 //! | mix      | AugMix                            | weights, and chains  | loops of their own, and sums    |
 //! | label    | one-hot                           |                      | scalar code                     |
+//! | batch    | mixup                             | for a batch: shares  | none: mixes finished batches    |
 
-use crate::{DType, Emit, Layout, Motion, Ops, Pixels, Rng, Size, TypeError, Window};
+use crate::{DType, Emit, Layout, Mixed, Motion, Ops, Pixels, Rng, Size, TypeError, Window};
 use std::fmt;
 
 /// How values are rounded from one op to the next.
@@ -174,6 +175,8 @@ pub enum Class<'a> {
     Layout(Layout),
     /// Works on a label.
     Label(&'a dyn LabelOp),
+    /// Mixes the samples of a finished batch.
+    Batch(&'a dyn BatchOp),
 }
 
 /// An op that moves pixels: crops, resizes, flips, warps, blurs.
@@ -419,6 +422,29 @@ pub trait LabelOp: fmt::Debug + Send + Sync {
     /// The number of classes, if the op turns the label into a one-hot vector.
     fn classes(&self) -> Option<u32> {
         None
+    }
+
+    /// Whether the op moves no number and changes none, so that arrays may have it too.
+    fn keeps_elements(&self) -> bool {
+        false
+    }
+
+    /// The meaning: one element of a one-hot vector of `classes`.
+    fn element(&self, value: f32, classes: usize) -> f32 {
+        let _ = classes;
+        value
+    }
+}
+
+/// An op that mixes the samples of a finished batch, in place. Only others of its kind may follow.
+pub trait BatchOp: fmt::Debug + Send + Sync {
+    /// Draws what is done to each of `rows` samples, whose images are of `size`: the same for
+    /// every output of the batch that lists an equal op. Partners are a permutation of the rows.
+    fn draw(&self, rng: &mut Rng, rows: usize, size: Size) -> Vec<Mixed>;
+
+    /// Whether a row's share depends on the size of its image.
+    fn needs_size(&self) -> bool {
+        false
     }
 }
 

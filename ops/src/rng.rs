@@ -54,6 +54,34 @@ pub fn stream(name: &str, occurrence: usize) -> u64 {
     name.bytes().fold(mix(occurrence as u64), |word, byte| mix(word ^ u64::from(byte)))
 }
 
+/// What the draws of an op on whole batches are a function of.
+///
+/// ```text
+/// state = SplitMix64( mix(mix(mix(mix(seed) ^ epoch) ^ !batch) ^ name of the op) ^ occurrence )
+/// ```
+///
+/// Nothing in it depends on which output lists the op: an image's and its label's draw the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchKey {
+    word: u64,
+}
+
+impl BatchKey {
+    /// The key of batch number `batch` of `epoch` of a loader with `seed`.
+    #[must_use]
+    pub fn new(seed: u64, epoch: u32, batch: u64) -> Self {
+        // Turned round, so that no batch has the word of a sample.
+        Self { word: mix(mix(mix(seed) ^ u64::from(epoch)) ^ !batch) }
+    }
+
+    /// The generator of the op called `name`, if that is number `occurrence` of its name.
+    #[must_use]
+    pub fn op(self, name: &str, occurrence: usize) -> Rng {
+        let name = name.bytes().fold(0, |word, byte| mix(word ^ u64::from(byte)));
+        Rng(Xoshiro256PlusPlus::seed_from_u64(mix(self.word ^ name) ^ occurrence as u64))
+    }
+}
+
 /// The finaliser of SplitMix64: every input bit reaches every output bit.
 fn mix(word: u64) -> u64 {
     let z = word.wrapping_add(0x9e37_79b9_7f4a_7c15);

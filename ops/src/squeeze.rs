@@ -43,4 +43,8 @@ impl Op for Squeeze {
     }
 }
 
-impl LabelOp for Squeeze {}
+impl LabelOp for Squeeze {
+    fn keeps_elements(&self) -> bool {
+        true
+    }
+}

@@ -15,13 +15,14 @@
 //! - A [`Filling`] can only be shared for [`claim`](Filling::claim), which gives each row to one
 //!   caller, and never lets anybody read. It owns its slot: there is no other way in.
 //! - The slot comes out by value, so the last [`RowsMut`], which borrows the filling, is gone.
+//!   Whoever owns it may then write to [all rows](Slot::rows_mut), alone.
 
 #![allow(unsafe_code, reason = "workers write disjoint rows of one allocation at the same time")]
 
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 use std::slice;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use fuseloop_ops::DType;
 use half::{bf16, f16};
@@ -141,6 +142,11 @@ impl Slot {
         &mut self.ids
     }
 
+    /// All rows in use.
+    pub(crate) fn rows_mut(&mut self) -> RowsMut<'_> {
+        RowsMut { tensors: &self.tensors, first: 0, count: self.ids.len() }
+    }
+
     /// The rows in use of tensor `k`.
     ///
     /// # Panics
@@ -149,8 +155,9 @@ impl Slot {
     pub(crate) fn bytes(&self, k: usize) -> &[u8] {
         let (start, len) = self.tensors[k].rows(0, self.ids.len());
         // SAFETY: `rows` checked that the bytes lie in one live allocation, zeroed when new.
-        // Only `RowsMut` writes there, it borrows a `Filling`, and a `Filling` owns its slot:
-        // whoever borrows this slot got it by value after, so no `RowsMut` is left.
+        // Only `RowsMut` writes there. It borrows a `Filling`, which owns its slot, so that whoever
+        // borrows this slot got it by value after and no such `RowsMut` is left; or it borrows
+        // the slot itself mutably, so that it is gone now.
         unsafe { slice::from_raw_parts(start.as_ptr(), len) }
     }
 
@@ -176,6 +183,8 @@ pub(crate) struct Filling {
     chunks: usize,
     /// The first chunk that nobody has. It only grows.
     next: AtomicUsize,
+    /// Whether chunks were left when it was cancelled.
+    cut: AtomicBool,
 }
 
 impl Filling {
@@ -189,7 +198,8 @@ impl Filling {
         for tensor in &slot.tensors {
             let _ = tensor.rows(0, slot.ids.len());
         }
-        Self { slot, chunk, chunks, next: AtomicUsize::new(0) }
+        let (next, cut) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Self { slot, chunk, chunks, next, cut }
     }
 
     /// The next samples nobody has, and their rows; `None` when all are taken.
@@ -211,12 +221,19 @@ impl Filling {
 
     /// Hands out nothing more. What was handed out stays so.
     pub(crate) fn cancel(&self) {
-        self.next.fetch_max(self.chunks, Ordering::Relaxed);
+        if self.next.fetch_max(self.chunks, Ordering::Relaxed) < self.chunks {
+            self.cut.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Whether there is nothing left to claim.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.next.load(Ordering::Relaxed) >= self.chunks
+    }
+
+    /// Whether every chunk was handed out, or will be: no row is left as it was.
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.cut.load(Ordering::Relaxed)
     }
 
     /// Chunks in all.
@@ -268,9 +285,9 @@ impl RowsMut<'_> {
         let (start, len) = self.tensors[k].rows(self.first, self.count);
         // SAFETY: `rows` checked the bounds. No other live reference covers these bytes:
         // `claim` gives each chunk to one caller (`next` only grows, so `fetch_add` returns a
-        // chunk once), `row` lends a part only while it borrows the whole mutably, the slot can
-        // be read only after `self`, which borrows its `Filling`, is gone, and `&mut self`
-        // allows one slice at a time.
+        // chunk once), `rows_mut` borrows its slot mutably, `row` lends a part only while it
+        // borrows the whole mutably, the slot can be read only after `self`, which borrows its
+        // `Filling` or the slot, is gone, and `&mut self` allows one slice at a time.
         unsafe { slice::from_raw_parts_mut(start.as_ptr(), len) }
     }
 
@@ -342,7 +359,26 @@ mod tests {
     fn a_cancelled_filling_hands_out_nothing() {
         let filling = Filling::new(slot(4), NonZeroUsize::MIN);
         assert!(filling.claim().is_some());
+        assert!(filling.is_whole());
         filling.cancel();
-        assert!(filling.claim().is_none() && filling.is_exhausted());
+        assert!(filling.claim().is_none() && filling.is_exhausted() && !filling.is_whole());
+    }
+
+    #[test]
+    fn one_cancelled_after_its_last_chunk_is_whole() {
+        let filling = Filling::new(slot(4), NonZeroUsize::new(4).unwrap());
+        assert!(filling.claim().is_some());
+        filling.cancel();
+        assert!(filling.is_whole());
+    }
+
+    #[test]
+    fn the_owner_of_a_slot_may_write_to_all_rows() {
+        let mut slot = slot(5);
+        slot.ids_mut().truncate(3);
+        let mut rows = slot.rows_mut();
+        assert_eq!((rows.len(), rows.first_row()), (3, 0));
+        rows.output(1).copy_from_slice(&[1, 1, 1, 2, 2, 2, 3, 3, 3]);
+        assert_eq!(slot.bytes(1), [1, 1, 1, 2, 2, 2, 3, 3, 3]);
     }
 }

@@ -86,7 +86,11 @@ fn after(
             };
             picture = picture.changed(|pixels| mix::mix(plan, index, draws, pixels, step));
         }
-        Class::Cast(_) | Class::Layout(_) | Class::Label(_) | Class::Choice(_) => {}
+        Class::Cast(_)
+        | Class::Layout(_)
+        | Class::Label(_)
+        | Class::Choice(_)
+        | Class::Batch(_) => {}
     }
     picture
 }

@@ -1,27 +1,20 @@
 //! Setting a loader up.
 
-use super::stage::{Field, FieldWork, LoaderStage};
-use super::{Compiled, LoadError, Loader};
+use super::outputs::{Extra, Output, Pipeline, Wanted};
+use super::stage::{FieldWork, LoaderStage, OutputWork};
+use super::{Compiled, LoadError, Loader, mixing};
 use crate::decode::DecodeOptions;
 use crate::jit::KernelCache;
 use crate::order::Order;
-use crate::plan::{ImagePlan, LabelPlan};
+use crate::plan::{ArrayPlan, ImagePlan, LabelPlan};
 use crate::run::{Engine, EngineOptions, LastBatch};
 use crate::sample::{Epoch, SampleId};
 use crate::source::{Beton, FieldKind, OpenOptions, Value};
 use fuseloop_ops::{DType, Dim, ImageType, NumberRule, Ops, ParamError};
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
-
-/// Makes the ops of a field for an epoch.
-type Pipeline = Box<dyn Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync>;
-
-/// One tensor of the batches: a field and what is done to it.
-pub(super) struct Output {
-    pub(super) field: usize,
-    pub(super) pipeline: Option<Pipeline>,
-}
 
 /// What every field's work is made with.
 #[derive(Clone, Copy, Debug)]
@@ -66,8 +59,7 @@ pub(super) struct Setup {
 /// ```
 pub struct LoaderBuilder {
     source: Arc<Beton>,
-    pipelines: Vec<(String, Pipeline)>,
-    without: Vec<String>,
+    wanted: Wanted,
     indices: Option<Vec<u64>>,
     order: Order,
     last: LastBatch,
@@ -92,8 +84,7 @@ impl LoaderBuilder {
         let decode = DecodeOptions { limits: options.limits, ..DecodeOptions::default() };
         Ok(Self {
             source,
-            pipelines: vec![],
-            without: vec![],
+            wanted: Wanted::default(),
             indices: None,
             order: Order::Sequential,
             last: LastBatch::Drop,
@@ -155,7 +146,12 @@ impl LoaderBuilder {
 
     /// The ops of a field. Without one, an image is given as u8 `[height, width, 3]` (all must
     /// have one size), an int as i64 `[1]`, a float as f64 `[1]`, bytes and JSON as u8 padded with
-    /// zeros to the longest, an array in its own type.
+    /// zeros to the longest, an array in its own type. An array takes
+    /// [`Convert`](fuseloop_ops::Convert), [`Squeeze`](fuseloop_ops::Squeeze) and, if of floats,
+    /// the ops that mix samples; bytes and JSON take none.
+    ///
+    /// [`MixUp`](fuseloop_ops::MixUp) and [`CutMix`](fuseloop_ops::CutMix) stand last, in the
+    /// image's list and, with the same parameters, in its label's.
     ///
     /// `make` is called once with epoch 0, or, with [`recompile`](Self::recompile), for each epoch.
     #[must_use]
@@ -164,15 +160,72 @@ impl LoaderBuilder {
         field: &str,
         make: impl Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync + 'static,
     ) -> Self {
-        self.pipelines.retain(|(name, _)| name != field);
-        self.pipelines.push((field.to_owned(), Box::new(make)));
+        self.wanted.pipelines.retain(|(name, _)| name != field);
+        self.wanted.pipelines.push((field.to_owned(), Arc::new(make)));
         self
     }
 
-    /// Leaves a field out of the batches.
+    /// Leaves a field out of the batches. Views and branches of it stay.
     #[must_use]
     pub fn without(mut self, field: &str) -> Self {
-        self.without.push(field.to_owned());
+        self.wanted.without.push(field.to_owned());
+        self
+    }
+
+    /// One more output `name` of the field `of`, with draws of its own: the second view of
+    /// contrastive learning. A sample is read and decoded once for all its views.
+    ///
+    /// It comes after the fields and what was added before it. `make` is called as that of a
+    /// [`pipeline`](Self::pipeline).
+    #[must_use]
+    pub fn view(
+        self,
+        name: &str,
+        of: &str,
+        make: impl Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync + 'static,
+    ) -> Self {
+        self.extra(name, of, None, Arc::new(make))
+    }
+
+    /// One more output `name` that begins where the output `of` is after its first `after_ops`
+    /// ops, as when FFCV branches from an operation: these draw the same numbers for both.
+    ///
+    /// So does any later op that both lists have, if as many of its name stand before it.
+    #[must_use]
+    pub fn branch(
+        self,
+        name: &str,
+        of: &str,
+        after_ops: usize,
+        make: impl Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync + 'static,
+    ) -> Self {
+        self.extra(name, of, Some(after_ops), Arc::new(make))
+    }
+
+    fn extra(mut self, name: &str, of: &str, after: Option<usize>, make: Pipeline) -> Self {
+        let (name, of) = (name.to_owned(), of.to_owned());
+        self.wanted.extras.push(Extra { name, of, after, make });
+        self
+    }
+
+    /// Has the ops of `output` draw what those of `with` draw, op for op: the first of a name what
+    /// the first of this name draws, and so on. A mask is cut and flipped as its image is:
+    ///
+    /// ```no_run
+    /// # use fuseloop::{Loader, ops::*};
+    /// # let crop = || RandomResizedCrop::new(224, 0.5..=1.0, 1.0..=1.0);
+    /// let loader = Loader::open("segmentation.beton")?
+    ///     .pipeline("image", move |_| Ok(ops![crop()?, RandomHorizontalFlip::new(0.5)?]))
+    ///     .pipeline("mask", move |_| Ok(ops![crop()?, RandomHorizontalFlip::new(0.5)?]))
+    ///     .share_draws("mask", "image")
+    ///     .build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Where a crop lies depends on the size of its picture, so the two must be of one size.
+    #[must_use]
+    pub fn share_draws(mut self, output: &str, with: &str) -> Self {
+        self.wanted.shares.push((output.to_owned(), with.to_owned()));
         self
     }
 
@@ -212,10 +265,10 @@ impl LoaderBuilder {
         let batch_size = NonZeroUsize::new(self.setup.batch_size).ok_or(LoadError::BatchSize)?;
         let options = engine_options(self.workers, self.batches_ahead)?;
         let ids = sample_ids(&self.source, self.indices)?;
-        let outputs = outputs(&self.source, self.pipelines, &self.without)?;
-        let (epoch, mut cache) = (Epoch(0), KernelCache::default());
-        let fields = fields(&self.source, &outputs, epoch, &self.setup, &mut cache)?;
-        let stage = LoaderStage::new(Arc::clone(&self.source), fields, epoch, &self.setup);
+        let outputs = self.wanted.resolve(&self.source)?;
+        let (epoch, decoded) = (Epoch(0), Arc::new(AtomicU64::new(0)));
+        let mut cache = KernelCache::default();
+        let stage = stage(&self.source, &outputs, epoch, &self.setup, &mut cache, &decoded)?;
         let compiled = Compiled { stage: Arc::new(stage), cache };
         Ok(Loader {
             source: self.source,
@@ -227,6 +280,7 @@ impl LoaderBuilder {
             recompile: self.recompile,
             setup: self.setup,
             compiled: Mutex::new(compiled),
+            decoded,
             engine: Engine::new(options)?,
         })
     }
@@ -252,71 +306,56 @@ fn sample_ids(source: &Beton, indices: Option<Vec<u64>>) -> Result<Vec<SampleId>
     Ok(indices.into_iter().map(SampleId).collect())
 }
 
-/// The fields in file order, with their pipelines.
-fn outputs(
-    source: &Beton,
-    mut pipelines: Vec<(String, Pipeline)>,
-    without: &[String],
-) -> Result<Vec<Output>, LoadError> {
-    let named = pipelines.iter().map(|(name, _)| name).chain(without);
-    for name in named {
-        if source.field_index(name).is_none() {
-            let known: Vec<String> = source
-                .fields()
-                .iter()
-                .map(|f| crate::source::Escaped(&f.name).to_string())
-                .collect();
-            return Err(LoadError::NoSuchField { name: name.clone(), known: known.join(", ") });
-        }
-    }
-    let mut outputs = vec![];
-    for (field, spec) in source.fields().iter().enumerate() {
-        if without.contains(&spec.name) {
-            continue;
-        }
-        let place = pipelines.iter().position(|(name, _)| *name == spec.name);
-        let pipeline = place.map(|place| pipelines.swap_remove(place).1);
-        outputs.push(Output { field, pipeline });
-    }
-    if outputs.is_empty() { Err(LoadError::NoOutputs) } else { Ok(outputs) }
-}
-
 /// Plans and compiles the outputs for an epoch.
-pub(super) fn fields(
-    source: &Beton,
+pub(super) fn stage(
+    source: &Arc<Beton>,
     outputs: &[Output],
     epoch: Epoch,
     setup: &Setup,
     cache: &mut KernelCache,
-) -> Result<Vec<Field>, LoadError> {
-    let mut made = vec![];
-    for output in outputs {
-        let spec = &source.fields()[output.field];
-        let name = || spec.name.clone();
-        let ops = match &output.pipeline {
-            None => vec![],
-            Some(make) => make(epoch).map_err(|error| LoadError::Param { field: name(), error })?,
-        };
-        let plan = |error| LoadError::Plan { field: name(), error };
-        let work = match &spec.kind {
-            FieldKind::RgbImage => {
-                let input = image_type(source, output.field, setup)?;
-                let image = ImagePlan::new(ops, input, setup.rule).map_err(plan)?;
-                let kernel = cache.compile(image.for_batches_of(setup.batch_size));
-                let kernel = kernel.map_err(|error| LoadError::Compile { field: name(), error })?;
-                FieldWork::Image(Box::new(kernel))
+    decoded: &Arc<AtomicU64>,
+) -> Result<LoaderStage, LoadError> {
+    let works = outputs.iter().map(|output| output_work(source, output, epoch, setup, cache));
+    let mut works = works.collect::<Result<Vec<_>, _>>()?;
+    let mixes = mixing::resolve(&works)?;
+    works.iter_mut().zip(mixes).for_each(|(work, mix)| work.mix = mix);
+    let (source, decoded) = (Arc::clone(source), Arc::clone(decoded));
+    Ok(LoaderStage::new(source, works, epoch, setup, decoded))
+}
+
+fn output_work(
+    source: &Beton,
+    output: &Output,
+    epoch: Epoch,
+    setup: &Setup,
+    cache: &mut KernelCache,
+) -> Result<OutputWork, LoadError> {
+    let spec = &source.fields()[output.field];
+    let name = || output.name.clone();
+    let plan = |error| LoadError::Plan { output: name(), error };
+    let ops = output.ops(epoch)?;
+    let work = match &spec.kind {
+        FieldKind::RgbImage => {
+            let input = image_type(source, output.field, setup)?;
+            let image = ImagePlan::new(ops, input, setup.rule).map_err(plan)?;
+            let kernel = cache.compile(image.for_batches_of(setup.batch_size));
+            let kernel = kernel.map_err(|error| LoadError::Compile { output: name(), error })?;
+            FieldWork::Image(Box::new(kernel))
+        }
+        FieldKind::Int => FieldWork::Label(LabelPlan::new(ops, DType::I64).map_err(plan)?),
+        FieldKind::Float => FieldWork::Label(LabelPlan::new(ops, DType::F64).map_err(plan)?),
+        kind => match plain_work(source, output.field, kind, setup)? {
+            plain if ops.is_empty() => plain,
+            FieldWork::Copied { dtype, shape } if is_array(kind, &shape) => {
+                FieldWork::Array(ArrayPlan::new(ops, dtype, shape).map_err(plan)?)
             }
-            FieldKind::Int => FieldWork::Label(LabelPlan::new(ops, DType::I64).map_err(plan)?),
-            FieldKind::Float => FieldWork::Label(LabelPlan::new(ops, DType::F64).map_err(plan)?),
-            kind if ops.is_empty() => plain_work(source, output.field, kind, setup)?,
-            kind => {
-                let kind = kind.word();
-                return Err(LoadError::NoPipeline { field: name(), kind });
+            _ => {
+                return Err(LoadError::NoPipeline { field: spec.name.clone(), kind: kind.word() });
             }
-        };
-        made.push(Field { field: output.field, name: name(), work });
-    }
-    Ok(made)
+        },
+    };
+    let (field, draws, title) = (output.field, output.draws, output.title.clone());
+    Ok(OutputWork { name: name(), field, draws, title, work, mix: None })
 }
 
 /// What is known of a field's images before they are read.
@@ -368,6 +407,17 @@ fn plain_work(
     let bytes = work.row_bytes() as u64;
     let max = setup.decode.limits.max_sample_bytes;
     if bytes > max { Err(LoadError::TooLarge { field: name(), bytes, max }) } else { Ok(work) }
+}
+
+/// Whether a field's elements are of a type known here: one of another type has an axis more, its
+/// bytes.
+fn is_array(kind: &FieldKind, shape: &[usize]) -> bool {
+    match kind {
+        FieldKind::NdArray { shape: stored, .. } | FieldKind::TorchTensor { shape: stored, .. } => {
+            stored.len() == shape.len()
+        }
+        _ => false,
+    }
 }
 
 /// Bytes of a field's longest readable value.

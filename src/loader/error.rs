@@ -6,7 +6,7 @@ use crate::plan::PlanError;
 use crate::plan::label::LabelError;
 use crate::run::RunError;
 use crate::source::{Escaped, ReadErrorKind, SourceError};
-use fuseloop_ops::ParamError;
+use fuseloop_ops::{ParamError, Size};
 use std::path::PathBuf;
 
 /// Why a loader, or one of its epochs, could not be made.
@@ -24,24 +24,85 @@ pub enum LoadError {
         /// The fields there are.
         known: String,
     },
+    /// A view or a branch of an output that there is not, or one that shares its draws.
+    #[error("there is no output {}, there are {known}", Escaped(name))]
+    NoSuchOutput {
+        /// The name given.
+        name: String,
+        /// The outputs there are.
+        known: String,
+    },
+    /// Two outputs of one name.
+    #[error("output {}: a field or another output has this name", Escaped(name))]
+    NameTaken {
+        /// The name.
+        name: String,
+    },
+    /// A branch from beyond the end of a list.
+    #[error("output {}: it branches after {keep} ops of a list of {found}", Escaped(output))]
+    Branch {
+        /// The branch.
+        output: String,
+        /// Ops that should come before it.
+        keep: usize,
+        /// Ops there are.
+        found: usize,
+    },
+    /// Draws that can't be shared.
+    #[error("output {} can't share the draws of {}: {reason}", Escaped(output), Escaped(with))]
+    SharedDraws {
+        /// The output that should draw as the other does.
+        output: String,
+        /// The other.
+        with: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// A label that is mixed in shares that no image is mixed in.
+    #[error(
+        "output {}: no image is mixed as this label is: put {ops}, with the same parameters, last in an image's list",
+        Escaped(output)
+    )]
+    MixedAlone {
+        /// The label.
+        output: String,
+        /// The ops that mix it.
+        ops: String,
+    },
+    /// A label whose share depends on the size of an image, and images of different sizes.
+    #[error(
+        "output {}: its share by {ops} follows from the size of the images mixed so, but there are {} and {}",
+        Escaped(output), sizes[0], sizes[1]
+    )]
+    MixedSizes {
+        /// The label.
+        output: String,
+        /// The ops that mix it.
+        ops: String,
+        /// Two of the sizes.
+        sizes: [Size; 2],
+    },
     /// A parameter of an op.
-    #[error("field {}: {error}", Escaped(field))]
+    #[error("output {}: {error}", Escaped(output))]
     Param {
-        /// The field whose pipeline it is in.
-        field: String,
+        /// The output whose pipeline it is in.
+        output: String,
         /// What is wrong.
         error: ParamError,
     },
     /// A pipeline that does not fit.
-    #[error("field {}: {error}", Escaped(field))]
+    #[error("output {}: {error}", Escaped(output))]
     Plan {
-        /// The field.
-        field: String,
+        /// The output.
+        output: String,
         /// What does not fit.
         error: PlanError,
     },
     /// A pipeline for a field that has none.
-    #[error("field {} is {kind}: ops are taken for images, ints and floats", Escaped(field))]
+    #[error(
+        "field {} is {kind}: ops are taken for images, ints, floats and arrays",
+        Escaped(field)
+    )]
     NoPipeline {
         /// The field.
         field: String,
@@ -65,10 +126,10 @@ pub enum LoadError {
         max: u64,
     },
     /// The compiler.
-    #[error("field {}: {error}", Escaped(field))]
+    #[error("output {}: {error}", Escaped(output))]
     Compile {
-        /// The field.
-        field: String,
+        /// The output.
+        output: String,
         /// What went wrong.
         error: CompileError,
     },
@@ -100,7 +161,7 @@ pub enum LoadError {
 pub struct SampleError {
     /// The dataset.
     pub path: PathBuf,
-    /// The field.
+    /// The field, or the output that was to be made of it.
     pub field: String,
     /// What went wrong.
     pub cause: SampleCause,

@@ -3,14 +3,18 @@
 //! ```text
 //! Beton ─▶ order ─▶ for each sample of a batch, on any worker:
 //!                     read ─▶ draw ─▶ decode what the draws want ─▶ compiled loop ─▶ a row of the batch
+//!                   for each finished batch: mix its rows (MixUp, CutMix), on one worker
 //! ```
 //!
 //! [`Loader::open`] gives a [`LoaderBuilder`]; [`build`](LoaderBuilder::build) checks everything
 //! there is to check and compiles; [`epoch`](Loader::epoch) gives the batches of one pass, in
-//! order, the same bits for any number of workers.
+//! order, the same bits for any number of workers. A field can have several outputs
+//! ([`view`](LoaderBuilder::view), [`branch`](LoaderBuilder::branch)): it is decoded once for all.
 
 mod builder;
 mod error;
+mod mixing;
+mod outputs;
 mod stage;
 
 pub use builder::LoaderBuilder;
@@ -22,10 +26,11 @@ use crate::order::{Order, epoch_order};
 use crate::run::{Engine, EpochRun, Headroom, LastBatch, Pass, RunError};
 use crate::sample::{Epoch, SampleId};
 use crate::source::Beton;
-use builder::Output;
+use outputs::Output;
 use stage::LoaderStage;
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -40,6 +45,7 @@ pub struct Loader {
     recompile: bool,
     setup: builder::Setup,
     compiled: Mutex<Compiled>,
+    decoded: Arc<AtomicU64>,
     engine: Engine<LoaderStage>,
 }
 
@@ -83,14 +89,14 @@ impl Loader {
     fn stage(&self, epoch: Epoch) -> Result<Arc<LoaderStage>, LoadError> {
         let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
         if self.recompile && compiled.stage.epoch() != epoch {
-            let fields = builder::fields(
+            let stage = builder::stage(
                 &self.source,
                 &self.outputs,
                 epoch,
                 &self.setup,
                 &mut compiled.cache,
+                &self.decoded,
             )?;
-            let stage = LoaderStage::new(Arc::clone(&self.source), fields, epoch, &self.setup);
             compiled.stage = Arc::new(stage);
         }
         Ok(Arc::clone(&compiled.stage))
@@ -140,6 +146,13 @@ impl Loader {
     #[must_use]
     pub fn headroom(&self) -> Headroom {
         self.engine.headroom()
+    }
+
+    /// Pictures decoded so far, over all epochs: one a sample and image field, however many
+    /// outputs are made of it. Work ahead of the batches taken counts as well.
+    #[must_use]
+    pub fn decoded(&self) -> u64 {
+        self.decoded.load(Ordering::Relaxed)
     }
 
     /// The dataset.

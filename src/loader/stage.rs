@@ -1,29 +1,35 @@
-//! One sample: read, drawn, decoded, and run through the compiled loop, for each output.
+//! One sample: read once, drawn for each output, decoded once, and run through the compiled loops.
 
 use super::builder::Setup;
 use super::error::{SampleCause, SampleError};
+use super::mixing::Mix;
+use super::outputs::DrawsOf;
 use crate::batch::{RowsMut, TensorSpec};
 use crate::decode::Decoder;
 use crate::jit::{Kernel, Scratch, Source};
 use crate::plan::label::Scalar;
-use crate::plan::{Draws, LabelPlan};
+use crate::plan::{ArrayPlan, Draws, LabelPlan};
 use crate::run::{FillError, Stage};
 use crate::sample::{Epoch, SampleId};
 use crate::source::{Beton, EncodedImage, Value};
-use fuseloop_ops::{DType, SampleKey};
+use fuseloop_ops::{BatchKey, DType, Ops, SampleKey, Window};
+use std::error::Error;
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What is done to one field.
+/// What is done to a field for one output.
 #[derive(Debug)]
 pub(super) enum FieldWork {
     /// Decoded and run through a kernel.
     Image(Box<Kernel>),
     /// A number through scalar ops.
     Label(LabelPlan),
+    /// An array, element by element.
+    Array(ArrayPlan),
     /// Copied, with zeros after what is shorter than the longest.
     Copied { dtype: DType, shape: Vec<usize> },
 }
@@ -33,6 +39,7 @@ impl FieldWork {
         match self {
             Self::Image(kernel) => kernel.plan().dtype(),
             Self::Label(plan) => plan.dtype(),
+            Self::Array(plan) => plan.dtype(),
             Self::Copied { dtype, .. } => *dtype,
         }
     }
@@ -41,7 +48,19 @@ impl FieldWork {
         match self {
             Self::Image(kernel) => kernel.plan().shape(),
             Self::Label(plan) => plan.shape().to_vec(),
+            Self::Array(plan) => plan.shape().to_vec(),
             Self::Copied { shape, .. } => shape.clone(),
+        }
+    }
+
+    /// The ops, in order.
+    pub(super) fn ops(&self) -> &Ops {
+        const NONE: &Ops = &Ops::new();
+        match self {
+            Self::Image(kernel) => kernel.plan().ops(),
+            Self::Label(plan) => plan.ops(),
+            Self::Array(plan) => plan.ops(),
+            Self::Copied { .. } => NONE,
         }
     }
 
@@ -52,30 +71,43 @@ impl FieldWork {
     }
 }
 
-/// A field and what is done to it.
+/// One output: the field it is made of, and what is done to that.
 #[derive(Debug)]
-pub(super) struct Field {
-    pub(super) field: usize,
+pub(super) struct OutputWork {
     pub(super) name: String,
+    pub(super) field: usize,
+    pub(super) draws: DrawsOf,
+    pub(super) title: String,
     pub(super) work: FieldWork,
+    /// How finished batches are mixed, if they are.
+    pub(super) mix: Option<Mix>,
 }
 
 /// Fills the rows of batches from a `.beton` file.
 #[derive(Debug)]
 pub(super) struct LoaderStage {
     source: Arc<Beton>,
-    fields: Vec<Field>,
+    outputs: Vec<OutputWork>,
+    /// The fields that are read, each with the outputs made of it.
+    fields: Vec<(usize, Vec<usize>)>,
     tensors: Vec<TensorSpec>,
     epoch: Epoch,
     chunk: NonZeroUsize,
     setup: Setup,
+    /// Pictures decoded, over all epochs.
+    decoded: Arc<AtomicU64>,
 }
 
 /// What a worker keeps.
 pub(super) struct Worker {
     decoder: Decoder,
     scratch: Scratch,
-    draws: Draws,
+    /// Of each output of a field.
+    draws: Vec<Draws>,
+    /// Pictures decoded in this call.
+    decoded: u64,
+    /// A row of a batch that is mixed.
+    spare: Vec<u8>,
 }
 
 /// Bytes that a worker makes before it asks for more work, where samples are small: enough that
@@ -86,20 +118,29 @@ const CHUNK_BYTES: usize = 64 << 10;
 const CHUNK_SAMPLES: usize = 32;
 
 impl LoaderStage {
-    pub(super) fn new(source: Arc<Beton>, fields: Vec<Field>, epoch: Epoch, setup: &Setup) -> Self {
-        let tensors = fields.iter().map(|field| TensorSpec {
-            name: field.name.clone(),
-            dtype: field.work.dtype(),
-            shape: field.work.shape(),
+    pub(super) fn new(
+        source: Arc<Beton>,
+        outputs: Vec<OutputWork>,
+        epoch: Epoch,
+        setup: &Setup,
+        decoded: Arc<AtomicU64>,
+    ) -> Self {
+        let tensors = outputs.iter().map(|output| TensorSpec {
+            name: output.name.clone(),
+            dtype: output.work.dtype(),
+            shape: output.work.shape(),
         });
         let tensors = tensors.collect();
-        let row: usize = fields.iter().map(|field| field.work.row_bytes()).sum();
-        let has_jpeg =
-            fields.iter().any(|f| source.image_stats(f.field).is_some_and(|stats| stats.jpeg > 0));
+        let row: usize =
+            outputs.iter().fold(0, |row, output| row.saturating_add(output.work.row_bytes()));
+        let has_jpeg = outputs
+            .iter()
+            .any(|output| source.image_stats(output.field).is_some_and(|stats| stats.jpeg > 0));
         let fitting = (CHUNK_BYTES / row.max(1)).clamp(1, CHUNK_SAMPLES);
         let chunk = if has_jpeg { 1 } else { fitting };
         let chunk = NonZeroUsize::new(chunk).unwrap_or(NonZeroUsize::MIN);
-        Self { source, fields, tensors, epoch, chunk, setup: *setup }
+        let fields = by_field(&outputs);
+        Self { source, outputs, fields, tensors, epoch, chunk, setup: *setup, decoded }
     }
 
     /// The epoch that the pipelines were made for.
@@ -112,7 +153,7 @@ impl LoaderStage {
     }
 
     pub(super) fn compile_time(&self) -> Duration {
-        let times = self.fields.iter().map(|field| match &field.work {
+        let times = self.outputs.iter().map(|output| match &output.work {
             FieldWork::Image(kernel) => kernel.compile_time(),
             _ => Duration::ZERO,
         });
@@ -121,12 +162,13 @@ impl LoaderStage {
 
     pub(super) fn explain(&self) -> String {
         let mut text = String::new();
-        for field in &self.fields {
-            let _ = writeln!(text, "field {}:", crate::source::Escaped(&field.name));
-            match &field.work {
+        for output in &self.outputs {
+            let _ = writeln!(text, "{}:", output.title);
+            match &output.work {
                 FieldWork::Image(kernel) => text.push_str(&kernel.explain()),
-                FieldWork::Label(plan) => {
-                    let ops: Vec<&str> = plan.ops().iter().map(|op| op.name()).collect();
+                FieldWork::Label(_) | FieldWork::Array(_) => {
+                    let ops = output.work.ops();
+                    let ops: Vec<&str> = ops.iter().map(|op| op.name()).collect();
                     let ops = if ops.is_empty() { "copied".into() } else { ops.join(", ") };
                     let _ = writeln!(text, "scalar code: {ops}");
                 }
@@ -136,25 +178,88 @@ impl LoaderStage {
         text
     }
 
-    fn fill_row(
+    /// Makes all outputs of one field of a sample. `rows` are those of all outputs of the batch.
+    fn fill_field(
         &self,
         worker: &mut Worker,
-        epoch: Epoch,
-        sample: SampleId,
-        field: &Field,
-        row: &mut [u8],
+        key: SampleKey,
+        (field, outputs): &(usize, Vec<usize>),
+        rows: &mut SampleRows<'_, '_>,
+    ) -> Result<(), FillError> {
+        let sample = SampleId(key.sample());
+        let of_field = |cause| self.error(sample, &self.source.fields()[*field].name, cause);
+        let value =
+            self.source.value(sample, *field).map_err(|error| of_field(error.kind.into()))?;
+        if let Value::Image(image) = value {
+            return self.fill_images(worker, key, &image, outputs, rows).map_err(of_field);
+        }
+        for &k in outputs {
+            let output = &self.outputs[k];
+            output
+                .fill(sample, value, rows.of(k))
+                .map_err(|cause| self.error(sample, &output.name, cause))?;
+        }
+        Ok(())
+    }
+
+    /// Draws for every output first, so that one decode serves them all.
+    fn fill_images(
+        &self,
+        worker: &mut Worker,
+        key: SampleKey,
+        image: &EncodedImage<'_>,
+        outputs: &[usize],
+        rows: &mut SampleRows<'_, '_>,
     ) -> Result<(), SampleCause> {
-        let value = self.source.value(sample, field.field).map_err(|error| error.kind)?;
-        match (&field.work, value) {
-            (FieldWork::Image(kernel), Value::Image(image)) => {
-                let key = SampleKey::new(self.setup.seed, epoch.0, sample.0).field(field.field);
-                image_row(worker, kernel, key, &image, row)
-            }
+        let Worker { decoder, scratch, draws, decoded: count, .. } = worker;
+        let size = decoder.size(image)?;
+        let kernels = || outputs.iter().filter_map(|&k| self.outputs[k].kernel(k));
+        draws.resize_with(outputs.len(), Draws::default);
+        let mut wanted: Option<Window> = None;
+        for ((k, kernel), draws) in kernels().zip(draws.iter_mut()) {
+            kernel.plan().draw(self.outputs[k].draws.key(key), size, draws);
+            let own = kernel.plan().wanted(draws);
+            wanted = Some(wanted.map_or(own, |wanted| around(wanted, own)));
+        }
+        let Some(wanted) = wanted else { return Ok(()) };
+        let decoded = decoder.decode(image, wanted)?;
+        *count += 1;
+        let (top, left) = (decoded.top, decoded.left);
+        for ((k, kernel), draws) in kernels().zip(draws.iter()) {
+            let source = Source { view: decoded.view, top, left, whole: size };
+            kernel.run(scratch, source, draws, rows.of(k));
+        }
+        Ok(())
+    }
+
+    fn error(&self, sample: SampleId, field: &str, cause: SampleCause) -> FillError {
+        let path = self.source.path().unwrap_or_else(|| Path::new("memory")).to_path_buf();
+        let source = Box::new(SampleError { path, field: field.to_owned(), cause });
+        FillError { sample, source }
+    }
+}
+
+impl OutputWork {
+    /// Its kernel, if it is made of images, with the output's own number `k`.
+    fn kernel(&self, k: usize) -> Option<(usize, &Kernel)> {
+        match &self.work {
+            FieldWork::Image(kernel) => Some((k, kernel)),
+            _ => None,
+        }
+    }
+
+    /// Makes what is not an image.
+    fn fill(&self, sample: SampleId, value: Value<'_>, row: &mut [u8]) -> Result<(), SampleCause> {
+        match (&self.work, value) {
             (FieldWork::Label(plan), Value::Int(label)) => {
                 Ok(plan.run(sample.0, Scalar::Int(label), row)?)
             }
             (FieldWork::Label(plan), Value::Float(number)) => {
                 Ok(plan.run(sample.0, Scalar::Float(number), row)?)
+            }
+            (FieldWork::Array(plan), Value::NdArray(stored)) => {
+                plan.run(stored, row);
+                Ok(())
             }
             (
                 FieldWork::Copied { .. },
@@ -168,28 +273,42 @@ impl LoaderStage {
             (work, value) => unreachable!("a field's kind does not change: {work:?}, {value:?}"),
         }
     }
-
-    fn error(&self, sample: SampleId, field: &Field, cause: SampleCause) -> FillError {
-        let path = self.source.path().unwrap_or_else(|| Path::new("memory")).to_path_buf();
-        let source = Box::new(SampleError { path, field: field.name.clone(), cause });
-        FillError { sample, source }
-    }
 }
 
-fn image_row(
-    worker: &mut Worker,
-    kernel: &Kernel,
-    key: SampleKey,
-    image: &EncodedImage<'_>,
-    row: &mut [u8],
-) -> Result<(), SampleCause> {
-    let size = worker.decoder.size(image)?;
-    kernel.plan().draw(key, size, &mut worker.draws);
-    let wanted = kernel.plan().wanted(&worker.draws);
-    let decoded = worker.decoder.decode(image, wanted)?;
-    let source = Source { view: decoded.view, top: decoded.top, left: decoded.left, whole: size };
-    kernel.run(&mut worker.scratch, source, &worker.draws, row);
-    Ok(())
+/// The outputs by the field they are made of, in the order of the fields' first outputs.
+fn by_field(outputs: &[OutputWork]) -> Vec<(usize, Vec<usize>)> {
+    let mut fields: Vec<(usize, Vec<usize>)> = vec![];
+    for (k, output) in outputs.iter().enumerate() {
+        match fields.iter_mut().find(|(field, _)| *field == output.field) {
+            Some((_, outputs)) => outputs.push(k),
+            None => fields.push((output.field, vec![k])),
+        }
+    }
+    fields
+}
+
+/// The smallest window that holds both.
+fn around(a: Window, b: Window) -> Window {
+    let (top, left) = (a.top.min(b.top), a.left.min(b.left));
+    let bottom = (a.top + a.height).max(b.top + b.height);
+    let right = (a.left + a.width).max(b.left + b.width);
+    Window { top, left, height: bottom - top, width: right - left }
+}
+
+/// The rows of one sample, in every output.
+struct SampleRows<'a, 'b> {
+    outputs: &'a mut [&'b mut [u8]],
+    /// The sample's place among `count` whose rows these are.
+    place: usize,
+    count: usize,
+}
+
+impl SampleRows<'_, '_> {
+    /// The row of output `k`.
+    fn of(&mut self, k: usize) -> &mut [u8] {
+        let bytes = self.outputs[k].len() / self.count;
+        &mut self.outputs[k][self.place * bytes..][..bytes]
+    }
 }
 
 impl Stage for LoaderStage {
@@ -207,7 +326,9 @@ impl Stage for LoaderStage {
         Worker {
             decoder: Decoder::new(self.setup.decode),
             scratch: Scratch::default(),
-            draws: Draws::default(),
+            draws: vec![],
+            decoded: 0,
+            spare: vec![],
         }
     }
 
@@ -218,13 +339,30 @@ impl Stage for LoaderStage {
         samples: &[SampleId],
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError> {
+        worker.decoded = 0;
         let mut outputs: Vec<&mut [u8]> = rows.outputs().collect();
-        for (i, &sample) in samples.iter().enumerate() {
-            for (field, out) in self.fields.iter().zip(&mut outputs) {
-                let bytes = out.len() / samples.len();
-                let row = &mut out[i * bytes..(i + 1) * bytes];
-                self.fill_row(worker, epoch, sample, field, row)
-                    .map_err(|cause| self.error(sample, field, cause))?;
+        for (place, &sample) in samples.iter().enumerate() {
+            let key = SampleKey::new(self.setup.seed, epoch.0, sample.0);
+            let mut rows = SampleRows { outputs: &mut outputs, place, count: samples.len() };
+            for field in &self.fields {
+                self.fill_field(worker, key, field, &mut rows)?;
+            }
+        }
+        self.decoded.fetch_add(worker.decoded, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn finish(
+        &self,
+        worker: &mut Worker,
+        epoch: Epoch,
+        batch: u64,
+        rows: &mut RowsMut<'_>,
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let (key, count) = (BatchKey::new(self.setup.seed, epoch.0, batch), rows.len());
+        for (k, output) in self.outputs.iter().enumerate() {
+            if let Some(mix) = &output.mix {
+                mix.apply(output.work.ops(), key, count, rows.output(k), &mut worker.spare);
             }
         }
         Ok(())

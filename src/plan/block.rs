@@ -389,6 +389,7 @@ impl Block {
             Class::Host(_) => "plain Rust on the stored picture, for the samples it changes",
             Class::Mix(_) => "chains of loops of their own on the stored picture, and their sum",
             Class::Cast(_) | Class::Layout(_) => "folded into the final store",
+            Class::Batch(_) => "on the finished batch, in place",
             Class::Label(_) | Class::Choice(_) => "",
         }
     }
@@ -470,7 +471,11 @@ fn add(block: &mut Block, leaves: &[Leaf], leaf: usize) -> usize {
         Class::Shuffled(parts) => return block.add_shuffled(leaf, parts),
         Class::Cast(DType::U8) if input.dtype != DType::U8 => block.add_step(leaf, Link::Round),
         Class::Host(_) | Class::Mix(_) => block.host = Some(leaf),
-        Class::Cast(_) | Class::Layout(_) | Class::Label(_) | Class::Choice(_) => {}
+        Class::Cast(_)
+        | Class::Layout(_)
+        | Class::Label(_)
+        | Class::Choice(_)
+        | Class::Batch(_) => {}
     }
     block.slots.end
 }

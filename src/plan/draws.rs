@@ -212,7 +212,11 @@ impl Draws {
                 self.mixes.push((index, Mixed { mixture, steps }));
                 true
             }
-            Class::Cast(_) | Class::Layout(_) | Class::Label(_) | Class::Choice(_) => true,
+            Class::Cast(_)
+            | Class::Layout(_)
+            | Class::Label(_)
+            | Class::Choice(_)
+            | Class::Batch(_) => true,
         }
     }
 }

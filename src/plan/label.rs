@@ -1,7 +1,7 @@
-//! The plan of a field that is not an image: labels, numbers, arrays.
+//! The plan of a field of one number a sample: labels, targets.
 
-use super::{MAX_OPS, PlanError};
-use fuseloop_ops::{Class, DType, Ops, Type};
+use super::{MAX_OPS, PlanError, batch_ops};
+use fuseloop_ops::{Class, DType, Ops, Type, TypeError};
 use half::{bf16, f16};
 
 /// A checked list of ops on a label.
@@ -11,7 +11,16 @@ pub struct LabelPlan {
     input: DType,
     dtype: DType,
     shape: Vec<usize>,
-    classes: Option<u32>,
+    /// Length of the one-hot vector, and its elements off and on the class.
+    one_hot: Option<OneHotVector>,
+    mixes_classes: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct OneHotVector {
+    classes: u32,
+    off: f32,
+    on: f32,
 }
 
 /// A label outside the classes of a one-hot vector.
@@ -44,17 +53,31 @@ impl LabelPlan {
             return Err(PlanError::TooLong { found: ops.len() });
         }
         let mut current = Type::Tensor { dtype: input, shape: vec![1] };
-        let mut classes = None;
+        let mut mixes_classes = false;
         for (place, op) in ops.iter().enumerate() {
-            current = op.output(&current).map_err(|error| PlanError::Type { place, error })?;
-            if let Class::Label(label) = op.class() {
-                classes = classes.or(label.classes());
+            batch_ops::check_last(&ops, place)?;
+            let refused = |error| PlanError::Type { place, error };
+            if mixes_classes {
+                return Err(refused(mixed_twice(op.name())));
             }
+            let after = op.output(&current).map_err(refused)?;
+            mixes_classes = matches!(op.class(), Class::Batch(_)) && after != current;
+            current = after;
         }
+        let one_hot = one_hot(&ops);
         match current {
-            Type::Tensor { dtype, shape } => Ok(Self { ops, input, dtype, shape, classes }),
+            Type::Tensor { dtype, shape } => {
+                Ok(Self { ops, input, dtype, shape, one_hot, mixes_classes })
+            }
             Type::Image(_) => unreachable!("no op makes an image of a label"),
         }
+    }
+
+    /// Whether an op on whole batches makes `[class, class of the partner, share]` of the label,
+    /// instead of mixing floats.
+    #[must_use]
+    pub fn mixes_classes(&self) -> bool {
+        self.mixes_classes
     }
 
     /// Elements along each axis of one sample.
@@ -87,7 +110,8 @@ impl LabelPlan {
         self.shape.iter().product::<usize>() * self.dtype.bytes()
     }
 
-    /// Writes the label of `sample` as the ops make it.
+    /// Writes the label of `sample` as the ops make it, before a batch is mixed: the class twice
+    /// and a share of 1, where [`mixes_classes`](Self::mixes_classes).
     ///
     /// # Errors
     ///
@@ -102,13 +126,18 @@ impl LabelPlan {
             Scalar::Int(label) => Scalar::Int(self.label(sample, label)),
             float @ Scalar::Float(_) => float,
         };
-        match (self.classes, value) {
-            (Some(classes), Scalar::Int(label)) => self.one_hot(label, classes, out),
-            _ => {
-                store(value, self.dtype, out);
-                Ok(())
+        match (self.one_hot, value) {
+            (Some(vector), Scalar::Int(label)) => return self.store_one_hot(label, vector, out),
+            _ if self.mixes_classes => {
+                let width = self.dtype.bytes();
+                let elements = [value, value, Scalar::Float(1.0)];
+                for (element, out) in elements.into_iter().zip(out.chunks_exact_mut(width)) {
+                    store(element, self.dtype, out);
+                }
             }
+            _ => store(value, self.dtype, out),
         }
+        Ok(())
     }
 
     fn label(&self, sample: u64, label: i64) -> i64 {
@@ -118,19 +147,55 @@ impl LabelPlan {
         })
     }
 
-    fn one_hot(&self, label: i64, classes: u32, out: &mut [u8]) -> Result<(), LabelError> {
+    fn store_one_hot(
+        &self,
+        label: i64,
+        vector: OneHotVector,
+        out: &mut [u8],
+    ) -> Result<(), LabelError> {
+        let OneHotVector { classes, off, on } = vector;
         if !(0..i64::from(classes)).contains(&label) {
             return Err(LabelError { label, classes });
         }
-        out.fill(0);
         let width = self.dtype.bytes();
-        store(Scalar::Float(1.0), self.dtype, &mut out[label as usize * width..][..width]);
+        if off == 0.0 {
+            out.fill(0);
+        } else {
+            let (first, rest) = out.split_at_mut(width);
+            store(Scalar::Float(off.into()), self.dtype, first);
+            rest.chunks_exact_mut(width).for_each(|element| element.copy_from_slice(first));
+        }
+        store(Scalar::Float(on.into()), self.dtype, &mut out[label as usize * width..][..width]);
         Ok(())
     }
 }
 
+/// What an op makes a vector of, and what those after it make of its elements.
+fn one_hot(ops: &Ops) -> Option<OneHotVector> {
+    let mut vector: Option<OneHotVector> = None;
+    for op in ops {
+        let Class::Label(op) = op.class() else { continue };
+        vector = match vector {
+            None => op.classes().map(|classes| OneHotVector { classes, off: 0.0, on: 1.0 }),
+            Some(OneHotVector { classes, off, on }) => {
+                let element = |value| op.element(value, classes as usize);
+                Some(OneHotVector { classes, off: element(off), on: element(on) })
+            }
+        };
+    }
+    vector
+}
+
+fn mixed_twice(op: &'static str) -> TypeError {
+    TypeError {
+        op,
+        expected: "a one-hot vector (put OneHot before the first op that mixes)",
+        found: "two classes and a share".to_owned(),
+    }
+}
+
 /// Writes one number as `dtype`, to the nearest.
-fn store(value: Scalar, dtype: DType, out: &mut [u8]) {
+pub(super) fn store(value: Scalar, dtype: DType, out: &mut [u8]) {
     match (dtype, value) {
         (DType::I64, Scalar::Int(v)) => out.copy_from_slice(&v.to_le_bytes()),
         (DType::F64, Scalar::Int(v)) => out.copy_from_slice(&(v as f64).to_le_bytes()),
@@ -154,6 +219,7 @@ fn as_f64(value: Scalar) -> f64 {
 mod tests {
     use super::*;
     use fuseloop_ops::{Convert, OneHot, ReplaceLabel, Squeeze, ops};
+    use fuseloop_ops::{CutMix, LabelSmoothing, MixUp};
 
     fn run(ops: Ops, input: DType, value: Scalar) -> Vec<u8> {
         let plan = LabelPlan::new(ops, input).unwrap();
@@ -176,6 +242,53 @@ mod tests {
         let ops = ops![ReplaceLabel::new([3], 2), OneHot::new(4).unwrap()];
         let want: Vec<u8> = [0.0f32, 0.0, 1.0, 0.0].iter().flat_map(|v| v.to_le_bytes()).collect();
         assert_eq!(run(ops, DType::I64, Scalar::Int(0)), want);
+    }
+
+    fn floats(bytes: &[u8]) -> Vec<f32> {
+        let (elements, []) = bytes.as_chunks::<4>() else { panic!("whole floats") };
+        elements.iter().map(|element| f32::from_le_bytes(*element)).collect()
+    }
+
+    #[test]
+    fn a_smoothed_vector_gives_to_every_class() {
+        let smoothing = || LabelSmoothing::new(0.1).unwrap();
+        let ops = ops![OneHot::new(4).unwrap(), smoothing()];
+        let row = run(ops, DType::I64, Scalar::Int(2));
+        assert_eq!(floats(&row), [0.025, 0.025, 0.9 + 0.025, 0.025]);
+        let ops = ops![OneHot::new(4).unwrap(), smoothing(), Convert::to(DType::F16)];
+        let row = run(ops, DType::I64, Scalar::Int(0));
+        let halves = [0.9 + 0.025, 0.025, 0.025, 0.025].map(f16::from_f32);
+        assert_eq!(row, halves.map(f16::to_le_bytes).concat());
+    }
+
+    #[test]
+    fn a_class_waits_for_its_partner() {
+        let plan = LabelPlan::new(ops![MixUp::new(1.0).unwrap()], DType::I64).unwrap();
+        assert!(plan.mixes_classes() && plan.shape() == [3]);
+        let mut out = vec![0; 12];
+        plan.run(0, Scalar::Int(7), &mut out).unwrap();
+        assert_eq!(floats(&out), [7.0, 7.0, 1.0]);
+        let vector = ops![OneHot::new(9).unwrap(), MixUp::new(1.0).unwrap()];
+        assert!(!LabelPlan::new(vector, DType::I64).unwrap().mixes_classes());
+    }
+
+    #[test]
+    fn a_list_that_mixes_ends_there() {
+        let (mixup, cutmix) = (|| MixUp::new(1.0).unwrap(), || CutMix::new(1.0).unwrap());
+        let refused = |ops| LabelPlan::new(ops, DType::I64).unwrap_err().to_string();
+        assert_eq!(
+            refused(ops![mixup(), Squeeze]),
+            "op 1 of the list: Squeeze takes one sample at a time (put it before the ops \
+             that mix samples), but gets a mixed batch"
+        );
+        assert_eq!(
+            refused(ops![mixup(), cutmix()]),
+            "op 1 of the list: CutMix takes a one-hot vector (put OneHot before the first op \
+             that mixes), but gets two classes and a share"
+        );
+        assert!(
+            LabelPlan::new(ops![OneHot::new(4).unwrap(), mixup(), cutmix()], DType::I64).is_ok()
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //! rows, a table or a slot. On the way every op is checked against the type it gets, and ops that
 //! do nothing are left out.
 
-use super::{ImagePlan, PlanError};
+use super::{ImagePlan, PlanError, batch_ops};
 use fuseloop_ops::{ChoiceOp, Class, ImageType, NumberRule, Op, Ops, Type, TypeError, stream};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -89,6 +89,7 @@ pub(super) fn flatten(ops: &Ops, input: ImageType, rule: NumberRule) -> Result<F
     let mut current = input;
     for (place, op) in ops.iter().enumerate() {
         walk.place = place;
+        batch_ops::check_last(ops, place)?;
         current = walk.op(op, &[], current, 0)?;
         walk.flat.types.push(current);
     }
@@ -126,6 +127,10 @@ impl Walk {
         }
         if matches!(op.class(), Class::Label(_)) {
             return Err(self.refuse(op.as_ref(), "a label or an array", input));
+        }
+        if depth > 0 && matches!(op.class(), Class::Batch(_)) {
+            let expected = "a finished batch (put it last, outside of containers)";
+            return Err(self.refuse(op.as_ref(), expected, input));
         }
         let before = Type::Image(input);
         let place = self.place;

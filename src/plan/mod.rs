@@ -14,6 +14,8 @@
 //!   window that is decoded and the addresses that pixels are loaded from; conversion and layout
 //!   become the final store.
 
+pub mod array;
+pub mod batch_ops;
 pub mod block;
 pub(crate) mod compose;
 pub mod draws;
@@ -21,6 +23,7 @@ mod fold;
 pub mod label;
 pub mod leaf;
 
+pub use array::ArrayPlan;
 pub use block::{Block, Link, Region};
 pub use draws::Draws;
 pub use label::LabelPlan;

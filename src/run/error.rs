@@ -34,6 +34,22 @@ pub enum RunError {
         /// The panic's message.
         message: String,
     },
+    /// The stage refused a batch whose samples are all there.
+    #[error("batch {batch}: {source}")]
+    Finish {
+        /// The batch, from 0 in its run.
+        batch: u64,
+        /// What the stage said.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// The stage panicked at a batch whose samples are all there: a bug in it.
+    #[error("batch {batch}: panic after its last sample: {message}")]
+    FinishPanicked {
+        /// The batch, from 0 in its run.
+        batch: u64,
+        /// The panic's message.
+        message: String,
+    },
     /// The schedule panicked or gave another number of samples than asked for: a bug in it.
     #[error("batch {batch}: the order of samples: {message}")]
     Schedule {
@@ -120,6 +136,13 @@ mod tests {
         told(
             RunError::Panicked { batch: 2, sample, message: "oh".into() },
             "batch 2: sample 7: panic: oh",
+        );
+        let source = "sizes differ".into();
+        told(RunError::Finish { batch: 2, source }, "batch 2: sizes differ");
+        let message = "oh".into();
+        told(
+            RunError::FinishPanicked { batch: 2, message },
+            "batch 2: panic after its last sample: oh",
         );
         told(
             RunError::Schedule { batch: 3, message: "gave 1 of 2 samples".into() },

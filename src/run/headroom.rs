@@ -11,7 +11,7 @@ use crate::sample::SampleId;
 /// Where the time of an engine went, since it was made. Wall-clock time, not processor time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Headroom {
-    /// Time each worker spent filling rows.
+    /// Time each worker spent filling rows and finishing batches.
     pub busy: Vec<Duration>,
     /// Time the workers together had samples to fill but no room ahead: the consumer is slower.
     pub waited_for_room: Duration,

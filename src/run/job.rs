@@ -128,7 +128,7 @@ impl<S: Stage> Job<S> {
     }
 
     /// The row among `samples`, and the error for the caller.
-    fn explain(&self, samples: &[SampleId], trouble: Trouble) -> (usize, RunError) {
+    fn explain(&self, samples: &[SampleId], trouble: Trouble<FillError>) -> (usize, RunError) {
         let batch = self.batch;
         match trouble {
             Trouble::Refused(FillError { sample, source }) => {
@@ -152,21 +152,37 @@ impl<S: Stage> Job<S> {
     }
 
     /// The batch, or why there is none; its slot goes back to the pool then.
-    pub(super) fn finish(self) -> Finished {
+    pub(super) fn finish(self, desk: &mut Desk<S>, meter: &Meter) -> Finished {
         let Self { run, batch, filling, failure } = self;
-        let leased = Batch::new(filling.into_slot(), &run.pool, run.epoch, batch);
+        let is_whole = filling.is_whole();
+        let mut slot = filling.into_slot();
         let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let outcome = match failure {
-            None => Ok(leased),
+        let finished = match failure {
             Some(failure) => Err(failure.error),
+            None if !is_whole => Err(RunError::Stopped),
+            None => {
+                meter.note(slot.ids().first().copied());
+                let finished = desk.finish(&run, batch, &mut slot.rows_mut());
+                meter.note(None);
+                finished
+            }
         };
-        Finished { run: run.id, batch, outcome }
+        // Made in any case: dropping it gives the slot back.
+        let leased = Batch::new(slot, &run.pool, run.epoch, batch);
+        Finished { run: run.id, batch, outcome: finished.map(|()| leased) }
+    }
+
+    /// A batch that nobody wants any more.
+    pub(super) fn abandon(self) -> Finished {
+        let Self { run, batch, filling, .. } = self;
+        drop(Batch::new(filling.into_slot(), &run.pool, run.epoch, batch));
+        Finished { run: run.id, batch, outcome: Err(RunError::Stopped) }
     }
 }
 
 /// Why a call of a stage gave nothing.
-enum Trouble {
-    Refused(FillError),
+enum Trouble<E> {
+    Refused(E),
     Panicked(String),
 }
 
@@ -180,19 +196,32 @@ impl<S: Stage> Desk<S> {
         Self { kept: None }
     }
 
-    /// Calls the stage. A panic becomes its message, and what it left of the worker is dropped.
     fn fill(
         &mut self,
         run: &Run<S>,
         samples: &[SampleId],
         rows: &mut RowsMut<'_>,
-    ) -> Result<(), Trouble> {
-        let call = AssertUnwindSafe(|| {
-            let worker = self.worker(&run.stage);
-            run.stage.fill(worker, run.epoch, samples, rows)
-        });
-        match catch_unwind(call) {
-            Ok(filled) => filled.map_err(Trouble::Refused),
+    ) -> Result<(), Trouble<FillError>> {
+        self.call(&run.stage, |worker| run.stage.fill(worker, run.epoch, samples, rows))
+    }
+
+    fn finish(&mut self, run: &Run<S>, batch: u64, rows: &mut RowsMut<'_>) -> Result<(), RunError> {
+        let finished =
+            self.call(&run.stage, |worker| run.stage.finish(worker, run.epoch, batch, rows));
+        finished.map_err(|trouble| match trouble {
+            Trouble::Refused(source) => RunError::Finish { batch, source },
+            Trouble::Panicked(message) => RunError::FinishPanicked { batch, message },
+        })
+    }
+
+    /// Calls the stage. A panic becomes its message, and what it left of the worker is dropped.
+    fn call<E>(
+        &mut self,
+        stage: &Arc<S>,
+        call: impl FnOnce(&mut S::Worker) -> Result<(), E>,
+    ) -> Result<(), Trouble<E>> {
+        match catch_unwind(AssertUnwindSafe(|| call(self.worker(stage)))) {
+            Ok(done) => done.map_err(Trouble::Refused),
             Err(panic) => {
                 let broken = self.kept.take();
                 // A second panic, in its drop, says nothing new.

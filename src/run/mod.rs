@@ -24,7 +24,8 @@
 //!    until somebody comes back.
 //! 3. A batch being filled is an `Arc<Job>` that the ring and its workers share. Chunks are
 //!    claimed by one atomic addition, without the lock. Whoever drops the last `Arc` owns
-//!    the slot again, and with it the right to finish the batch: exactly one does.
+//!    the slot again, and with it the right to finish the batch: exactly one does. If all rows are
+//!    there it has the stage finish them as a whole, without the lock, while others fill the next.
 //! 4. Every batch opened is finished once, as a batch or as an error. `under_way` counts those
 //!    that are not yet, and a run is taken out of the ring when it is closed and this is 0.
 //! 5. An error at batch `b` sets `limit` to `b + 1`: those before it are still delivered, then the
@@ -35,7 +36,8 @@
 //! The lock is taken a few times a batch and worker, never for a sample.
 //!
 //! Which thread fills which row is left to chance, so a stage may depend on the epoch and
-//! the sample only; then batches have the same bytes for any number of workers and any chunk.
+//! the sample only, and to finish a batch on its rows and its number; then batches have the same
+//! bytes for any number of workers and any chunk.
 
 mod engine;
 mod epoch;

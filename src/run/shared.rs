@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use super::RunError;
 use super::headroom::{Clock, Meter};
-use super::job::{Finished, Job, Run};
+use super::job::{Desk, Finished, Job, Run};
 use super::ring::{Delivery, Ring, Work};
 use super::stage::Stage;
 use crate::batch::Batch;
@@ -131,10 +131,10 @@ impl<S: Stage> Shared<S> {
     }
 
     /// Gives up a share in a batch; the last to do so finishes it.
-    pub(super) fn retire(&self, job: Arc<Job<S>>) {
+    pub(super) fn retire(&self, job: Arc<Job<S>>, desk: &mut Desk<S>, meter: &Meter) {
         self.lock().ring.unlist(&job);
         if let Some(job) = Arc::into_inner(job) {
-            self.settle(job.finish());
+            self.settle(job.finish(desk, meter));
         }
     }
 
@@ -241,7 +241,7 @@ impl<S: Stage> Shared<S> {
         for job in leftovers.jobs {
             // Where a worker still holds the batch, the worker finishes it.
             if let Some(job) = Arc::into_inner(job) {
-                self.settle(job.finish());
+                self.settle(job.abandon());
             }
         }
         let begun = Instant::now();

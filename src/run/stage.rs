@@ -9,8 +9,8 @@ use crate::sample::{Epoch, SampleId};
 
 /// Fills rows of batches with samples.
 ///
-/// It may use nothing but the epoch and the sample to decide what it writes: not the worker's
-/// past, the thread, the time, or which samples come along in one call.
+/// To decide what [`fill`](Self::fill) writes it may use nothing but the epoch and the sample: not
+/// the worker's past, the thread, the time, or which samples come along in one call.
 pub trait Stage: Send + Sync + 'static {
     /// What one thread keeps from call to call: scratch memory, open files.
     ///
@@ -44,6 +44,26 @@ pub trait Stage: Send + Sync + 'static {
         samples: &[SampleId],
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError>;
+
+    /// Changes a batch whose every row is filled, before it is delivered. Once for each batch, on
+    /// a thread that filled some of it; never for one that failed or was given up half filled.
+    ///
+    /// `batch` is its number in the run. Beside what the rows hold it may use the epoch and this
+    /// number.
+    ///
+    /// # Errors
+    ///
+    /// Why the batch can't be had. A panic throws the worker away, as in [`fill`](Self::fill).
+    fn finish(
+        &self,
+        worker: &mut Self::Worker,
+        epoch: Epoch,
+        batch: u64,
+        rows: &mut RowsMut<'_>,
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let _ = (worker, epoch, batch, rows);
+        Ok(())
+    }
 }
 
 /// A sample that a stage could not fill a row with.

@@ -17,7 +17,7 @@ pub(super) fn work<S: Stage>(shared: &Shared<S>, index: usize) {
         let begun = Instant::now();
         if let Some(job) = open(shared, work) {
             job.work(&mut desk, meter);
-            shared.retire(job);
+            shared.retire(job, &mut desk, meter);
         }
         meter.busy.add_since(begun);
     }

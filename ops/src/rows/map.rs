@@ -21,7 +21,10 @@ use super::clamp;
 use crate::Size;
 
 /// Positions that are computed together.
-pub(super) const BLOCK: usize = 16;
+pub(super) const BLOCK: usize = 32;
+
+/// Their columns and their rows.
+pub(super) type Places = [[f32; BLOCK]; 2];
 
 /// Where the pixels of a warped picture come from. See the formulas of
 /// [`Map::affine`] and [`Map::perspective`].
@@ -79,33 +82,45 @@ impl Map {
         [pixels(place[0], self.half[0]), pixels(place[1], self.half[1])]
     }
 
-    /// The places of output pixels `(y, first..first + BLOCK)`, columns and rows apart. The same
-    /// bits as [`position`](Self::position).
-    pub(super) fn positions(&self, y: u32, first: u32) -> [[f32; BLOCK]; 2] {
+    /// Writes the places of output pixels `(y, first..first + BLOCK)`, columns and rows apart. The
+    /// same bits as [`position`](Self::position).
+    #[inline(always)]
+    pub(super) fn positions(&self, y: u32, first: u32, places: &mut Places) {
         let y = y as f32 + self.origin[1];
         let mut xs = [0.0; BLOCK];
         for (i, x) in xs.iter_mut().enumerate() {
             *x = (first as i32 + i as i32) as f32 + self.origin[0];
         }
-        let mut places = [self.x.block(&xs, y), self.y.block(&xs, y)];
-        if let Some(depth) = self.depth {
-            let depth = depth.block(&xs, y);
-            for place in &mut places {
-                for (g, depth) in place.iter_mut().zip(&depth) {
-                    *g = *g / depth - 1.0;
-                }
-            }
+        let [place_x, place_y] = places;
+        self.x.block(&xs, y, place_x);
+        self.y.block(&xs, y, place_y);
+        if let Some(plane) = &self.depth {
+            let mut depth = [0.0; BLOCK];
+            plane.block(&xs, y, &mut depth);
+            divide(place_x, &depth);
+            divide(place_y, &depth);
         }
-        for (place, &half) in places.iter_mut().zip(&self.half) {
-            for g in place {
-                *g = pixels(*g, half);
-            }
-        }
-        places
+        to_pixels(place_x, self.half[0]);
+        to_pixels(place_y, self.half[1]);
+    }
+}
+
+#[inline(always)]
+fn divide(place: &mut [f32; BLOCK], depth: &[f32; BLOCK]) {
+    for (g, depth) in place.iter_mut().zip(depth) {
+        *g = *g / depth - 1.0;
+    }
+}
+
+#[inline(always)]
+fn to_pixels(place: &mut [f32; BLOCK], half: f32) {
+    for g in place {
+        *g = pixels(*g, half);
     }
 }
 
 /// From -1..1 across a picture to pixels of it.
+#[inline(always)]
 fn pixels(g: f32, half: f32) -> f32 {
     clamp((g + 1.0) * half - 0.5, -FAR, FAR)
 }
@@ -138,12 +153,13 @@ impl Plane {
         Self { p, q, r, exact_in_f64: exact_in_f64(p, q, x, y) }
     }
 
+    #[inline(always)]
     fn at(self, x: f32, y: f32) -> f32 {
         y.mul_add(self.q, x * self.p) + self.r
     }
 
-    fn block(self, xs: &[f32; BLOCK], y: f32) -> [f32; BLOCK] {
-        let mut out = [0.0; BLOCK];
+    #[inline(always)]
+    fn block(&self, xs: &[f32; BLOCK], y: f32, out: &mut [f32; BLOCK]) {
         if self.exact_in_f64 {
             let down = f64::from(y) * f64::from(self.q);
             for (out, x) in out.iter_mut().zip(xs) {
@@ -154,7 +170,6 @@ impl Plane {
                 *out = self.at(x, y);
             }
         }
-        out
     }
 }
 
@@ -281,9 +296,11 @@ mod tests {
     use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
     fn assert_blocks_are_positions(map: &Map, size: Size) {
+        let mut places = [[0.0; BLOCK]; 2];
         for y in 0..size.height {
             for first in (0..size.width).step_by(BLOCK) {
-                let [xs, ys] = map.positions(y, first);
+                map.positions(y, first, &mut places);
+                let [xs, ys] = &places;
                 for i in 0..BLOCK {
                     let expected = map.position(y, first + i as u32).map(f32::to_bits);
                     assert_eq!([xs[i], ys[i]].map(f32::to_bits), expected, "{map:?} {y} {i}");

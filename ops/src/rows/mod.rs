@@ -18,6 +18,10 @@
 //! [`RowFilter::eval`] is the meaning, one value at a time. [`FilterRows`] gives the same bytes a
 //! row at a time, any columns, in any order. Each filter has its file and its formula there. A
 //! picture without pixels gives black.
+//!
+//! What a row runs through is `inline(always)`, so that a caller compiled for the CPU's widest
+//! vectors has it compiled for them too: `filter_row` of `fuseloop-kernels` is one. The bits are
+//! the same, since only what is written as fused is fused.
 
 mod box_blur;
 mod gaussian_blur;
@@ -208,6 +212,7 @@ impl FilterRows<'_> {
     /// # Panics
     ///
     /// If `y` is not below the output's height, or `out` is of another length.
+    #[inline(always)]
     pub fn row(&mut self, y: u32, out: &mut [u8]) {
         assert!(y < self.height, "row {y} of {}", self.height);
         assert_eq!(out.len(), self.bytes, "bytes of a row");
@@ -231,27 +236,39 @@ impl FilterRows<'_> {
 const ROUNDING: f32 = 12_582_912.0;
 
 /// The integer nearest to a number nearer 0 than 2^22.
+#[inline(always)]
 fn whole(value: f32) -> f32 {
     (value + ROUNDING) - ROUNDING
 }
 
-/// The same as an integer.
+/// The integer below, of such a number: `f32::floor` is a call without SSE4.1 too.
+#[inline(always)]
+fn floor(value: f32) -> f32 {
+    let near = whole(value);
+    if near > value { near - 1.0 } else { near }
+}
+
+/// The integer nearest to such a number.
+#[inline(always)]
 fn integer(value: f32) -> i32 {
     (value + ROUNDING).to_bits().wrapping_sub(ROUNDING.to_bits()) as i32
 }
 
 /// The nearest byte, ties to even; 0 of NaN.
+#[inline(always)]
 fn byte(value: f32) -> u8 {
     (clamp(value, 0.0, 255.0) + ROUNDING).to_bits() as u8
 }
 
 /// `f32::clamp` as two instructions, `low` of NaN.
+#[inline(always)]
 fn clamp(value: f32, low: f32, high: f32) -> f32 {
     let value = if value > low { value } else { low };
     if value < high { value } else { high }
 }
 
 /// Makes `buffer` at least `len` long. What it holds is anyone's.
+#[inline(always)]
 fn grow<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) {
     if buffer.len() < len {
         buffer.resize(len, T::default());

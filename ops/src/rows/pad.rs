@@ -114,6 +114,7 @@ impl<'a> PadRows<'a> {
         Self { padding, input, columns, middle }
     }
 
+    #[inline(always)]
     pub(super) fn row(&self, y: u32, out: &mut [u8]) {
         let size = self.input.size();
         let row = self.input.row(self.padding.source(size, y, 0).0);

@@ -127,10 +127,12 @@ impl Axis {
     }
 
     /// The byte of a weighted sum that began with [`half`](Self::half).
+    #[inline(always)]
     fn finish(&self, sum: i32) -> u8 {
         (sum >> self.shift).clamp(0, 255) as u8
     }
 
+    #[inline(always)]
     fn half(&self) -> i32 {
         (1 << self.shift) >> 1
     }
@@ -312,6 +314,7 @@ pub(super) struct ResampleRows<'a> {
 }
 
 impl ResampleRows<'_> {
+    #[inline(always)]
     pub(super) fn row(&mut self, y: u32, out: &mut [u8]) {
         if self.nearest {
             self.copy_pixels(self.scratch.y.first[y as usize], out);
@@ -323,6 +326,7 @@ impl ResampleRows<'_> {
         }
     }
 
+    #[inline(always)]
     fn copy_pixels(&self, row: u32, out: &mut [u8]) {
         let pixels = self.input.row(row).as_chunks::<RGB>().0;
         let firsts = &self.scratch.x.first[self.columns.clone()];
@@ -332,6 +336,7 @@ impl ResampleRows<'_> {
     }
 
     /// A source row resized along x, filled before.
+    #[inline(always)]
     fn line(&self, row: u32, len: usize) -> &[u8] {
         if self.keeps_width {
             &self.input.row(row)[self.columns.start * RGB..][..len]
@@ -341,6 +346,7 @@ impl ResampleRows<'_> {
     }
 
     /// Sees to it that the line of a source row is there.
+    #[inline(always)]
     fn fill(&mut self, row: u32) {
         let Scratch { x, y, wide, lines, .. } = &mut *self.scratch;
         let line = &mut lines[row as usize % y.taps];
@@ -358,6 +364,7 @@ impl ResampleRows<'_> {
     }
 
     /// Blends the lines of output row `y`.
+    #[inline(always)]
     fn blend(&mut self, y: usize, out: &mut [u8]) {
         let (first, count) = (self.scratch.y.first[y], self.scratch.y.count[y]);
         for row in (first..).take(count) {
@@ -374,6 +381,7 @@ impl ResampleRows<'_> {
         }
     }
 
+    #[inline(always)]
     fn blend_fixed<const N: usize>(&self, y: usize, out: &mut [u8]) {
         let axis = &self.scratch.y;
         let lines: [&[u8]; N] =
@@ -388,6 +396,7 @@ impl ResampleRows<'_> {
         }
     }
 
+    #[inline(always)]
     fn blend_any(&mut self, y: usize, out: &mut [u8]) {
         let mut sums = std::mem::take(&mut self.scratch.sums);
         let axis = &self.scratch.y;
@@ -406,6 +415,7 @@ impl ResampleRows<'_> {
 }
 
 /// The bytes as i16. Behind them, up to `len`, come values to be weighed with 0.
+#[inline(always)]
 fn widen(bytes: &[u8], len: usize, wide: &mut Vec<i16>) {
     grow(wide, len);
     for (value, &byte) in wide.iter_mut().zip(bytes) {
@@ -414,6 +424,7 @@ fn widen(bytes: &[u8], len: usize, wide: &mut Vec<i16>) {
 }
 
 /// Resizes a row along x: the first tap of a column is `firsts[x] - firsts[0]` pixels into `wide`.
+#[inline(always)]
 fn gather(axis: &Axis, wide: &[i16], firsts: &[u32], weights: &[[i16; 4]], out: &mut [u8]) {
     match axis.taps {
         1 => gather_fixed::<1>(axis, wide, firsts, weights, out),
@@ -428,6 +439,7 @@ fn gather(axis: &Axis, wide: &[i16], firsts: &[u32], weights: &[[i16; 4]], out: 
     }
 }
 
+#[inline(always)]
 fn gather_fixed<const TAPS: usize>(
     axis: &Axis,
     wide: &[i16],

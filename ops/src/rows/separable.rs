@@ -50,6 +50,7 @@ impl Separable {
         pixels
     }
 
+    #[inline(always)]
     fn finish(&self, sum: f32) -> u8 {
         byte((sum + self.offset) * self.scale)
     }
@@ -110,6 +111,7 @@ pub(super) struct SeparableRows<'a> {
 }
 
 impl SeparableRows<'_> {
+    #[inline(always)]
     pub(super) fn row(&mut self, y: u32, out: &mut [u8]) {
         let (count, height) = (self.scratch.filter.y.len(), self.input.size().height);
         for i in 0..count {
@@ -135,6 +137,7 @@ impl SeparableRows<'_> {
     }
 
     /// Sees to it that the line of a source row is there.
+    #[inline(always)]
     fn fill(&mut self, row: u32) {
         let Scratch { filter, wide, lines, .. } = &mut *self.scratch;
         let line = &mut lines[row as usize % self.span];
@@ -158,6 +161,7 @@ impl SeparableRows<'_> {
 }
 
 /// The columns of a row as f32, with those that a kernel of `count` weights reaches around them.
+#[inline(always)]
 fn widen(row: &[u8], columns: &Range<u32>, count: usize, wide: &mut Vec<f32>) {
     let pixels = row.as_chunks::<RGB>().0;
     let width = pixels.len() as u32;
@@ -183,6 +187,7 @@ fn widen(row: &[u8], columns: &Range<u32>, count: usize, wide: &mut Vec<f32>) {
 }
 
 /// Writes the weighted sums of `N` lines.
+#[inline(always)]
 fn weigh<const N: usize, T>(
     weights: [f32; N],
     lines: [&[f32]; N],
@@ -200,6 +205,7 @@ fn weigh<const N: usize, T>(
 }
 
 /// The same for any number of lines, without a last step.
+#[inline(always)]
 fn weigh_many<'a>(weights: &[f32], line: impl Fn(usize) -> &'a [f32], out: &mut [f32]) {
     out.fill(0.0);
     for (n, weight) in weights.iter().enumerate() {

@@ -18,7 +18,7 @@
 //! Rows do without the fused operation, which is a call where the CPU is not known: the weight is
 //! split in two parts whose products with a difference are exact ([`Parts`]).
 
-use super::{clamp, grow, whole};
+use super::{clamp, floor, grow, integer};
 use crate::ImageView;
 use crate::shape::RGB;
 use std::ops::Range;
@@ -51,6 +51,7 @@ fn weight(factor: f64) -> f32 {
 }
 
 /// The mean of 13 values.
+#[inline(always)]
 fn blurred(sum: u16) -> u8 {
     ((2 * sum + 13) / 26) as u8
 }
@@ -61,11 +62,9 @@ fn blend(here: u8, blurred: u8, weight: f32) -> u8 {
 }
 
 /// `as u8`, which is many instructions without SSE4.1.
+#[inline(always)]
 fn trunc(value: f32) -> u8 {
-    let value = clamp(value, 0.0, 255.0);
-    let near = whole(value);
-    let floor = if near > value { near - 1.0 } else { near };
-    super::integer(floor) as u8
+    integer(floor(clamp(value, 0.0, 255.0))) as u8
 }
 
 /// A weight as the sum of two, so that with a difference `d` of two bytes and a byte `a` both
@@ -115,6 +114,7 @@ impl<'a> SharpenRows<'a> {
         Self { input, columns, weight, parts: Parts::of(weight), sums }
     }
 
+    #[inline(always)]
     pub(super) fn row(&mut self, y: u32, out: &mut [u8]) {
         let (height, width) = (self.input.size().height, self.input.size().width as usize);
         let row = self.input.row(y);
@@ -145,6 +145,7 @@ impl<'a> SharpenRows<'a> {
 }
 
 /// Writes a row, of the sums of three rows from a pixel before it to one behind it.
+#[inline(always)]
 fn sharpen(sums: &[u16], here: &[u8], out: &mut [u8], blend: impl Fn(u8, u8) -> u8) {
     let (left, middle, right) = (sums, &sums[RGB..], &sums[2 * RGB..]);
     let sums = left.iter().zip(middle).zip(right).map(|((a, b), c)| a + b + c);

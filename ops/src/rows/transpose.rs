@@ -36,6 +36,7 @@ impl<'a> TransposeRows<'a> {
         Self { input, columns }
     }
 
+    #[inline(always)]
     pub(super) fn row(&self, y: u32, out: &mut [u8]) {
         let first = self.columns.start as usize * self.input.stride() + y as usize * RGB;
         let column = self.input.data()[first..].chunks(self.input.stride());

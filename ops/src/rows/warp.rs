@@ -29,12 +29,13 @@
 //! | random | nothing                                                         |
 //! | cost   | a pixel: its place, then 1, 4 or 16 pixels read                 |
 //!
-//! Rows are made in blocks of 16 pixels. Bilinear values are first summed without fused
-//! operations, which are calls where the CPU is not known; only a value so near a tie that the
-//! difference could show is summed again as above.
+//! Rows are made in blocks of 32 pixels, step by step, so that each step is a loop to make vectors
+//! of. A block whose pixels are all inside is read without a look at each. Bilinear values are
+//! first summed without fused operations, which are calls where the CPU is not known; only a value
+//! so near a tie that the difference could show is summed again as above.
 
-use super::map::{BLOCK, Map};
-use super::{byte, integer, whole};
+use super::map::{BLOCK, Map, Places};
+use super::{byte, floor, integer, whole};
 use crate::shape::RGB;
 use crate::{ImageView, Size};
 use std::ops::Range;
@@ -141,11 +142,13 @@ fn pixel(input: &ImageView<'_>, y: f32, x: f32) -> Option<[u8; 3]> {
 }
 
 /// Weights of the pixels NW, NE, SW, SE.
+#[inline(always)]
 fn bilinear_weights(e: f32, s: f32) -> [f32; 4] {
     [(1.0 - e) * (1.0 - s), e * (1.0 - s), (1.0 - e) * s, e * s]
 }
 
 /// The share of the weights inside.
+#[inline(always)]
 fn covered(weights: [f32; 4], inside: [bool; 4]) -> f32 {
     let [nw, ne, sw, se]: [f32; 4] =
         std::array::from_fn(|tap| if inside[tap] { weights[tap] } else { 0.0 });
@@ -159,6 +162,7 @@ fn weigh_fused([nw, ne, sw, se]: [f32; 4], values: [u8; 4]) -> f32 {
 }
 
 /// Weights of the pixels at -1, 0, 1, 2 for a place `t` behind pixel 0.
+#[inline(always)]
 fn cubic_weights(t: f32) -> [f32; 4] {
     const A: f32 = -0.75;
     let near = |t: f32| ((A + 2.0) * t - (A + 3.0)) * t * t + 1.0;
@@ -166,6 +170,7 @@ fn cubic_weights(t: f32) -> [f32; 4] {
     [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)]
 }
 
+#[inline(always)]
 fn mix(value: f32, cover: f32, fill: f32) -> f32 {
     (value - fill) * cover + fill
 }
@@ -186,13 +191,16 @@ pub(super) struct WarpRows<'a> {
 }
 
 impl<'a> WarpRows<'a> {
+    #[inline(always)]
     pub(super) fn new(warp: &'a Warp, input: ImageView<'a>, columns: Range<u32>) -> Self {
         Self { warp, input, columns }
     }
 
+    #[inline(always)]
     pub(super) fn row(&self, y: u32, out: &mut [u8]) {
+        let mut places = [[0.0; BLOCK]; 2];
         for (first, out) in self.columns.clone().step_by(BLOCK).zip(out.chunks_mut(BLOCK * RGB)) {
-            let places = self.warp.map.positions(y, first);
+            self.warp.map.positions(y, first, &mut places);
             match self.warp.interpolation {
                 WarpInterpolation::Nearest => self.nearest(&places, out),
                 WarpInterpolation::Bilinear => self.bilinear(&places, out),
@@ -201,68 +209,82 @@ impl<'a> WarpRows<'a> {
         }
     }
 
-    fn nearest(&self, [xs, ys]: &[[f32; BLOCK]; 2], out: &mut [u8]) {
-        let Size { height, width } = self.input.size();
-        let outside = self.warp.fill.unwrap_or_default();
-        let (xs, ys) = (xs.map(integer), ys.map(integer));
-        for ((out, x), y) in out.as_chunks_mut::<RGB>().0.iter_mut().zip(xs).zip(ys) {
-            // A negative number is a large one.
-            let inside = (x as u32) < width && (y as u32) < height;
-            *out = if inside { self.pixel(y, x) } else { outside };
-        }
-    }
-
-    fn bilinear(&self, [xs, ys]: &[[f32; BLOCK]; 2], out: &mut [u8]) {
-        let Size { height, width } = self.input.size();
-        let (x, y) = (Cells::new(xs), Cells::new(ys));
-        let mut sums = [[0.0; 4]; BLOCK];
-        let mut covers = [1.0; BLOCK];
-        let inside = x.inside(0, 1, width) && y.inside(0, 1, height);
-        let count = out.len() / RGB;
-        for i in 0..count {
-            let weights = bilinear_weights(x.share[i], y.share[i]);
-            let direct = if inside { self.square(y.first[i], x.first[i]) } else { None };
-            let (taps, within) = match direct {
-                Some(taps) => (taps, [true; 4]),
-                None => self.checked_square(y.first[i], x.first[i]),
-            };
-            sums[i] = weigh(weights, taps);
-            covers[i] = covered(weights, within);
-        }
-        if self.finish(&sums, &covers, out) {
-            self.settle_ties(&sums, &covers, &x, &y, out);
-        }
-    }
-
-    /// Writes a block's bytes. Whether one of the values is near a tie.
-    fn finish(&self, sums: &[Lanes; BLOCK], covers: &[f32; BLOCK], out: &mut [u8]) -> bool {
-        let mut bytes = [0; BLOCK * RGB + 1];
-        let mut farthest = [0.0; 4];
-        for (i, (&sum, &cover)) in sums.iter().zip(covers).enumerate() {
-            let values = self.mixed(sum, cover);
-            for lane in 0..4 {
-                let off = (whole(values[lane]) - values[lane]).abs();
-                farthest[lane] = if off > farthest[lane] { off } else { farthest[lane] };
-                bytes[i * RGB + lane] = byte(values[lane]);
+    #[inline(always)]
+    fn nearest(&self, [xs, ys]: &Places, out: &mut [u8]) {
+        let (mut x, mut y) = ([0; BLOCK], [0; BLOCK]);
+        integers(xs, &mut x);
+        integers(ys, &mut y);
+        let mut bytes = BYTES;
+        if self.reads_inside(reach(&x, 0, 0), reach(&y, 0, 0)) {
+            for i in 0..BLOCK {
+                put(&mut bytes, i, self.lanes(y[i], x[i]));
+            }
+        } else {
+            let [r, g, b] = self.warp.fill.unwrap_or_default();
+            for i in 0..BLOCK {
+                put(&mut bytes, i, self.checked(y[i], x[i]).unwrap_or([r, g, b, 0]));
             }
         }
-        out.copy_from_slice(&bytes[..out.len()]);
-        farthest.iter().any(|&off| off > NEAR_TIE)
+        finish(&bytes, out);
+    }
+
+    #[inline(always)]
+    fn bilinear(&self, [xs, ys]: &Places, out: &mut [u8]) {
+        let (mut x, mut y) = (Cells::default(), Cells::default());
+        x.fill(xs);
+        y.fill(ys);
+        let mut weights = [[0.0; 4]; BLOCK];
+        block_weights(&x.share, &y.share, &mut weights);
+        let mut values = [[0.0; 4]; BLOCK];
+        let mut covers = [0.0; BLOCK];
+        if self.reads_inside(reach(&x.first, 0, 1), reach(&y.first, 0, 1)) {
+            self.weigh_squares(&x.first, &y.first, &weights, &mut values);
+            total_weights(&weights, &mut covers);
+        } else {
+            for (i, value) in values.iter_mut().enumerate() {
+                let (taps, inside) = self.checked_square(y.first[i], x.first[i]);
+                *value = weigh(weights[i], taps);
+                covers[i] = covered(weights[i], inside);
+            }
+        }
+        self.mix_fill(&mut values, &covers);
+        if round(&values, out) {
+            self.settle_ties(&values, &covers, &x, &y, out);
+        }
+    }
+
+    /// The weighted sums of a block whose pixels are all inside.
+    #[inline(always)]
+    fn weigh_squares(
+        &self,
+        x: &[i32; BLOCK],
+        y: &[i32; BLOCK],
+        weights: &[[f32; 4]; BLOCK],
+        values: &mut [Lanes; BLOCK],
+    ) {
+        // Read first, weigh then: two loops of one kind of work each.
+        let mut taps = [[[0; 4]; BLOCK]; 4];
+        for i in 0..BLOCK {
+            let [nw, ne, sw, se] = self.square(y[i], x[i]);
+            (taps[0][i], taps[1][i], taps[2][i], taps[3][i]) = (nw, ne, sw, se);
+        }
+        for i in 0..BLOCK {
+            values[i] = weigh(weights[i], [taps[0][i], taps[1][i], taps[2][i], taps[3][i]]);
+        }
     }
 
     /// Takes the pixels with a value near a tie again, as [`Warp::bilinear`] does.
     #[cold]
     fn settle_ties(
         &self,
-        sums: &[Lanes; BLOCK],
+        values: &[Lanes; BLOCK],
         covers: &[f32; BLOCK],
         x: &Cells,
         y: &Cells,
         out: &mut [u8],
     ) {
         for (i, out) in out.as_chunks_mut::<RGB>().0.iter_mut().enumerate() {
-            let values = self.mixed(sums[i], covers[i]);
-            if !values.iter().any(|value| (whole(*value) - value).abs() > NEAR_TIE) {
+            if !values[i].iter().any(|value| off(*value) > NEAR_TIE) {
                 continue;
             }
             let weights = bilinear_weights(x.share[i], y.share[i]);
@@ -274,95 +296,218 @@ impl<'a> WarpRows<'a> {
         }
     }
 
-    fn bicubic(&self, [xs, ys]: &[[f32; BLOCK]; 2], out: &mut [u8]) {
-        let Size { height, width } = self.input.size();
-        let (x, y) = (Cells::new(xs), Cells::new(ys));
-        let inside = x.inside(1, 2, width) && y.inside(1, 2, height);
-        for (i, out) in out.as_chunks_mut::<RGB>().0.iter_mut().enumerate() {
+    #[inline(always)]
+    fn bicubic(&self, [xs, ys]: &Places, out: &mut [u8]) {
+        let (mut x, mut y) = (Cells::default(), Cells::default());
+        x.fill(xs);
+        y.fill(ys);
+        let inside = self.reads_inside(reach(&x.first, -1, 2), reach(&y.first, -1, 2));
+        let mut values = [[0.0; 4]; BLOCK];
+        let mut covers = [0.0; BLOCK];
+        for i in 0..BLOCK {
             let (across, down) = (cubic_weights(x.share[i]), cubic_weights(y.share[i]));
-            let (mut sum, mut cover) = ([0.0; 4], 0.0);
             for (row, weight) in (y.first[i] - 1..).zip(down) {
-                let direct = if inside { self.span(row, x.first[i] - 1) } else { None };
-                let (taps, within) = match direct {
-                    Some(taps) => (taps, [true; 4]),
-                    None => self.checked_span(row, x.first[i] - 1),
+                let (taps, within) = if inside {
+                    (self.span(row, x.first[i] - 1), [true; 4])
+                } else {
+                    self.checked_span(row, x.first[i] - 1)
                 };
                 let line = weigh(across, taps);
-                cover += weight * covered(across, within);
                 for lane in 0..4 {
-                    sum[lane] += weight * line[lane];
+                    values[i][lane] += weight * line[lane];
                 }
+                covers[i] += weight * covered(across, within);
             }
-            let values = self.mixed(sum, cover);
-            *out = std::array::from_fn(|c| byte(values[c]));
+        }
+        self.mix_fill(&mut values, &covers);
+        round(&values, out);
+    }
+
+    #[inline(always)]
+    fn mix_fill(&self, values: &mut [Lanes; BLOCK], covers: &[f32; BLOCK]) {
+        let Some([r, g, b]) = self.warp.fill else { return };
+        let fill = [r, g, b, 0].map(f32::from);
+        for (value, &cover) in values.iter_mut().zip(covers) {
+            for lane in 0..4 {
+                value[lane] = mix(value[lane], cover, fill[lane]);
+            }
         }
     }
 
-    fn mixed(&self, sum: Lanes, cover: f32) -> Lanes {
-        match self.warp.fill {
-            None => sum,
-            Some([r, g, b]) => {
-                let fill = [r, g, b, 0].map(f32::from);
-                std::array::from_fn(|lane| mix(sum[lane], cover, fill[lane]))
-            }
-        }
+    /// Whether all pixels of these columns and rows, first and last, are inside, and a byte behind
+    /// the last pixel too.
+    #[inline(always)]
+    fn reads_inside(&self, [left, right]: [i32; 2], [top, bottom]: [i32; 2]) -> bool {
+        let Size { height, width } = self.input.size();
+        left >= 0
+            && top >= 0
+            && (right as u32) < width
+            && (bottom as u32) < height
+            && self.offset(bottom, right) + RGB < self.input.data().len()
     }
 
     /// Where in the input's bytes the pixel `(y, x)` inside it begins.
+    #[inline(always)]
     fn offset(&self, y: i32, x: i32) -> usize {
         y as usize * self.input.stride() + x as usize * RGB
     }
 
-    fn pixel(&self, y: i32, x: i32) -> [u8; 3] {
-        let bytes = &self.input.data()[self.offset(y, x)..];
-        [bytes[0], bytes[1], bytes[2]]
+    /// The pixel `(y, x)`, inside, and the byte behind it.
+    #[inline(always)]
+    fn lanes(&self, y: i32, x: i32) -> [u8; 4] {
+        lanes(self.input.data(), self.offset(y, x))
     }
 
-    /// The four pixels from `(y, x)` on, all inside. `None` at the very end of the bytes, where
-    /// the fourth lane would be outside.
-    fn square(&self, y: i32, x: i32) -> Option<[[u8; 4]; 4]> {
-        let top = self.offset(y, x);
-        let [nw, ne] = pair(self.input.data(), top)?;
-        let [sw, se] = pair(self.input.data(), top + self.input.stride())?;
-        Some([nw, ne, sw, se])
+    /// The four pixels from `(y, x)` on, all inside.
+    #[inline(always)]
+    fn square(&self, y: i32, x: i32) -> Taps {
+        let (data, top) = (self.input.data(), self.offset(y, x));
+        let bottom = top + self.input.stride();
+        // Each pixel on its own, though they overlap: of one slice the compiler would read the
+        // bytes of two pixels once and put them together again, which takes longer.
+        [lanes(data, top), lanes(data, top + RGB), lanes(data, bottom), lanes(data, bottom + RGB)]
     }
 
-    /// The four pixels from `(y, x)` on, and which of them are inside.
-    fn checked_square(&self, y: i32, x: i32) -> ([[u8; 4]; 4], [bool; 4]) {
-        let places = [(y, x), (y, x + 1), (y + 1, x), (y + 1, x + 1)];
-        self.checked(places)
+    /// The four pixels from `(y, x)` to the right, all inside.
+    #[inline(always)]
+    fn span(&self, y: i32, x: i32) -> Taps {
+        let at = self.offset(y, x);
+        let bytes = &self.input.data()[at..at + 3 * RGB + 4];
+        [lanes(bytes, 0), lanes(bytes, RGB), lanes(bytes, 2 * RGB), lanes(bytes, 3 * RGB)]
     }
 
-    /// The four pixels from `(y, x)` to the right, all inside. `None` as for a square.
-    fn span(&self, y: i32, x: i32) -> Option<[[u8; 4]; 4]> {
-        let bytes = self.input.data().get(self.offset(y, x)..)?.first_chunk::<13>()?;
-        Some(std::array::from_fn(|tap| std::array::from_fn(|lane| bytes[tap * RGB + lane])))
-    }
-
-    fn checked_span(&self, y: i32, x: i32) -> ([[u8; 4]; 4], [bool; 4]) {
-        self.checked([0, 1, 2, 3].map(|tap| (y, x + tap)))
-    }
-
-    fn checked(&self, places: [(i32, i32); 4]) -> ([[u8; 4]; 4], [bool; 4]) {
+    /// The pixel `(y, x)`, if it is inside.
+    #[inline(always)]
+    fn checked(&self, y: i32, x: i32) -> Option<[u8; 4]> {
         let Size { height, width } = self.input.size();
-        let inside = places.map(|(y, x)| (x as u32) < width && (y as u32) < height);
-        let taps = std::array::from_fn(|tap| {
-            let (y, x) = places[tap];
-            let [r, g, b] = if inside[tap] { self.pixel(y, x) } else { [0; 3] };
-            [r, g, b, 0]
-        });
+        // A negative number is a large one.
+        if (x as u32) >= width || (y as u32) >= height {
+            return None;
+        }
+        let bytes = &self.input.data()[self.offset(y, x)..];
+        Some([bytes[0], bytes[1], bytes[2], 0])
+    }
+
+    /// The four pixels from `(y, x)` on, black outside, and which of them are inside.
+    #[inline(always)]
+    fn checked_square(&self, y: i32, x: i32) -> (Taps, [bool; 4]) {
+        self.checked_taps([(y, x), (y, x + 1), (y + 1, x), (y + 1, x + 1)])
+    }
+
+    /// The four pixels from `(y, x)` to the right, likewise.
+    #[inline(always)]
+    fn checked_span(&self, y: i32, x: i32) -> (Taps, [bool; 4]) {
+        self.checked_taps([(y, x), (y, x + 1), (y, x + 2), (y, x + 3)])
+    }
+
+    #[inline(always)]
+    fn checked_taps(&self, places: [(i32, i32); 4]) -> (Taps, [bool; 4]) {
+        let (mut taps, mut inside) = ([[0; 4]; 4], [false; 4]);
+        for ((tap, inside), (y, x)) in taps.iter_mut().zip(&mut inside).zip(places) {
+            if let Some(pixel) = self.checked(y, x) {
+                (*tap, *inside) = (pixel, true);
+            }
+        }
         (taps, inside)
     }
 }
 
-/// Two pixels side by side.
-fn pair(data: &[u8], at: usize) -> Option<[[u8; 4]; 2]> {
-    let &[r0, g0, b0, r1, g1, b1, next] = data.get(at..)?.first_chunk::<7>()?;
-    Some([[r0, g0, b0, r1], [r1, g1, b1, next]])
+/// Four pixels, each with a lane of anything.
+type Taps = [[u8; 4]; 4];
+
+#[inline(always)]
+fn lanes(data: &[u8], at: usize) -> [u8; 4] {
+    let bytes = &data[at..at + 4];
+    [bytes[0], bytes[1], bytes[2], bytes[3]]
+}
+
+/// A block's bytes, and one for the last pixel's fourth lane.
+const BYTES: [u8; BLOCK * RGB + 1] = [0; BLOCK * RGB + 1];
+
+/// Writes pixel `i` of a block, and the first byte of the next.
+#[inline(always)]
+fn put(bytes: &mut [u8; BLOCK * RGB + 1], i: usize, lanes: [u8; 4]) {
+    bytes[i * RGB..i * RGB + 4].copy_from_slice(&lanes);
+}
+
+/// Writes a row's pixels, up to a block of them.
+#[inline(always)]
+fn finish(bytes: &[u8; BLOCK * RGB + 1], out: &mut [u8]) {
+    match out.first_chunk_mut::<{ BLOCK * RGB }>() {
+        Some(out) => out.copy_from_slice(&bytes[..BLOCK * RGB]),
+        None => finish_part(bytes, out),
+    }
+}
+
+/// Not inlined, or the compiler makes both of the above one call of `memcpy`: a copy whose length
+/// is known is three vectors.
+#[inline(never)]
+fn finish_part(bytes: &[u8; BLOCK * RGB + 1], out: &mut [u8]) {
+    out.copy_from_slice(&bytes[..out.len()]);
+}
+
+/// The first and the last pixel that a block reads along an axis, of those from `first` to `last`
+/// from each of its own.
+#[inline(always)]
+fn reach(pixels: &[i32; BLOCK], first: i32, last: i32) -> [i32; 2] {
+    let (mut low, mut high) = (i32::MAX, i32::MIN);
+    for &pixel in pixels {
+        low = low.min(pixel);
+        high = high.max(pixel);
+    }
+    [low + first, high + last]
+}
+
+/// The nearest integers.
+#[inline(always)]
+fn integers(places: &[f32; BLOCK], integers: &mut [i32; BLOCK]) {
+    for (out, &place) in integers.iter_mut().zip(places) {
+        *out = integer(place);
+    }
+}
+
+/// [`bilinear_weights`] of each pixel.
+#[inline(always)]
+fn block_weights(e: &[f32; BLOCK], s: &[f32; BLOCK], weights: &mut [[f32; 4]; BLOCK]) {
+    for (i, weights) in weights.iter_mut().enumerate() {
+        *weights = bilinear_weights(e[i], s[i]);
+    }
+}
+
+/// [`covered`] of each pixel, all being inside.
+#[inline(always)]
+fn total_weights(weights: &[[f32; 4]; BLOCK], covers: &mut [f32; BLOCK]) {
+    for (cover, &weights) in covers.iter_mut().zip(weights) {
+        *cover = covered(weights, [true; 4]);
+    }
+}
+
+/// Writes a block's values as the nearest bytes. Whether one of them is near a tie.
+#[inline(always)]
+fn round(values: &[Lanes; BLOCK], out: &mut [u8]) -> bool {
+    let mut rounded = [[0; 4]; BLOCK];
+    let mut near_tie = false;
+    for (out, &value) in rounded.as_flattened_mut().iter_mut().zip(values.as_flattened()) {
+        *out = byte(value);
+        near_tie |= off(value) > NEAR_TIE;
+    }
+    let mut bytes = BYTES;
+    for (i, lanes) in rounded.into_iter().enumerate() {
+        put(&mut bytes, i, lanes);
+    }
+    finish(&bytes, out);
+    near_tie
+}
+
+/// How far a value is from its nearest integer.
+#[inline(always)]
+fn off(value: f32) -> f32 {
+    (whole(value) - value).abs()
 }
 
 /// The weighted sum, a rounding for each product and each sum.
-fn weigh(weights: [f32; 4], taps: [[u8; 4]; 4]) -> Lanes {
+#[inline(always)]
+fn weigh(weights: [f32; 4], taps: Taps) -> Lanes {
     let mut sum = [0.0; 4];
     for (weight, tap) in weights.into_iter().zip(taps) {
         for lane in 0..4 {
@@ -373,31 +518,20 @@ fn weigh(weights: [f32; 4], taps: [[u8; 4]; 4]) -> Lanes {
 }
 
 /// A block's places along one axis, as pixels and shares of the next.
+#[derive(Debug, Default)]
 struct Cells {
     first: [i32; BLOCK],
     share: [f32; BLOCK],
 }
 
 impl Cells {
-    fn new(places: &[f32; BLOCK]) -> Self {
-        let (mut first, mut share) = ([0; BLOCK], [0.0; BLOCK]);
+    #[inline(always)]
+    fn fill(&mut self, places: &[f32; BLOCK]) {
         for (i, &place) in places.iter().enumerate() {
-            let near = whole(place);
-            let floor = if near > place { near - 1.0 } else { near };
-            first[i] = integer(floor);
-            share[i] = place - floor;
+            let floor = floor(place);
+            self.first[i] = integer(floor);
+            self.share[i] = place - floor;
         }
-        Self { first, share }
-    }
-
-    /// Whether all taps of the block, from `before` pixels before to `after` behind, are inside.
-    fn inside(&self, before: i32, after: i32, side: u32) -> bool {
-        let (mut low, mut high) = (i32::MAX, i32::MIN);
-        for &first in &self.first {
-            low = low.min(first);
-            high = high.max(first);
-        }
-        low >= before && i64::from(high) + i64::from(after) < i64::from(side)
     }
 }
 

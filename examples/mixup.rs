@@ -1,0 +1,71 @@
+//! MixUp and CutMix of images with their labels: put the same ops last in both lists.
+//!
+//! The two lists share no object: what is drawn depends on the seed, the epoch and the batch, so an
+//! image and its label are mixed with the same partner in the same shares. Makes its own small
+//! file, so it runs without arguments:
+//!
+//! ```text
+//! cargo run --release --example mixup
+//! ```
+
+use fuseloop::source::{FieldKind, FieldSpec};
+use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};
+use fuseloop::{Loader, ops::*};
+use std::error::Error;
+
+const CLASSES: u32 = 4;
+
+/// Half of the batches are mixed with a share for each sample, and then half of them get a
+/// rectangle of another sample of the batch.
+fn mixers() -> Result<Ops, ParamError> {
+    Ok(ops![
+        MixUp::new(0.2)?.per_sample().probability(0.5)?,
+        CutMix::new(1.0)?.partner(Partner::Permuted).probability(0.5)?,
+    ])
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("squares.beton");
+
+    // Eight grey squares of 8 x 8 pixels, class k mod 4, as bright as their class.
+    let field = |name: &str, kind| FieldSpec { name: name.into(), kind };
+    let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
+    let rows = (0..8u8).map(|k| {
+        let pixels = vec![k % 4 * 80; 8 * 8 * 3];
+        let image = ImageInput::Rgb { pixels, width: 8, height: 8 };
+        vec![FieldValue::Image(image), FieldValue::Int(i64::from(k) % i64::from(CLASSES))]
+    });
+    let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
+    write_iter(rows, &fields, &file, &WriteOptions { image, ..WriteOptions::default() })?;
+
+    let loader = Loader::open(&file)?
+        .batch_size(4)
+        .seed(3)
+        .pipeline("image", |_| {
+            let mut list = ops![RandomHorizontalFlip::new(0.5)?, Convert::to(DType::F32)];
+            list.extend(mixers()?);
+            Ok(list)
+        })
+        .pipeline("label", |_| {
+            let mut list = ops![OneHot::new(CLASSES)?];
+            list.extend(mixers()?);
+            Ok(list)
+        })
+        .build()?;
+
+    for epoch in 0..3 {
+        for batch in loader.epoch(epoch)? {
+            let batch = batch?;
+            let images = batch.tensor::<f32>("image")?; // [4, 8, 8, 3]
+            let labels = batch.tensor::<f32>("label")?; // [4, 4]
+            for (row, sample) in batch.ids().iter().enumerate() {
+                let pixels = images.row(row).unwrap_or_default();
+                let brightness = pixels.iter().sum::<f32>() / pixels.len() as f32;
+                let label = labels.row(row).unwrap_or_default();
+                println!("epoch {epoch} sample {sample}: {label:.3?}, brightness {brightness:.1}");
+            }
+        }
+    }
+    Ok(())
+}

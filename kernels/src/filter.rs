@@ -1,0 +1,98 @@
+//! Rows of a row filter, with the vectors of the CPU.
+//!
+//! ```text
+//! filter_row(rows, y, out)  =  rows.row(y, out)
+//! ```
+//!
+//! The same source as [`FilterRows::row`], which is inlined here into a function compiled for AVX2
+//! and FMA. The bits are the same: the compiler fuses and reorders no floating-point operations.
+
+#![allow(unsafe_code, reason = "a function compiled for the CPU's features, behind a check")]
+
+use fuseloop_ops::rows::FilterRows;
+
+/// Writes output row `y` of a row filter: [`FilterRows::row`], fast.
+///
+/// # Panics
+///
+/// As [`FilterRows::row`].
+pub fn filter_row(rows: &mut FilterRows<'_>, y: u32, out: &mut [u8]) {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
+        // SAFETY: the CPU has AVX2 and FMA, asked just above.
+        return unsafe { row_avx2(rows, y, out) };
+    }
+    rows.row(y, out);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn row_avx2(rows: &mut FilterRows<'_>, y: u32, out: &mut [u8]) {
+    rows.row(y, out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fuseloop_ops::rows::{
+        Map, PadMode, Padding, Resampling, RowFilter, RowScratch, Warp, WarpInterpolation,
+        rotation_matrix,
+    };
+    use fuseloop_ops::{ImageView, Size};
+
+    const SIZE: Size = Size::new(61, 83);
+
+    fn filters() -> Vec<RowFilter> {
+        let mut filters = vec![
+            RowFilter::Transpose,
+            RowFilter::Pad(Padding {
+                top: 3,
+                left: 90,
+                bottom: 0,
+                right: 5,
+                mode: PadMode::Reflect,
+            }),
+            RowFilter::GaussianBlur { kernel: [5, 3], sigma: [1.1, 0.7] },
+            RowFilter::GaussianBlur { kernel: [23, 9], sigma: [4.0, 2.0] },
+            RowFilter::BoxBlur { kernel: [4, 7] },
+        ];
+        filters.extend([0.1, 0.3, 1.000_01, 1.9].map(|factor| RowFilter::Sharpen { factor }));
+        for interpolation in
+            [WarpInterpolation::Nearest, WarpInterpolation::Bilinear, WarpInterpolation::Bicubic]
+        {
+            for (angle, fill) in [(17.0, None), (45.0, Some([1, 200, 3])), (180.0, Some([0; 3]))] {
+                let map = Map::affine(rotation_matrix(angle, [3.0, 0.5]), SIZE, SIZE);
+                filters.push(RowFilter::Warp(Warp { size: SIZE, map, interpolation, fill }));
+            }
+        }
+        for interpolation in [
+            Resampling::Nearest,
+            Resampling::Bilinear,
+            Resampling::BilinearAntialias,
+            Resampling::BicubicAntialias,
+        ] {
+            for size in [Size::new(17, 29), Size::new(90, 100), Size::new(5, 200)] {
+                filters.push(RowFilter::Resample { size, interpolation });
+            }
+        }
+        filters
+    }
+
+    #[test]
+    fn the_cpus_vectors_give_the_meanings_bits() {
+        let pixels: Vec<u8> = (0..SIZE.pixels() as u32 * 3)
+            .map(|i| (i.wrapping_mul(2_654_435_769) >> 24) as u8)
+            .collect();
+        let picture = ImageView::packed(&pixels, SIZE).unwrap();
+        let mut scratch = RowScratch::default();
+        for filter in filters() {
+            let (size, expected) = (filter.output(SIZE), filter.eval(&picture));
+            let mut row = vec![0; size.width as usize * 3];
+            let mut rows = filter.rows(picture, 0..size.width, &mut scratch);
+            for (y, expected) in (0..size.height).zip(expected.chunks(row.len())) {
+                filter_row(&mut rows, y, &mut row);
+                assert_eq!(row, expected, "{filter:?}, row {y}");
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! CutMix: a rectangle of each sample comes from another one of its batch, and the label is mixed
+//! by the areas (Yun et al., arXiv:1905.04899).
+//!
+//! ```text
+//! s ~ Beta(alpha, alpha);  cx = U{0..W-1};  cy = U{0..H-1}
+//! r = sqrt(1 - s) / 2;     hw = trunc(r * W);  hh = trunc(r * H)
+//! x1 = max(cx - hw, 0);  x2 = min(cx + hw, W);  y1 = max(cy - hh, 0);  y2 = min(cy + hh, H)
+//! image: out[y, x] = partner[y, x]  for y1 <= y < y2 and x1 <= x < x2,  else own[y, x]
+//! label: share 1 - (x2 - x1) * (y2 - y1) / (W * H) its own, the rest the partner's
+//! ```
+//!
+//! | | |
+//! |--------|---------------------------------------------------------------------------|
+//! | input  | an image of any element type and layout; floats; one i64                  |
+//! | output | as the input; f32 `[3]` of one i64: class, class of the partner, share    |
+//! | random | see [`Partner`]: a coin, a share and a centre for the batch or each sample |
+//! | where  | last in its list: a finished batch is mixed in place                      |
+//! | cost   | the rectangle is copied                                                   |
+//!
+//! As torchvision's `CutMix`. The rectangle depends on the image's size, so a label's share follows
+//! from the size of the images that the same op is listed for. Floats of a label are mixed as
+//! [`mixed_label`](crate::mixed_label) says.
+
+use crate::mixing::{Mixing, label_output};
+use crate::{BatchOp, Class, Mixed, Op, ParamError, Partner, Rng, Size, Type, TypeError, Window};
+
+/// Puts a rectangle of another sample of the batch into each.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CutMix {
+    mixing: Mixing,
+}
+
+impl CutMix {
+    /// One rectangle for a batch, the sample before as partner.
+    ///
+    /// # Errors
+    ///
+    /// If `alpha` is not above 0 and finite.
+    pub fn new(alpha: f64) -> Result<Self, ParamError> {
+        Ok(Self { mixing: Mixing::new("CutMix", alpha)? })
+    }
+
+    /// A rectangle (and a coin) for each sample.
+    #[must_use]
+    pub fn per_sample(self) -> Self {
+        Self { mixing: self.mixing.per_sample() }
+    }
+
+    /// Who is mixed with whom.
+    #[must_use]
+    pub fn partner(self, partner: Partner) -> Self {
+        Self { mixing: self.mixing.partner(partner) }
+    }
+
+    /// Mixes a share `p` of the batches, or of the samples.
+    ///
+    /// # Errors
+    ///
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn probability(self, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { mixing: self.mixing.probability("CutMix", p)? })
+    }
+
+    /// The meaning: one value of a pixel.
+    #[must_use]
+    pub fn eval<T>(own: T, partner: T, y: u32, x: u32, window: Window) -> T {
+        let inside = |at: u32, first: u32, count: u32| at >= first && at - first < count;
+        let inside = inside(y, window.top, window.height) && inside(x, window.left, window.width);
+        if inside { partner } else { own }
+    }
+}
+
+/// The rectangle around a centre for a drawn share, and the share that is left of the picture.
+fn cut(size: Size, share: f64, centre: (u32, u32)) -> (f64, Window) {
+    let half = (1.0 - share).sqrt() / 2.0;
+    let span = |centre: u32, side: u32| {
+        let reach = (half * f64::from(side)) as u32;
+        (centre.saturating_sub(reach), centre.saturating_add(reach).min(side))
+    };
+    let (left, right) = span(centre.0, size.width);
+    let (top, bottom) = span(centre.1, size.height);
+    let window = Window { top, left, height: bottom - top, width: right - left };
+    (1.0 - window.size().pixels() as f64 / size.pixels() as f64, window)
+}
+
+impl Op for CutMix {
+    fn name(&self) -> &'static str {
+        "CutMix"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        match input {
+            Type::Image(_) => Ok(input.clone()),
+            Type::Tensor { .. } => label_output(self.name(), input),
+        }
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Batch(self)
+    }
+}
+
+impl BatchOp for CutMix {
+    fn draw(&self, rng: &mut Rng, rows: usize, size: Size) -> Vec<Mixed> {
+        self.mixing.draw(rng, rows, |rng, share| {
+            let centre = (rng.below(size.width.max(1)), rng.below(size.height.max(1)));
+            let (share, window) = cut(size, share, centre);
+            (share, Some(window))
+        })
+    }
+
+    fn needs_size(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::BatchKey;
+
+    #[test]
+    fn the_rectangle_is_torchvisions() {
+        // 8 columns, 10 rows; r = sqrt(0.1) / 2 = 0.158: half sides 1 and 1.
+        let size = Size::new(10, 8);
+        let (share, window) = cut(size, 0.9, (4, 4));
+        assert_eq!(window, Window { top: 3, left: 3, height: 2, width: 2 });
+        assert_eq!(share, 0.95);
+        let (share, window) = cut(size, 0.9, (0, 9));
+        assert_eq!(window, Window { top: 8, left: 0, height: 2, width: 1 });
+        assert_eq!(share, 1.0 - 2.0 / 80.0);
+        assert_eq!(cut(size, 1.0, (4, 4)).0, 1.0);
+        let (share, window) = cut(size, 0.0, (4, 5));
+        assert_eq!((share, window), (0.0, size.full()));
+    }
+
+    #[test]
+    fn values_inside_the_rectangle_are_the_partners() {
+        let window = Window { top: 1, left: 2, height: 2, width: 1 };
+        let picture: Vec<Vec<char>> = (0..4)
+            .map(|y| (0..4).map(|x| CutMix::eval('.', '#', y, x, window)).collect())
+            .collect();
+        let rows: Vec<String> = picture.into_iter().map(String::from_iter).collect();
+        assert_eq!(rows, ["....", "..#.", "..#.", "...."]);
+    }
+
+    #[test]
+    fn every_rectangle_fits_and_the_share_is_the_area_left() {
+        let size = Size::new(33, 7);
+        let op = CutMix::new(0.7).unwrap().per_sample().probability(0.8).unwrap();
+        let mut rng = BatchKey::new(1, 2, 3).op("CutMix", 0);
+        let drawn = op.draw(&mut rng, 500, size);
+        for mixed in &drawn {
+            let window = mixed.window.unwrap();
+            assert!(window.fits(size), "{window:?}");
+            let rest = 1.0 - window.size().pixels() as f64 / size.pixels() as f64;
+            assert_eq!(mixed.share, rest);
+        }
+        assert!(drawn.iter().any(|mixed| mixed.share == 1.0), "some are not mixed");
+        assert!(drawn.iter().any(|mixed| mixed.share < 0.5), "some are mixed a lot");
+    }
+}

@@ -1,0 +1,98 @@
+//! Label smoothing: a one-hot vector gives a little of its class to all (Szegedy et al.,
+//! arXiv:1512.00567, section 7).
+//!
+//! ```text
+//! out[k] = f32(in[k] * f32(1 - epsilon)) + f32(epsilon / K)      k in 0..K
+//! ```
+//!
+//! | | |
+//! |--------|--------------------------------------------------------------------|
+//! | input  | f32 `[K]`, K at least 2: what [`OneHot`](crate::OneHot) gives      |
+//! | output | as the input                                                       |
+//! | random | nothing                                                            |
+//! | cost   | two numbers a sample, and the vector's store                       |
+//!
+//! The target that PyTorch's `CrossEntropyLoss(label_smoothing=epsilon)` makes, as a vector: the
+//! same number must not be given there again. Before [`MixUp`](crate::MixUp), after
+//! [`OneHot`](crate::OneHot).
+
+use crate::{Class, DType, LabelOp, Op, ParamError, Type, TypeError};
+
+/// Spreads a share `epsilon` of a one-hot vector evenly over all classes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LabelSmoothing {
+    epsilon: f64,
+}
+
+impl LabelSmoothing {
+    /// Takes the share `epsilon`; usual is 0.1.
+    ///
+    /// # Errors
+    ///
+    /// If `epsilon` is not in `0.0..=1.0`.
+    pub fn new(epsilon: f64) -> Result<Self, ParamError> {
+        if (0.0..=1.0).contains(&epsilon) {
+            Ok(Self { epsilon })
+        } else {
+            Err(ParamError::new("LabelSmoothing", "epsilon", epsilon, "0.0..=1.0"))
+        }
+    }
+}
+
+impl Op for LabelSmoothing {
+    fn name(&self) -> &'static str {
+        "LabelSmoothing"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        match input {
+            Type::Tensor { dtype: DType::F32, shape } if shape.len() == 1 && shape[0] > 1 => {
+                Ok(input.clone())
+            }
+            found => Err(TypeError {
+                op: self.name(),
+                expected: "a one-hot vector (put OneHot before it, Convert after it)",
+                found: found.to_string(),
+            }),
+        }
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Label(self)
+    }
+}
+
+impl LabelOp for LabelSmoothing {
+    fn element(&self, value: f32, classes: usize) -> f32 {
+        value * (1.0 - self.epsilon) as f32 + (self.epsilon / classes as f64) as f32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenth_is_spread_over_four_classes() {
+        let op = LabelSmoothing::new(0.1).unwrap();
+        assert_eq!([0.0, 1.0].map(|v| op.element(v, 4)), [0.025, 0.9 + 0.025]);
+        let none = LabelSmoothing::new(0.0).unwrap();
+        assert_eq!([0.0, 1.0].map(|v| none.element(v, 4)), [0.0, 1.0]);
+    }
+
+    #[test]
+    fn a_share_outside_0_to_1_is_refused() {
+        for epsilon in [-0.1, 1.1, f64::NAN] {
+            assert!(LabelSmoothing::new(epsilon).is_err(), "{epsilon}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_one_hot_vector_is_refused() {
+        let op = LabelSmoothing::new(0.1).unwrap();
+        for (dtype, shape) in [(DType::I64, vec![1]), (DType::F32, vec![1]), (DType::F16, vec![9])]
+        {
+            assert!(op.output(&Type::Tensor { dtype, shape }).is_err(), "{dtype}");
+        }
+    }
+}

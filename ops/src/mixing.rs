@@ -1,0 +1,234 @@
+//! What the ops on whole batches share: how often, with whom, how much, and what becomes of labels.
+//!
+//! ```text
+//! partner(i) = i - 1, and of row 0 the last row      Previous: torchvision and FFCV
+//!            = permutation(i)                        Permuted
+//! share      ~ Beta(alpha, alpha) for a share p of the batches (of the rows, if drawn for each),
+//!              1 for the others
+//! ```
+//!
+//! Drawn in this order: for the batch, or for each row, a coin and what the op needs; then the
+//! permutation. So the shares are the same whoever the partners are.
+//!
+//! Labels are mixed in the same shares: `share * own + (1 - share) * partner`, each product and the
+//! sum rounded to f32. Where both have one value it stays as it is: a smoothed 0.925 with a partner
+//! of 0.925 would lose its last bit for some shares. (A 1 with a 1 would stay by itself.)
+
+use crate::beta::symmetric_beta;
+use crate::error::{positive, probability};
+use crate::{DType, ParamError, Rng, Type, TypeError, Window};
+
+/// Which row of its batch a row is mixed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Partner {
+    /// The one before it; the last, for the first.
+    #[default]
+    Previous,
+    /// The one that a permutation drawn for the batch gives, which may be the row itself.
+    Permuted,
+}
+
+/// What is done to one row of a batch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mixed {
+    /// The row it is mixed with, from 0; no two rows have one partner.
+    pub partner: usize,
+    /// The row's own share, in `0..=1`. With a share of 1 it stays as it is.
+    pub share: f64,
+    /// The rectangle that comes from the partner, where all else stays as it is; `None` where all
+    /// values are mixed.
+    pub window: Option<Window>,
+}
+
+/// The part of its parameters that every op on whole batches has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Mixing {
+    alpha: f64,
+    p: f64,
+    per_sample: bool,
+    partner: Partner,
+}
+
+impl Mixing {
+    pub(crate) fn new(op: &'static str, alpha: f64) -> Result<Self, ParamError> {
+        let alpha = positive(op, "alpha", alpha)?;
+        Ok(Self { alpha, p: 1.0, per_sample: false, partner: Partner::Previous })
+    }
+
+    pub(crate) fn per_sample(self) -> Self {
+        Self { per_sample: true, ..self }
+    }
+
+    pub(crate) fn partner(self, partner: Partner) -> Self {
+        Self { partner, ..self }
+    }
+
+    pub(crate) fn probability(self, op: &'static str, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { p: probability(op, p)?, ..self })
+    }
+
+    /// What is done to each of `rows` rows. `cut` makes a drawn share into a row's share and
+    /// rectangle.
+    pub(crate) fn draw(
+        &self,
+        rng: &mut Rng,
+        rows: usize,
+        mut cut: impl FnMut(&mut Rng, f64) -> (f64, Option<Window>),
+    ) -> Vec<Mixed> {
+        let mut one = |rng: &mut Rng| {
+            let applies = rng.coin(self.p);
+            let drawn = symmetric_beta(rng, self.alpha);
+            let (share, window) = cut(rng, drawn);
+            if applies { (share, window) } else { (1.0, window.map(|_| EMPTY)) }
+        };
+        let cuts: Vec<(f64, Option<Window>)> = if self.per_sample {
+            (0..rows).map(|_| one(rng)).collect()
+        } else {
+            vec![one(rng); rows]
+        };
+        let partners = self.partners(rng, rows);
+        let rows = partners.into_iter().zip(cuts);
+        rows.map(|(partner, (share, window))| Mixed { partner, share, window }).collect()
+    }
+
+    fn partners(&self, rng: &mut Rng, rows: usize) -> Vec<usize> {
+        match self.partner {
+            Partner::Previous => (0..rows).map(|row| (row + rows - 1) % rows).collect(),
+            Partner::Permuted => permutation(rng, rows),
+        }
+    }
+}
+
+const EMPTY: Window = Window { top: 0, left: 0, height: 0, width: 0 };
+
+/// A uniform permutation of `0..count` (Fisher and Yates, from the end).
+fn permutation(rng: &mut Rng, count: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    for end in (2..=count).rev() {
+        // A batch of more rows than a word counts can't be addressed.
+        order.swap(end - 1, rng.below(end as u32) as usize);
+    }
+    order
+}
+
+/// The weights of a row and of its partner, as torchvision rounds them.
+pub(crate) fn weights(share: f64) -> [f32; 2] {
+    [share as f32, (1.0 - share) as f32]
+}
+
+/// One value of a label: see the top of the file.
+#[must_use]
+pub fn mixed_label(own: f32, partner: f32, share: f64) -> f32 {
+    let [of_own, of_partner] = weights(share);
+    if own == partner { own } else { partner * of_partner + own * of_own }
+}
+
+/// The same for a label of double precision.
+#[must_use]
+pub fn mixed_label_f64(own: f64, partner: f64, share: f64) -> f64 {
+    if own == partner { own } else { partner * (1.0 - share) + own * share }
+}
+
+/// What becomes of a label: floats keep their shape, and a class that is no vector yet becomes
+/// `[class, class of the partner, share]`.
+pub(crate) fn label_output(op: &'static str, input: &Type) -> Result<Type, TypeError> {
+    match input {
+        Type::Tensor { dtype: DType::I64, shape } if shape.iter().product::<usize>() == 1 => {
+            Ok(Type::Tensor { dtype: DType::F32, shape: vec![3] })
+        }
+        Type::Tensor { dtype: DType::F16 | DType::Bf16 | DType::F32 | DType::F64, .. } => {
+            Ok(input.clone())
+        }
+        found => Err(TypeError {
+            op,
+            expected: "an image, floats, or one i64 a sample",
+            found: found.to_string(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::BatchKey;
+
+    fn draw(mixing: Mixing, batch: u64, rows: usize) -> Vec<Mixed> {
+        let mut rng = BatchKey::new(1, 0, batch).op("MixUp", 0);
+        mixing.draw(&mut rng, rows, |_, share| (share, None))
+    }
+
+    fn mixing() -> Mixing {
+        Mixing::new("MixUp", 0.4).unwrap()
+    }
+
+    #[test]
+    fn the_partner_of_a_row_is_the_one_before_it_and_of_the_first_the_last() {
+        let partners = |rows| draw(mixing(), 0, rows).iter().map(|m| m.partner).collect::<Vec<_>>();
+        assert_eq!(partners(4), [3, 0, 1, 2]);
+        assert_eq!(partners(1), [0]);
+        assert!(partners(0).is_empty());
+    }
+
+    #[test]
+    fn permuted_partners_are_a_permutation_and_change_no_share() {
+        let plain = draw(mixing().per_sample(), 3, 50);
+        let permuted = draw(mixing().per_sample().partner(Partner::Permuted), 3, 50);
+        let shares = |mixed: &[Mixed]| mixed.iter().map(|m| m.share).collect::<Vec<_>>();
+        assert_eq!(shares(&plain), shares(&permuted));
+        let mut partners: Vec<usize> = permuted.iter().map(|m| m.partner).collect();
+        assert_ne!(partners, plain.iter().map(|m| m.partner).collect::<Vec<_>>());
+        partners.sort_unstable();
+        assert!(partners.iter().copied().eq(0..50));
+    }
+
+    #[test]
+    fn every_permutation_of_three_comes_up_equally_often() {
+        let mut seen = std::collections::BTreeMap::new();
+        for batch in 0..6000 {
+            let partners = draw(mixing().partner(Partner::Permuted), batch, 3);
+            let partners: Vec<usize> = partners.iter().map(|m| m.partner).collect();
+            *seen.entry(partners).or_insert(0) += 1;
+        }
+        assert!(seen.len() == 6 && seen.values().all(|n| (850..1150).contains(n)), "{seen:?}");
+    }
+
+    #[test]
+    fn one_share_for_the_batch_or_one_for_each_row() {
+        let of_batch = draw(mixing(), 5, 8);
+        assert!(of_batch.iter().all(|m| m.share == of_batch[0].share));
+        let of_rows = draw(mixing().per_sample(), 5, 8);
+        assert!(of_rows.iter().any(|m| m.share != of_rows[0].share));
+    }
+
+    #[test]
+    fn a_share_p_of_the_batches_is_mixed() {
+        let mixed = |p, batch| draw(mixing().probability("MixUp", p).unwrap(), batch, 2)[0].share;
+        assert!((0..100).all(|batch| mixed(0.0, batch) == 1.0));
+        assert!((0..100).all(|batch| mixed(1.0, batch) < 1.0));
+        let half = (0..1000).filter(|&batch| mixed(0.5, batch) < 1.0).count();
+        assert!((440..560).contains(&half), "{half}");
+    }
+
+    #[test]
+    fn equal_labels_stay_equal_for_every_share() {
+        let sum = |value: f32, share| {
+            let [of_own, of_partner] = weights(share);
+            value * of_partner + value * of_own
+        };
+        let shares = (0..10_000).map(|i| f64::from(i) / 9_999.0);
+        assert!(shares.clone().any(|share| sum(0.925, share) != 0.925), "rounding shows");
+        assert!(shares.clone().all(|share| sum(1.0, share) == 1.0), "but not of whole classes");
+        for share in shares {
+            assert_eq!(mixed_label(0.925, 0.925, share), 0.925, "{share}");
+            assert_eq!(mixed_label(1.0, 1.0, share), 1.0, "{share}");
+            assert_eq!(mixed_label_f64(0.1, 0.1, share), 0.1, "{share}");
+        }
+    }
+
+    #[test]
+    fn labels_are_mixed_as_torchvision_mixes_them() {
+        // Class 0 with a partner of class 2, a quarter its own.
+        let row = [(1.0, 0.0), (0.0, 0.0), (0.0, 1.0)].map(|(a, b)| mixed_label(a, b, 0.25));
+        assert_eq!(row, [0.25, 0.0, 0.75]);
+    }
+}

@@ -1,0 +1,282 @@
+//! A finished batch, mixed in place.
+//!
+//! ```text
+//! previous:  row n-1 with n-2, ..., row 1 with 0, row 0 with the copy of n-1
+//! permuted:  each cycle of the permutation in the same way
+//! ```
+//!
+//! Along a cycle each row's partner is still as it was filled, as that row's turn comes next; only
+//! the last one's has been mixed already, so it was copied before. A batch needs one row of memory
+//! besides its own.
+
+use super::LoadError;
+use super::stage::{FieldWork, OutputWork};
+use crate::plan::batch_ops::{Mixer, mixers};
+use fuseloop_kernels::mix::{blend_bf16, blend_f16, blend_f32, blend_f64, blend_u8};
+use fuseloop_ops::{
+    BatchKey, DType, ImageType, Layout, Mixed, Ops, Size, Window, mixed_label, mixed_label_f64,
+};
+use half::{bf16, f16};
+
+/// What the rows of an output are, to the ops that mix them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Rows {
+    Image(ImageType, Size),
+    /// A label's or an array's floats.
+    Floats(DType),
+    /// `[class, class of the partner, share]`, in f32.
+    Classes,
+}
+
+/// How a batch of one output is mixed.
+#[derive(Debug)]
+pub(super) struct Mix {
+    rows: Rows,
+    /// Size of the images that the draws are for.
+    size: Size,
+}
+
+/// Decides for each output how it is mixed; `None` if it is not.
+///
+/// # Errors
+///
+/// If a label is mixed as no image is, or as images of different sizes are.
+pub(super) fn resolve(works: &[OutputWork]) -> Result<Vec<Option<Mix>>, LoadError> {
+    let one = |work: &OutputWork| match &work.work {
+        FieldWork::Image(kernel) => {
+            let (output, size) = (kernel.plan().output(), kernel.plan().output_size());
+            Ok(Some(Mix { rows: Rows::Image(output, size), size }))
+        }
+        FieldWork::Label(plan) => {
+            let size = size_for_label(works, &work.name, plan.ops())?;
+            let classes = plan.mixes_classes();
+            let rows = if classes { Rows::Classes } else { Rows::Floats(plan.dtype()) };
+            Ok(Some(Mix { rows, size }))
+        }
+        FieldWork::Array(plan) => {
+            let size = size_for_label(works, &work.name, plan.ops())?;
+            Ok(Some(Mix { rows: Rows::Floats(plan.dtype()), size }))
+        }
+        FieldWork::Copied { .. } => Ok(None),
+    };
+    let mixed = |work: &OutputWork| mixers(work.work.ops()).next().is_some();
+    works.iter().map(|work| if mixed(work) { one(work) } else { Ok(None) }).collect()
+}
+
+/// The size of the images that are mixed by the very ops of a label.
+fn size_for_label(works: &[OutputWork], label: &str, ops: &Ops) -> Result<Size, LoadError> {
+    let chain = |ops: &Ops| mixers(ops).map(|mixer| format!("{:?}", mixer.op)).collect::<Vec<_>>();
+    let own = chain(ops);
+    let mut sizes = works.iter().filter_map(|work| match &work.work {
+        FieldWork::Image(kernel) if chain(kernel.plan().ops()) == own => {
+            Some(kernel.plan().output_size())
+        }
+        _ => None,
+    });
+    let names = || mixers(ops).map(|mixer| mixer.name).collect::<Vec<_>>().join(", ");
+    let Some(size) = sizes.next() else {
+        return Err(LoadError::MixedAlone { output: label.to_owned(), ops: names() });
+    };
+    match sizes.find(|other| *other != size) {
+        Some(other) if mixers(ops).any(|mixer| mixer.op.needs_size()) => {
+            let output = label.to_owned();
+            Err(LoadError::MixedSizes { output, ops: names(), sizes: [size, other] })
+        }
+        _ => Ok(size),
+    }
+}
+
+impl Mix {
+    /// Mixes the rows of a batch by every op that does so, in order. `spare` is for one row.
+    pub(super) fn apply(
+        &self,
+        ops: &Ops,
+        key: BatchKey,
+        rows: usize,
+        bytes: &mut [u8],
+        spare: &mut Vec<u8>,
+    ) {
+        for Mixer { op, name, occurrence } in mixers(ops) {
+            let mixed = op.draw(&mut key.op(name, occurrence), rows, self.size);
+            along_cycles(bytes, &mixed, spare, |row, own, partner| {
+                let Mixed { share, window, .. } = mixed[row];
+                let is_kept = share == 1.0 || mixed[row].partner == row;
+                self.row(own, partner, share, window, is_kept);
+            });
+        }
+    }
+
+    /// One row, with its partner as that was. One that is kept is only told its share.
+    fn row(
+        &self,
+        own: &mut [u8],
+        partner: &[u8],
+        share: f64,
+        window: Option<Window>,
+        is_kept: bool,
+    ) {
+        match (self.rows, window) {
+            (Rows::Classes, _) => mix_classes(own, partner, share),
+            _ if is_kept => {}
+            (Rows::Floats(dtype), _) => mix_floats(own, partner, share, dtype),
+            (Rows::Image(image, size), Some(window)) => {
+                paste(own, partner, image, size, window);
+            }
+            (Rows::Image(image, _), None) => match image.dtype {
+                DType::U8 => blend_u8(own, partner, share),
+                DType::F16 => blend_f16(own, partner, share),
+                DType::Bf16 => blend_bf16(own, partner, share),
+                DType::F64 => blend_f64(own, partner, share),
+                _ => blend_f32(own, partner, share),
+            },
+        }
+    }
+}
+
+/// Calls `mix` for every row, with its partner as that was before all of this: a copy of itself, if
+/// it is its own.
+///
+/// # Panics
+///
+/// If partners are no permutation of the rows.
+fn along_cycles(
+    bytes: &mut [u8],
+    mixed: &[Mixed],
+    spare: &mut Vec<u8>,
+    mix: impl Fn(usize, &mut [u8], &[u8]),
+) {
+    let len = bytes.len() / mixed.len().max(1);
+    let mut done = vec![false; mixed.len()];
+    for first in (0..mixed.len()).rev() {
+        if done[first] {
+            continue;
+        }
+        spare.clear();
+        spare.extend_from_slice(&bytes[first * len..][..len]);
+        let mut row = first;
+        while mixed[row].partner != first {
+            done[row] = true;
+            let partner = mixed[row].partner;
+            assert!(!done[partner], "two rows with the partner {partner}");
+            let (own, other) = two_rows(bytes, len, row, partner);
+            mix(row, own, other);
+            row = partner;
+        }
+        done[row] = true;
+        mix(row, &mut bytes[row * len..][..len], spare);
+    }
+}
+
+/// Row `own` to be changed, and row `other`, which is another one.
+fn two_rows(bytes: &mut [u8], len: usize, own: usize, other: usize) -> (&mut [u8], &[u8]) {
+    if own < other {
+        let (head, tail) = bytes.split_at_mut(other * len);
+        (&mut head[own * len..][..len], &tail[..len])
+    } else {
+        let (head, tail) = bytes.split_at_mut(own * len);
+        (&mut tail[..len], &head[other * len..][..len])
+    }
+}
+
+/// Copies a window of the partner, in whatever type and number of channels.
+fn paste(own: &mut [u8], partner: &[u8], image: ImageType, size: Size, window: Window) {
+    let (height, width) = (size.height as usize, size.width as usize);
+    let (element, pixels) = (image.dtype.bytes(), height * width);
+    let (plane, pixel) = match image.layout {
+        Layout::ChannelsLast => (own.len(), own.len() / pixels),
+        Layout::ChannelsFirst => (pixels * element, element),
+    };
+    let (first, count) = (window.left as usize * pixel, window.width as usize * pixel);
+    let planes = own.chunks_exact_mut(plane).zip(partner.chunks_exact(plane));
+    for (own, partner) in planes {
+        for y in window.top as usize..(window.top + window.height) as usize {
+            let at = y * width * pixel + first;
+            own[at..at + count].copy_from_slice(&partner[at..at + count]);
+        }
+    }
+}
+
+/// Floats of a label, one at a time: there are few.
+fn mix_floats(own: &mut [u8], partner: &[u8], share: f64, dtype: DType) {
+    match dtype {
+        DType::F16 => each(own, partner, |own, partner| {
+            let [own, partner] = [own, partner].map(|v| f16::from_ne_bytes(v).to_f32());
+            f16::from_f32(mixed_label(own, partner, share)).to_ne_bytes()
+        }),
+        DType::Bf16 => each(own, partner, |own, partner| {
+            let [own, partner] = [own, partner].map(|v| bf16::from_ne_bytes(v).to_f32());
+            bf16::from_f32(mixed_label(own, partner, share)).to_ne_bytes()
+        }),
+        DType::F64 => each(own, partner, |own, partner| {
+            let [own, partner] = [own, partner].map(f64::from_ne_bytes);
+            mixed_label_f64(own, partner, share).to_ne_bytes()
+        }),
+        _ => each(own, partner, |own, partner| {
+            let [own, partner] = [own, partner].map(f32::from_ne_bytes);
+            mixed_label(own, partner, share).to_ne_bytes()
+        }),
+    }
+}
+
+fn each<const N: usize>(own: &mut [u8], partner: &[u8], mix: impl Fn([u8; N], [u8; N]) -> [u8; N]) {
+    let values = own.as_chunks_mut().0.iter_mut().zip(partner.as_chunks().0);
+    values.for_each(|(own, partner)| *own = mix(*own, *partner));
+}
+
+/// `[class, class of the partner, share]`. The class itself is left alone, so that other rows find
+/// it whenever they come.
+fn mix_classes(own: &mut [u8], partner: &[u8], share: f64) {
+    let (own, partner) = (own.as_chunks_mut::<4>().0, partner.as_chunks::<4>().0);
+    if let ([_, of_partner, own_share], [class, ..]) = (own, partner) {
+        *of_partner = *class;
+        *own_share = (share as f32).to_ne_bytes();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fuseloop_ops::Dim;
+
+    fn partners(partners: &[usize]) -> Vec<Mixed> {
+        partners.iter().map(|&partner| Mixed { partner, share: 0.5, window: None }).collect()
+    }
+
+    /// Rows of one byte, each made its own value and ten times its partner's.
+    fn mixed(rows: &mut [u8], mixed: &[Mixed]) {
+        along_cycles(rows, mixed, &mut vec![], |_, own, partner| own[0] += 10 * partner[0]);
+    }
+
+    #[test]
+    fn every_row_gets_its_partner_as_it_was() {
+        let mut rows = [1, 2, 3, 4];
+        mixed(&mut rows, &partners(&[3, 0, 1, 2]));
+        assert_eq!(rows, [41, 12, 23, 34]);
+        let mut rows = [1, 2, 3, 4, 5];
+        mixed(&mut rows, &partners(&[2, 1, 0, 4, 3]));
+        assert_eq!(rows, [31, 22, 13, 54, 45]);
+        let mut row = [7];
+        mixed(&mut row, &partners(&[0]));
+        assert_eq!(row, [77]);
+        mixed(&mut [], &partners(&[]));
+    }
+
+    #[test]
+    #[should_panic(expected = "two rows with the partner 1")]
+    fn partners_that_are_no_permutation_are_a_mistake() {
+        mixed(&mut [1, 2, 3], &partners(&[1, 1, 1]));
+    }
+
+    #[test]
+    fn a_window_is_pasted_in_either_layout() {
+        let (size, window) = (Size::new(2, 3), Window { top: 1, left: 1, height: 1, width: 2 });
+        let last = ImageType::decoded(Dim::fixed(2), Dim::fixed(3));
+        let mut own = [0; 18];
+        paste(&mut own, &[1; 18], last, size, window);
+        assert_eq!(own, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]);
+        let mut own = [0; 18];
+        let first = ImageType { layout: Layout::ChannelsFirst, ..last };
+        paste(&mut own, &[1; 18], first, size, window);
+        assert_eq!(own, [0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 1, 1]);
+    }
+}

@@ -1,0 +1,207 @@
+//! Which tensors a batch has, what makes each, and whose draws it takes.
+//!
+//! | output | made from                            | draws                                      |
+//! |--------|--------------------------------------|--------------------------------------------|
+//! | field  | a field of the file, by its pipeline | its own                                    |
+//! | view   | a field once more, by another        | its own                                    |
+//! | branch | the first ops of an output, and more | that output's: the first ops do the same   |
+//!
+//! In the order of the file, then in the order they were added. An output that shares the draws of
+//! another one draws the same numbers for the same op.
+
+use super::LoadError;
+use crate::sample::Epoch;
+use crate::source::{Beton, Escaped};
+use fuseloop_ops::{Ops, ParamError, SampleKey};
+use std::sync::Arc;
+
+/// Makes ops for an epoch.
+pub(super) type Pipeline = Arc<dyn Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync>;
+
+/// What the user asked for, not yet held against the file.
+#[derive(Default)]
+pub(super) struct Wanted {
+    pub(super) pipelines: Vec<(String, Pipeline)>,
+    pub(super) without: Vec<String>,
+    pub(super) extras: Vec<Extra>,
+    /// The first draws as the second does.
+    pub(super) shares: Vec<(String, String)>,
+}
+
+/// An output beside those of the fields.
+pub(super) struct Extra {
+    pub(super) name: String,
+    pub(super) of: String,
+    /// Ops of `of` that come first: a branch. A view of its field, if `None`.
+    pub(super) after: Option<usize>,
+    pub(super) make: Pipeline,
+}
+
+/// One tensor of the batches.
+pub(super) struct Output {
+    pub(super) name: String,
+    pub(super) field: usize,
+    pub(super) draws: DrawsOf,
+    /// What it is, for a reader of the plan.
+    pub(super) title: String,
+    steps: Vec<Step>,
+    is_branch: bool,
+}
+
+/// Whose draws an output takes: the field's default output is view 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DrawsOf {
+    pub(super) field: usize,
+    pub(super) view: usize,
+}
+
+impl DrawsOf {
+    pub(super) fn key(self, sample: SampleKey) -> SampleKey {
+        let field = sample.field(self.field);
+        if self.view == 0 { field } else { field.field(self.view) }
+    }
+}
+
+/// Part of a list of ops: what is there is cut to `keep` ops, then more are made.
+#[derive(Clone)]
+struct Step {
+    keep: usize,
+    make: Pipeline,
+}
+
+impl Output {
+    /// Its ops in an epoch.
+    pub(super) fn ops(&self, epoch: Epoch) -> Result<Ops, LoadError> {
+        let mut ops: Ops = vec![];
+        for step in &self.steps {
+            if step.keep > ops.len() {
+                let (output, keep, found) = (self.name.clone(), step.keep, ops.len());
+                return Err(LoadError::Branch { output, keep, found });
+            }
+            ops.truncate(step.keep);
+            let more = (step.make)(epoch);
+            ops.extend(
+                more.map_err(|error| LoadError::Param { output: self.name.clone(), error })?,
+            );
+        }
+        Ok(ops)
+    }
+}
+
+impl Wanted {
+    /// The outputs, in order.
+    ///
+    /// # Errors
+    ///
+    /// If a name is unknown or taken, draws are shared in a circle, or nothing is left.
+    pub(super) fn resolve(mut self, source: &Beton) -> Result<Vec<Output>, LoadError> {
+        self.check_fields(source)?;
+        let mut outputs = self.of_fields(source);
+        let mut shares = vec![];
+        for extra in std::mem::take(&mut self.extras) {
+            add(&mut outputs, &mut shares, extra)?;
+        }
+        for (output, with) in &self.shares {
+            let (output, with) = (find(&outputs, output)?, find(&outputs, with)?);
+            if outputs[output].is_branch {
+                let reason = "it is a branch: it draws as its output does";
+                return Err(shared(&outputs, output, with, reason));
+            }
+            shares.retain(|&(sharing, _)| sharing != output);
+            shares.push((output, with));
+        }
+        share_draws(&mut outputs, &shares)?;
+        outputs.retain(|output| !self.without.contains(&output.name));
+        if outputs.is_empty() { Err(LoadError::NoOutputs) } else { Ok(outputs) }
+    }
+
+    fn check_fields(&self, source: &Beton) -> Result<(), LoadError> {
+        let mut named = self.pipelines.iter().map(|(name, _)| name).chain(&self.without);
+        match named.find(|name| source.field_index(name).is_none()) {
+            None => Ok(()),
+            Some(name) => {
+                let known = source.fields().iter().map(|field| field.name.as_str());
+                Err(LoadError::NoSuchField { name: name.clone(), known: listed(known) })
+            }
+        }
+    }
+
+    fn of_fields(&mut self, source: &Beton) -> Vec<Output> {
+        let fields = source.fields().iter().enumerate();
+        let outputs = fields.map(|(field, spec)| {
+            let given = self.pipelines.iter().find(|(name, _)| *name == spec.name);
+            let steps = given.map(|(_, make)| Step { keep: 0, make: Arc::clone(make) });
+            Output {
+                name: spec.name.clone(),
+                field,
+                draws: DrawsOf { field, view: 0 },
+                title: format!("field {}", Escaped(&spec.name)),
+                steps: steps.into_iter().collect(),
+                is_branch: false,
+            }
+        });
+        outputs.collect()
+    }
+}
+
+/// Adds a view or a branch.
+fn add(
+    outputs: &mut Vec<Output>,
+    shares: &mut Vec<(usize, usize)>,
+    extra: Extra,
+) -> Result<(), LoadError> {
+    let Extra { name, of, after, make } = extra;
+    if outputs.iter().any(|output| output.name == name) {
+        return Err(LoadError::NameTaken { name });
+    }
+    let parent = find(outputs, &of)?;
+    let field = outputs[parent].field;
+    let (title_name, title_of) = (Escaped(&name), Escaped(&of));
+    let (title, steps) = match after {
+        None => (format!("view {title_name} of {title_of}"), vec![Step { keep: 0, make }]),
+        Some(keep) => {
+            shares.push((outputs.len(), parent));
+            let mut steps = outputs[parent].steps.clone();
+            steps.push(Step { keep, make });
+            (format!("branch {title_name} of {title_of}, after {keep} op(s)"), steps)
+        }
+    };
+    let views = outputs.iter().filter(|output| output.field == field && !output.is_branch);
+    let draws = DrawsOf { field, view: views.count() };
+    outputs.push(Output { name, field, draws, title, steps, is_branch: after.is_some() });
+    Ok(())
+}
+
+fn find(outputs: &[Output], name: &str) -> Result<usize, LoadError> {
+    outputs.iter().position(|output| output.name == name).ok_or_else(|| {
+        let known = listed(outputs.iter().map(|output| output.name.as_str()));
+        LoadError::NoSuchOutput { name: name.to_owned(), known }
+    })
+}
+
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.map(|name| Escaped(name).to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// Gives each sharing output the draws of the one at the end of its chain.
+fn share_draws(outputs: &mut [Output], shares: &[(usize, usize)]) -> Result<(), LoadError> {
+    let own: Vec<DrawsOf> = outputs.iter().map(|output| output.draws).collect();
+    let with =
+        |output| shares.iter().find(|(sharing, _)| *sharing == output).map(|&(_, with)| with);
+    for &(output, first) in shares {
+        let (mut last, mut links) = (first, 1);
+        while let Some(next) = with(last) {
+            if links > shares.len() {
+                return Err(shared(outputs, output, first, "they share in a circle"));
+            }
+            (last, links) = (next, links + 1);
+        }
+        outputs[output].draws = own[last];
+    }
+    Ok(())
+}
+
+fn shared(outputs: &[Output], output: usize, with: usize, reason: &'static str) -> LoadError {
+    let name = |place: usize| outputs[place].name.clone();
+    LoadError::SharedDraws { output: name(output), with: name(with), reason }
+}

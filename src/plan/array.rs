@@ -1,0 +1,167 @@
+//! The plan of a field of arrays: other element types, dropped axes, and mixing.
+//!
+//! ```text
+//! stored elements ──Convert, each for itself──▶ a row of the batch        (Squeeze moves nothing)
+//! ```
+//!
+//! Nothing else is taken: an op on labels works on one number, an image has its own plan.
+
+use super::label::{Scalar, store};
+use super::{MAX_OPS, PlanError, batch_ops};
+use fuseloop_ops::{Class, DType, Ops, Type, TypeError};
+use half::{bf16, f16};
+
+/// A checked list of ops on an array.
+#[derive(Debug)]
+pub struct ArrayPlan {
+    ops: Ops,
+    input: DType,
+    dtype: DType,
+    shape: Vec<usize>,
+}
+
+impl ArrayPlan {
+    /// Checks `ops` for a field of arrays of `shape`.
+    ///
+    /// # Errors
+    ///
+    /// See [`PlanError`].
+    pub fn new(ops: Ops, input: DType, shape: Vec<usize>) -> Result<Self, PlanError> {
+        if ops.len() > MAX_OPS {
+            return Err(PlanError::TooLong { found: ops.len() });
+        }
+        let mut current = Type::Tensor { dtype: input, shape };
+        for (place, op) in ops.iter().enumerate() {
+            batch_ops::check_last(&ops, place)?;
+            let refused = |error| PlanError::Type { place, error };
+            let after = op.output(&current).map_err(refused)?;
+            if !is_taken(op.class(), &current, &after) {
+                return Err(refused(not_taken(op.name(), &current)));
+            }
+            current = after;
+        }
+        match current {
+            Type::Tensor { dtype, shape } => Ok(Self { ops, input, dtype, shape }),
+            Type::Image(_) => unreachable!("no op makes an image of an array"),
+        }
+    }
+
+    /// Elements along each axis of one sample.
+    #[must_use]
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// Type of an element.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The ops, in order.
+    #[must_use]
+    pub fn ops(&self) -> &Ops {
+        &self.ops
+    }
+
+    /// Writes the array of a sample, whose elements are `stored`.
+    ///
+    /// # Panics
+    ///
+    /// If `stored` and `out` are not of as many elements.
+    pub fn run(&self, stored: &[u8], out: &mut [u8]) {
+        if self.input == self.dtype {
+            return out.copy_from_slice(stored);
+        }
+        let (from, to) = (self.input.bytes(), self.dtype.bytes());
+        assert_eq!(stored.len() / from, out.len() / to, "elements of an array");
+        for (element, out) in stored.chunks_exact(from).zip(out.chunks_exact_mut(to)) {
+            if let Some(value) = load(self.input, element) {
+                store(value, self.dtype, out);
+            }
+        }
+    }
+}
+
+/// Whether an op keeps the elements apart, and their types are known here.
+fn is_taken(class: Class<'_>, before: &Type, after: &Type) -> bool {
+    let dtype = |of: &Type| match of {
+        Type::Tensor { dtype, .. } => Some(*dtype),
+        Type::Image(_) => None,
+    };
+    match class {
+        Class::Cast(_) => {
+            let is_known = |dtype: DType| load(dtype, &[0; 8][..dtype.bytes()]).is_some();
+            before == after || dtype(before).is_some_and(is_known)
+        }
+        Class::Label(op) => op.keeps_elements(),
+        Class::Batch(_) => before == after,
+        _ => false,
+    }
+}
+
+fn not_taken(op: &'static str, found: &Type) -> TypeError {
+    let expected = "a label (an array takes Convert to floats, Squeeze, and mixing of floats)";
+    TypeError { op, expected, found: found.to_string() }
+}
+
+/// One stored element; `None` for a type that is not converted.
+fn load(dtype: DType, element: &[u8]) -> Option<Scalar> {
+    Some(match dtype {
+        DType::U8 => Scalar::Int(element.first().copied()?.into()),
+        DType::I64 => Scalar::Int(i64::from_le_bytes(element.try_into().ok()?)),
+        DType::F16 => Scalar::Float(f16::from_le_bytes(element.try_into().ok()?).into()),
+        DType::Bf16 => Scalar::Float(bf16::from_le_bytes(element.try_into().ok()?).into()),
+        DType::F32 => Scalar::Float(f32::from_le_bytes(element.try_into().ok()?).into()),
+        DType::F64 => Scalar::Float(f64::from_le_bytes(element.try_into().ok()?)),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fuseloop_ops::{Convert, LabelSmoothing, MixUp, Normalize, OneHot, Squeeze, ops};
+
+    fn plan(ops: Ops, dtype: DType, shape: &[usize]) -> Result<ArrayPlan, PlanError> {
+        ArrayPlan::new(ops, dtype, shape.to_vec())
+    }
+
+    #[test]
+    fn elements_are_converted_each_for_itself() {
+        let ops = ops![Convert::to(DType::F32), Squeeze];
+        let plan = plan(ops, DType::F64, &[3, 1]).unwrap();
+        assert_eq!((plan.shape(), plan.dtype()), (&[3][..], DType::F32));
+        let stored = [0.1f64, -2.0, 1e300].map(f64::to_le_bytes).concat();
+        let mut out = [0xAA; 12];
+        plan.run(&stored, &mut out);
+        assert_eq!(out.to_vec(), [0.1f32, -2.0, f32::INFINITY].map(f32::to_le_bytes).concat());
+    }
+
+    #[test]
+    fn without_a_conversion_bytes_are_copied() {
+        let plan = plan(ops![Squeeze, MixUp::new(1.0).unwrap()], DType::F16, &[1, 2]).unwrap();
+        let mut out = [0; 4];
+        plan.run(&[1, 2, 3, 4], &mut out);
+        assert_eq!((out, plan.shape()), ([1, 2, 3, 4], &[2][..]));
+    }
+
+    #[test]
+    fn what_works_on_labels_or_images_is_refused() {
+        let refused =
+            |ops, dtype, shape: &[usize]| plan(ops, dtype, shape).unwrap_err().to_string();
+        let error = refused(ops![LabelSmoothing::new(0.1).unwrap()], DType::F32, &[5]);
+        assert_eq!(
+            error,
+            "op 0 of the list: LabelSmoothing takes a label (an array takes Convert to floats, \
+             Squeeze, and mixing of floats), but gets a f32 tensor [5]"
+        );
+        let error = refused(ops![OneHot::new(3).unwrap()], DType::I64, &[1]);
+        assert!(error.contains("OneHot takes a label"), "{error}");
+        let error = refused(ops![MixUp::new(1.0).unwrap()], DType::I64, &[1]);
+        assert!(error.contains("MixUp takes a label (an array"), "{error}");
+        let error = refused(ops![MixUp::new(1.0).unwrap(), Squeeze], DType::F32, &[1, 4]);
+        assert!(error.contains("but gets a mixed batch"), "{error}");
+        assert!(refused(ops![Normalize::imagenet()], DType::F32, &[4]).contains("an image"));
+    }
+}
