@@ -41,6 +41,15 @@ impl RandomContrast {
         Ok(Self { factor: Factor::new("RandomContrast", "magnitude", magnitude, p)? })
     }
 
+    /// A factor in `low..high` for a share `p` of the images; one factor if the two are equal.
+    ///
+    /// # Errors
+    ///
+    /// If not `0 <= low <= high < infinity`, or `p` is not in `0.0..=1.0`.
+    pub fn range(low: f64, high: f64, p: f64) -> Result<Self, ParamError> {
+        Ok(Self { factor: Factor::range("RandomContrast", "factor", (low, high), p)? })
+    }
+
     /// The op as a part of [`ColorJitter`](crate::ColorJitter).
     pub(crate) const fn from_factor(factor: Factor) -> Self {
         Self { factor }

@@ -1,6 +1,7 @@
 //! Why an op can't be made, and why it can't stand where it stands.
 
 use std::fmt::Display;
+use std::ops::RangeInclusive;
 
 /// A parameter outside what its op accepts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -80,6 +81,30 @@ pub(crate) fn positive(
     } else {
         Err(ParamError::new(op, param, value, "a finite number above 0"))
     }
+}
+
+/// Checks a range that lies in another one, and may be a single number; gives its ends.
+pub(crate) fn range_in(
+    op: &'static str,
+    param: &'static str,
+    (low, high): (f64, f64),
+    limits: RangeInclusive<f64>,
+    expected: &'static str,
+) -> Result<[f32; 2], ParamError> {
+    if low <= high && limits.contains(&low) && limits.contains(&high) {
+        Ok([low as f32, high as f32])
+    } else {
+        Err(ParamError::new(op, param, format!("{low}..={high}"), expected))
+    }
+}
+
+/// Checks a range of numbers that may be 0 but not negative, and that `f32` can hold.
+pub(crate) fn range_from_zero(
+    op: &'static str,
+    param: &'static str,
+    range: (f64, f64),
+) -> Result<[f32; 2], ParamError> {
+    range_in(op, param, range, 0.0..=f64::from(f32::MAX), "0 <= low <= high < infinity")
 }
 
 /// Checks a number that may be 0 but not negative, infinite or NaN.

@@ -1,6 +1,6 @@
 //! The factor of brightness, contrast and saturation: how it is given and how it is drawn.
 
-use crate::error::{positive_or_zero, probability};
+use crate::error::{positive_or_zero, probability, range_from_zero};
 use crate::{ParamError, Rng};
 
 /// A factor uniform in a range, for a share `p` of the samples; 1 for the others.
@@ -12,6 +12,9 @@ pub(crate) struct Factor {
 }
 
 impl Factor {
+    /// Changes nothing.
+    pub(crate) const ONE: Self = Self { p: 1.0, low: 1.0, high: 1.0 };
+
     /// The range `max(0, 1 - magnitude)..1 + magnitude`, for a share `p` of the samples.
     pub(crate) fn new(
         op: &'static str,
@@ -22,6 +25,18 @@ impl Factor {
         let p = probability(op, p)?;
         let magnitude = positive_or_zero(op, param, magnitude)?;
         Ok(Self { p, low: (1.0 - magnitude).max(0.0) as f32, high: (1.0 + magnitude) as f32 })
+    }
+
+    /// The range `low..high`, for a share `p` of the samples; one factor if the two are equal.
+    pub(crate) fn range(
+        op: &'static str,
+        param: &'static str,
+        range: (f64, f64),
+        p: f64,
+    ) -> Result<Self, ParamError> {
+        let p = probability(op, p)?;
+        let [low, high] = range_from_zero(op, param, range)?;
+        Ok(Self { p, low, high })
     }
 
     /// Whether every draw gives 1.
@@ -56,12 +71,19 @@ mod tests {
         assert!((0..1000).all(|_| never.draw(&mut rng) == 1.0));
         let wide = Factor::new("op", "magnitude", 3.0, 1.0).unwrap();
         assert!((0..1000).all(|_| (0.0..4.0).contains(&wide.draw(&mut rng))));
+        let range = Factor::range("op", "factor", (1.5, 1.75), 1.0).unwrap();
+        assert!((0..1000).all(|_| (1.5..1.75).contains(&range.draw(&mut rng))));
+        let fixed = Factor::range("op", "factor", (1.3, 1.3), 1.0).unwrap();
+        assert!((0..1000).all(|_| fixed.draw(&mut rng) == 1.3));
     }
 
     #[test]
     fn bad_parameters_are_refused() {
         for (magnitude, p) in [(-0.1, 0.5), (f64::NAN, 0.5), (f64::INFINITY, 0.5), (0.1, 1.5)] {
             assert!(Factor::new("op", "magnitude", magnitude, p).is_err(), "{magnitude} {p}");
+        }
+        for range in [(-0.1, 0.5), (0.5, 0.4), (f64::NAN, 1.0), (0.0, f64::NAN), (0.0, 1e39)] {
+            assert!(Factor::range("op", "factor", range, 1.0).is_err(), "{range:?}");
         }
     }
 }

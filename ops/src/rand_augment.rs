@@ -23,7 +23,7 @@ use crate::policy::magnitude::checked_bins;
 use crate::policy::{Look, Pick, Sampling, Space, Strength};
 use crate::rows::WarpInterpolation;
 use crate::timm::Config;
-use crate::{ChoiceOp, Class, Member, Op, Ops, ParamError, Rng, Type, TypeError};
+use crate::{ChoiceOp, Class, Member, Op, ParamError, Rng, Type, TypeError};
 use std::sync::Arc;
 
 /// Most actions for a sample: each is a loop over the picture.

@@ -105,6 +105,14 @@ impl Rng {
         low + self.unit() * (high - low)
     }
 
+    /// Of the normal distribution with mean 0 and deviation 1 (Box and Muller, 1958), from two
+    /// uniform draws: at most 5.8 from the mean.
+    pub fn normal(&mut self) -> f32 {
+        let radius = (-2.0 * (1.0 - f64::from(self.unit())).ln()).sqrt();
+        let angle = std::f64::consts::TAU * f64::from(self.unit());
+        (radius * angle.cos()) as f32
+    }
+
     /// True for a share `p` of the samples: never for 0, always for 1.
     pub fn coin(&mut self, p: f64) -> bool {
         f64::from(self.unit()) < p
@@ -168,6 +176,17 @@ mod tests {
             seen[rng.below(5) as usize] += 1;
         }
         assert!(seen.iter().all(|&n| (850..1150).contains(&n)), "{seen:?}");
+    }
+
+    #[test]
+    fn normal_draws_have_the_moments_and_the_tail_of_the_normal_distribution() {
+        let mut rng = SampleKey::new(7, 0, 2).op(0);
+        let draws: Vec<f64> = (0..100_000).map(|_| f64::from(rng.normal())).collect();
+        let moment = |k| draws.iter().map(|x| x.powi(k)).sum::<f64>() / draws.len() as f64;
+        assert!(moment(1).abs() < 0.015 && (moment(2) - 1.0).abs() < 0.02);
+        assert!(moment(3).abs() < 0.05 && (moment(4) - 3.0).abs() < 0.15);
+        let beyond_two = draws.iter().filter(|x| x.abs() > 2.0).count();
+        assert!((4300..4800).contains(&beyond_two), "{beyond_two}, expected 4550");
     }
 
     #[test]

@@ -178,8 +178,7 @@ fn number<T: FromStr>(text: &str, section: &str, value: &str) -> Result<T, Param
 }
 
 fn refused(found: &str) -> ParamError {
-    const EXPECTED: &str =
-        "`rand` and sections like -m9 -n2 -p0.5 -mstd0.5 -mmax10 -inc1 -tweights, m, n, mmax and \
+    const EXPECTED: &str = "`rand` and sections like -m9 -n2 -p0.5 -mstd0.5 -mmax10 -inc1 -tweights, m, n, mmax and \
          inc with whole numbers";
     ParamError::new(OP, "config", found, EXPECTED)
 }

@@ -6,4 +6,5 @@
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test ends where it fails")]
 
 mod basic;
+mod point;
 mod support;

@@ -1,0 +1,116 @@
+//! Autocontrast: each channel stretched from its darkest and brightest value to 0 and 255.
+//!
+//! ```text
+//! out = (in - low) / ((high - low) / 255)     truncated where the rule is Exact
+//! out = in                                    where a channel has one value only
+//! ```
+//!
+//! | | |
+//! |--------|------------------------------------------------------------------------------|
+//! | input  | u8 image                                                                     |
+//! | output | as the input                                                                 |
+//! | random | a coin `p`                                                                   |
+//! | cost   | one more reading of the picture to count its levels, then a look-up a value  |
+//!
+//! torchvision's `RandomAutocontrast` on tensors, to the bit under the Exact rule: the scale
+//! `f32((high - low) * f32(1 / 255))`, a division by it, truncation. So 255 may become 254.
+
+use crate::emit::settle;
+use crate::error::probability;
+use crate::op::on_u8_image;
+use crate::{Class, Histogram, NumberRule, Op, ParamError, Rng, Table, TableOp, Type, TypeError};
+
+/// Stretches the channels of a share `p` of the images.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomAutocontrast {
+    p: f64,
+}
+
+impl RandomAutocontrast {
+    /// A share `p` of the images is stretched. torchvision's default is 0.5.
+    ///
+    /// # Errors
+    ///
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn new(p: f64) -> Result<Self, ParamError> {
+        Ok(Self { p: probability("RandomAutocontrast", p)? })
+    }
+
+    /// For all images: the op as a part of a policy.
+    pub(crate) const fn always() -> Self {
+        Self { p: 1.0 }
+    }
+}
+
+impl Op for RandomAutocontrast {
+    fn name(&self) -> &'static str {
+        "RandomAutocontrast"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Table(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.p == 0.0
+    }
+}
+
+impl TableOp for RandomAutocontrast {
+    fn draw(&self, rng: &mut Rng, _: &mut [f32]) -> bool {
+        rng.coin(self.p)
+    }
+
+    fn may_skip(&self) -> bool {
+        self.p < 1.0
+    }
+
+    fn needs_histogram(&self) -> bool {
+        true
+    }
+
+    fn table(&self, rule: NumberRule, _: &[f32], histogram: &Histogram, out: &mut Table) {
+        for (levels, table) in histogram.iter().zip(out) {
+            *table = stretched(rule, levels);
+        }
+    }
+}
+
+/// The table of one channel.
+fn stretched(rule: NumberRule, levels: &[u32; 256]) -> [f32; 256] {
+    let low = levels.iter().position(|&count| count > 0).unwrap_or(0) as f32;
+    let high = levels.iter().rposition(|&count| count > 0).unwrap_or(0) as f32;
+    if low == high {
+        return std::array::from_fn(|level| level as f32);
+    }
+    let scale = (high - low) * (1.0 / 255.0);
+    std::array::from_fn(|level| settle(rule, ((level as f32 - low) / scale).clamp(0.0, 255.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_torchvision_stretches() {
+        let mut levels = [0; 256];
+        for level in [50, 60, 100, 150] {
+            levels[level] = 1;
+        }
+        let table = stretched(NumberRule::Exact, &levels);
+        assert_eq!([50, 60, 100, 150].map(|level| table[level]), [0.0, 25.0, 127.0, 254.0]);
+        let table = stretched(NumberRule::Fused, &levels);
+        assert_eq!(table[60], 25.5);
+    }
+
+    #[test]
+    fn a_channel_of_one_value_stays() {
+        let mut levels = [0; 256];
+        levels[77] = 12;
+        assert_eq!(stretched(NumberRule::Exact, &levels)[77], 77.0);
+    }
+}

@@ -1,0 +1,120 @@
+//! Colour matrix: each channel a weighted sum of the three and a constant.
+//!
+//! ```text
+//! out[c] = clamp(m[c][0] R + m[c][1] G + m[c][2] B + m[c][3])
+//! ```
+//!
+//! | | |
+//! |--------|------------------------------------------------------|
+//! | input  | u8 image                                             |
+//! | output | as the input                                         |
+//! | random | nothing                                              |
+//! | cost   | five operations a value                              |
+//!
+//! In `f32`, from the constant and blue to red, each step an fma; truncated where the rule is
+//! Exact.
+
+use crate::emit::{clamp, settle};
+use crate::op::on_u8_image;
+use crate::{Class, Emit, Eval, Op, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+
+/// Multiplies every pixel by a matrix.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ColorMatrix {
+    rows: [[f32; 4]; 3],
+}
+
+impl ColorMatrix {
+    /// A row for each of red, green and blue: the factors of red, green and blue, and a constant
+    /// in units of 0..=255.
+    ///
+    /// # Errors
+    ///
+    /// If a number is not in `-1e6..=1e6`.
+    pub fn new(rows: [[f64; 4]; 3]) -> Result<Self, ParamError> {
+        match rows.as_flattened().iter().find(|v| !(-1e6..=1e6).contains(*v)) {
+            Some(bad) => Err(ParamError::new("ColorMatrix", "rows", bad, "numbers in -1e6..=1e6")),
+            None => Ok(Self { rows: rows.map(|row| row.map(|v| v as f32)) }),
+        }
+    }
+}
+
+impl Op for ColorMatrix {
+    fn name(&self) -> &'static str {
+        "ColorMatrix"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Pixel(self)
+    }
+}
+
+/// Slots: the matrix, row by row, so that all matrices share their code.
+impl PixelOp for ColorMatrix {
+    fn structure(&self) -> String {
+        self.name().into()
+    }
+
+    fn slots(&self) -> usize {
+        12
+    }
+
+    fn draw(&self, _: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
+        slots.copy_from_slice(self.rows.as_flattened());
+        true
+    }
+
+    fn matrix(&self, _: &[f32]) -> Option<[[f32; 4]; 3]> {
+        Some(self.rows)
+    }
+
+    fn eval(&self, cx: &Eval<'_>, [r, g, b]: [f32; 3]) -> [f32; 3] {
+        std::array::from_fn(|c| {
+            let row = &cx.slots[4 * c..4 * c + 4];
+            let sum = r.mul_add(row[0], g.mul_add(row[1], b.mul_add(row[2], row[3])));
+            settle(cx.rule, clamp(sum))
+        })
+    }
+
+    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+        let [r, g, b] = pixels.channels;
+        e.each(pixels, |e, c, _| {
+            let row = [0, 1, 2, 3].map(|column| e.slot(4 * c + column));
+            let sum = e.fma(b, row[2], row[3]);
+            let sum = e.fma(g, row[1], sum);
+            let sum = e.fma(r, row[0], sum);
+            let sum = e.clamp(sum);
+            e.settle(sum)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{NumberRule, SampleKey};
+
+    #[test]
+    fn rows_are_sums_and_are_clamped() {
+        let rows = [[0.5, 0.25, 0.0, 1.0], [0.0, 0.0, 4.0, 0.0], [0.0, -1.0, 0.0, 50.0]];
+        let op = ColorMatrix::new(rows).unwrap();
+        let mut slots = [0.0; 12];
+        op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut slots);
+        let eval = |rule| op.eval(&Eval::new(rule, &slots), [11.0, 100.0, 70.0]);
+        assert_eq!(eval(NumberRule::Fused), [31.5, 255.0, 0.0]);
+        assert_eq!(eval(NumberRule::Exact), [31.0, 255.0, 0.0]);
+    }
+
+    #[test]
+    fn bad_numbers_are_refused() {
+        for bad in [f64::NAN, f64::INFINITY, 1e7] {
+            let mut rows = [[0.0; 4]; 3];
+            rows[1][3] = bad;
+            assert!(ColorMatrix::new(rows).is_err(), "{bad}");
+        }
+    }
+}

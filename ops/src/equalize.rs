@@ -1,0 +1,121 @@
+//! Equalize: each channel's levels spread so that all are about equally frequent.
+//!
+//! ```text
+//! step    = floor((pixels - count[last]) / 255)             last: the brightest level there is
+//! out     = min(255, floor((below + floor(step / 2)) / step))    below: pixels darker than in
+//! out     = in                                              where step is 0; 0 stays 0
+//! ```
+//!
+//! | | |
+//! |--------|------------------------------------------------------------------------------|
+//! | input  | u8 image                                                                     |
+//! | output | as the input                                                                 |
+//! | random | a coin `p`                                                                   |
+//! | cost   | one more reading of the picture to count its levels, then a look-up a value  |
+//!
+//! torchvision's `RandomEqualize`, and Pillow's: whole numbers under any rule.
+
+use crate::error::probability;
+use crate::op::on_u8_image;
+use crate::{Class, Histogram, NumberRule, Op, ParamError, Rng, Table, TableOp, Type, TypeError};
+
+/// Equalizes the histograms of a share `p` of the images.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomEqualize {
+    p: f64,
+}
+
+impl RandomEqualize {
+    /// A share `p` of the images is equalized. torchvision's default is 0.5.
+    ///
+    /// # Errors
+    ///
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn new(p: f64) -> Result<Self, ParamError> {
+        Ok(Self { p: probability("RandomEqualize", p)? })
+    }
+
+    /// For all images: the op as a part of a policy.
+    pub(crate) const fn always() -> Self {
+        Self { p: 1.0 }
+    }
+}
+
+impl Op for RandomEqualize {
+    fn name(&self) -> &'static str {
+        "RandomEqualize"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Table(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.p == 0.0
+    }
+}
+
+impl TableOp for RandomEqualize {
+    fn draw(&self, rng: &mut Rng, _: &mut [f32]) -> bool {
+        rng.coin(self.p)
+    }
+
+    fn may_skip(&self) -> bool {
+        self.p < 1.0
+    }
+
+    fn needs_histogram(&self) -> bool {
+        true
+    }
+
+    fn table(&self, _: NumberRule, _: &[f32], histogram: &Histogram, out: &mut Table) {
+        for (levels, table) in histogram.iter().zip(out) {
+            *table = spread(levels);
+        }
+    }
+}
+
+/// The table of one channel.
+fn spread(levels: &[u32; 256]) -> [f32; 256] {
+    let pixels: u64 = levels.iter().copied().map(u64::from).sum();
+    let last = levels.iter().rfind(|&&count| count > 0).copied().map_or(0, u64::from);
+    let step = (pixels - last) / 255;
+    if step == 0 {
+        return std::array::from_fn(|level| level as f32);
+    }
+    let mut below = 0;
+    levels.map(|count| {
+        let level = ((below + step / 2) / step).min(255);
+        below += u64::from(count);
+        level as f32
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_torchvision_equalizes() {
+        let mut levels = [0; 256];
+        for level in [0, 20, 40, 60] {
+            levels[level] = 256;
+        }
+        let table = spread(&levels);
+        assert_eq!([0, 20, 40, 60].map(|level| table[level]), [0.0, 85.0, 171.0, 255.0]);
+    }
+
+    #[test]
+    fn small_and_constant_pictures_stay() {
+        let mut levels = [0; 256];
+        levels[77] = 10_000;
+        assert_eq!(spread(&levels)[77], 77.0);
+        levels[3] = 254;
+        assert_eq!(spread(&levels)[3], 3.0);
+        assert_eq!(spread(&[0; 256])[9], 9.0);
+    }
+}

@@ -1,0 +1,174 @@
+//! Gamma: every value to a power.
+//!
+//! ```text
+//! out = 255 * clamp(gain * (in / 255)^gamma)      clamped to 0..=1
+//! ```
+//!
+//! | | |
+//! |--------|------------------------------------------------------------------------------|
+//! | input  | u8 image                                                                     |
+//! | output | as the input                                                                 |
+//! | random | `Gamma` nothing; `RandomGamma` a coin `p`, then `gamma` uniform in `low..high` |
+//! | cost   | a look-up a value; `RandomGamma` also 256 powers a sample                    |
+//!
+//! Under the Exact rule torchvision's `adjust_gamma` on u8 tensors, to the bit: the value times
+//! `f32(1 / 255)`, the power rounded to `f32`, times the gain, times 255.999, truncated. Under the
+//! Fused rule times 255, kept as it is.
+
+use crate::error::{probability, range_from_zero};
+use crate::op::on_u8_image;
+use crate::{Class, Histogram, NumberRule, Op, ParamError, Rng, Table, TableOp, Type, TypeError};
+
+/// Raises every value to a power.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gamma {
+    gamma: f32,
+    gain: f32,
+}
+
+impl Gamma {
+    /// The power `gamma`, times `gain`, of values in `0..=1`. torchvision's default for `gain` is
+    /// 1.
+    ///
+    /// # Errors
+    ///
+    /// If a number is negative or not finite.
+    pub fn new(gamma: f64, gain: f64) -> Result<Self, ParamError> {
+        const OP: &str = "Gamma";
+        let [gamma, _] = range_from_zero(OP, "gamma", (gamma, gamma))?;
+        let [gain, _] = range_from_zero(OP, "gain", (gain, gain))?;
+        Ok(Self { gamma, gain })
+    }
+}
+
+impl Op for Gamma {
+    fn name(&self) -> &'static str {
+        "Gamma"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Table(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        (self.gamma, self.gain) == (1.0, 1.0)
+    }
+}
+
+impl TableOp for Gamma {
+    fn table(&self, rule: NumberRule, _: &[f32], _: &Histogram, out: &mut Table) {
+        *out = [powers(rule, self.gamma, self.gain); 3];
+    }
+}
+
+/// Raises every value of a share `p` of the images to a random power.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomGamma {
+    low: f32,
+    high: f32,
+    p: f64,
+}
+
+impl RandomGamma {
+    /// A power in `low..high` for a share `p` of the images; one power if the two are equal.
+    ///
+    /// # Errors
+    ///
+    /// If not `0 <= low <= high < infinity`, or `p` is not in `0.0..=1.0`.
+    pub fn new(low: f64, high: f64, p: f64) -> Result<Self, ParamError> {
+        const OP: &str = "RandomGamma";
+        let [low, high] = range_from_zero(OP, "gamma", (low, high))?;
+        Ok(Self { low, high, p: probability(OP, p)? })
+    }
+}
+
+impl Op for RandomGamma {
+    fn name(&self) -> &'static str {
+        "RandomGamma"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Table(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.p == 0.0 || (self.low, self.high) == (1.0, 1.0)
+    }
+}
+
+/// Slots: the power.
+impl TableOp for RandomGamma {
+    fn slots(&self) -> usize {
+        1
+    }
+
+    fn draw(&self, rng: &mut Rng, slots: &mut [f32]) -> bool {
+        let runs = rng.coin(self.p);
+        slots[0] = rng.uniform(self.low, self.high);
+        runs
+    }
+
+    fn may_skip(&self) -> bool {
+        self.p < 1.0
+    }
+
+    fn table(&self, rule: NumberRule, slots: &[f32], _: &Histogram, out: &mut Table) {
+        *out = [powers(rule, slots[0], 1.0); 3];
+    }
+}
+
+/// What each level becomes. In double precision, so that no table depends on a library's last bit.
+fn powers(rule: NumberRule, gamma: f32, gain: f32) -> [f32; 256] {
+    std::array::from_fn(|level| {
+        let v = level as f32 * (1.0 / 255.0);
+        let v = f64::from(v).powf(f64::from(gamma)) as f32;
+        let v = if gain == 1.0 { v } else { (v * gain).clamp(0.0, 1.0) };
+        match rule {
+            NumberRule::Exact => (v * 255.999).trunc(),
+            NumberRule::Fused | NumberRule::Relaxed => v * 255.0,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_torchvision_raises() {
+        let table = powers(NumberRule::Exact, 2.2, 1.0);
+        assert_eq!([250, 129, 0, 255].map(|level| table[level]), [245.0, 57.0, 0.0, 255.0]);
+    }
+
+    #[test]
+    fn a_power_of_one_changes_nothing() {
+        for (level, v) in powers(NumberRule::Exact, 1.0, 1.0).into_iter().enumerate() {
+            assert_eq!(v, level as f32);
+        }
+        for (level, v) in powers(NumberRule::Fused, 1.0, 1.0).into_iter().enumerate() {
+            assert!((v - level as f32).abs() < 1e-4);
+        }
+    }
+
+    #[test]
+    fn values_stay_in_range_and_bad_parameters_are_refused() {
+        for (gamma, gain) in [(0.0, 3.0), (1e30, 1.0), (0.5, 1e38), (0.0, 0.0)] {
+            for rule in [NumberRule::Exact, NumberRule::Fused] {
+                assert!(powers(rule, gamma, gain).iter().all(|v| (0.0..=255.0).contains(v)));
+            }
+        }
+        for bad in [-0.1, f64::NAN, f64::INFINITY, 1e39] {
+            assert!(Gamma::new(bad, 1.0).is_err() && Gamma::new(1.0, bad).is_err(), "{bad}");
+            assert!(RandomGamma::new(0.5, bad, 1.0).is_err(), "{bad}");
+        }
+        assert!(RandomGamma::new(1.5, 0.5, 1.0).is_err());
+    }
+}

@@ -1,0 +1,154 @@
+//! Grayscale: all three channels become the pixel's grey.
+//!
+//! ```text
+//! out = grey = 0.2989 R + 0.587 G + 0.114 B      truncated where the rule is Exact
+//! ```
+//!
+//! | | |
+//! |--------|----------------------------------------------------------------------------|
+//! | input  | u8 image                                                                   |
+//! | output | as the input: three channels of the same value                             |
+//! | random | `Grayscale` nothing, `RandomGrayscale` a coin `p`                          |
+//! | cost   | three operations a pixel; `RandomGrayscale` one more, and one a value      |
+//!
+//! The formula is torchvision's `rgb_to_grayscale` on tensors with three output channels: fmas in
+//! `f32`, truncated. The weights sum to 0.9999, so that white becomes 254.
+
+use crate::emit::{GREY, grey, settle};
+use crate::error::probability;
+use crate::op::on_u8_image;
+use crate::{Class, Emit, Eval, Op, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+
+/// Makes every image grey.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Grayscale;
+
+impl Op for Grayscale {
+    fn name(&self) -> &'static str {
+        "Grayscale"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Pixel(self)
+    }
+}
+
+impl PixelOp for Grayscale {
+    fn matrix(&self, _: &[f32]) -> Option<[[f32; 4]; 3]> {
+        let [r, g, b] = GREY;
+        Some([[r, g, b, 0.0]; 3])
+    }
+
+    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
+        [settle(cx.rule, grey(pixel)); 3]
+    }
+
+    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+        let grey = e.grey(pixels);
+        Pixels { channels: [e.settle(grey); 3] }
+    }
+}
+
+/// Makes a share `p` of the images grey.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomGrayscale {
+    p: f64,
+}
+
+impl RandomGrayscale {
+    /// A share `p` of the images becomes grey. torchvision's default is 0.1.
+    ///
+    /// # Errors
+    ///
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn new(p: f64) -> Result<Self, ParamError> {
+        Ok(Self { p: probability("RandomGrayscale", p)? })
+    }
+}
+
+impl Op for RandomGrayscale {
+    fn name(&self) -> &'static str {
+        "RandomGrayscale"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Pixel(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.p == 0.0
+    }
+}
+
+/// Slots: how much of the pixel is kept and how much of its grey is taken: 0 and 1, or 1 and 0.
+impl PixelOp for RandomGrayscale {
+    fn structure(&self) -> String {
+        self.name().into()
+    }
+
+    fn slots(&self) -> usize {
+        2
+    }
+
+    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
+        let numbers = if rng.coin(self.p) { [0.0, 1.0] } else { [1.0, 0.0] };
+        slots.copy_from_slice(&numbers);
+        true
+    }
+
+    fn matrix(&self, slots: &[f32]) -> Option<[[f32; 4]; 3]> {
+        let keep = slots[0];
+        let [r, g, b] = GREY.map(|weight| weight * slots[1]);
+        Some([[r + keep, g, b, 0.0], [r, g + keep, b, 0.0], [r, g, b + keep, 0.0]])
+    }
+
+    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
+        let grey = settle(cx.rule, grey(pixel)) * cx.slots[1];
+        pixel.map(|v| v.mul_add(cx.slots[0], grey))
+    }
+
+    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+        let grey = e.grey(pixels);
+        let grey = e.settle(grey);
+        let take = e.slot(1);
+        let grey = e.mul(grey, take);
+        e.each(pixels, |e, _, v| {
+            let keep = e.slot(0);
+            e.fma(v, keep, grey)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{NumberRule, SampleKey};
+
+    #[test]
+    fn as_torchvision_makes_grey() {
+        let eval = |pixel| Grayscale.eval(&Eval::new(NumberRule::Exact, &[]), pixel);
+        assert_eq!(eval([10.0, 200.0, 77.0]), [129.0; 3]);
+        assert_eq!(eval([250.0, 3.0, 129.0]), [91.0; 3]);
+        assert_eq!(eval([255.0; 3]), [254.0; 3]);
+    }
+
+    #[test]
+    fn heads_is_grey_and_tails_is_the_pixel() {
+        let pixel = [10.25, 200.5, 77.0];
+        for (p, want) in [(1.0, [grey(pixel); 3]), (0.0, pixel)] {
+            let op = RandomGrayscale::new(p).unwrap();
+            let mut slots = [0.0; 2];
+            op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut slots);
+            assert_eq!(op.eval(&Eval::new(NumberRule::Fused, &slots), pixel), want);
+        }
+        assert!(RandomGrayscale::new(-0.1).is_err());
+    }
+}

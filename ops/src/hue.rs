@@ -1,0 +1,336 @@
+//! Hue: every colour turned around the circle of hues by one angle.
+//!
+//! ```text
+//! out = rgb of (h + hue mod 1, s, v)       with (h, s, v) of in;  hue 1 is the whole circle
+//! ```
+//!
+//! | | |
+//! |--------|-----------------------------------------------------------------------------|
+//! | input  | u8 image                                                                    |
+//! | output | as the input                                                                |
+//! | random | a coin `p`, then `hue` uniform in `low..high`                               |
+//! | cost   | some forty operations a pixel, one of them a division; under the Exact rule some seventy with four divisions |
+//!
+//! Under the Exact rule this is torchvision's `adjust_hue` on u8 tensors, to the bit: values in
+//! `0..=1`, everything in `f32` without fma, and `trunc(v * 255.999)` at the end. Even a hue of 0
+//! goes there and back, and may be a level off.
+//!
+//! Under the Fused rule it is the same colour in units of 0..=255, kept as it is: with `h` in
+//! sixths of the circle, red falls from the largest of the three values to the smallest by the
+//! share `2 - |h - 3|`, green by `|h - 2| - 1` and blue by `|h - 4| - 1`, each brought into 0..=1.
+//! Grey pixels stay what they are.
+
+use crate::emit::{max, min};
+use crate::error::{probability, range_in};
+use crate::op::on_u8_image;
+use crate::{
+    Class, Emit, Eval, F32x4, NumberRule, Op, ParamError, PixelOp, Pixels, Rng, Size, Type,
+    TypeError,
+};
+
+/// Turns the hues of a share `p` of the images by a random angle.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomHue {
+    p: f64,
+    low: f32,
+    high: f32,
+}
+
+impl RandomHue {
+    /// A hue in `low..high` for a share `p` of the images; one hue if the two are equal. A hue of
+    /// 0.5 and one of -0.5 both turn a colour into its opposite.
+    ///
+    /// # Errors
+    ///
+    /// If not `-0.5 <= low <= high <= 0.5`, or `p` is not in `0.0..=1.0`.
+    pub fn new(low: f64, high: f64, p: f64) -> Result<Self, ParamError> {
+        Self::of("RandomHue", (low, high), p)
+    }
+
+    /// The same for another op that has a hue.
+    pub(crate) fn of(op: &'static str, range: (f64, f64), p: f64) -> Result<Self, ParamError> {
+        let p = probability(op, p)?;
+        let [low, high] = range_in(op, "hue", range, -0.5..=0.5, "-0.5 <= low <= high <= 0.5")?;
+        Ok(Self { p, low, high })
+    }
+
+    /// Whether its range is 0 alone, which [`ColorJitter`](crate::ColorJitter) leaves out.
+    pub(crate) fn is_zero(&self) -> bool {
+        (self.low, self.high) == (0.0, 0.0)
+    }
+}
+
+impl Op for RandomHue {
+    fn name(&self) -> &'static str {
+        "RandomHue"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Pixel(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.p == 0.0
+    }
+}
+
+/// Slots: the hue.
+impl PixelOp for RandomHue {
+    fn structure(&self) -> String {
+        self.name().into()
+    }
+
+    fn slots(&self) -> usize {
+        1
+    }
+
+    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
+        let runs = rng.coin(self.p);
+        slots[0] = rng.uniform(self.low, self.high);
+        runs
+    }
+
+    fn may_skip(&self) -> bool {
+        self.p < 1.0
+    }
+
+    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
+        match cx.rule {
+            NumberRule::Exact => exact(pixel, cx.slots[0]),
+            NumberRule::Fused | NumberRule::Relaxed => fused(pixel, cx.slots[0]),
+        }
+    }
+
+    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+        match e.rule {
+            NumberRule::Exact => emit_exact(e, pixels),
+            NumberRule::Fused | NumberRule::Relaxed => emit_fused(e, pixels),
+        }
+    }
+}
+
+/// torchvision's scale of u8 to `0..=1`, and back.
+const TO_UNIT: f32 = 1.0 / 255.0;
+const FROM_UNIT: f32 = 255.999;
+const SIXTH: f32 = 1.0 / 6.0;
+
+/// torchvision's `_rgb_to_hsv` and `_hsv_to_rgb`, but for its clamps of `p`, `q` and `t`: what they
+/// cut off is an ulp above 1, which `trunc` does not see.
+fn exact(pixel: [f32; 3], hue: f32) -> [f32; 3] {
+    let [r, g, b] = pixel.map(|v| v * TO_UNIT);
+    let (high, low) = (max(max(r, g), b), min(min(r, g), b));
+    let range = high - low;
+    let is_grey = range == 0.0;
+    let s = range / if is_grey { 1.0 } else { high };
+    let divisor = if is_grey { 1.0 } else { range };
+    let [rc, gc, bc] = [r, g, b].map(|v| (high - v) / divisor);
+    let h = if high == r {
+        bc - gc
+    } else if high == g {
+        (rc + 2.0) - bc
+    } else {
+        (gc + 4.0) - rc
+    };
+    let h = h * SIXTH + 1.0;
+    let h = h - h.floor() + hue;
+    let h = (h - h.floor()) * 6.0;
+    let f = h - h.floor();
+    let (keep, part) = (1.0 - s, s * f);
+    let (p, q, t) = (keep * high, (1.0 - part) * high, (part + keep) * high);
+    // h is in 0..=6, and 6 is 0 again: there f is 0, so t is p.
+    let sixth = |end: f32, below: f32, above: f32| if h < end { below } else { above };
+    let red = sixth(1.0, high, sixth(2.0, q, sixth(4.0, p, sixth(5.0, t, high))));
+    let green = sixth(1.0, t, sixth(3.0, high, sixth(4.0, q, p)));
+    let blue = sixth(2.0, p, sixth(3.0, t, sixth(5.0, high, sixth(6.0, q, p))));
+    [red, green, blue].map(|v| (v * FROM_UNIT).trunc())
+}
+
+fn emit_exact(e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    let one = e.splat(1.0);
+    let unit = e.each(pixels, |e, _, v| {
+        let to_unit = e.splat(TO_UNIT);
+        e.mul(v, to_unit)
+    });
+    let [r, g, _] = unit.channels;
+    let (high, low) = extremes(e, unit);
+    let range = e.sub(high, low);
+    let zero = e.splat(0.0);
+    let is_grey = e.equal(range, zero);
+    let whole = e.select(is_grey, one, high);
+    let s = e.div(range, whole);
+    let divisor = e.select(is_grey, one, range);
+    let [rc, gc, bc] = e
+        .each(unit, |e, _, v| {
+            let below = e.sub(high, v);
+            e.div(below, divisor)
+        })
+        .channels;
+    let near_red = e.sub(bc, gc);
+    let near_green = offset_difference(e, rc, 2.0, bc);
+    let near_blue = offset_difference(e, gc, 4.0, rc);
+    let (is_red, is_green) = (e.equal(high, r), e.equal(high, g));
+    let h = e.select(is_green, near_green, near_blue);
+    let h = e.select(is_red, near_red, h);
+
+    let sixth = e.splat(SIXTH);
+    let h = e.mul(h, sixth);
+    let h = e.add(h, one);
+    let h = fraction(e, h);
+    let hue = e.slot(0);
+    let h = e.add(h, hue);
+    let h = fraction(e, h);
+    let six = e.splat(6.0);
+    let h = e.mul(h, six);
+    let f = fraction(e, h);
+    let (keep, part) = (e.sub(one, s), e.mul(s, f));
+    let (rest, rising) = (e.sub(one, part), e.add(part, keep));
+    let (p, q, t) = (e.mul(keep, high), e.mul(rest, high), e.mul(rising, high));
+    let red = ladder(e, h, &[(1.0, high), (2.0, q), (4.0, p), (5.0, t)], high);
+    let green = ladder(e, h, &[(1.0, t), (3.0, high), (4.0, q)], p);
+    let blue = ladder(e, h, &[(2.0, p), (3.0, t), (5.0, high), (6.0, q)], p);
+    e.each(Pixels { channels: [red, green, blue] }, |e, _, v| {
+        let from_unit = e.splat(FROM_UNIT);
+        let v = e.mul(v, from_unit);
+        e.trunc(v)
+    })
+}
+
+/// The colour of the same hue circle with one division, in the units of the values.
+fn fused([r, g, b]: [f32; 3], hue: f32) -> [f32; 3] {
+    let (high, low) = (max(max(r, g), b), min(min(r, g), b));
+    let fall = low - high;
+    let (difference, centre) = if high == r {
+        (b - g, 0.0)
+    } else if high == g {
+        (r - b, 2.0)
+    } else {
+        (g - r, 4.0)
+    };
+    let h = difference / min(fall, -f32::MIN_POSITIVE) + centre; // grey: 0 over something
+    let h = hue.mul_add(6.0, h);
+    let h = (h * SIXTH).floor().mul_add(-6.0, h);
+    let shares = [2.0 - (h - 3.0).abs(), (h - 2.0).abs() - 1.0, (h - 4.0).abs() - 1.0];
+    shares.map(|share| max(min(share, 1.0), 0.0).mul_add(fall, high))
+}
+
+fn emit_fused(e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    let [r, g, b] = pixels.channels;
+    let (high, low) = extremes(e, pixels);
+    let fall = e.sub(low, high);
+    let (is_red, is_green) = (e.equal(high, r), e.equal(high, g));
+    let (from_red, from_green, from_blue) = (e.sub(b, g), e.sub(r, b), e.sub(g, r));
+    let difference = e.select(is_green, from_green, from_blue);
+    let difference = e.select(is_red, from_red, difference);
+    let centres = [0.0, 2.0, 4.0].map(|centre| e.splat(centre));
+    let centre = e.select(is_green, centres[1], centres[2]);
+    let centre = e.select(is_red, centres[0], centre);
+    let least = e.splat(-f32::MIN_POSITIVE);
+    let divisor = e.min(fall, least);
+    let h = e.div(difference, divisor);
+    let h = e.add(h, centre);
+    let (hue, six) = (e.slot(0), e.splat(6.0));
+    let h = e.fma(hue, six, h);
+    let (sixth, minus_six) = (e.splat(SIXTH), e.splat(-6.0));
+    let turns = e.mul(h, sixth);
+    let turns = e.floor(turns);
+    let h = e.fma(turns, minus_six, h);
+    let away = [3.0, 2.0, 4.0].map(|hue| distance(e, h, hue));
+    let (one, two) = (e.splat(1.0), e.splat(2.0));
+    let shares = [e.sub(two, away[0]), e.sub(away[1], one), e.sub(away[2], one)];
+    e.each(Pixels { channels: shares }, |e, _, share| {
+        let zero = e.splat(0.0);
+        let share = e.min(share, one);
+        let share = e.max(share, zero);
+        e.fma(share, fall, high)
+    })
+}
+
+/// The largest and the smallest of the three values.
+fn extremes(e: &mut Emit<'_, '_>, pixels: Pixels) -> (F32x4, F32x4) {
+    let [r, g, b] = pixels.channels;
+    let (high, low) = (e.max(r, g), e.min(r, g));
+    (e.max(high, b), e.min(low, b))
+}
+
+/// `(a + offset) - b`.
+fn offset_difference(e: &mut Emit<'_, '_>, a: F32x4, offset: f32, b: F32x4) -> F32x4 {
+    let offset = e.splat(offset);
+    let sum = e.add(a, offset);
+    e.sub(sum, b)
+}
+
+/// `a - floor(a)`.
+fn fraction(e: &mut Emit<'_, '_>, a: F32x4) -> F32x4 {
+    let floor = e.floor(a);
+    e.sub(a, floor)
+}
+
+/// The value of the first step whose end lies above `h`, or the last.
+fn ladder(e: &mut Emit<'_, '_>, h: F32x4, steps: &[(f32, F32x4)], last: F32x4) -> F32x4 {
+    steps.iter().rev().fold(last, |above, &(end, below)| {
+        let end = e.splat(end);
+        let is_below = e.less(h, end);
+        e.select(is_below, below, above)
+    })
+}
+
+/// `|h - hue|`.
+fn distance(e: &mut Emit<'_, '_>, h: F32x4, hue: f32) -> F32x4 {
+    let (hue, magnitude) = (e.splat(hue), e.splat_i32(i32::MAX));
+    let difference = e.sub(h, hue);
+    let bits = e.bits(difference);
+    let bits = e.and_i32(bits, magnitude);
+    e.from_bits(bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SampleKey;
+
+    #[test]
+    fn as_torchvision_turns_hues() {
+        assert_eq!(exact([10.0, 200.0, 77.0], 0.1), [10.0, 200.0, 191.0]);
+        assert_eq!(exact([250.0, 3.0, 129.0], 0.1), [250.0, 25.0, 3.0]);
+        assert_eq!(exact([10.0, 200.0, 77.0], -0.5), [200.0, 10.0, 133.0]);
+    }
+
+    #[test]
+    fn both_rules_mean_the_same_colour() {
+        let mut rng = SampleKey::new(3, 0, 0).op(0);
+        for _ in 0..200_000 {
+            let pixel = [0; 3].map(|_| rng.below(256) as f32);
+            let hue = rng.uniform(-0.5, 0.5);
+            let (whole, real) = (exact(pixel, hue), fused(pixel, hue));
+            for c in 0..3 {
+                let above = real[c] - whole[c];
+                assert!((-0.001..1.001).contains(&above), "{pixel:?} {hue}: {whole:?} {real:?}");
+                assert!((0.0..=255.0).contains(&real[c]) && whole[c].fract() == 0.0);
+            }
+        }
+    }
+
+    #[test]
+    fn no_turn_and_a_whole_turn_change_nothing_but_roundings() {
+        let pixel = [12.0, 250.0, 99.0];
+        for hue in [0.0, 1.0, -1.0] {
+            let turned = fused(pixel, hue);
+            assert!((0..3).all(|c| (turned[c] - pixel[c]).abs() < 1e-3), "{hue}: {turned:?}");
+        }
+        for v in [0.0, 0.3, 77.0, 255.0] {
+            assert_eq!(fused([v; 3], 0.3), [v; 3]);
+        }
+    }
+
+    #[test]
+    fn bad_ranges_are_refused() {
+        for (low, high) in [(-0.6, 0.0), (0.0, 0.6), (0.1, 0.0), (f64::NAN, 0.0)] {
+            assert!(RandomHue::new(low, high, 1.0).is_err(), "{low} {high}");
+        }
+        assert!(RandomHue::new(-0.5, 0.5, 1.1).is_err());
+    }
+}

@@ -1,0 +1,113 @@
+//! Invert: the negative.
+//!
+//! ```text
+//! out = 255 - in
+//! ```
+//!
+//! | | |
+//! |--------|---------------------------|
+//! | input  | u8 image                  |
+//! | output | as the input              |
+//! | random | a coin `p`                |
+//! | cost   | one operation a value     |
+//!
+//! torchvision's `RandomInvert`.
+
+use crate::error::probability;
+use crate::op::on_u8_image;
+use crate::{Class, Emit, Eval, Op, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+
+/// Inverts a share `p` of the images.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomInvert {
+    p: f64,
+}
+
+impl RandomInvert {
+    /// A share `p` of the images is inverted. torchvision's default is 0.5.
+    ///
+    /// # Errors
+    ///
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn new(p: f64) -> Result<Self, ParamError> {
+        Ok(Self { p: probability("RandomInvert", p)? })
+    }
+
+    /// For all images: the op as a part of a policy.
+    pub(crate) const fn always() -> Self {
+        Self { p: 1.0 }
+    }
+}
+
+impl Op for RandomInvert {
+    fn name(&self) -> &'static str {
+        "RandomInvert"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Pixel(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.p == 0.0
+    }
+}
+
+/// Slots: a factor and what is added: -1 and 255, or 1 and 0.
+impl PixelOp for RandomInvert {
+    fn structure(&self) -> String {
+        self.name().into()
+    }
+
+    fn slots(&self) -> usize {
+        2
+    }
+
+    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
+        let numbers = if rng.coin(self.p) { [-1.0, 255.0] } else { [1.0, 0.0] };
+        slots.copy_from_slice(&numbers);
+        true
+    }
+
+    fn is_per_channel(&self) -> bool {
+        true
+    }
+
+    fn matrix(&self, slots: &[f32]) -> Option<[[f32; 4]; 3]> {
+        let [f, add] = [slots[0], slots[1]];
+        Some([[f, 0.0, 0.0, add], [0.0, f, 0.0, add], [0.0, 0.0, f, add]])
+    }
+
+    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
+        pixel.map(|v| v.mul_add(cx.slots[0], cx.slots[1]))
+    }
+
+    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+        e.each(pixels, |e, _, v| {
+            let (factor, add) = (e.slot(0), e.slot(1));
+            e.fma(v, factor, add)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{NumberRule, SampleKey};
+
+    #[test]
+    fn heads_inverts_and_tails_does_not() {
+        for (p, want) in [(1.0, [245.0, 0.0, 177.75]), (0.0, [10.0, 255.0, 77.25])] {
+            let op = RandomInvert::new(p).unwrap();
+            let mut slots = [0.0; 2];
+            op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut slots);
+            let cx = Eval::new(NumberRule::Fused, &slots);
+            assert_eq!(op.eval(&cx, [10.0, 255.0, 77.25]), want);
+        }
+        assert!(RandomInvert::new(f64::NAN).is_err());
+    }
+}

@@ -1,0 +1,139 @@
+//! Lighting: a random step along the main directions in which ImageNet's colours vary.
+//!
+//! ```text
+//! out[c] = clamp(in[c] + sum over j of direction[c][j] * alpha[j] * spread[j])
+//! ```
+//!
+//! | | |
+//! |--------|----------------------------------------------------------------|
+//! | input  | u8 image                                                       |
+//! | output | as the input                                                   |
+//! | random | three `alpha`, normal with mean 0 and deviation `alpha_std`    |
+//! | cost   | three operations a value                                       |
+//!
+//! The "PCA colour augmentation" of AlexNet (Krizhevsky, Sutskever and Hinton, 2012, section 4.1),
+//! with the constants that torch's `Lighting` and the code after it have, in units of 0..=255.
+//! Truncated where the rule is Exact.
+
+use crate::emit::{clamp, settle};
+use crate::op::on_u8_image;
+use crate::{Class, Emit, Eval, Op, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+
+/// Eigenvalues of the covariance of ImageNet's colours: 0.2175, 0.0188 and 0.0045 of 255.
+const SPREAD: [f64; 3] = [55.46, 4.794, 1.148];
+
+/// The eigenvectors, one a column: a row for each of red, green and blue.
+const DIRECTION: [[f64; 3]; 3] =
+    [[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]];
+
+/// Shifts the colours of every image by a random step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lighting {
+    alpha_std: f32,
+}
+
+impl Lighting {
+    /// Steps of deviation `alpha_std`: AlexNet's is 0.1.
+    ///
+    /// # Errors
+    ///
+    /// If `alpha_std` is negative or above 1e6.
+    pub fn new(alpha_std: f64) -> Result<Self, ParamError> {
+        if (0.0..=1e6).contains(&alpha_std) {
+            Ok(Self { alpha_std: alpha_std as f32 })
+        } else {
+            Err(ParamError::new("Lighting", "alpha_std", alpha_std, "0.0..=1e6"))
+        }
+    }
+}
+
+impl Op for Lighting {
+    fn name(&self) -> &'static str {
+        "Lighting"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Pixel(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.alpha_std == 0.0
+    }
+}
+
+/// Slots: what is added to red, green and blue.
+impl PixelOp for Lighting {
+    fn structure(&self) -> String {
+        self.name().into()
+    }
+
+    fn slots(&self) -> usize {
+        3
+    }
+
+    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
+        let alpha = [0; 3].map(|_| f64::from(rng.normal() * self.alpha_std));
+        slots.copy_from_slice(&step(alpha));
+        true
+    }
+
+    fn is_per_channel(&self) -> bool {
+        true
+    }
+
+    fn matrix(&self, slots: &[f32]) -> Option<[[f32; 4]; 3]> {
+        let [r, g, b] = [slots[0], slots[1], slots[2]];
+        Some([[1.0, 0.0, 0.0, r], [0.0, 1.0, 0.0, g], [0.0, 0.0, 1.0, b]])
+    }
+
+    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
+        std::array::from_fn(|c| settle(cx.rule, clamp(pixel[c] + cx.slots[c])))
+    }
+
+    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+        e.each(pixels, |e, c, v| {
+            let step = e.slot(c);
+            let v = e.add(v, step);
+            let v = e.clamp(v);
+            e.settle(v)
+        })
+    }
+}
+
+/// What `alpha` adds to red, green and blue.
+fn step(alpha: [f64; 3]) -> [f32; 3] {
+    DIRECTION.map(|row| (0..3).map(|j| row[j] * alpha[j] * SPREAD[j]).sum::<f64>() as f32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::NumberRule;
+
+    #[test]
+    fn a_step_is_along_the_directions() {
+        let want = [-0.5675 * 55.46 * 0.1, -0.5808 * 55.46 * 0.1, -0.5836 * 55.46 * 0.1];
+        assert_eq!(step([0.1, 0.0, 0.0]), want.map(|v: f64| v as f32));
+        let along_all = step([0.1, -0.2, 0.3]);
+        assert!((along_all[0] - (-3.147_355 - 0.689_569 + 0.138_070)).abs() < 1e-4);
+    }
+
+    #[test]
+    fn values_are_shifted_and_clamped() {
+        let op = Lighting::new(0.1).unwrap();
+        let eval = |rule| op.eval(&Eval::new(rule, &[2.5, -20.0, 30.0]), [10.0, 10.0, 250.0]);
+        assert_eq!(eval(NumberRule::Fused), [12.5, 0.0, 255.0]);
+        assert_eq!(eval(NumberRule::Exact), [12.0, 0.0, 255.0]);
+    }
+
+    #[test]
+    fn bad_deviations_are_refused() {
+        for bad in [-0.1, f64::NAN, f64::INFINITY] {
+            assert!(Lighting::new(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Look-up table: a user's own value for each level.
+//!
+//! ```text
+//! out = table[channel][in]     truncated where the rule is Exact
+//! ```
+//!
+//! | | |
+//! |--------|-----------------------------------------------------------------|
+//! | input  | u8 image                                                        |
+//! | output | as the input; entries may have fractions under the Fused rule   |
+//! | random | nothing                                                         |
+//! | cost   | a look-up a value                                               |
+
+use crate::emit::settle;
+use crate::op::on_u8_image;
+use crate::{Class, Histogram, NumberRule, Op, ParamError, Table, TableOp, Type, TypeError};
+use std::fmt;
+
+/// Looks every value up in a table.
+#[derive(Clone, PartialEq)]
+pub struct Lut {
+    table: Box<Table>,
+}
+
+impl Lut {
+    /// A table for each of red, green and blue.
+    ///
+    /// # Errors
+    ///
+    /// If an entry is not in `0.0..=255.0`.
+    pub fn new(table: [[f32; 256]; 3]) -> Result<Self, ParamError> {
+        match table.as_flattened().iter().find(|v| !(0.0..=255.0).contains(*v)) {
+            Some(bad) => Err(ParamError::new("Lut", "table", bad, "entries in 0.0..=255.0")),
+            None => Ok(Self { table: Box::new(table) }),
+        }
+    }
+
+    /// One table for all three.
+    ///
+    /// # Errors
+    ///
+    /// If an entry is not in `0.0..=255.0`.
+    pub fn same(table: [f32; 256]) -> Result<Self, ParamError> {
+        Self::new([table; 3])
+    }
+}
+
+/// The table would fill pages.
+impl fmt::Debug for Lut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lut").finish_non_exhaustive()
+    }
+}
+
+impl Op for Lut {
+    fn name(&self) -> &'static str {
+        "Lut"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Table(self)
+    }
+}
+
+impl TableOp for Lut {
+    fn table(&self, rule: NumberRule, _: &[f32], _: &Histogram, out: &mut Table) {
+        *out = self.table.map(|channel| channel.map(|v| settle(rule, v)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_kept_and_truncated_only_where_the_rule_is_exact() {
+        let lut = Lut::same(std::array::from_fn(|level| level as f32 / 2.0)).unwrap();
+        let mut out = [[0.0; 256]; 3];
+        lut.table(NumberRule::Fused, &[], &[[0; 256]; 3], &mut out);
+        assert_eq!(out.map(|channel| channel[255]), [127.5; 3]);
+        lut.table(NumberRule::Exact, &[], &[[0; 256]; 3], &mut out);
+        assert_eq!(out.map(|channel| channel[255]), [127.0; 3]);
+    }
+
+    #[test]
+    fn entries_out_of_range_are_refused() {
+        for bad in [-0.5, 255.5, f32::NAN] {
+            let mut table = [0.0; 256];
+            table[255] = bad;
+            assert!(Lut::same(table).is_err(), "{bad}");
+        }
+    }
+}

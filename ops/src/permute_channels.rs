@@ -1,0 +1,196 @@
+//! Channel order: red, green and blue change places.
+//!
+//! ```text
+//! out[c] = in[permutation[c]]
+//! ```
+//!
+//! | | |
+//! |--------|-------------------------------------------------------------------------------|
+//! | input  | u8 image                                                                      |
+//! | output | as the input                                                                  |
+//! | random | `PermuteChannels` nothing; `RandomChannelPermutation` a coin `p`, then one of the six permutations |
+//! | cost   | `PermuteChannels` nothing; `RandomChannelPermutation` three operations a value |
+//!
+//! torchvision's functional `permute_channels` and its `RandomChannelPermutation` (which has no
+//! `p`: 1). The random one multiplies by a matrix of zeros and ones, which is exact, since code
+//! can't be told at each pixel where to look.
+
+use crate::error::probability;
+use crate::op::on_u8_image;
+use crate::{Class, Emit, Eval, Op, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+
+/// Puts the channels in another order: `[2, 1, 0]` makes BGR of RGB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PermuteChannels {
+    permutation: [usize; 3],
+}
+
+impl PermuteChannels {
+    /// Channel `c` of the output is channel `permutation[c]` of the input.
+    ///
+    /// # Errors
+    ///
+    /// If `permutation` is none of the six.
+    pub fn new(permutation: [usize; 3]) -> Result<Self, ParamError> {
+        if PERMUTATIONS.contains(&permutation) {
+            return Ok(Self { permutation });
+        }
+        let found = format!("{permutation:?}");
+        Err(ParamError::new("PermuteChannels", "permutation", found, "0, 1 and 2 in some order"))
+    }
+}
+
+const PERMUTATIONS: [[usize; 3]; 6] =
+    [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+
+impl Op for PermuteChannels {
+    fn name(&self) -> &'static str {
+        "PermuteChannels"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Pixel(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.permutation == [0, 1, 2]
+    }
+}
+
+impl PixelOp for PermuteChannels {
+    fn matrix(&self, _: &[f32]) -> Option<[[f32; 4]; 3]> {
+        Some(self.permutation.map(unit_row))
+    }
+
+    fn eval(&self, _: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
+        self.permutation.map(|from| pixel[from])
+    }
+
+    fn emit(&self, _: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+        Pixels { channels: self.permutation.map(|from| pixels.channels[from]) }
+    }
+}
+
+/// Puts the channels of a share `p` of the images in a random order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomChannelPermutation {
+    p: f64,
+}
+
+/// Albumentations' name of [`RandomChannelPermutation`].
+pub type ChannelShuffle = RandomChannelPermutation;
+
+impl RandomChannelPermutation {
+    /// A share `p` of the images gets one of the six orders, the usual one too.
+    ///
+    /// # Errors
+    ///
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn new(p: f64) -> Result<Self, ParamError> {
+        Ok(Self { p: probability("RandomChannelPermutation", p)? })
+    }
+}
+
+impl Op for RandomChannelPermutation {
+    fn name(&self) -> &'static str {
+        "RandomChannelPermutation"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Pixel(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.p == 0.0
+    }
+}
+
+/// Slots: a matrix, row by row, each of the factors of red, green and blue.
+impl PixelOp for RandomChannelPermutation {
+    fn structure(&self) -> String {
+        self.name().into()
+    }
+
+    fn slots(&self) -> usize {
+        9
+    }
+
+    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
+        let runs = rng.coin(self.p);
+        let order = rng.below(6) as usize;
+        let permutation = PERMUTATIONS[if runs { order } else { 0 }];
+        for (row, from) in slots.chunks_exact_mut(3).zip(permutation) {
+            row.copy_from_slice(&unit_row(from)[..3]);
+        }
+        true
+    }
+
+    fn matrix(&self, slots: &[f32]) -> Option<[[f32; 4]; 3]> {
+        Some(std::array::from_fn(|c| [slots[3 * c], slots[3 * c + 1], slots[3 * c + 2], 0.0]))
+    }
+
+    fn eval(&self, cx: &Eval<'_>, [r, g, b]: [f32; 3]) -> [f32; 3] {
+        std::array::from_fn(|c| {
+            let row = &cx.slots[3 * c..3 * c + 3];
+            b.mul_add(row[2], g.mul_add(row[1], r * row[0]))
+        })
+    }
+
+    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+        let [r, g, b] = pixels.channels;
+        e.each(pixels, |e, c, _| {
+            let row = [3 * c, 3 * c + 1, 3 * c + 2].map(|slot| e.slot(slot));
+            let sum = e.mul(r, row[0]);
+            let sum = e.fma(g, row[1], sum);
+            e.fma(b, row[2], sum)
+        })
+    }
+}
+
+/// The row of a matrix that gives channel `from`.
+fn unit_row(from: usize) -> [f32; 4] {
+    std::array::from_fn(|column| if column == from { 1.0 } else { 0.0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{NumberRule, SampleKey};
+
+    const PIXEL: [f32; 3] = [10.25, 200.0, 77.0];
+
+    #[test]
+    fn as_torchvision_permutes() {
+        let op = PermuteChannels::new([2, 0, 1]).unwrap();
+        let cx = Eval::new(NumberRule::Exact, &[]);
+        assert_eq!(op.eval(&cx, [10.0, 200.0, 77.0]), [77.0, 10.0, 200.0]);
+        for bad in [[0, 0, 1], [1, 2, 3]] {
+            assert!(PermuteChannels::new(bad).is_err());
+        }
+    }
+
+    fn permuted(p: f64, sample: u64) -> [f32; 3] {
+        let op = RandomChannelPermutation::new(p).unwrap();
+        let mut slots = [9.0; 9];
+        op.draw(&mut SampleKey::new(0, 0, sample).op(0), Size::new(1, 1), &mut slots);
+        op.eval(&Eval::new(NumberRule::Fused, &slots), PIXEL)
+    }
+
+    #[test]
+    fn all_six_orders_are_drawn() {
+        let drawn: Vec<_> = (0..200).map(|sample| permuted(1.0, sample)).collect();
+        for permutation in PERMUTATIONS {
+            let want = permutation.map(|from| PIXEL[from]);
+            assert!(drawn.contains(&want), "{permutation:?}");
+        }
+        assert!((0..200).all(|sample| permuted(0.0, sample) == PIXEL));
+    }
+}

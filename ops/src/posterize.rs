@@ -1,0 +1,139 @@
+//! Posterize: only the highest bits of each value.
+//!
+//! ```text
+//! out = floor(in / step) * step,     step = 2^(8 - bits)
+//! ```
+//!
+//! | | |
+//! |--------|------------------------------------|
+//! | input  | u8 image                           |
+//! | output | as the input                       |
+//! | random | a coin `p`                         |
+//! | cost   | three operations a value           |
+//!
+//! torchvision's `RandomPosterize`: for whole values the formula is `in & mask`. Eight bits change
+//! nothing, also where values have fractions; no bits are black.
+
+use crate::error::probability;
+use crate::op::on_u8_image;
+use crate::{Class, Emit, Eval, Op, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+
+/// Keeps the highest bits of each value, in a share `p` of the images.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomPosterize {
+    bits: u32,
+    p: f64,
+}
+
+impl RandomPosterize {
+    /// Keeps `bits` bits in a share `p` of the images. torchvision's default for `p` is 0.5.
+    ///
+    /// # Errors
+    ///
+    /// If `bits` is not in `0..=8`, or `p` is not in `0.0..=1.0`.
+    pub fn new(bits: u32, p: f64) -> Result<Self, ParamError> {
+        const OP: &str = "RandomPosterize";
+        if bits > 8 {
+            return Err(ParamError::new(OP, "bits", bits, "0..=8"));
+        }
+        Ok(Self { bits, p: probability(OP, p)? })
+    }
+
+    /// For all images, 8 bits at most: the op as a part of a policy.
+    pub(crate) const fn always(bits: u32) -> Self {
+        Self { bits, p: 1.0 }
+    }
+}
+
+impl Op for RandomPosterize {
+    fn name(&self) -> &'static str {
+        "RandomPosterize"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Pixel(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.p == 0.0 || self.bits == 8
+    }
+}
+
+/// A step far below the last bit of any value that is not zero for all purposes.
+const NO_STEP: f32 = f32::from_bits((127 - 100) << 23);
+
+/// Slots: one over the step, the step.
+impl PixelOp for RandomPosterize {
+    fn structure(&self) -> String {
+        self.name().into()
+    }
+
+    fn slots(&self) -> usize {
+        2
+    }
+
+    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
+        let runs = rng.coin(self.p) && self.bits < 8;
+        let step = if runs { (256 >> self.bits) as f32 } else { NO_STEP };
+        slots.copy_from_slice(&[1.0 / step, step]);
+        true
+    }
+
+    fn is_per_channel(&self) -> bool {
+        true
+    }
+
+    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
+        pixel.map(|v| (v * cx.slots[0]).floor() * cx.slots[1])
+    }
+
+    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+        e.each(pixels, |e, _, v| {
+            let (per_step, step) = (e.slot(0), e.slot(1));
+            let steps = e.mul(v, per_step);
+            let steps = e.floor(steps);
+            e.mul(steps, step)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{NumberRule, SampleKey};
+
+    fn posterized(bits: u32, p: f64, pixel: [f32; 3]) -> [f32; 3] {
+        let op = RandomPosterize::new(bits, p).unwrap();
+        let mut slots = [0.0; 2];
+        op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut slots);
+        op.eval(&Eval::new(NumberRule::Fused, &slots), pixel)
+    }
+
+    #[test]
+    fn as_torchvision_masks_bits() {
+        assert_eq!(posterized(3, 1.0, [250.0, 129.0, 31.0]), [224.0, 128.0, 0.0]);
+        for bits in 0..=8 {
+            let mask = 0xFF00u32 >> bits & 0xFF;
+            for v in 0..256u32 {
+                assert_eq!(posterized(bits, 1.0, [v as f32; 3])[0], (v & mask) as f32);
+            }
+        }
+    }
+
+    #[test]
+    fn tails_and_eight_bits_keep_fractions() {
+        let pixel = [0.3, 254.999, 1e-9];
+        assert_eq!(posterized(3, 0.0, pixel), pixel);
+        assert_eq!(posterized(8, 1.0, pixel), pixel);
+    }
+
+    #[test]
+    fn bad_parameters_are_refused() {
+        assert!(RandomPosterize::new(9, 0.5).is_err());
+        assert!(RandomPosterize::new(4, 1.5).is_err());
+    }
+}

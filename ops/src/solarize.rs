@@ -1,0 +1,127 @@
+//! Solarize: values from a threshold on are inverted.
+//!
+//! ```text
+//! out = 255 - in    where in >= threshold
+//! out = in          elsewhere
+//! ```
+//!
+//! | | |
+//! |--------|------------------------------------|
+//! | input  | u8 image                           |
+//! | output | as the input                       |
+//! | random | a coin `p`                         |
+//! | cost   | three operations a value           |
+//!
+//! torchvision's `RandomSolarize`: the threshold is rounded to `f32` and may have a fraction.
+
+use crate::error::{probability, range_in};
+use crate::op::on_u8_image;
+use crate::{Class, Emit, Eval, Op, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+
+/// Inverts what is bright, in a share `p` of the images.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomSolarize {
+    threshold: f32,
+    p: f64,
+}
+
+impl RandomSolarize {
+    /// Inverts values from `threshold` on, in a share `p` of the images. Above 255 there are none,
+    /// so 256 changes nothing, as in Pillow; torchvision's largest is 255. Its default for `p` is
+    /// 0.5.
+    ///
+    /// # Errors
+    ///
+    /// If `threshold` is not in `0.0..=256.0`, or `p` is not in `0.0..=1.0`.
+    pub fn new(threshold: f64, p: f64) -> Result<Self, ParamError> {
+        const OP: &str = "RandomSolarize";
+        let both = (threshold, threshold);
+        let [threshold, _] = range_in(OP, "threshold", both, 0.0..=256.0, "0.0..=256.0")?;
+        Ok(Self { threshold, p: probability(OP, p)? })
+    }
+
+    /// For all images: the op as a part of a policy.
+    pub(crate) const fn always(threshold: f32) -> Self {
+        Self { threshold, p: 1.0 }
+    }
+}
+
+impl Op for RandomSolarize {
+    fn name(&self) -> &'static str {
+        "RandomSolarize"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Pixel(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.p == 0.0 || self.threshold > 255.0
+    }
+}
+
+/// Slots: the threshold; one that no value reaches for tails.
+impl PixelOp for RandomSolarize {
+    fn structure(&self) -> String {
+        self.name().into()
+    }
+
+    fn slots(&self) -> usize {
+        1
+    }
+
+    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
+        slots[0] = if rng.coin(self.p) { self.threshold } else { f32::INFINITY };
+        true
+    }
+
+    fn is_per_channel(&self) -> bool {
+        true
+    }
+
+    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
+        pixel.map(|v| if v < cx.slots[0] { v } else { 255.0 - v })
+    }
+
+    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+        e.each(pixels, |e, _, v| {
+            let (threshold, white) = (e.slot(0), e.splat(255.0));
+            let is_below = e.less(v, threshold);
+            let inverted = e.sub(white, v);
+            e.select(is_below, v, inverted)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{NumberRule, SampleKey};
+
+    fn solarized(threshold: f64, p: f64, pixel: [f32; 3]) -> [f32; 3] {
+        let op = RandomSolarize::new(threshold, p).unwrap();
+        let mut slots = [0.0];
+        op.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(1, 1), &mut slots);
+        op.eval(&Eval::new(NumberRule::Exact, &slots), pixel)
+    }
+
+    #[test]
+    fn as_torchvision_solarizes() {
+        assert_eq!(solarized(128.0, 1.0, [250.0, 129.0, 77.0]), [5.0, 126.0, 77.0]);
+        assert_eq!(solarized(128.0, 1.0, [128.0, 127.0, 0.0]), [127.0, 127.0, 0.0]);
+        assert_eq!(solarized(77.25, 1.0, [77.0, 78.0, 255.0]), [77.0, 177.0, 0.0]);
+        assert_eq!(solarized(0.0, 0.0, [77.0, 78.0, 255.0]), [77.0, 78.0, 255.0]);
+    }
+
+    #[test]
+    fn bad_parameters_are_refused() {
+        for threshold in [-1.0, 256.5, f64::NAN] {
+            assert!(RandomSolarize::new(threshold, 0.5).is_err(), "{threshold}");
+        }
+        assert!(RandomSolarize::new(128.0, -0.5).is_err());
+    }
+}

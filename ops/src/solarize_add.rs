@@ -1,0 +1,127 @@
+//! Solarize-add: values below a threshold become brighter by a number.
+//!
+//! ```text
+//! out = min(255, in + add)    where in < threshold
+//! out = in                    elsewhere
+//! ```
+//!
+//! | | |
+//! |--------|------------------------------------|
+//! | input  | u8 image                           |
+//! | output | as the input                       |
+//! | random | nothing                            |
+//! | cost   | four operations a value            |
+//!
+//! timm's `solarize_add`, an op of its `RandAugment`.
+
+use crate::emit::{min, settle};
+use crate::error::range_in;
+use crate::op::on_u8_image;
+use crate::{Class, Emit, Eval, Op, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+
+/// Brightens what is dark.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SolarizeAdd {
+    add: f32,
+    threshold: f32,
+}
+
+impl SolarizeAdd {
+    /// Adds `add` to values below `threshold`. timm's threshold is 128.
+    ///
+    /// # Errors
+    ///
+    /// If `add` is not in `0.0..=255.0`, or `threshold` not in `0.0..=256.0`.
+    pub fn new(add: f64, threshold: f64) -> Result<Self, ParamError> {
+        const OP: &str = "SolarizeAdd";
+        let [add, _] = range_in(OP, "add", (add, add), 0.0..=255.0, "0.0..=255.0")?;
+        let both = (threshold, threshold);
+        let [threshold, _] = range_in(OP, "threshold", both, 0.0..=256.0, "0.0..=256.0")?;
+        Ok(Self { add, threshold })
+    }
+
+    /// With timm's threshold: the op as a part of a policy.
+    pub(crate) const fn below_128(add: f32) -> Self {
+        Self { add, threshold: 128.0 }
+    }
+}
+
+impl Op for SolarizeAdd {
+    fn name(&self) -> &'static str {
+        "SolarizeAdd"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Pixel(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.add == 0.0 || self.threshold == 0.0
+    }
+}
+
+/// Slots: what is added, the threshold.
+impl PixelOp for SolarizeAdd {
+    fn structure(&self) -> String {
+        self.name().into()
+    }
+
+    fn slots(&self) -> usize {
+        2
+    }
+
+    fn draw(&self, _: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
+        slots.copy_from_slice(&[self.add, self.threshold]);
+        true
+    }
+
+    fn is_per_channel(&self) -> bool {
+        true
+    }
+
+    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
+        let [add, threshold] = [cx.slots[0], cx.slots[1]];
+        pixel.map(|v| {
+            let brighter = settle(cx.rule, min(v + add, 255.0));
+            if v < threshold { brighter } else { v }
+        })
+    }
+
+    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+        e.each(pixels, |e, _, v| {
+            let (add, threshold, white) = (e.slot(0), e.slot(1), e.splat(255.0));
+            let brighter = e.add(v, add);
+            let brighter = e.min(brighter, white);
+            let brighter = e.settle(brighter);
+            let is_dark = e.less(v, threshold);
+            e.select(is_dark, brighter, v)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::NumberRule;
+
+    #[test]
+    fn only_what_is_dark_becomes_brighter() {
+        let op = SolarizeAdd::new(99.0, 128.0).unwrap();
+        let cx = Eval::new(NumberRule::Exact, &[99.0, 128.0]);
+        assert_eq!(op.eval(&cx, [0.0, 127.0, 128.0]), [99.0, 226.0, 128.0]);
+        let cx = Eval::new(NumberRule::Exact, &[200.0, 128.0]);
+        assert_eq!(op.eval(&cx, [0.0, 127.0, 128.0]), [200.0, 255.0, 128.0]);
+    }
+
+    #[test]
+    fn bad_parameters_are_refused() {
+        for bad in [-1.0, 257.0, f64::NAN] {
+            assert!(SolarizeAdd::new(bad, 128.0).is_err(), "{bad}");
+            assert!(SolarizeAdd::new(1.0, bad).is_err(), "{bad}");
+        }
+    }
+}
