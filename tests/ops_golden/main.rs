@@ -7,4 +7,6 @@
 
 mod basic;
 mod point;
+mod policies;
 mod support;
+mod timm;
