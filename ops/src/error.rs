@@ -83,6 +83,21 @@ pub(crate) fn positive(
     }
 }
 
+/// Checks a range of finite numbers of any sign with `low <= high`.
+pub(crate) fn finite_range(
+    op: &'static str,
+    param: &'static str,
+    low: f64,
+    high: f64,
+) -> Result<(f64, f64), ParamError> {
+    if low.is_finite() && low <= high && high.is_finite() {
+        Ok((low, high))
+    } else {
+        let found = format!("{low}..={high}");
+        Err(ParamError::new(op, param, found, "finite, low <= high"))
+    }
+}
+
 /// Checks a range that lies in another one, and may be a single number; gives its ends.
 pub(crate) fn range_in(
     op: &'static str,

@@ -17,6 +17,7 @@
 
 use crate::{DType, Emit, Layout, Mixed, Motion, Ops, Pixels, Rng, Size, TypeError, Window};
 use std::fmt;
+use std::sync::Arc;
 
 /// How values are rounded from one op to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -147,6 +148,14 @@ pub trait Op: fmt::Debug + Send + Sync {
     fn does_nothing(&self, input: &Type) -> bool {
         let _ = input;
         false
+    }
+
+    /// The op that stands in its place for such an input, if what it computes depends on the type:
+    /// noise in levels on u8, in the image's own units on floats. Its name, what it gives and the
+    /// order of its draws must be the same.
+    fn for_input(&self, input: &Type) -> Option<Arc<dyn Op>> {
+        let _ = input;
+        None
     }
 }
 

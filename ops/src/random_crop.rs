@@ -1,26 +1,35 @@
 //! Random crop: a window of fixed size at a random place.
 //!
-//! torchvision's `RandomCrop(size, padding, fill)`: the image is first framed by `padding` pixels
-//! of `fill` on each side; then `top` is uniform over the places where the window fits, then
-//! `left`. An image too small even so is framed further, as with `pad_if_needed`, just enough.
+//! torchvision's `RandomCrop(size, padding, pad_if_needed, fill, padding_mode)`: the image is first
+//! framed; then `top` is uniform over the places where the window fits, then `left`. For an image
+//! too small even so,
+//!
+//! ```text
+//! by default          the frame grows just enough, as much before as behind (torchvision: an error)
+//! pad_if_needed       what is missing is added to the frame both before and behind, as torchvision
+//!                     does: the image lies anywhere in the window
+//! ```
 //!
 //! | | |
-//! |--------|------------------------------------------------|
-//! | input  | image of any element type                      |
-//! | output | as the input, of the given size                |
-//! | random | the row, then the column, of the window        |
-//! | cost   | nothing: other pixels are read                 |
+//! |--------|----------------------------------------------------------------------|
+//! | input  | image of any element type; u8 for a frame of the image's own pixels  |
+//! | output | as the input, of the given size                                      |
+//! | random | the row, then the column, of the window                              |
+//! | cost   | nothing: other pixels are read; for a frame see [`Pad`](crate::Pad)  |
 
 use crate::error::side;
-use crate::op::on_image;
-use crate::{Class, GeometryOp, ImageType, Motion, Op, ParamError, Rng, Size, Type, TypeError};
+use crate::{
+    Class, GeometryOp, ImageType, Motion, Op, PaddingMode, ParamError, Rng, RowMaker, Sides, Size,
+    Type, TypeError,
+};
 
 /// Cuts a window of fixed size at a random place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RandomCrop {
     size: Size,
-    padding: u32,
-    fill: [u8; 3],
+    sides: Sides,
+    mode: PaddingMode,
+    pad_if_needed: bool,
 }
 
 impl RandomCrop {
@@ -32,30 +41,55 @@ impl RandomCrop {
     pub fn new(height: u32, width: u32) -> Result<Self, ParamError> {
         const OP: &str = "RandomCrop";
         let size = Size::new(side(OP, "height", height)?, side(OP, "width", width)?);
-        Ok(Self { size, padding: 0, fill: [0; 3] })
+        let mode = PaddingMode::Constant([0; 3]);
+        Ok(Self { size, sides: Sides::default(), mode, pad_if_needed: false })
     }
 
-    /// First frames the image by `padding` pixels of `fill` on each side: 4 is usual for CIFAR.
+    /// First frames the image by `padding` pixels (see [`Sides`] for what may be given) that show
+    /// `mode`, or a colour: 4 pixels of black are usual for CIFAR.
     ///
     /// # Errors
     ///
-    /// If `padding` is above 65535.
-    pub fn padding(mut self, padding: u32, fill: [u8; 3]) -> Result<Self, ParamError> {
-        if padding > 65_535 {
-            return Err(ParamError::new("RandomCrop", "padding", padding, "0..=65535"));
-        }
-        (self.padding, self.fill) = (padding, fill);
+    /// If a side is above 65535.
+    pub fn padding(
+        mut self,
+        padding: impl Into<Sides>,
+        mode: impl Into<PaddingMode>,
+    ) -> Result<Self, ParamError> {
+        self.sides = padding.into().checked("RandomCrop")?;
+        self.mode = mode.into();
         Ok(self)
     }
 
-    /// The window's start along one axis, in pixels of the image before its frame.
-    fn start(&self, rng: &mut Rng, input: u32, output: u32) -> i32 {
-        let framed = input + 2 * self.padding;
-        if framed < output {
-            return -(((output - input) / 2) as i32);
-        }
-        rng.below(framed - output + 1) as i32 - self.padding as i32
+    /// Frames an image that is too small as torchvision does: so far that it may lie anywhere in
+    /// the window.
+    #[must_use]
+    pub const fn pad_if_needed(mut self) -> Self {
+        self.pad_if_needed = true;
+        self
     }
+
+    /// The window along one axis of an image that is to be framed by `before` and `behind`.
+    fn axis(&self, rng: &mut Rng, input: u32, output: u32, before: u32, behind: u32) -> Axis {
+        let missing = output.saturating_sub(input + before + behind);
+        let (more_before, more_behind) = match self.pad_if_needed {
+            true => (missing, missing),
+            false => (missing / 2, missing - missing / 2),
+        };
+        let (before, behind) = (before + more_before, behind + more_behind);
+        let first = rng.below(input + before + behind - output + 1);
+        Axis { start: first as i32 - before as i32, before, behind }
+    }
+}
+
+/// A window along one axis.
+struct Axis {
+    /// Where it begins, in pixels of the image before its frame.
+    start: i32,
+    /// Pixels of the frame before the image.
+    before: u32,
+    /// And behind.
+    behind: u32,
 }
 
 impl Op for RandomCrop {
@@ -64,7 +98,7 @@ impl Op for RandomCrop {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_image(self.name(), input, |image| image.with_size(self.size))
+        self.mode.output(self.name(), input, |image| image.with_size(self.size))
     }
 
     fn class(&self) -> Class<'_> {
@@ -74,14 +108,25 @@ impl Op for RandomCrop {
 
 impl GeometryOp for RandomCrop {
     fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<Motion>) {
-        let top = self.start(rng, size.height, self.size.height);
-        let left = self.start(rng, size.width, self.size.width);
-        out.push(Motion::Frame { top, left, size: self.size, fill: self.fill });
+        let Sides { left, top, right, bottom } = self.sides;
+        let rows = self.axis(rng, size.height, self.size.height, top, bottom);
+        let columns = self.axis(rng, size.width, self.size.width, left, right);
+        let sides = Sides {
+            left: columns.before,
+            top: rows.before,
+            right: columns.behind,
+            bottom: rows.behind,
+        };
+        self.mode.window(sides, (rows.start, columns.start), self.size, out);
+    }
+
+    fn makes_rows(&self) -> Option<RowMaker> {
+        self.mode.maker()
     }
 
     fn fills(&self, input: &ImageType) -> Option<[u8; 3]> {
         let smaller = input.height.min < self.size.height || input.width.min < self.size.width;
-        (self.padding > 0 || smaller).then_some(self.fill)
+        self.mode.fill().filter(|_| !self.sides.is_none() || smaller)
     }
 }
 
@@ -89,19 +134,54 @@ impl GeometryOp for RandomCrop {
 mod tests {
     use super::*;
     use crate::SampleKey;
+    use crate::rows::RowFilter;
+
+    fn drawn(crop: &RandomCrop, rng: &mut Rng, size: Size) -> Vec<Motion> {
+        let mut out = vec![];
+        crop.draw(rng, size, &mut out);
+        out
+    }
+
+    /// How often each first row and each first column were drawn, counted from `-least`.
+    fn places(crop: &RandomCrop, size: Size, least: i32) -> ([u32; 12], [u32; 12]) {
+        let mut rng = SampleKey::new(1, 1, 1).op(0);
+        let (mut tops, mut lefts) = ([0; 12], [0; 12]);
+        for _ in 0..2000 {
+            let Motion::Frame { top, left, .. } = drawn(crop, &mut rng, size)[0] else {
+                panic!("a crop is a frame")
+            };
+            tops[(top + least) as usize] += 1;
+            lefts[(left + least) as usize] += 1;
+        }
+        (tops, lefts)
+    }
 
     #[test]
     fn every_place_is_reached_and_none_beyond() {
         let crop = RandomCrop::new(32, 30).unwrap().padding(4, [0; 3]).unwrap();
+        let (tops, lefts) = places(&crop, Size::new(32, 32), 4);
+        assert!(tops[..9].iter().chain(&lefts[..11]).all(|&n| n > 100), "{tops:?} {lefts:?}");
+    }
+
+    #[test]
+    fn a_small_image_is_centred_or_lies_anywhere_as_asked() {
+        let crop = RandomCrop::new(10, 10).unwrap();
+        let small = Size::new(7, 10);
+        let (tops, lefts) = places(&crop, small, 3);
+        assert_eq!((tops[2], lefts[3]), (2000, 2000), "one row above, two below");
+        let (tops, lefts) = places(&crop.pad_if_needed(), small, 3);
+        assert!(tops[..4].iter().all(|&n| n > 400) && lefts[3] == 2000, "{tops:?} {lefts:?}");
+    }
+
+    #[test]
+    fn a_mirrored_frame_is_made_before_the_window_and_only_where_there_is_one() {
+        let crop = RandomCrop::new(8, 8).unwrap().padding(0, PaddingMode::Reflect).unwrap();
         let mut rng = SampleKey::new(1, 1, 1).op(0);
-        let (mut tops, mut lefts) = ([0; 9], [0; 11]);
-        for _ in 0..2000 {
-            let mut out = vec![];
-            crop.draw(&mut rng, Size::new(32, 32), &mut out);
-            let Motion::Frame { top, left, .. } = out[0] else { panic!("a crop is a frame") };
-            tops[(top + 4) as usize] += 1;
-            lefts[(left + 4) as usize] += 1;
-        }
-        assert!(tops.iter().chain(&lefts).all(|&n| n > 100), "{tops:?} {lefts:?}");
+        let motions = drawn(&crop, &mut rng, Size::new(5, 8));
+        assert!(
+            matches!(motions[0], Motion::Rows(RowFilter::Pad(p)) if (p.top, p.bottom) == (1, 2))
+        );
+        assert!(matches!(motions[1], Motion::Frame { top: 0, left: 0, .. }));
+        assert_eq!(drawn(&crop, &mut rng, Size::new(9, 9)).len(), 1);
     }
 }

@@ -1,13 +1,24 @@
 //! Resize: scale an image to a size.
 //!
+//! torchvision's `Resize(size, interpolation, max_size, antialias)`. With `S` and `L` the input's
+//! short and long side, products and quotients in f64:
+//!
+//! ```text
+//! height and width     as given, whatever the aspect ratio
+//! short side s         short = s, long = floor(s * L / S)
+//!   at most m          and if long > m: short = floor(m * short / long), long = m
+//! long side m          short = floor(m * S / L), long = m
+//! ```
+//!
+//! No side is shorter than 1 pixel or, however thin the image, longer than 65535. An image that has
+//! the size already is left as it is.
+//!
 //! | | |
 //! |--------|--------------------------------------------------------------------------|
 //! | input  | u8 image                                                                 |
-//! | output | u8 image; `height x width`, or the short side given and the long side `floor(short * long / short side of the input)` |
+//! | output | u8 image of that size                                                    |
 //! | random | nothing                                                                  |
 //! | cost   | a few operations for each source pixel; only what later crops keep is computed |
-//!
-//! Sizes as torchvision's `Resize`; an image that has the size already is left as it is.
 
 use crate::RowMaker;
 use crate::error::side;
@@ -26,8 +37,12 @@ pub struct Resize {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
+    /// This size.
     Exact(Size),
-    ShortSide(u32),
+    /// A short side, and the most that the long side may be.
+    ShortSide(u32, Option<u32>),
+    /// A long side.
+    LongSide(u32),
 }
 
 impl Resize {
@@ -49,7 +64,37 @@ impl Resize {
     /// If `short` is not in `1..=65535`.
     pub fn short_side(short: u32) -> Result<Self, ParamError> {
         let short = side("Resize", "short_side", short)?;
-        Ok(Self { to: Target::ShortSide(short), interpolation: Interpolation::default() })
+        let to = Target::ShortSide(short, None);
+        Ok(Self { to, interpolation: Interpolation::default() })
+    }
+
+    /// Until the long side is `long` pixels, keeping the aspect ratio: torchvision's
+    /// `Resize(None, max_size=long)`.
+    ///
+    /// # Errors
+    ///
+    /// If `long` is not in `1..=65535`.
+    pub fn long_side(long: u32) -> Result<Self, ParamError> {
+        let long = side("Resize", "long_side", long)?;
+        Ok(Self { to: Target::LongSide(long), interpolation: Interpolation::default() })
+    }
+
+    /// For a given short side: smaller where the long side would be more than `most` pixels.
+    ///
+    /// # Errors
+    ///
+    /// If `most` is not above the short side, or above 65535, or no short side is given.
+    pub fn max_size(mut self, most: u32) -> Result<Self, ParamError> {
+        match self.to {
+            Target::ShortSide(short, _) if short < most && most <= LONGEST => {
+                self.to = Target::ShortSide(short, Some(most));
+                Ok(self)
+            }
+            _ => {
+                let expected = "more than a short side that is given, at most 65535";
+                Err(ParamError::new("Resize", "max_size", most, expected))
+            }
+        }
     }
 
     /// How pixels are weighed.
@@ -61,23 +106,26 @@ impl Resize {
 
     /// The output's size for an input of `size`.
     fn size(&self, size: Size) -> Size {
-        let short = match self.to {
+        let (s, l) = (size.height.min(size.width), size.height.max(size.width));
+        let (short, long) = match self.to {
             Target::Exact(size) => return size,
-            Target::ShortSide(short) => short,
+            Target::ShortSide(short, most) => match (scaled(short, l, s), most) {
+                (long, Some(most)) if long > most => (scaled(most, short, long), most),
+                (long, _) => (short, long.min(LONGEST)),
+            },
+            Target::LongSide(long) => (scaled(long, s, l), long),
         };
-        let scaled = |long: u32, of: u32| {
-            (f64::from(short) * f64::from(long) / f64::from(of)).min(LONGEST) as u32
-        };
-        if size.width <= size.height {
-            Size::new(scaled(size.height, size.width), short)
-        } else {
-            Size::new(short, scaled(size.width, size.height))
-        }
+        if size.width <= size.height { Size::new(long, short) } else { Size::new(short, long) }
     }
 }
 
+/// `floor(side * by / of)`, at least 1.
+fn scaled(side: u32, by: u32, of: u32) -> u32 {
+    ((f64::from(side) * f64::from(by) / f64::from(of)) as u32).max(1)
+}
+
 /// No side grows beyond this, however thin the image: what a `.beton` can hold.
-const LONGEST: f64 = 65_535.0;
+const LONGEST: u32 = 65_535;
 
 impl Op for Resize {
     fn name(&self) -> &'static str {
@@ -85,13 +133,16 @@ impl Op for Resize {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        on_u8_image(self.name(), input, |image| match (self.to, image.size()) {
-            (Target::Exact(size), _) => image.with_size(size),
-            (Target::ShortSide(_), Some(size)) => image.with_size(self.size(size)),
-            (Target::ShortSide(short), None) => {
-                let side = Dim { min: short, max: LONGEST as u32 };
-                ImageType { height: side, width: side, ..image }
-            }
+        on_u8_image(self.name(), input, |image| {
+            let side = match (self.to, image.size()) {
+                (Target::Exact(size), _) => return image.with_size(size),
+                (_, Some(size)) => return image.with_size(self.size(size)),
+                (Target::ShortSide(short, None), None) => Dim { min: short, max: LONGEST },
+                (Target::ShortSide(_, Some(most)) | Target::LongSide(most), None) => {
+                    Dim { min: 1, max: most }
+                }
+            };
+            ImageType { height: side, width: side, ..image }
         })
     }
 
@@ -121,5 +172,33 @@ mod tests {
         assert_eq!(of(501, 333, 224), Size::new(337, 224));
         assert_eq!(of(224, 224, 224), Size::new(224, 224));
         assert_eq!(of(1, 65_535, 300), Size::new(300, 65_535), "bounded");
+        let at_most = Resize::short_side(224).unwrap().max_size(300).unwrap();
+        assert_eq!(at_most.size(Size::new(100, 1000)), Size::new(30, 300));
+        assert_eq!(at_most.size(Size::new(300, 300)), Size::new(224, 224));
+        let long = Resize::long_side(200).unwrap();
+        assert_eq!(long.size(Size::new(100, 333)), Size::new(60, 200));
+        assert_eq!(long.size(Size::new(1000, 1)), Size::new(200, 1), "never empty");
+    }
+
+    #[test]
+    fn a_bound_is_of_a_short_side_and_above_it() {
+        let short = Resize::short_side(224).unwrap();
+        assert!(short.max_size(224).is_err() && short.max_size(65_536).is_err());
+        assert!(Resize::new(3, 4).unwrap().max_size(9).is_err());
+        assert!(Resize::long_side(0).is_err());
+    }
+
+    #[test]
+    fn the_type_says_what_sides_may_be() {
+        let any = Dim { min: 10, max: 90 };
+        let input = Type::Image(ImageType::decoded(any, any));
+        let side = |op: Resize| match op.output(&input) {
+            Ok(Type::Image(image)) => image.height,
+            other => panic!("{other:?}"),
+        };
+        let short = Resize::short_side(20).unwrap();
+        assert_eq!(side(short), Dim { min: 20, max: 65_535 });
+        assert_eq!(side(short.max_size(30).unwrap()), Dim { min: 1, max: 30 });
+        assert_eq!(side(Resize::long_side(40).unwrap()), Dim { min: 1, max: 40 });
     }
 }

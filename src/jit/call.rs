@@ -51,7 +51,7 @@ impl Maker<'_> {
     fn row(&mut self, y: u32, out: &mut [u8]) {
         match self {
             Self::Area(rows) => rows.row(y, out),
-            Self::Filter(rows) => rows.row(y, out),
+            Self::Filter(rows) => fuseloop_kernels::filter_row(rows, y, out),
         }
     }
 }

@@ -145,7 +145,8 @@ impl Walk {
         if self.flat.leaves.len() == MAX_LEAVES {
             return Err(PlanError::TooManyLeaves { place, op: op.name(), most: MAX_LEAVES });
         }
-        let (op, guards) = (Arc::clone(op), guards.to_vec());
+        let op = op.for_input(&before).unwrap_or_else(|| Arc::clone(op));
+        let guards = guards.to_vec();
         let step = self.step(op.as_ref(), input)?;
         self.flat.leaves.push(Leaf { op, place, guards, stream, input, slot: 0, step });
         Ok(after)

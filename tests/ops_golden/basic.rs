@@ -1,7 +1,7 @@
 //! Brightness, contrast, saturation, the jitter of the three, centre crops, resizes, ImageNet's
 //! normalization.
 
-use crate::support::{Image, cases, golden, number, run, sha256};
+use crate::support::{Image, cases, distance, golden, number, run, sha256};
 use fuseloop::plan::block::nth_order;
 use fuseloop_ops::*;
 use serde_json::Value as Json;
@@ -78,14 +78,6 @@ fn centre_crops_are_torchvisions_also_where_the_image_is_smaller() {
         let out = run(ops![CenterCrop::new(height, width).unwrap()], &Image::of(&case), |_| ());
         assert_eq!(sha256(&out), case["sha256"], "{case}");
     }
-}
-
-/// The largest difference of two pictures, in levels, and the share of values that differ.
-fn distance(a: &[u8], b: &[u8]) -> (u8, f64) {
-    assert_eq!(a.len(), b.len());
-    let differences = || a.iter().zip(b).map(|(a, b)| a.abs_diff(*b));
-    let share = differences().filter(|&d| d > 0).count() as f64 / a.len() as f64;
-    (differences().max().unwrap_or(0), share)
 }
 
 /// Both round to u8 between their two passes, and we don't: a level of difference is what that

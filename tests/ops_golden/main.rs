@@ -6,7 +6,11 @@
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test ends where it fails")]
 
 mod basic;
+mod erase;
+mod geometry;
+mod neighbour;
 mod point;
 mod policies;
 mod support;
 mod timm;
+mod warp;

@@ -20,12 +20,50 @@ pub fn cases(name: &str) -> Vec<Json> {
     cases
 }
 
+/// The cases of `{family}.json`, each with its bytes in `{family}.bin`: none if it has a hash.
+pub fn cases_and_bytes(family: &str) -> Vec<(Json, Vec<u8>)> {
+    let all = golden(&format!("{family}.bin"));
+    let mut rest = &all[..];
+    let with_bytes = |case: Json| {
+        let count = case.get("bytes").map_or(0, number) as usize;
+        let (own, after) = rest.split_at(count);
+        rest = after;
+        (case, own.to_vec())
+    };
+    let made = cases(&format!("{family}.json")).into_iter().map(with_bytes).collect();
+    assert!(rest.is_empty(), "{family}.bin has more than {family}.json");
+    made
+}
+
+/// The largest difference of two pictures, in levels, and the share of values that differ.
+pub fn distance(a: &[u8], b: &[u8]) -> (u8, f64) {
+    assert_eq!(a.len(), b.len());
+    let differences = || a.iter().zip(b).map(|(a, b)| a.abs_diff(*b));
+    let share = differences().filter(|&d| d > 0).count() as f64 / a.len() as f64;
+    (differences().max().unwrap_or(0), share)
+}
+
 pub fn number(value: &Json) -> u32 {
     value.as_u64().unwrap().try_into().unwrap()
 }
 
 pub fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A case's colour: one level for all channels, or three; none if it is null.
+pub fn color(value: &Json) -> Option<[u8; 3]> {
+    match value {
+        Json::Null => None,
+        Json::Array(levels) => Some([0, 1, 2].map(|c| levels[c].as_f64().unwrap() as u8)),
+        level => Some([level.as_f64().unwrap() as u8; 3]),
+    }
+}
+
+/// A case's numbers.
+pub fn numbers<const N: usize>(value: &Json) -> [f64; N] {
+    let numbers: Vec<f64> = value.as_array().unwrap().iter().map(|n| n.as_f64().unwrap()).collect();
+    numbers.try_into().unwrap()
 }
 
 /// A picture: u8 `[height, width, 3]`.

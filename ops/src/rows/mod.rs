@@ -43,6 +43,9 @@ use crate::{ImageView, Size};
 use std::ops::Range;
 
 /// What makes the rows of a picture out of another one.
+///
+/// Any numbers give some picture, but memory is taken as they ask for it: that a kernel or a frame
+/// is of a reasonable size is for the op to check that makes the filter.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum RowFilter {

@@ -1,0 +1,100 @@
+//! Random sharpness: a picture moved away from its blurred self, or towards it.
+//!
+//! torchvision's `RandomAdjustSharpness(sharpness_factor, p)`, to the bit:
+//!
+//! ```text
+//! blur = floor((2 * (8 neighbours + 5 * in) + 13) / 26)
+//! out  = trunc(clamp(fma(blur - in, f32(1 - factor), in), 0, 255))
+//! ```
+//!
+//! for a sample whose coin is heads. The first and last row and column stay as they are, and so
+//! does a picture of less than 3 rows or columns.
+//!
+//! | | |
+//! |--------|------------------------------------------------------|
+//! | input  | u8 image                                             |
+//! | output | as the input                                         |
+//! | random | a coin `p`                                           |
+//! | cost   | a pixel: 9 additions and 2 multiplications a channel |
+
+use crate::error::{positive_or_zero, probability};
+use crate::op::on_u8_image;
+use crate::rows::RowFilter;
+use crate::{Class, GeometryOp, Motion, Op, ParamError, Rng, RowMaker, Size, Type, TypeError};
+
+/// Sharpens or blurs a share `p` of the images.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomAdjustSharpness {
+    factor: f64,
+    p: f64,
+}
+
+impl RandomAdjustSharpness {
+    /// By a factor, of which 0 blurs, 1 changes nothing and 2 sharpens, for a share `p` of the
+    /// samples. torchvision's default for `p` is 0.5.
+    ///
+    /// # Errors
+    ///
+    /// If the factor is negative or not finite, or `p` not in `0.0..=1.0`.
+    pub fn new(sharpness_factor: f64, p: f64) -> Result<Self, ParamError> {
+        const OP: &str = "RandomAdjustSharpness";
+        let factor = positive_or_zero(OP, "sharpness_factor", sharpness_factor)?;
+        Ok(Self { factor, p: probability(OP, p)? })
+    }
+}
+
+impl Op for RandomAdjustSharpness {
+    fn name(&self) -> &'static str {
+        "RandomAdjustSharpness"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Geometry(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.p == 0.0 || self.factor == 1.0
+    }
+}
+
+impl GeometryOp for RandomAdjustSharpness {
+    fn draw(&self, rng: &mut Rng, _: Size, out: &mut Vec<Motion>) {
+        if rng.coin(self.p) {
+            out.push(Motion::Rows(RowFilter::Sharpen { factor: self.factor }));
+        }
+    }
+
+    fn makes_rows(&self) -> Option<RowMaker> {
+        Some(RowMaker::Called)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ImageView, NumberRule, Picture, SampleKey};
+
+    #[test]
+    fn the_middle_of_nine_pixels_is_torchvisions() {
+        let pixels = [1, 2, 3, 4, 100, 6, 7, 8, 9].map(|v| [v; 3]);
+        let input = ImageView::packed(pixels.as_flattened(), Size::new(3, 3)).unwrap();
+        for (factor, middle) in [(0.0, 42), (0.5, 71), (2.0, 158)] {
+            let mut out = vec![];
+            let op = RandomAdjustSharpness::new(factor, 1.0).unwrap();
+            op.draw(&mut SampleKey::new(0, 0, 0).op(0), input.size(), &mut out);
+            let made = Picture::from_view(&input).moved(&out[0], NumberRule::Exact).to_u8();
+            assert_eq!(made[4 * 3], middle, "{factor}");
+        }
+    }
+
+    #[test]
+    fn bad_parameters_are_refused() {
+        for (factor, p) in [(-0.1, 0.5), (f64::NAN, 0.5), (2.0, -0.5)] {
+            assert!(RandomAdjustSharpness::new(factor, p).is_err(), "{factor} {p}");
+        }
+    }
+}

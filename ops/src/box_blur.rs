@@ -1,0 +1,86 @@
+//! Box blur: every pixel becomes the mean of those around it.
+//!
+//! The kernel begins `floor(side / 2)` pixels before the pixel, and the picture is reflected at its
+//! edges: OpenCV's `blur(ksize)`, to the bit for kernels of up to 4096 pixels. The formula is the
+//! row filter's ([`RowFilter::BoxBlur`]).
+//!
+//! | | |
+//! |--------|---------------------------------------------------------|
+//! | input  | u8 image                                                |
+//! | output | as the input                                            |
+//! | random | nothing                                                 |
+//! | cost   | a value: as many additions as the kernel has rows and columns |
+
+use crate::op::on_u8_image;
+use crate::rows::RowFilter;
+use crate::{Class, GeometryOp, Motion, Op, ParamError, Rng, RowMaker, Size, Type, TypeError};
+
+/// Blurs an image by means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BoxBlur {
+    /// Columns and rows.
+    kernel: [u32; 2],
+}
+
+impl BoxBlur {
+    /// A square kernel of `kernel_size` pixels a side.
+    ///
+    /// # Errors
+    ///
+    /// If `kernel_size` is not in `1..=255`.
+    pub fn new(kernel_size: u32) -> Result<Self, ParamError> {
+        Self::with_kernel([kernel_size; 2])
+    }
+
+    /// A kernel of so many columns and rows.
+    ///
+    /// # Errors
+    ///
+    /// If one is not in `1..=255`.
+    pub fn with_kernel(kernel: [u32; 2]) -> Result<Self, ParamError> {
+        match kernel.into_iter().find(|side| !(1..=255).contains(side)) {
+            Some(side) => Err(ParamError::new("BoxBlur", "kernel_size", side, "1..=255")),
+            None => Ok(Self { kernel }),
+        }
+    }
+}
+
+impl Op for BoxBlur {
+    fn name(&self) -> &'static str {
+        "BoxBlur"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Geometry(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.kernel == [1, 1]
+    }
+}
+
+impl GeometryOp for BoxBlur {
+    fn draw(&self, _: &mut Rng, _: Size, out: &mut Vec<Motion>) {
+        out.push(Motion::Rows(RowFilter::BoxBlur { kernel: self.kernel }));
+    }
+
+    fn makes_rows(&self) -> Option<RowMaker> {
+        Some(RowMaker::Called)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_without_pixels_or_too_large_are_refused() {
+        for kernel in [[0, 3], [3, 0], [256, 1]] {
+            assert!(BoxBlur::with_kernel(kernel).is_err(), "{kernel:?}");
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Gaussian noise: a normal number added to every value.
+//!
+//! ```text
+//! on u8       out = clamp(in + z)        z = 255 mean + 255 sigma * n
+//! on floats   out = in + z               z = mean + sigma * n
+//! ```
+//!
+//! with `n` normal, independent for each channel of each pixel.
+//!
+//! | | |
+//! |--------|------------------------------------------------------------------------|
+//! | input  | image of any element type                                              |
+//! | output | as the input                                                           |
+//! | random | two words a sample; `n` is a hash of them and the pixel's row, column and channel |
+//! | cost   | some sixty operations a value: half to make the word, half to make it normal |
+//!
+//! torchvision's `GaussianNoise`, whose `mean` and `sigma` are shares of 255 on u8. Under the Exact
+//! rule `z` is truncated to a whole number first, as there: given the same `n`, the same values.
+//! Without `clip` torchvision's u8 values wrap around (256 becomes 0), and so do these. On floats
+//! torchvision clips to 0..=1; here floats mostly come from Normalize, where that would cut what
+//! is not noise, so they are never clipped.
+
+use crate::emit::{clamp, settle};
+use crate::error::positive_or_zero;
+use crate::noise::{self, SEEDS};
+use crate::op::on_image;
+use crate::{
+    Class, DType, Emit, Eval, F32x4, Op, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError,
+};
+use std::sync::Arc;
+
+/// Adds normal noise to every value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GaussianNoise {
+    mean: f64,
+    sigma: f64,
+    clip: bool,
+    units: Units,
+}
+
+/// What the values that it is added to are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Units {
+    /// Levels of u8.
+    Levels,
+    /// Numbers of any range.
+    Numbers,
+}
+
+/// Slots after the seeds.
+const MEAN: usize = SEEDS;
+const SIGMA: usize = SEEDS + 1;
+
+impl GaussianNoise {
+    /// Noise of a mean and a standard deviation: shares of 255 on u8, in the image's own units on
+    /// floats. `clip` is for u8: whether what leaves 0..=255 stays at its end or wraps around.
+    /// torchvision's defaults are 0, 0.1 and true.
+    ///
+    /// # Errors
+    ///
+    /// If `sigma` is negative, or either is not in `-1e6..=1e6`.
+    pub fn new(mean: f64, sigma: f64, clip: bool) -> Result<Self, ParamError> {
+        const OP: &str = "GaussianNoise";
+        for (name, value) in [("mean", mean), ("sigma", sigma)] {
+            if !(-1e6..=1e6).contains(&value) {
+                return Err(ParamError::new(OP, name, value, "-1e6..=1e6"));
+            }
+        }
+        positive_or_zero(OP, "sigma", sigma)?;
+        Ok(Self { mean, sigma, clip, units: Units::Levels })
+    }
+}
+
+impl Op for GaussianNoise {
+    fn name(&self) -> &'static str {
+        "GaussianNoise"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Pixel(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.mean == 0.0 && self.sigma == 0.0
+    }
+
+    fn for_input(&self, input: &Type) -> Option<Arc<dyn Op>> {
+        match input {
+            Type::Image(image) if image.dtype != DType::U8 => {
+                Some(Arc::new(Self { units: Units::Numbers, ..*self }))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Slots: two seeds, the mean, the deviation.
+impl PixelOp for GaussianNoise {
+    fn structure(&self) -> String {
+        format!("{} {:?} {}", self.name(), self.units, self.clip)
+    }
+
+    fn slots(&self) -> usize {
+        SEEDS + 2
+    }
+
+    fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
+        let scale = match self.units {
+            Units::Levels => 255.0,
+            Units::Numbers => 1.0,
+        };
+        slots[..SEEDS].copy_from_slice(&noise::seeds(rng));
+        slots[MEAN] = (self.mean * scale) as f32;
+        slots[SIGMA] = (self.sigma * scale) as f32;
+        true
+    }
+
+    fn uses_place(&self) -> bool {
+        true
+    }
+
+    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
+        let normals = noise::normals([cx.slots[0], cx.slots[1]], cx.at);
+        std::array::from_fn(|c| {
+            let z = cx.slots[MEAN] + normals[c] * cx.slots[SIGMA];
+            match self.units {
+                Units::Numbers => pixel[c] + z,
+                Units::Levels => {
+                    let v = pixel[c] + settle(cx.rule, z);
+                    clamp(if self.clip { v } else { wrapped(v) })
+                }
+            }
+        })
+    }
+
+    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+        let normals = noise::emit_normals(e, 0);
+        e.each(pixels, |e, c, v| {
+            let (mean, sigma) = (e.slot(MEAN), e.slot(SIGMA));
+            let z = e.mul(normals.channels[c], sigma);
+            let z = e.add(mean, z);
+            match self.units {
+                Units::Numbers => e.add(v, z),
+                Units::Levels => {
+                    let z = e.settle(z);
+                    let v = e.add(v, z);
+                    let v = if self.clip { v } else { emit_wrapped(e, v) };
+                    e.clamp(v)
+                }
+            }
+        })
+    }
+}
+
+/// A value less the multiple of 256 below it: what is left of it in eight bits.
+fn wrapped(v: f32) -> f32 {
+    (v * (1.0 / 256.0)).floor().mul_add(-256.0, v)
+}
+
+fn emit_wrapped(e: &mut Emit<'_, '_>, v: F32x4) -> F32x4 {
+    let (share, back) = (e.splat(1.0 / 256.0), e.splat(-256.0));
+    let turns = e.mul(v, share);
+    let turns = e.floor(turns);
+    e.fma(turns, back, v)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Dim, ImageType, NumberRule, SampleKey};
+
+    /// The slots of a sample, and the normal numbers of the pixel at row 2, column 3.
+    fn drawn(op: &GaussianNoise) -> (Vec<f32>, [f32; 3]) {
+        let mut slots = vec![0.0; op.slots()];
+        assert!(op.draw(&mut SampleKey::new(1, 2, 3).op(4), Size::new(9, 9), &mut slots));
+        let normals = noise::normals([slots[0], slots[1]], [2, 3]);
+        (slots, normals)
+    }
+
+    fn on_floats() -> Type {
+        let image = ImageType::decoded(Dim::fixed(9), Dim::fixed(9));
+        Type::Image(ImageType { dtype: DType::F32, ..image })
+    }
+
+    #[test]
+    fn as_torchvision_adds_noise_given_the_normal_numbers() {
+        for (mean, sigma) in [(0.0, 0.1), (0.2, 0.5), (-0.3, 2.0)] {
+            for clip in [true, false] {
+                let op = GaussianNoise::new(mean, sigma, clip).unwrap();
+                let (slots, normals) = drawn(&op);
+                let cx = Eval { rule: NumberRule::Exact, slots: &slots, at: [2, 3] };
+                let found = op.eval(&cx, [0.0, 130.0, 255.0]);
+                for (c, before) in [0i16, 130, 255].into_iter().enumerate() {
+                    let noise = normals[c] * (sigma * 255.0) as f32;
+                    let sum = before + ((mean * 255.0) as f32 + noise) as i16;
+                    let want = if clip { sum.clamp(0, 255) } else { sum.rem_euclid(256) };
+                    assert_eq!(found[c], f32::from(want), "{op:?}, channel {c}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn fractions_are_kept_unless_the_rule_is_exact() {
+        let op = GaussianNoise::new(0.0, 0.1, true).unwrap();
+        let (slots, normals) = drawn(&op);
+        let cx = Eval { rule: NumberRule::Fused, slots: &slots, at: [2, 3] };
+        let found = op.eval(&cx, [120.0; 3]);
+        assert_eq!(found, normals.map(|n| 120.0 + n * 25.5));
+        assert!(found.iter().all(|v| v.fract() != 0.0), "{found:?}");
+    }
+
+    #[test]
+    fn floats_get_noise_in_their_own_units_and_are_not_clipped() {
+        let op = GaussianNoise::new(0.5, 2.0, true).unwrap();
+        let op = GaussianNoise { units: Units::Numbers, ..op };
+        let (slots, normals) = drawn(&op);
+        let cx = Eval { rule: NumberRule::Exact, slots: &slots, at: [2, 3] };
+        assert_eq!(op.eval(&cx, [-3.0; 3]), normals.map(|n| -3.0 + (0.5 + n * 2.0)));
+    }
+
+    #[test]
+    fn the_type_it_gets_decides_the_units() {
+        let op = GaussianNoise::new(0.0, 0.1, true).unwrap();
+        let on_u8 = Type::Image(ImageType::decoded(Dim::fixed(9), Dim::fixed(9)));
+        assert!(op.for_input(&on_u8).is_none());
+        let twin = op.for_input(&on_floats()).unwrap();
+        assert_eq!(
+            format!("{twin:?}"),
+            format!("{:?}", GaussianNoise { units: Units::Numbers, ..op })
+        );
+    }
+
+    #[test]
+    fn samples_get_noise_of_their_own() {
+        let op = GaussianNoise::new(0.0, 0.1, true).unwrap();
+        let seeds = |sample| {
+            let mut slots = [0.0; 4];
+            op.draw(&mut SampleKey::new(0, 0, sample).op(0), Size::new(9, 9), &mut slots);
+            slots
+        };
+        assert_eq!(seeds(5), seeds(5));
+        assert_ne!(seeds(5), seeds(6));
+    }
+
+    #[test]
+    fn bad_parameters_are_refused() {
+        for (mean, sigma) in [(f64::NAN, 0.1), (0.0, -0.1), (0.0, f64::INFINITY), (2e6, 0.1)] {
+            assert!(GaussianNoise::new(mean, sigma, true).is_err(), "{mean} {sigma}");
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Pad: a frame around an image.
+//!
+//! torchvision's `Pad(padding, fill, padding_mode)`. With `i` counted from the image's first pixel
+//! and `n` its pixels along the axis:
+//!
+//! | mode      | `1 2 3 4` padded by 2 | the pixel at `i` outside    |
+//! |-----------|-----------------------|-----------------------------|
+//! | constant  | `9 9 1 2 3 4 9 9`     | the colour                  |
+//! | edge      | `1 1 1 2 3 4 4 4`     | `i` cut to `0..n`           |
+//! | reflect   | `3 2 1 2 3 4 3 2`     | `-i`, and so at the end     |
+//! | symmetric | `2 1 1 2 3 4 4 3`     | `-i - 1`, and so at the end |
+//!
+//! torchvision refuses a reflection longer than the image; here it is reflected on.
+//!
+//! | | |
+//! |--------|--------------------------------------------------------------------------|
+//! | input  | image of any element type for a constant frame, else u8                  |
+//! | output | as the input, as much larger as the frame                                |
+//! | random | nothing                                                                  |
+//! | cost   | constant: a copy of the image, if nothing was done to it before, else a mask; the others: a copy of each row |
+
+use crate::op::{on_image, on_u8_image};
+use crate::rows::{PadMode, Padding, RowFilter};
+use crate::{
+    Class, Dim, GeometryOp, ImageType, Motion, Op, ParamError, Rng, RowMaker, Size, Type, TypeError,
+};
+
+/// Pixels on each side of an image.
+///
+/// Made of what torchvision takes: one number for all sides, `[left and right, top and bottom]`, or
+/// `[left, top, right, bottom]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sides {
+    /// Columns before.
+    pub left: u32,
+    /// Rows above.
+    pub top: u32,
+    /// Columns behind.
+    pub right: u32,
+    /// Rows below.
+    pub bottom: u32,
+}
+
+impl From<u32> for Sides {
+    fn from(all: u32) -> Self {
+        Self::from([all; 4])
+    }
+}
+
+impl From<[u32; 2]> for Sides {
+    fn from([across, down]: [u32; 2]) -> Self {
+        Self::from([across, down, across, down])
+    }
+}
+
+impl From<[u32; 4]> for Sides {
+    fn from([left, top, right, bottom]: [u32; 4]) -> Self {
+        Self { left, top, right, bottom }
+    }
+}
+
+impl Sides {
+    /// Checks every side: at most 65535 pixels.
+    pub(crate) fn checked(self, op: &'static str) -> Result<Self, ParamError> {
+        let sides = [self.left, self.top, self.right, self.bottom];
+        match sides.into_iter().find(|&side| side > 65_535) {
+            Some(side) => Err(ParamError::new(op, "padding", side, "0..=65535")),
+            None => Ok(self),
+        }
+    }
+
+    /// Whether there is no frame.
+    pub(crate) fn is_none(self) -> bool {
+        self == Self::default()
+    }
+}
+
+/// What a frame shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PaddingMode {
+    /// A colour.
+    Constant([u8; 3]),
+    /// The pixels at the edge.
+    Edge,
+    /// The picture mirrored, the edge's pixels not repeated.
+    Reflect,
+    /// The picture mirrored, the edge's pixels repeated.
+    Symmetric,
+}
+
+impl From<[u8; 3]> for PaddingMode {
+    fn from(fill: [u8; 3]) -> Self {
+        Self::Constant(fill)
+    }
+}
+
+impl PaddingMode {
+    /// The colour of a constant frame.
+    pub(crate) const fn fill(self) -> Option<[u8; 3]> {
+        match self {
+            Self::Constant(fill) => Some(fill),
+            _ => None,
+        }
+    }
+
+    /// What a frame of the picture's own pixels is made as.
+    const fn own(self) -> Option<PadMode> {
+        match self {
+            Self::Constant(_) => None,
+            Self::Edge => Some(PadMode::Edge),
+            Self::Reflect => Some(PadMode::Reflect),
+            Self::Symmetric => Some(PadMode::Symmetric),
+        }
+    }
+
+    /// Who makes the frame's rows, if not the addresses that pixels are loaded from.
+    pub(crate) fn maker(self) -> Option<RowMaker> {
+        self.own().map(|_| RowMaker::Called)
+    }
+
+    /// An op with such a frame, checked to fit `input`.
+    pub(crate) fn output(
+        self,
+        op: &'static str,
+        input: &Type,
+        change: impl FnOnce(ImageType) -> ImageType,
+    ) -> Result<Type, TypeError> {
+        match self {
+            Self::Constant(_) => on_image(op, input, change),
+            _ => on_u8_image(op, input, change),
+        }
+    }
+
+    /// The window of `size` that begins at `(top, left)` of a picture in a frame of `sides`: both
+    /// counted from the picture's own corner, the window inside the frame.
+    pub(crate) fn window(
+        self,
+        sides: Sides,
+        (top, left): (i32, i32),
+        size: Size,
+        out: &mut Vec<Motion>,
+    ) {
+        let Sides { left: before, top: above, right, bottom } = sides;
+        let framed = match self.own() {
+            Some(mode) if !sides.is_none() => {
+                let padding = Padding { top: above, left: before, bottom, right, mode };
+                out.push(Motion::Rows(RowFilter::Pad(padding)));
+                (top + above as i32, left + before as i32)
+            }
+            _ => (top, left),
+        };
+        let fill = self.fill().unwrap_or_default();
+        out.push(Motion::Frame { top: framed.0, left: framed.1, size, fill });
+    }
+}
+
+/// Frames an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pad {
+    sides: Sides,
+    mode: PaddingMode,
+}
+
+impl Pad {
+    /// A black frame of so many pixels: see [`Sides`] for what may be given.
+    ///
+    /// # Errors
+    ///
+    /// If a side is above 65535.
+    pub fn new(padding: impl Into<Sides>) -> Result<Self, ParamError> {
+        let sides = padding.into().checked("Pad")?;
+        Ok(Self { sides, mode: PaddingMode::Constant([0; 3]) })
+    }
+
+    /// What the frame shows: a mode, or the colour of a constant one.
+    #[must_use]
+    pub fn padding_mode(mut self, mode: impl Into<PaddingMode>) -> Self {
+        self.mode = mode.into();
+        self
+    }
+
+    fn size(&self, size: Size) -> Size {
+        let Sides { left, top, right, bottom } = self.sides;
+        let height = size.height.saturating_add(top + bottom);
+        Size::new(height, size.width.saturating_add(left + right))
+    }
+}
+
+impl Op for Pad {
+    fn name(&self) -> &'static str {
+        "Pad"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        self.mode.output(self.name(), input, |image| {
+            let min = self.size(Size::new(image.height.min, image.width.min));
+            let max = self.size(Size::new(image.height.max, image.width.max));
+            let height = Dim { min: min.height, max: max.height };
+            ImageType { height, width: Dim { min: min.width, max: max.width }, ..image }
+        })
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Geometry(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.sides.is_none()
+    }
+}
+
+impl GeometryOp for Pad {
+    fn draw(&self, _: &mut Rng, size: Size, out: &mut Vec<Motion>) {
+        let corner = (-(self.sides.top as i32), -(self.sides.left as i32));
+        self.mode.window(self.sides, corner, self.size(size), out);
+    }
+
+    fn makes_rows(&self) -> Option<RowMaker> {
+        self.mode.maker()
+    }
+
+    fn fills(&self, _: &ImageType) -> Option<[u8; 3]> {
+        self.mode.fill()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SampleKey;
+
+    fn motions(pad: &Pad) -> Vec<Motion> {
+        let mut out = vec![];
+        pad.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(3, 5), &mut out);
+        out
+    }
+
+    #[test]
+    fn sides_are_given_as_torchvision_takes_them() {
+        assert_eq!(Sides::from(4), Sides::from([4, 4, 4, 4]));
+        assert_eq!(Sides::from([3, 2]), Sides { left: 3, top: 2, right: 3, bottom: 2 });
+        assert_eq!(Sides::from([1, 2, 3, 4]), Sides { left: 1, top: 2, right: 3, bottom: 4 });
+    }
+
+    #[test]
+    fn a_constant_frame_is_an_address_and_the_others_are_rows() {
+        let pad = Pad::new([1, 2, 3, 4]).unwrap();
+        let size = Size::new(9, 9);
+        let constant = pad.padding_mode([9; 3]);
+        assert_eq!(motions(&constant), [Motion::Frame { top: -2, left: -1, size, fill: [9; 3] }]);
+        assert_eq!(constant.makes_rows(), None);
+        let edge = pad.padding_mode(PaddingMode::Edge);
+        assert!(matches!(motions(&edge)[0], Motion::Rows(RowFilter::Pad(_))));
+        assert_eq!(motions(&edge)[1], Motion::Frame { top: 0, left: 0, size, fill: [0; 3] });
+    }
+
+    #[test]
+    fn too_wide_a_frame_is_refused() {
+        let error = Pad::new([0, 0, 65_536, 0]).unwrap_err();
+        assert_eq!(error.to_string(), "Pad: padding is 65536, expected 0..=65535");
+    }
+}

@@ -1,0 +1,246 @@
+//! Random affine transform: a turn, a shift, a scale and a shear in one.
+//!
+//! torchvision's `RandomAffine(degrees, translate, scale, shear, interpolation, fill, center)`:
+//!
+//! ```text
+//! angle = U(degrees)                                                   clockwise on the screen
+//! tx = round_half_even(U(-fx * width, fx * width)); ty likewise with fy * height    if translate
+//! scale = U(scale)                                                     if scale, else 1
+//! shear along x = U(x); along y = U(y)                                 if given, else 0
+//! ```
+//!
+//! put into one inverse matrix by [`affine_matrix`]. How places and pixels are computed is said in
+//! [`rows`](crate::rows): nearest is torchvision's to the bit, bilinear within 1 on fewer than one
+//! value in 10000.
+//!
+//! | | |
+//! |--------|-----------------------------------------------------------------------------|
+//! | input  | u8 image                                                                    |
+//! | output | as the input                                                                |
+//! | random | those numbers, in that order                                                |
+//! | cost   | a pixel: its place, then 1, 4 or 16 pixels read                             |
+
+use crate::error::{finite_range, positive_range};
+use crate::op::on_u8_image;
+use crate::rows::{Map, WarpInterpolation, affine_matrix};
+use crate::warping::{Center, Warping};
+use crate::{Class, GeometryOp, Motion, Op, ParamError, Rng, RowMaker, Size, Type, TypeError};
+use std::ops::RangeInclusive;
+
+/// Turns, shifts, scales and shears an image at random.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomAffine {
+    degrees: (f32, f32),
+    /// Shares of the width and the height.
+    translate: Option<[f64; 2]>,
+    scale: Option<(f32, f32)>,
+    /// Degrees along x and along y.
+    shear: [Option<(f32, f32)>; 2],
+    warping: Warping,
+    center: Center,
+}
+
+const OP: &str = "RandomAffine";
+
+fn degrees(param: &'static str, range: &RangeInclusive<f64>) -> Result<(f32, f32), ParamError> {
+    let (low, high) = finite_range(OP, param, *range.start(), *range.end())?;
+    Ok((low as f32, high as f32))
+}
+
+impl RandomAffine {
+    /// A turn by an angle in `degrees`, clockwise, about the middle; what comes in from outside is
+    /// black. torchvision's one number `d` is `-d..=d`, and its 0 no turn.
+    ///
+    /// # Errors
+    ///
+    /// If the range is empty or not finite.
+    pub fn new(range: RangeInclusive<f64>) -> Result<Self, ParamError> {
+        Ok(Self {
+            degrees: degrees("degrees", &range)?,
+            translate: None,
+            scale: None,
+            shear: [None; 2],
+            warping: Warping::new(WarpInterpolation::Nearest),
+            center: Center::default(),
+        })
+    }
+
+    /// Shifts by up to `across` of the width and `down` of the height, either way.
+    ///
+    /// # Errors
+    ///
+    /// If a share is not in `0.0..=1.0`.
+    pub fn translate(mut self, across: f64, down: f64) -> Result<Self, ParamError> {
+        match [across, down].into_iter().find(|share| !(0.0..=1.0).contains(share)) {
+            Some(share) => Err(ParamError::new(OP, "translate", share, "0.0..=1.0")),
+            None => {
+                self.translate = Some([across, down]);
+                Ok(self)
+            }
+        }
+    }
+
+    /// Scales by a factor in `range`.
+    ///
+    /// # Errors
+    ///
+    /// If the range is empty, not finite or not above 0.
+    pub fn scale(mut self, range: RangeInclusive<f64>) -> Result<Self, ParamError> {
+        let (low, high) = positive_range(OP, "scale", *range.start(), *range.end())?;
+        self.scale = Some((low as f32, high as f32));
+        Ok(self)
+    }
+
+    /// Shears along x by degrees in `x`: torchvision's shear of one number `s`, as `-s..=s`, or of
+    /// two.
+    ///
+    /// # Errors
+    ///
+    /// If the range is empty or not finite.
+    pub fn shear(mut self, x: RangeInclusive<f64>) -> Result<Self, ParamError> {
+        self.shear = [Some(degrees("shear", &x)?), None];
+        Ok(self)
+    }
+
+    /// Shears along both axes: torchvision's shear of four numbers.
+    ///
+    /// # Errors
+    ///
+    /// If a range is empty or not finite.
+    pub fn shear_both(
+        mut self,
+        x: RangeInclusive<f64>,
+        y: RangeInclusive<f64>,
+    ) -> Result<Self, ParamError> {
+        self.shear = [Some(degrees("shear", &x)?), Some(degrees("shear", &y)?)];
+        Ok(self)
+    }
+
+    /// How the picture is read between its pixels: the nearest one, unless said here.
+    #[must_use]
+    pub const fn interpolation(mut self, interpolation: WarpInterpolation) -> Self {
+        self.warping.interpolation = interpolation;
+        self
+    }
+
+    /// Turns, scales and shears about `(x, y)`, in pixels from the top left corner.
+    ///
+    /// # Errors
+    ///
+    /// If one is not in `-65535.0..=65535.0`.
+    pub fn center(mut self, x: f64, y: f64) -> Result<Self, ParamError> {
+        self.center = Center::at(OP, x, y)?;
+        Ok(self)
+    }
+
+    /// The colour of what comes in from outside; `None` is black that is not blended, as the
+    /// automatic policies have it.
+    #[must_use]
+    pub fn fill(mut self, fill: impl Into<Option<[u8; 3]>>) -> Self {
+        self.warping.fill = fill.into();
+        self
+    }
+
+    /// The inverse matrix of one sample.
+    fn matrix(&self, rng: &mut Rng, size: Size) -> [f64; 6] {
+        let mut uniform = |(low, high)| f64::from(rng.uniform(low, high));
+        let angle = uniform(self.degrees);
+        let translate = match self.translate {
+            Some([across, down]) => {
+                [(across, size.width), (down, size.height)].map(|(share, side)| {
+                    let most = (share * f64::from(side)) as f32;
+                    uniform((-most, most)).round_ties_even()
+                })
+            }
+            None => [0.0; 2],
+        };
+        let scale = self.scale.map_or(1.0, &mut uniform);
+        let shear = self.shear.map(|range| range.map_or(0.0, &mut uniform));
+        affine_matrix(angle, translate, scale, shear, self.center.relative_to_middle(size))
+    }
+}
+
+impl Op for RandomAffine {
+    fn name(&self) -> &'static str {
+        OP
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Geometry(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.degrees == (0.0, 0.0)
+            && self.translate.is_none_or(|shares| shares == [0.0; 2])
+            && self.scale.is_none_or(|scale| scale == (1.0, 1.0))
+            && self.shear.iter().flatten().all(|shear| *shear == (0.0, 0.0))
+    }
+}
+
+impl GeometryOp for RandomAffine {
+    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<Motion>) {
+        let map = Map::affine(self.matrix(rng, size), size, size);
+        out.push(self.warping.motion(map, size));
+    }
+
+    fn makes_rows(&self) -> Option<RowMaker> {
+        Some(RowMaker::Called)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SampleKey;
+
+    fn matrices(op: &RandomAffine, size: Size) -> Vec<[f64; 6]> {
+        let mut rng = SampleKey::new(3, 1, 4).op(0);
+        (0..500).map(|_| op.matrix(&mut rng, size)).collect()
+    }
+
+    #[test]
+    fn shifts_are_whole_pixels_within_their_share_of_each_side() {
+        let op = RandomAffine::new(0.0..=0.0).unwrap().translate(0.1, 0.5).unwrap();
+        let all = matrices(&op, Size::new(20, 100));
+        let [across, down] = [2, 5].map(|at| all.iter().map(move |m| m[at]).collect::<Vec<_>>());
+        let most = |v: &[f64]| v.iter().fold(0f64, |most, shift| most.max(shift.abs()));
+        assert!(across.iter().chain(&down).all(|shift| shift.fract() == 0.0));
+        assert_eq!((most(&across), most(&down)), (10.0, 10.0));
+    }
+
+    #[test]
+    fn ranges_of_one_value_make_one_matrix() {
+        let op = RandomAffine::new(12.0..=12.0).unwrap().scale(0.8..=0.8).unwrap();
+        let op = op.shear_both(5.0..=5.0, -9.0..=-9.0).unwrap().center(4.0, 20.0).unwrap();
+        let scale = f64::from(0.8f32);
+        let expected = affine_matrix(12.0, [0.0; 2], scale, [5.0, -9.0], [4.0 - 11.0, 20.0 - 8.5]);
+        assert!(matrices(&op, Size::new(17, 22)).iter().all(|matrix| *matrix == expected));
+        let along_x = op.shear(5.0..=5.0).unwrap();
+        assert_ne!(matrices(&along_x, Size::new(17, 22))[0], expected);
+    }
+
+    #[test]
+    fn a_neutral_transform_does_nothing() {
+        let still = RandomAffine::new(0.0..=0.0).unwrap().scale(1.0..=1.0).unwrap();
+        let input =
+            Type::Image(crate::ImageType::decoded(crate::Dim::fixed(4), crate::Dim::fixed(4)));
+        assert!(still.does_nothing(&input));
+        assert!(!still.shear(0.0..=1.0).unwrap().does_nothing(&input));
+        assert!(!still.translate(0.0, 0.1).unwrap().does_nothing(&input));
+    }
+
+    #[test]
+    fn bad_parameters_are_refused() {
+        let op = RandomAffine::new(-5.0..=5.0).unwrap();
+        assert!(RandomAffine::new(5.0..=-5.0).is_err());
+        assert!(op.translate(0.1, 1.1).is_err());
+        assert!(op.scale(0.0..=1.0).is_err());
+        assert!(op.shear(f64::NAN..=1.0).is_err());
+        assert!(op.shear_both(0.0..=1.0, 1.0..=0.0).is_err());
+        assert!(op.center(0.0, f64::INFINITY).is_err());
+    }
+}

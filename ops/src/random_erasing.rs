@@ -1,0 +1,368 @@
+//! Random erasing: a random rectangle painted over, or filled with noise (Zhong et al.,
+//! arXiv:1708.04896).
+//!
+//! ```text
+//! with a chance of p, up to 10 times:
+//!     area   = height * width * U(scale)
+//!     aspect = exp(U(ln ratio))
+//!     h = round_half_even(sqrt(area * aspect));  w = round_half_even(sqrt(area / aspect))
+//!     if h < height and w < width:  top = U{0..=height-h}; left = U{0..=width-w}; stop
+//! otherwise: nothing is erased
+//! ```
+//!
+//! | | |
+//! |--------|-------------------------------------------------------------------------------|
+//! | input  | image of any element type; noise only on floats                               |
+//! | output | as the input                                                                  |
+//! | random | the coin, an area and an aspect for each try, the corner; then two words for noise |
+//! | cost   | a mask, and none in the samples that keep their picture; noise costs where it falls |
+//!
+//! torchvision's `RandomErasing`, to its draws' order. The aspect is height over width: the other
+//! way round than in RandomResizedCrop. On u8 the value is truncated to a whole number, as there.
+//! Where torchvision would have values or noise wrap around on u8, the op is refused: put it after
+//! Normalize.
+
+use crate::error::{positive_range, probability};
+use crate::noise::{self, SEEDS};
+use crate::op::on_image;
+use crate::{
+    Class, DType, Emit, Eval, Mask, Op, ParamError, PixelOp, Pixels, RegionOp, Rng, Size, Type,
+    TypeError, Window,
+};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// Erases a random rectangle of a share `p` of the images.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomErasing {
+    p: f64,
+    scale: (f64, f64),
+    ratio: (f64, f64),
+    paint: Paint,
+}
+
+/// What the rectangle becomes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Paint {
+    /// One value a channel.
+    Value([f32; 3]),
+    /// Normal numbers.
+    Noise,
+}
+
+/// How often a rectangle is tried.
+const TRIES: usize = 10;
+
+const NAME: &str = "RandomErasing";
+
+impl RandomErasing {
+    /// A rectangle of a share `scale` of the area with a height over width in `ratio`, painted
+    /// with 0. torchvision's default for `p` is 0.5; its ranges are [`SCALE`](Self::SCALE) and
+    /// [`RATIO`](Self::RATIO).
+    ///
+    /// # Errors
+    ///
+    /// If `p` is not in `0.0..=1.0`, `scale` not a range in `0.0..=1.0`, or `ratio` not a range of
+    /// positive, finite numbers.
+    pub fn new(
+        p: f64,
+        scale: RangeInclusive<f64>,
+        ratio: RangeInclusive<f64>,
+    ) -> Result<Self, ParamError> {
+        let (low, high) = (*scale.start(), *scale.end());
+        if !(0.0 <= low && low <= high && high <= 1.0) {
+            let found = format!("{low}..={high}");
+            return Err(ParamError::new(NAME, "scale", found, "0 <= low <= high <= 1"));
+        }
+        Ok(Self {
+            p: probability(NAME, p)?,
+            scale: (low, high),
+            ratio: positive_range(NAME, "ratio", *ratio.start(), *ratio.end())?,
+            paint: Paint::Value([0.0; 3]),
+        })
+    }
+
+    /// torchvision's default share of the area.
+    pub const SCALE: RangeInclusive<f64> = 0.02..=0.33;
+
+    /// torchvision's default ratios of height to width.
+    pub const RATIO: RangeInclusive<f64> = 0.3..=3.3;
+
+    /// Painted with one value, in the units of the image where the op stands.
+    ///
+    /// # Errors
+    ///
+    /// If it is not finite.
+    pub fn value(self, value: f32) -> Result<Self, ParamError> {
+        self.values([value; 3])
+    }
+
+    /// Painted with a value for each of red, green and blue.
+    ///
+    /// # Errors
+    ///
+    /// If one is not finite.
+    pub fn values(self, values: [f32; 3]) -> Result<Self, ParamError> {
+        match values.iter().find(|value| !value.is_finite()) {
+            Some(bad) => Err(ParamError::new(NAME, "value", bad, "finite numbers")),
+            None => Ok(Self { paint: Paint::Value(values), ..self }),
+        }
+    }
+
+    /// Filled with noise: a normal number for each channel of each pixel. torchvision's
+    /// `value='random'`.
+    #[must_use]
+    pub fn random(self) -> Self {
+        Self { paint: Paint::Noise, ..self }
+    }
+
+    /// The rectangle of one sample, if it has one.
+    fn window(&self, rng: &mut Rng, size: Size) -> Option<Window> {
+        if !rng.coin(self.p) {
+            return None;
+        }
+        let window = (0..TRIES).find_map(|_| self.attempt(rng, size));
+        window.filter(|window| window.size().pixels() > 0)
+    }
+
+    fn attempt(&self, rng: &mut Rng, size: Size) -> Option<Window> {
+        let (low, high) = self.scale;
+        let area = size.pixels() as f64 * f64::from(rng.uniform(low as f32, high as f32));
+        let (low, high) = (self.ratio.0.ln() as f32, self.ratio.1.ln() as f32);
+        let aspect = f64::from(rng.uniform(low, high).exp());
+        let height = (area * aspect).sqrt().round_ties_even() as u32;
+        let width = (area / aspect).sqrt().round_ties_even() as u32;
+        if height >= size.height || width >= size.width {
+            return None;
+        }
+        let top = rng.below(size.height - height + 1);
+        let left = rng.below(size.width - width + 1);
+        Some(Window { top, left, height, width })
+    }
+}
+
+impl Op for RandomErasing {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        let fits_u8 = match self.paint {
+            Paint::Value(values) => values.iter().all(|v| (0.0..256.0).contains(v)),
+            Paint::Noise => false,
+        };
+        match input {
+            Type::Image(image) if image.dtype == DType::U8 && !fits_u8 => Err(TypeError {
+                op: NAME,
+                expected: "a float image, unless its values are in 0..=255 (put it after Normalize)",
+                found: input.to_string(),
+            }),
+            _ => on_image(NAME, input, |image| image),
+        }
+    }
+
+    fn class(&self) -> Class<'_> {
+        match self.paint {
+            Paint::Value(_) => Class::Region(self),
+            Paint::Noise => Class::Pixel(self),
+        }
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.p == 0.0 || self.scale.1 == 0.0
+    }
+
+    fn for_input(&self, input: &Type) -> Option<Arc<dyn Op>> {
+        match (input, self.paint) {
+            (Type::Image(image), Paint::Value(values)) if image.dtype == DType::U8 => {
+                let paint = Paint::Value(values.map(f32::trunc));
+                Some(Arc::new(Self { paint, ..*self }))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// With a value.
+impl RegionOp for RandomErasing {
+    fn draw(&self, rng: &mut Rng, size: Size) -> Window {
+        let nowhere = Window { top: 0, left: 0, height: 0, width: 0 };
+        self.window(rng, size).unwrap_or(nowhere)
+    }
+
+    fn may_skip(&self) -> bool {
+        true
+    }
+
+    fn fill(&self) -> [f32; 3] {
+        match self.paint {
+            Paint::Value(values) => values,
+            Paint::Noise => [0.0; 3],
+        }
+    }
+}
+
+/// Slots after the seeds: half a pixel before the first row, before the row after the last, and so
+/// for the columns.
+const TOP: usize = SEEDS;
+const BOTTOM: usize = SEEDS + 1;
+const LEFT: usize = SEEDS + 2;
+const RIGHT: usize = SEEDS + 3;
+
+/// With noise. A sample that keeps its picture has a rectangle of no pixels: what it then costs is
+/// less than a second loop body to choose from.
+impl PixelOp for RandomErasing {
+    fn structure(&self) -> String {
+        NAME.into()
+    }
+
+    fn slots(&self) -> usize {
+        SEEDS + 4
+    }
+
+    fn draw(&self, rng: &mut Rng, size: Size, slots: &mut [f32]) -> bool {
+        let Window { top, left, height, width } = RegionOp::draw(self, rng, size);
+        let before = |place: u32| place as f32 - 0.5;
+        slots[TOP] = before(top);
+        slots[BOTTOM] = before(top + height);
+        slots[LEFT] = before(left);
+        slots[RIGHT] = before(left + width);
+        slots[..SEEDS].copy_from_slice(&noise::seeds(rng));
+        true
+    }
+
+    fn uses_place(&self) -> bool {
+        true
+    }
+
+    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
+        let [y, x] = cx.at.map(|place| place as f32);
+        let in_row = cx.slots[TOP] < y && y < cx.slots[BOTTOM];
+        let in_column = cx.slots[LEFT] < x && x < cx.slots[RIGHT];
+        if in_row && in_column { noise::normals([cx.slots[0], cx.slots[1]], cx.at) } else { pixel }
+    }
+
+    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+        let inside = emit_inside(e);
+        e.where_any(inside, pixels, |e, pixels| {
+            let normals = noise::emit_normals(e, 0);
+            e.select_pixels(inside, normals, pixels)
+        })
+    }
+}
+
+/// Whether the pixels lie in the rectangle.
+fn emit_inside(e: &mut Emit<'_, '_>) -> Mask {
+    let [y, x] = e.place().map(|place| e.to_f32(place));
+    let [top, bottom, left, right] = [TOP, BOTTOM, LEFT, RIGHT].map(|slot| e.slot(slot));
+    let (below_top, above_bottom) = (e.less(top, y), e.less(y, bottom));
+    let in_row = e.both(below_top, above_bottom);
+    let (after_left, before_right) = (e.less(left, x), e.less(x, right));
+    let in_column = e.both(after_left, before_right);
+    e.both(in_row, in_column)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Dim, ImageType, NumberRule, SampleKey};
+
+    fn usual() -> RandomErasing {
+        RandomErasing::new(1.0, RandomErasing::SCALE, RandomErasing::RATIO).unwrap()
+    }
+
+    fn image(dtype: DType) -> Type {
+        let image = ImageType::decoded(Dim::fixed(40), Dim::fixed(60));
+        Type::Image(ImageType { dtype, ..image })
+    }
+
+    fn rng(sample: u64) -> Rng {
+        SampleKey::new(0, 0, sample).op(0)
+    }
+
+    #[test]
+    fn rectangles_lie_inside_and_have_the_area_and_aspect_that_was_asked_for() {
+        let size = Size::new(120, 90);
+        for sample in 0..500 {
+            let window = usual().window(&mut rng(sample), size).unwrap();
+            assert!(window.fits(size), "{window:?}");
+            let Size { height, width } = window.size();
+            let share = f64::from(height * width) / size.pixels() as f64;
+            assert!((0.018..0.345).contains(&share), "{window:?}");
+            let aspect = f64::from(height) / f64::from(width);
+            assert!((0.27..3.6).contains(&aspect), "{window:?}");
+        }
+    }
+
+    #[test]
+    fn a_ratio_is_of_height_to_width() {
+        let tall = RandomErasing::new(1.0, 0.1..=0.1, 4.0..=4.0).unwrap();
+        let window = tall.window(&mut rng(0), Size::new(100, 100)).unwrap();
+        assert_eq!(window.size(), Size::new(63, 16));
+    }
+
+    #[test]
+    fn a_rectangle_as_high_or_wide_as_the_picture_is_never_erased() {
+        let whole = RandomErasing::new(1.0, 1.0..=1.0, 1.0..=1.0).unwrap();
+        assert_eq!(whole.window(&mut rng(0), Size::new(30, 30)), None);
+        assert!((0..100).all(|s| usual().window(&mut rng(s), Size::new(1, 1)).is_none()));
+    }
+
+    #[test]
+    fn a_share_p_of_the_samples_is_erased() {
+        let op = RandomErasing::new(0.25, RandomErasing::SCALE, RandomErasing::RATIO).unwrap();
+        let erased = (0..4000).filter(|&s| op.window(&mut rng(s), Size::new(64, 64)).is_some());
+        assert!((850..1150).contains(&erased.count()));
+        assert!(!usual().does_nothing(&image(DType::U8)));
+        let never = RandomErasing::new(0.0, RandomErasing::SCALE, RandomErasing::RATIO).unwrap();
+        assert!(never.does_nothing(&image(DType::U8)));
+    }
+
+    #[test]
+    fn values_are_truncated_on_u8_and_kept_on_floats() {
+        let op = usual().values([0.9, 2.5, 254.75]).unwrap();
+        let on_u8 = op.for_input(&image(DType::U8)).unwrap();
+        let Class::Region(region) = on_u8.class() else { panic!("a value paints a region") };
+        assert_eq!(region.fill(), [0.0, 2.0, 254.0]);
+        assert!(op.for_input(&image(DType::F32)).is_none());
+        assert_eq!(op.fill(), [0.9, 2.5, 254.75]);
+    }
+
+    #[test]
+    fn noise_falls_inside_the_rectangle_and_nowhere_else() {
+        let (op, size) = (usual().random(), Size::new(40, 60));
+        let mut slots = vec![0.0; op.slots()];
+        PixelOp::draw(&op, &mut rng(3), size, &mut slots);
+        let window = op.window(&mut rng(3), size).unwrap();
+        for at in (0..40).flat_map(|y| (0..60).map(move |x| [y, x])) {
+            let [y, x] = at.map(|place| place as u32);
+            let inside = (window.top..window.top + window.height).contains(&y)
+                && (window.left..window.left + window.width).contains(&x);
+            let cx = Eval { rule: NumberRule::Fused, slots: &slots, at };
+            let found = op.eval(&cx, [9.0; 3]);
+            let normals = noise::normals([slots[0], slots[1]], at);
+            assert_eq!(found, if inside { normals } else { [9.0; 3] }, "{at:?} of {window:?}");
+        }
+    }
+
+    #[test]
+    fn what_would_wrap_around_on_u8_is_refused_there() {
+        let refused = |op: RandomErasing| op.output(&image(DType::U8)).is_err();
+        assert!(refused(usual().random()) && refused(usual().value(-1.0).unwrap()));
+        assert!(refused(usual().values([0.0, 0.0, 256.0]).unwrap()));
+        assert!(!refused(usual()) && !refused(usual().value(255.0).unwrap()));
+        assert!(usual().random().output(&image(DType::F32)).is_ok());
+        assert!(usual().value(-1.0).unwrap().output(&image(DType::F32)).is_ok());
+    }
+
+    #[test]
+    fn bad_parameters_are_refused() {
+        let (scale, ratio) = (RandomErasing::SCALE, RandomErasing::RATIO);
+        assert!(RandomErasing::new(1.5, scale.clone(), ratio.clone()).is_err());
+        for bad in [-0.1..=0.2, 0.3..=0.2, 0.5..=1.1, f64::NAN..=0.5] {
+            assert!(RandomErasing::new(0.5, bad.clone(), ratio.clone()).is_err(), "{bad:?}");
+        }
+        assert!(RandomErasing::new(0.5, scale, 0.0..=1.0).is_err());
+        assert!(usual().value(f32::NAN).is_err());
+    }
+}

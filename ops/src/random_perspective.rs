@@ -1,0 +1,162 @@
+//! Random perspective: the picture's corners moved inwards at random.
+//!
+//! torchvision's `RandomPerspective(distortion_scale, p, interpolation, fill)`, for a sample whose
+//! coin is heads: each corner moves towards the middle, by less than
+//! `bw = floor(distortion_scale * floor(width / 2)) + 1` columns and `bh` rows alike:
+//!
+//! ```text
+//! top left      U{0..bw}, U{0..bh}                 top right     U{width-bw..width}, U{0..bh}
+//! bottom right  U{width-bw..width}, U{height-bh..height}     bottom left   U{0..bw}, U{height-bh..height}
+//! ```
+//!
+//! and the picture with them ([`perspective_coefficients`]). Corners that end up on one line (of a
+//! picture one pixel wide, say) leave it as it is. How places and pixels are computed is said in
+//! [`rows`](crate::rows).
+//!
+//! | | |
+//! |--------|-----------------------------------------------------------------------------|
+//! | input  | u8 image                                                                    |
+//! | output | as the input                                                                |
+//! | random | a coin `p`, then the corners in that order, each its column first           |
+//! | cost   | a pixel: its place and two divisions, then 1, 4 or 16 pixels read           |
+
+use crate::error::probability;
+use crate::op::on_u8_image;
+use crate::rows::{Map, WarpInterpolation, perspective_coefficients};
+use crate::warping::Warping;
+use crate::{Class, GeometryOp, Motion, Op, ParamError, Rng, RowMaker, Size, Type, TypeError};
+
+/// Moves the corners of a share `p` of the images inwards.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomPerspective {
+    distortion_scale: f64,
+    p: f64,
+    warping: Warping,
+}
+
+impl RandomPerspective {
+    /// Corners that move by up to `distortion_scale` of the way to the middle, for a share `p` of
+    /// the samples; what comes in from outside is black. torchvision's defaults are 0.5 and 0.5.
+    ///
+    /// # Errors
+    ///
+    /// If one is not in `0.0..=1.0`.
+    pub fn new(distortion_scale: f64, p: f64) -> Result<Self, ParamError> {
+        const OP: &str = "RandomPerspective";
+        if !(0.0..=1.0).contains(&distortion_scale) {
+            return Err(ParamError::new(OP, "distortion_scale", distortion_scale, "0.0..=1.0"));
+        }
+        let warping = Warping::new(WarpInterpolation::Bilinear);
+        Ok(Self { distortion_scale, p: probability(OP, p)?, warping })
+    }
+
+    /// How the picture is read between its pixels: the four around, unless said here.
+    #[must_use]
+    pub const fn interpolation(mut self, interpolation: WarpInterpolation) -> Self {
+        self.warping.interpolation = interpolation;
+        self
+    }
+
+    /// The colour of what comes in from outside; `None` is black that is not blended.
+    #[must_use]
+    pub fn fill(mut self, fill: impl Into<Option<[u8; 3]>>) -> Self {
+        self.warping.fill = fill.into();
+        self
+    }
+
+    /// Where the four corners go, `[x, y]` each.
+    fn ends(&self, rng: &mut Rng, size: Size) -> [[f64; 2]; 4] {
+        let bound = |side: u32| (self.distortion_scale * f64::from(side / 2)) as u32 + 1;
+        let mut near = |side: u32| f64::from(rng.below(bound(side)));
+        let Size { height, width } = size;
+        // As far from the side's end: the first pixel of the last `bound` is `side - bound`.
+        let far = |side: u32, step: f64| f64::from(side - bound(side)) + step;
+        let top_left = [near(width), near(height)];
+        let top_right = [far(width, near(width)), near(height)];
+        let bottom_right = [far(width, near(width)), far(height, near(height))];
+        let bottom_left = [near(width), far(height, near(height))];
+        [top_left, top_right, bottom_right, bottom_left]
+    }
+}
+
+/// The corners' pixels, `[x, y]` each: top left, top right, bottom right, bottom left.
+fn corners(size: Size) -> [[f64; 2]; 4] {
+    let [right, bottom] = [size.width, size.height].map(|side| f64::from(side) - 1.0);
+    [[0.0, 0.0], [right, 0.0], [right, bottom], [0.0, bottom]]
+}
+
+impl Op for RandomPerspective {
+    fn name(&self) -> &'static str {
+        "RandomPerspective"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Geometry(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.p == 0.0 || self.distortion_scale == 0.0
+    }
+}
+
+impl GeometryOp for RandomPerspective {
+    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<Motion>) {
+        if !rng.coin(self.p) {
+            return;
+        }
+        let ends = self.ends(rng, size);
+        if let Some(coefficients) = perspective_coefficients(corners(size), ends) {
+            let map = Map::perspective(coefficients, size, size);
+            out.push(self.warping.motion(map, size));
+        }
+    }
+
+    fn makes_rows(&self) -> Option<RowMaker> {
+        Some(RowMaker::Called)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SampleKey;
+
+    #[test]
+    fn corners_move_inwards_as_far_as_they_may() {
+        let op = RandomPerspective::new(0.5, 1.0).unwrap();
+        let mut rng = SampleKey::new(1, 2, 3).op(0);
+        let (mut least, mut most) = ([[f64::MAX; 2]; 4], [[f64::MIN; 2]; 4]);
+        for _ in 0..2000 {
+            for (corner, end) in op.ends(&mut rng, Size::new(17, 22)).into_iter().enumerate() {
+                for axis in 0..2 {
+                    least[corner][axis] = least[corner][axis].min(end[axis]);
+                    most[corner][axis] = most[corner][axis].max(end[axis]);
+                }
+            }
+        }
+        assert_eq!(least, [[0.0, 0.0], [16.0, 0.0], [16.0, 12.0], [0.0, 12.0]]);
+        assert_eq!(most, [[5.0, 4.0], [21.0, 4.0], [21.0, 16.0], [5.0, 16.0]]);
+    }
+
+    #[test]
+    fn corners_on_a_line_leave_the_picture_as_it_is() {
+        let op = RandomPerspective::new(1.0, 1.0).unwrap();
+        let mut rng = SampleKey::new(1, 2, 3).op(0);
+        let mut out = vec![];
+        for (height, width) in [(1, 1), (1, 9), (9, 1)] {
+            op.draw(&mut rng, Size::new(height, width), &mut out);
+        }
+        assert_eq!(out, []);
+    }
+
+    #[test]
+    fn bad_parameters_are_refused() {
+        for (distortion, p) in [(-0.1, 0.5), (1.1, 0.5), (f64::NAN, 0.5), (0.5, 1.1)] {
+            assert!(RandomPerspective::new(distortion, p).is_err(), "{distortion} {p}");
+        }
+    }
+}

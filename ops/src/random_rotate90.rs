@@ -1,0 +1,88 @@
+//! Random quarter turns.
+//!
+//! Albumentations' `RandomRotate90(p)`: for a sample whose coin is heads, `0..=3` quarter turns
+//! ([`Rot90`](crate::Rot90)), all as likely.
+//!
+//! | | |
+//! |--------|----------------------------------------------------------------------|
+//! | input  | u8 image                                                             |
+//! | output | u8 image; a side of what is not square may have the length of either |
+//! | random | a coin `p`, then the turns                                           |
+//! | cost   | that of the turn                                                     |
+
+use crate::error::probability;
+use crate::op::on_u8_image;
+use crate::rot90::turn;
+use crate::transpose::either_way;
+use crate::{Class, GeometryOp, Motion, Op, ParamError, Rng, RowMaker, Size, Type, TypeError};
+
+/// Turns a share `p` of the images by random quarters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomRotate90 {
+    p: f64,
+}
+
+impl RandomRotate90 {
+    /// Turns a share `p` of the samples; a quarter of those by nothing.
+    ///
+    /// # Errors
+    ///
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn new(p: f64) -> Result<Self, ParamError> {
+        Ok(Self { p: probability("RandomRotate90", p)? })
+    }
+}
+
+impl Op for RandomRotate90 {
+    fn name(&self) -> &'static str {
+        "RandomRotate90"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(
+            self.name(),
+            input,
+            |image| if self.p > 0.0 { either_way(image) } else { image },
+        )
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Geometry(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.p == 0.0
+    }
+}
+
+impl GeometryOp for RandomRotate90 {
+    fn draw(&self, rng: &mut Rng, _: Size, out: &mut Vec<Motion>) {
+        if rng.coin(self.p) {
+            turn(rng.below(4), out);
+        }
+    }
+
+    fn makes_rows(&self) -> Option<RowMaker> {
+        Some(RowMaker::Called)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SampleKey;
+
+    #[test]
+    fn every_turn_is_drawn_as_often() {
+        let turns = RandomRotate90::new(1.0).unwrap();
+        let mut rng = SampleKey::new(1, 1, 1).op(0);
+        let mut seen = std::collections::BTreeMap::new();
+        for _ in 0..4000 {
+            let mut out = vec![];
+            turns.draw(&mut rng, Size::new(4, 4), &mut out);
+            *seen.entry(format!("{out:?}")).or_insert(0) += 1;
+        }
+        assert_eq!(seen.len(), 4);
+        assert!(seen.values().all(|n| (900..1100).contains(n)), "{seen:?}");
+    }
+}

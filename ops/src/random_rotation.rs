@@ -1,0 +1,217 @@
+//! Random rotation: a picture turned by a few degrees.
+//!
+//! torchvision's `RandomRotation(degrees, interpolation, expand, center, fill)`: the angle is
+//! uniform, counter-clockwise on the screen. `expand` makes the output large enough for all of the
+//! turned picture ([`expanded_size`]); it is meant for a turn about the middle. Quarter turns about
+//! the middle copy pixels where the output has their shape, as torchvision's do. How places and
+//! pixels are computed is said in [`rows`](crate::rows): nearest is torchvision's to the bit,
+//! bilinear within 1 on fewer than one value in 10000.
+//!
+//! | | |
+//! |--------|-----------------------------------------------------------------------------|
+//! | input  | u8 image                                                                    |
+//! | output | u8 image of the same size; with `expand` of a size of the sample's own, no side longer than 65535: a resize or a crop must follow |
+//! | random | the angle                                                                   |
+//! | cost   | a pixel: its place, then 1, 4 or 16 pixels read                             |
+
+use crate::error::finite_range;
+use crate::op::on_u8_image;
+use crate::rot90::turn;
+use crate::rows::{Map, WarpInterpolation, expanded_size, rotation_matrix};
+use crate::warping::{Center, Warping};
+use crate::{
+    Class, Dim, GeometryOp, ImageType, Motion, Op, ParamError, Rng, RowMaker, Size, Type, TypeError,
+};
+use std::ops::RangeInclusive;
+
+/// Turns an image by a random angle.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomRotation {
+    degrees: (f32, f32),
+    warping: Warping,
+    expand: bool,
+    center: Center,
+}
+
+impl RandomRotation {
+    /// By an angle in `degrees`, counter-clockwise, about the middle; what comes in from outside is
+    /// black. torchvision's one number `d` is `-d..=d`.
+    ///
+    /// # Errors
+    ///
+    /// If the range is empty or not finite.
+    pub fn new(degrees: RangeInclusive<f64>) -> Result<Self, ParamError> {
+        let (low, high) =
+            finite_range("RandomRotation", "degrees", *degrees.start(), *degrees.end())?;
+        Ok(Self {
+            degrees: (low as f32, high as f32),
+            warping: Warping::new(WarpInterpolation::Nearest),
+            expand: false,
+            center: Center::default(),
+        })
+    }
+
+    /// How the picture is read between its pixels: the nearest one, unless said here.
+    #[must_use]
+    pub const fn interpolation(mut self, interpolation: WarpInterpolation) -> Self {
+        self.warping.interpolation = interpolation;
+        self
+    }
+
+    /// Makes the output large enough for all of the picture.
+    #[must_use]
+    pub const fn expand(mut self) -> Self {
+        self.expand = true;
+        self
+    }
+
+    /// Turns about `(x, y)`, in pixels from the top left corner.
+    ///
+    /// # Errors
+    ///
+    /// If one is not in `-65535.0..=65535.0`.
+    pub fn center(mut self, x: f64, y: f64) -> Result<Self, ParamError> {
+        self.center = Center::at("RandomRotation", x, y)?;
+        Ok(self)
+    }
+
+    /// The colour of what comes in from outside; `None` is black that is not blended, as the
+    /// automatic policies have it.
+    #[must_use]
+    pub fn fill(mut self, fill: impl Into<Option<[u8; 3]>>) -> Self {
+        self.warping.fill = fill.into();
+        self
+    }
+
+    /// The turn of one sample, as motions, and the size it gives.
+    fn turned(&self, angle: f32, size: Size, out: &mut Vec<Motion>) -> Size {
+        let angle = f64::from(angle).rem_euclid(360.0);
+        if let Some(quarters) = self.quarters(angle, size) {
+            turn(quarters, out);
+            return if quarters % 2 == 1 { Size::new(size.width, size.height) } else { size };
+        }
+        let matrix = rotation_matrix(angle, self.center.relative_to_middle(size));
+        let to = if self.expand { shortened(expanded_size(matrix, size)) } else { size };
+        out.push(self.warping.motion(Map::affine(matrix, size, to), to));
+        to
+    }
+
+    /// How many quarter turns the angle is, if they are all there is to it.
+    fn quarters(&self, angle: f64, size: Size) -> Option<u32> {
+        let keeps_shape = self.expand || size.height == size.width;
+        let quarters = (angle / 90.0) as u32;
+        let is_whole = angle == f64::from(90 * quarters) && quarters < 4;
+        (self.center.is_middle() && is_whole && (quarters.is_multiple_of(2) || keeps_shape))
+            .then_some(quarters)
+    }
+
+    /// Sizes that turned pictures may have.
+    fn expanded(&self, image: ImageType) -> ImageType {
+        if let (Some(size), true) = (image.size(), self.degrees.0 == self.degrees.1) {
+            return image.with_size(self.turned(self.degrees.0, size, &mut vec![]));
+        }
+        let (h, w) = (image.height, image.width);
+        // Rounded outwards at both ends; a pixel more is for f32.
+        let diagonal = f64::from(h.max).hypot(f64::from(w.max)).ceil() as u32 + 3;
+        let least = h.min.min(w.min).saturating_sub(1).max(1);
+        let side = Dim { min: least.min(LONGEST), max: diagonal.min(LONGEST) };
+        ImageType { height: side, width: side, ..image }
+    }
+}
+
+/// As a resize's: what a `.beton` can hold.
+const LONGEST: u32 = 65_535;
+
+/// A size no side of which is too long: the picture is cut around its middle.
+fn shortened(size: Size) -> Size {
+    Size::new(size.height.min(LONGEST), size.width.min(LONGEST))
+}
+
+impl Op for RandomRotation {
+    fn name(&self) -> &'static str {
+        "RandomRotation"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(
+            self.name(),
+            input,
+            |image| {
+                if self.expand { self.expanded(image) } else { image }
+            },
+        )
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Geometry(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.degrees == (0.0, 0.0) && self.center.is_middle()
+    }
+}
+
+impl GeometryOp for RandomRotation {
+    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<Motion>) {
+        let angle = rng.uniform(self.degrees.0, self.degrees.1);
+        self.turned(angle, size, out);
+    }
+
+    fn makes_rows(&self) -> Option<RowMaker> {
+        Some(RowMaker::Called)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SampleKey;
+    use crate::rows::RowFilter;
+
+    fn by(degrees: f64) -> RandomRotation {
+        RandomRotation::new(degrees..=degrees).unwrap()
+    }
+
+    fn motions(op: &RandomRotation, size: Size) -> Vec<Motion> {
+        let mut out = vec![];
+        op.draw(&mut SampleKey::new(0, 0, 0).op(0), size, &mut out);
+        out
+    }
+
+    #[test]
+    fn quarter_turns_copy_where_the_shape_allows() {
+        let (square, wide) = (Size::new(4, 4), Size::new(4, 6));
+        assert_eq!(motions(&by(360.0), wide), []);
+        assert_eq!(motions(&by(-180.0), wide), [Motion::FlipVertical, Motion::FlipHorizontal]);
+        let quarter = [Motion::Rows(RowFilter::Transpose), Motion::FlipVertical];
+        assert_eq!(motions(&by(90.0), square), quarter);
+        assert_eq!(motions(&by(90.0).expand(), wide), quarter);
+        let is_warp = |op: RandomRotation| {
+            matches!(motions(&op, wide)[..], [Motion::Rows(RowFilter::Warp(_))])
+        };
+        assert!(is_warp(by(90.0)));
+        assert!(is_warp(by(180.0).center(1.0, 2.0).unwrap()));
+    }
+
+    #[test]
+    fn the_type_says_how_large_an_expanded_picture_may_be() {
+        let size = Size::new(100, 60);
+        let input = Type::Image(ImageType::decoded(Dim::fixed(100), Dim::fixed(60)));
+        let output = by(45.0).expand().output(&input).unwrap().to_string();
+        assert_eq!(output, "a u8 image [114, 114, 3]");
+        let any = RandomRotation::new(-180.0..=180.0).unwrap().expand();
+        assert_eq!(any.output(&input).unwrap().to_string(), "a u8 image [59..=120, 59..=120, 3]");
+        for angle in -1800..1800 {
+            let Size { height, width } = any.turned(angle as f32 / 10.0, size, &mut vec![]);
+            assert!((60..=118).contains(&height.min(width)) && height.max(width) <= 118, "{angle}");
+        }
+    }
+
+    #[test]
+    fn bad_parameters_are_refused() {
+        for degrees in [10.0..=-10.0, f64::NAN..=1.0, 0.0..=f64::INFINITY] {
+            assert!(RandomRotation::new(degrees.clone()).is_err(), "{degrees:?}");
+        }
+        assert!(by(1.0).center(f64::NAN, 0.0).is_err());
+    }
+}

@@ -1,0 +1,148 @@
+//! Random zoom out: an image somewhere on a larger canvas.
+//!
+//! torchvision's `RandomZoomOut(fill, side_range, p)`, for a sample whose coin is heads:
+//!
+//! ```text
+//! r      = U(side_range)
+//! canvas = floor(r * height) x floor(r * width)
+//! left   = floor((canvas width - width) * U(0, 1));  top = floor((canvas height - height) * U(0, 1))
+//! ```
+//!
+//! products in f32. No side of the canvas is longer than 65535 pixels.
+//!
+//! | | |
+//! |--------|-----------------------------------------------------------------------------|
+//! | input  | image of any element type                                                   |
+//! | output | as the input, of a size of the sample's own: a resize or a crop must follow |
+//! | random | a coin `p`, the size, the column, the row                                   |
+//! | cost   | a copy of the image, if nothing was done to it before; else a mask          |
+
+use crate::error::{positive_range, probability};
+use crate::op::on_image;
+use crate::{
+    Class, Dim, GeometryOp, ImageType, Motion, Op, ParamError, Rng, Size, Type, TypeError,
+};
+use std::ops::RangeInclusive;
+
+/// Places a share `p` of the images on a larger canvas.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomZoomOut {
+    fill: [u8; 3],
+    /// The least scale, and how much is added to it at most.
+    scale: (f32, f32),
+    p: f64,
+}
+
+impl RandomZoomOut {
+    /// torchvision's default range of scales.
+    pub const SIDE_RANGE: RangeInclusive<f64> = 1.0..=4.0;
+
+    /// Canvases of `fill`, `side_range` times as high and wide, for a share `p` of the samples.
+    ///
+    /// # Errors
+    ///
+    /// If the range is empty, not finite or begins below 1, or `p` is not in `0.0..=1.0`.
+    pub fn new(fill: [u8; 3], side_range: RangeInclusive<f64>, p: f64) -> Result<Self, ParamError> {
+        const OP: &str = "RandomZoomOut";
+        let (low, high) = positive_range(OP, "side_range", *side_range.start(), *side_range.end())?;
+        if low < 1.0 {
+            return Err(ParamError::new(OP, "side_range", format!("{low}..={high}"), "1 or more"));
+        }
+        let scale = (low as f32, (high - low) as f32);
+        Ok(Self { fill, scale, p: probability(OP, p)? })
+    }
+
+    /// The canvas of an image for a draw `unit` of the size.
+    fn canvas(&self, size: Size, unit: f32) -> Size {
+        let scale = self.scale.0 + unit * self.scale.1;
+        let side = |side: u32| ((side as f32 * scale) as u32).min(LONGEST).max(side);
+        Size::new(side(size.height), side(size.width))
+    }
+
+    /// The motion for three draws: of the size, the column and the row.
+    fn motion(&self, size: Size, [scale, left, top]: [f32; 3]) -> Motion {
+        let canvas = self.canvas(size, scale);
+        let place = |canvas: u32, side: u32, unit: f32| ((canvas - side) as f32 * unit) as i32;
+        Motion::Frame {
+            top: -place(canvas.height, size.height, top),
+            left: -place(canvas.width, size.width, left),
+            size: canvas,
+            fill: self.fill,
+        }
+    }
+}
+
+/// As a resize's: what a `.beton` can hold.
+const LONGEST: u32 = 65_535;
+
+impl Op for RandomZoomOut {
+    fn name(&self) -> &'static str {
+        "RandomZoomOut"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_image(self.name(), input, |image| {
+            let least = Size::new(image.height.min, image.width.min);
+            let most = Size::new(image.height.max, image.width.max);
+            // Images whose coin is tails keep their size, and p of 0 leaves only those.
+            let min = if self.p == 1.0 { self.canvas(least, 0.0) } else { least };
+            let max = if self.p == 0.0 { most } else { self.canvas(most, 1.0) };
+            let height = Dim { min: min.height, max: max.height };
+            ImageType { height, width: Dim { min: min.width, max: max.width }, ..image }
+        })
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Geometry(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.p == 0.0
+    }
+}
+
+impl GeometryOp for RandomZoomOut {
+    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<Motion>) {
+        if rng.coin(self.p) {
+            out.push(self.motion(size, [rng.unit(), rng.unit(), rng.unit()]));
+        }
+    }
+
+    fn fills(&self, _: &ImageType) -> Option<[u8; 3]> {
+        Some(self.fill)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usual(p: f64) -> RandomZoomOut {
+        RandomZoomOut::new([0; 3], RandomZoomOut::SIDE_RANGE, p).unwrap()
+    }
+
+    #[test]
+    fn a_canvas_is_torchvisions() {
+        let motion = usual(0.5).motion(Size::new(100, 80), [0.49626, 0.76822, 0.08848]);
+        let size = Size::new(248, 199);
+        assert_eq!(motion, Motion::Frame { top: -13, left: -91, size, fill: [0; 3] });
+    }
+
+    #[test]
+    fn the_type_says_how_large_a_canvas_may_be() {
+        let input = Type::Image(ImageType::decoded(Dim::fixed(100), Dim { min: 50, max: 80 }));
+        let output = |op: RandomZoomOut| op.output(&input).unwrap().to_string();
+        assert_eq!(output(usual(0.5)), "a u8 image [100..=400, 50..=320, 3]");
+        let twice = RandomZoomOut::new([0; 3], 2.0..=3.0, 1.0).unwrap();
+        assert_eq!(output(twice), "a u8 image [200..=300, 100..=240, 3]");
+        assert_eq!(output(usual(0.0)), "a u8 image [100, 50..=80, 3]");
+    }
+
+    #[test]
+    fn bad_ranges_are_refused() {
+        for range in [0.5..=2.0, 3.0..=2.0, f64::NAN..=2.0, 1.0..=f64::INFINITY] {
+            assert!(RandomZoomOut::new([0; 3], range.clone(), 0.5).is_err(), "{range:?}");
+        }
+        assert!(RandomZoomOut::new([0; 3], 1.0..=2.0, 1.5).is_err());
+    }
+}

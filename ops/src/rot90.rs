@@ -1,0 +1,111 @@
+//! Rot90: quarter turns.
+//!
+//! Counter-clockwise on the screen, as `torch.rot90` and `numpy.rot90` turn:
+//!
+//! ```text
+//! k   out[y, x]                   made as
+//! 0   in[y, x]                    nothing
+//! 1   in[x, W-1-y]                a transpose, then a vertical flip
+//! 2   in[H-1-y, W-1-x]            both flips
+//! 3   in[H-1-x, y]                a transpose, then a horizontal flip
+//! ```
+//!
+//! | | |
+//! |--------|----------------------------------------------------------------------|
+//! | input  | u8 image; of any element type for a half turn                        |
+//! | output | as the input, the sides swapped by a quarter turn                    |
+//! | random | nothing                                                              |
+//! | cost   | a half turn: nothing; a quarter: see [`Transpose`](crate::Transpose) |
+
+use crate::op::{on_image, on_u8_image};
+use crate::rows::RowFilter;
+use crate::transpose::transposed;
+use crate::{Class, GeometryOp, Motion, Op, Rng, RowMaker, Size, Type, TypeError};
+
+/// Turns an image by quarters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rot90 {
+    /// `0..=3`, counter-clockwise.
+    quarters: u32,
+}
+
+impl Rot90 {
+    /// `k` quarter turns, counter-clockwise; a negative `k` turns clockwise.
+    #[must_use]
+    pub const fn new(k: i32) -> Self {
+        Self { quarters: k.rem_euclid(4) as u32 }
+    }
+
+    const fn is_sideways(self) -> bool {
+        self.quarters % 2 == 1
+    }
+}
+
+/// Turns a picture by `0..=3` quarters, counter-clockwise.
+pub(crate) fn turn(quarters: u32, out: &mut Vec<Motion>) {
+    if quarters % 2 == 1 {
+        out.push(Motion::Rows(RowFilter::Transpose));
+    }
+    if quarters == 1 || quarters == 2 {
+        out.push(Motion::FlipVertical);
+    }
+    if quarters == 2 || quarters == 3 {
+        out.push(Motion::FlipHorizontal);
+    }
+}
+
+impl Op for Rot90 {
+    fn name(&self) -> &'static str {
+        "Rot90"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        if self.is_sideways() {
+            on_u8_image(self.name(), input, transposed)
+        } else {
+            on_image(self.name(), input, |image| image)
+        }
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Geometry(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.quarters == 0
+    }
+}
+
+impl GeometryOp for Rot90 {
+    fn draw(&self, _: &mut Rng, _: Size, out: &mut Vec<Motion>) {
+        turn(self.quarters, out);
+    }
+
+    fn makes_rows(&self) -> Option<RowMaker> {
+        self.is_sideways().then_some(RowMaker::Called)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ImageView, NumberRule, Picture};
+
+    #[test]
+    fn quarters_are_numpys() {
+        let pixels: Vec<u8> = [1, 2, 3, 4, 5, 6].iter().flat_map(|v| [*v; 3]).collect();
+        let input = Picture::from_view(&ImageView::packed(&pixels, Size::new(2, 3)).unwrap());
+        let turned = |k| {
+            let mut motions = vec![];
+            turn(Rot90::new(k).quarters, &mut motions);
+            let moved = |picture: Picture, motion| picture.moved(motion, NumberRule::Exact);
+            let out = motions.iter().fold(input.clone(), moved).to_u8();
+            out.as_chunks::<3>().0.iter().map(|pixel| pixel[0]).collect::<Vec<u8>>()
+        };
+        assert_eq!(turned(0), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(turned(1), [3, 6, 2, 5, 1, 4]);
+        assert_eq!(turned(2), [6, 5, 4, 3, 2, 1]);
+        assert_eq!(turned(3), [4, 1, 5, 2, 6, 3]);
+        assert_eq!(turned(-1), turned(3));
+    }
+}

@@ -1,0 +1,110 @@
+//! Transpose: rows and columns change places.
+//!
+//! ```text
+//! out[y, x] = in[x, y]   for a sample whose coin is heads
+//! out[y, x] = in[y, x]   otherwise
+//! ```
+//!
+//! Albumentations' `Transpose(p)`.
+//!
+//! | | |
+//! |--------|----------------------------------------------------------------------|
+//! | input  | u8 image                                                             |
+//! | output | u8 image; a side of what is not square may have the length of either |
+//! | random | a coin `p`                                                           |
+//! | cost   | a pixel copied, rows sharing the lines of the cache they read        |
+
+use crate::error::probability;
+use crate::op::on_u8_image;
+use crate::rows::RowFilter;
+use crate::{
+    Class, Dim, GeometryOp, ImageType, Motion, Op, ParamError, Rng, RowMaker, Size, Type, TypeError,
+};
+
+/// Swaps rows and columns of a share `p` of the images.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Transpose {
+    p: f64,
+}
+
+impl Transpose {
+    /// A transpose that happens to a share `p` of the samples.
+    ///
+    /// # Errors
+    ///
+    /// If `p` is not in `0.0..=1.0`.
+    pub fn new(p: f64) -> Result<Self, ParamError> {
+        Ok(Self { p: probability("Transpose", p)? })
+    }
+}
+
+/// An image whose rows are now columns.
+pub(crate) fn transposed(image: ImageType) -> ImageType {
+    ImageType { height: image.width, width: image.height, ..image }
+}
+
+/// An image of which some samples are transposed and some are not.
+pub(crate) fn either_way(image: ImageType) -> ImageType {
+    let (h, w) = (image.height, image.width);
+    let side = Dim { min: h.min.min(w.min), max: h.max.max(w.max) };
+    ImageType { height: side, width: side, ..image }
+}
+
+impl Op for Transpose {
+    fn name(&self) -> &'static str {
+        "Transpose"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| {
+            if self.p == 0.0 {
+                image
+            } else if self.p == 1.0 {
+                transposed(image)
+            } else {
+                either_way(image)
+            }
+        })
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Geometry(self)
+    }
+
+    fn does_nothing(&self, _: &Type) -> bool {
+        self.p == 0.0
+    }
+}
+
+impl GeometryOp for Transpose {
+    fn draw(&self, rng: &mut Rng, _: Size, out: &mut Vec<Motion>) {
+        if rng.coin(self.p) {
+            out.push(Motion::Rows(RowFilter::Transpose));
+        }
+    }
+
+    fn makes_rows(&self) -> Option<RowMaker> {
+        Some(RowMaker::Called)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(p: f64, height: Dim, width: Dim) -> Type {
+        let input = Type::Image(ImageType::decoded(height, width));
+        Transpose::new(p).unwrap().output(&input).unwrap()
+    }
+
+    #[test]
+    fn the_size_is_known_as_far_as_the_coin_is() {
+        let (h, w) = (Dim::fixed(24), Dim { min: 30, max: 40 });
+        let image = |h, w| Type::Image(ImageType::decoded(h, w));
+        assert_eq!(output(0.0, h, w), image(h, w));
+        assert_eq!(output(1.0, h, w), image(w, h));
+        let either = Dim { min: 24, max: 40 };
+        assert_eq!(output(0.5, h, w), image(either, either));
+        assert_eq!(output(0.5, h, h), image(h, h), "a square stays one");
+    }
+}
