@@ -35,6 +35,11 @@ impl RandomAutocontrast {
     pub fn new(p: f64) -> Result<Self, ParamError> {
         Ok(Self { p: probability("RandomAutocontrast", p)? })
     }
+
+    /// For all images: the op as a part of a policy.
+    pub(crate) const fn always() -> Self {
+        Self { p: 1.0 }
+    }
 }
 
 impl Op for RandomAutocontrast {

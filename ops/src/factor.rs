@@ -12,6 +12,9 @@ pub(crate) struct Factor {
 }
 
 impl Factor {
+    /// Changes nothing.
+    pub(crate) const ONE: Self = Self { p: 1.0, low: 1.0, high: 1.0 };
+
     /// The range `max(0, 1 - magnitude)..1 + magnitude`, for a share `p` of the samples.
     pub(crate) fn new(
         op: &'static str,

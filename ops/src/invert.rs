@@ -32,6 +32,11 @@ impl RandomInvert {
     pub fn new(p: f64) -> Result<Self, ParamError> {
         Ok(Self { p: probability("RandomInvert", p)? })
     }
+
+    /// For all images: the op as a part of a policy.
+    pub(crate) const fn always() -> Self {
+        Self { p: 1.0 }
+    }
 }
 
 impl Op for RandomInvert {

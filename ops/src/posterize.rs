@@ -38,6 +38,11 @@ impl RandomPosterize {
         }
         Ok(Self { bits, p: probability(OP, p)? })
     }
+
+    /// For all images, 8 bits at most: the op as a part of a policy.
+    pub(crate) const fn always(bits: u32) -> Self {
+        Self { bits, p: 1.0 }
+    }
 }
 
 impl Op for RandomPosterize {

@@ -43,6 +43,7 @@ mod labels;
 mod nearest;
 mod overwrite;
 mod param;
+mod policy;
 mod value;
 mod values;
 
@@ -84,7 +85,7 @@ pub struct OpInfo {
 
 /// All ops, family by family. A new family is one more name here.
 static ALL: LazyLock<Vec<OpInfo>> = LazyLock::new(|| {
-    [geometry::OPS, color::OPS, overwrite::OPS, values::OPS, labels::OPS].concat()
+    [geometry::OPS, color::OPS, overwrite::OPS, policy::OPS, values::OPS, labels::OPS].concat()
 });
 
 /// Every op there is, those of a family side by side.

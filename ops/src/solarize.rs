@@ -39,6 +39,11 @@ impl RandomSolarize {
         let [threshold, _] = range_in(OP, "threshold", both, 0.0..=256.0, "0.0..=256.0")?;
         Ok(Self { threshold, p: probability(OP, p)? })
     }
+
+    /// For all images: the op as a part of a policy.
+    pub(crate) const fn always(threshold: f32) -> Self {
+        Self { threshold, p: 1.0 }
+    }
 }
 
 impl Op for RandomSolarize {

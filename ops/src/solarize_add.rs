@@ -39,6 +39,11 @@ impl SolarizeAdd {
         let [threshold, _] = range_in(OP, "threshold", both, 0.0..=256.0, "0.0..=256.0")?;
         Ok(Self { add, threshold })
     }
+
+    /// With timm's threshold: the op as a part of a policy.
+    pub(crate) const fn below_128(add: f32) -> Self {
+        Self { add, threshold: 128.0 }
+    }
 }
 
 impl Op for SolarizeAdd {

@@ -10,5 +10,7 @@ mod erase;
 mod geometry;
 mod neighbour;
 mod point;
+mod policies;
 mod support;
+mod timm;
 mod warp;

@@ -84,6 +84,8 @@ pub enum Kind {
     DType,
     /// One of these words.
     Word(&'static [&'static str]),
+    /// Any word.
+    Text,
     /// A list of words.
     Words,
     /// A list of ops.
@@ -109,6 +111,7 @@ impl fmt::Display for Kind {
             Self::Ids => "a list of whole numbers, 0 or more",
             Self::DType => return one_of(f, &super::args::DTYPES.map(|dtype| dtype.to_string())),
             Self::Word(words) => return one_of(f, words),
+            Self::Text => "a word",
             Self::Words => "a list of words",
             Self::Ops => "a list of ops",
             Self::Table => "a table",

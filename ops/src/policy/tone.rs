@@ -1,0 +1,115 @@
+//! The actions that change values: a pixel op of a user's list, with an argument drawn otherwise.
+
+use super::Argument;
+use crate::factor::Factor;
+use crate::op::on_u8_image;
+use crate::{
+    Class, Emit, Eval, Op, PixelOp, Pixels, RandomBrightness, RandomContrast, RandomPosterize,
+    RandomSaturation, RandomSolarize, Rng, Size, SolarizeAdd, Type, TypeError,
+};
+use std::sync::Arc;
+
+/// Which pixel op, and so what the argument is: see [`Effect`](super::Effect).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ToneKind {
+    Brightness,
+    Saturation,
+    Contrast,
+    Posterize,
+    Solarize,
+    SolarizeAdd,
+}
+
+/// A pixel op whose numbers an argument says.
+#[derive(Debug)]
+pub(super) struct Tone {
+    name: &'static str,
+    kind: ToneKind,
+    /// Its meaning and its code.
+    op: Box<dyn PixelOp>,
+    argument: Arc<dyn Argument>,
+}
+
+impl Tone {
+    pub(super) fn new(name: &'static str, kind: ToneKind, argument: Arc<dyn Argument>) -> Self {
+        let op: Box<dyn PixelOp> = match kind {
+            ToneKind::Brightness => Box::new(RandomBrightness::from_factor(Factor::ONE)),
+            ToneKind::Saturation => Box::new(RandomSaturation::from_factor(Factor::ONE)),
+            ToneKind::Contrast => Box::new(RandomContrast::from_factor(Factor::ONE)),
+            ToneKind::Posterize => Box::new(RandomPosterize::always(8)),
+            ToneKind::Solarize => Box::new(RandomSolarize::always(256.0)),
+            ToneKind::SolarizeAdd => Box::new(SolarizeAdd::below_128(0.0)),
+        };
+        Self { name, kind, op, argument }
+    }
+}
+
+impl Op for Tone {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name, input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Pixel(self)
+    }
+}
+
+/// All but the draw is the op's own, so a leaf of a policy and an op of a list share code.
+impl PixelOp for Tone {
+    fn structure(&self) -> String {
+        self.op.structure()
+    }
+
+    fn slots(&self) -> usize {
+        self.op.slots()
+    }
+
+    fn draw(&self, rng: &mut Rng, size: Size, slots: &mut [f32]) -> bool {
+        let argument = self.argument.draw(rng, size);
+        match self.kind {
+            ToneKind::Brightness => slots[0] = argument as f32,
+            ToneKind::Saturation | ToneKind::Contrast => {
+                // The rest of the factor before it is rounded, as torchvision has it.
+                slots[..2].copy_from_slice(&[argument as f32, (1.0 - argument) as f32]);
+            }
+            ToneKind::Posterize => {
+                RandomPosterize::always(argument.clamp(0.0, 8.0) as u32).draw(rng, size, slots);
+            }
+            ToneKind::Solarize => {
+                RandomSolarize::always(argument as f32).draw(rng, size, slots);
+            }
+            ToneKind::SolarizeAdd => {
+                SolarizeAdd::below_128(argument as f32).draw(rng, size, slots);
+            }
+        }
+        true
+    }
+
+    fn needs_mean(&self) -> bool {
+        self.op.needs_mean()
+    }
+
+    fn is_identity(&self, slots: &[f32]) -> bool {
+        self.op.is_identity(slots)
+    }
+
+    fn is_per_channel(&self) -> bool {
+        self.op.is_per_channel()
+    }
+
+    fn matrix(&self, slots: &[f32]) -> Option<[[f32; 4]; 3]> {
+        self.op.matrix(slots)
+    }
+
+    fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
+        self.op.eval(cx, pixel)
+    }
+
+    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+        self.op.emit(e, pixels)
+    }
+}

@@ -1,0 +1,157 @@
+//! RandAugment: a few actions of one strength, drawn for each sample.
+//!
+//! Cubuk et al., arXiv:1909.13719, as torchvision's `RandAugment` does it; and timm's, from its
+//! configuration strings ([`timm`](crate::timm)).
+//!
+//! ```text
+//! num_ops times:  one of 14 actions, its magnitude entry `magnitude` of `num_magnitude_bins`,
+//!                 negated by a coin if it is signed
+//! ```
+//!
+//! | | |
+//! |--------|----------------------------------------------------------------------|
+//! | input  | u8 image                                                             |
+//! | output | as the input                                                         |
+//! | random | for each of the `num_ops`: the action, then its sign                 |
+//! | cost   | of the actions: at most one loop over the picture for each of the `num_ops`, the last of which is the final one |
+//!
+//! Actions and tables: [`policy`](crate::policy).
+
+use crate::container::only;
+use crate::op::on_u8_image;
+use crate::policy::magnitude::checked_bins;
+use crate::policy::{Look, Pick, Sampling, Space, Strength};
+use crate::rows::WarpInterpolation;
+use crate::timm::Config;
+use crate::{ChoiceOp, Class, Member, Op, ParamError, Rng, Type, TypeError};
+use std::sync::Arc;
+
+/// Most actions for a sample: each is a loop over the picture.
+const MOST_OPS: u32 = 16;
+
+/// Runs a few random actions of one strength.
+#[derive(Clone, Debug)]
+pub struct RandAugment {
+    recipe: Recipe,
+    look: Look,
+    picks: [Member; 1],
+}
+
+/// What is drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Recipe {
+    /// torchvision's arguments.
+    Torchvision { num_ops: u32, magnitude: u32, bins: u32 },
+    /// timm's string.
+    Timm(Config),
+}
+
+impl RandAugment {
+    /// `num_ops` actions of strength `magnitude`, of 0 to 30. torchvision's defaults are 2 and 9.
+    ///
+    /// # Errors
+    ///
+    /// If `num_ops` is above 16, or `magnitude` above 30.
+    pub fn new(num_ops: u32, magnitude: u32) -> Result<Self, ParamError> {
+        Self::with_bins(num_ops, magnitude, Space::RandAugment.default_bins())
+    }
+
+    /// The same with magnitudes of `0..num_magnitude_bins`.
+    ///
+    /// # Errors
+    ///
+    /// If `num_ops` is above 16, `num_magnitude_bins` not in `2..=1000`, or `magnitude` not below
+    /// it.
+    pub fn with_bins(
+        num_ops: u32,
+        magnitude: u32,
+        num_magnitude_bins: u32,
+    ) -> Result<Self, ParamError> {
+        const OP: &str = "RandAugment";
+        let bins = checked_bins(OP, num_magnitude_bins)?;
+        if magnitude >= bins {
+            let expected = "below num_magnitude_bins";
+            return Err(ParamError::new(OP, "magnitude", magnitude, expected));
+        }
+        let num_ops = checked_count("num_ops", num_ops)?;
+        Ok(Self::of(Recipe::Torchvision { num_ops, magnitude, bins }, Look::default()))
+    }
+
+    /// As timm's `rand_augment_transform(config_str)`: `"rand-m9-mstd0.5-inc1"`. See
+    /// [`timm`](crate::timm) for the grammar, and for where results differ from timm's.
+    ///
+    /// # Errors
+    ///
+    /// If the string is none of timm's, with more than 16 ops, or with more than 2 of a weighted
+    /// set.
+    pub fn timm(config: &str) -> Result<Self, ParamError> {
+        let config = Config::parse(config)?;
+        checked_count("n", config.n)?;
+        config.check_weighted()?;
+        Ok(Self::of(Recipe::Timm(config), crate::timm::LOOK))
+    }
+
+    /// How warps read between pixels: nearest by default; for timm's, bilinear or bicubic by a
+    /// coin.
+    #[must_use]
+    pub fn interpolation(self, interpolation: WarpInterpolation) -> Self {
+        Self::of(self.recipe, Look { sampling: Sampling::Fixed(interpolation), ..self.look })
+    }
+
+    /// The colour of what comes in from outside: black by default, (128, 128, 128) for timm's.
+    #[must_use]
+    pub fn fill(self, fill: [u8; 3]) -> Self {
+        Self::of(self.recipe, Look { fill: Some(fill), ..self.look })
+    }
+
+    fn of(recipe: Recipe, look: Look) -> Self {
+        let ops = match recipe {
+            Recipe::Timm(config) => config.picks(look),
+            Recipe::Torchvision { num_ops, magnitude, bins } => {
+                let space = Space::RandAugment;
+                let strength = Strength::Entry { space, bins, index: magnitude };
+                let lists = space.actions().iter().map(|action| action.ops(strength, look));
+                let pick = Arc::new(Pick::new("RandAugment pick", lists, None, 1.0));
+                (0..num_ops).map(|_| pick.clone() as Arc<dyn Op>).collect()
+            }
+        };
+        Self { recipe, look, picks: [Member { ops, when: only(0) }] }
+    }
+}
+
+fn checked_count(param: &'static str, count: u32) -> Result<u32, ParamError> {
+    if count <= MOST_OPS {
+        Ok(count)
+    } else {
+        Err(ParamError::new("RandAugment", param, count, "0..=16"))
+    }
+}
+
+impl Op for RandAugment {
+    fn name(&self) -> &'static str {
+        "RandAugment"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Choice(self)
+    }
+}
+
+/// Its one outcome runs all picks, each of which is a choice of its own.
+impl ChoiceOp for RandAugment {
+    fn outcomes(&self) -> usize {
+        1
+    }
+
+    fn members(&self) -> &[Member] {
+        &self.picks
+    }
+
+    fn draw(&self, _: &mut Rng) -> usize {
+        0
+    }
+}

@@ -1,0 +1,159 @@
+//! Ops made of others: containers, and the automatic policies.
+
+use super::{Args, Kind, OpInfo, ParamInfo, Preset, SpecError, built, maybe, optional, required};
+use crate::rows::WarpInterpolation;
+use crate::{
+    AutoAugment, ParamError, Policy, RandAugment, RandomApply, RandomChoice, RandomOrder,
+    TrivialAugmentWide,
+};
+
+const POLICY: &str = "containers and policies";
+
+const OPS_OF: ParamInfo =
+    required("ops", Kind::Ops, Preset::Words(&["RandomHorizontalFlip"]), "the ops, in order");
+
+const POLICIES: [(&str, Policy); 3] =
+    [("imagenet", Policy::ImageNet), ("cifar10", Policy::Cifar10), ("svhn", Policy::Svhn)];
+
+const INTERPOLATIONS: [(&str, WarpInterpolation); 3] = [
+    ("nearest", WarpInterpolation::Nearest),
+    ("bilinear", WarpInterpolation::Bilinear),
+    ("bicubic", WarpInterpolation::Bicubic),
+];
+
+const INTERPOLATION: ParamInfo = maybe(
+    "interpolation",
+    Kind::Word(&["nearest", "bilinear", "bicubic"]),
+    "what warps read between pixels: nearest, or for a config of timm's one of the others by a coin",
+);
+
+const FILL: ParamInfo =
+    maybe("fill", Kind::Color, "what comes in from outside: black, or for a config of timm's 128");
+
+const BINS: ParamInfo =
+    optional("num_magnitude_bins", Kind::Whole, Preset::Int(31), "how many magnitudes there are");
+
+pub(super) const OPS: &[OpInfo] = &[
+    OpInfo {
+        name: "AutoAugment",
+        class: POLICY,
+        summary: "runs one of 25 pairs of actions, found by search for a data set",
+        params: &[
+            optional(
+                "policy",
+                Kind::Word(&["imagenet", "cifar10", "svhn"]),
+                Preset::Word("imagenet"),
+                "whose pairs",
+            ),
+            INTERPOLATION,
+            FILL,
+        ],
+        aliases: &[],
+        build: |args| {
+            let op = AutoAugment::new(args.choice("policy", &POLICIES)?);
+            Ok(built(looking(args, op, AutoAugment::interpolation, AutoAugment::fill)?))
+        },
+    },
+    OpInfo {
+        name: "RandAugment",
+        class: POLICY,
+        summary: "runs a few random actions of one strength",
+        params: &[
+            optional("num_ops", Kind::Whole, Preset::Int(2), "how many actions"),
+            optional("magnitude", Kind::Whole, Preset::Int(9), "how strong, below the bins"),
+            BINS,
+            maybe(
+                "config",
+                Kind::Text,
+                "in place of these a string as timm has it: rand-m9-mstd0.5-inc1",
+            ),
+            INTERPOLATION,
+            FILL,
+        ],
+        aliases: &[],
+        build: |args| {
+            let op = rand_augment(args)?;
+            Ok(built(looking(args, op, RandAugment::interpolation, RandAugment::fill)?))
+        },
+    },
+    OpInfo {
+        name: "RandomApply",
+        class: POLICY,
+        summary: "runs a list of ops for a share p of the images",
+        params: &[OPS_OF, optional("p", Kind::Number, Preset::Float(0.5), "share of the images")],
+        aliases: &[],
+        build: |args| Ok(built(RandomApply::new(args.ops("ops")?, args.float("p")?)?)),
+    },
+    OpInfo {
+        name: "RandomChoice",
+        class: POLICY,
+        summary: "runs one of a list of ops",
+        params: &[
+            OPS_OF,
+            maybe("weights", Kind::Numbers, "how likely each is, all alike if left out"),
+        ],
+        aliases: &[],
+        build: |args| {
+            let lists = args.ops("ops")?.into_iter().map(|op| vec![op]).collect();
+            Ok(built(match args.if_given("weights", Args::floats)? {
+                Some(weights) => RandomChoice::new(lists, &weights)?,
+                None => RandomChoice::uniform(lists)?,
+            }))
+        },
+    },
+    OpInfo {
+        name: "RandomOrder",
+        class: POLICY,
+        summary: "runs up to 5 ops in random order",
+        params: &[OPS_OF],
+        aliases: &[],
+        build: |args| Ok(built(RandomOrder::new(args.ops("ops")?)?)),
+    },
+    OpInfo {
+        name: "TrivialAugmentWide",
+        class: POLICY,
+        summary: "runs one random action of random strength",
+        params: &[BINS, INTERPOLATION, FILL],
+        aliases: &[],
+        build: |args| {
+            let op = TrivialAugmentWide::with_bins(args.u32("num_magnitude_bins")?)?;
+            Ok(built(looking(
+                args,
+                op,
+                TrivialAugmentWide::interpolation,
+                TrivialAugmentWide::fill,
+            )?))
+        },
+    },
+];
+
+/// The op with the interpolation and the fill that were given.
+fn looking<T>(
+    args: &Args<'_>,
+    mut op: T,
+    interpolation: fn(T, WarpInterpolation) -> T,
+    fill: fn(T, [u8; 3]) -> T,
+) -> Result<T, SpecError> {
+    let given = args.if_given("interpolation", |args, name| args.choice(name, &INTERPOLATIONS))?;
+    if let Some(given) = given {
+        op = interpolation(op, given);
+    }
+    if let Some(given) = args.if_given("fill", Args::color)? {
+        op = fill(op, given);
+    }
+    Ok(op)
+}
+
+/// By timm's string or by torchvision's numbers, not both.
+fn rand_augment(args: &Args<'_>) -> Result<RandAugment, SpecError> {
+    let [num_ops, magnitude, bins] = ["num_ops", "magnitude", "num_magnitude_bins"];
+    let Some(config) = args.if_given("config", Args::text)? else {
+        let [num_ops, magnitude] = [args.u32(num_ops)?, args.u32(magnitude)?];
+        return Ok(RandAugment::with_bins(num_ops, magnitude, args.u32(bins)?)?);
+    };
+    if let Some(other) = [num_ops, magnitude, bins].into_iter().find(|name| args.given(name)) {
+        let found = format!("given beside {other}");
+        return Err(ParamError::new("RandAugment", "config", found, "one of the two").into());
+    }
+    Ok(RandAugment::timm(&config)?)
+}

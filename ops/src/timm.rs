@@ -1,0 +1,485 @@
+//! timm's RandAugment: its configuration strings, its actions and how strong they are.
+//!
+//! `rand`, then sections between dashes, in any order: letters and a number, or `t` and a name. A
+//! section without a digit is passed over.
+//!
+//! | section  | default | meaning                                                            |
+//! |----------|--------:|--------------------------------------------------------------------|
+//! | `m9`     |      10 | the magnitude `m`                                                  |
+//! | `n2`     |       2 | actions for a sample                                               |
+//! | `p0.5`   |     0.5 | each runs if a uniform number is at most this                      |
+//! | `mstd0.5`|       0 | deviation of a normal `m`; above 100, `m` is uniform in `0..m`     |
+//! | `mmax10` |      10 | upper clamp of `m`; 0 is 10                                        |
+//! | `inc1`   |       0 | not 0: the increasing set                                          |
+//! | `tweights` | –     | the set: `weights`, `3a`, `3aw`; any other name is the plain one   |
+//!
+//! Of `m`, `n`, `p` and `inc` the last counts; of `mstd`, `mmax` and `t` the first.
+//!
+//! For each of the `n`: an action, uniform and with replacement, or by weight and without; the coin
+//! `p`; `m`, clamped to `0..=mmax`; a sign, negative if a uniform number is above 1/2; for a warp
+//! bilinear or bicubic. With `l = m / 10`:
+//!
+//! | increasing set                   | argument             | plain set        | argument   |
+//! |----------------------------------|----------------------|------------------|------------|
+//! | Rotate                           | ±30 l degrees        | the same         |            |
+//! | PosterizeIncreasing              | 4 - trunc(4 l) bits  | Posterize        | trunc(4 l) |
+//! | SolarizeIncreasing               | from 256 - min(256, trunc(256 l)) on | Solarize | min(256, trunc(256 l)) |
+//! | SolarizeAdd                      | min(128, trunc(110 l)) to values below 128 | the same |  |
+//! | Color, Contrast, Brightness, Sharpness + Increasing | factor max(0.1, 1 ± 0.9 l) | without | 1.8 l + 0.1 |
+//! | ShearX, ShearY                   | `x_source = x ± 0.3 l (y + 1/2)` | the same |          |
+//! | TranslateXRel, TranslateYRel     | ∓0.45 l of the side, not rounded | the same |         |
+//! | AutoContrast, Equalize, Invert   |                      | the same         |            |
+//! | Desaturate (3a, 3aw)             | factor 1 - (0.5 + 0.5 l), `0..=1` |     |            |
+//! | GaussianBlur (3a, 3aw)           | deviation 0.1 + 1.9 l pixels, `0.1..=2` | |          |
+//!
+//! Draws and arguments are those of timm 1.0 (`timm/data/auto_augment.py`). What an action then
+//! does is this crate's, which is torchvision's on tensors, where timm has Pillow's: levels differ
+//! by one at most, but along the edge that a warp brings in, which Pillow does not blend, and for
+//! GaussianBlur, which Pillow approximates by boxes.
+
+use crate::policy::{Argument, Effect, Look, Pick, Sampling, leaf};
+use crate::random_choice::Weights;
+use crate::registry::nearest;
+use crate::{Op, Ops, ParamError, Rng, Size};
+use std::str::FromStr;
+use std::sync::Arc;
+
+const OP: &str = "RandAugment";
+
+/// Warps as timm has them by default.
+pub(crate) const LOOK: Look = Look { sampling: Sampling::BilinearOrBicubic, fill: Some([128; 3]) };
+
+/// What a configuration string says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Config {
+    /// Actions for a sample.
+    pub n: u32,
+    /// The magnitude.
+    pub m: u32,
+    /// How likely each action runs.
+    pub p: f64,
+    /// The magnitude's deviation; infinite if it is uniform.
+    pub mstd: f64,
+    /// The largest magnitude, if one was given.
+    pub mmax: Option<u32>,
+    /// What is drawn from.
+    pub set: Set,
+}
+
+/// What actions there are, and how likely each is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Set {
+    /// Some actions are weaker for a larger magnitude.
+    Plain,
+    /// All are stronger.
+    Increasing,
+    /// `tweights`.
+    Weights,
+    /// `t3a`.
+    ThreeAugment,
+    /// `t3aw`.
+    ThreeAugmentWeights,
+}
+
+impl Config {
+    /// Reads a configuration string.
+    ///
+    /// # Errors
+    ///
+    /// If it does not begin with `rand`, if a key is none of those above, or if its number is not
+    /// one.
+    pub fn parse(text: &str) -> Result<Self, ParamError> {
+        let mut sections = text.split('-');
+        if sections.next() != Some("rand") {
+            return Err(refused(&format!("`{text}`")));
+        }
+        let (mut config, mut mstd, mut set, mut inc) =
+            (Self { n: 2, m: 10, p: 0.5, mstd: 0.0, mmax: None, set: Set::Plain }, None, None, 0);
+        for section in sections {
+            if let Some(name) = section.strip_prefix('t') {
+                set = set.or(Some(name));
+                continue;
+            }
+            let Some(digit) = section.find(|c: char| c.is_ascii_digit()) else { continue };
+            let (key, value) = section.split_at(digit);
+            match key {
+                "m" => config.m = number(text, section, value)?,
+                "n" => config.n = number(text, section, value)?,
+                "p" => config.p = number(text, section, value)?,
+                "inc" => inc = number::<u32>(text, section, value)?,
+                "mstd" => mstd = mstd.or(Some(number(text, section, value)?)),
+                "mmax" => config.mmax = config.mmax.or(Some(number(text, section, value)?)),
+                _ => return Err(refused(&format!("`{text}`, with the key `{key}`{}", hint(key)))),
+            }
+        }
+        let mstd: f64 = mstd.unwrap_or(0.0);
+        config.mstd = if mstd > 100.0 { f64::INFINITY } else { mstd };
+        config.set = match set {
+            Some("weights") => Set::Weights,
+            Some("3a") => Set::ThreeAugment,
+            Some("3aw") => Set::ThreeAugmentWeights,
+            _ if inc != 0 => Set::Increasing,
+            _ => Set::Plain,
+        };
+        Ok(config)
+    }
+
+    /// A weighted set is drawn from without replacement, so that the second draw depends on the
+    /// first: a choice for each first action. A third would need one for each pair.
+    pub(crate) fn check_weighted(&self) -> Result<(), ParamError> {
+        if self.n > 2 && self.set.weights().is_some() {
+            return Err(ParamError::new(OP, "n", self.n, "0..=2 with a weighted set"));
+        }
+        Ok(())
+    }
+
+    /// The draws, one after the other.
+    pub(crate) fn picks(&self, look: Look) -> Ops {
+        let Some(weights) = self.set.weights() else {
+            let pick: Arc<dyn Op> = Arc::new(self.pick(look, None));
+            return (0..self.n).map(|_| Arc::clone(&pick)).collect();
+        };
+        let first = self.pick(look, Weights::new(weights));
+        match self.n {
+            0 => vec![],
+            1 => vec![Arc::new(first)],
+            _ => {
+                let others = (0..weights.len()).map(|drawn| {
+                    let mut left = weights.to_vec();
+                    left[drawn] = 0.0;
+                    vec![Arc::new(self.pick(look, Weights::new(&left))) as Arc<dyn Op>]
+                });
+                vec![Arc::new(first.then(others))]
+            }
+        }
+    }
+
+    fn pick(&self, look: Look, weights: Option<Weights>) -> Pick {
+        let lists = self.set.actions().iter().map(|&action| {
+            let level = Level { action, m: self.m, mstd: self.mstd, mmax: self.mmax };
+            vec![leaf(action.name(), action.effect(), Arc::new(level), look)]
+        });
+        Pick::new("RandAugment pick", lists, weights, self.p)
+    }
+}
+
+/// The keys of sections, but for `t`.
+const KEYS: [&str; 6] = ["m", "n", "p", "mstd", "mmax", "inc"];
+
+/// The key that was meant, if it can be told.
+fn hint(key: &str) -> String {
+    let meant = if key.len() > 1 { nearest(key, KEYS) } else { None };
+    meant.map_or_else(String::new, |meant| format!(" (did you mean `{meant}`?)"))
+}
+
+fn number<T: FromStr>(text: &str, section: &str, value: &str) -> Result<T, ParamError> {
+    let read = value.parse();
+    read.map_err(|_| refused(&format!("`{text}`, with `{section}`, whose number is none")))
+}
+
+fn refused(found: &str) -> ParamError {
+    const EXPECTED: &str = "`rand` and sections like -m9 -n2 -p0.5 -mstd0.5 -mmax10 -inc1 -tweights, m, n, mmax and \
+         inc with whole numbers";
+    ParamError::new(OP, "config", found, EXPECTED)
+}
+
+/// One of timm's actions, by its name there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the table above says what each does")]
+pub enum Action {
+    AutoContrast,
+    Equalize,
+    Invert,
+    Rotate,
+    Posterize,
+    PosterizeIncreasing,
+    Solarize,
+    SolarizeIncreasing,
+    SolarizeAdd,
+    Color,
+    ColorIncreasing,
+    Contrast,
+    ContrastIncreasing,
+    Brightness,
+    BrightnessIncreasing,
+    Sharpness,
+    SharpnessIncreasing,
+    ShearX,
+    ShearY,
+    TranslateXRel,
+    TranslateYRel,
+    Desaturate,
+    GaussianBlur,
+}
+
+use Action::{
+    AutoContrast, Brightness, BrightnessIncreasing, Color, ColorIncreasing, Contrast,
+    ContrastIncreasing, Desaturate, Equalize, GaussianBlur, Invert, Posterize, PosterizeIncreasing,
+    Rotate, Sharpness, SharpnessIncreasing, ShearX, ShearY, Solarize, SolarizeAdd,
+    SolarizeIncreasing, TranslateXRel, TranslateYRel,
+};
+
+#[rustfmt::skip]
+const PLAIN: [Action; 15] = [
+    AutoContrast, Equalize, Invert, Rotate, Posterize, Solarize, SolarizeAdd, Color, Contrast,
+    Brightness, Sharpness, ShearX, ShearY, TranslateXRel, TranslateYRel,
+];
+
+#[rustfmt::skip]
+const INCREASING: [Action; 15] = [
+    AutoContrast, Equalize, Invert, Rotate, PosterizeIncreasing, SolarizeIncreasing, SolarizeAdd,
+    ColorIncreasing, ContrastIncreasing, BrightnessIncreasing, SharpnessIncreasing, ShearX, ShearY,
+    TranslateXRel, TranslateYRel,
+];
+
+#[rustfmt::skip]
+const WEIGHTED: ([Action; 15], [f64; 15]) = (
+    [
+        Rotate, ShearX, ShearY, TranslateXRel, TranslateYRel, ColorIncreasing, SharpnessIncreasing,
+        AutoContrast, SolarizeIncreasing, SolarizeAdd, ContrastIncreasing, BrightnessIncreasing,
+        Equalize, PosterizeIncreasing, Invert,
+    ],
+    [3.0, 2.0, 2.0, 1.0, 1.0, 0.25, 0.25, 0.25, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05],
+);
+
+#[rustfmt::skip]
+const THREE_WEIGHTED: ([Action; 14], [f64; 14]) = (
+    [
+        SolarizeIncreasing, Desaturate, GaussianBlur, Rotate, ShearX, ShearY, PosterizeIncreasing,
+        AutoContrast, ColorIncreasing, SharpnessIncreasing, ContrastIncreasing,
+        BrightnessIncreasing, Equalize, Invert,
+    ],
+    [6.0, 6.0, 6.0, 3.0, 2.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0],
+);
+
+impl Set {
+    /// The actions, in timm's order.
+    #[must_use]
+    pub const fn actions(self) -> &'static [Action] {
+        match self {
+            Self::Plain => &PLAIN,
+            Self::Increasing => &INCREASING,
+            Self::Weights => &WEIGHTED.0,
+            Self::ThreeAugment => &[SolarizeIncreasing, Desaturate, GaussianBlur],
+            Self::ThreeAugmentWeights => &THREE_WEIGHTED.0,
+        }
+    }
+
+    /// How likely each is drawn, in proportion; `None` if all are alike.
+    #[must_use]
+    pub const fn weights(self) -> Option<&'static [f64]> {
+        match self {
+            Self::Weights => Some(&WEIGHTED.1),
+            Self::ThreeAugmentWeights => Some(&THREE_WEIGHTED.1),
+            Self::Plain | Self::Increasing | Self::ThreeAugment => None,
+        }
+    }
+}
+
+impl Action {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            AutoContrast => "AutoContrast",
+            Equalize => "Equalize",
+            Invert => "Invert",
+            Rotate => "Rotate",
+            Posterize => "Posterize",
+            PosterizeIncreasing => "PosterizeIncreasing",
+            Solarize => "Solarize",
+            SolarizeIncreasing => "SolarizeIncreasing",
+            SolarizeAdd => "SolarizeAdd",
+            Color => "Color",
+            ColorIncreasing => "ColorIncreasing",
+            Contrast => "Contrast",
+            ContrastIncreasing => "ContrastIncreasing",
+            Brightness => "Brightness",
+            BrightnessIncreasing => "BrightnessIncreasing",
+            Sharpness => "Sharpness",
+            SharpnessIncreasing => "SharpnessIncreasing",
+            ShearX => "ShearX",
+            ShearY => "ShearY",
+            TranslateXRel => "TranslateXRel",
+            TranslateYRel => "TranslateYRel",
+            Desaturate => "Desaturate",
+            GaussianBlur => "GaussianBlur",
+        }
+    }
+
+    /// What timm calls the action with at a magnitude, if with anything.
+    #[must_use]
+    pub fn argument(self, magnitude: f64, negated: bool) -> Option<f64> {
+        let level = magnitude / 10.0;
+        let signed = |value: f64| if negated { -value } else { value };
+        Some(match self {
+            AutoContrast | Equalize | Invert => return None,
+            Rotate => signed(level * 30.0),
+            Posterize => (level * 4.0).trunc(),
+            PosterizeIncreasing => 4.0 - (level * 4.0).trunc(),
+            Solarize => (level * 256.0).trunc().min(256.0),
+            SolarizeIncreasing => 256.0 - (level * 256.0).trunc().min(256.0),
+            SolarizeAdd => (level * 110.0).trunc().min(128.0),
+            Color | Contrast | Brightness | Sharpness => level * 1.8 + 0.1,
+            ColorIncreasing | ContrastIncreasing | BrightnessIncreasing | SharpnessIncreasing => {
+                (1.0 + signed(level * 0.9)).max(0.1)
+            }
+            ShearX | ShearY => signed(level * 0.3),
+            TranslateXRel | TranslateYRel => signed(level * 0.45),
+            Desaturate => (0.5 + (1.0 - 0.5) * level).clamp(0.5, 1.0),
+            GaussianBlur => (0.1 + (2.0 - 0.1) * level).clamp(0.1, 2.0),
+        })
+    }
+
+    const fn is_signed(self) -> bool {
+        matches!(
+            self,
+            Rotate
+                | ColorIncreasing
+                | ContrastIncreasing
+                | BrightnessIncreasing
+                | SharpnessIncreasing
+                | ShearX
+                | ShearY
+                | TranslateXRel
+                | TranslateYRel
+        )
+    }
+
+    const fn effect(self) -> Effect {
+        match self {
+            AutoContrast => Effect::Autocontrast,
+            Equalize => Effect::Equalize,
+            Invert => Effect::Invert,
+            Rotate => Effect::Rotate,
+            Posterize | PosterizeIncreasing => Effect::Posterize,
+            Solarize | SolarizeIncreasing => Effect::Solarize,
+            SolarizeAdd => Effect::SolarizeAdd,
+            Color | ColorIncreasing | Desaturate => Effect::Saturation,
+            Contrast | ContrastIncreasing => Effect::Contrast,
+            Brightness | BrightnessIncreasing => Effect::Brightness,
+            Sharpness | SharpnessIncreasing => Effect::Sharpness,
+            ShearX => Effect::ShearX,
+            ShearY => Effect::ShearY,
+            TranslateXRel => Effect::MoveX,
+            TranslateYRel => Effect::MoveY,
+            GaussianBlur => Effect::Blur,
+        }
+    }
+}
+
+/// How strong an action is for a sample.
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    action: Action,
+    m: u32,
+    mstd: f64,
+    mmax: Option<u32>,
+}
+
+impl Level {
+    fn magnitude(&self, rng: &mut Rng) -> f64 {
+        let m = f64::from(self.m);
+        let drawn = if self.mstd.is_infinite() {
+            f64::from(rng.unit()) * m
+        } else if self.mstd > 0.0 {
+            m + self.mstd * f64::from(rng.normal())
+        } else {
+            m
+        };
+        let most = self.mmax.filter(|most| *most > 0).unwrap_or(10);
+        drawn.clamp(0.0, f64::from(most))
+    }
+}
+
+impl Argument for Level {
+    fn draw(&self, rng: &mut Rng, size: Size) -> f64 {
+        let magnitude = self.magnitude(rng);
+        let negated = self.action.is_signed() && rng.unit() > 0.5;
+        let argument = self.action.argument(magnitude, negated).unwrap_or_default();
+        match self.action {
+            // Where the pixel comes from, so the picture moves the other way.
+            TranslateXRel => -argument * f64::from(size.width),
+            TranslateYRel => -argument * f64::from(size.height),
+            Desaturate => 1.0 - argument,
+            _ => argument,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ChoiceOp, Class, RandAugment, SampleKey};
+
+    #[test]
+    fn a_usual_string_is_read() {
+        let config = Config::parse("rand-m9-mstd0.5-inc1").unwrap();
+        let set = Set::Increasing;
+        assert_eq!(config, Config { n: 2, m: 9, p: 0.5, mstd: 0.5, mmax: None, set });
+    }
+
+    #[test]
+    fn a_wrong_key_is_named_with_the_one_that_was_meant() {
+        let message = |text| Config::parse(text).unwrap_err().to_string();
+        assert_eq!(
+            message("rand-m9-mst0.5"),
+            "RandAugment: config is `rand-m9-mst0.5`, with the key `mst` (did you mean `mstd`?), \
+             expected `rand` and sections like -m9 -n2 -p0.5 -mstd0.5 -mmax10 -inc1 -tweights, m, \
+             n, mmax and inc with whole numbers"
+        );
+        assert!(message("rand-w0").contains("with the key `w`, expected"));
+        assert!(message("rand-m9x").contains("with `m9x`, whose number is none"));
+        assert!(message("augmix-m3").contains("config is `augmix-m3`, expected"));
+    }
+
+    #[test]
+    fn magnitudes_are_normal_or_uniform_and_clamped() {
+        let draw = |config: &str| -> Vec<f64> {
+            let Config { m, mstd, mmax, .. } = Config::parse(config).unwrap();
+            let level = Level { action: Rotate, m, mstd, mmax };
+            let rng = |sample| SampleKey::new(1, 2, sample).op(3);
+            (0..4000).map(|sample| level.magnitude(&mut rng(sample))).collect()
+        };
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        assert_eq!(draw("rand-m20")[0], 10.0);
+        assert_eq!(draw("rand-m20-mmax0")[0], 10.0);
+        assert_eq!(draw("rand-m20-mmax30")[0], 20.0);
+        let normal = draw("rand-m5-mstd0.5");
+        let variance = mean(&normal.iter().map(|v| (v - 5.0).powi(2)).collect::<Vec<_>>());
+        assert!((mean(&normal) - 5.0).abs() < 0.05 && (variance - 0.25).abs() < 0.03);
+        let uniform = draw("rand-m8-mstd101");
+        assert!((mean(&uniform) - 4.0).abs() < 0.15 && uniform.iter().all(|v| *v < 8.0));
+        assert!(draw("rand-m9-mstd5").iter().all(|v| (0.0..=10.0).contains(v)));
+    }
+
+    #[test]
+    fn an_action_runs_for_a_share_p_of_the_samples() {
+        let config = Config::parse("rand-p0.25").unwrap();
+        let pick = config.pick(LOOK, None);
+        let draw = |sample| pick.draw(&mut SampleKey::new(1, 2, sample).op(3));
+        let ran = (0..4000).filter(|sample| draw(*sample) < 15).count();
+        assert!((900..1100).contains(&ran), "{ran}");
+    }
+
+    #[test]
+    fn weighted_actions_are_drawn_without_replacement() {
+        let config = Config::parse("rand-tweights-p1").unwrap();
+        let picks = config.picks(LOOK);
+        let Class::Choice(first) = picks[0].class() else { panic!("a choice") };
+        for (index, member) in first.members()[15..].iter().enumerate() {
+            assert_eq!(member.when, 1 << index | 1 << (15 + index));
+            let Class::Choice(second) = member.ops[0].class() else { panic!("a choice") };
+            let draw = |sample| second.draw(&mut SampleKey::new(1, 2, sample).op(3));
+            assert!((0..500).all(|sample| draw(sample) != index));
+        }
+    }
+
+    #[test]
+    fn more_than_can_be_compiled_is_refused() {
+        assert!(RandAugment::timm("rand-n16").is_ok());
+        assert!(RandAugment::timm("rand-n17").is_err());
+        assert!(RandAugment::timm("rand-n2-t3aw").is_ok());
+        assert!(RandAugment::timm("rand-n3-t3aw").is_err());
+    }
+}
