@@ -232,6 +232,12 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
         0
     }
 
+    /// What the numbers are called where draws are shown to people, in order; none where the op's
+    /// own name says it.
+    fn slot_names(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Draws these numbers for a picture of `size`. Gives whether the op runs for this sample:
     /// `false` only if [`may_skip`](Self::may_skip).
     fn draw(&self, rng: &mut Rng, size: Size, slots: &mut [f32]) -> bool {
@@ -294,6 +300,12 @@ pub trait TableOp: fmt::Debug + Send + Sync {
     /// How many numbers a sample needs.
     fn slots(&self) -> usize {
         0
+    }
+
+    /// What the numbers are called where draws are shown to people, in order; none where the op's
+    /// own name says it.
+    fn slot_names(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// Draws these numbers. Gives whether the op runs for this sample: `false` only if

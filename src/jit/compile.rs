@@ -2,7 +2,7 @@
 
 use super::code::Code;
 use super::emit::{self, Imports, ROW_FUNCTION, Spec};
-use super::{call, record};
+use super::{call, perf, record};
 use crate::plan::Link;
 use crate::plan::block::Reading;
 use cranelift_codegen::ir::types::I64;
@@ -79,8 +79,8 @@ fn find_reason() -> Option<&'static str> {
     Some("only x86-64 is compiled for in this version")
 }
 
-/// Compiles one list of links.
-pub(crate) fn compile(spec: Spec<'_>) -> Result<Compiled, CompileError> {
+/// Compiles one list of links. `name` is what `perf` calls it.
+pub(crate) fn compile(spec: Spec<'_>, name: &str) -> Result<Compiled, CompileError> {
     let mut jit = JITBuilder::with_isa(isa(), cranelift_module::default_libcall_names());
     for (name, address) in row_functions() {
         jit.symbol(name, address);
@@ -88,6 +88,7 @@ pub(crate) fn compile(spec: Spec<'_>) -> Result<Compiled, CompileError> {
     let mut module = JITModule::new(jit);
     match define(&mut module, spec) {
         Ok((entry, bytes, constants)) => {
+            perf::note(name, entry, bytes);
             let code = Code::new(module, entry, bytes);
             let readings = spec.readings().collect();
             Ok(Compiled { code, constants, layout: spec.layout, readings })
@@ -199,6 +200,20 @@ fn check(context: &cranelift_codegen::Context, allowed: usize) -> Result<usize, 
 
 /// The IR of a block as text, for golden tests and the curious.
 pub(crate) fn ir_text(spec: Spec<'_>) -> String {
+    ir(spec).display().to_string()
+}
+
+/// The native code of a block as text: instructions and registers as Cranelift lists them.
+pub(crate) fn asm_text(spec: Spec<'_>) -> Result<String, CompileError> {
+    let mut context = cranelift_codegen::Context::for_function(ir(spec));
+    context.set_disasm(true);
+    let compiled = context.compile(isa().as_ref(), &mut Default::default());
+    let compiled = compiled.map_err(|error| ModuleError::from(error))?;
+    Ok(compiled.vcode.clone().unwrap_or_default())
+}
+
+/// The IR of a block. What it calls has a name in place of an address.
+fn ir(spec: Spec<'_>) -> Function {
     let mut function = Function::new();
     function.signature.params = vec![AbiParam::new(I64); 3];
     let mut signature = Signature::new(CallConv::SystemV);
@@ -215,5 +230,5 @@ pub(crate) fn ir_text(spec: Spec<'_>) -> String {
     let mut builder = FunctionBuilder::new(&mut function, &mut builder_context);
     emit::function(&mut builder, spec, imports, X86);
     builder.finalize(isa().frontend_config());
-    function.display().to_string()
+    function
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) enum FieldWork {
     /// Decoded and run through a kernel.
-    Image(Box<Kernel>),
+    Image(Arc<Kernel>),
     /// A number through scalar ops.
     Label(LabelPlan),
     /// Copied, with zeros after what is shorter than the longest.
@@ -119,6 +119,26 @@ impl LoaderStage {
         times.sum()
     }
 
+    /// An image field of this name: its place in the file, and what it runs.
+    pub(super) fn kernel(&self, name: &str) -> Option<(usize, Arc<Kernel>)> {
+        self.fields.iter().find_map(|field| match &field.work {
+            FieldWork::Image(kernel) if field.name == name => {
+                Some((field.field, Arc::clone(kernel)))
+            }
+            _ => None,
+        })
+    }
+
+    /// A decoder as workers have it.
+    pub(super) fn decoder(&self) -> Decoder {
+        Decoder::new(self.setup.decode)
+    }
+
+    /// What all draws of a field of a sample are a function of.
+    pub(super) fn key(&self, epoch: Epoch, sample: SampleId, field: usize) -> SampleKey {
+        SampleKey::new(self.setup.seed, epoch.0, sample.0).field(field)
+    }
+
     pub(super) fn explain(&self) -> String {
         let mut text = String::new();
         for field in &self.fields {
@@ -147,8 +167,7 @@ impl LoaderStage {
         let value = self.source.value(sample, field.field).map_err(|error| error.kind)?;
         match (&field.work, value) {
             (FieldWork::Image(kernel), Value::Image(image)) => {
-                let key = SampleKey::new(self.setup.seed, epoch.0, sample.0).field(field.field);
-                image_row(worker, kernel, key, &image, row)
+                image_row(worker, kernel, self.key(epoch, sample, field.field), &image, row)
             }
             (FieldWork::Label(plan), Value::Int(label)) => {
                 Ok(plan.run(sample.0, Scalar::Int(label), row)?)
@@ -170,9 +189,12 @@ impl LoaderStage {
     }
 
     fn error(&self, sample: SampleId, field: &Field, cause: SampleCause) -> FillError {
+        FillError { sample, source: Box::new(self.sample_error(&field.name, cause)) }
+    }
+
+    pub(super) fn sample_error(&self, field: &str, cause: SampleCause) -> SampleError {
         let path = self.source.path().unwrap_or_else(|| Path::new("memory")).to_path_buf();
-        let source = Box::new(SampleError { path, field: field.name.clone(), cause });
-        FillError { sample, source }
+        SampleError { path, field: field.to_owned(), cause }
     }
 }
 
@@ -204,11 +226,7 @@ impl Stage for LoaderStage {
     }
 
     fn worker(&self) -> Worker {
-        Worker {
-            decoder: Decoder::new(self.setup.decode),
-            scratch: Scratch::default(),
-            draws: Draws::default(),
-        }
+        Worker { decoder: self.decoder(), scratch: Scratch::default(), draws: Draws::default() }
     }
 
     fn fill(

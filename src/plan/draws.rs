@@ -196,7 +196,8 @@ impl Draws {
     }
 }
 
-fn allowed(guards: &[Guard], outcomes: &[usize]) -> bool {
+/// Whether the outcomes of choices let what is guarded run.
+pub(super) fn allowed(guards: &[Guard], outcomes: &[usize]) -> bool {
     guards.iter().all(|guard| guard.when >> outcomes[guard.choice] & 1 == 1)
 }
 
