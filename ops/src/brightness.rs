@@ -69,10 +69,6 @@ impl PixelOp for RandomBrightness {
         1
     }
 
-    fn slot_names(&self) -> &'static [&'static str] {
-        &["factor"]
-    }
-
     fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
         slots[0] = self.factor.draw(rng);
         true

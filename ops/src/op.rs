@@ -232,8 +232,8 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
         0
     }
 
-    /// What the numbers are called where draws are shown to people, in order; none where the op's
-    /// own name says it.
+    /// What the numbers are called where draws are shown to people, in order: only those with a
+    /// name are shown, unless none has. An empty name is one whose number the op's name explains.
     fn slot_names(&self) -> &'static [&'static str] {
         &[]
     }
@@ -302,8 +302,8 @@ pub trait TableOp: fmt::Debug + Send + Sync {
         0
     }
 
-    /// What the numbers are called where draws are shown to people, in order; none where the op's
-    /// own name says it.
+    /// What the numbers are called where draws are shown to people, in order: only those with a
+    /// name are shown, unless none has. An empty name is one whose number the op's name explains.
     fn slot_names(&self) -> &'static [&'static str] {
         &[]
     }

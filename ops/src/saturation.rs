@@ -77,7 +77,7 @@ impl PixelOp for RandomSaturation {
     }
 
     fn slot_names(&self) -> &'static [&'static str] {
-        &["factor"]
+        &[""] // the factor; what follows from it is not shown
     }
 
     fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {

@@ -12,7 +12,7 @@ pub(super) type Colour = [u8; 3];
 
 /// Pixels from one letter to the next, and from one line to the next.
 const ADVANCE: u32 = LETTER[0] + 1;
-pub(super) const LINE: u32 = LETTER[1] + 3;
+pub(super) const LINE: u32 = LETTER[1] + 2;
 
 /// A picture of 8-bit RGB. What is drawn outside is left out.
 pub(super) struct Canvas {

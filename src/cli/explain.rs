@@ -55,6 +55,8 @@ const ROUNDS: usize = 5;
 pub(super) struct FieldReport {
     pub(super) name: String,
     pub(super) plan: Description,
+    /// Pictures of the file that are stored as JPEG, and raw.
+    pub(super) stored: [u64; 2],
     /// Loop bodies, how long they took to compile, and their bytes.
     pub(super) code: (usize, Duration, usize),
     /// What was measured, if anything was.
@@ -139,7 +141,10 @@ fn report(
     let measured = if samples.is_empty() { None } else { Some(measure(inspector, &samples)?) };
     let kernel = inspector.kernel();
     let code = (kernel.loop_bodies(), kernel.compile_time(), kernel.code_bytes());
-    Ok(FieldReport { name, plan: kernel.plan().describe(), code, measured })
+    let source = loader.source();
+    let stats = source.field_index(&name).and_then(|field| source.image_stats(field));
+    let stored = stats.map_or([0, 0], |stats| [stats.jpeg, stats.raw]);
+    Ok(FieldReport { name, plan: kernel.plan().describe(), stored, code, measured })
 }
 
 /// Runs the samples, phase by phase and op by op.
@@ -213,7 +218,7 @@ fn as_json(args: &Args, setup: &Setup, reports: &[FieldReport], others: &[OtherF
 }
 
 fn field_json(report: &FieldReport) -> Value {
-    let FieldReport { name, plan, code: (bodies, time, bytes), measured } = report;
+    let FieldReport { name, plan, stored, code: (bodies, time, bytes), measured } = report;
     let blocks = plan.blocks.iter().enumerate().map(|(index, block)| {
         let measured = measured.as_ref();
         let predicted = measured.and_then(|measured| measured.predicted.get(index));
@@ -248,6 +253,7 @@ fn field_json(report: &FieldReport) -> Value {
     });
     json!({
         "name": name,
+        "stored": { "jpeg": stored[0], "raw": stored[1] },
         "decoded": image_json(plan.input),
         "pushed_into_decode": plan.pushed_into_decode,
         "blocks": blocks.collect::<Vec<_>>(),
@@ -259,19 +265,23 @@ fn field_json(report: &FieldReport) -> Value {
             "bytes": bytes,
             "compile_ms": time.as_secs_f64() * 1e3,
         },
-        "measured": measured.as_ref().map(measured_json),
+        "measured": measured.as_ref().map(|measured| measured_json(report, measured)),
         "bottleneck": measured.as_ref().map(|measured| tree::bottleneck(plan, measured)),
     })
 }
 
-fn measured_json(measured: &Measured) -> Value {
+fn measured_json(report: &FieldReport, measured: &Measured) -> Value {
     let phases = measured.phases;
+    let jpeg = tree::jpeg_phases(report, measured);
+    let jpeg: serde_json::Map<_, _> =
+        jpeg.into_iter().map(|(name, ns)| (name.to_owned(), json!(ns))).collect();
     json!({
         "samples": measured.samples,
         "read_ns": phases.read,
         "headers_ns": phases.headers,
         "draw_ns": phases.draw,
         "decode_ns": phases.decode,
+        "jpeg_phases_estimated_ns": jpeg,
         "compiled_ns": phases.compiled,
         "total_ns": phases.total(),
         "stored_bytes": phases.stored_bytes,

@@ -203,13 +203,17 @@ pub(crate) fn ir_text(spec: Spec<'_>) -> String {
     ir(spec).display().to_string()
 }
 
-/// The native code of a block as text: instructions and registers as Cranelift lists them.
+/// The native code of a block as text: instructions and registers as Cranelift lists them right
+/// before it writes their bytes, without the marks that become none.
 pub(crate) fn asm_text(spec: Spec<'_>) -> Result<String, CompileError> {
     let mut context = cranelift_codegen::Context::for_function(ir(spec));
     context.set_disasm(true);
     let compiled = context.compile(isa().as_ref(), &mut Default::default());
     let compiled = compiled.map_err(|error| ModuleError::from(error))?;
-    Ok(compiled.vcode.clone().unwrap_or_default())
+    let is_code =
+        |line: &&str| !["unwind", "uninit"].iter().any(|p| line.trim_start().starts_with(p));
+    let lines = compiled.vcode.iter().flat_map(|listing| listing.lines()).filter(is_code);
+    Ok(lines.map(|line| format!("{line}\n")).collect())
 }
 
 /// The IR of a block. What it calls has a name in place of an address.

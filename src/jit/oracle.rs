@@ -244,3 +244,38 @@ fn store(picture: &Picture, dtype: DType, layout: Layout) -> Vec<u8> {
         _ => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+mod tests {
+    use super::*;
+    use fuseloop_ops::*;
+
+    fn steps(ops: Ops) -> (Vec<Step>, Vec<u8>, Vec<u8>) {
+        let size = Size::new(20, 30);
+        let input = ImageType::decoded(Dim::fixed(20), Dim::fixed(30));
+        let plan = ImagePlan::new(ops, input, NumberRule::Fused).unwrap();
+        let pixels: Vec<u8> = (0..1800).map(|k| (k * 7 % 256) as u8).collect();
+        let view = ImageView::packed(&pixels, size).unwrap();
+        let mut draws = Draws::default();
+        plan.draw(SampleKey::new(1, 2, 3), size, &mut draws);
+        (evaluate_steps(&plan, &view, &draws), evaluate(&plan, &view, &draws), pixels)
+    }
+
+    #[test]
+    fn the_last_step_is_what_is_stored() {
+        let brightness = RandomBrightness::new(0.4, 1.0).unwrap();
+        let (steps, stored, _) = steps(ops![CenterCrop::new(8, 8).unwrap(), brightness]);
+        let names: Vec<&str> = steps.iter().map(|step| step.drawn.name).collect();
+        assert_eq!(names, ["CenterCrop", "RandomBrightness"]);
+        assert_eq!(steps[1].levels(), stored);
+    }
+
+    #[test]
+    fn normalized_values_are_shown_as_the_levels_they_were() {
+        let (steps, _, pixels) =
+            steps(ops![Normalize::imagenet(), Convert::to(DType::F16), ToChannelsFirst]);
+        assert!(steps[0].picture.pixels()[5][0] < 3.0, "normalized");
+        assert!(steps.iter().all(|step| step.levels() == pixels));
+    }
+}

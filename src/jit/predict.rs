@@ -1,25 +1,30 @@
 //! What each op of a plan should cost: pixels times a constant.
 //!
-//! The constants are nanoseconds a pixel as [`Meter`](super::Meter) measured them on one core of a
-//! 2.3 GHz Sapphire Rapids, pictures of 224x224 in cache. Another machine's differ, by about one
-//! factor for all: what matters is where measured and predicted differ by more than the others do.
+//! The constants are nanoseconds a pixel on one core of a 2.3 GHz Sapphire Rapids, pictures of
+//! 224x224 in cache: fitted to what `cargo bench --bench fused` and `--bench resize` took there.
+//! Another machine's differ, by about one factor for all: what matters is where measured and
+//! predicted differ by more than the others do.
 
 use super::measure::{BlockCosts, Costs};
 use super::shot::Source;
+use crate::plan::describe::type_after;
 use crate::plan::{Block, Draws, ImagePlan};
 use fuseloop_ops::{Class, DType, Motion, PixelOp, RowMaker, Size};
 
 /// A pixel loaded and stored.
-const LOAD_AND_STORE: f64 = 0.45;
+const LOAD_AND_STORE: f64 = 0.4;
 /// The same, stored as two bytes by a row function.
 const LOAD_AND_STORE_HALF: f64 = 0.6;
 /// A pixel of the source of a compiled resize, and one of what it makes.
 const RESIZE: [f64; 2] = [0.6, 1.0];
 /// A pixel of what a row function makes.
 const ROW_FUNCTION: f64 = 4.0;
-/// A pixel through a pixel op, with its reading if it has one, and through a table.
-const PIXEL: f64 = 0.3;
-const READING: f64 = 0.5;
+/// A pixel through a pixel op that clamps, and through one that gives floats.
+const PIXEL: f64 = 0.4;
+const FLOATS: f64 = 0.15;
+/// A pixel read for a mean.
+const READING: f64 = 0.6;
+/// A pixel looked up in a table.
 const TABLE: f64 = 1.0;
 /// A pixel's levels counted.
 const COUNT: f64 = 1.5;
@@ -81,6 +86,7 @@ fn of_values(plan: &ImagePlan, block: &Block, leaf: usize, size: Size) -> Option
     }
     let pixel = match plan.leaves()[leaf].op.class() {
         _ if step.leaves.len() > 1 => TABLE.min(PIXEL * step.leaves.len() as f64),
+        Class::Pixel(_) if type_after(&plan.leaves()[leaf]).dtype != DType::U8 => FLOATS,
         Class::Pixel(op) => of_pixel_op(op),
         Class::Shuffled(parts) => parts.iter().map(|part| of_pixel_op(part.as_ref())).sum(),
         Class::Table(op) => TABLE + if op.needs_histogram() { COUNT } else { 0.0 },

@@ -239,3 +239,43 @@ pub(crate) fn type_after(leaf: &Leaf) -> ImageType {
         _ => leaf.input,
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+mod tests {
+    use super::*;
+    use fuseloop_ops::*;
+
+    #[test]
+    fn blocks_say_what_they_read_and_why_they_end() {
+        let brightness = RandomBrightness::new(0.4, 0.5).unwrap();
+        let crop = RandomResizedCrop::new(24, [0.1, 0.2], [1.0, 1.0]).unwrap();
+        let poison = Poison::new(Size::new(24, 24), &[0.0; 1728], &[0.0; 576], [1]).unwrap();
+        let ops = ops![brightness, crop, poison, Normalize::imagenet(), ToChannelsFirst];
+        let input = ImageType::decoded(Dim::fixed(40), Dim::fixed(40));
+        let plan = ImagePlan::new(ops, input, NumberRule::Fused).unwrap().describe();
+        let ends: Vec<&str> = plan.blocks.iter().map(|block| block.ends.as_str()).collect();
+        assert_eq!(
+            ends,
+            [
+                "RandomResizedCrop makes rows of a whole picture, and RandomBrightness changes it first",
+                "Poison is plain Rust and gets the picture stored",
+                "it stores the batch",
+            ]
+        );
+        let stored = plan.blocks.iter().map(|block| Type::Image(block.output).to_string());
+        assert_eq!(
+            stored.collect::<Vec<_>>(),
+            ["a u8 image [40, 40, 3]", "a u8 image [24, 24, 3]", "a f32 image [3, 24, 24]"]
+        );
+        assert!(plan.pushed_into_decode.len() <= 1 && plan.left_out.is_empty());
+    }
+
+    #[test]
+    fn a_crop_is_pushed_into_decode_and_colour_is_not() {
+        let ops = ops![RandomHorizontalFlip::new(0.5).unwrap(), CenterCrop::new(8, 8).unwrap()];
+        let input = ImageType::decoded(Dim::fixed(40), Dim::fixed(40));
+        let plan = ImagePlan::new(ops, input, NumberRule::Fused).unwrap().describe();
+        assert_eq!(plan.pushed_into_decode, ["CenterCrop"]);
+    }
+}
