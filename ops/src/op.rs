@@ -250,6 +250,12 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
         0
     }
 
+    /// What the numbers are called where draws are shown to people, in order: only those with a
+    /// name are shown, unless none has. An empty name is one whose number the op's name explains.
+    fn slot_names(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Draws these numbers for a picture of `size`. Gives whether the op runs for this sample:
     /// `false` only if [`may_skip`](Self::may_skip).
     fn draw(&self, rng: &mut Rng, size: Size, slots: &mut [f32]) -> bool {
@@ -318,6 +324,12 @@ pub trait TableOp: fmt::Debug + Send + Sync {
     /// How many numbers a sample needs.
     fn slots(&self) -> usize {
         0
+    }
+
+    /// What the numbers are called where draws are shown to people, in order: only those with a
+    /// name are shown, unless none has. An empty name is one whose number the op's name explains.
+    fn slot_names(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// Draws these numbers. Gives whether the op runs for this sample: `false` only if

@@ -85,6 +85,10 @@ impl PixelOp for RandomSaturation {
         2
     }
 
+    fn slot_names(&self) -> &'static [&'static str] {
+        &[""] // the factor; what follows from it is not shown
+    }
+
     fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
         slots[0] = self.factor.draw(rng);
         slots[1] = rest(slots[0]);

@@ -2,7 +2,7 @@
 
 use super::code::Code;
 use super::emit::{self, CALLED_ROW, Imports, STORE_ROW, Spec};
-use super::{call, record};
+use super::{call, perf, record};
 use crate::plan::Link;
 use crate::plan::block::Reading;
 use cranelift_codegen::ir::types::I64;
@@ -82,8 +82,8 @@ fn find_reason() -> Option<&'static str> {
     Some("only x86-64 is compiled for in this version")
 }
 
-/// Compiles one list of links.
-pub(crate) fn compile(spec: Spec<'_>) -> Result<Compiled, CompileError> {
+/// Compiles one list of links. `name` is what `perf` calls it.
+pub(crate) fn compile(spec: Spec<'_>, name: &str) -> Result<Compiled, CompileError> {
     let mut jit = JITBuilder::with_isa(isa(), cranelift_module::default_libcall_names());
     for (name, address) in row_functions() {
         jit.symbol(name, address);
@@ -91,6 +91,7 @@ pub(crate) fn compile(spec: Spec<'_>) -> Result<Compiled, CompileError> {
     let mut module = JITModule::new(jit);
     match define(&mut module, spec) {
         Ok((entry, bytes, constants)) => {
+            perf::note(name, entry, bytes);
             let code = Code::new(module, entry, bytes);
             let readings = spec.readings().collect();
             Ok(Compiled { code, constants, layout: spec.layout, readings })
@@ -198,6 +199,24 @@ fn check(context: &cranelift_codegen::Context, allowed: usize) -> Result<usize, 
 
 /// The IR of a block as text, for golden tests and the curious.
 pub(crate) fn ir_text(spec: Spec<'_>) -> String {
+    ir(spec).display().to_string()
+}
+
+/// The native code of a block as text: instructions and registers as Cranelift lists them right
+/// before it writes their bytes, without the marks that become none.
+pub(crate) fn asm_text(spec: Spec<'_>) -> Result<String, CompileError> {
+    let mut context = cranelift_codegen::Context::for_function(ir(spec));
+    context.set_disasm(true);
+    let compiled = context.compile(isa().as_ref(), &mut Default::default());
+    let compiled = compiled.map_err(|error| ModuleError::from(error))?;
+    let is_code =
+        |line: &&str| !["unwind", "uninit"].iter().any(|p| line.trim_start().starts_with(p));
+    let lines = compiled.vcode.iter().flat_map(|listing| listing.lines()).filter(is_code);
+    Ok(lines.map(|line| format!("{line}\n")).collect())
+}
+
+/// The IR of a block. What it calls has a name in place of an address.
+fn ir(spec: Spec<'_>) -> Function {
     let mut function = Function::new();
     function.signature.params = vec![AbiParam::new(I64); 3];
     let mut import = |(name, words): (&str, &[Type])| {
@@ -214,5 +233,5 @@ pub(crate) fn ir_text(spec: Spec<'_>) -> String {
     let mut builder = FunctionBuilder::new(&mut function, &mut builder_context);
     emit::function(&mut builder, spec, imports, X86);
     builder.finalize(isa().frontend_config());
-    function.display().to_string()
+    function
 }

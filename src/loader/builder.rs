@@ -338,9 +338,10 @@ fn output_work(
         FieldKind::RgbImage => {
             let input = image_type(source, output.field, setup)?;
             let image = ImagePlan::new(ops, input, setup.rule).map_err(plan)?;
-            let kernel = cache.compile(image.for_batches_of(setup.batch_size));
+            let image = image.named(&output.name).for_batches_of(setup.batch_size);
+            let kernel = cache.compile(image);
             let kernel = kernel.map_err(|error| LoadError::Compile { output: name(), error })?;
-            FieldWork::Image(Box::new(kernel))
+            FieldWork::Image(Arc::new(kernel))
         }
         FieldKind::Int => FieldWork::Label(LabelPlan::new(ops, DType::I64).map_err(plan)?),
         FieldKind::Float => FieldWork::Label(LabelPlan::new(ops, DType::F64).map_err(plan)?),
