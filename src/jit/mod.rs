@@ -252,11 +252,10 @@ fn fixed_tables(plan: &ImagePlan) -> Vec<(usize, Box<Table>)> {
     let is_fixed = |step: &&crate::plan::block::Step| {
         matches!(step.links[0], Link::Table { .. }) && step.leaves.iter().all(needs_none)
     };
-    // Their slots are none, but lie among those of other ops.
-    let mut draws = Draws::default();
-    draws.slots.resize(plan.slots(), 0.0);
     let table = |step: &crate::plan::block::Step| {
         let mut table = Box::new([[0.0; 256]; 3]);
+        let mut draws = Draws::default();
+        draws.slots.resize(plan.slots(), 0.0);
         plan.table(&step.leaves, &draws, &[[0; 256]; 3], &mut table);
         (step.leaves[0], table)
     };
