@@ -13,7 +13,6 @@ use fuseloop::decode::{DecodeOptions, Decoder, tile_interval};
 use fuseloop::run::{Engine, EngineOptions, FillError, LastBatch, Pass, Stage};
 use fuseloop::source::{EncodedImage, ImageMode};
 use fuseloop::{Epoch, SampleId};
-use fuseloop_kernels::{bf16_portable, f16_portable, f32_to_bf16, f32_to_f16};
 use fuseloop_ops::area::{self, AreaRows, AreaScratch, AreaTables};
 use fuseloop_ops::{DType, ImageView, Size, Window};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
@@ -42,24 +41,6 @@ fn area_resize(c: &mut Criterion) {
         &work,
         &mut [Contender::new("by rows", by_rows), Contender::new("plainly", plainly)],
     );
-}
-
-/// A row function.
-type Narrow = fn(&[f32], &mut [u16]);
-
-fn narrowing(c: &mut Criterion) {
-    let (row, mut out) = (vec![0.7f32; 672], vec![0u16; 672]);
-    let forms: [(&str, &'static str, Narrow); 4] = [
-        ("a row of 672 f32 to f16", "dispatched", f32_to_f16),
-        ("a row of 672 f32 to f16", "portable", f16_portable),
-        ("a row of 672 f32 to bf16", "dispatched", f32_to_bf16),
-        ("a row of 672 f32 to bf16", "portable", bf16_portable),
-    ];
-    for (what, how, narrow) in forms {
-        let work = Work { group: "parts/rows", what, samples: 1, bytes: 672 * 6, cold: false };
-        let run = || narrow(black_box(&row), black_box(&mut out));
-        compare(c, &work, &mut [Contender::new(how, run)]);
-    }
 }
 
 /// A smooth picture with some noise, as a JPEG of quality 90, with or without restart markers.
@@ -167,6 +148,6 @@ fn engine(c: &mut Criterion) {
 criterion_group! {
     name = benches;
     config = common::criterion();
-    targets = area_resize, narrowing, decoding, engine
+    targets = area_resize, decoding, engine
 }
 criterion_main!(benches);

@@ -129,6 +129,7 @@ fn info_tells_fields_sizes_and_labels() {
     assert!(text.contains("photos.beton: 6 samples"), "{text}");
     assert!(text.contains("6 as JPEG, 47 to 97 wide, 40 to 90 high"), "{text}");
     assert!(text.contains("0 to 1"), "{text}");
+    assert!(text.contains("row functions"), "{text}");
 
     let json: Value =
         serde_json::from_str(&told(dir.path(), &["info", "photos.beton", "--json"])).unwrap();
@@ -223,13 +224,133 @@ fn a_dump_overwrites_only_by_force() {
 }
 
 #[test]
-fn explain_shows_the_plan_and_its_code() {
+fn explain_shows_the_plan_its_costs_and_its_code() {
     let dir = dataset();
-    let text = told(dir.path(), &["explain", "photos.beton", "-w", "W3"]);
-    assert!(text.contains("block 0:") && text.contains("ColorJitter"), "{text}");
-    let with_ir = told(dir.path(), &["explain", "photos.beton", "-w", "W3", "--ir"]);
+    let explain = ["explain", "photos.beton", "-w", "W3"];
+    let text = told(dir.path(), &[&explain[..], &["-n", "2"]].concat());
+    for word in [
+        "block 0: u8 [40..=90, 47..=97, 3] -> f32 [3, 224, 224]: rows resized",
+        "ColorJitter",
+        "predicted",
+        "ends here: it stores the batch",
+        "only what RandomResizedCrop asks for: ",
+        "mean of 2 samples: read ",
+        "of decode, estimated: entropy decoding ",
+        "bottleneck: ",
+    ] {
+        assert!(text.contains(word), "{word}:\n{text}");
+    }
+    let unmeasured = told(dir.path(), &[&explain[..], &["-n", "0"]].concat());
+    assert!(!unmeasured.contains("predicted") && !unmeasured.contains("bottleneck"));
+    let with_code = |flag| told(dir.path(), &[&explain[..], &["-n", "0", flag]].concat());
     if text.contains("bytes of code") {
-        assert!(with_ir.contains("function "), "{with_ir}");
+        assert!(text.contains("measured"), "{text}");
+        for flag in ["--clif", "--ir"] {
+            assert!(with_code(flag).contains("; fuseloop::image::block0::variant0\nfunction "));
+        }
+        assert!(with_code("--asm").contains("xmm"));
+    }
+}
+
+#[test]
+fn explain_as_json_has_every_op_and_its_nanoseconds() {
+    let dir = dataset();
+    fs::write(dir.path().join("p.toml"), "[fields]\nimage = ['RandomHorizontalFlip', { op = 'Resize', size = 32 }, { op = 'RandomBrightness', magnitude = 0.4 }, { op = 'RandomResizedCrop', size = 24 }]\nlabel = [{ op = 'OneHot', classes = 2 }]").unwrap();
+    let text = told(dir.path(), &["explain", "photos.beton", "-p", "p.toml", "--json", "-n", "1"]);
+    let json: Value = serde_json::from_str(&text).unwrap();
+    let image = &json["images"][0];
+    let blocks = image["blocks"].as_array().unwrap();
+    assert_eq!(blocks.len(), 2, "{text}");
+    let ends = blocks[0]["ends"].as_str().unwrap();
+    assert!(ends.starts_with("RandomResizedCrop makes rows of a whole picture"), "{ends}");
+    assert_eq!(blocks[0]["ops"][1]["name"], "Resize");
+    assert_eq!(blocks[1]["output"]["height"], serde_json::json!([24, 24]));
+    assert!(blocks[0]["ops"][1]["predicted_ns"].as_f64().unwrap() > 0.0);
+    if json["not_compiled"].is_null() {
+        assert!(blocks[0]["ops"][1]["measured_ns"].is_f64() && blocks[1]["measured_ns"].is_f64());
+    }
+    assert!(image["measured"]["decode_ns"].as_f64().unwrap() > 0.0);
+    assert!(image["bottleneck"].as_str().unwrap().contains(" % of a sample's "));
+    assert_eq!(json["others"][0]["ops"][0], "OneHot");
+}
+
+/// Size of a PNG.
+fn png_size(path: &Path) -> [u32; 2] {
+    let file = std::io::BufReader::new(fs::File::open(path).unwrap());
+    let reader = png::Decoder::new(file).read_info().unwrap();
+    [reader.info().height, reader.info().width]
+}
+
+#[test]
+fn preview_shows_samples_by_epochs_or_by_ops() {
+    let dir = dataset();
+    let path = dir.path();
+    let preview = |args: &[&str]| {
+        told(path, &[&["preview", "photos.beton", "-w", "W3", "--seed", "3"], args].concat())
+    };
+    let text = preview(&["-n", "2", "-m", "3", "-o", "a.png"]);
+    assert!(text.contains("2 samples of W3") && text.contains("epochs 0 to 2"), "{text}");
+    let [height, width] = png_size(&path.join("a.png"));
+    assert!(width > 4 * 224 && width < 5 * 240 && height > 2 * 224, "{height}x{width}");
+    preview(&["-n", "2", "-m", "3", "-o", "again.png"]);
+    assert_eq!(fs::read(path.join("a.png")).unwrap(), fs::read(path.join("again.png")).unwrap());
+
+    preview(&["-n", "1", "--each-op", "--epoch", "4"]);
+    let [_, width] = png_size(&path.join("preview.png"));
+    assert!(width > 6 * 224, "the stored picture and five ops: {width}");
+    let (code, errors) = refused(path, &["preview", "photos.beton", "--field", "picture"]);
+    assert_eq!(code, 1);
+    assert!(errors.contains("no field picture, the file has image\nhelp: "), "{errors}");
+}
+
+/// A sample made alone is the row that the loader gives, in whatever batch and order it comes.
+#[test]
+fn a_replayed_sample_is_the_loader_s_row() {
+    let dir = dataset();
+    let path = dir.path();
+    let file = "[fields]\nimage = [{ op = 'RandomResizedCrop', size = { from = 16, to = 48, \
+        epochs = 3, step = 16 } }, { op = 'ColorJitter', brightness = 0.4, contrast = 0.4, \
+        saturation = 0.4 }, { op = 'Convert', to = 'f16' }, 'ToChannelsFirst']";
+    fs::write(path.join("p.toml"), file).unwrap();
+    let spec = Spec::open(&path.join("p.toml")).unwrap();
+    let loader = spec.apply(Loader::open(path.join("photos.beton")).unwrap());
+    let loader = loader.batch_size(6).seed(9).order(Order::Random).workers(1).build().unwrap();
+    let batch = loader.epoch(2).unwrap().next().unwrap().unwrap();
+    let row = batch.bytes("image").unwrap().len() / 6;
+    for sample in 0..6u32 {
+        let args = ["replay", "photos.beton", "-p", "p.toml", "--seed", "9", "--epoch", "2"];
+        let sample_text = sample.to_string();
+        let out = format!("replayed/{sample}");
+        let more = ["--sample", &sample_text, "--out", &out];
+        let text = told(path, &[&args[..], &more].concat());
+        assert!(text.contains("compiled and evaluated are the same bits"), "{text}");
+        assert!(text.contains(" to 48x48\n") && text.contains("stored label "), "{text}");
+        let (_, shape, bytes) = npy(&path.join(&out).join("image.npy"));
+        assert_eq!(shape, "3, 48, 48, ");
+        let rows = batch.bytes("image").unwrap().chunks(row);
+        assert_eq!(rows.filter(|row| **row == bytes[..]).count(), 1, "sample {sample}");
+        assert_eq!(png_size(&path.join(&out).join("image_02_ColorJitter.png")), [48, 48]);
+        assert_eq!(refused(path, &[&args[..], &more].concat()).0, 1, "nothing is overwritten");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn compiled_loops_are_named_for_perf_if_asked() {
+    let dir = dataset();
+    let child = Command::new(env!("CARGO_BIN_EXE_fuseloop"))
+        .args(["explain", "photos.beton", "-n", "0"])
+        .current_dir(dir.path())
+        .env("FUSELOOP_PERF", "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let map = PathBuf::from(format!("/tmp/perf-{}.map", child.id()));
+    let output = child.wait_with_output().unwrap();
+    let names = fs::read_to_string(&map).unwrap_or_default();
+    let _ = fs::remove_file(&map);
+    if String::from_utf8_lossy(&output.stdout).contains("bytes of code") {
+        assert!(names.contains(" fuseloop::image::block0::variant0\n"), "{names}");
     }
 }
 
@@ -353,6 +474,7 @@ fn an_error_names_the_cause_and_the_next_step() {
         (&["explain", "photos.beton", "-p", "field.toml"], "no field picture", "fuseloop info"),
         (&["explain", "photos.beton", "-p", "photos.beton"], "more than", "is TOML"),
         (&["explain", "photos.beton", "-p", "short.beton"], "not TOML", "is TOML"),
+        (&["replay", "photos.beton", "--sample", "6"], "no such sample, the file has 6", "from 0"),
         (&["ops", "Resise"], "no op `Resise`, did you mean `Resize`?", "`fuseloop ops`"),
         (&["demo", "-o", "no/such/x.png"], "no/such/x.png: No such file", "check the path"),
     ] {
@@ -384,7 +506,8 @@ fn what_is_not_understood_is_2_and_lists_what_there_is() {
 #[test]
 fn every_command_has_help_with_examples() {
     let dir = tempfile::tempdir().unwrap();
-    for command in ["demo", "write", "info", "bench", "dump", "explain", "ops"] {
+    for command in ["demo", "write", "info", "bench", "dump", "explain", "preview", "replay", "ops"]
+    {
         let help = told(dir.path(), &[command, "--help"]);
         assert!(help.contains("Examples:\n  fuseloop "), "{command}:\n{help}");
     }

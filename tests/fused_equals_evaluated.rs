@@ -33,6 +33,11 @@ fn plan(rng: &mut Rng, size: Size) -> (ImagePlan, Vec<&'static str>) {
                 names.push(name);
             }
         }
+        if rng.coin(0.2) {
+            let as_large = |to: &&DType| to.bytes() == before.dtype.bytes();
+            let types: Vec<&DType> = DType::ALL.iter().filter(as_large).collect();
+            list.push(Arc::new(View::new(*types[rng.below(types.len() as u32) as usize])));
+        }
         match rng.below(4) {
             0 => list.push(Arc::new(ToChannelsLast)),
             1 => {}

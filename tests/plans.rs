@@ -107,7 +107,7 @@ fn many_contrasts(count: usize) -> Ops {
 
 #[test]
 fn usual_plans_explain_themselves() {
-    let pipelines: [(&str, Ops, ImageType); 10] = [
+    let pipelines: [(&str, Ops, ImageType); 11] = [
         ("no ops, images of one size", ops![], images(32, 32)),
         ("ImageNet, training", imagenet_train(224), photos()),
         ("ImageNet, validation", imagenet_validation(), photos()),
@@ -128,6 +128,17 @@ fn usual_plans_explain_themselves() {
                 Convert::to(DType::Bf16)
             ],
             images(32, 32),
+        ),
+        (
+            "bf16 for NumPy",
+            ops![
+                CenterCrop::new(32, 32).unwrap(),
+                Normalize::cifar10(),
+                Convert::to(DType::Bf16),
+                View::new(DType::I16),
+                ToChannelsFirst
+            ],
+            images(40, 40),
         ),
         ("a resize after colour", two_blocks(), photos()),
         ("an op in plain Rust", poisoned(), images(40, 40)),
@@ -159,7 +170,9 @@ fn every_refused_list_says_why() {
         ("a resize after Normalize", ops![crop(), normalize(), random_crop_to(8)]),
         ("Normalize after f16", ops![crop(), cast(DType::F16), normalize()]),
         ("f16 to f32", ops![crop(), cast(DType::F16), cast(DType::F32)]),
-        ("an image of f64", ops![crop(), cast(DType::F64)]),
+        ("i16 to f32", ops![crop(), cast(DType::I16), cast(DType::F32)]),
+        ("a view of another size", ops![crop(), View::new(DType::F16)]),
+        ("a flip after View", ops![crop(), cast(DType::F16), View::new(DType::I16), flip()]),
         ("a mask of another size", ops![crop(), poison]),
         ("OneHot on an image", ops![crop(), one_hot()]),
         ("ReplaceLabel on an image", ops![replace()]),
@@ -179,8 +192,8 @@ fn every_refused_list_says_why() {
         ("OneHot twice", DType::I64, ops![one_hot(), one_hot()]),
         ("ReplaceLabel on a float", DType::F64, ops![replace()]),
         ("ReplaceLabel after OneHot", DType::I64, ops![one_hot(), replace()]),
-        ("a label of u8", DType::I64, ops![cast(DType::U8)]),
-        ("a float to i64", DType::F64, ops![cast(DType::I64)]),
+        ("OneHot on an i32", DType::I64, ops![cast(DType::I32), one_hot()]),
+        ("a label viewed as f32", DType::I64, ops![View::new(DType::F32)]),
     ];
     for (name, input, ops) in labels {
         let error = LabelPlan::new(ops, input).expect_err(name);

@@ -20,6 +20,7 @@ mod avx2;
 mod common;
 mod op_by_op;
 mod recipe;
+mod types;
 
 use common::{Contender, Work, compare, criterion, noise};
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -232,5 +233,5 @@ fn small_recipe(draws: &Draws) -> Small {
     }
 }
 
-criterion_group! { name = benches; config = criterion(); targets = large, small }
+criterion_group! { name = benches; config = criterion(); targets = large, small, types::types }
 criterion_main!(benches);

@@ -10,9 +10,8 @@
 //! that stay in the first cache, and are rounded once, to nearest even. Bit for bit
 //! `fuseloop_ops::MixUp::eval`, `eval_f64` and `eval_u8`.
 
-use crate::rows::{f32_to_bf16, f32_to_f16};
-use half::f16;
 use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
 
 /// Values of a 16-bit row that are widened at a time.
 const BLOCK: usize = 256;
@@ -55,7 +54,13 @@ pub fn blend_f16(own: &mut [u8], partner: &[u8], share: f64) {
         halves.iter_mut().zip(bits).for_each(|(half, &bits)| *half = f16::from_bits(bits));
         halves.convert_to_f32_slice(values);
     };
-    blend_16(own, partner, share, widen, f32_to_f16);
+    let narrow = |values: &[f32], bits: &mut [u16]| {
+        let mut halves = [f16::ZERO; BLOCK];
+        let halves = &mut halves[..bits.len()];
+        halves.convert_from_f32_slice(values);
+        bits.iter_mut().zip(halves).for_each(|(bits, half)| *bits = half.to_bits());
+    };
+    blend_16(own, partner, share, widen, narrow);
 }
 
 /// Mixes rows of bfloat16.
@@ -68,7 +73,11 @@ pub fn blend_bf16(own: &mut [u8], partner: &[u8], share: f64) {
         let values = values.iter_mut().zip(bits);
         values.for_each(|(value, &bits)| *value = f32::from_bits(u32::from(bits) << 16));
     };
-    blend_16(own, partner, share, widen, f32_to_bf16);
+    let narrow = |values: &[f32], bits: &mut [u16]| {
+        let bits = bits.iter_mut().zip(values);
+        bits.for_each(|(bits, &value)| *bits = bf16::from_f32(value).to_bits());
+    };
+    blend_16(own, partner, share, widen, narrow);
 }
 
 /// Mixes rows of bytes.

@@ -1,218 +1,288 @@
-//! `f32` rows to `f16` and `bf16`, rounded to nearest, ties to even.
+//! What a value of `f32` becomes as another element type.
 //!
 //! ```text
-//! dst[i] = bits of the f16 (bf16) nearest to src[i]
+//! dst[i] = the element nearest to src[i], ties to even
 //! ```
 //!
-//! Overflow gives infinity, f16 denormals are kept, a NaN stays a NaN: its payload is cut and
-//! its quiet bit set. Bit for bit `half::f16::from_f32` and `half::bf16::from_f32`, on any CPU.
+//! | to            | overflow gives | a NaN gives                                     |
+//! |---------------|----------------|-------------------------------------------------|
+//! | f16, bf16     | infinity       | a NaN: its payload is cut and its quiet bit set |
+//! | i16, i32, i64 | the type's end | 0                                               |
+//! | f64           | cannot be      | a NaN                                           |
 //!
-//! | on x86-64 with | f16                          | bf16                       |
-//! |----------------|------------------------------|----------------------------|
-//! | AVX2, F16C     | 8 values an instruction      | 8 values a pass, integers  |
-//! | neither        | `half`, one value at a time  | 4 values a pass, integers  |
+//! f16 denormals are kept. Bit for bit `half::f16::from_f32`, `half::bf16::from_f32`, and
+//! `round_ties_even` with Rust's `as`, on any CPU.
+//!
+//! Each type says it twice: [`one`](Conversion::one) value at a time, which is the meaning, and
+//! [`sixteen`](Conversion::sixteen) in two vectors.
 
-#![allow(unsafe_code, reason = "vector intrinsics behind a CPU check; entries for compiled code")]
-
-/// Converts a row to half precision.
-///
-/// # Panics
-///
-/// If the rows are not of one length.
-pub fn f32_to_f16(src: &[f32], dst: &mut [u16]) {
-    assert_eq!(src.len(), dst.len(), "values in and out");
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx") && std::arch::is_x86_feature_detected!("f16c") {
-        // SAFETY: the CPU has AVX and F16C, asked just above.
-        return unsafe { f16_f16c(src, dst) };
-    }
-    f16_portable(src, dst);
-}
-
-/// Converts a row to bfloat16.
-///
-/// # Panics
-///
-/// If the rows are not of one length.
-pub fn f32_to_bf16(src: &[f32], dst: &mut [u16]) {
-    assert_eq!(src.len(), dst.len(), "values in and out");
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the CPU has AVX2, asked just above.
-        return unsafe { bf16_avx2(src, dst) };
-    }
-    bf16_integers(src, dst);
-}
-
-/// What [`f32_to_f16`] means, one value at a time.
-pub fn f16_portable(src: &[f32], dst: &mut [u16]) {
-    for (out, &value) in dst.iter_mut().zip(src) {
-        *out = half::f16::from_f32_const(value).to_bits();
-    }
-}
-
-/// What [`f32_to_bf16`] means, one value at a time.
-pub fn bf16_portable(src: &[f32], dst: &mut [u16]) {
-    for (out, &value) in dst.iter_mut().zip(src) {
-        *out = half::bf16::from_f32(value).to_bits();
-    }
-}
-
-/// [`f32_to_f16`] for compiled code.
-///
-/// # Safety
-///
-/// `src` must be good for reading `n` values and `dst` for writing `n`, both aligned to their
-/// type, and the two must not overlap. With `n` 0 neither pointer is looked at. It returns, does
-/// not unwind, and keeps nothing.
-pub unsafe extern "C" fn fuseloop_row_f16(src: *const f32, dst: *mut u16, n: u64) {
-    if n == 0 {
-        return;
-    }
-    // SAFETY: this function's own contract. `n` values exist, so `n` fits a `usize`.
-    let (src, dst) = unsafe { rows(src, dst, n as usize) };
-    f32_to_f16(src, dst);
-}
-
-/// [`f32_to_bf16`] for compiled code.
-///
-/// # Safety
-///
-/// As [`fuseloop_row_f16`].
-pub unsafe extern "C" fn fuseloop_row_bf16(src: *const f32, dst: *mut u16, n: u64) {
-    if n == 0 {
-        return;
-    }
-    // SAFETY: this function's own contract. `n` values exist, so `n` fits a `usize`.
-    let (src, dst) = unsafe { rows(src, dst, n as usize) };
-    f32_to_bf16(src, dst);
-}
-
-/// The two rows that compiled code points at.
-///
-/// # Safety
-///
-/// As [`fuseloop_row_f16`], with `n` not 0, for as long as the rows are used.
-unsafe fn rows<'a>(src: *const f32, dst: *mut u16, n: usize) -> (&'a [f32], &'a mut [u16]) {
-    // SAFETY: the caller's promise: readable, writable, aligned, apart.
-    unsafe { (std::slice::from_raw_parts(src, n), std::slice::from_raw_parts_mut(dst, n)) }
-}
+#![allow(unsafe_code, reason = "vectors as the CPU has them, and as arrays of elements")]
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx,f16c")]
-fn f16_f16c(src: &[f32], dst: &mut [u16]) {
-    use std::arch::x86_64::{
-        _MM_FROUND_TO_NEAREST_INT, _mm_storeu_si128, _mm256_cvtps_ph, _mm256_loadu_ps,
-    };
-    let (values, tail) = src.as_chunks::<8>();
-    let (outs, out_tail) = dst.as_chunks_mut::<8>();
-    for (out, eight) in outs.iter_mut().zip(values) {
-        // SAFETY: `eight` is 32 bytes to read and `out` 16 to write; neither need be aligned.
-        unsafe {
-            let bits =
-                _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(eight.as_ptr()));
-            _mm_storeu_si128(out.as_mut_ptr().cast(), bits);
-        }
+use std::arch::x86_64::*;
+
+/// A conversion of `f32` to another type.
+pub(crate) trait Conversion {
+    /// An integer, a float, or the bits of one: any bytes are fine.
+    type To: Copy + Default + PartialEq + std::fmt::Debug;
+
+    /// The meaning, one value at a time.
+    fn one(value: f32) -> Self::To;
+
+    /// Whether `sixteen` takes every second value in each vector, and not eight in a row: then no
+    /// packed result need be put in order.
+    const ALTERNATES: bool = false;
+
+    /// The same for sixteen.
+    ///
+    /// # Safety
+    ///
+    /// The CPU must have AVX2 and F16C.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn sixteen(values: [__m256; 2]) -> [Self::To; 16];
+}
+
+/// To IEEE half precision.
+pub(crate) struct ToF16;
+/// To bfloat16.
+pub(crate) struct ToBf16;
+/// To 16-bit integers.
+pub(crate) struct ToI16;
+/// To 32-bit integers.
+pub(crate) struct ToI32;
+/// To 64-bit integers.
+pub(crate) struct ToI64;
+/// As it is.
+pub(crate) struct ToF32;
+/// To IEEE double precision.
+pub(crate) struct ToF64;
+
+impl Conversion for ToF16 {
+    type To = u16;
+
+    fn one(value: f32) -> u16 {
+        half::f16::from_f32_const(value).to_bits()
     }
-    if !tail.is_empty() {
-        // The same instruction for the last few: a row's end has no path of its own.
-        let (mut eight, mut out) = ([0.0; 8], [0; 8]);
-        eight[..tail.len()].copy_from_slice(tail);
-        // SAFETY: as above.
-        unsafe {
-            let bits =
-                _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(eight.as_ptr()));
-            _mm_storeu_si128(out.as_mut_ptr().cast(), bits);
-        }
-        out_tail.copy_from_slice(&out[..tail.len()]);
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn sixteen(values: [__m256; 2]) -> [u16; 16] {
+        let halves = [eight_f16(values[0]), eight_f16(values[1])];
+        // SAFETY: 32 bytes each; any bytes are elements.
+        unsafe { std::mem::transmute(halves) }
     }
 }
 
+impl Conversion for ToBf16 {
+    type To = u16;
+    const ALTERNATES: bool = true;
+
+    fn one(value: f32) -> u16 {
+        half::bf16::from_f32(value).to_bits()
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn sixteen(values: [__m256; 2]) -> [u16; 16] {
+        let (mut even, mut odd) = (eight_bf16(values[0]), eight_bf16(values[1]));
+        let any_nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(values[0], values[1]);
+        if _mm256_movemask_ps(any_nan) != 0 {
+            (even, odd) = (quiet_bf16(values[0], even), quiet_bf16(values[1], odd));
+        }
+        let both = _mm256_blend_epi16::<0b1010_1010>(_mm256_srli_epi32::<16>(even), odd);
+        // SAFETY: 32 bytes each; any bytes are elements.
+        unsafe { std::mem::transmute(both) }
+    }
+}
+
+impl Conversion for ToI16 {
+    type To = i16;
+
+    fn one(value: f32) -> i16 {
+        value.round_ties_even() as i16
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn sixteen(values: [__m256; 2]) -> [i16; 16] {
+        in_order(_mm256_packs_epi32(eight_i32(values[0]), eight_i32(values[1])))
+    }
+}
+
+impl Conversion for ToI32 {
+    type To = i32;
+
+    fn one(value: f32) -> i32 {
+        value.round_ties_even() as i32
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn sixteen(values: [__m256; 2]) -> [i32; 16] {
+        let whole = [eight_i32(values[0]), eight_i32(values[1])];
+        // SAFETY: 64 bytes each; any bytes are elements.
+        unsafe { std::mem::transmute(whole) }
+    }
+}
+
+impl Conversion for ToI64 {
+    type To = i64;
+
+    fn one(value: f32) -> i64 {
+        value.round_ties_even() as i64
+    }
+
+    /// By way of i32: no picture has what that can't hold.
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn sixteen(values: [__m256; 2]) -> [i64; 16] {
+        let fit = _mm256_and_ps(fit_i32(values[0]), fit_i32(values[1]));
+        if _mm256_movemask_ps(fit) != 0xff {
+            return one_by_one::<Self>(as_array(values));
+        }
+        let wide = [eight_i64(values[0]), eight_i64(values[1])];
+        // SAFETY: 128 bytes each; any bytes are elements.
+        unsafe { std::mem::transmute(wide) }
+    }
+}
+
+impl Conversion for ToF32 {
+    type To = f32;
+
+    fn one(value: f32) -> f32 {
+        value
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn sixteen(values: [__m256; 2]) -> [f32; 16] {
+        as_array(values)
+    }
+}
+
+impl Conversion for ToF64 {
+    type To = f64;
+
+    fn one(value: f32) -> f64 {
+        value.into()
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn sixteen(values: [__m256; 2]) -> [f64; 16] {
+        let wide = [eight_f64(values[0]), eight_f64(values[1])];
+        // SAFETY: 128 bytes each; any bytes are elements.
+        unsafe { std::mem::transmute(wide) }
+    }
+}
+
+/// What no picture holds: out of the way of the rest.
 #[cfg(target_arch = "x86_64")]
+#[cold]
+#[inline(never)]
+fn one_by_one<C: Conversion + ?Sized>(values: [f32; 16]) -> [C::To; 16] {
+    values.map(C::one)
+}
+
+/// 2^31, the first whole number that is no i32.
+#[cfg(target_arch = "x86_64")]
+const I32_END: f32 = 2_147_483_648.0;
+
+/// Four at a time: Zen converts those in a cycle, and eight in more than two.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn eight_f16(values: __m256) -> __m128i {
+    let low = _mm_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_castps256_ps128(values));
+    let high = _mm_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_extractf128_ps::<1>(values));
+    _mm_unpacklo_epi64(low, high)
+}
+
+/// In the high halves of eight lanes; what it makes of a NaN means nothing.
+#[cfg(target_arch = "x86_64")]
+#[inline]
 #[target_feature(enable = "avx2")]
-fn bf16_avx2(src: &[f32], dst: &mut [u16]) {
-    bf16_integers(src, dst);
+fn eight_bf16(values: __m256) -> __m256i {
+    let bits = _mm256_castps_si256(values);
+    // Half of the last place kept, less one: odd numbers round up at the tie, even ones down.
+    let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+    _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd)
 }
 
-/// Without branches, so that the compiler makes vectors of it, as wide as the caller's CPU.
-#[inline(always)]
-fn bf16_integers(src: &[f32], dst: &mut [u16]) {
-    for (out, value) in dst.iter_mut().zip(src) {
-        let bits = value.to_bits();
-        // Half of the last place kept, less one: odd numbers round up at the tie, even ones down.
-        let rounded = (bits + (0x7fff + ((bits >> 16) & 1)) * u32::from(!value.is_nan())) >> 16;
-        let quiet = u32::from(value.is_nan()) << 6;
-        *out = (rounded | quiet) as u16;
-    }
+/// `nearest` with the NaNs among `values` as quiet ones.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn quiet_bf16(values: __m256, nearest: __m256i) -> __m256i {
+    let is_nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(values, values));
+    let quiet = _mm256_or_si256(_mm256_castps_si256(values), _mm256_set1_epi32(0x40_0000));
+    _mm256_blendv_epi8(nearest, quiet, is_nan)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// To the nearest, ties to even, as the CPU rounds unless told otherwise. What is too large either
+/// way becomes `i32::MIN` in the CPU: all bits of that turned round are `i32::MAX`.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn eight_i32(values: __m256) -> __m256i {
+    let too_large = _mm256_cmp_ps::<_CMP_GE_OQ>(values, _mm256_set1_ps(I32_END));
+    let is_number = _mm256_cmp_ps::<_CMP_ORD_Q>(values, values);
+    let whole = _mm256_xor_si256(_mm256_cvtps_epi32(values), _mm256_castps_si256(too_large));
+    _mm256_and_si256(whole, _mm256_castps_si256(is_number))
+}
 
-    type Row = fn(&[f32], &mut [u16]);
+/// All ones in the lanes whose value an i32 can hold.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn fit_i32(values: __m256) -> __m256 {
+    let size = _mm256_andnot_ps(_mm256_set1_ps(-0.0), values);
+    _mm256_cmp_ps::<_CMP_LT_OQ>(size, _mm256_set1_ps(I32_END))
+}
 
-    fn assert_same(fast: Row, twin: Row, src: &[f32]) {
-        let (mut a, mut b) = (vec![0; src.len()], vec![0; src.len()]);
-        fast(src, &mut a);
-        twin(src, &mut b);
-        for ((a, b), value) in a.iter().zip(&b).zip(src) {
-            assert_eq!(a, b, "{value} = {:#010x}", value.to_bits());
-        }
-    }
+/// By way of i32, which must hold all of them.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn eight_i64(values: __m256) -> [__m256i; 2] {
+    let whole = _mm256_cvtps_epi32(values);
+    let high = _mm256_extracti128_si256::<1>(whole);
+    [_mm256_cvtepi32_epi64(_mm256_castsi256_si128(whole)), _mm256_cvtepi32_epi64(high)]
+}
 
-    /// Every sign and exponent, with mantissas around the ties of both formats.
-    fn edges() -> Vec<f32> {
-        let ties =
-            [0u32, 1, 0x0fff, 0x1000, 0x1001, 0x2fff, 0x3000, 0x3001, 0x7fff, 0x8000, 0x8001];
-        let more = [0x17fff, 0x18000, 0x18001, 0x3f_ffff, 0x40_0000, 0x7f_efff, 0x7f_ffff];
-        let mantissas = || ties.into_iter().chain(more);
-        (0..512).flat_map(|top| mantissas().map(move |m| f32::from_bits(top << 23 | m))).collect()
-    }
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn eight_f64(values: __m256) -> [__m256d; 2] {
+    let high = _mm256_extractf128_ps::<1>(values);
+    [_mm256_cvtps_pd(_mm256_castps256_ps128(values)), _mm256_cvtps_pd(high)]
+}
 
-    #[test]
-    fn both_forms_agree_on_ties_denormals_infinities_and_nans() {
-        assert_same(f32_to_f16, f16_portable, &edges());
-        assert_same(f32_to_bf16, bf16_portable, &edges());
-        assert_same(bf16_integers, bf16_portable, &edges());
-    }
+/// A packed vector's elements: packing takes the low halves of both sources first.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn in_order<T>(packed: __m256i) -> [T; 16]
+where
+    [T; 16]: Copy,
+{
+    const { assert!(size_of::<T>() == 2, "sixteen elements of two bytes") };
+    let packed = _mm256_permute4x64_epi64::<0b11_01_10_00>(packed);
+    // SAFETY: 32 bytes each; the callers' elements are integers, which any bytes are.
+    unsafe { std::mem::transmute_copy(&packed) }
+}
 
-    #[test]
-    fn both_forms_agree_on_any_bits_and_length() {
-        arbtest::arbtest(|u| {
-            let len = u.int_in_range(0..=70)?;
-            let src: Vec<f32> =
-                (0..len).map(|_| u.arbitrary().map(f32::from_bits)).collect::<Result<_, _>>()?;
-            assert_same(f32_to_f16, f16_portable, &src);
-            assert_same(f32_to_bf16, bf16_portable, &src);
-            Ok(())
-        });
-    }
-
-    #[test]
-    fn every_length_is_written_whole_and_nothing_else() {
-        for len in 0..=70 {
-            for row in [fuseloop_row_f16, fuseloop_row_bf16] {
-                let (src, mut dst) = (vec![1.0f32; len], vec![0xabcd; len + 1]);
-                // SAFETY: `len` values in each, of two vectors.
-                unsafe { row(src.as_ptr(), dst.as_mut_ptr(), len as u64) };
-                assert_eq!(dst.pop(), Some(0xabcd), "behind {len} values");
-                assert!(dst.iter().all(|&bits| bits == 0x3c00 || bits == 0x3f80), "{len} values");
-            }
-        }
-    }
-
-    #[test]
-    fn no_values_need_no_memory() {
-        // SAFETY: with `n` 0 the pointers are not looked at.
-        unsafe { fuseloop_row_f16(std::ptr::null(), std::ptr::null_mut(), 0) };
-        // SAFETY: as above.
-        unsafe { fuseloop_row_bf16(std::ptr::null(), std::ptr::null_mut(), 0) };
-    }
-
-    #[test]
-    #[should_panic(expected = "values in and out")]
-    fn rows_of_two_lengths_are_a_mistake() {
-        f32_to_f16(&[0.0; 3], &mut [0; 2]);
-    }
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn as_array(values: [__m256; 2]) -> [f32; 16] {
+    // SAFETY: 64 bytes each; any bytes are floats.
+    unsafe { std::mem::transmute(values) }
 }

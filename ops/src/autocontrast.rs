@@ -1,8 +1,8 @@
 //! Autocontrast: each channel stretched from its darkest and brightest value to 0 and 255.
 //!
 //! ```text
-//! out = (in - low) / ((high - low) / 255)     truncated where the rule is Exact
-//! out = in                                    where a channel has one value only
+//! out = (in - low) * 255 / (high - low)     truncated where the rule is Exact
+//! out = in                                  where a channel has one value only
 //! ```
 //!
 //! | | |
@@ -13,9 +13,9 @@
 //! | cost   | one more reading of the picture to count its levels, then a look-up a value  |
 //!
 //! torchvision's `RandomAutocontrast` on tensors, to the bit under the Exact rule: the scale
-//! `f32((high - low) * f32(1 / 255))`, a division by it, truncation. So 255 may become 254.
+//! `f32((high - low) * f32(1 / 255))`, a division by it, truncation. So the brightest value may
+//! become 254; under the Fused rule, `(in - low) * 255 / (high - low)`, it is 255.
 
-use crate::emit::settle;
 use crate::error::probability;
 use crate::op::on_u8_image;
 use crate::{Class, Histogram, NumberRule, Op, ParamError, Rng, Table, TableOp, Type, TypeError};
@@ -87,8 +87,14 @@ fn stretched(rule: NumberRule, levels: &[u32; 256]) -> [f32; 256] {
     if low == high {
         return std::array::from_fn(|level| level as f32);
     }
-    let scale = (high - low) * (1.0 / 255.0);
-    std::array::from_fn(|level| settle(rule, ((level as f32 - low) / scale).clamp(0.0, 255.0)))
+    std::array::from_fn(|level| {
+        let above = level as f32 - low;
+        let v = match rule {
+            NumberRule::Exact => (above / ((high - low) * (1.0 / 255.0))).trunc(),
+            NumberRule::Fused | NumberRule::Relaxed => above * 255.0 / (high - low),
+        };
+        v.clamp(0.0, 255.0)
+    })
 }
 
 #[cfg(test)]
@@ -104,7 +110,7 @@ mod tests {
         let table = stretched(NumberRule::Exact, &levels);
         assert_eq!([50, 60, 100, 150].map(|level| table[level]), [0.0, 25.0, 127.0, 254.0]);
         let table = stretched(NumberRule::Fused, &levels);
-        assert_eq!(table[60], 25.5);
+        assert_eq!([50, 60, 100, 150].map(|level| table[level]), [0.0, 25.5, 127.5, 255.0]);
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! |--------|-------------------------------------------------------------------------|
 //! | input  | u8 image                                                                |
 //! | output | as the input                                                            |
-//! | random | a coin `p`, then `factor` uniform in `max(0, 1 - magnitude)..1 + magnitude` |
+//! | random | a coin `p`, then `factor` uniform in `max(0, 1 - magnitude)..1 + magnitude`, or in a given range |
 //! | cost   | a multiplication and a comparison a value                               |
 //!
 //! The formula is torchvision's `adjust_brightness` on tensors; the draws are FFCV's

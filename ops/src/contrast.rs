@@ -9,7 +9,7 @@
 //! |--------|-------------------------------------------------------------------------|
 //! | input  | u8 image                                                                |
 //! | output | as the input                                                            |
-//! | random | a coin `p`, then `factor` uniform in `max(0, 1 - magnitude)..1 + magnitude` |
+//! | random | a coin `p`, then `factor` uniform in `max(0, 1 - magnitude)..1 + magnitude`, or in a given range |
 //! | cost   | one more reading of the picture for the mean, unless the coin was tails; then a multiplication, an fma and two comparisons a value |
 //!
 //! The formula is torchvision's `adjust_contrast` on tensors: under the Exact rule
@@ -82,6 +82,10 @@ impl PixelOp for RandomContrast {
 
     fn slots(&self) -> usize {
         3
+    }
+
+    fn slot_names(&self) -> &'static [&'static str] {
+        &[""] // the factor; what follows from it is not shown
     }
 
     fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {

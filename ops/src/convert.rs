@@ -1,13 +1,14 @@
 //! Convert: change the type of the elements.
 //!
-//! | from            | to       | each value                                              |
-//! |-----------------|----------|---------------------------------------------------------|
-//! | image u8        | f16, bf16, f32 | as it is (fractions left by colour ops are kept), nearest even |
-//! | image f32       | f16, bf16 | to the nearest, ties to even                           |
-//! | image f32       | u8       | clamped to 0..=255, to the nearest, ties to even        |
-//! | label i64       | f16, bf16, f32, f64 | to the nearest                               |
-//! | label f64       | f16, bf16, f32      | to the nearest                               |
-//! | label f32       | f16, bf16           | to the nearest                               |
+//! | from                 | to                       | each value                              |
+//! |----------------------|--------------------------|-----------------------------------------|
+//! | image u8, f32        | f16, bf16, f32, f64      | to the nearest, ties to even            |
+//! | image u8, f32        | u8, i16, i32, i64        | the same, but stops at the type's ends  |
+//! | label of any type    | any                      | the same: see [`Element`](crate::Element) |
+//!
+//! Colour ops may have left fractions in a u8 image ([`NumberRule::Fused`](crate::NumberRule)): a
+//! float type keeps them, an integer type rounds them here. torchvision's `ToDtype` and NumPy's
+//! `astype` cut fractions off and wrap around instead; on whole numbers in range all agree.
 //!
 //! Values are not scaled: 255 stays 255, as with FFCV's `Convert` (torchvision's
 //! `ConvertImageDtype` divides by 255; put that into [`Normalize`](crate::Normalize)).
@@ -26,8 +27,8 @@ pub struct Convert {
 }
 
 impl Convert {
-    /// To elements of type `to`. Which types an image or a label may become is checked when the
-    /// pipeline is built.
+    /// To elements of type `to`. An image is converted to anything but u8 and f32 once, which is
+    /// checked when the pipeline is built.
     #[must_use]
     pub const fn to(to: DType) -> Self {
         Self { to }
@@ -40,30 +41,55 @@ impl Op for Convert {
     }
 
     fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        use DType::{Bf16, F16, F32, F64, I64, U8};
-        let refused = |expected| TypeError { op: "Convert", expected, found: input.to_string() };
         match input {
-            Type::Image(image) => match (image.dtype, self.to) {
-                (U8 | F32, U8 | F16 | Bf16 | F32) => {
-                    Ok(Type::Image(ImageType { dtype: self.to, ..*image }))
-                }
-                (from, to) if from == to => Ok(input.clone()),
-                (F16 | Bf16, _) => Err(refused("an image that was not rounded to 16 bits before")),
-                (_, I64) => Err(refused("a label to make i64 of; an image becomes u8 or a float")),
-                _ => Err(refused("a label to make f64 of; an image becomes f32 at most")),
-            },
-            Type::Tensor { dtype, shape } => match (dtype, self.to) {
-                (from, to) if *from == to => Ok(input.clone()),
-                (I64, F16 | Bf16 | F32 | F64) | (F64, F16 | Bf16 | F32) | (F32, F16 | Bf16) => {
-                    Ok(Type::Tensor { dtype: self.to, shape: shape.clone() })
-                }
-                (_, U8 | I64) => Err(refused("an image to make u8 of; a label becomes a float")),
-                _ => Err(refused("a label of i64, or a wider float to make this one of")),
-            },
+            Type::Image(image) if self.takes_image_of(image.dtype) => {
+                Ok(Type::Image(ImageType { dtype: self.to, ..*image }))
+            }
+            image @ Type::Image(_) => Err(TypeError {
+                op: self.name(),
+                expected: "an image of u8 or f32 (convert it once, to the last type)",
+                found: image.to_string(),
+            }),
+            Type::Tensor { shape, .. } => Ok(Type::Tensor { dtype: self.to, shape: shape.clone() }),
         }
     }
 
     fn class(&self) -> Class<'_> {
         Class::Cast(self.to)
+    }
+}
+
+impl Convert {
+    /// The compiled loop works in f32, which every other type is the end of.
+    fn takes_image_of(self, from: DType) -> bool {
+        from == self.to || matches!(from, DType::U8 | DType::F32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Dim;
+
+    #[test]
+    fn an_image_becomes_any_type_once() {
+        let decoded = Type::Image(ImageType::decoded(Dim::fixed(2), Dim::fixed(3)));
+        for to in DType::ALL {
+            let converted = Convert::to(to).output(&decoded).unwrap();
+            assert!(Convert::to(to).output(&converted).is_ok(), "{to} to itself");
+            let again = Convert::to(DType::F16).output(&converted);
+            let goes_on = matches!(to, DType::U8 | DType::F32 | DType::F16);
+            assert_eq!(again.is_ok(), goes_on, "{to} to f16");
+        }
+    }
+
+    #[test]
+    fn a_label_becomes_any_type_from_any() {
+        for from in DType::ALL {
+            for to in DType::ALL {
+                let tensor = |dtype| Type::Tensor { dtype, shape: vec![2] };
+                assert_eq!(Convert::to(to).output(&tensor(from)), Ok(tensor(to)));
+            }
+        }
     }
 }

@@ -46,6 +46,16 @@ impl Constants {
         &self.table
     }
 
+    /// The byte offset of the first of some constants that lie one behind the other.
+    fn run(&mut self, run: &[[u8; 16]]) -> i32 {
+        let found = self.table.windows(run.len()).position(|kept| kept == run);
+        let index = found.unwrap_or_else(|| {
+            self.table.extend_from_slice(run);
+            self.table.len() - run.len()
+        });
+        16 * index as i32
+    }
+
     /// The byte offset of a constant.
     fn offset(&mut self, bytes: [u8; 16]) -> i32 {
         let found = self.table.iter().position(|kept| *kept == bytes);
@@ -105,6 +115,12 @@ impl Emit<'_, '_> {
     pub fn constant(&mut self, ty: Type, bytes: [u8; 16]) -> Value {
         let offset = self.constants.offset(bytes);
         self.builder.ins().load(ty, aligned(), self.table, offset)
+    }
+
+    /// The address of constants that lie one behind the other. For the block compiler.
+    pub fn constants_at(&mut self, run: &[[u8; 16]]) -> Value {
+        let offset = self.constants.run(run);
+        self.builder.ins().iadd_imm_s(self.table, i64::from(offset))
     }
 
     /// Row and column of the four pixels in the picture that the op gets, for an op that

@@ -12,7 +12,7 @@
 //! | input  | image of any element type                                              |
 //! | output | as the input                                                           |
 //! | random | two words a sample; `n` is a hash of them and the pixel's row, column and channel |
-//! | cost   | some sixty operations a value: half to make the word, half to make it normal |
+//! | cost   | some forty operations a value: a third to make the word, the rest to make it normal |
 //!
 //! torchvision's `GaussianNoise`, whose `mean` and `sigma` are shares of 255 on u8. Under the Exact
 //! rule `z` is truncated to a whole number first, as there: given the same `n`, the same values.

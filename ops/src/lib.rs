@@ -39,6 +39,7 @@ mod convert;
 mod cut_mix;
 mod cutout;
 mod d4;
+mod element;
 pub mod emit;
 mod equalize;
 mod error;
@@ -97,6 +98,7 @@ pub mod timm;
 mod transpose;
 mod trivial_augment;
 mod vertical_flip;
+mod view;
 mod warping;
 
 pub use adjust_sharpness::RandomAdjustSharpness;
@@ -113,6 +115,7 @@ pub use convert::Convert;
 pub use cut_mix::CutMix;
 pub use cutout::Cutout;
 pub use d4::D4;
+pub use element::Element;
 pub use emit::{Constants, Emit, F32x4, I32x4, Mask, Pixels, clamp, grey, grey_mean, settle};
 pub use equalize::RandomEqualize;
 pub use error::{ParamError, TypeError};
@@ -170,6 +173,7 @@ pub use squeeze::Squeeze;
 pub use transpose::Transpose;
 pub use trivial_augment::TrivialAugmentWide;
 pub use vertical_flip::RandomVerticalFlip;
+pub use view::View;
 
 /// A list of ops, as a pipeline takes it.
 pub type Ops = Vec<std::sync::Arc<dyn Op>>;

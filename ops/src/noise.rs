@@ -44,7 +44,7 @@ const MIX: [u32; 2] = [0x7feb_352d, 0x846c_a68b];
 /// `-log2(m)` for m in 1..2 is within 1.3e-5 of the polynomial with these coefficients, lowest
 /// first.
 const MINUS_LOG2: [f32; 6] =
-    [2.800_360_7, -5.091_699, 3.550_776_2, -1.631_137_1, 0.416_559_78, -0.044_873_087];
+    [2.800_360_7, -5.091_699, 3.550_776_2, -1.631_137_1, 0.416_559_8, -0.044_873_09];
 
 /// `sqrt(2) erfinv(x) / x` by `sqrt(8 + w) - 4`, lowest first: within 1.9e-5.
 const QUANTILE: [f32; 9] = [
@@ -52,11 +52,11 @@ const QUANTILE: [f32; 9] = [
     1.615_004_4,
     -0.101_738_505,
     -0.024_362_551,
-    0.055_295_538,
+    0.055_295_54,
     -0.031_013_155,
     -6.523_148_5e-5,
     0.007_264_638_3,
-    -0.002_183_924_9,
+    -0.002_183_925,
 ];
 
 /// A normal number for each channel of the pixel at row and column `at`.

@@ -123,6 +123,10 @@ impl PixelOp for Normalize {
         true
     }
 
+    fn normalizes(&self) -> Option<[[f32; 4]; 3]> {
+        Some(self.channels.map(|Channel { m1, s1, s0, bias }| [m1, s1, s0, bias]))
+    }
+
     fn eval(&self, _: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
         std::array::from_fn(|c| {
             let Channel { m1, s1, s0, bias } = self.channels[c];

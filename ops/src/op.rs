@@ -9,6 +9,7 @@
 //! | region   | cutout                            | a rectangle          | a mask                          |
 //! | choice   | random apply, policies            | which ops run        | a loop body for what ran        |
 //! | cast     | convert                           |                      | the final store                 |
+//! | view     | view                              |                      | nothing: another name           |
 //! | layout   | channels first                    |                      | the final store                 |
 //! | host     | poison                            |                      | none: it ends the loop          |
 //! | mix      | AugMix                            | weights, and chains  | loops of their own, and sums    |
@@ -180,6 +181,8 @@ pub enum Class<'a> {
     Mix(&'a dyn MixOp),
     /// Changes the type of the elements.
     Cast(DType),
+    /// Reads the stored elements as another type of as many bytes.
+    View(DType),
     /// Changes where the channels lie.
     Layout(Layout),
     /// Works on a label.
@@ -247,6 +250,12 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
         0
     }
 
+    /// What the numbers are called where draws are shown to people, in order: only those with a
+    /// name are shown, unless none has. An empty name is one whose number the op's name explains.
+    fn slot_names(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Draws these numbers for a picture of `size`. Gives whether the op runs for this sample:
     /// `false` only if [`may_skip`](Self::may_skip).
     fn draw(&self, rng: &mut Rng, size: Size, slots: &mut [f32]) -> bool {
@@ -270,6 +279,12 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
     fn is_identity(&self, slots: &[f32]) -> bool {
         let _ = slots;
         false
+    }
+
+    /// For each channel `m1, s1, s0, bias`, if the op is `fma(d, s1, fma(d, s0, bias))` of
+    /// `d = v - m1`: where it alone changes bytes, a row function may do it while it stores them.
+    fn normalizes(&self) -> Option<[[f32; 4]; 3]> {
+        None
     }
 
     /// Whether the result depends on where the pixel is: see [`Eval::at`] and [`Emit::place`].
@@ -309,6 +324,12 @@ pub trait TableOp: fmt::Debug + Send + Sync {
     /// How many numbers a sample needs.
     fn slots(&self) -> usize {
         0
+    }
+
+    /// What the numbers are called where draws are shown to people, in order: only those with a
+    /// name are shown, unless none has. An empty name is one whose number the op's name explains.
+    fn slot_names(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// Draws these numbers. Gives whether the op runs for this sample: `false` only if

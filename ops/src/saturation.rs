@@ -9,7 +9,7 @@
 //! |--------|-------------------------------------------------------------------------|
 //! | input  | u8 image                                                                |
 //! | output | as the input                                                            |
-//! | random | a coin `p`, then `factor` uniform in `max(0, 1 - magnitude)..1 + magnitude` |
+//! | random | a coin `p`, then `factor` uniform in `max(0, 1 - magnitude)..1 + magnitude`, or in a given range |
 //! | cost   | three operations a pixel for the grey, four a value                     |
 //!
 //! The formula is torchvision's `adjust_saturation` on tensors: under the Exact rule
@@ -83,6 +83,10 @@ impl PixelOp for RandomSaturation {
 
     fn slots(&self) -> usize {
         2
+    }
+
+    fn slot_names(&self) -> &'static [&'static str] {
+        &[""] // the factor; what follows from it is not shown
     }
 
     fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {

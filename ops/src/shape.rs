@@ -74,6 +74,10 @@ impl Window {
 pub enum DType {
     /// Unsigned byte.
     U8,
+    /// 16-bit signed integer.
+    I16,
+    /// 32-bit signed integer.
+    I32,
     /// 64-bit signed integer.
     I64,
     /// IEEE half precision.
@@ -87,13 +91,17 @@ pub enum DType {
 }
 
 impl DType {
+    /// All of them.
+    pub const ALL: [Self; 8] =
+        [Self::U8, Self::I16, Self::I32, Self::I64, Self::F16, Self::Bf16, Self::F32, Self::F64];
+
     /// Bytes of one element.
     #[must_use]
     pub const fn bytes(self) -> usize {
         match self {
             Self::U8 => 1,
-            Self::F16 | Self::Bf16 => 2,
-            Self::F32 => 4,
+            Self::I16 | Self::F16 | Self::Bf16 => 2,
+            Self::I32 | Self::F32 => 4,
             Self::I64 | Self::F64 => 8,
         }
     }
@@ -103,6 +111,8 @@ impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::U8 => "u8",
+            Self::I16 => "i16",
+            Self::I32 => "i32",
             Self::I64 => "i64",
             Self::F16 => "f16",
             Self::Bf16 => "bf16",

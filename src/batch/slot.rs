@@ -52,7 +52,9 @@ macro_rules! elements {
     )*};
 }
 
-elements!(u8 => U8, i64 => I64, f16 => F16, bf16 => Bf16, f32 => F32, f64 => F64);
+elements!(
+    u8 => U8, i16 => I16, i32 => I32, i64 => I64, f16 => F16, bf16 => Bf16, f32 => F32, f64 => F64
+);
 
 /// Every tensor begins at a multiple of this: a cache line, and the widest vector.
 const ALIGN: usize = 64;

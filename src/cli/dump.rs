@@ -88,14 +88,19 @@ fn summary(
     text
 }
 
-/// The name of a tensor's file. A field's name is a stranger's: one that is not plain letters,
-/// digits and `_` could lead out of the folder, so its place stands for it.
+/// The name of a tensor's file.
 fn file_name(place: usize, spec: &TensorSpec, batch: u64) -> String {
+    format!("{}_{batch:04}.npy", plain_name(place, &spec.name))
+}
+
+/// What files of a field are called. A field's name is a stranger's: one that is not plain letters,
+/// digits and `_` could lead out of the folder, so its place stands for it.
+pub(super) fn plain_name(place: usize, name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if !spec.name.is_empty() && spec.name.chars().all(plain) {
-        format!("{}_{batch:04}.npy", spec.name)
+    if !name.is_empty() && name.chars().all(plain) {
+        name.to_owned()
     } else {
-        format!("field-{place}_{batch:04}.npy")
+        format!("field-{place}")
     }
 }
 

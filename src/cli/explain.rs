@@ -1,53 +1,302 @@
-//! `fuseloop explain`: the plan of a workload or a pipeline on a file, and the code made of it.
+//! `fuseloop explain`: the plan of a workload or a pipeline on a file, what it costs, and the code
+//! made of it.
 
+use super::pick::{image_fields, spread};
 use super::print::say;
 use super::problem::Problem;
-use super::source::{FieldOps, Pipeline};
+use super::source::{Pipeline, Setup};
+use super::tree;
 use fuseloop::Loader;
-use fuseloop::jit::Kernel;
-use fuseloop::ops::{Dim, ImageType};
-use fuseloop::plan::ImagePlan;
+use fuseloop::jit::{BlockCosts, CompileError, Costs, Meter, predict, unsupported};
+use fuseloop::loader::{Inspector, Phases};
+use fuseloop::ops::{ImageType, Layout, Type};
+use fuseloop::plan::Description;
+use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::time::Duration;
 
-/// Show the plan of a workload or a pipeline: its blocks, what was fused into each, and what that compiled to.
+/// Show the plan of a workload or a pipeline: its blocks, what was fused into each and why it ends,
+/// what was pushed into decode, and what every op costs, predicted and measured.
+///
+/// Ops are measured on a few samples, by compiling each block with one op more at a time.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop explain train.beton --workload W3
-  fuseloop explain train.beton --pipeline imagenet.toml
-  fuseloop explain train.beton --ir | less")]
+  fuseloop explain train.beton --pipeline imagenet.toml --epoch 5 --json
+  fuseloop explain train.beton --clif | less
+  fuseloop explain train.beton --asm | less
+  FUSELOOP_PERF=1 perf record fuseloop bench train.beton    # perf report then names the loops")]
 pub(super) struct Args {
     /// The file.
     file: PathBuf,
     #[command(flatten)]
     pipeline: Pipeline,
+    /// The epoch whose pipelines and draws are shown.
+    #[arg(long, default_value_t = 0)]
+    epoch: u32,
+    /// Samples to measure, spread over the file; 0 measures nothing.
+    #[arg(long, short = 'n', default_value_t = 8)]
+    samples: u64,
+    /// As one JSON object.
+    #[arg(long, conflicts_with_all = ["clif", "asm"])]
+    json: bool,
     /// Also the intermediate code (Cranelift IR) of every block.
+    #[arg(long, visible_alias = "ir")]
+    clif: bool,
+    /// Also the native code of every block.
     #[arg(long)]
-    ir: bool,
+    asm: bool,
+}
+
+/// How often a sample is run for the times of its phases.
+const ROUNDS: usize = 5;
+
+/// All that is told of one image field.
+pub(super) struct FieldReport {
+    pub(super) name: String,
+    pub(super) plan: Description,
+    /// Pictures of the file that are stored as JPEG, and raw.
+    pub(super) stored: [u64; 2],
+    /// Loop bodies, how long they took to compile, and their bytes.
+    pub(super) code: (usize, Duration, usize),
+    /// What was measured, if anything was.
+    pub(super) measured: Option<Measured>,
+}
+
+/// Means over the samples measured.
+pub(super) struct Measured {
+    pub(super) samples: u64,
+    pub(super) phases: PhaseMeans,
+    pub(super) predicted: Vec<BlockCosts>,
+    /// Missing where nothing can be compiled.
+    pub(super) costs: Option<Costs>,
+}
+
+/// Nanoseconds, bytes and pixels a sample.
+#[derive(Clone, Copy, Default)]
+pub(super) struct PhaseMeans {
+    pub(super) read: f64,
+    pub(super) headers: f64,
+    pub(super) draw: f64,
+    pub(super) decode: f64,
+    pub(super) compiled: f64,
+    pub(super) stored_bytes: f64,
+    pub(super) picture_pixels: f64,
+    pub(super) decoded_pixels: f64,
+}
+
+impl PhaseMeans {
+    /// Name and nanoseconds of each phase, in order.
+    pub(super) fn all(&self) -> [(&'static str, f64); 5] {
+        [
+            ("read", self.read),
+            ("headers", self.headers),
+            ("draw", self.draw),
+            ("decode", self.decode),
+            ("compiled loops", self.compiled),
+        ]
+    }
+
+    pub(super) fn total(&self) -> f64 {
+        self.all().iter().map(|(_, ns)| ns).sum()
+    }
+}
+
+/// A tensor that is no image.
+pub(super) struct OtherField {
+    pub(super) name: String,
+    pub(super) output: Type,
+    pub(super) ops: Vec<&'static str>,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let setup = args.pipeline.setup()?;
     let loader = setup.builder(&args.file)?.build()?;
-    let mut text = format!("{}: {}\n", setup.ops, setup.ops.summary());
-    text.push_str(&loader.explain());
-    if args.ir {
-        text.push_str(&ir(&loader, &setup.ops)?);
+    let (mut reports, mut listings) = (vec![], String::new());
+    for name in image_fields(&loader, &args.file)? {
+        let Some(mut inspector) = loader.inspect(&name, args.epoch)? else { continue };
+        if args.clif {
+            listings.push_str(&inspector.kernel().ir());
+        }
+        if args.asm {
+            listings.push_str(&inspector.kernel().asm());
+        }
+        reports.push(report(args, &loader, name, &mut inspector)?);
     }
-    say(&text)
+    let others = other_fields(args, &setup, &loader)?;
+    if args.json {
+        return say(&format!("{:#}\n", as_json(args, &setup, &reports, &others)));
+    }
+    let title = format!("{}: {}\n", setup.ops, setup.ops.summary());
+    say(&(title + &tree::in_words(&reports, &others) + &listings))
 }
 
-/// The IR of every image field, made once more: a loader keeps only what runs.
-fn ir(loader: &Loader, ops: &FieldOps) -> Result<String, Problem> {
+fn report(
+    args: &Args,
+    loader: &Loader,
+    name: String,
+    inspector: &mut Inspector,
+) -> Result<FieldReport, Problem> {
+    let samples = spread(args.samples, loader.source().len());
+    let measured = if samples.is_empty() { None } else { Some(measure(inspector, &samples)?) };
+    let kernel = inspector.kernel();
+    let code = (kernel.loop_bodies(), kernel.compile_time(), kernel.code_bytes());
     let source = loader.source();
-    let mut text = String::new();
-    for (field, spec) in source.fields().iter().enumerate() {
-        let sizes = source.image_stats(field).and_then(|stats| stats.min.zip(stats.max));
-        let Some((min, max)) = sizes else { continue };
-        let height = Dim { min: min.height, max: max.height };
-        let width = Dim { min: min.width, max: max.width };
-        let input = ImageType::decoded(height, width);
-        let plan = ImagePlan::new(ops.of(&spec.name)?, input, ops.rule())?;
-        text.push_str(&Kernel::compile(plan)?.ir());
+    let stats = source.field_index(&name).and_then(|field| source.image_stats(field));
+    let stored = stats.map_or([0, 0], |stats| [stats.jpeg, stats.raw]);
+    Ok(FieldReport { name, plan: kernel.plan().describe(), stored, code, measured })
+}
+
+/// Runs the samples, phase by phase and op by op.
+fn measure(inspector: &mut Inspector, samples: &[u64]) -> Result<Measured, Problem> {
+    let kernel = inspector.kernel().clone();
+    let (plan, mut meter) = (kernel.plan(), Meter::new(&kernel));
+    let (mut phases, mut predicted, mut failed) = (vec![], vec![], None::<CompileError>);
+    for sample in samples {
+        phases.push(inspector.time(*sample, ROUNDS, |source, draws| {
+            predicted.push(predict(plan, source, draws));
+            if let Some(meter) = &mut meter {
+                failed = meter.sample(source, draws).err().or(failed.take());
+            }
+        })?);
     }
-    Ok(text)
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    let costs = meter.map(|meter| meter.costs()).filter(|costs| costs.samples > 0);
+    Ok(Measured {
+        samples: samples.len() as u64,
+        phases: means(&phases),
+        predicted: Costs::mean(&predicted).blocks,
+        costs,
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown rounded")]
+fn means(phases: &[Phases]) -> PhaseMeans {
+    let mean = |of: &dyn Fn(&Phases) -> f64| {
+        phases.iter().map(of).sum::<f64>() / phases.len().max(1) as f64
+    };
+    let nanos = |of: fn(&Phases) -> Duration| mean(&|phases| of(phases).as_secs_f64() * 1e9);
+    PhaseMeans {
+        read: nanos(|p| p.read),
+        headers: nanos(|p| p.headers),
+        draw: nanos(|p| p.draw),
+        decode: nanos(|p| p.decode),
+        compiled: nanos(|p| p.compiled),
+        stored_bytes: mean(&|p| p.stored_bytes as f64),
+        picture_pixels: mean(&|p| p.picture.pixels() as f64),
+        decoded_pixels: mean(&|p| p.decoded.pixels() as f64),
+    }
+}
+
+fn other_fields(args: &Args, setup: &Setup, loader: &Loader) -> Result<Vec<OtherField>, Problem> {
+    let mut others = vec![];
+    for tensor in loader.tensors() {
+        if loader.inspect(&tensor.name, args.epoch)?.is_some() {
+            continue;
+        }
+        let ops = setup.ops.of_other(&tensor.name, args.epoch)?;
+        let ops = ops.iter().map(|op| op.name()).collect();
+        let output = Type::Tensor { dtype: tensor.dtype, shape: tensor.shape };
+        others.push(OtherField { name: tensor.name, output, ops });
+    }
+    Ok(others)
+}
+
+fn as_json(args: &Args, setup: &Setup, reports: &[FieldReport], others: &[OtherField]) -> Value {
+    let other = |other: &OtherField| json!({ "name": other.name, "output": other.output.to_string(), "ops": other.ops });
+    json!({
+        "file": args.file.to_string_lossy(),
+        "workload": setup.ops.workload(),
+        "pipeline": setup.ops.file().map(|path| path.to_string_lossy()),
+        "epoch": args.epoch,
+        "not_compiled": unsupported(),
+        "images": reports.iter().map(field_json).collect::<Vec<_>>(),
+        "others": others.iter().map(other).collect::<Vec<_>>(),
+    })
+}
+
+fn field_json(report: &FieldReport) -> Value {
+    let FieldReport { name, plan, stored, code: (bodies, time, bytes), measured } = report;
+    let blocks = plan.blocks.iter().enumerate().map(|(index, block)| {
+        let measured = measured.as_ref();
+        let predicted = measured.and_then(|measured| measured.predicted.get(index));
+        let costs = measured.and_then(|measured| measured.costs.as_ref()?.blocks.get(index));
+        let op = |op: &fuseloop::plan::describe::OpDescription| {
+            json!({
+                "name": op.name,
+                "place": op.place,
+                "output": image_json(op.output),
+                "became": op.role,
+                "chosen_by": op.chosen_by,
+                "predicted_ns": predicted.and_then(|costs| costs.of(op.leaf)),
+                "measured_ns": costs.and_then(|costs| costs.of(op.leaf)),
+            })
+        };
+        json!({
+            "summary": block.summary,
+            "input": image_json(block.input),
+            "output": image_json(block.output),
+            "ops": block.ops.iter().map(op).collect::<Vec<_>>(),
+            "loop_bodies_at_most": block.loop_bodies,
+            "ends": block.ends,
+            "load_and_store": {
+                "predicted_ns": predicted.map(|costs| costs.load_and_store),
+                "measured_ns": costs.map(|costs| costs.load_and_store),
+            },
+            "predicted_ns": predicted.map(|costs| costs.total),
+            "measured_ns": costs.map(|costs| costs.total),
+            "bytes_loaded": costs.map(|costs| costs.bytes_in),
+            "bytes_stored": costs.map(|costs| costs.bytes_out),
+        })
+    });
+    json!({
+        "name": name,
+        "stored": { "jpeg": stored[0], "raw": stored[1] },
+        "decoded": image_json(plan.input),
+        "pushed_into_decode": plan.pushed_into_decode,
+        "blocks": blocks.collect::<Vec<_>>(),
+        "left_out": plan.left_out,
+        "output": image_json(plan.output),
+        "output_bytes": plan.output_bytes,
+        "code": {
+            "loop_bodies": bodies,
+            "bytes": bytes,
+            "compile_ms": time.as_secs_f64() * 1e3,
+        },
+        "measured": measured.as_ref().map(|measured| measured_json(report, measured)),
+        "bottleneck": measured.as_ref().map(|measured| tree::bottleneck(plan, measured)),
+    })
+}
+
+fn measured_json(report: &FieldReport, measured: &Measured) -> Value {
+    let phases = measured.phases;
+    let jpeg = tree::jpeg_phases(report, measured);
+    let jpeg: serde_json::Map<_, _> =
+        jpeg.into_iter().map(|(name, ns)| (name.to_owned(), json!(ns))).collect();
+    json!({
+        "samples": measured.samples,
+        "read_ns": phases.read,
+        "headers_ns": phases.headers,
+        "draw_ns": phases.draw,
+        "decode_ns": phases.decode,
+        "jpeg_phases_estimated_ns": jpeg,
+        "compiled_ns": phases.compiled,
+        "total_ns": phases.total(),
+        "stored_bytes": phases.stored_bytes,
+        "picture_pixels": phases.picture_pixels,
+        "decoded_pixels": phases.decoded_pixels,
+    })
+}
+
+/// `{"dtype": "u8", "layout": "HWC", "height": [1, 500], "width": [1, 500]}`.
+fn image_json(image: ImageType) -> Value {
+    let layout = if image.layout == Layout::ChannelsFirst { "CHW" } else { "HWC" };
+    json!({
+        "dtype": image.dtype.to_string(),
+        "layout": layout,
+        "height": [image.height.min, image.height.max],
+        "width": [image.width.min, image.width.max],
+    })
 }

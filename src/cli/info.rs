@@ -1,9 +1,10 @@
-//! `fuseloop info`: what a file holds, from its tables alone.
+//! `fuseloop info`: what a file holds, from its tables alone, and what this CPU runs.
 
 use super::print::{bytes, count, counted, say};
 use super::problem::Problem;
 use fuseloop::LoadError;
 use fuseloop::source::{Beton, Escaped, FieldKind, FieldStats, ImageStats};
+use fuseloop_kernels::{ROW_FUNCTIONS, RowFunction};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -42,7 +43,19 @@ fn in_words(beton: &Beton) -> String {
         let kind = kind_words(&field.kind);
         let _ = writeln!(text, "  {:<16} {kind:<10} {stats}", Escaped(&field.name).to_string());
     }
-    text
+    text + &row_functions()
+}
+
+/// The row functions that compiled loops call here, and in which form.
+fn row_functions() -> String {
+    if let Some(reason) = fuseloop::jit::unsupported() {
+        return format!("row functions: none, pipelines are evaluated op by op ({reason})\n");
+    }
+    let wants = RowFunction::WANTS;
+    let form = if RowFunction::are_fast() { "for" } else { "portable, the CPU lacks" };
+    let names = ROW_FUNCTIONS.iter().map(|function| function.name);
+    let names: Vec<&str> = names.filter(|name| !name.ends_with("_streamed")).collect();
+    format!("row functions, {form} {wants}:\n  {}\n", names.join(", "))
 }
 
 fn kind_words(kind: &FieldKind) -> String {

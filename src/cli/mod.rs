@@ -4,17 +4,23 @@
 //! the data or the run failed, and 2 if the command was not understood.
 
 mod bench;
+mod canvas;
 mod demo;
 mod dump;
 mod explain;
+mod font;
 mod info;
 mod measure;
 mod npy;
 mod ops;
+mod pick;
+mod preview;
 mod print;
 mod problem;
 mod process;
+mod replay;
 mod source;
+mod tree;
 mod write;
 
 use clap::{Parser, Subcommand};
@@ -43,6 +49,8 @@ enum Command {
     Bench(bench::Args),
     Dump(dump::Args),
     Explain(explain::Args),
+    Preview(preview::Args),
+    Replay(replay::Args),
     Ops(ops::Args),
 }
 
@@ -56,6 +64,8 @@ pub(crate) fn main(start: Instant) -> ExitCode {
         Command::Bench(args) => bench::run(&args, start),
         Command::Dump(args) => dump::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Preview(args) => preview::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Ops(args) => ops::run(&args),
     };
     exit_code(outcome)

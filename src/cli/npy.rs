@@ -38,6 +38,8 @@ fn descr(dtype: DType) -> String {
     let kind = match dtype {
         DType::U8 => "u1",
         DType::Bf16 => "u2",
+        DType::I16 => "i2",
+        DType::I32 => "i4",
         DType::I64 => "i8",
         DType::F16 => "f2",
         DType::F32 => "f4",

@@ -3,12 +3,13 @@
 use fuseloop::LoadError;
 use fuseloop::batch::TensorError;
 use fuseloop::jit::CompileError;
+use fuseloop::loader::SampleCause;
 use fuseloop::ops::ParamError;
 use fuseloop::ops::registry::{self, SpecCause, SpecError};
 use fuseloop::plan::PlanError;
 use fuseloop::run::RunError;
 use fuseloop::source::beton::HeaderError;
-use fuseloop::source::{Escaped, OpenError, SourceError, SourceErrorKind};
+use fuseloop::source::{Escaped, OpenError, ReadErrorKind, SourceError, SourceErrorKind};
 use fuseloop::spec::{ParseCause, ParseError};
 use fuseloop::write::{ListError, OptionsError, SampleError, TargetError, WriteError};
 use std::io;
@@ -21,6 +22,8 @@ pub(super) enum Problem {
     Load(#[from] LoadError),
     #[error(transparent)]
     Run(#[from] RunError),
+    #[error(transparent)]
+    Sample(#[from] fuseloop::loader::SampleError),
     #[error(transparent)]
     Write(#[from] WriteError),
     #[error(transparent)]
@@ -79,6 +82,7 @@ impl Problem {
         match self {
             Self::Load(error) => load_help(error),
             Self::Run(error) => run_help(error),
+            Self::Sample(error) => sample_help(&error.cause),
             Self::Write(error) => write_help(error),
             Self::Plan(error) => plan_help(error),
             Self::Spec(error) => parse_help(error),
@@ -97,6 +101,18 @@ impl Problem {
 const WRITE: &str = "`fuseloop write FOLDER OUT.beton` makes a file of a folder of JPEGs";
 
 const AGAIN: &str = "it is not whole: copy it again, or write it again with `fuseloop write`";
+
+const DAMAGED: &str =
+    "the sample is damaged: `fuseloop write` with `--verify --damaged skip` leaves such ones out";
+
+fn sample_help(cause: &SampleCause) -> Option<&'static str> {
+    match cause {
+        SampleCause::Read(ReadErrorKind::NoSuchSample { .. }) => {
+            Some("samples are counted from 0; `fuseloop info FILE` says how many there are")
+        }
+        _ => Some(DAMAGED),
+    }
+}
 
 fn load_help(error: &LoadError) -> Option<&'static str> {
     match error {
@@ -164,9 +180,7 @@ fn op_help(cause: &SpecCause) -> Option<&'static str> {
 
 fn run_help(error: &RunError) -> Option<&'static str> {
     match error {
-        RunError::Fill { .. } => Some(
-            "the sample is damaged: `fuseloop write` with `--verify --damaged skip` leaves such ones out",
-        ),
+        RunError::Fill { .. } => Some(DAMAGED),
         RunError::Panicked { .. } => Some("this is a bug: please report it with the sample"),
         RunError::Slot(_) => Some("a smaller `--batch-size` takes less memory"),
         _ => None,

@@ -1,7 +1,7 @@
 //! What several commands share: opening a file and giving its fields their ops.
 
 use super::problem::Problem;
-use fuseloop::ops::{NumberRule, Ops, ParamError};
+use fuseloop::ops::{Ops, ParamError};
 use fuseloop::sample::Epoch;
 use fuseloop::source::{Escaped, FieldKind};
 use fuseloop::spec::Settings;
@@ -104,19 +104,11 @@ impl Setup {
 }
 
 impl FieldOps {
-    /// The ops of an image field in epoch 0.
-    pub(super) fn of(&self, field: &str) -> Result<Ops, ParamError> {
+    /// The ops of a field that is no image.
+    pub(super) fn of_other(&self, field: &str, epoch: u32) -> Result<Ops, ParamError> {
         match self {
-            Self::Workload(workload) => workload.ops(),
-            Self::File { spec, .. } => spec.ops(field, Epoch(0)),
-        }
-    }
-
-    /// How values are rounded between them.
-    pub(super) fn rule(&self) -> NumberRule {
-        match self {
-            Self::Workload(_) => NumberRule::default(),
-            Self::File { spec, .. } => spec.settings().rule.unwrap_or_default(),
+            Self::Workload(_) => Ok(Ops::new()),
+            Self::File { spec, .. } => spec.ops(field, Epoch(epoch)),
         }
     }
 

@@ -1,19 +1,22 @@
 //! From a block to native code.
 
 use super::code::Code;
-use super::emit::{self, Imports, ROW_FUNCTION, Spec};
-use super::{call, record};
+use super::emit::{self, CALLED_ROW, Imports, STORE_ROW, Spec};
+use super::{call, perf, record};
 use crate::plan::Link;
 use crate::plan::block::Reading;
 use cranelift_codegen::ir::types::I64;
-use cranelift_codegen::ir::{AbiParam, ExtFuncData, ExternalName, FuncRef, Function, Signature};
+use cranelift_codegen::ir::{
+    AbiParam, ExtFuncData, ExternalName, FuncRef, Function, Signature, Type,
+};
 use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::{FinalizedMachReloc, FinalizedRelocTarget};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module, ModuleError};
-use fuseloop_ops::{DType, RowMaker};
+use fuseloop_kernels::ROW_FUNCTIONS;
+use fuseloop_ops::RowMaker;
 use std::sync::OnceLock;
 
 /// Whether the host has the instructions of x86-64 that the emitter can do without.
@@ -79,8 +82,8 @@ fn find_reason() -> Option<&'static str> {
     Some("only x86-64 is compiled for in this version")
 }
 
-/// Compiles one list of links.
-pub(crate) fn compile(spec: Spec<'_>) -> Result<Compiled, CompileError> {
+/// Compiles one list of links. `name` is what `perf` calls it.
+pub(crate) fn compile(spec: Spec<'_>, name: &str) -> Result<Compiled, CompileError> {
     let mut jit = JITBuilder::with_isa(isa(), cranelift_module::default_libcall_names());
     for (name, address) in row_functions() {
         jit.symbol(name, address);
@@ -88,6 +91,7 @@ pub(crate) fn compile(spec: Spec<'_>) -> Result<Compiled, CompileError> {
     let mut module = JITModule::new(jit);
     match define(&mut module, spec) {
         Ok((entry, bytes, constants)) => {
+            perf::note(name, entry, bytes);
             let code = Code::new(module, entry, bytes);
             let readings = spec.readings().collect();
             Ok(Compiled { code, constants, layout: spec.layout, readings })
@@ -116,36 +120,32 @@ fn isa() -> OwnedTargetIsa {
     host.finish(settings::Flags::new(flags)).expect("the host's own features are consistent")
 }
 
+/// The row functions that this crate has: what makes rows, counts levels, makes tables.
+const MAKE: &str = "make_row";
+const COUNT: &str = "count_levels";
+const TABLE: &str = "make_table";
+
 /// Everything compiled code may call.
-fn row_functions() -> [(&'static str, *const u8); 6] {
-    [
-        ("fuseloop_row_f16", fuseloop_kernels::fuseloop_row_f16 as *const u8),
-        ("fuseloop_row_bf16", fuseloop_kernels::fuseloop_row_bf16 as *const u8),
-        ("fuseloop_row_stream", fuseloop_kernels::fuseloop_row_stream as *const u8),
-        ("fuseloop_row_make", call::make_row as *const u8),
-        ("fuseloop_row_count", call::count_levels as *const u8),
-        ("fuseloop_row_table", call::make_table as *const u8),
-    ]
+fn row_functions() -> impl Iterator<Item = (&'static str, *const u8)> {
+    let stores = ROW_FUNCTIONS.iter().map(|row| (row.name, row.entry() as *const u8));
+    stores.chain([
+        (MAKE, call::make_row as *const u8),
+        (COUNT, call::count_levels as *const u8),
+        (TABLE, call::make_table as *const u8),
+    ])
 }
 
-/// The row functions that a list of links calls: to store rows of floats, to make rows, to count
-/// levels and to make tables of them.
-fn imported(spec: Spec<'_>) -> [Option<&'static str>; 4] {
-    let block = spec.block;
-    let floats = match block.dtype {
-        DType::F16 => Some("fuseloop_row_f16"),
-        DType::Bf16 => Some("fuseloop_row_bf16"),
-        DType::F32 if block.streams => Some("fuseloop_row_stream"),
-        _ => None,
-    };
-    let calls = block.rows == Some(RowMaker::Called);
+/// A row function by name, and the words it takes.
+type Imported = Option<(&'static str, &'static [Type])>;
+
+/// The row functions that a list of links calls: to store rows, to make rows, to count levels and
+/// to make tables of them.
+fn imported(spec: Spec<'_>) -> [Imported; 4] {
+    let store = emit::row_function(spec).map(|row| (row.name, &STORE_ROW[..]));
+    let calls = spec.block.rows == Some(RowMaker::Called);
     let counts = spec.links.iter().any(|link| matches!(link, Link::Table { counted: true, .. }));
-    [
-        floats,
-        calls.then_some("fuseloop_row_make"),
-        counts.then_some("fuseloop_row_count"),
-        counts.then_some("fuseloop_row_table"),
-    ]
+    let called = |name, if_so: bool| if_so.then_some((name, &CALLED_ROW[..]));
+    [store, called(MAKE, calls), called(COUNT, counts), called(TABLE, counts)]
 }
 
 fn define(
@@ -155,17 +155,17 @@ fn define(
     let mut context = module.make_context();
     context.func.signature.params = vec![AbiParam::new(I64); 3];
     let id = module.declare_function("block", Linkage::Export, &context.func.signature)?;
-    let [floats, maker, count, table] = imported(spec);
-    let mut import = |name: Option<&str>| -> Result<Option<FuncRef>, CompileError> {
-        let Some(name) = name else { return Ok(None) };
+    let [store, maker, count, table] = imported(spec);
+    let mut import = |row: Imported| -> Result<Option<FuncRef>, CompileError> {
+        let Some((name, words)) = row else { return Ok(None) };
         let mut signature = module.make_signature();
-        signature.params = ROW_FUNCTION.map(AbiParam::new).to_vec();
+        signature.params = words.iter().copied().map(AbiParam::new).collect();
         let id = module.declare_function(name, Linkage::Import, &signature)?;
         Ok(Some(module.declare_func_in_func(id, &mut context.func)))
     };
     let allowed = imported(spec).iter().flatten().count();
-    let (floats, maker) = (import(floats)?, import(maker)?);
-    let imports = Imports { floats, maker, count: import(count)?, table: import(table)? };
+    let (store, maker) = (import(store)?, import(maker)?);
+    let imports = Imports { store, maker, count: import(count)?, table: import(table)? };
 
     let mut builder_context = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(&mut context.func, &mut builder_context);
@@ -199,21 +199,39 @@ fn check(context: &cranelift_codegen::Context, allowed: usize) -> Result<usize, 
 
 /// The IR of a block as text, for golden tests and the curious.
 pub(crate) fn ir_text(spec: Spec<'_>) -> String {
+    ir(spec).display().to_string()
+}
+
+/// The native code of a block as text: instructions and registers as Cranelift lists them right
+/// before it writes their bytes, without the marks that become none.
+pub(crate) fn asm_text(spec: Spec<'_>) -> Result<String, CompileError> {
+    let mut context = cranelift_codegen::Context::for_function(ir(spec));
+    context.set_disasm(true);
+    let compiled = context.compile(isa().as_ref(), &mut Default::default());
+    let compiled = compiled.map_err(|error| ModuleError::from(error))?;
+    let is_code =
+        |line: &&str| !["unwind", "uninit"].iter().any(|p| line.trim_start().starts_with(p));
+    let lines = compiled.vcode.iter().flat_map(|listing| listing.lines()).filter(is_code);
+    Ok(lines.map(|line| format!("{line}\n")).collect())
+}
+
+/// The IR of a block. What it calls has a name in place of an address.
+fn ir(spec: Spec<'_>) -> Function {
     let mut function = Function::new();
     function.signature.params = vec![AbiParam::new(I64); 3];
-    let mut signature = Signature::new(CallConv::SystemV);
-    signature.params = ROW_FUNCTION.map(AbiParam::new).to_vec();
-    let mut import = |name: &str| {
-        let signature = function.import_signature(signature.clone());
+    let mut import = |(name, words): (&str, &[Type])| {
+        let mut signature = Signature::new(CallConv::SystemV);
+        signature.params = words.iter().copied().map(AbiParam::new).collect();
+        let signature = function.import_signature(signature);
         let name = ExternalName::testcase(name);
         let (colocated, patchable) = (false, false);
         function.import_function(ExtFuncData { name, signature, colocated, patchable })
     };
-    let [floats, maker, count, table] = imported(spec).map(|name| name.map(&mut import));
-    let imports = Imports { floats, maker, count, table };
+    let [store, maker, count, table] = imported(spec).map(|name| name.map(&mut import));
+    let imports = Imports { store, maker, count, table };
     let mut builder_context = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(&mut function, &mut builder_context);
     emit::function(&mut builder, spec, imports, X86);
     builder.finalize(isa().frontend_config());
-    function.display().to_string()
+    function
 }

@@ -11,14 +11,19 @@ mod call;
 mod code;
 mod compile;
 mod emit;
+mod measure;
 mod mix;
 mod oracle;
+mod perf;
+mod predict;
 mod record;
 mod shot;
 mod variants;
 
 pub use compile::{CompileError, unsupported};
-pub use oracle::evaluate;
+pub use measure::{BlockCosts, Costs, Meter};
+pub use oracle::{Step, evaluate, evaluate_steps};
+pub use predict::predict;
 pub use shot::Source;
 
 use crate::plan::{Draws, ImagePlan, Link};
@@ -92,7 +97,8 @@ impl KernelCache {
             return Ok(blocks.clone());
         }
         let compiled = first_links(plan).into_iter().enumerate().map(|(block, links)| {
-            Variants::new(links, |links| compile::compile(spec(plan, block, links))).map(Arc::new)
+            let compile = |links: &[Link]| compile_body(plan, block, links, 0);
+            Variants::new(links, compile).map(Arc::new)
         });
         let blocks = compiled.collect::<Result<Blocks, _>>()?;
         if self.kept.len() == MOST_KEPT {
@@ -150,12 +156,29 @@ impl Kernel {
     /// The IR of each block, as text: of the loop body that was compiled first.
     #[must_use]
     pub fn ir(&self) -> String {
+        self.first_bodies(compile::ir_text)
+    }
+
+    /// The native code of each block, as text: of the loop body that was compiled first.
+    #[must_use]
+    pub fn asm(&self) -> String {
+        self.first_bodies(|spec| compile::asm_text(spec).unwrap_or_else(|error| error.to_string()))
+    }
+
+    /// A text of the loop body of each block that was compiled first.
+    fn first_bodies(&self, text: impl Fn(Spec<'_>) -> String) -> String {
         if unsupported().is_some() {
             return String::new();
         }
         let links = first_links(&self.plan);
-        let texts = links.iter().enumerate();
-        texts.map(|(block, links)| compile::ir_text(spec(&self.plan, block, links))).collect()
+        let texts = links.iter().enumerate().map(|(block, links)| {
+            format!(
+                "; {}\n{}",
+                body_name(&self.plan, block, 0),
+                text(spec(&self.plan, block, links))
+            )
+        });
+        texts.collect()
     }
 
     /// The plan in words, with what was compiled.
@@ -219,8 +242,8 @@ impl Kernel {
             };
             let block = &self.plan.blocks()[index];
             self.plan.links(block, draws, links, leaves);
-            let compiled =
-                variants.get(links, |links| compile::compile(spec(&self.plan, index, links)))?;
+            let compile = |links: &[Link], body| compile_body(&self.plan, index, links, body);
+            let compiled = variants.get(links, compile)?;
             let body = Body { links, leaves, fixed: &self.fixed };
             let shot = Shot::new(&self.plan, index, &compiled, draws, source, body);
             if index == last {
@@ -271,6 +294,21 @@ fn spec<'a>(plan: &'a ImagePlan, block: usize, links: &'a [Link]) -> Spec<'a> {
     Spec::new(plan.leaves(), &plan.blocks()[block], links, plan.rule())
 }
 
+/// Compiles loop body number `body` of a block.
+fn compile_body(
+    plan: &ImagePlan,
+    block: usize,
+    links: &[Link],
+    body: usize,
+) -> Result<compile::Compiled, CompileError> {
+    compile::compile(spec(plan, block, links), &body_name(plan, block, body))
+}
+
+/// What `perf` and listings call a loop body.
+fn body_name(plan: &ImagePlan, block: usize, body: usize) -> String {
+    format!("fuseloop::{}::block{block}::variant{body}", plan.name())
+}
+
 /// For each block the links of one sample: the first of a dataset, of the smallest size.
 fn first_links(plan: &ImagePlan) -> Vec<Vec<Link>> {
     let (mut draws, mut leaves) = (Draws::default(), vec![]);
@@ -298,7 +336,9 @@ fn fixed_tables(plan: &ImagePlan) -> Vec<(usize, Box<Table>)> {
     };
     let table = |step: &crate::plan::block::Step| {
         let mut table = Box::new([[0.0; 256]; 3]);
-        plan.table(&step.leaves, &Draws::default(), &[[0; 256]; 3], &mut table);
+        let mut draws = Draws::default();
+        draws.slots.resize(plan.slots(), 0.0);
+        plan.table(&step.leaves, &draws, &[[0; 256]; 3], &mut table);
         (step.leaves[0], table)
     };
     steps.filter(is_fixed).map(table).collect()

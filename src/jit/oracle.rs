@@ -5,12 +5,12 @@
 
 use super::mix;
 use crate::plan::block::nth_order;
-use crate::plan::{Draws, ImagePlan, Leaf, Link};
+use crate::plan::describe::type_after;
+use crate::plan::{Drawn, Draws, ImagePlan, Leaf, Link};
 use fuseloop_ops::{
-    Class, DType, Eval, ImageView, Layout, NumberRule, Picture, PixelOp, TableOp, clamp, grey_mean,
-    to_u8,
+    Class, DType, Element, Eval, ImageView, Layout, NumberRule, Picture, PixelOp, TableOp, clamp,
+    grey_mean, to_u8,
 };
-use half::{bf16, f16};
 
 /// The output of one sample, from its whole decoded image.
 ///
@@ -19,6 +19,103 @@ use half::{bf16, f16};
 /// If `draws` were not made by `plan` for an image of this size.
 #[must_use]
 pub fn evaluate(plan: &ImagePlan, source: &ImageView<'_>, draws: &Draws) -> Vec<u8> {
+    let picture = walk(plan, source, draws, |_, _| {});
+    store(&picture, plan.dtype(), plan.output().layout)
+}
+
+/// A picture on its way: after one op.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The op, and what it did.
+    pub drawn: Drawn,
+    /// The picture after it, in the op's own units.
+    pub picture: Picture,
+    scale: Scale,
+}
+
+/// What makes levels of a picture's values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Scale {
+    /// `level = (value - offset) / factor`, for each channel; 1 and 0 until a `Normalize`.
+    Affine([[f32; 2]; 3]),
+    /// Nothing is known: the smallest value is shown black and the largest white.
+    Stretch,
+}
+
+impl Step {
+    /// The picture for people, u8, channels last. Normalized values are brought back to levels by
+    /// the inverse of what normalized them.
+    #[must_use]
+    pub fn levels(&self) -> Vec<u8> {
+        let affine = match self.scale {
+            Scale::Affine(affine) => affine,
+            Scale::Stretch => [stretch(&self.picture); 3],
+        };
+        let level = |pixel: &[f32; 3]| -> [u8; 3] {
+            std::array::from_fn(|c| to_u8((pixel[c] - affine[c][1]) / affine[c][0]))
+        };
+        self.picture.pixels().iter().flat_map(level).collect()
+    }
+}
+
+/// Factor and offset that make levels 0..=255 the picture's values.
+fn stretch(picture: &Picture) -> [f32; 2] {
+    let values = || picture.pixels().iter().flatten().copied().filter(|v| v.is_finite());
+    let (low, high) = (values().fold(f32::MAX, f32::min), values().fold(f32::MIN, f32::max));
+    if high > low { [(high - low) / 255.0, low] } else { [1.0, low] }
+}
+
+impl Scale {
+    const LEVELS: Self = Self::Affine([[1.0, 0.0]; 3]);
+
+    /// The scale after a leaf that ran.
+    fn after(self, leaf: &Leaf, plan: &ImagePlan, draws: &Draws) -> Self {
+        if type_after(leaf).dtype == DType::U8 {
+            return Self::LEVELS;
+        }
+        let (Class::Pixel(op), Self::Affine(before)) = (leaf.op.class(), self) else { return self };
+        if !op.is_per_channel() {
+            return Self::Stretch;
+        }
+        let slots = &draws.slots[leaf.slot..leaf.slot + op.slots()];
+        let cx = Eval::new(plan.rule(), slots);
+        let at = |level: f32| op.eval(&cx, before.map(|[factor, offset]| level * factor + offset));
+        let (black, white) = (at(0.0), at(255.0));
+        let affine = std::array::from_fn(|c| [(white[c] - black[c]) / 255.0, black[c]]);
+        let is_known = affine.iter().flatten().all(|v: &f32| v.is_finite())
+            && affine.iter().all(|[factor, _]| *factor != 0.0);
+        if is_known { Self::Affine(affine) } else { Self::Stretch }
+    }
+}
+
+/// The picture after each op, in order: those that do not run for these draws too.
+///
+/// Ops that were folded into one matrix are done by the first of them.
+///
+/// # Panics
+///
+/// As [`evaluate`].
+#[must_use]
+pub fn evaluate_steps(plan: &ImagePlan, source: &ImageView<'_>, draws: &Draws) -> Vec<Step> {
+    let (mut steps, mut scale) = (vec![], Scale::LEVELS);
+    let mut drawn = draws.describe(plan).into_iter();
+    walk(plan, source, draws, |index, picture| {
+        if draws.active[index] {
+            scale = scale.after(&plan.leaves()[index], plan, draws);
+        }
+        let step = drawn.next().map(|drawn| Step { drawn, picture: picture.clone(), scale });
+        steps.extend(step);
+    });
+    steps
+}
+
+/// Goes through the ops; `each` sees every leaf and the picture after it. Gives the last picture.
+fn walk(
+    plan: &ImagePlan,
+    source: &ImageView<'_>,
+    draws: &Draws,
+    mut each: impl FnMut(usize, &Picture),
+) -> Picture {
     let mut picture = Picture::from_view(source);
     let begins = |index| plan.blocks()[1..].iter().any(|block| block.ops.start == index);
     for (index, leaf) in plan.leaves().iter().enumerate() {
@@ -34,11 +131,12 @@ pub fn evaluate(plan: &ImagePlan, source: &ImageView<'_>, draws: &Draws) -> Vec<
             }
             Some(_) => {}
         }
+        each(index, &picture);
     }
     if begins(plan.leaves().len()) {
         picture.round();
     }
-    store(&picture, plan.dtype(), plan.output().layout)
+    picture
 }
 
 /// The picture after one leaf.
@@ -87,6 +185,7 @@ fn after(
             picture = picture.changed(|pixels| mix::mix(plan, index, draws, pixels, step));
         }
         Class::Cast(_)
+        | Class::View(_)
         | Class::Layout(_)
         | Class::Label(_)
         | Class::Choice(_)
@@ -151,10 +250,40 @@ fn store(picture: &Picture, dtype: DType, layout: Layout) -> Vec<u8> {
         Layout::ChannelsLast => pixels.iter().flatten().copied().collect(),
         Layout::ChannelsFirst => (0..3).flat_map(|c| pixels.iter().map(move |p| p[c])).collect(),
     };
-    match dtype {
-        DType::U8 => values.into_iter().map(to_u8).collect(),
-        DType::F16 => values.iter().flat_map(|v| f16::from_f32(*v).to_le_bytes()).collect(),
-        DType::Bf16 => values.iter().flat_map(|v| bf16::from_f32(*v).to_le_bytes()).collect(),
-        _ => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+    values.into_iter().flat_map(|v| Element::from(v).converted(dtype).bytes()).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+mod tests {
+    use super::*;
+    use fuseloop_ops::*;
+
+    fn steps(ops: Ops) -> (Vec<Step>, Vec<u8>, Vec<u8>) {
+        let size = Size::new(20, 30);
+        let input = ImageType::decoded(Dim::fixed(20), Dim::fixed(30));
+        let plan = ImagePlan::new(ops, input, NumberRule::Fused).unwrap();
+        let pixels: Vec<u8> = (0..1800).map(|k| (k * 7 % 256) as u8).collect();
+        let view = ImageView::packed(&pixels, size).unwrap();
+        let mut draws = Draws::default();
+        plan.draw(SampleKey::new(1, 2, 3), size, &mut draws);
+        (evaluate_steps(&plan, &view, &draws), evaluate(&plan, &view, &draws), pixels)
+    }
+
+    #[test]
+    fn the_last_step_is_what_is_stored() {
+        let brightness = RandomBrightness::new(0.4, 1.0).unwrap();
+        let (steps, stored, _) = steps(ops![CenterCrop::new(8, 8).unwrap(), brightness]);
+        let names: Vec<&str> = steps.iter().map(|step| step.drawn.name).collect();
+        assert_eq!(names, ["CenterCrop", "RandomBrightness"]);
+        assert_eq!(steps[1].levels(), stored);
+    }
+
+    #[test]
+    fn normalized_values_are_shown_as_the_levels_they_were() {
+        let (steps, _, pixels) =
+            steps(ops![Normalize::imagenet(), Convert::to(DType::F16), ToChannelsFirst]);
+        assert!(steps[0].picture.pixels()[5][0] < 3.0, "normalized");
+        assert!(steps.iter().all(|step| step.levels() == pixels));
     }
 }

@@ -162,7 +162,7 @@ impl<'a> Shot<'a> {
         let record = &mut memory.record;
         set(record, Header::Out, out.as_mut_ptr() as u64);
         set(record, Header::Plane, if planar { (pixels * element) as u64 } else { 0 });
-        if self.block.streams || matches!(self.block.dtype, DType::F16 | DType::Bf16) {
+        if self.block.streams || !matches!(self.block.dtype, DType::U8 | DType::F32) {
             memory.float_row.resize(3 * self.composed.output.width as usize, 0.0);
             set(record, Header::FloatRow, memory.float_row.as_mut_ptr() as u64);
         }

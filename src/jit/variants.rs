@@ -37,11 +37,12 @@ impl Variants {
         Ok(Self { first: (links, compiled), others: RwLock::new(others) })
     }
 
-    /// The loop body for `links`, compiled if need be; `None` if it can't be.
+    /// The loop body for `links`, compiled if need be; `None` if it can't be. `compile` is given
+    /// the number of the body: the first has 0.
     pub(crate) fn get(
         &self,
         links: &[Link],
-        compile: impl FnOnce(&[Link]) -> Result<Compiled, CompileError>,
+        compile: impl FnOnce(&[Link], usize) -> Result<Compiled, CompileError>,
     ) -> Option<Arc<Compiled>> {
         if self.first.0 == links {
             return Some(Arc::clone(&self.first.1));
@@ -50,10 +51,11 @@ impl Variants {
         if let Some(body) = others.bodies.get(links) {
             return body.clone();
         }
+        let number = 1 + others.bodies.len();
         drop(others);
         let start = Instant::now();
         // Not under the lock: others run meanwhile. Two may compile the same; one is kept.
-        let body = compile(links).ok().map(Arc::new);
+        let body = compile(links, number).ok().map(Arc::new);
         let mut others = self.others.write().unwrap_or_else(PoisonError::into_inner);
         others.time += start.elapsed();
         others.bodies.entry(links.to_vec()).or_insert(body).clone()

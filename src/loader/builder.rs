@@ -338,9 +338,10 @@ fn output_work(
         FieldKind::RgbImage => {
             let input = image_type(source, output.field, setup)?;
             let image = ImagePlan::new(ops, input, setup.rule).map_err(plan)?;
-            let kernel = cache.compile(image.for_batches_of(setup.batch_size));
+            let image = image.named(&output.name).for_batches_of(setup.batch_size);
+            let kernel = cache.compile(image);
             let kernel = kernel.map_err(|error| LoadError::Compile { output: name(), error })?;
-            FieldWork::Image(Box::new(kernel))
+            FieldWork::Image(Arc::new(kernel))
         }
         FieldKind::Int => FieldWork::Label(LabelPlan::new(ops, DType::I64).map_err(plan)?),
         FieldKind::Float => FieldWork::Label(LabelPlan::new(ops, DType::F64).map_err(plan)?),
@@ -388,6 +389,8 @@ fn plain_work(
             let mut shape: Vec<usize> = shape.iter().map(|&n| n as usize).collect();
             let known = match dtype.to_string().as_str() {
                 "|u1" | "|b1" => Some(DType::U8),
+                "<i2" => Some(DType::I16),
+                "<i4" => Some(DType::I32),
                 "<i8" => Some(DType::I64),
                 "<f2" => Some(DType::F16),
                 "<f4" => Some(DType::F32),

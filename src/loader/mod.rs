@@ -13,12 +13,14 @@
 
 mod builder;
 mod error;
+mod inspect;
 mod mixing;
 mod outputs;
 mod stage;
 
 pub use builder::LoaderBuilder;
-pub use error::{LoadError, SampleError};
+pub use error::{LoadError, SampleCause, SampleError};
+pub use inspect::{Inspected, Inspector, Phases};
 
 use crate::batch::{Batch, TensorSpec};
 use crate::jit::KernelCache;

@@ -25,7 +25,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) enum FieldWork {
     /// Decoded and run through a kernel.
-    Image(Box<Kernel>),
+    Image(Arc<Kernel>),
     /// A number through scalar ops.
     Label(LabelPlan),
     /// An array, element by element.
@@ -160,6 +160,26 @@ impl LoaderStage {
         times.sum()
     }
 
+    /// The image output of this name: its number, its field's place in the file, and what it runs.
+    pub(super) fn image(&self, name: &str) -> Option<(usize, usize, Arc<Kernel>)> {
+        self.outputs.iter().enumerate().find_map(|(k, output)| match &output.work {
+            FieldWork::Image(kernel) if output.name == name => {
+                Some((k, output.field, Arc::clone(kernel)))
+            }
+            _ => None,
+        })
+    }
+
+    /// A decoder as workers have it.
+    pub(super) fn decoder(&self) -> Decoder {
+        Decoder::new(self.setup.decode)
+    }
+
+    /// What all draws of an output of a sample are a function of.
+    pub(super) fn key(&self, epoch: Epoch, sample: SampleId, output: usize) -> SampleKey {
+        self.outputs[output].draws.key(SampleKey::new(self.setup.seed, epoch.0, sample.0))
+    }
+
     pub(super) fn explain(&self) -> String {
         let mut text = String::new();
         for output in &self.outputs {
@@ -233,9 +253,12 @@ impl LoaderStage {
     }
 
     fn error(&self, sample: SampleId, field: &str, cause: SampleCause) -> FillError {
+        FillError { sample, source: Box::new(self.sample_error(field, cause)) }
+    }
+
+    pub(super) fn sample_error(&self, field: &str, cause: SampleCause) -> SampleError {
         let path = self.source.path().unwrap_or_else(|| Path::new("memory")).to_path_buf();
-        let source = Box::new(SampleError { path, field: field.to_owned(), cause });
-        FillError { sample, source }
+        SampleError { path, field: field.to_owned(), cause }
     }
 }
 
@@ -324,7 +347,7 @@ impl Stage for LoaderStage {
 
     fn worker(&self) -> Worker {
         Worker {
-            decoder: Decoder::new(self.setup.decode),
+            decoder: self.decoder(),
             scratch: Scratch::default(),
             draws: vec![],
             decoded: 0,

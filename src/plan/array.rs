@@ -1,15 +1,14 @@
 //! The plan of a field of arrays: other element types, dropped axes, and mixing.
 //!
 //! ```text
-//! stored elements ──Convert, each for itself──▶ a row of the batch        (Squeeze moves nothing)
+//! stored elements ──Convert, View, each for itself──▶ a row of the batch        (Squeeze moves nothing)
 //! ```
 //!
 //! Nothing else is taken: an op on labels works on one number, an image has its own plan.
 
-use super::label::{Scalar, store};
+use super::label::write;
 use super::{MAX_OPS, PlanError, batch_ops};
-use fuseloop_ops::{Class, DType, Ops, Type, TypeError};
-use half::{bf16, f16};
+use fuseloop_ops::{Class, DType, Element, Ops, Type, TypeError};
 
 /// A checked list of ops on an array.
 #[derive(Debug)]
@@ -70,30 +69,27 @@ impl ArrayPlan {
     ///
     /// If `stored` and `out` are not of as many elements.
     pub fn run(&self, stored: &[u8], out: &mut [u8]) {
-        if self.input == self.dtype {
-            return out.copy_from_slice(stored);
-        }
         let (from, to) = (self.input.bytes(), self.dtype.bytes());
         assert_eq!(stored.len() / from, out.len() / to, "elements of an array");
         for (element, out) in stored.chunks_exact(from).zip(out.chunks_exact_mut(to)) {
-            if let Some(value) = load(self.input, element) {
-                store(value, self.dtype, out);
-            }
+            write(self.after(Element::from_bytes(self.input, element)), out);
         }
+    }
+
+    /// An element after all ops.
+    fn after(&self, element: Element) -> Element {
+        self.ops.iter().fold(element, |element, op| match op.class() {
+            Class::Cast(to) => element.converted(to),
+            Class::View(to) => element.viewed(to),
+            _ => element,
+        })
     }
 }
 
-/// Whether an op keeps the elements apart, and their types are known here.
+/// Whether an op keeps the elements apart.
 fn is_taken(class: Class<'_>, before: &Type, after: &Type) -> bool {
-    let dtype = |of: &Type| match of {
-        Type::Tensor { dtype, .. } => Some(*dtype),
-        Type::Image(_) => None,
-    };
     match class {
-        Class::Cast(_) => {
-            let is_known = |dtype: DType| load(dtype, &[0; 8][..dtype.bytes()]).is_some();
-            before == after || dtype(before).is_some_and(is_known)
-        }
+        Class::Cast(_) | Class::View(_) => true,
         Class::Label(op) => op.keeps_elements(),
         Class::Batch(_) => before == after,
         _ => false,
@@ -101,21 +97,8 @@ fn is_taken(class: Class<'_>, before: &Type, after: &Type) -> bool {
 }
 
 fn not_taken(op: &'static str, found: &Type) -> TypeError {
-    let expected = "a label (an array takes Convert to floats, Squeeze, and mixing of floats)";
+    let expected = "a label (an array takes Convert, View, Squeeze, and mixing of floats)";
     TypeError { op, expected, found: found.to_string() }
-}
-
-/// One stored element; `None` for a type that is not converted.
-fn load(dtype: DType, element: &[u8]) -> Option<Scalar> {
-    Some(match dtype {
-        DType::U8 => Scalar::Int(element.first().copied()?.into()),
-        DType::I64 => Scalar::Int(i64::from_le_bytes(element.try_into().ok()?)),
-        DType::F16 => Scalar::Float(f16::from_le_bytes(element.try_into().ok()?).into()),
-        DType::Bf16 => Scalar::Float(bf16::from_le_bytes(element.try_into().ok()?).into()),
-        DType::F32 => Scalar::Float(f32::from_le_bytes(element.try_into().ok()?).into()),
-        DType::F64 => Scalar::Float(f64::from_le_bytes(element.try_into().ok()?)),
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

@@ -328,73 +328,6 @@ impl Block {
     }
 }
 
-/// For people.
-impl Block {
-    /// What the block is, in a few words.
-    #[must_use]
-    pub fn summary(&self, leaves: &[Leaf]) -> String {
-        let mut parts = vec![];
-        if self.framed.is_some() {
-            parts.push("a framed copy where a shift leaves the picture".to_owned());
-        }
-        match self.rows {
-            Some(RowMaker::Compiled) => parts.push("rows resized".to_owned()),
-            Some(RowMaker::Called) => parts.push("rows made by a row function".to_owned()),
-            None => {}
-        }
-        let links = || self.steps.iter().flat_map(|step| &step.links);
-        let readings = links().filter(|link| reading(leaves, **link).is_some()).count();
-        if readings > 0 {
-            parts.push(format!("{readings} reading(s) of the picture"));
-        }
-        parts.push(format!("one loop over the pixels, {} step(s) in registers", links().count()));
-        if self.variants(leaves) > 1 {
-            parts.push(format!("up to {} loop bodies", self.variants(leaves)));
-        }
-        if self.streams {
-            parts.push("stored around the caches".to_owned());
-        }
-        parts.join("; ")
-    }
-
-    /// What became of one of its leaves.
-    #[must_use]
-    pub fn role(&self, leaves: &[Leaf], leaf: usize) -> &'static str {
-        let folded = self.steps.iter().find(|s| s.leaves.len() > 1 && s.leaves.contains(&leaf));
-        match folded.map(|step| step.links[0]) {
-            Some(Link::Table { .. }) => return "folded into one table of 256 values a channel",
-            Some(Link::Matrix { .. }) => return "folded into one colour matrix",
-            _ => {}
-        }
-        match leaves[leaf].op.class() {
-            Class::Geometry(op) => match op.makes_rows() {
-                Some(RowMaker::Compiled) => {
-                    "window pushed into decode, rows resized as the loop needs them"
-                }
-                Some(RowMaker::Called) => "rows made by a row function as the loop needs them",
-                None if self.framed.is_some_and(|(framed, _)| framed == leaf) => {
-                    "source addresses, in a framed copy where it leaves the picture"
-                }
-                None if self.regions.iter().any(|r| r.leaf == leaf) => {
-                    "source addresses, and a mask for what comes in from outside"
-                }
-                None => "folded into source addresses",
-            },
-            Class::Pixel(op) if op.needs_mean() => "in registers, after a reading for the mean",
-            Class::Pixel(_) => "in registers",
-            Class::Shuffled(_) => "in registers, one loop body for each order",
-            Class::Table(op) if op.needs_histogram() => "a look-up, after levels are counted",
-            Class::Table(_) => "a look-up",
-            Class::Region(_) => "a mask in registers",
-            Class::Host(_) => "plain Rust on the stored picture, for the samples it changes",
-            Class::Mix(_) => "chains of loops of their own on the stored picture, and their sum",
-            Class::Cast(_) | Class::Layout(_) => "folded into the final store",
-            Class::Batch(_) => "on the finished batch, in place",
-            Class::Label(_) | Class::Choice(_) => "",
-        }
-    }
-}
-
 fn other_users_are_exclusive(block: &Block, leaves: &[Leaf], slot: usize, leaf: usize) -> bool {
     block.steps.iter().all(|step| match step.links[0] {
         Link::Value { slot: used, .. } if used == slot => {
@@ -446,8 +379,14 @@ pub(super) fn split(
     }
     // What lies between two blocks is bytes, channels last; the last one stores the output.
     let last = blocks.len() - 1;
-    (blocks[last].dtype, blocks[last].layout) = (output.dtype, output.layout);
+    (blocks[last].dtype, blocks[last].layout) = (stored_type(leaves, output), output.layout);
     Ok((blocks, slots))
+}
+
+/// The type that elements are stored as: a view only calls it something else.
+fn stored_type(leaves: &[Leaf], output: ImageType) -> DType {
+    let view = leaves.iter().find(|leaf| matches!(leaf.op.class(), Class::View(_)));
+    view.map_or(output, |view| view.input).dtype
 }
 
 /// Who makes the rows of a leaf. Under the exact rule a resize is torchvision's to the bit, which
@@ -472,6 +411,7 @@ fn add(block: &mut Block, leaves: &[Leaf], leaf: usize) -> usize {
         Class::Cast(DType::U8) if input.dtype != DType::U8 => block.add_step(leaf, Link::Round),
         Class::Host(_) | Class::Mix(_) => block.host = Some(leaf),
         Class::Cast(_)
+        | Class::View(_)
         | Class::Layout(_)
         | Class::Label(_)
         | Class::Choice(_)

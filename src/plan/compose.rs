@@ -171,10 +171,10 @@ pub(crate) fn compose(block: &Block, draws: &Draws, readings: &[usize], source: 
         }
         let before = Rect::of(now.size);
         let region = block.regions.iter().position(|region| region.leaf == leaf);
+        if let Some(region) = region.filter(|region| block.regions[*region].outside) {
+            now.regions.push((region, before)); // a shift, if it is drawn: what there was is kept
+        }
         for (_, motion) in draws.motions.iter().filter(|(of, _)| *of == leaf) {
-            if let Some(region) = region {
-                now.regions.push((region, before)); // a shift: what the picture was is kept
-            }
             if motion.makes_rows() {
                 composed.made = Some((now.clone(), motion.clone()));
             }

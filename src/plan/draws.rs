@@ -158,9 +158,9 @@ impl ImagePlan {
                     }
                     let slots = &draws.slots[leaf.slot..leaf.slot + op.slots()];
                     let cx = Eval::new(self.rule(), slots);
-                    for level in 0..256 {
-                        let pixel = op.eval(&cx, [0, 1, 2].map(|c| out[c][level]));
-                        (0..3).for_each(|c| out[c][level] = pixel[c]);
+                    let [reds, greens, blues] = out;
+                    for ((r, g), b) in reds.iter_mut().zip(greens).zip(blues) {
+                        [*r, *g, *b] = op.eval(&cx, [*r, *g, *b]);
                     }
                 }
                 _ => {}
@@ -213,6 +213,7 @@ impl Draws {
                 true
             }
             Class::Cast(_)
+            | Class::View(_)
             | Class::Layout(_)
             | Class::Label(_)
             | Class::Choice(_)
@@ -232,7 +233,8 @@ fn mix_steps(plan: &ImagePlan, key: SampleKey, size: Size, mixture: &Mixture) ->
     (0..steps).map(draw).collect()
 }
 
-fn allowed(guards: &[Guard], outcomes: &[usize]) -> bool {
+/// Whether the outcomes of choices let what is guarded run.
+pub(super) fn allowed(guards: &[Guard], outcomes: &[usize]) -> bool {
     guards.iter().all(|guard| guard.when >> outcomes[guard.choice] & 1 == 1)
 }
 

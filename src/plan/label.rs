@@ -1,8 +1,7 @@
 //! The plan of a field of one number a sample: labels, targets.
 
 use super::{MAX_OPS, PlanError, batch_ops};
-use fuseloop_ops::{Class, DType, Ops, Type, TypeError};
-use half::{bf16, f16};
+use fuseloop_ops::{Class, DType, Element, Ops, Type, TypeError};
 
 /// A checked list of ops on a label.
 #[derive(Debug)]
@@ -11,16 +10,7 @@ pub struct LabelPlan {
     input: DType,
     dtype: DType,
     shape: Vec<usize>,
-    /// Length of the one-hot vector, and its elements off and on the class.
-    one_hot: Option<OneHotVector>,
     mixes_classes: bool,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct OneHotVector {
-    classes: u32,
-    off: f32,
-    on: f32,
 }
 
 /// A label outside the classes of a one-hot vector.
@@ -64,11 +54,8 @@ impl LabelPlan {
             mixes_classes = matches!(op.class(), Class::Batch(_)) && after != current;
             current = after;
         }
-        let one_hot = one_hot(&ops);
         match current {
-            Type::Tensor { dtype, shape } => {
-                Ok(Self { ops, input, dtype, shape, one_hot, mixes_classes })
-            }
+            Type::Tensor { dtype, shape } => Ok(Self { ops, input, dtype, shape, mixes_classes }),
             Type::Image(_) => unreachable!("no op makes an image of a label"),
         }
     }
@@ -122,68 +109,25 @@ impl LabelPlan {
     /// If `out` is not of [`sample_bytes`](Self::sample_bytes).
     pub fn run(&self, sample: u64, value: Scalar, out: &mut [u8]) -> Result<(), LabelError> {
         assert_eq!(out.len(), self.sample_bytes(), "bytes of a label");
-        let value = match value {
-            Scalar::Int(label) => Scalar::Int(self.label(sample, label)),
-            float @ Scalar::Float(_) => float,
-        };
-        match (self.one_hot, value) {
-            (Some(vector), Scalar::Int(label)) => return self.store_one_hot(label, vector, out),
-            _ if self.mixes_classes => {
+        let mut elements = Elements::One(match value {
+            Scalar::Int(label) => label.into(),
+            Scalar::Float(number) => number.into(),
+        });
+        for op in &self.ops {
+            elements = elements.after(op.class(), sample)?;
+        }
+        match elements {
+            // The label, its partner's until the batch is mixed, and the label's share.
+            Elements::One(label) if self.mixes_classes => {
+                let label = label.converted(self.dtype);
+                let all = [label, label, Element::from(1.0f64).converted(self.dtype)];
                 let width = self.dtype.bytes();
-                let elements = [value, value, Scalar::Float(1.0)];
-                for (element, out) in elements.into_iter().zip(out.chunks_exact_mut(width)) {
-                    store(element, self.dtype, out);
-                }
+                all.into_iter().zip(out.chunks_exact_mut(width)).for_each(|(e, to)| write(e, to));
             }
-            _ => store(value, self.dtype, out),
+            elements => elements.store(out),
         }
         Ok(())
     }
-
-    fn label(&self, sample: u64, label: i64) -> i64 {
-        self.ops.iter().fold(label, |label, op| match op.class() {
-            Class::Label(op) => op.eval(sample, label),
-            _ => label,
-        })
-    }
-
-    fn store_one_hot(
-        &self,
-        label: i64,
-        vector: OneHotVector,
-        out: &mut [u8],
-    ) -> Result<(), LabelError> {
-        let OneHotVector { classes, off, on } = vector;
-        if !(0..i64::from(classes)).contains(&label) {
-            return Err(LabelError { label, classes });
-        }
-        let width = self.dtype.bytes();
-        if off == 0.0 {
-            out.fill(0);
-        } else {
-            let (first, rest) = out.split_at_mut(width);
-            store(Scalar::Float(off.into()), self.dtype, first);
-            rest.chunks_exact_mut(width).for_each(|element| element.copy_from_slice(first));
-        }
-        store(Scalar::Float(on.into()), self.dtype, &mut out[label as usize * width..][..width]);
-        Ok(())
-    }
-}
-
-/// What an op makes a vector of, and what those after it make of its elements.
-fn one_hot(ops: &Ops) -> Option<OneHotVector> {
-    let mut vector: Option<OneHotVector> = None;
-    for op in ops {
-        let Class::Label(op) = op.class() else { continue };
-        vector = match vector {
-            None => op.classes().map(|classes| OneHotVector { classes, off: 0.0, on: 1.0 }),
-            Some(OneHotVector { classes, off, on }) => {
-                let element = |value| op.element(value, classes as usize);
-                Some(OneHotVector { classes, off: element(off), on: element(on) })
-            }
-        };
-    }
-    vector
 }
 
 fn mixed_twice(op: &'static str) -> TypeError {
@@ -194,32 +138,75 @@ fn mixed_twice(op: &'static str) -> TypeError {
     }
 }
 
-/// Writes one number as `dtype`, to the nearest.
-pub(super) fn store(value: Scalar, dtype: DType, out: &mut [u8]) {
-    match (dtype, value) {
-        (DType::I64, Scalar::Int(v)) => out.copy_from_slice(&v.to_le_bytes()),
-        (DType::F64, Scalar::Int(v)) => out.copy_from_slice(&(v as f64).to_le_bytes()),
-        (DType::F64, Scalar::Float(v)) => out.copy_from_slice(&v.to_le_bytes()),
-        (DType::F32, Scalar::Int(v)) => out.copy_from_slice(&(v as f32).to_le_bytes()),
-        (DType::F32, Scalar::Float(v)) => out.copy_from_slice(&(v as f32).to_le_bytes()),
-        (DType::F16, v) => out.copy_from_slice(&f16::from_f64(as_f64(v)).to_le_bytes()),
-        (DType::Bf16, v) => out.copy_from_slice(&bf16::from_f64(as_f64(v)).to_le_bytes()),
-        (dtype, v) => unreachable!("the plan has no {dtype} for {v:?}"),
+/// A field's value between two ops.
+#[derive(Clone, Copy)]
+enum Elements {
+    /// A number.
+    One(Element),
+    /// A vector of so many: the first everywhere, but the second at the place.
+    Hot([Element; 2], usize, u32),
+}
+
+impl Elements {
+    fn after(self, class: Class<'_>, sample: u64) -> Result<Self, LabelError> {
+        Ok(match (class, self) {
+            (Class::Cast(to), elements) => elements.each(|element| element.converted(to)),
+            (Class::View(to), elements) => elements.each(|element| element.viewed(to)),
+            (Class::Label(op), Self::One(element)) => {
+                let Some(label) = element.as_i64() else { return Ok(self) };
+                match op.classes() {
+                    Some(classes) => one_hot(label, classes)?,
+                    None => Self::One(op.eval(sample, label).into()),
+                }
+            }
+            (Class::Label(op), Self::Hot(_, _, classes)) => self.each(|element| {
+                let changed = element.as_f32().map(|value| op.element(value, classes as usize));
+                changed.map_or(element, Element::from)
+            }),
+            (_, elements) => elements,
+        })
+    }
+
+    fn each(self, f: impl Fn(Element) -> Element) -> Self {
+        match self {
+            Self::One(element) => Self::One(f(element)),
+            Self::Hot(elements, place, classes) => Self::Hot(elements.map(f), place, classes),
+        }
+    }
+
+    fn store(self, out: &mut [u8]) {
+        let (element, hot) = match self {
+            Self::One(element) => (element, None),
+            Self::Hot([cold, hot], place, _) => (cold, Some((hot, place))),
+        };
+        let width = element.bytes().count();
+        for to in out.chunks_exact_mut(width) {
+            write(element, to);
+        }
+        if let Some((hot, place)) = hot {
+            write(hot, &mut out[place * width..][..width]);
+        }
     }
 }
 
-fn as_f64(value: Scalar) -> f64 {
-    match value {
-        Scalar::Int(v) => v as f64,
-        Scalar::Float(v) => v,
+pub(super) fn write(element: Element, to: &mut [u8]) {
+    to.iter_mut().zip(element.bytes()).for_each(|(to, byte)| *to = byte);
+}
+
+fn one_hot(label: i64, classes: u32) -> Result<Elements, LabelError> {
+    if !(0..i64::from(classes)).contains(&label) {
+        return Err(LabelError { label, classes });
     }
+    Ok(Elements::Hot([0.0f32.into(), 1.0f32.into()], label as usize, classes))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fuseloop_ops::{Convert, OneHot, ReplaceLabel, Squeeze, ops};
-    use fuseloop_ops::{CutMix, LabelSmoothing, MixUp};
+    use fuseloop_ops::{
+        Convert, CutMix, LabelSmoothing, MixUp, OneHot, ReplaceLabel, Squeeze, View, ops,
+    };
+    use half::f16;
 
     fn run(ops: Ops, input: DType, value: Scalar) -> Vec<u8> {
         let plan = LabelPlan::new(ops, input).unwrap();
@@ -289,6 +276,21 @@ mod tests {
         assert!(
             LabelPlan::new(ops![OneHot::new(4).unwrap(), mixup(), cutmix()], DType::I64).is_ok()
         );
+    }
+
+    #[test]
+    fn conversions_are_taken_one_after_the_other() {
+        let ops = || ops![Convert::to(DType::I16), Convert::to(DType::F16)];
+        assert_eq!(run(ops(), DType::F64, Scalar::Float(2.5)), f16::from_f32(2.0).to_le_bytes());
+        let hot = ops![OneHot::new(2).unwrap(), Convert::to(DType::Bf16), View::new(DType::I16)];
+        assert_eq!(run(hot, DType::I64, Scalar::Int(1)), [0, 0, 0x80, 0x3f]);
+    }
+
+    #[test]
+    fn a_viewed_label_keeps_its_bits() {
+        let bits = 0x7ff0_0000_0000_0001; // a signalling NaN
+        let out = run(ops![View::new(DType::F64)], DType::I64, Scalar::Int(bits));
+        assert_eq!(out, bits.to_le_bytes());
     }
 
     #[test]

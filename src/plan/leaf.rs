@@ -85,7 +85,8 @@ pub(super) struct Flat {
 
 /// Makes `ops` flat, for images of type `input`.
 pub(super) fn flatten(ops: &Ops, input: ImageType, rule: NumberRule) -> Result<Flat, PlanError> {
-    let mut walk = Walk { flat: Flat::default(), place: 0, seen: HashMap::new(), rule };
+    let mut walk =
+        Walk { flat: Flat::default(), place: 0, seen: HashMap::new(), rule, viewed: false };
     let mut current = input;
     for (place, op) in ops.iter().enumerate() {
         walk.place = place;
@@ -104,6 +105,8 @@ struct Walk {
     /// How often each name was met.
     seen: HashMap<&'static str, usize>,
     rule: NumberRule,
+    /// Whether the elements have another name by now.
+    viewed: bool,
 }
 
 impl Walk {
@@ -132,6 +135,19 @@ impl Walk {
             let expected = "a finished batch (put it last, outside of containers)";
             return Err(self.refuse(op.as_ref(), expected, input));
         }
+        let is_view = matches!(op.class(), Class::View(_));
+        if is_view && depth > 0 {
+            return Err(self.refuse(
+                op.as_ref(),
+                "every sample (put it outside of containers)",
+                input,
+            ));
+        }
+        let may_follow = is_view || matches!(op.class(), Class::Layout(_) | Class::Batch(_));
+        if self.viewed && !may_follow {
+            return Err(self.refuse(op.as_ref(), "an image before its View", input));
+        }
+        self.viewed |= is_view;
         let before = Type::Image(input);
         let place = self.place;
         let after = op.output(&before).map_err(|error| PlanError::Type { place, error })?;

@@ -13,11 +13,15 @@
 //! * **push down** ([`draws`], [`compose`], for each sample): crops, flips and shifts become the
 //!   window that is decoded and the addresses that pixels are loaded from; conversion and layout
 //!   become the final store.
+//!
+//! [`describe`] is the plan for people, [`drawn`] a sample's draws.
 
 pub mod array;
 pub mod batch_ops;
 pub mod block;
 pub(crate) mod compose;
+pub mod describe;
+pub mod drawn;
 pub mod draws;
 mod fold;
 pub mod label;
@@ -25,13 +29,14 @@ pub mod leaf;
 
 pub use array::ArrayPlan;
 pub use block::{Block, Link, Region};
+pub use describe::Description;
+pub use drawn::{Drawn, Fate};
 pub use draws::Draws;
 pub use label::LabelPlan;
 pub use leaf::Leaf;
 
-use fuseloop_ops::{Class, DType, ImageType, NumberRule, Ops, Size, Type, TypeError};
+use fuseloop_ops::{Class, DType, ImageType, NumberRule, Ops, Size, TypeError};
 use leaf::Choice;
-use std::fmt::Write as _;
 
 /// Most ops of one pipeline.
 pub const MAX_OPS: usize = 256;
@@ -121,6 +126,7 @@ pub enum PlanError {
 /// The plan of one image output.
 #[derive(Debug)]
 pub struct ImagePlan {
+    name: String,
     ops: Ops,
     rule: NumberRule,
     input: ImageType,
@@ -155,7 +161,31 @@ impl ImagePlan {
         let leaf::Flat { mut leaves, choices, removed, types } = leaf::flatten(&ops, input, rule)?;
         let output = types.last().copied().unwrap_or(input);
         let (blocks, slots) = block::split(&mut leaves, output, rule)?;
-        Ok(Self { ops, rule, input, output, leaves, choices, removed, blocks, slots })
+        Ok(Self {
+            name: "pipeline".into(),
+            ops,
+            rule,
+            input,
+            output,
+            leaves,
+            choices,
+            removed,
+            blocks,
+            slots,
+        })
+    }
+
+    /// The same plan with another name, which its code is listed by; `pipeline` until then.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// What its code is listed by: the field's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// The same plan for batches of `samples`: stored around the caches if they are far larger
@@ -173,15 +203,16 @@ impl ImagePlan {
         });
         let large = self.sample_bytes().saturating_mul(samples) >= LARGE;
         let long = self.output_size().width >= LONG;
-        if waits_for_memory && large && long { self.streaming() } else { self }
+        let is_f32 = self.stored_dtype() == DType::F32; // what was seen to gain from it
+        if waits_for_memory && large && long && is_f32 { self.streaming() } else { self }
     }
 
-    /// The same plan with its output stored around the caches, if that is of f32: faster where a
+    /// The same plan with its output stored around the caches, if that is not of u8: faster where a
     /// batch is far larger than the second cache, slower where it would have stayed there.
     #[must_use]
     pub fn streaming(mut self) -> Self {
         if let Some(last) = self.blocks.last_mut() {
-            last.streams = last.dtype == DType::F32;
+            last.streams = last.dtype != DType::U8;
         }
         self
     }
@@ -269,6 +300,12 @@ impl ImagePlan {
         self.output().dtype
     }
 
+    /// The type that elements are stored as; [`dtype`](Self::dtype) is what they are viewed as.
+    #[must_use]
+    pub fn stored_dtype(&self) -> DType {
+        self.blocks.last().map_or(self.input.dtype, |block| block.dtype)
+    }
+
     /// Bytes of one sample's output.
     #[must_use]
     pub fn sample_bytes(&self) -> usize {
@@ -285,24 +322,5 @@ impl ImagePlan {
     #[must_use]
     pub fn slots(&self) -> usize {
         self.slots
-    }
-
-    /// The plan in words: one line an op, under the block it is part of.
-    #[must_use]
-    pub fn explain(&self) -> String {
-        let mut text = String::new();
-        for (k, block) in self.blocks.iter().enumerate() {
-            let _ = writeln!(text, "block {k}: {}", block.summary(&self.leaves));
-            for leaf in block.ops.clone() {
-                let name = self.leaves[leaf].op.name();
-                let _ = writeln!(text, "  {name:<24} {}", block.role(&self.leaves, leaf));
-            }
-        }
-        for (_, name) in &self.removed {
-            let _ = writeln!(text, "left out, since it does nothing: {name}");
-        }
-        let output = Type::Image(self.output());
-        let _ = writeln!(text, "output: {output}, {} bytes a sample", self.sample_bytes());
-        text
     }
 }

@@ -9,7 +9,7 @@
 //!             [make the row: filter rows, filter columns; or call]   (if no reading did before)
 //!             for each group of 8 pixels:
 //!                 load, unpack to f32, links, pack, store
-//!             [16-bit floats: convert the row]
+//!             [all but u8 and f32: convert the row]
 //! ```
 //!
 //! | file | what it emits |
@@ -37,6 +37,8 @@ use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{FuncRef, InstBuilder, Value};
 use cranelift_frontend::FunctionBuilder;
 use fuseloop_ops::{Constants, Emit, NumberRule, RowMaker};
+pub(crate) use store::row_function;
+
 use ir::{Scalars, counted_loop};
 
 /// What the code of one list of links is made from.
@@ -75,11 +77,11 @@ impl<'a> Spec<'a> {
     }
 }
 
-/// The row functions a block may call, each of three words.
+/// The row functions a block may call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Imports {
-    /// A row of `f32` to the output, narrowed or streamed: `(from, to, count)`.
-    pub(crate) floats: Option<FuncRef>,
+    /// A row to the output, converted or streamed: `(from, to, count, numbers)`.
+    pub(crate) store: Option<FuncRef>,
     /// A made row: `(state, row, to)`.
     pub(crate) maker: Option<FuncRef>,
     /// Counts the levels of a row of bytes: `(state, row, columns)`.
@@ -157,5 +159,8 @@ fn if_rows_are_made(e: &mut Emit<'_, '_>, code: impl FnOnce(&mut Emit<'_, '_>)) 
     e.builder.switch_to_block(done);
 }
 
-/// The signature of a row function of three words.
-pub(crate) const ROW_FUNCTION: [cranelift_codegen::ir::Type; 3] = [I64; 3];
+/// The words that the row function of the store takes.
+pub(crate) const STORE_ROW: [cranelift_codegen::ir::Type; 4] = [I64; 4];
+
+/// The words that the other row functions take.
+pub(crate) const CALLED_ROW: [cranelift_codegen::ir::Type; 3] = [I64; 3];

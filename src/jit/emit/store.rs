@@ -3,20 +3,23 @@
 //! | type | channels first | channels last |
 //! |---|---|---|
 //! | f32 | three planes, 32 bytes each a group | interleaved by shuffles, 96 bytes |
-//! | f32, streamed | into one row, then a row function for each plane | into one row, then one call |
 //! | u8 | three planes, 8 bytes each | interleaved by shuffles, 24 bytes |
-//! | f16, bf16 | as f32 into one row, then a row function for each plane | as f32 into one row, then one call |
+//! | any other, or streamed | as f32 into one row, then a row function for each plane | as f32 into one row, then one call |
+//! | bytes normalized to f16, bf16 | as u8 into one row, then the same | as u8 into one row, then one call |
 //!
-//! Bytes that no link changes are passed on as they are. Otherwise u8 is clamped and rounded half
-//! to even; 16-bit floats are rounded to nearest even.
+//! Bytes that no link changes are passed on as they are. Otherwise integers are rounded half to
+//! even and stop at the ends of their type; floats are rounded to nearest even. Where `Normalize`
+//! is the only link, the row function does it while it converts: its vectors are twice as wide.
 
 use super::super::record::{HEADER, Header, Pass, shuffles};
 use super::ir::Scalars;
 use super::pass::{Halves, Place, output_columns, output_row, round};
 use super::{Imports, Spec};
 use crate::plan::Link;
+use crate::plan::block::pixel_op;
 use cranelift_codegen::ir::types::{I8X16, I16X8, I64X2};
 use cranelift_codegen::ir::{InstBuilder, Value};
+use fuseloop_kernels::{Numbers, RowFunction};
 use fuseloop_ops::{DType, Emit, Layout};
 
 /// Where and how a block's output is stored.
@@ -24,24 +27,71 @@ use fuseloop_ops::{DType, Emit, Layout};
 pub(super) struct Sink {
     dtype: DType,
     planar: bool,
-    streams: bool,
+    stored: Stored,
+}
+
+/// What groups are stored as.
+#[derive(Clone, Copy)]
+enum Stored {
+    /// The output itself.
+    Output,
+    /// `f32` into a row, which a row function converts.
+    Floats,
+    /// Bytes into a row, which a row function normalizes and converts.
+    Bytes([Numbers; 3]),
+}
+
+/// The row function that a block's rows are stored by, if they are.
+pub(crate) fn row_function(spec: Spec<'_>) -> Option<&'static RowFunction> {
+    let sink = Sink::new(spec);
+    let source = match (sink.stored, sink.planar) {
+        (Stored::Output, _) => return None,
+        (Stored::Floats, _) => "floats",
+        (Stored::Bytes(_), true) => "plane",
+        (Stored::Bytes(_), false) => "pixels",
+    };
+    let streamed = if spec.block.streams { "_streamed" } else { "" };
+    let name = format!("{source}_{}{streamed}", sink.dtype);
+    Some(RowFunction::named(&name).expect("there is one for every source and type"))
+}
+
+/// The numbers that a block's bytes are normalized by, if nothing else happens to them and their
+/// type has a row function for it.
+fn normalized(spec: Spec<'_>) -> Option<[Numbers; 3]> {
+    let &[Link::Value { leaf, part, .. }] = spec.links else { return None };
+    let numbers = pixel_op(spec.leaves, leaf, part)?.normalizes()?;
+    matches!(spec.block.dtype, DType::F16 | DType::Bf16).then_some(numbers)
 }
 
 impl Sink {
     pub(super) fn new(spec: Spec<'_>) -> Self {
-        let planar = spec.block.layout == Layout::ChannelsFirst;
-        Self { dtype: spec.block.dtype, planar, streams: spec.block.streams }
+        let (dtype, planar) = (spec.block.dtype, spec.block.layout == Layout::ChannelsFirst);
+        let is_direct = !spec.block.streams && matches!(dtype, DType::U8 | DType::F32);
+        let stored = match normalized(spec) {
+            Some(numbers) => Stored::Bytes(numbers),
+            None if is_direct => Stored::Output,
+            None => Stored::Floats,
+        };
+        Self { dtype, planar, stored }
     }
 
-    /// Whether groups are stored as `f32` into a row first.
+    /// Whether groups are stored into a row first.
     fn by_row(self) -> bool {
-        self.streams || matches!(self.dtype, DType::F16 | DType::Bf16)
+        !matches!(self.stored, Stored::Output)
+    }
+
+    /// Bytes of an element as the groups store it.
+    fn element_bytes(self) -> i64 {
+        match self.stored {
+            Stored::Output => self.dtype.bytes() as i64,
+            Stored::Floats => 4,
+            Stored::Bytes(_) => 1,
+        }
     }
 
     /// Bytes of a pixel as the groups store it, within a plane if planar.
     fn pixel_bytes(self) -> i64 {
-        let element = if self.dtype == DType::U8 { 1 } else { 4 };
-        if self.planar { element } else { 3 * element }
+        if self.planar { self.element_bytes() } else { 3 * self.element_bytes() }
     }
 
     /// The address where row `y`'s groups are stored.
@@ -56,7 +106,7 @@ impl Sink {
     fn plane(self, e: &mut Emit<'_, '_>) -> Value {
         if self.by_row() {
             let columns = output_columns(e, 0);
-            return e.times(columns, 4);
+            return e.times(columns, self.element_bytes());
         }
         e.header(Header::Plane)
     }
@@ -72,9 +122,13 @@ impl Sink {
         }
     }
 
-    /// Whether the output is the source's own bytes, moved.
+    /// Whether what groups store are the source's own bytes, moved.
     pub(super) fn passes_bytes_on(self, links: &[Link]) -> bool {
-        self.dtype == DType::U8 && links.is_empty()
+        match self.stored {
+            Stored::Output => self.dtype == DType::U8 && links.is_empty(),
+            Stored::Floats => false,
+            Stored::Bytes(_) => true,
+        }
     }
 
     /// Passes a group's bytes on.
@@ -97,24 +151,36 @@ impl Sink {
         }
     }
 
-    /// Converts or copies the row of `f32`, if groups were stored to one.
+    /// Calls the row function, if groups were stored to a row.
     pub(super) fn row_end(self, e: &mut Emit<'_, '_>, y: Value, imports: Imports) {
-        let Some(floats) = imports.floats else { return };
+        let Some(store) = imports.store else { return };
         let element = self.dtype.bytes() as i64;
         let from = e.header(Header::FloatRow);
         let columns = output_columns(e, 0);
+        let numbers = self.numbers(e);
         if !self.planar {
             let count = e.times(columns, 3);
             let to = output_row(e, y, 3 * element);
-            e.builder.ins().call(floats, &[from, to, count]);
+            e.builder.ins().call(store, &[from, to, count, numbers]);
             return;
         }
         let (from_plane, to_plane) = (self.plane(e), e.header(Header::Plane));
         let (mut from, mut to) = (from, output_row(e, y, element));
-        for _ in 0..3 {
-            e.builder.ins().call(floats, &[from, to, columns]);
+        for channel in 0..3 {
+            let numbers = e.offset(numbers, channel * size_of::<Numbers>() as i64);
+            e.builder.ins().call(store, &[from, to, columns, numbers]);
             (from, to) = (e.plus(from, from_plane), e.plus(to, to_plane));
         }
+    }
+
+    /// The address of the numbers that the row function normalizes by; none if it does not.
+    fn numbers(self, e: &mut Emit<'_, '_>) -> Value {
+        let Stored::Bytes(numbers) = self.stored else { return e.int(0) };
+        let bytes = numbers.map(|channel| {
+            let [m1, s1, s0, bias] = channel.map(f32::to_ne_bytes);
+            [m1, s1, s0, bias].concat().try_into().expect("four floats are sixteen bytes")
+        });
+        e.constants_at(&bytes)
     }
 
     fn floats_planar(self, e: &mut Emit<'_, '_>, to: Value, halves: Halves<'_>) {

@@ -76,7 +76,7 @@ pub fn op(name: &str, rng: &mut Rng, before: &ImageType) -> Arc<dyn Op> {
         }
         "Normalize" => Arc::new(Normalize::imagenet()),
         "Convert" => {
-            let to = [DType::U8, DType::F16, DType::Bf16, DType::F32][rng.below(4) as usize];
+            let to = DType::ALL[rng.below(DType::ALL.len() as u32) as usize];
             Arc::new(Convert::to(to))
         }
         "Poison" => {

@@ -22,7 +22,10 @@ pub fn op(name: &str, rng: &mut Rng, before: &ImageType) -> Arc<dyn Op> {
             let values = [value(rng), value(rng), value(rng)];
             Arc::new(erasing(rng, p).values(values).unwrap())
         }
-        "RandomErasing(random)" => Arc::new(erasing(rng, p).random()),
+        "RandomErasing(random)" => {
+            let op: Arc<dyn Op> = Arc::new(erasing(rng, p).random());
+            if before.dtype == DType::U8 { Arc::new(on_floats(op, rng.coin(0.5))) } else { op }
+        }
         "GridMask" => {
             let low = 2 + rng.below(30);
             let period = low..=low + rng.below(20);
@@ -36,4 +39,46 @@ fn erasing(rng: &mut Rng, p: f64) -> RandomErasing {
     let low = f64::from(rng.uniform(0.0, 0.3));
     let ratio = f64::from(rng.uniform(0.2, 1.0));
     RandomErasing::new(p, low..=low + 0.5, ratio..=ratio * 3.0).unwrap()
+}
+
+/// An op that takes floats, where there is u8: after what makes them, and maybe u8 again.
+fn on_floats(op: Arc<dyn Op>, back: bool) -> InOrder {
+    let mut list = ops![Normalize::imagenet()];
+    list.push(op);
+    if back {
+        list.push(Arc::new(Convert::to(DType::U8)));
+    }
+    InOrder([Member { ops: list, when: 1 }])
+}
+
+/// A choice of one outcome: its ops in order, as one op of a list.
+#[derive(Debug)]
+struct InOrder([Member; 1]);
+
+impl Op for InOrder {
+    fn name(&self) -> &'static str {
+        "InOrder"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        self.0[0].ops.iter().try_fold(input.clone(), |before, op| op.output(&before))
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Choice(self)
+    }
+}
+
+impl ChoiceOp for InOrder {
+    fn outcomes(&self) -> usize {
+        1
+    }
+
+    fn members(&self) -> &[Member] {
+        &self.0
+    }
+
+    fn draw(&self, _: &mut Rng) -> usize {
+        0
+    }
 }

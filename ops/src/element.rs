@@ -1,0 +1,232 @@
+//! One element as its type and its bits: what [`Convert`](crate::Convert) and
+//! [`View`](crate::View) mean.
+//!
+//! | to            | from an integer            | from a float                                      |
+//! |---------------|----------------------------|---------------------------------------------------|
+//! | u8, i16, i32, i64 | the nearest the type has | to the nearest, ties to even, then as an integer; NaN is 0 |
+//! | f32, f64      | to the nearest, ties to even | to the nearest, ties to even                    |
+//! | f16, bf16     | by way of f64              | to the nearest, ties to even                      |
+//!
+//! A plain cast in C, NumPy or PyTorch cuts fractions off, and wraps what is too large. Here whole
+//! numbers are rounded as u8 always was: a picture converted to integers does not get darker by
+//! half a step.
+
+use crate::DType;
+use half::{bf16, f16};
+
+/// One element of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Element {
+    dtype: DType,
+    /// As an integer, in the low bytes.
+    bits: u64,
+}
+
+/// An element's value: no type has one that neither of these holds.
+#[derive(Clone, Copy)]
+enum Number {
+    Whole(i64),
+    Real(f64),
+}
+
+impl From<i64> for Element {
+    fn from(value: i64) -> Self {
+        Self { dtype: DType::I64, bits: value as u64 }
+    }
+}
+
+impl From<f32> for Element {
+    fn from(value: f32) -> Self {
+        Self { dtype: DType::F32, bits: value.to_bits().into() }
+    }
+}
+
+impl From<f64> for Element {
+    fn from(value: f64) -> Self {
+        Self { dtype: DType::F64, bits: value.to_bits() }
+    }
+}
+
+impl Element {
+    /// The same value, as near as `to` has it.
+    #[must_use]
+    pub fn converted(self, to: DType) -> Self {
+        if to == self.dtype {
+            return self; // a NaN keeps its bits
+        }
+        let number = self.number();
+        let bits = match to {
+            DType::U8 => number.clamped(0, u8::MAX.into()) as u64,
+            DType::I16 => number.clamped(i16::MIN.into(), i16::MAX.into()) as u64,
+            DType::I32 => number.clamped(i32::MIN.into(), i32::MAX.into()) as u64,
+            DType::I64 => number.clamped(i64::MIN, i64::MAX) as u64,
+            DType::F16 => f16::from_f32(to_odd(number.real())).to_bits().into(),
+            DType::Bf16 => bf16::from_f32(to_odd(number.real())).to_bits().into(),
+            DType::F32 => number.single().to_bits().into(),
+            DType::F64 => number.real().to_bits(),
+        };
+        Self { dtype: to, bits }
+    }
+
+    /// The same bits, as another type of as many bytes.
+    #[must_use]
+    pub fn viewed(self, as_type: DType) -> Self {
+        debug_assert_eq!(self.dtype.bytes(), as_type.bytes(), "the type check allows no other");
+        Self { dtype: as_type, ..self }
+    }
+
+    /// The element of `dtype` with these bytes, lowest first.
+    ///
+    /// # Panics
+    ///
+    /// If they are not as many as the type has.
+    #[must_use]
+    pub fn from_bytes(dtype: DType, bytes: &[u8]) -> Self {
+        assert_eq!(bytes.len(), dtype.bytes(), "bytes of an element of {dtype}");
+        let bits = bytes.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte));
+        Self { dtype, bits }
+    }
+
+    /// Its value, if it is an f32.
+    #[must_use]
+    pub fn as_f32(self) -> Option<f32> {
+        (self.dtype == DType::F32).then(|| f32::from_bits(self.bits as u32))
+    }
+
+    /// Its value, if it is an i64.
+    #[must_use]
+    pub fn as_i64(self) -> Option<i64> {
+        (self.dtype == DType::I64).then_some(self.bits as i64)
+    }
+
+    /// Its bytes in memory, lowest first.
+    pub fn bytes(self) -> impl Iterator<Item = u8> {
+        self.bits.to_le_bytes().into_iter().take(self.dtype.bytes())
+    }
+
+    fn number(self) -> Number {
+        let bits = self.bits;
+        match self.dtype {
+            DType::U8 => Number::Whole((bits as u8).into()),
+            DType::I16 => Number::Whole((bits as i16).into()),
+            DType::I32 => Number::Whole((bits as i32).into()),
+            DType::I64 => Number::Whole(bits as i64),
+            DType::F16 => Number::Real(f16::from_bits(bits as u16).into()),
+            DType::Bf16 => Number::Real(bf16::from_bits(bits as u16).into()),
+            DType::F32 => Number::Real(f32::from_bits(bits as u32).into()),
+            DType::F64 => Number::Real(f64::from_bits(bits)),
+        }
+    }
+}
+
+impl Number {
+    /// The nearest whole number in `low..=high`.
+    fn clamped(self, low: i64, high: i64) -> i64 {
+        let whole = match self {
+            Self::Whole(value) => value,
+            Self::Real(value) => value.round_ties_even() as i64, // this cast stops at the ends
+        };
+        whole.clamp(low, high)
+    }
+
+    fn real(self) -> f64 {
+        match self {
+            Self::Whole(value) => value as f64,
+            Self::Real(value) => value,
+        }
+    }
+
+    /// Rounded once: by way of f64 an i64 would be rounded twice.
+    fn single(self) -> f32 {
+        match self {
+            Self::Whole(value) => value as f32,
+            Self::Real(value) => value as f32,
+        }
+    }
+}
+
+/// The f32 towards zero from `value`, made odd if it is not exact: a bit that says "and a little
+/// more", so that rounding once more gives what rounding once would. `half` cuts an f64 short.
+fn to_odd(value: f64) -> f32 {
+    let near = value as f32;
+    if f64::from(near) == value || near.is_nan() {
+        return near;
+    }
+    let is_beyond = f64::from(near).abs() > value.abs();
+    f32::from_bits((near.to_bits() - u32::from(is_beyond)) | 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bits(element: impl Into<Element>, to: DType) -> u64 {
+        element.into().converted(to).bits
+    }
+
+    #[test]
+    fn fractions_are_rounded_half_to_even() {
+        for (value, whole) in [(0.5, 0), (1.5, 2), (2.5, 2), (-0.5, 0), (-1.5, -2), (254.9, 255)] {
+            assert_eq!(bits(value, DType::I64) as i64, whole, "{value}");
+            assert_eq!(bits(value, DType::I32) as i32, whole as i32, "{value}");
+            assert_eq!(bits(value, DType::I16) as i16, whole as i16, "{value}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_becomes_the_largest_and_nan_becomes_0() {
+        for (value, i16_value, i32_value, i64_value) in [
+            (f64::INFINITY, i16::MAX, i32::MAX, i64::MAX),
+            (-1e30, i16::MIN, i32::MIN, i64::MIN),
+            (1e10, i16::MAX, i32::MAX, 10_000_000_000),
+            (32_767.5, i16::MAX, 32_768, 32_768),
+            (f64::NAN, 0, 0, 0),
+        ] {
+            assert_eq!(bits(value, DType::I16) as i16, i16_value, "{value}");
+            assert_eq!(bits(value, DType::I32) as i32, i32_value, "{value}");
+            assert_eq!(bits(value, DType::I64) as i64, i64_value, "{value}");
+        }
+        assert_eq!((bits(-3i64, DType::U8), bits(256i64, DType::U8)), (0, 255));
+        assert_eq!(bits(i64::MIN, DType::I32) as i32, i32::MIN);
+    }
+
+    #[test]
+    fn floats_are_the_nearest() {
+        assert_eq!(bits(0.1, DType::F32), u64::from(0.1f32.to_bits()));
+        assert_eq!(bits(0.1f32, DType::F64), f64::from(0.1f32).to_bits());
+        assert_eq!(bits(1.0, DType::F16), 0x3c00);
+        assert_eq!(bits(-2i64, DType::Bf16), 0xc000);
+        assert_eq!(bits(65_520i64, DType::F16), 0x7c00, "infinity");
+        // 2^54 + 2^30 + 1: to f64 the 1 is lost, and then the tie to f32 would go down.
+        let (odd, up) = ((1i64 << 54) + (1 << 30) + 1, (1u64 << 54) + (1 << 31));
+        assert_eq!(f32::from_bits(bits(odd, DType::F32) as u32), up as f32);
+    }
+
+    #[test]
+    fn steps_are_taken_one_after_the_other() {
+        // 1 + 2^-8 + 2^-30 is above the tie of bf16; f32 drops what is above.
+        let value = 1.0 + 2f64.powi(-8) + 2f64.powi(-30);
+        assert_eq!(bits(value, DType::Bf16), 0x3f81);
+        let by_f32 = Element::from(value).converted(DType::F32).converted(DType::Bf16);
+        assert_eq!(by_f32.bits, 0x3f80);
+    }
+
+    #[test]
+    fn a_view_keeps_every_bit() {
+        let signalling = Element::from(0x7ff0_0000_0000_0001i64);
+        let seen = signalling.viewed(DType::F64).viewed(DType::I64);
+        assert_eq!(seen, signalling);
+        assert_eq!(seen.as_i64(), Some(0x7ff0_0000_0000_0001));
+        assert_eq!(signalling.viewed(DType::F64).as_i64(), None);
+    }
+
+    #[test]
+    fn bytes_are_as_many_as_the_type_has() {
+        for dtype in DType::ALL {
+            let bytes: Vec<u8> = Element::from(1i64).converted(dtype).bytes().collect();
+            assert_eq!(bytes.len(), dtype.bytes(), "{dtype}");
+        }
+        let bytes: Vec<u8> = Element::from(-2i64).converted(DType::I16).bytes().collect();
+        assert_eq!(bytes, (-2i16).to_le_bytes());
+    }
+}

@@ -1,0 +1,99 @@
+//! View: the same bits, read as another element type.
+//!
+//! ```text
+//! bits(out[i]) = bits(in[i])       i16, f16, bf16    i32, f32    i64, f64    u8
+//! ```
+//!
+//! | | |
+//! |--------|---------------------------------------------------------------------------|
+//! | input  | image or tensor                                                           |
+//! | output | as the input, with elements of the other type, of as many bytes           |
+//! | random | nothing                                                                   |
+//! | cost   | nothing: the batch is stored as before and only called something else     |
+//!
+//! FFCV's `View` for types of one size, there NumPy's or PyTorch's. It is for consumers without
+//! the stored type: NumPy has no bf16, so `Convert::to(DType::Bf16)` and `View::new(DType::I16)`
+//! make an array that NumPy holds and PyTorch views back.
+//!
+//! The values of a viewed image mean nothing to colours, masks or fills, so only its layout can be
+//! changed after a view. The plan checks that.
+
+use crate::{Class, DType, ImageType, Op, Type, TypeError};
+
+/// Reads the elements as another type of as many bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View {
+    dtype: DType,
+}
+
+impl View {
+    /// As elements of `dtype`. That they are of as many bytes is checked when the pipeline is built.
+    #[must_use]
+    pub const fn new(dtype: DType) -> Self {
+        Self { dtype }
+    }
+
+    /// What an element of this type's size is called in messages.
+    fn expected(self) -> &'static str {
+        match self.dtype.bytes() {
+            1 => "elements of 1 byte to view as this type (Convert changes the size)",
+            2 => "elements of 2 bytes to view as this type (Convert changes the size)",
+            4 => "elements of 4 bytes to view as this type (Convert changes the size)",
+            _ => "elements of 8 bytes to view as this type (Convert changes the size)",
+        }
+    }
+}
+
+impl Op for View {
+    fn name(&self) -> &'static str {
+        "View"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        let (from, output) = match input {
+            Type::Image(image) => {
+                (image.dtype, Type::Image(ImageType { dtype: self.dtype, ..*image }))
+            }
+            Type::Tensor { dtype, shape } => {
+                (*dtype, Type::Tensor { dtype: self.dtype, shape: shape.clone() })
+            }
+        };
+        if from.bytes() == self.dtype.bytes() {
+            return Ok(output);
+        }
+        let (expected, found) = (self.expected(), input.to_string());
+        Err(TypeError { op: self.name(), expected, found })
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::View(self.dtype)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensor(dtype: DType) -> Type {
+        Type::Tensor { dtype, shape: vec![3] }
+    }
+
+    #[test]
+    fn types_of_one_size_are_viewed_as_each_other() {
+        for from in DType::ALL {
+            for to in DType::ALL {
+                let viewed = View::new(to).output(&tensor(from));
+                let expected = (from.bytes() == to.bytes()).then(|| tensor(to));
+                assert_eq!(viewed.ok(), expected, "{from} as {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn another_size_is_refused_with_what_is_needed() {
+        let error = View::new(DType::I16).output(&tensor(DType::F32)).unwrap_err().to_string();
+        let expected = "View takes elements of 2 bytes to view as this type (Convert changes the \
+                        size), but gets a f32 tensor [3]";
+        assert_eq!(error, expected);
+    }
+}

@@ -1,0 +1,149 @@
+//! A picture that is drawn on: pictures, captions, and a PNG of it all.
+
+use super::font::{self, LETTER};
+use super::problem::Problem;
+use fuseloop::ops::{ImageView, Size, area};
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+
+/// A colour: red, green, blue.
+pub(super) type Colour = [u8; 3];
+
+/// Pixels from one letter to the next, and from one line to the next.
+const ADVANCE: u32 = LETTER[0] + 1;
+pub(super) const LINE: u32 = LETTER[1] + 2;
+
+/// A picture of 8-bit RGB. What is drawn outside is left out.
+pub(super) struct Canvas {
+    size: Size,
+    pixels: Vec<u8>,
+}
+
+impl Canvas {
+    pub(super) fn new(size: Size, background: Colour) -> Self {
+        Self { size, pixels: background.repeat(size.pixels() as usize) }
+    }
+
+    /// Fills a square of `side` pixels.
+    pub(super) fn square(&mut self, top: u32, left: u32, side: u32, colour: Colour) {
+        let row = colour.repeat(side as usize);
+        (top..top + side).for_each(|y| self.row(y, left, &row));
+    }
+
+    /// Puts a picture where its upper left corner is given.
+    pub(super) fn paste(&mut self, top: u32, left: u32, view: ImageView<'_>) {
+        for y in 0..view.size().height {
+            self.row(top + y, left, view.row(y));
+        }
+    }
+
+    /// Puts a picture in the middle of a square of `side` pixels, smaller if it does not fit.
+    pub(super) fn paste_fitted(&mut self, top: u32, left: u32, side: u32, picture: ImageView<'_>) {
+        let fitted = fitted(picture, side);
+        let view = match &fitted {
+            Some((pixels, size)) => ImageView::packed(pixels, *size),
+            None => Some(picture),
+        };
+        if let Some(view) = view {
+            let Size { height, width } = view.size();
+            self.paste(top + (side - height) / 2, left + (side - width) / 2, view);
+        }
+    }
+
+    /// Writes one line of text.
+    pub(super) fn text(&mut self, top: u32, left: u32, text: &str, colour: Colour) {
+        for (letter, place) in text.chars().zip(0..) {
+            for y in 0..LETTER[1] {
+                for x in (0..LETTER[0]).filter(|x| font::has_ink(letter, *x, y)) {
+                    self.row(top + y, left + place * ADVANCE + x, &colour);
+                }
+            }
+        }
+    }
+
+    /// Overwrites pixels of a row from column `left` on.
+    fn row(&mut self, y: u32, left: u32, pixels: &[u8]) {
+        if y >= self.size.height || left >= self.size.width {
+            return;
+        }
+        let width = self.size.width as usize;
+        let at = (y as usize * width + left as usize) * 3;
+        let len = pixels.len().min((width - left as usize) * 3);
+        self.pixels[at..at + len].copy_from_slice(&pixels[..len]);
+    }
+
+    /// Writes it as a PNG; one that is there is replaced.
+    pub(super) fn save(&self, path: &Path) -> Result<(), Problem> {
+        save_png(path, &self.pixels, self.size)
+    }
+}
+
+/// Writes packed RGB pixels as a PNG; one that is there is replaced.
+pub(super) fn save_png(path: &Path, pixels: &[u8], size: Size) -> Result<(), Problem> {
+    let file = File::create(path).map_err(Problem::io(path))?;
+    let wrong = |error| Problem::Png { path: path.to_owned(), error };
+    let mut encoder = png::Encoder::new(BufWriter::new(file), size.width, size.height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut writer = encoder.write_header().map_err(wrong)?;
+    writer.write_image_data(pixels).map_err(wrong)?;
+    writer.finish().map_err(wrong)
+}
+
+/// Lines of at most `width` pixels: broken between words, and inside one that is longer.
+pub(super) fn wrapped(text: &str, width: u32) -> Vec<String> {
+    let most = (width / ADVANCE).max(1) as usize;
+    let mut lines: Vec<String> = vec![];
+    let mut room = 0;
+    for word in text.split_whitespace() {
+        let mut word: Vec<char> = word.chars().collect();
+        if let Some(last) = lines.last_mut().filter(|_| word.len() < room) {
+            last.push(' ');
+            last.extend(&word);
+            room -= word.len() + 1;
+            continue;
+        }
+        while word.len() > most {
+            let rest = word.split_off(most);
+            lines.push(word.into_iter().collect());
+            word = rest;
+        }
+        room = most - word.len();
+        lines.push(word.into_iter().collect());
+    }
+    lines
+}
+
+/// A picture too large for a square of `side` pixels, made smaller; `None` if it fits as it is.
+fn fitted(picture: ImageView<'_>, side: u32) -> Option<(Vec<u8>, Size)> {
+    let Size { height, width } = picture.size();
+    let longest = height.max(width);
+    if longest <= side {
+        return None;
+    }
+    let scaled = |pixels: u32| (u64::from(pixels) * u64::from(side) / u64::from(longest)).max(1);
+    let size = Size::new(scaled(height) as u32, scaled(width) as u32);
+    Some((area::resize(picture, size).ok()?, size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_words_and_long_words_anywhere() {
+        assert_eq!(wrapped("rows 12..230, to 4", 6 * 13), ["rows 12..230,", "to 4"]);
+        assert_eq!(wrapped("RandomResizedCrop: all", 6 * 10), ["RandomResi", "zedCrop:", "all"]);
+        assert!(wrapped("", 60).is_empty());
+    }
+
+    #[test]
+    fn what_is_drawn_outside_is_left_out() {
+        let mut canvas = Canvas::new(Size::new(4, 4), [0; 3]);
+        canvas.text(2, 1, "LLL", [255; 3]);
+        canvas.square(3, 3, 9, [9; 3]);
+        assert_eq!(canvas.pixels[(2 * 4 + 1) * 3..][..3], [255; 3]);
+        assert_eq!(canvas.pixels[15 * 3..], [9; 3]);
+    }
+}

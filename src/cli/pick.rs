@@ -1,0 +1,73 @@
+//! Which samples and fields are shown.
+
+use super::problem::Problem;
+use fuseloop::source::{Escaped, FieldKind, Value};
+use fuseloop::{LoadError, Loader, SampleId};
+use std::path::Path;
+
+/// At most `count` samples, spread over a file that has `all`: neighbours are often of one class.
+pub(super) fn spread(count: u64, all: u64) -> Vec<u64> {
+    let count = count.min(all);
+    (0..count).map(|k| k * (all / count) + k * (all % count) / count).collect()
+}
+
+/// The image fields of the batches, in the file's order.
+pub(super) fn image_fields(loader: &Loader, path: &Path) -> Result<Vec<String>, Problem> {
+    let tensors = loader.tensors();
+    let is_loaded = |name: &str| tensors.iter().any(|tensor| tensor.name == name);
+    let fields = loader.source().fields().iter();
+    let images = fields.filter(|field| field.kind == FieldKind::RgbImage && is_loaded(&field.name));
+    let images: Vec<String> = images.map(|field| field.name.clone()).collect();
+    if images.is_empty() {
+        return Err(Problem::NoImages { path: path.to_owned(), known: known(loader) });
+    }
+    Ok(images)
+}
+
+/// The image field asked for, or the first.
+pub(super) fn image_field(
+    loader: &Loader,
+    path: &Path,
+    asked: Option<&str>,
+) -> Result<String, Problem> {
+    let mut fields = image_fields(loader, path)?;
+    let Some(name) = asked else { return Ok(fields.remove(0)) };
+    if fields.iter().any(|field| field == name) {
+        return Ok(name.to_owned());
+    }
+    let name = name.to_owned();
+    Err(LoadError::NoSuchField { name, known: fields.join(", ") }.into())
+}
+
+fn known(loader: &Loader) -> String {
+    let fields = loader.source().fields().iter();
+    fields.map(|field| Escaped(&field.name).to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// The numbers stored with a sample: `label 3`.
+pub(super) fn labels(loader: &Loader, sample: u64) -> Vec<String> {
+    let source = loader.source();
+    let fields = source.fields().iter().enumerate();
+    let label = |(index, field): (usize, &fuseloop::source::FieldSpec)| {
+        let name = Escaped(&field.name);
+        match source.value(SampleId(sample), index).ok()? {
+            Value::Int(label) => Some(format!("{name} {label}")),
+            Value::Float(number) => Some(format!("{name} {number}")),
+            _ => None,
+        }
+    };
+    fields.filter_map(label).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_spread_over_the_file() {
+        assert_eq!(spread(3, 9), [0, 3, 6]);
+        assert_eq!(spread(4, 10), [0, 2, 5, 7]);
+        assert_eq!(spread(5, 2), [0, 1]);
+        assert!(spread(5, 0).is_empty());
+    }
+}

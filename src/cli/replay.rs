@@ -1,0 +1,166 @@
+//! `fuseloop replay`: one sample of one epoch again, bit for bit, and how it came to be.
+
+use super::canvas::save_png;
+use super::dump::plain_name;
+use super::npy;
+use super::pick::{image_fields, labels};
+use super::print::{counted, say};
+use super::problem::Problem;
+use super::source::Pipeline;
+use fuseloop::Loader;
+use fuseloop::jit::{Step, evaluate, evaluate_steps};
+use fuseloop::loader::{Inspected, Inspector};
+use fuseloop::ops::{Size, Type};
+use fuseloop::plan::ImagePlan;
+use fuseloop::source::Escaped;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Make one sample of one epoch again, bit for bit, and show what every op did to it.
+///
+/// A sample depends on the seed, the epoch and its place in the file alone: not on the batch it
+/// came in, nor on the order, nor on the number of workers.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fuseloop replay train.beton --seed 42 --epoch 7 --sample 1234
+  fuseloop replay train.beton --seed 42 --epoch 7 --sample 1234 --out replayed
+  fuseloop replay train.beton --pipeline imagenet.toml --epoch 7 --sample 1234 --out replayed")]
+pub(super) struct Args {
+    /// The file.
+    file: PathBuf,
+    #[command(flatten)]
+    pipeline: Pipeline,
+    /// The sample's place in the file, from 0.
+    #[arg(long)]
+    sample: u64,
+    /// The epoch.
+    #[arg(long, default_value_t = 0)]
+    epoch: u32,
+    /// Save the picture after every op as PNG, and the output as .npy, in this folder; it is made
+    /// if it is not there.
+    #[arg(long, short, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Overwrite files that are there.
+    #[arg(long)]
+    force: bool,
+}
+
+/// One image field of the sample.
+struct Replayed {
+    /// What its files are called.
+    name: String,
+    inspected: Inspected,
+    steps: Vec<Step>,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Problem> {
+    let setup = args.pipeline.setup()?;
+    let loader = setup.builder(&args.file)?.build()?;
+    let (seed, file) = (setup.seed, args.file.display().to_string());
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{}: {}, seed {seed}, epoch {}, sample {}",
+        Escaped(&file),
+        setup.ops,
+        args.epoch,
+        args.sample
+    );
+    let mut files = vec![];
+    for field in image_fields(&loader, &args.file)? {
+        let Some(mut inspector) = loader.inspect(&field, args.epoch)? else { continue };
+        let replayed = replay(&loader, &mut inspector, &field, args.sample)?;
+        let plan = inspector.kernel().plan();
+        let _ = writeln!(text, "field {}:", Escaped(&field));
+        describe(&mut text, plan, &replayed);
+        files.extend(all_files(plan, &replayed));
+    }
+    for label in labels(&loader, args.sample) {
+        let _ = writeln!(text, "stored {label}");
+    }
+    if let Some(out) = &args.out {
+        save(out, &files, args.force)?;
+        let out = out.display().to_string();
+        let _ =
+            writeln!(text, "saved {} in {}", counted(files.len() as u64, "file"), Escaped(&out));
+    }
+    say(&text)
+}
+
+fn replay(
+    loader: &Loader,
+    inspector: &mut Inspector,
+    field: &str,
+    sample: u64,
+) -> Result<Replayed, Problem> {
+    let inspected = inspector.sample(sample)?;
+    let plan = inspector.kernel().plan();
+    let steps = evaluate_steps(plan, &inspected.picture(), &inspected.draws);
+    let place = loader.source().field_index(field).unwrap_or(0);
+    Ok(Replayed { name: plain_name(place, field), inspected, steps })
+}
+
+/// What was drawn, op by op.
+fn describe(text: &mut String, plan: &ImagePlan, replayed: &Replayed) {
+    let Inspected { draws, wanted, row, .. } = &replayed.inspected;
+    let (bottom, right) = (wanted.top + wanted.height, wanted.left + wanted.width);
+    let _ = writeln!(
+        text,
+        "  stored {}, decoded rows {}..{bottom}, columns {}..{right}",
+        draws.source, wanted.top, wanted.left
+    );
+    for step in &replayed.steps {
+        let line = format!("  {:<24} {}", step.drawn.name, step.drawn.words);
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    let agree = *row == evaluate(plan, &replayed.inspected.picture(), draws);
+    let agree = if agree {
+        "compiled and evaluated are the same bits"
+    } else {
+        "compiled and evaluated DIFFER: this is a bug, please report it with this text"
+    };
+    let _ = writeln!(text, "  output: {}; {agree}", Type::Image(plan.output()));
+}
+
+/// What a file is to hold.
+enum Content {
+    Picture(Vec<u8>, Size),
+    Bytes(Vec<u8>),
+}
+
+/// The files of a field: each picture on the way, and the output.
+fn all_files(plan: &ImagePlan, replayed: &Replayed) -> Vec<(String, Content)> {
+    let Replayed { name, inspected, steps } = replayed;
+    let size = inspected.draws.source;
+    let decoded = Content::Picture(inspected.pixels.clone(), size);
+    let mut files = vec![(format!("{name}_00_decoded.png"), decoded)];
+    for (step, number) in steps.iter().zip(1..) {
+        let content = Content::Picture(step.levels(), step.picture.size());
+        files.push((
+            format!("{name}_{number:02}_{}.png", plain_name(number, step.drawn.name)),
+            content,
+        ));
+    }
+    let mut output = npy::header(plan.dtype(), &plan.shape());
+    output.extend(&inspected.row);
+    files.push((format!("{name}.npy"), Content::Bytes(output)));
+    files
+}
+
+/// Saves all files, or none if one is there and may not be overwritten.
+fn save(out: &Path, files: &[(String, Content)], force: bool) -> Result<(), Problem> {
+    fs::create_dir_all(out).map_err(Problem::io(out))?;
+    let mut paths = files.iter().map(|(name, _)| out.join(name));
+    if !force && let Some(path) = paths.find(|path| path.symlink_metadata().is_ok()) {
+        return Err(Problem::Exists { path });
+    }
+    for (name, content) in files {
+        let path = out.join(name);
+        match content {
+            Content::Picture(pixels, size) => save_png(&path, pixels, *size)?,
+            Content::Bytes(bytes) => fs::write(&path, bytes).map_err(Problem::io(&path))?,
+        }
+    }
+    Ok(())
+}

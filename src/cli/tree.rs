@@ -1,0 +1,240 @@
+//! What `explain` tells, for people: the plan as a tree, what it costs, and the bottleneck.
+
+use super::explain::{FieldReport, Measured, OtherField, PhaseMeans};
+use super::print::{bytes, counted};
+use fuseloop::jit::{BlockCosts, unsupported};
+use fuseloop::ops::{ImageType, Type};
+use fuseloop::plan::Description;
+use fuseloop::plan::describe::{BlockDescription, OpDescription};
+use fuseloop::source::Escaped;
+use std::fmt::Write as _;
+
+/// Where zune-jpeg's time goes, which it does not tell itself: by `perf` over 1,000 photographs of
+/// ImageNet.
+const JPEG_PHASES: [(&str, f64); 4] =
+    [("entropy decoding", 0.62), ("IDCT", 0.21), ("colour", 0.06), ("the rest", 0.11)];
+
+/// Columns of names, and of types.
+const NAMES: usize = 24;
+const TYPES: usize = 22;
+
+pub(super) fn in_words(reports: &[FieldReport], others: &[OtherField]) -> String {
+    let mut text = String::new();
+    reports.iter().for_each(|report| add_field(&mut text, report));
+    for other in others {
+        let ops = if other.ops.is_empty() { "copied".to_owned() } else { other.ops.join(", ") };
+        let _ = writeln!(text, "field {}: {ops} -> {}", Escaped(&other.name), other.output);
+    }
+    text
+}
+
+fn add_field(text: &mut String, report: &FieldReport) {
+    let FieldReport { name, plan, measured, .. } = report;
+    let _ = writeln!(text, "field {}:", Escaped(name));
+    add_decode(text, report);
+    for (index, block) in plan.blocks.iter().enumerate() {
+        let predicted = measured.as_ref().and_then(|m| m.predicted.get(index));
+        let costs = measured.as_ref().and_then(|m| m.costs.as_ref()?.blocks.get(index));
+        add_block(text, index, block, predicted, costs);
+    }
+    if !plan.left_out.is_empty() {
+        let _ = writeln!(text, "  left out, since it does nothing: {}", plan.left_out.join(", "));
+    }
+    add_code(text, report);
+    if let Some(measured) = measured {
+        add_moved(text, plan, measured);
+        add_time(text, report, measured);
+        let _ = writeln!(text, "  bottleneck: {}", bottleneck(plan, measured));
+    }
+}
+
+fn add_decode(text: &mut String, report: &FieldReport) {
+    let FieldReport { plan, stored: [jpeg, raw], measured, .. } = report;
+    let stored = match (jpeg, raw) {
+        (0, _) => "raw pictures".to_owned(),
+        (_, 0) => "JPEGs".to_owned(),
+        _ => format!("{} and {}", counted(*jpeg, "JPEG"), counted(*raw, "raw picture")),
+    };
+    let pushed = match plan.pushed_into_decode.as_slice() {
+        [] => "all of it".to_owned(),
+        names => format!("only what {} asks for", names.join(", ")),
+    };
+    let share = measured.as_ref().map_or_else(String::new, |measured| {
+        let PhaseMeans { decoded_pixels, picture_pixels, .. } = measured.phases;
+        format!(": {:.0} % of the pixels", decoded_pixels / picture_pixels.max(1.0) * 100.0)
+    });
+    let _ = writeln!(text, "  decode {stored} to {}, {pushed}{share}", short(plan.input));
+}
+
+fn add_block(
+    text: &mut String,
+    index: usize,
+    block: &BlockDescription,
+    predicted: Option<&BlockCosts>,
+    costs: Option<&BlockCosts>,
+) {
+    let (from, to) = (short(block.input), short(block.output));
+    let _ = writeln!(text, "  block {index}: {from} -> {to}: {}", block.summary);
+    let times = |predicted: Option<f64>, measured: Option<f64>| match (predicted, measured) {
+        (None, None) => String::new(),
+        (predicted, measured) => {
+            format!(
+                "{:>10} {:>10}  ",
+                predicted.map_or("".into(), nanos),
+                measured.map_or("".into(), nanos)
+            )
+        }
+    };
+    let has_times = predicted.is_some();
+    let blank = if has_times { format!("{:>10} {:>10}  ", "", "") } else { String::new() };
+    let mut line = |name: &str, kind: &str, times: String, role: &str| {
+        let times = if times.is_empty() { &blank } else { &times };
+        let line = format!("    {name:<NAMES$} {kind:<TYPES$} {times}{role}");
+        let _ = writeln!(text, "{}", line.trim_end());
+    };
+    if has_times {
+        let heads =
+            format!("{:>10} {:>10}  ", "predicted", if costs.is_some() { "measured" } else { "" });
+        line("", "", heads, "");
+    }
+    let store = |costs: &BlockCosts| costs.load_and_store;
+    line("load and store", "", times(predicted.map(store), costs.map(store)), "");
+    for op in &block.ops {
+        let of = |costs: Option<&BlockCosts>| costs.and_then(|costs| costs.of(op.leaf));
+        line(op.name, &short(op.output), times(of(predicted), of(costs)), &role(op));
+    }
+    let total = |costs: &BlockCosts| costs.total;
+    if has_times {
+        line("all of it", "", times(predicted.map(total), costs.map(total)), "");
+    }
+    let _ = writeln!(text, "    ends here: {}", block.ends);
+}
+
+fn role(op: &OpDescription) -> String {
+    match op.chosen_by.as_slice() {
+        [] => op.role.to_owned(),
+        by => format!("{}, if {} chooses it", op.role, by.join(" and ")),
+    }
+}
+
+fn add_code(text: &mut String, report: &FieldReport) {
+    let (bodies, time, code) = report.code;
+    let output = Type::Image(report.plan.output);
+    let _ =
+        writeln!(text, "  output: {output}, {} a sample", bytes(report.plan.output_bytes as u64));
+    let _ = match unsupported() {
+        Some(reason) => writeln!(text, "  not compiled ({reason}): evaluated op by op"),
+        None => writeln!(
+            text,
+            "  compiled {} in {:.2} ms to {code} bytes of code",
+            counted(bodies as u64, "loop"),
+            time.as_secs_f64() * 1e3
+        ),
+    };
+}
+
+fn add_moved(text: &mut String, plan: &Description, measured: &Measured) {
+    let PhaseMeans { stored_bytes, decoded_pixels, .. } = measured.phases;
+    let mut parts = vec![
+        format!("{} stored", size(stored_bytes)),
+        format!("{} decoded", size(3.0 * decoded_pixels)),
+    ];
+    for (index, block) in measured.costs.iter().flat_map(|costs| &costs.blocks).enumerate() {
+        let name = if plan.blocks.len() > 1 { format!("block {index} ") } else { String::new() };
+        let (loaded, stored) = (size(block.bytes_in), size(block.bytes_out));
+        parts.push(format!("{name}loads {loaded} and stores {stored}"));
+    }
+    let _ = writeln!(text, "  moved a sample: {}", parts.join(", "));
+}
+
+fn add_time(text: &mut String, report: &FieldReport, measured: &Measured) {
+    let words = |parts: &[(&str, f64)]| {
+        let parts: Vec<String> =
+            parts.iter().map(|(name, ns)| format!("{name} {}", nanos(*ns))).collect();
+        parts.join(", ")
+    };
+    let (samples, total) = (counted(measured.samples, "sample"), nanos(measured.phases.total()));
+    let phases = words(&measured.phases.all());
+    let _ = writeln!(text, "  time a sample: {total} on one core, mean of {samples}: {phases}");
+    let jpeg = jpeg_phases(report, measured);
+    if !jpeg.is_empty() {
+        let _ = writeln!(text, "  of decode, estimated: {}", words(&jpeg));
+    }
+}
+
+/// The phases of decoding JPEGs in nanoseconds; none where there are no JPEGs.
+pub(super) fn jpeg_phases(report: &FieldReport, measured: &Measured) -> Vec<(&'static str, f64)> {
+    let decode = measured.phases.decode;
+    let phases = if report.stored[0] > 0 { JPEG_PHASES.as_slice() } else { &[] };
+    phases.iter().map(|(name, share)| (*name, share * decode)).collect()
+}
+
+/// Where most of the time goes, and what would help: one sentence.
+pub(super) fn bottleneck(plan: &Description, measured: &Measured) -> String {
+    let (phases, total) = (measured.phases, measured.phases.total());
+    let share = |ns: f64| format!("{:.0} %", ns / total.max(1.0) * 100.0);
+    let of = |ns: f64| format!("{} of a sample's {}", share(ns), nanos(total));
+    let largest = phases.all().into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    match largest {
+        Some(("decode", ns)) => format!(
+            "decoding is {}: smaller pictures (`fuseloop write --max-resolution 500 --jpeg-quality 90`) would help most",
+            of(ns)
+        ),
+        Some(("compiled loops", ns)) => {
+            let op = costliest(plan, measured).map_or_else(String::new, |(name, ns)| {
+                format!(", and {name} is {} of it", nanos(ns))
+            });
+            format!("the compiled loops are {}{op}", of(ns))
+        }
+        Some(("read", ns)) => format!(
+            "reading is {}: the file was not in memory yet; the second epoch will tell more",
+            of(ns)
+        ),
+        Some((name, ns)) => {
+            format!("{name} is {}: pictures are so small that little else is left", of(ns))
+        }
+        None => "nothing was measured".to_owned(),
+    }
+}
+
+/// The op that took longest, or loading and storing.
+fn costliest(plan: &Description, measured: &Measured) -> Option<(&'static str, f64)> {
+    let costs = measured.costs.as_ref()?;
+    let all = plan.blocks.iter().zip(&costs.blocks).flat_map(|(block, costs)| {
+        let ops = block.ops.iter().filter_map(|op| Some((op.name, costs.of(op.leaf)?)));
+        ops.chain([("loading and storing", costs.load_and_store)])
+    });
+    all.max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// `u8 [224, 224, 3]`.
+fn short(image: ImageType) -> String {
+    Type::Image(image).to_string().trim_start_matches("a ").replace(" image", "")
+}
+
+/// A time with its unit; what is within noise of nothing is `0`.
+fn nanos(ns: f64) -> String {
+    match ns {
+        ns if ns < 1.0 => "0".to_owned(),
+        ns if ns < 1e3 => format!("{ns:.0} ns"),
+        ns if ns < 1e5 => format!("{:.1} µs", ns / 1e3),
+        ns if ns < 1e6 => format!("{:.0} µs", ns / 1e3),
+        ns => format!("{:.2} ms", ns / 1e6),
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a mean of bytes")]
+fn size(mean: f64) -> String {
+    bytes(mean.round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_the_unit_that_fits() {
+        let texts = [-3.0, 12.4, 1234.0, 250_000.0, 1.7e6].map(nanos);
+        assert_eq!(texts, ["0", "12 ns", "1.2 µs", "250 µs", "1.70 ms"]);
+    }
+}

@@ -1,0 +1,222 @@
+//! One sample of one image output, opened up: its draws, its decoded pixels, its row of a batch.
+//!
+//! An [`Inspector`] runs what a worker runs, with the same seed, so that any sample of any epoch
+//! can be made again, bit for bit, without the ones before it.
+
+use super::error::{SampleCause, SampleError};
+use super::stage::LoaderStage;
+use super::{LoadError, Loader};
+use crate::decode::Decoder;
+use crate::jit::{Kernel, Scratch, Source};
+use crate::plan::Draws;
+use crate::sample::{Epoch, SampleId};
+use crate::source::{Beton, EncodedImage, Value};
+use fuseloop_ops::{ImageView, SampleKey, Size, Window};
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Opens samples of one image field in one epoch; see [`Loader::inspect`].
+#[derive(Debug)]
+pub struct Inspector {
+    source: Arc<Beton>,
+    stage: Arc<LoaderStage>,
+    kernel: Arc<Kernel>,
+    output: usize,
+    field: usize,
+    epoch: Epoch,
+    decoder: Decoder,
+    scratch: Scratch,
+}
+
+/// One sample, as a worker has it before its ops run.
+#[derive(Clone, Debug)]
+pub struct Inspected {
+    /// What was drawn for it.
+    pub draws: Draws,
+    /// The window of the picture that is decoded for these draws.
+    pub wanted: Window,
+    /// The whole decoded picture, packed.
+    pub pixels: Vec<u8>,
+    /// Its row of the batch.
+    pub row: Vec<u8>,
+}
+
+impl Inspected {
+    /// The decoded picture.
+    ///
+    /// # Panics
+    ///
+    /// Never: the pixels are of the draws' size.
+    #[must_use]
+    pub fn picture(&self) -> ImageView<'_> {
+        ImageView::packed(&self.pixels, self.draws.source).expect("decoded whole")
+    }
+}
+
+/// What a sample took, stage by stage, and the bytes that moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Phases {
+    /// Touching the stored bytes for the first time: the file's pages come in.
+    pub read: Duration,
+    /// Its size, from the headers.
+    pub headers: Duration,
+    /// The draws of all ops.
+    pub draw: Duration,
+    /// Decoding what the draws want.
+    pub decode: Duration,
+    /// The compiled loops.
+    pub compiled: Duration,
+    /// Bytes stored in the file.
+    pub stored_bytes: usize,
+    /// The picture.
+    pub picture: Size,
+    /// What was decoded of it, at least what the draws want.
+    pub decoded: Size,
+}
+
+impl Phases {
+    /// All of it.
+    #[must_use]
+    pub fn total(&self) -> Duration {
+        self.read + self.headers + self.draw + self.decode + self.compiled
+    }
+}
+
+impl Loader {
+    /// Opens samples of the image output `field` (a field's, a view or a branch) as epoch `epoch`
+    /// makes them; `None` if the batches have no such image.
+    ///
+    /// # Errors
+    ///
+    /// As [`epoch`](Self::epoch).
+    pub fn inspect(&self, field: &str, epoch: u32) -> Result<Option<Inspector>, LoadError> {
+        let epoch = Epoch(epoch);
+        let stage = self.stage(epoch)?;
+        let found = stage.image(field);
+        Ok(found.map(|(output, field, kernel)| Inspector {
+            source: Arc::clone(&self.source),
+            decoder: stage.decoder(),
+            stage,
+            kernel,
+            output,
+            field,
+            epoch,
+            scratch: Scratch::default(),
+        }))
+    }
+}
+
+impl Inspector {
+    /// The compiled plan.
+    #[must_use]
+    pub fn kernel(&self) -> &Arc<Kernel> {
+        &self.kernel
+    }
+
+    /// Opens a sample.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such sample, or it is damaged.
+    pub fn sample(&mut self, sample: u64) -> Result<Inspected, SampleError> {
+        self.open(SampleId(sample)).map_err(|cause| self.error(cause))
+    }
+
+    /// Runs a sample `rounds` times and gives the median of each phase; of reading the first.
+    /// `each` is then given what the compiled loop gets.
+    ///
+    /// # Errors
+    ///
+    /// As [`sample`](Self::sample).
+    pub fn time(
+        &mut self,
+        sample: u64,
+        rounds: usize,
+        each: impl FnOnce(Source<'_>, &Draws),
+    ) -> Result<Phases, SampleError> {
+        self.phases(SampleId(sample), rounds, each).map_err(|cause| self.error(cause))
+    }
+
+    fn error(&self, cause: SampleCause) -> SampleError {
+        self.stage.sample_error(&self.source.fields()[self.field].name, cause)
+    }
+
+    fn key(&self, sample: SampleId) -> SampleKey {
+        self.stage.key(self.epoch, sample, self.output)
+    }
+
+    fn open(&mut self, sample: SampleId) -> Result<Inspected, SampleCause> {
+        let (source, key) = (Arc::clone(&self.source), self.key(sample));
+        let image = image(&source, sample, self.field)?;
+        let size = self.decoder.size(&image)?;
+        let plan = self.kernel.plan();
+        let mut draws = Draws::default();
+        plan.draw(key, size, &mut draws);
+        let wanted = plan.wanted(&draws);
+        let decoded = self.decoder.decode(&image, wanted)?;
+        let part = Source { view: decoded.view, top: decoded.top, left: decoded.left, whole: size };
+        let mut row = vec![0; plan.sample_bytes()];
+        self.kernel.run(&mut self.scratch, part, &draws, &mut row);
+        let whole = self.decoder.decode(&image, size.full())?;
+        let rows = (0..size.height).flat_map(|y| whole.view.row(y));
+        Ok(Inspected { draws, wanted, pixels: rows.copied().collect(), row })
+    }
+
+    fn phases(
+        &mut self,
+        sample: SampleId,
+        rounds: usize,
+        each: impl FnOnce(Source<'_>, &Draws),
+    ) -> Result<Phases, SampleCause> {
+        let (source, key) = (Arc::clone(&self.source), self.key(sample));
+        let image = image(&source, sample, self.field)?;
+        let start = Instant::now();
+        touch(image.bytes);
+        let read = start.elapsed();
+        let plan = self.kernel.plan();
+        let mut times = [const { vec![] }; 4];
+        let (mut draws, mut row) = (Draws::default(), vec![0; plan.sample_bytes()]);
+        let mut size = Size::default();
+        for _ in 0..rounds.max(1) {
+            let start = Instant::now();
+            size = self.decoder.size(&image)?;
+            let headers = Instant::now();
+            plan.draw(key, size, &mut draws);
+            let wanted = plan.wanted(&draws);
+            let drawn = Instant::now();
+            let decoded = self.decoder.decode(&image, wanted)?;
+            let decoding = Instant::now();
+            let part =
+                Source { view: decoded.view, top: decoded.top, left: decoded.left, whole: size };
+            self.kernel.run(&mut self.scratch, part, &draws, &mut row);
+            let ends = [start, headers, drawn, decoding, Instant::now()];
+            for (times, pair) in times.iter_mut().zip(ends.windows(2)) {
+                times.push(pair[1] - pair[0]);
+            }
+        }
+        let decoded = self.decoder.decode(&image, plan.wanted(&draws))?;
+        let part = Source { view: decoded.view, top: decoded.top, left: decoded.left, whole: size };
+        each(part, &draws);
+        let [headers, draw, decode, compiled] = times.map(median);
+        let (stored_bytes, decoded) = (image.bytes.len(), decoded.view.size());
+        Ok(Phases { read, headers, draw, decode, compiled, stored_bytes, picture: size, decoded })
+    }
+}
+
+fn image(source: &Beton, sample: SampleId, field: usize) -> Result<EncodedImage<'_>, SampleCause> {
+    match source.value(sample, field).map_err(|error| error.kind)? {
+        Value::Image(image) => Ok(image),
+        other => unreachable!("a field's kind does not change: {other:?}"),
+    }
+}
+
+/// Reads a byte of each page.
+fn touch(bytes: &[u8]) {
+    black_box(bytes.iter().step_by(4096).map(|byte| u64::from(*byte)).sum::<u64>());
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}

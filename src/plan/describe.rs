@@ -1,0 +1,284 @@
+//! A plan for people: as data, and as text.
+//!
+//! ```text
+//! decoded ─▶ block 0 ─▶ u8 ─▶ block 1 ─▶ .. ─▶ batch
+//!               ops, what became of each, why the block ends
+//! ```
+
+use super::block::{Block, Link, reading};
+use super::leaf::Leaf;
+use super::{Draws, ImagePlan};
+use fuseloop_ops::{Class, DType, ImageType, Layout, Motion, RowMaker, SampleKey, Size, Type};
+use std::fmt::Write as _;
+
+/// A plan as data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Description {
+    /// The decoded images.
+    pub input: ImageType,
+    /// The batch's images.
+    pub output: ImageType,
+    /// Bytes of one sample of the batch.
+    pub output_bytes: usize,
+    /// Ops whose window is all that is decoded.
+    pub pushed_into_decode: Vec<&'static str>,
+    /// The blocks, in order.
+    pub blocks: Vec<BlockDescription>,
+    /// Ops that were left out, since they do nothing.
+    pub left_out: Vec<&'static str>,
+}
+
+/// A block as data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BlockDescription {
+    /// What it is, in a few words.
+    pub summary: String,
+    /// What it reads.
+    pub input: ImageType,
+    /// What it stores.
+    pub output: ImageType,
+    /// Its ops, in order.
+    pub ops: Vec<OpDescription>,
+    /// Loop bodies that samples may need.
+    pub loop_bodies: usize,
+    /// Why the next op is not in it.
+    pub ends: String,
+}
+
+/// An op as data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpDescription {
+    /// The leaf it is.
+    pub leaf: usize,
+    /// The place in the user's list of the op that it is, or is in.
+    pub place: usize,
+    /// Its name.
+    pub name: &'static str,
+    /// What became of it.
+    pub role: &'static str,
+    /// The image after it.
+    pub output: ImageType,
+    /// The ops that draw whether it runs.
+    pub chosen_by: Vec<&'static str>,
+}
+
+impl ImagePlan {
+    /// The plan as data.
+    #[must_use]
+    pub fn describe(&self) -> Description {
+        let blocks = self.blocks().iter().enumerate();
+        Description {
+            input: self.input(),
+            output: self.output(),
+            output_bytes: self.sample_bytes(),
+            pushed_into_decode: self.pushed_into_decode(),
+            blocks: blocks.map(|(index, block)| self.describe_block(index, block)).collect(),
+            left_out: self.removed.iter().map(|(_, name)| *name).collect(),
+        }
+    }
+
+    fn describe_block(&self, index: usize, block: &Block) -> BlockDescription {
+        let leaves = self.leaves();
+        let before = leaves.get(block.ops.start).map_or(self.output(), |leaf| leaf.input);
+        let after = block.ops.clone().last().map_or(before, |leaf| type_after(&leaves[leaf]));
+        let describe_op = |leaf: usize| OpDescription {
+            leaf,
+            place: leaves[leaf].place,
+            name: leaves[leaf].op.name(),
+            role: block.role(leaves, leaf),
+            output: type_after(&leaves[leaf]),
+            chosen_by: self.chosen_by(&leaves[leaf]),
+        };
+        BlockDescription {
+            summary: block.summary(leaves),
+            // What lies between blocks is bytes, channels last.
+            input: ImageType { dtype: DType::U8, layout: Layout::ChannelsLast, ..before },
+            output: ImageType { dtype: block.dtype, layout: block.layout, ..after },
+            ops: block.ops.clone().map(describe_op).collect(),
+            loop_bodies: block.variants(leaves),
+            ends: self.why_it_ends(index),
+        }
+    }
+
+    fn chosen_by(&self, leaf: &Leaf) -> Vec<&'static str> {
+        leaf.guards.iter().map(|guard| self.choices()[guard.choice].op.name()).collect()
+    }
+
+    /// Why block number `index` ends.
+    fn why_it_ends(&self, index: usize) -> String {
+        let block = &self.blocks()[index];
+        let name = |leaf: usize| self.leaves()[leaf].op.name();
+        if let Some(host) = block.host {
+            return format!("{} is plain Rust and gets the picture stored", name(host));
+        }
+        let Some(next) = self.blocks().get(index + 1) else {
+            return "it stores the batch".to_owned();
+        };
+        let maker = name(next.ops.start);
+        let makes_rows = |leaf: &usize| match self.leaves()[*leaf].op.class() {
+            Class::Geometry(op) => op.makes_rows().is_some(),
+            _ => false,
+        };
+        if let Some(first) = block.ops.clone().find(makes_rows) {
+            let first = name(first);
+            return format!(
+                "{maker} makes rows of a whole picture, and here {first} made some already"
+            );
+        }
+        let changes = block.steps.first().map_or("an op", |step| name(step.leaves[0]));
+        format!("{maker} makes rows of a whole picture, and {changes} changes it first")
+    }
+
+    /// The ops of a sample that narrow what is decoded.
+    fn pushed_into_decode(&self) -> Vec<&'static str> {
+        let (mut draws, input) = (Draws::default(), self.input());
+        let size = Size::new(input.height.max.max(1), input.width.max.max(1));
+        self.draw(SampleKey::new(0, 0, 0), size, &mut draws);
+        if self.wanted(&draws) == size.full() {
+            return vec![];
+        }
+        let mut names = vec![];
+        for (leaf, motion) in draws.motions.iter().filter(|(l, _)| *l < self.blocks()[0].ops.end) {
+            match motion {
+                Motion::Frame { .. } => names.push(self.leaves()[*leaf].op.name()),
+                Motion::Resize { .. } | Motion::Rows(_) => break,
+                Motion::FlipHorizontal | Motion::FlipVertical => {}
+            }
+        }
+        names
+    }
+
+    /// The plan in words: one line an op, under the block it is part of.
+    #[must_use]
+    pub fn explain(&self) -> String {
+        let mut text = String::new();
+        for (k, block) in self.blocks.iter().enumerate() {
+            let _ = writeln!(text, "block {k}: {}", block.summary(&self.leaves));
+            for leaf in block.ops.clone() {
+                let name = self.leaves[leaf].op.name();
+                let _ = writeln!(text, "  {name:<24} {}", block.role(&self.leaves, leaf));
+            }
+        }
+        for (_, name) in &self.removed {
+            let _ = writeln!(text, "left out, since it does nothing: {name}");
+        }
+        let output = Type::Image(self.output());
+        let _ = writeln!(text, "output: {output}, {} bytes a sample", self.sample_bytes());
+        text
+    }
+}
+
+impl Block {
+    /// What the block is, in a few words.
+    #[must_use]
+    pub fn summary(&self, leaves: &[Leaf]) -> String {
+        let mut parts = vec![];
+        if self.framed.is_some() {
+            parts.push("a framed copy where a shift leaves the picture".to_owned());
+        }
+        match self.rows {
+            Some(RowMaker::Compiled) => parts.push("rows resized".to_owned()),
+            Some(RowMaker::Called) => parts.push("rows made by a row function".to_owned()),
+            None => {}
+        }
+        let links = || self.steps.iter().flat_map(|step| &step.links);
+        let readings = links().filter(|link| reading(leaves, **link).is_some()).count();
+        if readings > 0 {
+            parts.push(format!("{readings} reading(s) of the picture"));
+        }
+        parts.push(format!("one loop over the pixels, {} step(s) in registers", links().count()));
+        if self.variants(leaves) > 1 {
+            parts.push(format!("up to {} loop bodies", self.variants(leaves)));
+        }
+        if self.streams {
+            parts.push("stored around the caches".to_owned());
+        }
+        parts.join("; ")
+    }
+
+    /// What became of one of its leaves.
+    #[must_use]
+    pub fn role(&self, leaves: &[Leaf], leaf: usize) -> &'static str {
+        let folded = self.steps.iter().find(|s| s.leaves.len() > 1 && s.leaves.contains(&leaf));
+        match folded.map(|step| step.links[0]) {
+            Some(Link::Table { .. }) => return "folded into one table of 256 values a channel",
+            Some(Link::Matrix { .. }) => return "folded into one colour matrix",
+            _ => {}
+        }
+        match leaves[leaf].op.class() {
+            Class::Geometry(op) => match op.makes_rows() {
+                Some(RowMaker::Compiled) => {
+                    "window pushed into decode, rows resized as the loop needs them"
+                }
+                Some(RowMaker::Called) => "rows made by a row function as the loop needs them",
+                None if self.framed.is_some_and(|(framed, _)| framed == leaf) => {
+                    "source addresses, in a framed copy where it leaves the picture"
+                }
+                None if self.regions.iter().any(|r| r.leaf == leaf) => {
+                    "source addresses, and a mask for what comes in from outside"
+                }
+                None => "folded into source addresses",
+            },
+            Class::Pixel(op) if op.needs_mean() => "in registers, after a reading for the mean",
+            Class::Pixel(_) => "in registers",
+            Class::Shuffled(_) => "in registers, one loop body for each order",
+            Class::Table(op) if op.needs_histogram() => "a look-up, after levels are counted",
+            Class::Table(_) => "a look-up",
+            Class::Region(_) => "a mask in registers",
+            Class::Host(_) => "plain Rust on the stored picture, for the samples it changes",
+            Class::Cast(_) | Class::Layout(_) => "folded into the final store",
+            Class::Mix(_) => "chains of loops of their own on the stored picture, and their sum",
+            Class::Batch(_) => "on the finished batch, in place",
+            Class::View(_) => "the stored bits under another name",
+            Class::Label(_) | Class::Choice(_) => "",
+        }
+    }
+}
+
+/// The image after a leaf.
+pub(crate) fn type_after(leaf: &Leaf) -> ImageType {
+    match leaf.op.output(&Type::Image(leaf.input)) {
+        Ok(Type::Image(after)) => after,
+        _ => leaf.input,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+mod tests {
+    use super::*;
+    use fuseloop_ops::*;
+
+    #[test]
+    fn blocks_say_what_they_read_and_why_they_end() {
+        let brightness = RandomBrightness::new(0.4, 0.5).unwrap();
+        let crop = RandomResizedCrop::new(24, 0.1..=0.2, 1.0..=1.0).unwrap();
+        let poison = Poison::new(Size::new(24, 24), &[0.0; 1728], &[0.0; 576], [1]).unwrap();
+        let ops = ops![brightness, crop, poison, Normalize::imagenet(), ToChannelsFirst];
+        let input = ImageType::decoded(Dim::fixed(40), Dim::fixed(40));
+        let plan = ImagePlan::new(ops, input, NumberRule::Fused).unwrap().describe();
+        let ends: Vec<&str> = plan.blocks.iter().map(|block| block.ends.as_str()).collect();
+        assert_eq!(
+            ends,
+            [
+                "RandomResizedCrop makes rows of a whole picture, and RandomBrightness changes it first",
+                "Poison is plain Rust and gets the picture stored",
+                "it stores the batch",
+            ]
+        );
+        let stored = plan.blocks.iter().map(|block| Type::Image(block.output).to_string());
+        assert_eq!(
+            stored.collect::<Vec<_>>(),
+            ["a u8 image [40, 40, 3]", "a u8 image [24, 24, 3]", "a f32 image [3, 24, 24]"]
+        );
+        assert!(plan.pushed_into_decode.len() <= 1 && plan.left_out.is_empty());
+    }
+
+    #[test]
+    fn a_crop_is_pushed_into_decode_and_colour_is_not() {
+        let ops = ops![RandomHorizontalFlip::new(0.5).unwrap(), CenterCrop::new(8, 8).unwrap()];
+        let input = ImageType::decoded(Dim::fixed(40), Dim::fixed(40));
+        let plan = ImagePlan::new(ops, input, NumberRule::Fused).unwrap().describe();
+        assert_eq!(plan.pushed_into_decode, ["CenterCrop"]);
+    }
+}

@@ -1,0 +1,271 @@
+//! A sample's draws in plain words: what each op does to it.
+//!
+//! ```text
+//! RandomResizedCrop: rows 12..230, columns 4..320, to 224x224
+//! RandomHorizontalFlip: left as it is
+//! ColorJitter: Contrast 0.84, then Brightness 1.13
+//! Posterize: not chosen                                   (by the policy it is in)
+//! ```
+
+use super::block::nth_order;
+use super::draws::{Mixed, allowed};
+use super::leaf::Leaf;
+use super::{Draws, ImagePlan};
+use fuseloop_ops::rows::RowFilter;
+use fuseloop_ops::{Class, Motion, PixelOp, Size, Window};
+use std::fmt;
+
+/// Most numbers of an op that are shown.
+const MOST_NUMBERS: usize = 6;
+
+/// What an op does to one sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    /// The leaf it is.
+    pub leaf: usize,
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it runs for this sample.
+    pub fate: Fate,
+    /// What was drawn, in words; empty if nothing is.
+    pub words: String,
+}
+
+/// Whether an op runs for a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It does.
+    Runs,
+    /// Its own draw left it out.
+    Skipped,
+    /// The op that it is in chose others.
+    NotChosen,
+}
+
+impl fmt::Display for Drawn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.words.as_str() {
+            "" => f.write_str(self.name),
+            words => write!(f, "{}: {words}", self.name),
+        }
+    }
+}
+
+impl Draws {
+    /// What each op of `plan`, which made these draws, does to the sample, in order.
+    #[must_use]
+    pub fn describe(&self, plan: &ImagePlan) -> Vec<Drawn> {
+        let mut size = self.source;
+        let drawn = |(index, leaf): (usize, &Leaf)| {
+            let before = size;
+            let motions = self.motions.iter().filter(|(of, _)| *of == index);
+            let motions: Vec<&Motion> = motions.map(|(_, motion)| motion).collect();
+            size = motions.iter().fold(size, |size, motion| motion.output(size));
+            let fate = match self.active[index] {
+                true => Fate::Runs,
+                false if allowed(&leaf.guards, &self.outcomes) => Fate::Skipped,
+                false => Fate::NotChosen,
+            };
+            let words = match fate {
+                Fate::Runs => self.words(index, leaf, before, &motions),
+                Fate::Skipped => "skipped".to_owned(),
+                Fate::NotChosen => "not chosen".to_owned(),
+            };
+            Drawn { leaf: index, name: leaf.op.name(), fate, words }
+        };
+        plan.leaves().iter().enumerate().map(drawn).collect()
+    }
+
+    /// What an op that runs does.
+    fn words(&self, index: usize, leaf: &Leaf, size: Size, motions: &[&Motion]) -> String {
+        match leaf.op.class() {
+            Class::Geometry(_) => moves(size, motions),
+            Class::Region(_) => {
+                let windows = self.windows.iter().filter(|(of, _)| *of == index);
+                let windows: Vec<String> = windows.map(|(_, window)| painted(*window)).collect();
+                windows.join(", ")
+            }
+            Class::Pixel(op) => self.numbers_of(op, leaf.slot),
+            Class::Table(op) => {
+                numbers(&self.slots[leaf.slot..leaf.slot + op.slots()], op.slot_names())
+            }
+            Class::Shuffled(parts) => self.parts(index, parts, leaf.slot),
+            Class::Host(_) => "applied".to_owned(),
+            Class::Mix(_) => self.mixture(index),
+            Class::Cast(_)
+            | Class::View(_)
+            | Class::Layout(_)
+            | Class::Label(_)
+            | Class::Choice(_)
+            | Class::Batch(_) => String::new(),
+        }
+    }
+
+    /// The weights of an op that mixes, and how long its chains are.
+    fn mixture(&self, index: usize) -> String {
+        let mixed = self.mixes.iter().find(|(of, _)| *of == index);
+        let Some((_, Mixed { mixture, .. })) = mixed else { return String::new() };
+        let chain =
+            |(weight, steps): &(f32, u32)| format!("{} of {steps} step(s)", number(*weight));
+        let chains: Vec<String> = mixture.chains.iter().map(chain).collect();
+        format!("{} of itself, {}", number(mixture.keep), chains.join(", "))
+    }
+
+    /// The parts of a shuffled op, in their order.
+    fn parts(&self, index: usize, parts: &[Box<dyn PixelOp>], first: usize) -> String {
+        let order = self.orders.iter().find(|(of, _)| *of == index).map_or(0, |(_, order)| *order);
+        let words = nth_order(parts.len(), order).into_iter().map(|part| {
+            let before: usize = parts[..part].iter().map(|part| part.slots()).sum();
+            let numbers = self.numbers_of(parts[part].as_ref(), first + before);
+            format!("{} {numbers}", part_name(parts[part].as_ref())).trim_end().to_owned()
+        });
+        words.collect::<Vec<_>>().join(", then ")
+    }
+
+    /// The numbers of a pixel op whose slots begin at `first`; but for a mean, which is not drawn.
+    fn numbers_of(&self, op: &dyn PixelOp, first: usize) -> String {
+        let drawn = op.slots() - usize::from(op.needs_mean() && op.slots() > 0);
+        numbers(&self.slots[first..first + drawn], op.slot_names())
+    }
+}
+
+/// The name of a part of a shuffled op: what its code is named after.
+fn part_name(op: &dyn PixelOp) -> String {
+    let structure = op.structure();
+    let name: String = structure.chars().take_while(|c| c.is_alphanumeric()).collect();
+    name.strip_prefix("Random").unwrap_or(&name).to_owned()
+}
+
+/// `1.13`, or `hue 0.1, factor 1.13` where slots have names.
+fn numbers(slots: &[f32], names: &[&str]) -> String {
+    let names = if names.is_empty() { vec![""; slots.len()] } else { names.to_vec() };
+    let shown = slots.iter().zip(&names).take(MOST_NUMBERS);
+    let words =
+        shown.map(|(slot, name)| format!("{name} {}", number(*slot)).trim_start().to_owned());
+    let mut words: Vec<String> = words.collect();
+    let left = names.len().min(slots.len()) - words.len();
+    if left > 0 {
+        words.push(format!("and {left} more numbers"));
+    }
+    words.join(", ")
+}
+
+/// With at most four decimals, none that say nothing.
+fn number(value: f32) -> String {
+    let text = format!("{value:.4}");
+    let text = if text.contains('.') { text.trim_end_matches('0') } else { &text };
+    match text.trim_end_matches('.') {
+        "-0" => "0".to_owned(),
+        text => text.to_owned(),
+    }
+}
+
+/// What motions do to a picture of `size`.
+fn moves(mut size: Size, motions: &[&Motion]) -> String {
+    let mut words = vec![];
+    for motion in motions {
+        words.push(motion_words(size, motion));
+        size = motion.output(size);
+    }
+    if words.is_empty() { "left as it is".to_owned() } else { words.join(", ") }
+}
+
+fn motion_words(from: Size, motion: &Motion) -> String {
+    match motion {
+        Motion::Frame { top, left, size, .. } => framed(from, *top, *left, *size),
+        Motion::FlipHorizontal => "mirrored left to right".to_owned(),
+        Motion::FlipVertical => "turned upside down".to_owned(),
+        Motion::Resize { size, .. } => format!("to {size}"),
+        Motion::Rows(filter) => filtered(filter, from),
+    }
+}
+
+fn framed(from: Size, top: i32, left: i32, to: Size) -> String {
+    let (bottom, right) =
+        (i64::from(top) + i64::from(to.height), i64::from(left) + i64::from(to.width));
+    let is_inside =
+        top >= 0 && left >= 0 && bottom <= i64::from(from.height) && right <= i64::from(from.width);
+    match (is_inside, to == from) {
+        (true, true) => "all of it".to_owned(),
+        (false, true) => {
+            format!("shifted {}, {}", toward(top, "up", "down"), toward(left, "left", "right"))
+        }
+        _ => format!("rows {top}..{bottom}, columns {left}..{right}"),
+    }
+}
+
+/// A frame that begins at `start` shows the picture so much further the other way.
+fn toward(start: i32, positive: &str, negative: &str) -> String {
+    let way = if start > 0 { positive } else { negative };
+    format!("{} {way}", start.unsigned_abs())
+}
+
+fn filtered(filter: &RowFilter, from: Size) -> String {
+    match filter {
+        RowFilter::Resample { size, .. } => format!("to {size}"),
+        RowFilter::Warp(_) => format!("warped to {}", filter.output(from)),
+        RowFilter::Transpose => "rows and columns change places".to_owned(),
+        RowFilter::Pad(_) => format!("padded to {}", filter.output(from)),
+        RowFilter::Sharpen { factor } => format!("sharpness {}", number(*factor as f32)),
+        RowFilter::GaussianBlur { kernel: [columns, rows], sigma: [x, y] } => {
+            let (x, y) = (number(*x), number(*y));
+            format!("kernel {columns}x{rows}, sigma {x}, {y}")
+        }
+        RowFilter::BoxBlur { kernel: [columns, rows] } => format!("kernel {columns}x{rows}"),
+        _ => "rows made anew".to_owned(),
+    }
+}
+
+fn painted(window: Window) -> String {
+    let Window { top, left, height, width } = window;
+    if window.size().pixels() == 0 {
+        return "nothing painted".to_owned();
+    }
+    format!("rows {top}..{}, columns {left}..{}", top + height, left + width)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+mod tests {
+    use super::*;
+    use fuseloop_ops::*;
+
+    fn words(ops: Ops, sample: u64) -> Vec<String> {
+        let input = ImageType::decoded(Dim::fixed(32), Dim::fixed(40));
+        let plan = ImagePlan::new(ops, input, NumberRule::Fused).unwrap();
+        let mut draws = Draws::default();
+        plan.draw(SampleKey::new(7, 0, sample), Size::new(32, 40), &mut draws);
+        draws.describe(&plan).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn geometry_says_what_it_keeps() {
+        let crop = words(ops![CenterCrop::new(20, 30).unwrap()], 0);
+        assert_eq!(crop, ["CenterCrop: rows 6..26, columns 5..35"]);
+        let flip = words(ops![RandomHorizontalFlip::new(1.0).unwrap(), ToChannelsFirst], 0);
+        assert_eq!(flip, ["RandomHorizontalFlip: mirrored left to right", "ToChannelsFirst"]);
+        let resize = words(ops![Resize::new(8, 16).unwrap()], 0);
+        assert_eq!(resize, ["Resize: to 8x16"]);
+    }
+
+    #[test]
+    fn a_jitter_says_its_order_and_factors() {
+        let order = words(ops![ColorJitter::new(0.4, 0.4, 0.0).unwrap()], 1).remove(0);
+        assert!(order.starts_with("ColorJitter: ") && order.contains(", then "), "{order}");
+        assert!(order.contains("Brightness ") && order.contains("Contrast "));
+        assert_eq!(order.matches('.').count(), 2, "no mean: {order}");
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let texts = [1.0, 1.13, -0.00001, 1234.5, 0.123_456].map(number);
+        assert_eq!(texts, ["1", "1.13", "0", "1234.5", "0.1235"]);
+    }
+
+    #[test]
+    fn a_shift_says_which_way() {
+        let size = Size::new(32, 32);
+        assert_eq!(framed(size, -3, 2, size), "shifted 3 down, 2 left");
+        assert_eq!(framed(size, 0, 0, size), "all of it");
+    }
+}
