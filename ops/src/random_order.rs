@@ -36,6 +36,7 @@ impl RandomOrder {
     /// # Errors
     ///
     /// If there are more than 5.
+    #[expect(clippy::needless_pass_by_value, reason = "as the other containers take their ops")]
     pub fn new(ops: Ops) -> Result<Self, ParamError> {
         if ops.len() > MOST {
             return Err(ParamError::new("RandomOrder", "ops", ops.len(), "at most 5 ops"));

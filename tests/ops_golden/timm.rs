@@ -62,7 +62,10 @@ fn actions_are_called_with_what_timm_calls_them_with() {
         let levels = case["levels"].as_array().unwrap().iter();
         for (level, args) in levels.zip(case["args"].as_array().unwrap()) {
             let ours = action.argument(level.as_f64().unwrap(), negated);
-            assert_eq!(ours, args.get(0).and_then(Json::as_f64), "{case} at {level}");
+            let theirs = args.get(0).and_then(Json::as_f64);
+            // The JSON reader may be off by the last bit.
+            let off = ours.zip(theirs).map_or(0.0, |(a, b)| (a - b).abs() / a.abs().max(1.0));
+            assert!(ours.is_some() == theirs.is_some() && off < 1e-15, "{ours:?} {level} {case}");
         }
     }
     unused.dedup();

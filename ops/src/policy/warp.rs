@@ -72,9 +72,8 @@ impl GeometryOp for Shift {
         let farthest = f64::from(if self.is_vertical { size.height } else { size.width });
         let back = -(self.argument.draw(rng, size).clamp(-farthest, farthest) as i32);
         let (top, left) = if self.is_vertical { (back, 0) } else { (0, back) };
-        if back != 0 {
-            out.push(Motion::Frame { top, left, size, fill: self.look.fill.unwrap_or_default() });
-        }
+        // Also a shift of no pixels: it says that the fill's mask has nothing to paint.
+        out.push(Motion::Frame { top, left, size, fill: self.look.fill.unwrap_or_default() });
     }
 
     fn fills(&self, _: &ImageType) -> Option<[u8; 3]> {
