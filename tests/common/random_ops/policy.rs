@@ -46,7 +46,7 @@ pub fn op(name: &str, rng: &mut Rng, before: &ImageType) -> Arc<dyn Op> {
 }
 
 fn made(name: &str, rng: &mut Rng, before: &ImageType, depth: u32) -> Arc<dyn Op> {
-    let mut list = |rng: &mut Rng, most: u32| -> Ops {
+    let list = |rng: &mut Rng, most: u32| -> Ops {
         (0..rng.below(most + 1)).map(|_| inside(rng, before, depth)).collect()
     };
     let fill = [rng.below(256) as u8, rng.below(256) as u8, rng.below(256) as u8];
