@@ -77,7 +77,7 @@ impl ChoiceOp for InTurn {
 /// A step of a chain: `[action, index of its magnitude, negated]`.
 fn step(case: &Json, size: Size) -> Ops {
     let all = Space::AugMix.actions();
-    let action: Action = all.into_iter().find(|action| action.name() == case[0]).unwrap();
+    let action: Action = *all.iter().find(|action| action.name() == case[0]).unwrap();
     let index = case[1].as_u64().unwrap_or(0) as u32;
     let magnitude = Space::AugMix.magnitude(action, 10, index, size).unwrap_or(0.0);
     let sign = if case[2].as_bool().unwrap() { -1.0 } else { 1.0 };
