@@ -43,8 +43,8 @@ pub struct BlockCosts {
     pub total: f64,
     /// Loading and storing alone.
     pub load_and_store: f64,
-    /// Ops that cost something, by leaf: of those folded together the first. What is left of an
-    /// op that makes rows is making them.
+    /// Ops that cost something, by leaf; of those folded together the first. An op that makes rows
+    /// costs what making them takes.
     pub ops: Vec<(usize, f64)>,
     /// Bytes loaded: of the source, or of what lies between two blocks.
     pub bytes_in: f64,
@@ -305,7 +305,7 @@ mod tests {
         let size = Size::new(90, 120);
         let input = ImageType::decoded(Dim::fixed(90), Dim::fixed(120));
         let ops = ops![
-            RandomResizedCrop::new(64, [0.5, 1.0], [0.75, 1.25]).unwrap(),
+            RandomResizedCrop::new(64, 0.5..=1.0, 0.75..=1.25).unwrap(),
             RandomHorizontalFlip::new(0.5).unwrap(),
             ColorJitter::new(0.4, 0.4, 0.4).unwrap(),
             Normalize::imagenet(),

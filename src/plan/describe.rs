@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn blocks_say_what_they_read_and_why_they_end() {
         let brightness = RandomBrightness::new(0.4, 0.5).unwrap();
-        let crop = RandomResizedCrop::new(24, [0.1, 0.2], [1.0, 1.0]).unwrap();
+        let crop = RandomResizedCrop::new(24, 0.1..=0.2, 1.0..=1.0).unwrap();
         let poison = Poison::new(Size::new(24, 24), &[0.0; 1728], &[0.0; 576], [1]).unwrap();
         let ops = ops![brightness, crop, poison, Normalize::imagenet(), ToChannelsFirst];
         let input = ImageType::decoded(Dim::fixed(40), Dim::fixed(40));
