@@ -208,3 +208,71 @@ fn rect(window: Window) -> Rect {
     let (bottom, right) = (top + i64::from(window.height), left + i64::from(window.width));
     Rect { top, bottom, left, right }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+mod tests {
+    use super::*;
+    use crate::plan::ImagePlan;
+    use fuseloop_ops::{
+        CenterCrop, Cutout, Dim, GaussianNoise, ImageType, NumberRule, Ops, Pad,
+        RandomHorizontalFlip, RandomVerticalFlip, Resize, SampleKey, ops,
+    };
+
+    /// What a list does to a picture of 20 x 30 pixels.
+    fn composed(ops: Ops) -> Composed {
+        let input = ImageType::decoded(Dim::fixed(20), Dim::fixed(30));
+        let plan = ImagePlan::new(ops, input, NumberRule::Fused).unwrap();
+        let (size, mut draws) = (Size::new(20, 30), Draws::default());
+        plan.draw(SampleKey::new(0, 0, 0), size, &mut draws);
+        compose(&plan.blocks()[0], &draws, &[], size)
+    }
+
+    fn mirror() -> RandomHorizontalFlip {
+        RandomHorizontalFlip::new(1.0).unwrap()
+    }
+
+    #[test]
+    fn crops_and_flips_are_one_map_an_axis() {
+        let upside_down = RandomVerticalFlip::new(1.0).unwrap();
+        let pass =
+            &composed(ops![mirror(), CenterCrop::new(10, 10).unwrap(), upside_down]).passes[0];
+        // Column 0 of the crop is column 10 of the mirrored picture, which is 29 - 10.
+        assert_eq!(pass.columns, Axis { sign: -1, offset: 19 });
+        assert_eq!(pass.rows, Axis { sign: -1, offset: 14 });
+        assert_eq!(pass.reads(), Rect { top: 5, bottom: 15, left: 10, right: 20 });
+    }
+
+    #[test]
+    fn two_flips_are_none() {
+        let pass = &composed(ops![mirror(), mirror()]).passes[0];
+        assert_eq!((pass.rows, pass.columns), (Axis::IDENTITY, Axis::IDENTITY));
+    }
+
+    #[test]
+    fn a_frame_leaves_the_picture() {
+        let made = composed(ops![Pad::new(2).unwrap()]);
+        assert_eq!(made.output, Size::new(24, 34));
+        assert_eq!(made.passes[0].reads(), Rect { top: -2, bottom: 22, left: -2, right: 32 });
+        assert_eq!(made.frame, Some((Rect::of(Size::new(20, 30)), [0; 3])));
+    }
+
+    #[test]
+    fn rectangles_and_places_move_with_what_comes_after() {
+        let noise = GaussianNoise::new(0.0, 0.1, true).unwrap();
+        let crop = CenterCrop::new(20, 10).unwrap();
+        let made = composed(ops![Cutout::new(30, [0; 3]).unwrap(), noise, crop, mirror()]);
+        let pass = &made.passes[0];
+        let whole = Rect { top: 0, bottom: 20, left: -10, right: 20 };
+        assert_eq!(pass.regions, [(0, whole)]);
+        assert_eq!(pass.maps, [(0, [Axis::IDENTITY, Axis { sign: -1, offset: 19 }])]);
+    }
+
+    #[test]
+    fn what_comes_after_made_rows_maps_to_them() {
+        let made = composed(ops![mirror(), Resize::new(8, 16).unwrap(), mirror()]);
+        let (stage, _) = made.made.unwrap();
+        assert_eq!(stage.columns, Axis { sign: -1, offset: 29 });
+        assert_eq!(made.passes[0].columns, Axis { sign: -1, offset: 15 });
+    }
+}
