@@ -43,6 +43,11 @@ fn plan(rng: &mut Rng, size: Size) -> (ImagePlan, Vec<&'static str>) {
             1 => {}
             _ => list.push(Arc::new(ToChannelsFirst)),
         }
+        if before.size().is_none() {
+            // Images of a batch share a size: a list with turns or zooms is seldom right without.
+            let (height, width) = (1 + rng.below(60), 1 + rng.below(90));
+            list.push(Arc::new(CenterCrop::new(height, width).unwrap()));
+        }
         if let Ok(plan) = ImagePlan::new(list, input, rule) {
             let plan = if rng.coin(0.3) { plan.streaming() } else { plan };
             return (plan, names);
@@ -109,8 +114,9 @@ fn random_lists_give_the_same_bits_compiled_and_evaluated() {
     }
     println!("{lists} lists; ops seen: {seen:?}");
     if lists >= 400 {
+        let enough = lists as usize / 100;
         for name in random_ops::names() {
-            assert!(seen.get(name).is_some_and(|n| *n >= 20), "{name} was tried too rarely");
+            assert!(seen.get(name).is_some_and(|n| *n >= enough), "{name} was tried too rarely");
         }
     }
 }

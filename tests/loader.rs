@@ -199,7 +199,7 @@ fn the_plan_can_be_read() {
     let (_dir, path) = dataset::write(3, WriteMode::Jpg, varied);
     let text = builder(&path).build().unwrap().explain();
     for part in
-        ["field image:", "rows resized", "RandomHorizontalFlip", "compiled in", "field label:"]
+        ["field image:", "rows resized", "RandomHorizontalFlip", "loop(s) in", "field label:"]
     {
         assert!(text.contains(part), "{part} in\n{text}");
     }

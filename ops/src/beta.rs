@@ -1,4 +1,4 @@
-//! Numbers from a symmetric beta distribution.
+//! Numbers from symmetric beta and Dirichlet distributions.
 //!
 //! ```text
 //! Beta(a, a) = G1 / (G1 + G2),   G1, G2 ~ Gamma(a)          a = 1: uniform
@@ -20,6 +20,16 @@ pub(crate) fn symmetric_beta(rng: &mut Rng, alpha: f64) -> f64 {
     }
     let (first, second) = (ln_gamma_draw(rng, alpha), ln_gamma_draw(rng, alpha));
     1.0 / (1.0 + (second - first).exp())
+}
+
+/// `count` shares that sum to 1, from a Dirichlet distribution whose parameters are all `alpha`:
+/// gammas over their sum.
+pub(crate) fn dirichlet(rng: &mut Rng, alpha: f64, count: usize) -> Vec<f64> {
+    let logarithms: Vec<f64> = (0..count).map(|_| ln_gamma_draw(rng, alpha)).collect();
+    let most = logarithms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let gammas: Vec<f64> = logarithms.iter().map(|ln| (ln - most).exp()).collect();
+    let sum: f64 = gammas.iter().sum();
+    gammas.into_iter().map(|gamma| gamma / sum).collect()
 }
 
 /// Uniform in `[0, 1)`, a multiple of 2^-48.

@@ -23,6 +23,7 @@
 
 mod adjust_sharpness;
 pub mod area;
+mod aug_mix;
 mod auto_augment;
 mod autocontrast;
 mod beta;
@@ -102,6 +103,7 @@ mod view;
 mod warping;
 
 pub use adjust_sharpness::RandomAdjustSharpness;
+pub use aug_mix::AugMix;
 pub use auto_augment::{AutoAugment, Policy};
 pub use autocontrast::RandomAutocontrast;
 pub use box_blur::BoxBlur;

@@ -93,7 +93,7 @@ impl PhaseMeans {
             ("headers", self.headers),
             ("draw", self.draw),
             ("decode", self.decode),
-            ("compiled loops", self.compiled),
+            ("ops", self.compiled),
         ]
     }
 

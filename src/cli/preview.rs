@@ -65,6 +65,8 @@ const GAP: u32 = 12;
 const MARGIN: u32 = 20;
 /// Most lines under a picture.
 const MOST_LINES: usize = 12;
+/// Most cells of a sheet: 300 MB of pixels.
+const MOST_CELLS: usize = 2000;
 const BACKGROUND: Colour = [0x14, 0x16, 0x1b];
 const CELL_COLOUR: Colour = [0x1d, 0x20, 0x27];
 const TEXT: Colour = [0xc8, 0xcc, 0xd4];
@@ -92,6 +94,10 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
             }
             rows[place].extend(made(args, &inspector, &opened, epoch));
         }
+    }
+    let cells = rows.len() * rows.iter().map(Vec::len).max().unwrap_or(0);
+    if cells > MOST_CELLS {
+        return Err(Problem::Sheet { cells, most: MOST_CELLS });
     }
     sheet(&rows).save(&args.out)?;
     let (count, columns) = (counted(samples.len() as u64, "sample"), columns(args, epochs));

@@ -52,6 +52,8 @@ pub(super) enum Problem {
     NoImages { path: PathBuf, known: String },
     #[error("{}: the file has no samples", .path.display())]
     Empty { path: PathBuf },
+    #[error("a sheet of {cells} pictures, at most {most} are drawn")]
+    Sheet { cells: usize, most: usize },
     /// Whoever reads our output has gone, or the disk it goes to is full.
     #[error("cannot write to the output: {0}")]
     Stdout(io::Error),
@@ -91,6 +93,9 @@ impl Problem {
             Self::NotEmpty { .. } => Some("name a folder that is new or empty"),
             Self::NoImages { .. } => Some("`fuseloop info FILE` shows what the file holds"),
             Self::Empty { .. } => Some(WRITE),
+            Self::Sheet { .. } => {
+                Some("`-n 1` shows one sample; `fuseloop replay` saves a file an op")
+            }
             Self::Compile(_) => Some("this is a bug: please report it with the file's `info`"),
             Self::Io { error, .. } => io_help(error),
             _ => None,

@@ -8,7 +8,7 @@ use super::print::{counted, say};
 use super::problem::Problem;
 use super::source::Pipeline;
 use fuseloop::Loader;
-use fuseloop::jit::{Step, evaluate, evaluate_steps};
+use fuseloop::jit::{Step, evaluate, evaluate_steps, unsupported};
 use fuseloop::loader::{Inspected, Inspector};
 use fuseloop::ops::{Size, Type};
 use fuseloop::plan::ImagePlan;
@@ -115,10 +115,10 @@ fn describe(text: &mut String, plan: &ImagePlan, replayed: &Replayed) {
         let _ = writeln!(text, "{}", line.trim_end());
     }
     let agree = *row == evaluate(plan, &replayed.inspected.picture(), draws);
-    let agree = if agree {
-        "compiled and evaluated are the same bits"
-    } else {
-        "compiled and evaluated DIFFER: this is a bug, please report it with this text"
+    let agree = match (agree, unsupported()) {
+        (true, None) => "compiled and evaluated are the same bits".to_owned(),
+        (true, Some(reason)) => format!("evaluated, not compiled ({reason})"),
+        (false, _) => "compiled and evaluated DIFFER: this is a bug, please report it".to_owned(),
     };
     let _ = writeln!(text, "  output: {}; {agree}", Type::Image(plan.output()));
 }

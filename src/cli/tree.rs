@@ -180,11 +180,17 @@ pub(super) fn bottleneck(plan: &Description, measured: &Measured) -> String {
             "decoding is {}: smaller pictures (`fuseloop write --max-resolution 500 --jpeg-quality 90`) would help most",
             of(ns)
         ),
-        Some(("compiled loops", ns)) => {
+        Some(("ops", ns)) if unsupported().is_some() => {
+            format!(
+                "the ops are {}: they are evaluated, since nothing can be compiled here",
+                of(ns)
+            )
+        }
+        Some(("ops", ns)) => {
             let op = costliest(plan, measured).map_or_else(String::new, |(name, ns)| {
                 format!(", and {name} is {} of it", nanos(ns))
             });
-            format!("the compiled loops are {}{op}", of(ns))
+            format!("the ops are {}{op}", of(ns))
         }
         Some(("read", ns)) => format!(
             "reading is {}: the file was not in memory yet; the second epoch will tell more",

@@ -208,7 +208,7 @@ pub(crate) fn asm_text(spec: Spec<'_>) -> Result<String, CompileError> {
     let mut context = cranelift_codegen::Context::for_function(ir(spec));
     context.set_disasm(true);
     let compiled = context.compile(isa().as_ref(), &mut Default::default());
-    let compiled = compiled.map_err(|error| ModuleError::from(error))?;
+    let compiled = compiled.map_err(ModuleError::from)?;
     let is_code =
         |line: &&str| !["unwind", "uninit"].iter().any(|p| line.trim_start().starts_with(p));
     let lines = compiled.vcode.iter().flat_map(|listing| listing.lines()).filter(is_code);

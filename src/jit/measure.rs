@@ -43,8 +43,8 @@ pub struct BlockCosts {
     pub total: f64,
     /// Loading and storing alone.
     pub load_and_store: f64,
-    /// Ops that cost something, by leaf: of those folded together the first. What is left of an
-    /// op that makes rows is making them.
+    /// Ops that cost something, by leaf; of those folded together the first. An op that makes rows
+    /// costs what making them takes.
     pub ops: Vec<(usize, f64)>,
     /// Bytes loaded: of the source, or of what lies between two blocks.
     pub bytes_in: f64,

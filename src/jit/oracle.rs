@@ -20,7 +20,7 @@ use fuseloop_ops::{
 #[must_use]
 pub fn evaluate(plan: &ImagePlan, source: &ImageView<'_>, draws: &Draws) -> Vec<u8> {
     let picture = walk(plan, source, draws, |_, _| {});
-    store(&picture, plan.dtype(), plan.output().layout)
+    store(&picture, plan.stored_dtype(), plan.output().layout)
 }
 
 /// A picture on its way: after one op.

@@ -5,6 +5,7 @@
 //! draws set by hand or ranges of one value: goldens hold no randomness.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test ends where it fails")]
 
+mod aug_mix;
 mod basic;
 mod erase;
 mod geometry;

@@ -3,7 +3,7 @@
 use super::{Args, Kind, OpInfo, ParamInfo, Preset, SpecError, built, maybe, optional, required};
 use crate::rows::WarpInterpolation;
 use crate::{
-    AutoAugment, ParamError, Policy, RandAugment, RandomApply, RandomChoice, RandomOrder,
+    AugMix, AutoAugment, ParamError, Policy, RandAugment, RandomApply, RandomChoice, RandomOrder,
     TrivialAugmentWide,
 };
 
@@ -34,6 +34,32 @@ const BINS: ParamInfo =
     optional("num_magnitude_bins", Kind::Whole, Preset::Int(31), "how many magnitudes there are");
 
 pub(super) const OPS: &[OpInfo] = &[
+    OpInfo {
+        name: "AugMix",
+        class: POLICY,
+        summary: "mixes the picture with what random chains of actions make of it",
+        params: &[
+            optional("severity", Kind::Whole, Preset::Int(3), "magnitudes are below it, of 1..=10"),
+            optional("mixture_width", Kind::Whole, Preset::Int(3), "how many chains"),
+            maybe("chain_depth", Kind::Whole, "steps of every chain; 1 to 3 if left out"),
+            optional("alpha", Kind::Number, Preset::Float(1.0), "of the Dirichlet distributions"),
+            optional("all_ops", Kind::Bool, Preset::Bool(true), "whether colours are changed too"),
+            INTERPOLATION,
+            FILL,
+        ],
+        aliases: &[],
+        build: |args| {
+            let op = AugMix::new(args.u32("severity")?)?
+                .mixture_width(args.u32("mixture_width")?)?
+                .alpha(args.float("alpha")?)?
+                .all_ops(args.bool("all_ops")?);
+            let op = match args.if_given("chain_depth", Args::u32)? {
+                Some(steps) => op.chain_depth(steps)?,
+                None => op,
+            };
+            Ok(built(looking(args, op, AugMix::interpolation, AugMix::fill)?))
+        },
+    },
     OpInfo {
         name: "AutoAugment",
         class: POLICY,

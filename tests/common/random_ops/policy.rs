@@ -9,6 +9,7 @@ pub const NAMES: &[&str] = &[
     "RandomApply",
     "RandomChoice",
     "RandomOrder",
+    "AugMix",
     "AutoAugment",
     "RandAugment",
     "RandAugment(timm)",
@@ -45,7 +46,7 @@ pub fn op(name: &str, rng: &mut Rng, before: &ImageType) -> Arc<dyn Op> {
 }
 
 fn made(name: &str, rng: &mut Rng, before: &ImageType, depth: u32) -> Arc<dyn Op> {
-    let mut list = |rng: &mut Rng, most: u32| -> Ops {
+    let list = |rng: &mut Rng, most: u32| -> Ops {
         (0..rng.below(most + 1)).map(|_| inside(rng, before, depth)).collect()
     };
     let fill = [rng.below(256) as u8, rng.below(256) as u8, rng.below(256) as u8];
@@ -65,6 +66,12 @@ fn made(name: &str, rng: &mut Rng, before: &ImageType, depth: u32) -> Arc<dyn Op
             Arc::new(RandomChoice::new(lists, &weights).unwrap())
         }
         "RandomOrder" => Arc::new(RandomOrder::new(list(rng, 4)).unwrap()),
+        "AugMix" => {
+            let (interpolation, filled) = look(rng);
+            let op = AugMix::new(1 + rng.below(10)).unwrap().all_ops(rng.coin(0.7));
+            let op = op.mixture_width(1 + rng.below(3)).unwrap().interpolation(interpolation);
+            Arc::new(if filled { op.fill(fill) } else { op })
+        }
         "AutoAugment" => {
             let policy = [Policy::ImageNet, Policy::Cifar10, Policy::Svhn][rng.below(3) as usize];
             let (interpolation, filled) = look(rng);

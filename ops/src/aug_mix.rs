@@ -1,0 +1,189 @@
+//! AugMix: a picture mixed with what a few random chains of ops make of it (Hendrycks et al.,
+//! arXiv:1912.02781).
+//!
+//! ```text
+//! out = m0 * in + sum over chains of w_k * m1 * chain_k(in)
+//! (m0, m1) ~ Dirichlet(alpha, alpha)          w ~ Dirichlet(alpha, ..), one for each chain
+//! ```
+//!
+//! torchvision's `AugMix`: each chain has `chain_depth` steps, or 1 to 3, uniform; each step is one
+//! of 13 actions (or the first 9), with a magnitude of `0..severity` of 10.
+//!
+//! | | |
+//! |--------|------------------------------------------------------------------------------------|
+//! | input  | u8 image                                                                           |
+//! | output | as the input; truncated under the exact rule, else rounded half to even            |
+//! | random | the weights, then each chain's length; then each step an action, a magnitude, a sign |
+//! | cost   | ends its block; a loop over the picture for each step, and the sum                 |
+
+use crate::beta::{dirichlet, symmetric_beta};
+use crate::error::positive;
+use crate::op::on_u8_image;
+use crate::policy::{Look, Pick, Sampling, Space, Strength};
+use crate::rows::WarpInterpolation;
+use crate::{Class, MixOp, Mixture, Op, Ops, ParamError, Rng, Type, TypeError};
+use std::sync::Arc;
+
+/// Mixes a picture with what random chains of ops make of it.
+#[derive(Clone, Debug)]
+pub struct AugMix {
+    severity: u32,
+    mixture_width: u32,
+    chain_depth: Option<u32>,
+    alpha: f64,
+    all_ops: bool,
+    look: Look,
+    step: Ops,
+}
+
+/// Most chains, and most steps of one.
+const MOST: u32 = 16;
+
+impl AugMix {
+    /// With magnitudes below `severity`, of `1..=10`, and otherwise torchvision's defaults: three
+    /// chains of one to three steps, an alpha of 1, all 13 actions, bilinear warps.
+    ///
+    /// # Errors
+    ///
+    /// If `severity` is not in `1..=10`.
+    pub fn new(severity: u32) -> Result<Self, ParamError> {
+        if !(1..=10).contains(&severity) {
+            return Err(ParamError::new("AugMix", "severity", severity, "1..=10"));
+        }
+        let look =
+            Look { sampling: Sampling::Fixed(WarpInterpolation::Bilinear), ..Look::default() };
+        let (mixture_width, chain_depth, alpha, all_ops) = (3, None, 1.0, true);
+        let op = Self { severity, mixture_width, chain_depth, alpha, all_ops, look, step: vec![] };
+        Ok(op.made())
+    }
+
+    /// So many chains.
+    ///
+    /// # Errors
+    ///
+    /// If they are not `1..=16`.
+    pub fn mixture_width(self, chains: u32) -> Result<Self, ParamError> {
+        let mixture_width = counted("mixture_width", chains)?;
+        Ok(Self { mixture_width, ..self })
+    }
+
+    /// So many steps in every chain.
+    ///
+    /// # Errors
+    ///
+    /// If they are not `1..=16`.
+    pub fn chain_depth(self, steps: u32) -> Result<Self, ParamError> {
+        let chain_depth = Some(counted("chain_depth", steps)?);
+        Ok(Self { chain_depth, ..self })
+    }
+
+    /// The parameter of the Dirichlet distributions.
+    ///
+    /// # Errors
+    ///
+    /// If it is not above 0, or not finite.
+    pub fn alpha(self, alpha: f64) -> Result<Self, ParamError> {
+        Ok(Self { alpha: positive("AugMix", "alpha", alpha)?, ..self })
+    }
+
+    /// Whether brightness, colour, contrast and sharpness are among the actions. ImageNet-C tests
+    /// what they do, so the paper leaves them out.
+    #[must_use]
+    pub fn all_ops(self, all_ops: bool) -> Self {
+        Self { all_ops, ..self }.made()
+    }
+
+    /// How warps read between pixels: bilinear by default.
+    #[must_use]
+    pub fn interpolation(self, interpolation: WarpInterpolation) -> Self {
+        let look = Look { sampling: Sampling::Fixed(interpolation), ..self.look };
+        Self { look, ..self }.made()
+    }
+
+    /// The colour of what comes in from outside: black by default.
+    #[must_use]
+    pub fn fill(self, fill: [u8; 3]) -> Self {
+        let look = Look { fill: Some(fill), ..self.look };
+        Self { look, ..self }.made()
+    }
+
+    /// With the step that its parameters ask for.
+    fn made(self) -> Self {
+        const SPACE: Space = Space::AugMix;
+        let below = self.severity;
+        let strength = Strength::AnyEntry { space: SPACE, bins: SPACE.default_bins(), below };
+        let actions = SPACE.actions();
+        let kept = if self.all_ops { actions.len() } else { 9 };
+        let lists = actions[..kept].iter().map(|action| action.ops(strength, self.look));
+        let pick = Pick::new("AugMix step", lists, None, 1.0);
+        Self { step: vec![Arc::new(pick)], ..self }
+    }
+}
+
+fn counted(param: &'static str, value: u32) -> Result<u32, ParamError> {
+    if (1..=MOST).contains(&value) {
+        Ok(value)
+    } else {
+        Err(ParamError::new("AugMix", param, value, "1..=16"))
+    }
+}
+
+impl Op for AugMix {
+    fn name(&self) -> &'static str {
+        "AugMix"
+    }
+
+    fn output(&self, input: &Type) -> Result<Type, TypeError> {
+        on_u8_image(self.name(), input, |image| image)
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Mix(self)
+    }
+}
+
+impl MixOp for AugMix {
+    fn step(&self) -> &Ops {
+        &self.step
+    }
+
+    fn draw(&self, rng: &mut Rng) -> Mixture {
+        let keep = symmetric_beta(rng, self.alpha);
+        let weights = dirichlet(rng, self.alpha, self.mixture_width as usize);
+        let chain = |weight: f64| {
+            let steps = self.chain_depth.unwrap_or_else(|| 1 + rng.below(3));
+            ((weight * (1.0 - keep)) as f32, steps)
+        };
+        Mixture { keep: keep as f32, chains: weights.into_iter().map(chain).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SampleKey;
+
+    #[test]
+    fn weights_sum_to_one_and_chains_have_one_to_three_steps() {
+        let op = AugMix::new(3).unwrap();
+        let mut lengths = [0; 4];
+        for sample in 0..500 {
+            let mixture = op.draw(&mut SampleKey::new(1, 0, sample).op(0));
+            let weights: f32 = mixture.chains.iter().map(|(weight, _)| weight).sum();
+            assert!((mixture.keep + weights - 1.0).abs() < 1e-5, "{mixture:?}");
+            assert!(mixture.chains.iter().all(|(weight, _)| *weight >= 0.0), "{mixture:?}");
+            assert_eq!(mixture.chains.len(), 3);
+            mixture.chains.iter().for_each(|(_, steps)| lengths[*steps as usize] += 1);
+        }
+        assert!(lengths[0] == 0 && lengths[1..].iter().all(|n| *n > 400), "{lengths:?}");
+    }
+
+    #[test]
+    fn bad_parameters_are_refused() {
+        let op = || AugMix::new(3).unwrap();
+        assert!(AugMix::new(0).is_err() && AugMix::new(11).is_err());
+        assert!(op().mixture_width(0).is_err() && op().mixture_width(17).is_err());
+        assert!(op().chain_depth(0).is_err() && op().alpha(0.0).is_err());
+        assert!(op().alpha(f64::NAN).is_err());
+    }
+}
