@@ -175,11 +175,12 @@ fn training(policy: impl Op + 'static) -> ImagePlan {
     ImagePlan::new(ops, input, NumberRule::Fused).unwrap()
 }
 
-/// One loop for the crop, one for the first action, and one for the second with all that follows.
+/// One loop for the crop, one for the first action, and one for the second with all that follows;
+/// fewer where actions never meet.
 #[test]
-fn policies_are_a_loop_for_each_of_their_actions() {
-    let assert_loops = |plan: ImagePlan, loops| {
-        assert_eq!(plan.blocks().len(), loops, "{}", plan.explain());
+fn policies_are_at_most_a_loop_for_each_of_their_actions() {
+    let assert_loops = |plan: ImagePlan, most: usize| {
+        assert!(plan.blocks().len() <= most, "{}", plan.explain());
     };
     assert_loops(training(TrivialAugmentWide::new()), 2);
     assert_loops(training(RandAugment::new(2, 9).unwrap()), 3);
