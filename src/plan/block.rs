@@ -21,7 +21,7 @@ use fuseloop_ops::{
 use std::ops::Range;
 
 /// Most loop bodies of one block: one for each list of links that a sample may need.
-const MAX_VARIANTS: usize = 128;
+pub(super) const MAX_VARIANTS: usize = 128;
 
 /// Most steps of one loop body, with the readings it needs before: half a kilobyte of code each at
 /// worst, so half the compiler's bound of 4 MiB.
@@ -179,42 +179,6 @@ impl Block {
         self.variants(leaves) == 1
     }
 
-    /// An upper bound of how many lists of links samples may need.
-    #[must_use]
-    pub fn variants(&self, leaves: &[Leaf]) -> usize {
-        let free = |step: &&Step| may_skip(&leaves[step.leaves[0]]);
-        let coins = self.steps.iter().filter(free).count();
-        let shuffles = self.steps.iter().map(|step| orders(step.links.len()));
-        let chosen = self.choices(leaves).into_iter().map(|choice| self.outcomes(leaves, choice));
-        let all = shuffles.chain(chosen).chain([2].repeat(coins));
-        all.fold(1, usize::saturating_mul)
-    }
-
-    /// The choices that guard steps.
-    fn choices(&self, leaves: &[Leaf]) -> Vec<usize> {
-        let guards = self.steps.iter().flat_map(|step| &leaves[step.leaves[0]].guards);
-        let mut choices: Vec<usize> = guards.map(|guard| guard.choice).collect();
-        choices.sort_unstable();
-        choices.dedup();
-        choices
-    }
-
-    /// How many lists of links the outcomes of `choice` leave.
-    fn outcomes(&self, leaves: &[Leaf], choice: usize) -> usize {
-        let mut found: Vec<Vec<&[Link]>> = vec![];
-        for outcome in 0..128 {
-            let runs = |step: &&Step| {
-                let mut guards = leaves[step.leaves[0]].guards.iter();
-                guards.all(|g| g.choice != choice || g.when >> outcome & 1 == 1)
-            };
-            let links = self.steps.iter().filter(runs).map(|step| step.links.as_slice()).collect();
-            if !found.contains(&links) {
-                found.push(links);
-            }
-        }
-        found.len()
-    }
-
     /// Steps of code of the longest loop body: a reading is of what all links before it make.
     fn code_steps(&self, leaves: &[Leaf]) -> usize {
         let links: Vec<Link> = self.steps.iter().flat_map(|step| &step.links).copied().collect();
@@ -338,7 +302,7 @@ fn other_users_are_exclusive(block: &Block, leaves: &[Leaf], slot: usize, leaf: 
 }
 
 /// Whether a draw may leave the leaf out.
-fn may_skip(leaf: &Leaf) -> bool {
+pub(super) fn may_skip(leaf: &Leaf) -> bool {
     match leaf.op.class() {
         Class::Pixel(op) => op.may_skip(),
         Class::Table(op) => op.may_skip(),

@@ -26,6 +26,7 @@ pub mod draws;
 mod fold;
 pub mod label;
 pub mod leaf;
+mod variants;
 
 pub use array::ArrayPlan;
 pub use block::{Block, Link, Region};

@@ -162,25 +162,43 @@ fn auto_augment_is_torchvisions_for_the_same_draws() {
     }
 }
 
-/// One loop for the crop, one for the first action, and one for the second with all that follows;
-/// and few bodies of each.
-#[test]
-fn rand_augment_is_a_loop_for_each_of_its_ops() {
+/// The plan of a training list with a policy in it.
+fn training(policy: impl Op + 'static) -> ImagePlan {
     let ops = ops![
         RandomResizedCrop::new(32, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO).unwrap(),
         RandomHorizontalFlip::new(0.5).unwrap(),
-        RandAugment::new(2, 9).unwrap(),
+        policy,
         Normalize::imagenet(),
         ToChannelsFirst,
     ];
-    let image = Image { pixels: vec![100; 64 * 80 * 3], size: Size::new(64, 80) };
     let input = ImageType::decoded(Dim { min: 1, max: 500 }, Dim { min: 1, max: 500 });
-    let plan = ImagePlan::new(ops, input, NumberRule::Fused).unwrap();
-    assert!(plan.blocks().len() <= 3, "{}", plan.explain());
+    ImagePlan::new(ops, input, NumberRule::Fused).unwrap()
+}
+
+/// One loop for the crop, one for the first action, and one for the second with all that follows;
+/// fewer where actions never meet.
+#[test]
+fn policies_are_at_most_a_loop_for_each_of_their_actions() {
+    let assert_loops = |plan: ImagePlan, most: usize| {
+        assert!(plan.blocks().len() <= most, "{}", plan.explain());
+    };
+    assert_loops(training(TrivialAugmentWide::new()), 2);
+    assert_loops(training(RandAugment::new(2, 9).unwrap()), 3);
+    for string in ["rand-m9-mstd0.5-inc1", "rand-tweights", "rand-t3aw", "rand-t3a"] {
+        assert_loops(training(RandAugment::timm(string).unwrap()), 3);
+    }
+    for policy in [Policy::ImageNet, Policy::Cifar10, Policy::Svhn] {
+        assert_loops(training(AutoAugment::new(policy)), 3);
+    }
+}
+
+#[test]
+fn rand_augment_needs_few_loop_bodies() {
     if jit::unsupported().is_some() {
         return;
     }
-    let kernel = Kernel::compile(plan).unwrap();
+    let image = Image { pixels: vec![100; 64 * 80 * 3], size: Size::new(64, 80) };
+    let kernel = Kernel::compile(training(RandAugment::new(2, 9).unwrap())).unwrap();
     let (mut draws, mut scratch) = (Draws::default(), Scratch::default());
     let mut out = vec![0; kernel.plan().sample_bytes()];
     for sample in 0..200 {
