@@ -73,6 +73,10 @@ fn saturation() -> RandomSaturation {
     RandomSaturation::new(0.4, 1.0).unwrap()
 }
 
+fn jitter() -> ColorJitter {
+    ColorJitter::new(0.4, 0.4, 0.4).unwrap()
+}
+
 fn invert() -> RandomInvert {
     RandomInvert::new(0.5).unwrap()
 }
@@ -133,6 +137,7 @@ fn blocks_end_where_a_whole_picture_is_needed() {
             ("makers that exclude each other", FUSED, ops![exclusive, Normalize::imagenet()]),
             ("plain Rust", FUSED, ops![flip(0.5), Lambda::new("Mine", |_, _| ()), flip(0.5)]),
             ("a resize by the exact rule", EXACT, ops![resize(), brightness()]),
+            ("more orders than are compiled", FUSED, ops![jitter(), jitter(), jitter()]),
             ("a policy", FUSED, ops![resize(), policy, Normalize::imagenet(), ToChannelsFirst]),
         ],
     );

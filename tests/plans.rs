@@ -105,6 +105,15 @@ fn many_contrasts(count: usize) -> Ops {
     list
 }
 
+/// Noise that each of eight coins may bring in, where values are no bytes any more: 256 loops.
+fn coins_on_floats() -> Ops {
+    let noise = || GaussianNoise::new(0.0, 0.1, false).unwrap();
+    let coin = |_| Arc::new(RandomApply::new(ops![noise()], 0.5).unwrap()) as Arc<dyn Op>;
+    let mut list = ops![CenterCrop::new(8, 8).unwrap(), Normalize::imagenet()];
+    list.extend((0..8).map(coin));
+    list
+}
+
 #[test]
 fn usual_plans_explain_themselves() {
     let pipelines: [(&str, Ops, ImageType); 11] = [
@@ -164,7 +173,7 @@ fn every_refused_list_says_why() {
         ("images of any size", ops![flip()]),
         ("one side of any size", ops![Resize::short_side(256).unwrap()]),
         ("257 ops", many(MAX_OPS + 1)),
-        ("three colour jitters", ops![crop(), jitter(), jitter(), jitter()]),
+        ("coins on floats", coins_on_floats()),
         ("more code than compiles in a moment", many_contrasts(200)),
         ("colour after Normalize", ops![crop(), normalize(), jitter()]),
         ("a resize after Normalize", ops![crop(), normalize(), random_crop_to(8)]),

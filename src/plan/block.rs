@@ -330,9 +330,19 @@ pub(super) fn split(
             block.rows = Some(maker);
             makers.push(leaf);
         }
-        let slot = add(&mut block, leaves, leaf);
-        leaves[leaf].slot = slot;
+        let before = multiplies(&leaves[leaf]).then(|| block.clone());
+        let mut slot = add(&mut block, leaves, leaf);
         block.ops.end = leaf + 1;
+        let is_bytes = leaves[leaf].input.dtype == DType::U8;
+        if let Some(before) = before.filter(|before| is_bytes && !before.steps.is_empty())
+            && block.variants(leaves) > MAX_VARIANTS
+        {
+            blocks.push(before.finished(leaves, rule)?);
+            block = Block::new(leaf, blocks[blocks.len() - 1].slots.end);
+            slot = add(&mut block, leaves, leaf);
+            block.ops.end = leaf + 1;
+        }
+        leaves[leaf].slot = slot;
     }
     let ends_on_host = block.host.is_some();
     let last = block.finished(leaves, rule)?;
@@ -345,6 +355,11 @@ pub(super) fn split(
     let last = blocks.len() - 1;
     (blocks[last].dtype, blocks[last].layout) = (stored_type(leaves, output), output.layout);
     Ok((blocks, slots))
+}
+
+/// Whether a leaf multiplies the loop bodies that its block may need.
+fn multiplies(leaf: &Leaf) -> bool {
+    !leaf.guards.is_empty() || may_skip(leaf) || matches!(leaf.op.class(), Class::Shuffled(_))
 }
 
 /// The type that elements are stored as: a view only calls it something else.

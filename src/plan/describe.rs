@@ -109,7 +109,12 @@ impl ImagePlan {
         let block = &self.blocks()[index];
         let name = |leaf: usize| self.leaves()[leaf].op.name();
         if let Some(host) = block.host {
-            return format!("{} is plain Rust and gets the picture stored", name(host));
+            return match self.leaves()[host].op.class() {
+                Class::Mix(_) => {
+                    format!("{} runs loops of its own on the stored picture", name(host))
+                }
+                _ => format!("{} is plain Rust and gets the picture stored", name(host)),
+            };
         }
         let Some(next) = self.blocks().get(index + 1) else {
             return "it stores the batch".to_owned();
@@ -119,6 +124,9 @@ impl ImagePlan {
             Class::Geometry(op) => op.makes_rows().is_some(),
             _ => false,
         };
+        if !makes_rows(&next.ops.start) {
+            return format!("with {maker} it might need more loop bodies than are compiled");
+        }
         if let Some(first) = block.ops.clone().find(makes_rows) {
             let first = name(first);
             return format!(
