@@ -40,12 +40,15 @@ mod color;
 mod error;
 mod geometry;
 mod labels;
+mod mixing;
 mod nearest;
+mod neighbourhood;
 mod overwrite;
 mod param;
 mod policy;
 mod value;
 mod values;
+mod warp;
 
 pub use args::Args;
 pub use error::{SpecCause, SpecError};
@@ -85,7 +88,18 @@ pub struct OpInfo {
 
 /// All ops, family by family. A new family is one more name here.
 static ALL: LazyLock<Vec<OpInfo>> = LazyLock::new(|| {
-    [geometry::OPS, color::OPS, overwrite::OPS, policy::OPS, values::OPS, labels::OPS].concat()
+    [
+        geometry::OPS,
+        warp::OPS,
+        color::OPS,
+        neighbourhood::OPS,
+        overwrite::OPS,
+        policy::OPS,
+        mixing::OPS,
+        values::OPS,
+        labels::OPS,
+    ]
+    .concat()
 });
 
 /// Every op there is, those of a family side by side.

@@ -25,7 +25,7 @@
 //! | `order` | `"sequential"` | or `"random"`: [`Order`] |
 //! | `seed` | 0 | of the order and all draws |
 //! | `drop_last` | true | whether a short last batch is left out |
-//! | `rule` | `"fused"` | or `"exact"`: [`NumberRule`] |
+//! | `rule` | `"fused"` | or `"exact"`, `"relaxed"`: [`NumberRule`] |
 //! | `recompile` | whether a number follows the epoch | pipelines are made for each epoch |
 //! | `exif_orientation` | false | whether JPEGs are turned as they say |
 //! | `without` | none | fields to leave out of the batches |
@@ -104,7 +104,11 @@ pub struct Settings {
 
 const ORDERS: [(&str, Order); 2] = [("sequential", Order::Sequential), ("random", Order::Random)];
 
-const RULES: [(&str, NumberRule); 2] = [("fused", NumberRule::Fused), ("exact", NumberRule::Exact)];
+const RULES: [(&str, NumberRule); 3] = [
+    ("fused", NumberRule::Fused),
+    ("exact", NumberRule::Exact),
+    ("relaxed", NumberRule::Relaxed),
+];
 
 /// What may stand at the top of a file.
 const TOP: &[ParamInfo] = &[
@@ -113,7 +117,7 @@ const TOP: &[ParamInfo] = &[
     maybe("seed", Kind::Whole, "what order and draws depend on"),
     maybe("order", Kind::Word(&["sequential", "random"]), "the order of the samples"),
     maybe("drop_last", Kind::Bool, "whether a short last batch is left out"),
-    maybe("rule", Kind::Word(&["fused", "exact"]), "how values are rounded between ops"),
+    maybe("rule", Kind::Word(&["fused", "exact", "relaxed"]), "how values are rounded between ops"),
     maybe("recompile", Kind::Bool, "whether pipelines are made for each epoch"),
     maybe("workers", Kind::Whole, "threads"),
     maybe("batches_ahead", Kind::Whole, "batches begun before they are asked for"),

@@ -2,14 +2,10 @@
 
 use super::{Bounds, Datum, Entry, Kind, Need, OpInfo, ParamInfo, SpecCause, SpecError, Table};
 use super::{MAX_OPS, Value, error, nearest};
-use crate::{DType, Interpolation, Ops, Size};
+use crate::{DType, Interpolation, Ops, Sides, Size, WarpInterpolation};
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::ops::RangeInclusive;
-
-/// Every type of elements, for the names a user writes: those that they print.
-pub(super) const DTYPES: [DType; 6] =
-    [DType::U8, DType::I64, DType::F16, DType::Bf16, DType::F32, DType::F64];
 
 /// Every interpolation, by the name a user writes.
 const INTERPOLATIONS: [(&str, Interpolation); 7] = [
@@ -24,6 +20,16 @@ const INTERPOLATIONS: [(&str, Interpolation); 7] = [
 
 /// The names of the interpolations.
 pub(super) const INTERPOLATION: Kind = Kind::Word(&names_of(&INTERPOLATIONS));
+
+/// Every way to read a picture between its pixels.
+const WARP_INTERPOLATIONS: [(&str, WarpInterpolation); 3] = [
+    ("nearest", WarpInterpolation::Nearest),
+    ("bilinear", WarpInterpolation::Bilinear),
+    ("bicubic", WarpInterpolation::Bicubic),
+];
+
+/// The names of those of warps.
+pub(super) const WARP_INTERPOLATION: Kind = Kind::Word(&names_of(&WARP_INTERPOLATIONS));
 
 const fn names_of<T, const N: usize>(words: &[(&'static str, T); N]) -> [&'static str; N] {
     let (mut names, mut i) = ([""; N], 0);
@@ -206,11 +212,33 @@ impl Args<'_> {
         self.read(name, int)
     }
 
+    /// A whole number of 32 bits, of either sign.
+    pub fn i32(&self, name: &str) -> Result<i32, SpecError> {
+        self.read(name, |value| i32::try_from(int(value)?).ok())
+    }
+
     /// Height and width: one number for both, or two.
     pub fn size(&self, name: &str) -> Result<Size, SpecError> {
         self.read(name, |value| match value.datum {
             Datum::Int(_) => u32(value).map(|side| Size::new(side, side)),
             _ => array(value, u32).map(|[height, width]| Size::new(height, width)),
+        })
+    }
+
+    /// Width and height, as kernels are given: one number for both, or two.
+    pub fn kernel(&self, name: &str) -> Result<[u32; 2], SpecError> {
+        self.read(name, |value| match value.datum {
+            Datum::Int(_) => u32(value).map(|side| [side; 2]),
+            _ => array(value, u32),
+        })
+    }
+
+    /// Pixels on each side, as torchvision has them: one number, two or four.
+    pub fn sides(&self, name: &str) -> Result<Sides, SpecError> {
+        self.read(name, |value| match &value.datum {
+            Datum::Int(_) => u32(value).map(Sides::from),
+            Datum::List(sides) if sides.len() == 2 => array::<_, 2>(value, u32).map(Sides::from),
+            _ => array::<_, 4>(value, u32).map(Sides::from),
         })
     }
 
@@ -245,7 +273,7 @@ impl Args<'_> {
 
     /// A number for each of red, green and blue.
     pub fn channels(&self, name: &str) -> Result<[f64; 3], SpecError> {
-        self.read(name, |value| array(value, float))
+        self.array(name)
     }
 
     /// A colour: one level for all channels, or three.
@@ -255,6 +283,11 @@ impl Args<'_> {
             Datum::Int(_) => level(value).map(|grey| [grey; 3]),
             _ => array(value, level),
         })
+    }
+
+    /// A list of so many numbers.
+    pub fn array<const N: usize>(&self, name: &str) -> Result<[f64; N], SpecError> {
+        self.read(name, |value| array(value, float))
     }
 
     /// A list of numbers.
@@ -267,17 +300,32 @@ impl Args<'_> {
         self.read(name, |value| list(value, u64))
     }
 
+    /// The numbers of three channels.
+    pub fn permutation(&self, name: &str) -> Result<[usize; 3], SpecError> {
+        self.read(name, |value| array(value, |value| usize::try_from(int(value)?).ok()))
+    }
+
     /// A type of elements, by the name it prints.
     pub fn dtype(&self, name: &str) -> Result<DType, SpecError> {
         self.read(name, |value| {
             let word = text(value)?;
-            DTYPES.into_iter().find(|dtype| dtype.to_string() == word)
+            DType::ALL.into_iter().find(|dtype| dtype.to_string() == word)
         })
     }
 
     /// A way to resize.
     pub fn interpolation(&self, name: &str) -> Result<Interpolation, SpecError> {
         self.choice(name, &INTERPOLATIONS)
+    }
+
+    /// A way to read a picture between its pixels.
+    pub fn warp_interpolation(&self, name: &str) -> Result<WarpInterpolation, SpecError> {
+        self.choice(name, &WARP_INTERPOLATIONS)
+    }
+
+    /// Whether the value is this word: where words and numbers may be given.
+    pub fn is_word(&self, name: &str, word: &str) -> Result<bool, SpecError> {
+        Ok(text(&*self.value(name)?) == Some(word))
     }
 
     /// What stands beside the word given.

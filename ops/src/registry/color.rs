@@ -1,38 +1,153 @@
 //! Ops that change colours.
 
-use super::{Kind, OpInfo, ParamInfo, Preset, built, optional, required};
-use crate::{ColorJitter, RandomBrightness, RandomContrast, RandomSaturation};
+use super::{Args, Kind, OpInfo, ParamInfo, Preset, SpecError, built, optional, required};
+use crate::{
+    ColorJitter, ColorMatrix, Gamma, Grayscale, Lighting, Lut, ParamError, PermuteChannels,
+    RandomAutocontrast, RandomBrightness, RandomChannelPermutation, RandomContrast, RandomEqualize,
+    RandomGamma, RandomGrayscale, RandomHue, RandomInvert, RandomPhotometricDistort,
+    RandomPosterize, RandomSaturation, RandomSolarize, SolarizeAdd,
+};
 
 const COLOR: &str = "color";
+
+const P: ParamInfo = optional("p", Kind::Number, Preset::Float(0.5), "share of the images");
 
 /// FFCV's parameters.
 const MAGNITUDE_AND_P: &[ParamInfo] = &[
     required(
         "magnitude",
-        Kind::Number,
+        Kind::NumberOrRange,
         Preset::Float(0.4),
-        "the factor is in max(0, 1 - magnitude)..1 + magnitude",
+        "the factor is in max(0, 1 - magnitude)..1 + magnitude, or in low..high",
     ),
-    optional("p", Kind::Number, Preset::Float(0.5), "share of the images"),
+    P,
 ];
 
 /// A part of the jitter: off unless given.
 const fn part(name: &'static str) -> ParamInfo {
-    const DOC: &str = "the factor is in max(0, 1 - value)..1 + value; 0 is off";
-    optional(name, Kind::Number, Preset::Float(0.0), DOC)
+    const DOC: &str = "the factor is in max(0, 1 - value)..1 + value, or in low..high; 0 is off";
+    optional(name, Kind::NumberOrRange, Preset::Float(0.0), DOC)
 }
+
+/// A part of the distortion.
+const fn distortion(name: &'static str, range: &'static [f64]) -> ParamInfo {
+    optional(name, Kind::Range, Preset::Floats(range), "range of the factor")
+}
+
+/// The example of a table: the levels from the other end.
+const INVERTED: [i64; 256] = {
+    let (mut levels, mut i) = ([255; 256], 0);
+    while i < 256 {
+        levels[i] -= i as i64;
+        i += 1;
+    }
+    levels
+};
 
 pub(super) const OPS: &[OpInfo] = &[
     OpInfo {
         name: "ColorJitter",
         class: COLOR,
-        summary: "changes brightness, contrast and saturation, in random order",
-        params: &[part("brightness"), part("contrast"), part("saturation")],
+        summary: "changes brightness, contrast, saturation and hue, in random order",
+        params: &[
+            part("brightness"),
+            part("contrast"),
+            part("saturation"),
+            optional(
+                "hue",
+                Kind::NumberOrRange,
+                Preset::Float(0.0),
+                "the hue turns by -value..value, or by low..high, of a full turn; 0 is off",
+            ),
+        ],
         aliases: &[],
         build: |args| {
-            let [brightness, contrast] = [args.float("brightness")?, args.float("contrast")?];
-            Ok(built(ColorJitter::new(brightness, contrast, args.float("saturation")?)?))
+            let [brightness, contrast] = [factors(args, "brightness")?, factors(args, "contrast")?];
+            let (saturation, hue) = (factors(args, "saturation")?, hues(args)?);
+            Ok(built(ColorJitter::ranges(brightness, contrast, saturation, hue)?))
         },
+    },
+    OpInfo {
+        name: "ColorMatrix",
+        class: COLOR,
+        summary: "multiplies every pixel by a matrix",
+        params: &[required(
+            "rows",
+            Kind::Matrix,
+            Preset::Ints(&[0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 0]),
+            "for red, then green, then blue: its shares of red, green and blue, and a constant",
+        )],
+        aliases: &[],
+        build: |args| {
+            let [a, b, c, d, e, f, g, h, i, j, k, l] = args.array("rows")?;
+            Ok(built(ColorMatrix::new([[a, b, c, d], [e, f, g, h], [i, j, k, l]])?))
+        },
+    },
+    OpInfo {
+        name: "Gamma",
+        class: COLOR,
+        summary: "raises every value, of 0 to 1, to a power",
+        params: &[
+            required("gamma", Kind::Number, Preset::Float(2.2), "the power; above 1 is darker"),
+            optional("gain", Kind::Number, Preset::Float(1.0), "a factor after it"),
+        ],
+        aliases: &[],
+        build: |args| Ok(built(Gamma::new(args.float("gamma")?, args.float("gain")?)?)),
+    },
+    OpInfo {
+        name: "Grayscale",
+        class: COLOR,
+        summary: "makes every image grey, in three channels",
+        params: &[],
+        aliases: &[],
+        build: |_| Ok(built(Grayscale)),
+    },
+    OpInfo {
+        name: "Lighting",
+        class: COLOR,
+        summary: "shifts the colours by a random step, as AlexNet did",
+        params: &[required(
+            "alpha_std",
+            Kind::Number,
+            Preset::Float(0.1),
+            "standard deviation of the step; the example is AlexNet's",
+        )],
+        aliases: &[],
+        build: |args| Ok(built(Lighting::new(args.float("alpha_std")?)?)),
+    },
+    OpInfo {
+        name: "Lut",
+        class: COLOR,
+        summary: "looks every value up in a table",
+        params: &[required(
+            "table",
+            Kind::Levels,
+            Preset::Ints(&INVERTED),
+            "what each level becomes, 0 to 255: for all channels, or red's, green's and blue's",
+        )],
+        aliases: &[],
+        build: |args| Ok(built(lut(args)?)),
+    },
+    OpInfo {
+        name: "PermuteChannels",
+        class: COLOR,
+        summary: "puts the channels in another order",
+        params: &[required(
+            "permutation",
+            Kind::Permutation,
+            Preset::Ints(&[2, 1, 0]),
+            "which channel each becomes; the example makes BGR of RGB",
+        )],
+        aliases: &[],
+        build: |args| Ok(built(PermuteChannels::new(args.permutation("permutation")?)?)),
+    },
+    OpInfo {
+        name: "RandomAutocontrast",
+        class: COLOR,
+        summary: "stretches the channels of a share p of the images to 0..255",
+        params: &[P],
+        aliases: &[],
+        build: |args| Ok(built(RandomAutocontrast::new(args.float("p")?)?)),
     },
     OpInfo {
         name: "RandomBrightness",
@@ -40,7 +155,15 @@ pub(super) const OPS: &[OpInfo] = &[
         summary: "makes a share p of the images brighter or darker",
         params: MAGNITUDE_AND_P,
         aliases: &[],
-        build: |args| Ok(built(RandomBrightness::new(args.float("magnitude")?, args.float("p")?)?)),
+        build: |args| magnitude(args, RandomBrightness::new, RandomBrightness::range).map(built),
+    },
+    OpInfo {
+        name: "RandomChannelPermutation",
+        class: COLOR,
+        summary: "puts the channels of a share p of the images in a random order",
+        params: &[optional("p", Kind::Number, Preset::Float(1.0), "share of the images")],
+        aliases: &["ChannelShuffle"],
+        build: |args| Ok(built(RandomChannelPermutation::new(args.float("p")?)?)),
     },
     OpInfo {
         name: "RandomContrast",
@@ -48,7 +171,99 @@ pub(super) const OPS: &[OpInfo] = &[
         summary: "changes the contrast of a share p of the images",
         params: MAGNITUDE_AND_P,
         aliases: &[],
-        build: |args| Ok(built(RandomContrast::new(args.float("magnitude")?, args.float("p")?)?)),
+        build: |args| magnitude(args, RandomContrast::new, RandomContrast::range).map(built),
+    },
+    OpInfo {
+        name: "RandomEqualize",
+        class: COLOR,
+        summary: "equalizes the histograms of a share p of the images",
+        params: &[P],
+        aliases: &[],
+        build: |args| Ok(built(RandomEqualize::new(args.float("p")?)?)),
+    },
+    OpInfo {
+        name: "RandomGamma",
+        class: COLOR,
+        summary: "raises the values, of 0 to 1, of a share p of the images to a random power",
+        params: &[
+            required("gamma", Kind::Range, Preset::Floats(&[0.8, 1.2]), "range of the power"),
+            P,
+        ],
+        aliases: &[],
+        build: |args| {
+            let (low, high) = args.pair("gamma")?;
+            Ok(built(RandomGamma::new(low, high, args.float("p")?)?))
+        },
+    },
+    OpInfo {
+        name: "RandomGrayscale",
+        class: COLOR,
+        summary: "makes a share p of the images grey",
+        params: &[optional("p", Kind::Number, Preset::Float(0.1), "share of the images")],
+        aliases: &[],
+        build: |args| Ok(built(RandomGrayscale::new(args.float("p")?)?)),
+    },
+    OpInfo {
+        name: "RandomHue",
+        class: COLOR,
+        summary: "turns the hues of a share p of the images",
+        params: &[
+            required(
+                "hue",
+                Kind::NumberOrRange,
+                Preset::Float(0.1),
+                "by -hue..hue, or by low..high, of a full turn",
+            ),
+            P,
+        ],
+        aliases: &[],
+        build: |args| {
+            let (low, high) = hues(args)?;
+            Ok(built(RandomHue::new(low, high, args.float("p")?)?))
+        },
+    },
+    OpInfo {
+        name: "RandomInvert",
+        class: COLOR,
+        summary: "inverts a share p of the images",
+        params: &[P],
+        aliases: &[],
+        build: |args| Ok(built(RandomInvert::new(args.float("p")?)?)),
+    },
+    OpInfo {
+        name: "RandomPhotometricDistort",
+        class: COLOR,
+        summary: "changes colours in up to five ways, each in a share p of the images",
+        params: &[
+            distortion("brightness", &[0.875, 1.125]),
+            distortion("contrast", &[0.5, 1.5]),
+            distortion("saturation", &[0.5, 1.5]),
+            optional(
+                "hue",
+                Kind::Range,
+                Preset::Floats(&[-0.05, 0.05]),
+                "range of what the hue turns by, of a full turn",
+            ),
+            optional("p", Kind::Number, Preset::Float(0.5), "share of the images, for each way"),
+        ],
+        aliases: &[],
+        build: |args| {
+            Ok(built(RandomPhotometricDistort::ranges(
+                args.pair("brightness")?,
+                args.pair("contrast")?,
+                args.pair("saturation")?,
+                args.pair("hue")?,
+                args.float("p")?,
+            )?))
+        },
+    },
+    OpInfo {
+        name: "RandomPosterize",
+        class: COLOR,
+        summary: "keeps the highest bits of each value, in a share p of the images",
+        params: &[required("bits", Kind::Whole, Preset::Int(4), "how many are kept"), P],
+        aliases: &[],
+        build: |args| Ok(built(RandomPosterize::new(args.u32("bits")?, args.float("p")?)?)),
     },
     OpInfo {
         name: "RandomSaturation",
@@ -56,6 +271,67 @@ pub(super) const OPS: &[OpInfo] = &[
         summary: "changes the saturation of a share p of the images",
         params: MAGNITUDE_AND_P,
         aliases: &[],
-        build: |args| Ok(built(RandomSaturation::new(args.float("magnitude")?, args.float("p")?)?)),
+        build: |args| magnitude(args, RandomSaturation::new, RandomSaturation::range).map(built),
+    },
+    OpInfo {
+        name: "RandomSolarize",
+        class: COLOR,
+        summary: "inverts what is bright, in a share p of the images",
+        params: &[
+            required("threshold", Kind::Number, Preset::Int(128), "values from it on are inverted"),
+            P,
+        ],
+        aliases: &[],
+        build: |args| Ok(built(RandomSolarize::new(args.float("threshold")?, args.float("p")?)?)),
+    },
+    OpInfo {
+        name: "SolarizeAdd",
+        class: COLOR,
+        summary: "brightens what is dark",
+        params: &[
+            required("add", Kind::Number, Preset::Int(64), "what is added"),
+            optional("threshold", Kind::Number, Preset::Int(128), "values below it are changed"),
+        ],
+        aliases: &[],
+        build: |args| Ok(built(SolarizeAdd::new(args.float("add")?, args.float("threshold")?)?)),
     },
 ];
+
+/// An op of a factor: around 1 by a magnitude, or in a range.
+fn magnitude<T>(
+    args: &Args<'_>,
+    around: fn(f64, f64) -> Result<T, ParamError>,
+    within: fn(f64, f64, f64) -> Result<T, ParamError>,
+) -> Result<T, SpecError> {
+    let p = args.float("p")?;
+    if !args.is_list("magnitude")? {
+        return Ok(around(args.float("magnitude")?, p)?);
+    }
+    let (low, high) = args.pair("magnitude")?;
+    Ok(within(low, high, p)?)
+}
+
+/// A range of factors, which a number gives around 1 as in torchvision.
+fn factors(args: &Args<'_>, name: &str) -> Result<(f64, f64), SpecError> {
+    Ok(args.range_or(name, |value| (1.0 - value).max(0.0)..=1.0 + value)?.into_inner())
+}
+
+/// A range of hues, which a number gives around 0.
+fn hues(args: &Args<'_>) -> Result<(f64, f64), SpecError> {
+    Ok(args.range_or("hue", |value| -value..=value)?.into_inner())
+}
+
+/// One table for all channels, or one for each.
+fn lut(args: &Args<'_>) -> Result<Lut, SpecError> {
+    #[expect(clippy::cast_possible_truncation, reason = "what an entry holds")]
+    fn entries<const N: usize>(levels: [f64; N]) -> [f32; N] {
+        levels.map(|level| level as f32)
+    }
+    if let Ok(one) = args.array::<256>("table") {
+        return Ok(Lut::same(entries(one))?);
+    }
+    let all = entries(args.array::<768>("table")?);
+    let mut tables = [[0.0; 256]; 3];
+    tables.as_flattened_mut().copy_from_slice(&all);
+    Ok(Lut::new(tables)?)
+}

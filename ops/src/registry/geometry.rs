@@ -1,13 +1,14 @@
 //! Ops that move pixels.
 
 use super::args::INTERPOLATION;
-use super::{Kind, OpInfo, ParamInfo, Preset, built, maybe, optional, required};
+use super::{Args, Kind, OpInfo, ParamInfo, Preset, SpecError, built, maybe, optional, required};
 use crate::{
-    CenterCrop, RandomCrop, RandomHorizontalFlip, RandomResizedCrop, RandomTranslate,
-    RandomVerticalFlip, Resize, Size,
+    CenterCrop, D4, Pad, PaddingMode, ParamError, RandomCrop, RandomHorizontalFlip,
+    RandomResizedCrop, RandomRotate90, RandomTranslate, RandomVerticalFlip, RandomZoomOut, Resize,
+    Rot90, Size, Transpose,
 };
 
-const GEOMETRY: &str = "geometry";
+pub(super) const GEOMETRY: &str = "geometry";
 
 const SIDES: ParamInfo =
     required("size", Kind::Size, Preset::Int(224), "of the output; one number for a square");
@@ -19,10 +20,18 @@ const INTERPOLATE: ParamInfo = optional(
     "how pixels are weighed",
 );
 
-const P: ParamInfo = optional("p", Kind::Number, Preset::Float(0.5), "share of the images");
+pub(super) const P: ParamInfo =
+    optional("p", Kind::Number, Preset::Float(0.5), "share of the images");
 
-const FILL: ParamInfo =
+pub(super) const FILL: ParamInfo =
     optional("fill", Kind::Color, Preset::Int(0), "colour of what comes in from outside");
+
+const PADDING_MODE: ParamInfo = optional(
+    "padding_mode",
+    Kind::Word(&["constant", "edge", "reflect", "symmetric"]),
+    Preset::Word("constant"),
+    "what a frame shows: `fill`, the pixels at the edge, or the picture mirrored",
+);
 
 pub(super) const OPS: &[OpInfo] = &[
     OpInfo {
@@ -53,16 +62,18 @@ pub(super) const OPS: &[OpInfo] = &[
         class: GEOMETRY,
         summary: "scales an image",
         params: &[
-            required("size", Kind::Size, Preset::Int(256), "one number: of the short side"),
+            required("size", Kind::Size, Preset::Int(256), "one number: of the side named"),
+            optional(
+                "side",
+                Kind::Word(&["short", "long"]),
+                Preset::Word("short"),
+                "which one number is for; long is torchvision's size = None with a max_size",
+            ),
+            maybe("max_size", Kind::Whole, "most pixels of the long side, for a short one"),
             INTERPOLATE,
         ],
         aliases: &[],
-        build: |args| {
-            let Size { height, width } = args.size("size")?;
-            let exact = args.is_list("size")?;
-            let op = if exact { Resize::new(height, width) } else { Resize::short_side(height) };
-            Ok(built(op?.interpolation(args.interpolation("interpolation")?)))
-        },
+        build: |args| Ok(built(resize(args)?.interpolation(args.interpolation("interpolation")?))),
     },
     OpInfo {
         name: "CenterCrop",
@@ -85,7 +96,7 @@ pub(super) const OPS: &[OpInfo] = &[
         aliases: &[],
         build: |args| {
             let Size { height, width } = args.size("size")?;
-            let op = match args.if_given("ratio", super::Args::float)? {
+            let op = match args.if_given("ratio", Args::float)? {
                 Some(ratio) => CenterCrop::ratio(height, width, ratio)?,
                 None => CenterCrop::new(height, width)?,
             };
@@ -98,14 +109,56 @@ pub(super) const OPS: &[OpInfo] = &[
         summary: "cuts a window of fixed size at a random place",
         params: &[
             SIDES,
-            optional("padding", Kind::Whole, Preset::Int(0), "pixels first put on each side"),
+            optional("padding", Kind::Sides, Preset::Int(0), "pixels first put on each side"),
+            optional(
+                "pad_if_needed",
+                Kind::Bool,
+                Preset::Bool(false),
+                "whether an image that is too small may lie anywhere in the window",
+            ),
             FILL,
+            PADDING_MODE,
         ],
         aliases: &[],
         build: |args| {
             let Size { height, width } = args.size("size")?;
             let op = RandomCrop::new(height, width)?;
-            Ok(built(op.padding(args.u32("padding")?, args.color("fill")?)?))
+            let op = op.padding(args.sides("padding")?, padding_mode(args)?)?;
+            Ok(built(if args.bool("pad_if_needed")? { op.pad_if_needed() } else { op }))
+        },
+    },
+    OpInfo {
+        name: "Pad",
+        class: GEOMETRY,
+        summary: "frames an image",
+        params: &[
+            required("padding", Kind::Sides, Preset::Int(4), "pixels on each side"),
+            FILL,
+            PADDING_MODE,
+        ],
+        aliases: &[],
+        build: |args| {
+            Ok(built(Pad::new(args.sides("padding")?)?.padding_mode(padding_mode(args)?)))
+        },
+    },
+    OpInfo {
+        name: "RandomZoomOut",
+        class: GEOMETRY,
+        summary: "places a share p of the images on a larger canvas",
+        params: &[
+            FILL,
+            optional(
+                "side_range",
+                Kind::Range,
+                Preset::Floats(&[1.0, 4.0]),
+                "how many times as high and wide it is",
+            ),
+            P,
+        ],
+        aliases: &[],
+        build: |args| {
+            let (fill, sides) = (args.color("fill")?, args.range("side_range")?);
+            Ok(built(RandomZoomOut::new(fill, sides, args.float("p")?)?))
         },
     },
     OpInfo {
@@ -135,4 +188,73 @@ pub(super) const OPS: &[OpInfo] = &[
         aliases: &[],
         build: |args| Ok(built(RandomVerticalFlip::new(args.float("p")?)?)),
     },
+    OpInfo {
+        name: "Rot90",
+        class: GEOMETRY,
+        summary: "turns an image by quarters",
+        params: &[optional("k", Kind::Integer, Preset::Int(1), "how many, counter-clockwise")],
+        aliases: &[],
+        build: |args| Ok(built(Rot90::new(args.i32("k")?))),
+    },
+    OpInfo {
+        name: "RandomRotate90",
+        class: GEOMETRY,
+        summary: "turns a share p of the images by random quarters",
+        params: &[P],
+        aliases: &[],
+        build: |args| Ok(built(RandomRotate90::new(args.float("p")?)?)),
+    },
+    OpInfo {
+        name: "Transpose",
+        class: GEOMETRY,
+        summary: "swaps rows and columns of a share p of the images",
+        params: &[P],
+        aliases: &[],
+        build: |args| Ok(built(Transpose::new(args.float("p")?)?)),
+    },
+    OpInfo {
+        name: "D4",
+        class: GEOMETRY,
+        summary: "turns and mirrors an image by one of the eight ways of a square",
+        params: &[],
+        aliases: &[],
+        build: |_| Ok(built(D4)),
+    },
 ];
+
+/// Which side a size is of.
+#[derive(Clone, Copy, PartialEq)]
+enum Side {
+    Short,
+    Long,
+}
+
+/// Two numbers are a size, one is of a side.
+fn resize(args: &Args<'_>) -> Result<Resize, SpecError> {
+    let Size { height, width } = args.size("size")?;
+    let side = args.choice("side", &[("short", Side::Short), ("long", Side::Long)])?;
+    let op = match (args.is_list("size")?, side) {
+        (true, Side::Long) => {
+            let error = ParamError::new("Resize", "side", "long", "a size of one number beside it");
+            return Err(error.into());
+        }
+        (true, Side::Short) => Resize::new(height, width)?,
+        (false, Side::Short) => Resize::short_side(height)?,
+        (false, Side::Long) => Resize::long_side(height)?,
+    };
+    Ok(match args.if_given("max_size", Args::u32)? {
+        Some(most) => op.max_size(most)?,
+        None => op,
+    })
+}
+
+/// What a frame shows.
+fn padding_mode(args: &Args<'_>) -> Result<PaddingMode, SpecError> {
+    let modes = [
+        ("constant", PaddingMode::Constant(args.color("fill")?)),
+        ("edge", PaddingMode::Edge),
+        ("reflect", PaddingMode::Reflect),
+        ("symmetric", PaddingMode::Symmetric),
+    ];
+    args.choice("padding_mode", &modes)
+}

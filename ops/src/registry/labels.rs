@@ -1,7 +1,7 @@
 //! Ops on labels.
 
 use super::{Kind, OpInfo, Preset, built, required};
-use crate::{OneHot, ReplaceLabel, Squeeze};
+use crate::{LabelSmoothing, OneHot, ReplaceLabel, Squeeze};
 
 const LABELS: &str = "labels";
 
@@ -13,6 +13,14 @@ pub(super) const OPS: &[OpInfo] = &[
         params: &[required("classes", Kind::Whole, Preset::Int(1000), "elements of the vector")],
         aliases: &[],
         build: |args| Ok(built(OneHot::new(args.u32("classes")?)?)),
+    },
+    OpInfo {
+        name: "LabelSmoothing",
+        class: LABELS,
+        summary: "spreads a share of a one-hot vector evenly over all classes",
+        params: &[required("epsilon", Kind::Number, Preset::Float(0.1), "the share")],
+        aliases: &[],
+        build: |args| Ok(built(LabelSmoothing::new(args.float("epsilon")?)?)),
     },
     OpInfo {
         name: "ReplaceLabel",

@@ -1,7 +1,7 @@
-//! Ops that paint over a part of an image.
+//! Ops that paint over a part of an image, or add noise to it.
 
-use super::{Kind, OpInfo, Preset, built, optional, required};
-use crate::{Cutout, Poison};
+use super::{Args, Kind, OpInfo, Preset, SpecError, built, optional, required};
+use crate::{Cutout, GaussianNoise, GridMask, Poison, RandomErasing};
 
 const OVERWRITE: &str = "overwrite";
 
@@ -16,6 +16,74 @@ pub(super) const OPS: &[OpInfo] = &[
         ],
         aliases: &[],
         build: |args| Ok(built(Cutout::new(args.u32("crop_size")?, args.color("fill")?)?)),
+    },
+    OpInfo {
+        name: "RandomErasing",
+        class: OVERWRITE,
+        summary: "erases a random rectangle of a share p of the images",
+        params: &[
+            optional("p", Kind::Number, Preset::Float(0.5), "share of the images"),
+            optional("scale", Kind::Range, Preset::Floats(&[0.02, 0.33]), "share of the area"),
+            optional("ratio", Kind::Range, Preset::Floats(&[0.3, 3.3]), "height over width"),
+            optional(
+                "value",
+                Kind::Paint,
+                Preset::Int(0),
+                "what is painted, in units of the values; random is noise",
+            ),
+        ],
+        aliases: &[],
+        build: |args| Ok(built(erasing(args)?)),
+    },
+    OpInfo {
+        name: "GridMask",
+        class: OVERWRITE,
+        summary: "sets the squares of a grid to 0, in a share p of the images",
+        params: &[
+            optional(
+                "period",
+                Kind::Range,
+                Preset::Ints(&[96, 224]),
+                "range of the grid's period in pixels; defaults are the paper's for ImageNet",
+            ),
+            optional(
+                "ratio",
+                Kind::Number,
+                Preset::Float(0.6),
+                "share of a period that is kept between the squares",
+            ),
+            optional("p", Kind::Number, Preset::Float(0.8), "share of the images"),
+        ],
+        aliases: &[],
+        build: |args| {
+            let [low, high] = args.pair_u32("period")?;
+            Ok(built(GridMask::new(low..=high, args.float("ratio")?, args.float("p")?)?))
+        },
+    },
+    OpInfo {
+        name: "GaussianNoise",
+        class: OVERWRITE,
+        summary: "adds normal noise to every value",
+        params: &[
+            optional(
+                "mean",
+                Kind::Number,
+                Preset::Float(0.0),
+                "of the noise: a share of 255 on u8, in units of the values on floats",
+            ),
+            optional("sigma", Kind::Number, Preset::Float(0.1), "its deviation, in the same units"),
+            optional(
+                "clip",
+                Kind::Bool,
+                Preset::Bool(true),
+                "whether u8 values stay in 0..255, or wrap around",
+            ),
+        ],
+        aliases: &[],
+        build: |args| {
+            let (mean, sigma) = (args.float("mean")?, args.float("sigma")?);
+            Ok(built(GaussianNoise::new(mean, sigma, args.bool("clip")?)?))
+        },
     },
     OpInfo {
         name: "Poison",
@@ -44,3 +112,17 @@ pub(super) const OPS: &[OpInfo] = &[
         },
     },
 ];
+
+fn erasing(args: &Args<'_>) -> Result<RandomErasing, SpecError> {
+    let (scale, ratio) = (args.range("scale")?, args.range("ratio")?);
+    let op = RandomErasing::new(args.float("p")?, scale, ratio)?;
+    if args.is_word("value", "random")? {
+        return Ok(op.random());
+    }
+    let values = match args.is_list("value")? {
+        true => args.channels("value")?,
+        false => [args.float("value")?; 3],
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "what images of floats hold")]
+    Ok(op.values(values.map(|value| value as f32))?)
+}

@@ -1,6 +1,7 @@
 //! What an op takes: names, kinds, defaults and words for people.
 
 use super::{Datum, Value};
+use crate::DType;
 use std::fmt;
 
 /// A parameter of an op.
@@ -68,14 +69,30 @@ pub enum Kind {
     Integer,
     /// One number of pixels, or height and width.
     Size,
+    /// One number of pixels, or width and height.
+    Kernel,
+    /// One number of pixels, or for left and right and top and bottom, or for each side.
+    Sides,
+    /// Across and down.
+    Pair,
     /// Two numbers, the lower first.
     Range,
     /// A number, or two, the lower first.
     NumberOrRange,
+    /// A number, or a range for x, or one for x and one for y.
+    Shear,
     /// One level of grey, or three of red, green and blue.
     Color,
     /// A number each for red, green and blue.
     Channels,
+    /// A number, one each for red, green and blue, or `"random"`.
+    Paint,
+    /// 0, 1 and 2 in some order.
+    Permutation,
+    /// Three rows of four numbers, one after another.
+    Matrix,
+    /// A number for each level, for all channels or for each.
+    Levels,
     /// A list of numbers.
     Numbers,
     /// A list of whole numbers, not negative.
@@ -103,13 +120,21 @@ impl fmt::Display for Kind {
             Self::Whole => "a whole number, 0 or more",
             Self::Integer => "a whole number",
             Self::Size => "pixels, or [height, width]",
+            Self::Kernel => "pixels, or [width, height]",
+            Self::Sides => "pixels, [left and right, top and bottom] or [left, top, right, bottom]",
+            Self::Pair => "[across, down]",
             Self::Range => "[low, high]",
             Self::NumberOrRange => "a number, or [low, high]",
+            Self::Shear => "a number, [low, high] or [x low, x high, y low, y high]",
             Self::Color => "a level 0 to 255, or [red, green, blue]",
             Self::Channels => "[red, green, blue]",
+            Self::Paint => "a number, [red, green, blue] or \"random\"",
+            Self::Permutation => "[0, 1, 2] in some order",
+            Self::Matrix => "a list of 12 numbers",
+            Self::Levels => "a list of 256 numbers, or of 768",
             Self::Numbers => "a list of numbers",
             Self::Ids => "a list of whole numbers, 0 or more",
-            Self::DType => return one_of(f, &super::args::DTYPES.map(|dtype| dtype.to_string())),
+            Self::DType => return one_of(f, &DType::ALL.map(|dtype| dtype.to_string())),
             Self::Word(words) => return one_of(f, words),
             Self::Text => "a word",
             Self::Words => "a list of words",

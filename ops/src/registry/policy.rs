@@ -1,5 +1,6 @@
 //! Ops made of others: containers, and the automatic policies.
 
+use super::args::WARP_INTERPOLATION;
 use super::{Args, Kind, OpInfo, ParamInfo, Preset, SpecError, built, maybe, optional, required};
 use crate::rows::WarpInterpolation;
 use crate::{
@@ -15,15 +16,9 @@ const OPS_OF: ParamInfo =
 const POLICIES: [(&str, Policy); 3] =
     [("imagenet", Policy::ImageNet), ("cifar10", Policy::Cifar10), ("svhn", Policy::Svhn)];
 
-const INTERPOLATIONS: [(&str, WarpInterpolation); 3] = [
-    ("nearest", WarpInterpolation::Nearest),
-    ("bilinear", WarpInterpolation::Bilinear),
-    ("bicubic", WarpInterpolation::Bicubic),
-];
-
 const INTERPOLATION: ParamInfo = maybe(
     "interpolation",
-    Kind::Word(&["nearest", "bilinear", "bicubic"]),
+    WARP_INTERPOLATION,
     "what warps read between pixels: nearest, or for a config of timm's one of the others by a coin",
 );
 
@@ -160,7 +155,7 @@ fn looking<T>(
     interpolation: fn(T, WarpInterpolation) -> T,
     fill: fn(T, [u8; 3]) -> T,
 ) -> Result<T, SpecError> {
-    let given = args.if_given("interpolation", |args, name| args.choice(name, &INTERPOLATIONS))?;
+    let given = args.if_given("interpolation", Args::warp_interpolation)?;
     if let Some(given) = given {
         op = interpolation(op, given);
     }

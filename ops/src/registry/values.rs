@@ -1,7 +1,7 @@
 //! Ops that say how values are stored: their scale, type and layout.
 
 use super::{Kind, OpInfo, Preset, built, required};
-use crate::{Convert, Normalize, ToChannelsFirst, ToChannelsLast};
+use crate::{Convert, Normalize, ToChannelsFirst, ToChannelsLast, View};
 
 const VALUES: &str = "values";
 
@@ -34,6 +34,14 @@ pub(super) const OPS: &[OpInfo] = &[
         params: &[required("to", Kind::DType, Preset::Word("f16"), "the type")],
         aliases: &[],
         build: |args| Ok(built(Convert::to(args.dtype("to")?))),
+    },
+    OpInfo {
+        name: "View",
+        class: VALUES,
+        summary: "reads the elements, of images and labels, as another type of as many bytes",
+        params: &[required("to", Kind::DType, Preset::Word("i16"), "the type")],
+        aliases: &[],
+        build: |args| Ok(built(View::new(args.dtype("to")?))),
     },
     OpInfo {
         name: "ToChannelsFirst",

@@ -1,0 +1,55 @@
+//! Ops that look at the pixels around each.
+
+use super::{Kind, OpInfo, Preset, built, optional, required};
+use crate::{BoxBlur, GaussianBlur, RandomAdjustSharpness};
+
+const NEIGHBOURHOOD: &str = "neighbourhood";
+
+pub(super) const OPS: &[OpInfo] = &[
+    OpInfo {
+        name: "GaussianBlur",
+        class: NEIGHBOURHOOD,
+        summary: "blurs an image by a random amount",
+        params: &[
+            required("kernel_size", Kind::Kernel, Preset::Int(5), "odd numbers"),
+            optional(
+                "sigma",
+                Kind::NumberOrRange,
+                Preset::Floats(&[0.1, 2.0]),
+                "standard deviation in pixels, or its range",
+            ),
+        ],
+        aliases: &[],
+        build: |args| {
+            let sigma = args.range_or("sigma", |sigma| sigma..=sigma)?;
+            Ok(built(GaussianBlur::with_kernel(args.kernel("kernel_size")?, sigma)?))
+        },
+    },
+    OpInfo {
+        name: "BoxBlur",
+        class: NEIGHBOURHOOD,
+        summary: "makes every pixel the mean of those around it",
+        params: &[required("kernel_size", Kind::Kernel, Preset::Int(3), "how many pixels")],
+        aliases: &[],
+        build: |args| Ok(built(BoxBlur::with_kernel(args.kernel("kernel_size")?)?)),
+    },
+    OpInfo {
+        name: "RandomAdjustSharpness",
+        class: NEIGHBOURHOOD,
+        summary: "sharpens or blurs a share p of the images",
+        params: &[
+            required(
+                "sharpness_factor",
+                Kind::Number,
+                Preset::Float(2.0),
+                "0 blurs, 1 changes nothing, 2 sharpens",
+            ),
+            optional("p", Kind::Number, Preset::Float(0.5), "share of the images"),
+        ],
+        aliases: &[],
+        build: |args| {
+            let (factor, p) = (args.float("sharpness_factor")?, args.float("p")?);
+            Ok(built(RandomAdjustSharpness::new(factor, p)?))
+        },
+    },
+];
