@@ -120,12 +120,12 @@ fn isa() -> OwnedTargetIsa {
 }
 
 /// The row functions that this crate has: what makes rows, counts levels, makes tables.
-const MAKE: &str = "make_row";
-const COUNT: &str = "count_levels";
-const TABLE: &str = "make_table";
+pub(super) const MAKE: &str = "make_row";
+pub(super) const COUNT: &str = "count_levels";
+pub(super) const TABLE: &str = "make_table";
 
 /// Everything compiled code may call.
-fn row_functions() -> impl Iterator<Item = (&'static str, *const u8)> {
+pub(super) fn row_functions() -> impl Iterator<Item = (&'static str, *const u8)> {
     let stores = ROW_FUNCTIONS.iter().map(|row| (row.name, row.entry() as *const u8));
     stores.chain([
         (MAKE, call::make_row as *const u8),
@@ -198,6 +198,12 @@ fn check(context: &cranelift_codegen::Context, allowed: usize) -> Result<usize, 
 
 /// The IR of a block as text, for golden tests and the curious.
 pub(crate) fn ir_text(spec: Spec<'_>) -> String {
+    ir(spec, X86).display().to_string()
+}
+
+/// The IR of a block, with or without instructions that only x86-64 has. What it calls has a name
+/// in place of an address.
+pub(super) fn ir(spec: Spec<'_>, x86: bool) -> Function {
     let mut function = Function::new();
     function.signature.params = vec![AbiParam::new(I64); 3];
     let mut import = |(name, words): (&str, &[Type])| {
@@ -212,7 +218,7 @@ pub(crate) fn ir_text(spec: Spec<'_>) -> String {
     let imports = Imports { store, maker, count, table };
     let mut builder_context = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(&mut function, &mut builder_context);
-    emit::function(&mut builder, spec, imports, X86);
+    emit::function(&mut builder, spec, imports, x86);
     builder.finalize(isa().frontend_config());
-    function.display().to_string()
+    function
 }
