@@ -5,6 +5,9 @@ use fuseloop::plan::ImagePlan;
 use fuseloop_ops::*;
 use std::sync::Arc;
 
+/// Most pixels of a picture between two ops: the oracle makes all of them.
+const MOST_PIXELS: u64 = 500_000;
+
 /// A list that makes a plan.
 #[derive(Clone, Debug)]
 pub struct List {
@@ -58,7 +61,9 @@ fn random_ops_of(rng: &mut Rng, input: ImageType, most: u32) -> (Ops, Vec<&'stat
     for _ in 0..rng.below(most + 1) {
         let name = all[rng.below(all.len() as u32) as usize];
         let op = random_ops::op(name, rng, &before);
-        if let Ok(Type::Image(after)) = op.output(&Type::Image(before)) {
+        if let Ok(Type::Image(after)) = op.output(&Type::Image(before))
+            && u64::from(after.height.max) * u64::from(after.width.max) <= MOST_PIXELS
+        {
             before = after;
             ops.push(op);
             names.push(name);
