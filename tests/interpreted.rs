@@ -105,7 +105,8 @@ fn the_interpreter_gives_the_bits_of_the_ops_and_touches_no_other_byte() {
     if is_skipped() {
         return;
     }
-    let lists = std::env::var("FUSELOOP_LISTS").map_or(200, |n| n.parse::<u64>().unwrap().min(2000));
+    let lists =
+        std::env::var("FUSELOOP_LISTS").map_or(200, |n| n.parse::<u64>().unwrap().min(2000));
     let (mut runs, mut instructions) = (0, 0);
     for number in 0..lists {
         let case = Case::random(number);

@@ -16,11 +16,12 @@
 use super::call;
 use super::compile::{self, COUNT, MAKE, TABLE};
 use super::emit::Spec;
-use super::{Scratch, spec};
+use super::{CompileError, Scratch, spec};
 use crate::plan::{Draws, ImagePlan};
 use cranelift_codegen::ir::Function;
 use fuseloop_kernels::{Numbers, RowFunction};
 use fuseloop_ops::DType;
+use std::cell::Cell;
 use std::fmt;
 
 /// Bytes that the host vouches for.
@@ -112,7 +113,8 @@ impl Run {
     }
 
     fn checked(&self, address: u64, bytes: u64, writes: bool) -> Result<(), Refused> {
-        let allows = |region: &&Region| region.holds(address, bytes) && (region.writable || !writes);
+        let allows =
+            |region: &&Region| region.holds(address, bytes) && (region.writable || !writes);
         if bytes == 0 || self.regions.iter().any(|region| allows(&region)) {
             return Ok(());
         }
@@ -257,4 +259,39 @@ pub fn functions(plan: &ImagePlan, draws: &Draws) -> Vec<Function> {
 #[must_use]
 pub fn row_functions() -> Vec<&'static str> {
     compile::row_functions().map(|(name, _)| name).collect()
+}
+
+/// Whether code could call a function of this name.
+///
+/// # Errors
+///
+/// If it is none of [`row_functions`].
+pub fn declare(name: &str) -> Result<(), CompileError> {
+    compile::declare(name)
+}
+
+/// How code is generated. All settings give the same bits, or no code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Whether Cranelift's own optimizations run.
+    pub optimized: bool,
+    /// Features of the CPU to do without, by Cranelift's names.
+    pub without: &'static [&'static str],
+}
+
+thread_local! {
+    static SETTINGS: Cell<Settings> = Cell::default();
+}
+
+/// What this thread generates code with.
+pub(super) fn settings() -> Settings {
+    SETTINGS.get()
+}
+
+/// Runs `work`, whose code is generated with other settings if this thread generates it.
+pub fn with_settings<T>(settings: Settings, work: impl FnOnce() -> T) -> T {
+    let before = SETTINGS.replace(settings);
+    let result = work();
+    SETTINGS.set(before);
+    result
 }
