@@ -1,77 +1,155 @@
 //! The compiler's promise: whatever the list of ops, the compiled loop gives the bits that the
 //! ops' plain meanings give, and touches no byte outside its buffers.
 //!
-//! Random lists run both ways. The compiled one reads from and writes to memory that ends (and, in
-//! a second run, begins) at a page without access. `FUSELOOP_LISTS=5000` tries more lists.
+//! Random lists of up to twelve ops run both ways, on images of all sizes. The compiled code reads
+//! and writes memory that ends, begins, or lies at some odd distance before or after a page without
+//! access. A list that fails is made as short as it can be before it is shown.
+//! `FUSELOOP_LISTS=5000` tries more lists.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 mod common;
 
 use common::guarded::{Guard, Guarded};
+use common::lists::{List, first_difference, noise};
 use common::random_ops;
 use fuseloop::jit::{self, Kernel, Scratch, Source};
-use fuseloop::plan::{Draws, ImagePlan};
+use fuseloop::plan::Draws;
 use fuseloop_ops::*;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-/// A random list that makes a plan for images of `size`, and the names of its ops.
-fn plan(rng: &mut Rng, size: Size) -> (ImagePlan, Vec<&'static str>) {
-    let input = ImageType::decoded(Dim::fixed(size.height), Dim::fixed(size.width));
-    let rule = [NumberRule::Exact, NumberRule::Fused, NumberRule::Relaxed][rng.below(3) as usize];
-    let all = random_ops::names();
-    loop {
-        let (mut names, mut list) = (vec![], Ops::new());
-        let mut before = input;
-        for _ in 0..rng.below(9) {
-            let name = all[rng.below(all.len() as u32) as usize];
-            let op = random_ops::op(name, rng, &before);
-            if let Ok(Type::Image(after)) = op.output(&Type::Image(before)) {
-                before = after;
-                list.push(op);
-                names.push(name);
-            }
-        }
-        if rng.coin(0.2) {
-            let as_large = |to: &&DType| to.bytes() == before.dtype.bytes();
-            let types: Vec<&DType> = DType::ALL.iter().filter(as_large).collect();
-            list.push(Arc::new(View::new(*types[rng.below(types.len() as u32) as usize])));
-        }
-        match rng.below(4) {
-            0 => list.push(Arc::new(ToChannelsLast)),
-            1 => {}
-            _ => list.push(Arc::new(ToChannelsFirst)),
-        }
-        if before.size().is_none() {
-            // Images of a batch share a size: a list with turns or zooms is seldom right without.
-            let (height, width) = (1 + rng.below(60), 1 + rng.below(90));
-            list.push(Arc::new(CenterCrop::new(height, width).unwrap()));
-        }
-        if let Ok(plan) = ImagePlan::new(list, input, rule) {
-            let plan = if rng.coin(0.3) { plan.streaming() } else { plan };
-            return (plan, names);
-        }
+/// Most ops of a list.
+const MOST_OPS: u32 = 12;
+
+/// How a source and an output lie in memory.
+#[derive(Clone, Copy, Debug)]
+struct Lies {
+    guard: Guard,
+    /// Bytes between the source's rows.
+    gap: usize,
+    /// Bytes between the source, or the output, and the guard.
+    distance: [usize; 2],
+    /// What the output holds before.
+    poison: u8,
+}
+
+impl Lies {
+    /// At a guard page, at the other, and anywhere: outputs of wide elements keep to multiples of
+    /// their size.
+    fn ways(rng: &mut Rng, element: usize) -> [Self; 3] {
+        let mut somewhere = |most: u32| rng.below(most) as usize;
+        let away = element * (somewhere(64) / element);
+        let end = if somewhere(2) == 0 { Guard::After } else { Guard::Before };
+        [
+            Self { guard: Guard::After, gap: 0, distance: [0, 0], poison: 0xAA },
+            Self { guard: Guard::Before, gap: somewhere(40), distance: [0, 0], poison: 0x55 },
+            Self { guard: end, gap: somewhere(9), distance: [somewhere(64), away], poison: 0xC3 },
+        ]
     }
 }
 
-fn noise(rng: &mut Rng, size: Size) -> Vec<u8> {
-    let flat = rng.coin(0.1).then(|| rng.below(256) as u8);
-    (0..size.pixels() * 3).map(|_| flat.unwrap_or_else(|| rng.below(256) as u8)).collect()
+/// Bytes at a distance from a guard.
+struct Placed {
+    bytes: Guarded,
+    start: usize,
+    len: usize,
+    around: u8,
 }
 
-/// Where two outputs first differ, in words.
-fn first_difference(plan: &ImagePlan, got: &[u8], want: &[u8]) -> Option<String> {
-    let width = plan.dtype().bytes();
-    let place = got.iter().zip(want).position(|(a, b)| a != b)? / width;
-    let at = place * width..(place + 1) * width;
-    let count = got.chunks(width).zip(want.chunks(width)).filter(|(a, b)| a != b).count();
-    Some(format!(
-        "element {place} of {:?} is {:?}, should be {:?} ({count} differ)",
-        plan.shape(),
-        &got[at.clone()],
-        &want[at]
-    ))
+impl Placed {
+    fn filled(len: usize, value: u8, guard: Guard, distance: usize) -> Self {
+        let mut bytes = Guarded::filled(len + distance, !value, guard);
+        let start = match guard {
+            Guard::After => 0,
+            Guard::Before => distance,
+        };
+        bytes[start..start + len].fill(value);
+        Self { bytes, start, len, around: !value }
+    }
+
+    fn inner(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.start + self.len]
+    }
+
+    /// Whether nothing was written around them.
+    fn is_alone(&self) -> bool {
+        let (before, after) = (&self.bytes[..self.start], &self.bytes[self.start + self.len..]);
+        before.iter().chain(after).all(|byte| *byte == self.around)
+    }
+}
+
+/// A list, a kernel of it, and one picture.
+struct Trial<'a> {
+    kernel: &'a Kernel,
+    size: Size,
+    pixels: &'a [u8],
+    key: SampleKey,
+}
+
+impl Trial<'_> {
+    /// What is wrong, if something is.
+    fn fails(&self, scratch: &mut Scratch, rng: &mut Rng) -> Option<String> {
+        let mut draws = Draws::default();
+        let plan = self.kernel.plan();
+        plan.draw(self.key, self.size, &mut draws);
+        let view = ImageView::packed(self.pixels, self.size).unwrap();
+        let want = jit::evaluate(plan, &view, &draws);
+        let element = plan.dtype().bytes().max(plan.stored_dtype().bytes());
+        let ways = Lies::ways(rng, element);
+        let mut wrong = ways.iter().filter_map(|lies| {
+            let found = self.differs(scratch, &draws, &want, *lies)?;
+            Some(format!("{found}, {lies:?}, {draws:?}"))
+        });
+        wrong.next()
+    }
+
+    fn differs(
+        &self,
+        scratch: &mut Scratch,
+        draws: &Draws,
+        want: &[u8],
+        lies: Lies,
+    ) -> Option<String> {
+        let (row, rows) = (self.size.width as usize * 3, self.size.height as usize);
+        let stride = row + lies.gap;
+        let mut source =
+            Placed::filled(stride * (rows - 1) + row, 0x77, lies.guard, lies.distance[0]);
+        for (to, from) in source.inner().chunks_mut(stride).zip(self.pixels.chunks(row)) {
+            to[..row].copy_from_slice(from);
+        }
+        let mut out = Placed::filled(want.len(), lies.poison, lies.guard, lies.distance[1]);
+        let view = ImageView::new(source.inner(), self.size, stride).unwrap();
+        self.kernel.run(scratch, Source::whole(view), draws, out.inner());
+        if !out.is_alone() {
+            return Some("bytes around the output were written".to_owned());
+        }
+        first_difference(self.kernel.plan(), out.inner(), want)
+    }
+}
+
+/// Mostly small; at times as large as a photo's thumbnail, or one row or column of the longest.
+fn random_size(rng: &mut Rng, list: u64) -> Size {
+    match list % 50 {
+        20 => Size::new(1, 65_535),
+        45 => Size::new(65_535, 1),
+        _ if rng.coin(0.1) => Size::new(1 + rng.below(300), 1 + rng.below(300)),
+        _ => Size::new(1 + rng.below(90), 1 + rng.below(140)),
+    }
+}
+
+/// What is wrong with a list for images of a size, if something is.
+fn wrong(list: &List, number: u64, size: Size, scratch: &mut Scratch) -> Option<String> {
+    let kernel = match Kernel::compile(list.plan()?) {
+        Ok(kernel) => kernel,
+        Err(error) => return Some(error.to_string()),
+    };
+    (0..3).find_map(|sample| {
+        let mut rng = SampleKey::new(2027, number as u32, sample).op(0);
+        let pixels = noise(&mut rng, size);
+        let key = SampleKey::new(1, number as u32, sample);
+        let trial = Trial { kernel: &kernel, size, pixels: &pixels, key };
+        trial.fails(scratch, &mut rng).map(|wrong| format!("sample {sample}: {wrong}"))
+    })
 }
 
 #[test]
@@ -80,44 +158,27 @@ fn random_lists_give_the_same_bits_compiled_and_evaluated() {
         println!("skipped: {reason}");
         return;
     }
-    let lists = std::env::var("FUSELOOP_LISTS").map_or(400, |n| n.parse().unwrap());
+    let lists = std::env::var("FUSELOOP_LISTS").map_or(300, |n| n.parse().unwrap());
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-    let (mut scratch, mut draws) = (Scratch::default(), Draws::default());
-    for list in 0..lists {
-        let mut rng = SampleKey::new(2026, 0, list).op(0);
-        let size = Size::new(1 + rng.below(90), 1 + rng.below(140));
-        let (plan, names) = plan(&mut rng, size);
+    let mut scratch = Scratch::default();
+    for number in 0..lists {
+        let mut rng = SampleKey::new(2026, 0, number).op(0);
+        let size = random_size(&mut rng, number);
+        let (list, names) = List::random(&mut rng, size, MOST_OPS);
         for name in names {
             *seen.entry(name).or_default() += 1;
         }
-        let kernel = Kernel::compile(plan).unwrap();
-        for sample in 0..3 {
-            let pixels = noise(&mut rng, size);
-            let key = SampleKey::new(1, 2, sample);
-            kernel.plan().draw(key, size, &mut draws);
-            let view = ImageView::packed(&pixels, size).unwrap();
-            let want = jit::evaluate(kernel.plan(), &view, &draws);
-            for guard in [Guard::After, Guard::Before] {
-                let source = Guarded::copy_of(&pixels, guard);
-                let mut out = Guarded::filled(want.len(), 0xAA, guard);
-                let source = Source::whole(ImageView::packed(&source, size).unwrap());
-                kernel.run(&mut scratch, source, &draws, &mut out);
-                if let Some(difference) = first_difference(kernel.plan(), &out, &want) {
-                    panic!(
-                        "list {list}, sample {sample}, {size}: {difference}\n{:?}\n{:#?}\n{draws:?}",
-                        kernel.plan().rule(),
-                        kernel.plan().ops()
-                    );
-                }
-            }
+        if let Some(found) = wrong(&list, number, size, &mut scratch) {
+            let again = |list: &List| wrong(list, number, size, &mut Scratch::default());
+            let shortest = list.shortest(|list| again(list).is_some());
+            let found = again(&shortest).unwrap_or(found);
+            panic!("list {number} of {size}: {found}\nshortest: {shortest:#?}");
         }
     }
     println!("{lists} lists; ops seen: {seen:?}");
-    if lists >= 400 {
-        let enough = lists as usize / 100;
-        for name in random_ops::names() {
-            assert!(seen.get(name).is_some_and(|n| *n >= enough), "{name} was tried too rarely");
-        }
+    let enough = lists as usize / 150;
+    for name in random_ops::names() {
+        assert!(seen.get(name).is_some_and(|n| *n >= enough), "{name} was tried too rarely");
     }
 }
 
@@ -125,13 +186,13 @@ fn random_lists_give_the_same_bits_compiled_and_evaluated() {
 #[test]
 fn the_wanted_window_is_all_that_is_read() {
     let (mut scratch, mut draws) = (Scratch::default(), Draws::default());
-    for list in 0..150 {
-        let mut rng = SampleKey::new(77, 0, list).op(0);
+    for number in 0..150 {
+        let mut rng = SampleKey::new(77, 0, number).op(0);
         let size = Size::new(20 + rng.below(90), 20 + rng.below(140));
-        let (plan, _) = plan(&mut rng, size);
-        let kernel = Kernel::compile(plan).unwrap();
+        let (list, _) = List::random(&mut rng, size, 8);
+        let kernel = Kernel::compile(list.plan().unwrap()).unwrap();
         let pixels = noise(&mut rng, size);
-        kernel.plan().draw(SampleKey::new(1, 2, list), size, &mut draws);
+        kernel.plan().draw(SampleKey::new(1, 2, number), size, &mut draws);
         let whole = ImageView::packed(&pixels, size).unwrap();
         let want = jit::evaluate(kernel.plan(), &whole, &draws);
         let wanted = kernel.plan().wanted(&draws);
@@ -142,7 +203,7 @@ fn the_wanted_window_is_all_that_is_read() {
         let mut out = vec![0xAA; want.len()];
         kernel.run(&mut scratch, source, &draws, &mut out);
         if let Some(difference) = first_difference(kernel.plan(), &out, &want) {
-            panic!("list {list}: {difference}\n{:#?}\n{draws:?}", kernel.plan().ops());
+            panic!("list {number}: {difference}\n{:#?}\n{draws:?}", kernel.plan().ops());
         }
     }
 }

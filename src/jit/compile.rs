@@ -2,7 +2,7 @@
 
 use super::code::Code;
 use super::emit::{self, CALLED_ROW, Imports, STORE_ROW, Spec};
-use super::{call, perf, record};
+use super::{call, check, perf, record};
 use crate::plan::Link;
 use crate::plan::block::Reading;
 use cranelift_codegen::ir::types::I64;
@@ -84,11 +84,7 @@ fn find_reason() -> Option<&'static str> {
 
 /// Compiles one list of links. `name` is what `perf` calls it.
 pub(crate) fn compile(spec: Spec<'_>, name: &str) -> Result<Compiled, CompileError> {
-    let mut jit = JITBuilder::with_isa(isa(), cranelift_module::default_libcall_names());
-    for (name, address) in row_functions() {
-        jit.symbol(name, address);
-    }
-    let mut module = JITModule::new(jit);
+    let mut module = new_module();
     match define(&mut module, spec) {
         Ok((entry, bytes, constants)) => {
             perf::note(name, entry, bytes);
@@ -103,11 +99,21 @@ pub(crate) fn compile(spec: Spec<'_>, name: &str) -> Result<Compiled, CompileErr
     }
 }
 
+/// A module that knows the row functions.
+fn new_module() -> JITModule {
+    let mut jit = JITBuilder::with_isa(isa(), cranelift_module::default_libcall_names());
+    for (name, address) in row_functions() {
+        jit.symbol(name, address);
+    }
+    JITModule::new(jit)
+}
+
 fn isa() -> OwnedTargetIsa {
+    let asked = check::settings();
     let mut flags = settings::builder();
     // `none` keeps loads of constants beside their use, where they fold into the instruction.
     let wanted = [
-        ("opt_level", "none"),
+        ("opt_level", if asked.optimized { "speed" } else { "none" }),
         ("regalloc_algorithm", "backtracking"),
         ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
         ("use_colocated_libcalls", "false"),
@@ -116,17 +122,21 @@ fn isa() -> OwnedTargetIsa {
     for (name, value) in wanted {
         flags.set(name, value).expect("these settings exist in the pinned version");
     }
-    let host = cranelift_native::builder().expect("the host is x86-64: `unsupported` was asked");
+    let mut host =
+        cranelift_native::builder().expect("the host is x86-64: `unsupported` was asked");
+    for feature in asked.without {
+        host.set(feature, "false").expect("these features exist in the pinned version");
+    }
     host.finish(settings::Flags::new(flags)).expect("the host's own features are consistent")
 }
 
 /// The row functions that this crate has: what makes rows, counts levels, makes tables.
-const MAKE: &str = "make_row";
-const COUNT: &str = "count_levels";
-const TABLE: &str = "make_table";
+pub(super) const MAKE: &str = "make_row";
+pub(super) const COUNT: &str = "count_levels";
+pub(super) const TABLE: &str = "make_table";
 
 /// Everything compiled code may call.
-fn row_functions() -> impl Iterator<Item = (&'static str, *const u8)> {
+pub(super) fn row_functions() -> impl Iterator<Item = (&'static str, *const u8)> {
     let stores = ROW_FUNCTIONS.iter().map(|row| (row.name, row.entry() as *const u8));
     stores.chain([
         (MAKE, call::make_row as *const u8),
@@ -157,11 +167,7 @@ fn define(
     let id = module.declare_function("block", Linkage::Export, &context.func.signature)?;
     let [store, maker, count, table] = imported(spec);
     let mut import = |row: Imported| -> Result<Option<FuncRef>, CompileError> {
-        let Some((name, words)) = row else { return Ok(None) };
-        let mut signature = module.make_signature();
-        signature.params = words.iter().copied().map(AbiParam::new).collect();
-        let id = module.declare_function(name, Linkage::Import, &signature)?;
-        Ok(Some(module.declare_func_in_func(id, &mut context.func)))
+        row.map(|(name, words)| import(module, &mut context.func, name, words)).transpose()
     };
     let allowed = imported(spec).iter().flatten().count();
     let (store, maker) = (import(store)?, import(maker)?);
@@ -172,14 +178,39 @@ fn define(
     let constants = emit::function(&mut builder, spec, imports, X86);
     builder.finalize(module.target_config());
     module.define_function(id, &mut context)?;
-    let bytes = check(&context, allowed)?;
+    let bytes = check_code(&context, allowed)?;
     module.finalize_definitions()?;
     let table = constants.table().iter().map(|bytes| u128::from_le_bytes(*bytes)).collect();
     Ok((module.get_finalized_function(id), bytes, table))
 }
 
+/// Declares a row function. A name that is none of theirs is refused here: the linker would look
+/// for it in the whole process.
+fn import(
+    module: &mut JITModule,
+    function: &mut Function,
+    name: &str,
+    words: &[Type],
+) -> Result<FuncRef, CompileError> {
+    if !row_functions().any(|(known, _)| known == name) {
+        return Err(CompileError::Unsafe("calls a function that nobody declared"));
+    }
+    let mut signature = module.make_signature();
+    signature.params = words.iter().copied().map(AbiParam::new).collect();
+    let id = module.declare_function(name, Linkage::Import, &signature)?;
+    Ok(module.declare_func_in_func(id, function))
+}
+
+/// Whether code could call `name`: declares it as [`compile`] does and takes it back.
+pub(super) fn declare(name: &str) -> Result<(), CompileError> {
+    let mut module = new_module();
+    let declared = import(&mut module, &mut Function::new(), name, &CALLED_ROW);
+    drop(Code::new(module, std::ptr::null(), 0));
+    declared.map(|_| ())
+}
+
 /// What every block must keep to: it can't trap, and calls the functions it declared alone.
-fn check(context: &cranelift_codegen::Context, allowed: usize) -> Result<usize, CompileError> {
+fn check_code(context: &cranelift_codegen::Context, allowed: usize) -> Result<usize, CompileError> {
     let compiled = context.compiled_code().ok_or(CompileError::Unsafe("has no code"))?;
     let buffer = &compiled.buffer;
     if !buffer.traps().is_empty() {
@@ -199,13 +230,13 @@ fn check(context: &cranelift_codegen::Context, allowed: usize) -> Result<usize, 
 
 /// The IR of a block as text, for golden tests and the curious.
 pub(crate) fn ir_text(spec: Spec<'_>) -> String {
-    ir(spec).display().to_string()
+    ir(spec, X86).display().to_string()
 }
 
 /// The native code of a block as text: instructions and registers as Cranelift lists them right
 /// before it writes their bytes, without the marks that become none.
 pub(crate) fn asm_text(spec: Spec<'_>) -> Result<String, CompileError> {
-    let mut context = cranelift_codegen::Context::for_function(ir(spec));
+    let mut context = cranelift_codegen::Context::for_function(ir(spec, X86));
     context.set_disasm(true);
     let compiled = context.compile(isa().as_ref(), &mut Default::default());
     let compiled = compiled.map_err(ModuleError::from)?;
@@ -215,8 +246,9 @@ pub(crate) fn asm_text(spec: Spec<'_>) -> Result<String, CompileError> {
     Ok(lines.map(|line| format!("{line}\n")).collect())
 }
 
-/// The IR of a block. What it calls has a name in place of an address.
-fn ir(spec: Spec<'_>) -> Function {
+/// The IR of a block, with or without instructions that only x86-64 has. What it calls has a name
+/// in place of an address.
+pub(super) fn ir(spec: Spec<'_>, x86: bool) -> Function {
     let mut function = Function::new();
     function.signature.params = vec![AbiParam::new(I64); 3];
     let mut import = |(name, words): (&str, &[Type])| {
@@ -231,7 +263,7 @@ fn ir(spec: Spec<'_>) -> Function {
     let imports = Imports { store, maker, count, table };
     let mut builder_context = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(&mut function, &mut builder_context);
-    emit::function(&mut builder, spec, imports, X86);
+    emit::function(&mut builder, spec, imports, x86);
     builder.finalize(isa().frontend_config());
     function
 }

@@ -8,6 +8,8 @@
 //! ([`unsupported`]) or a picture is too narrow for vectors, the oracle runs in its place.
 
 mod call;
+#[doc(hidden)]
+pub mod check;
 mod code;
 mod compile;
 mod emit;

@@ -193,6 +193,12 @@ impl Record {
         self.words[place] = kept | (u128::from(word) << shift);
     }
 
+    /// The word at a byte offset that is a multiple of 8.
+    pub(crate) fn get(&self, offset: i32) -> u64 {
+        let shift = if offset % 16 != 0 { 64 } else { 0 };
+        (self.words[offset as usize / 16] >> shift) as u64
+    }
+
     /// Writes a number into all four lanes of a slot.
     pub(crate) fn set_slot(&mut self, offset: i32, number: f32) {
         let lane = u128::from(number.to_bits());
@@ -204,6 +210,11 @@ impl Record {
         let lanes = numbers.map(|n| u128::from(n as u32));
         self.words[offset as usize / 16] =
             lanes[0] | lanes[1] << 32 | lanes[2] << 64 | lanes[3] << 96;
+    }
+
+    /// All of it.
+    pub(crate) fn words(&mut self) -> &mut [u128] {
+        &mut self.words
     }
 
     /// The record's first byte.

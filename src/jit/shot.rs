@@ -11,7 +11,9 @@
 //! into a frame of its own: the one pass over memory that is not the loop itself.
 
 use super::call::{self, LevelsState, MadeWindow, Maker, MakerState};
+use super::check::{Region, Run, Seat, States};
 use super::compile::Compiled;
+use super::emit::Spec;
 use super::record::{HEADER, Header, Pass, Record, shuffles};
 use crate::plan::block::{Reading, pixel_op};
 use crate::plan::compose::{Axis, Composed, PassMap, Rect, compose};
@@ -20,6 +22,7 @@ use fuseloop_ops::area::{AreaRows, AreaScratch, AreaTables};
 use fuseloop_ops::bilinear::Taps;
 use fuseloop_ops::rows::RowScratch;
 use fuseloop_ops::{DType, Histogram, ImageView, Layout, Motion, RowMaker, Size, Table};
+use std::ops::Range;
 use std::panic::resume_unwind;
 
 /// Fewest columns of a picture that compiled code takes: a group.
@@ -49,6 +52,7 @@ pub(super) struct Memory {
     tables: Vec<Table>,
     counts: Option<Box<[Histogram; 4]>>,
     byte_row: Vec<u8>,
+    pub(super) stand_in: Seat,
 }
 
 /// Decoded pixels: all of an image, or the part around what is wanted.
@@ -240,7 +244,8 @@ impl<'a> Shot<'a> {
         for (index, pass) in self.composed.passes.iter().enumerate() {
             self.set_pass(&mut memory.record, index, pass, base, base.stride as i64);
         }
-        self.call(memory);
+        let pixels = base.pixels.as_ptr_range();
+        self.call(memory, pixels, None);
     }
 
     fn run_making(&self, memory: &mut Memory, stage: &PassMap, motion: &Motion) {
@@ -328,7 +333,7 @@ impl<'a> Shot<'a> {
         for (word, value) in words {
             set(&mut memory.record, word, value);
         }
-        self.call(memory);
+        self.call(memory, view.data().as_ptr_range(), None);
     }
 
     /// Runs the block with a row function that makes its rows.
@@ -365,8 +370,10 @@ impl<'a> Shot<'a> {
     /// Runs the block with `maker` making its rows.
     fn call_with(&self, memory: &mut Memory, window: MadeWindow, maker: Maker<'_>) {
         let mut state = MakerState { maker, window, panic: None };
-        set(&mut memory.record, Header::Maker, std::ptr::from_mut(&mut state) as u64);
-        self.call(memory);
+        let at = std::ptr::from_mut(&mut state) as u64;
+        set(&mut memory.record, Header::Maker, at);
+        let row = (window.lead + window.bytes) as u64;
+        self.call(memory, [].as_ptr_range(), Some((at, row)));
         if let Some(panic) = state.panic.take() {
             resume_unwind(panic);
         }
@@ -464,9 +471,15 @@ impl<'a> Shot<'a> {
     /// 5. levels are counted of rows of `byte_row`, as long as the widest pass and sized for it;
     ///    tables are of `memory` or fixed, and looked up at 0..=255 alone;
     /// 6. the states of row functions live in this frame and the caller's.
+    ///
+    /// `pixels` are the bytes that it reads besides those of `memory`, `maker` where the state of
+    /// what makes rows lies, if rows are made by a row function, and the bytes of a row.
     #[allow(unsafe_code, reason = "the record was filled just before")]
-    fn call(&self, memory: &mut Memory) {
-        let Memory { record, tables, counts, byte_row, .. } = memory;
+    fn call(&self, memory: &mut Memory, pixels: Range<*const u8>, maker: Option<(u64, u64)>) {
+        self.set_byte_row(memory);
+        let mut stand_in = std::mem::take(&mut memory.stand_in);
+        let regions = if stand_in.0.is_some() { self.regions(memory, pixels) } else { vec![] };
+        let Memory { record, tables, counts, .. } = memory;
         let mut leaves = vec![0; if self.reads_first() { self.block.tables } else { 0 }];
         for (reading, position) in &self.compiled.readings {
             if let Reading::Levels { table } = reading {
@@ -476,22 +489,71 @@ impl<'a> Shot<'a> {
         let counts = counts.get_or_insert_with(|| Box::new([[[0; 256]; 3]; 4]));
         let (plan, draws) = (self.plan, self.draws);
         let leaves = &leaves;
-        let mut levels = LevelsState { plan, draws, counts, tables, leaves, panic: None };
+        let mut state = LevelsState { plan, draws, counts, tables, leaves, panic: None };
+        let levels = std::ptr::from_mut(&mut state) as u64;
         if self.reads_first() {
-            let widest = self.composed.passes.iter().map(|pass| pass.size.width).max();
-            byte_row.resize(3 * widest.unwrap_or(0) as usize, 0);
-            set(record, Header::ByteRow, byte_row.as_mut_ptr() as u64);
-            set(record, Header::Levels, std::ptr::from_mut(&mut levels) as u64);
+            set(record, Header::Levels, levels);
         }
-        // SAFETY: by 1 to 6 above every address in the record is good for what the block reads and
-        // writes there; this call's callers borrow all of those slices until it returns.
-        unsafe { call::run(&self.compiled.code, record, &self.compiled.constants) };
+        let constants = &self.compiled.constants;
+        match &mut stand_in.0 {
+            // SAFETY: by 1 to 6 above every address in the record is good for what the block reads
+            // and writes there; this call's callers borrow all of those slices until it returns.
+            None => unsafe { call::run(&self.compiled.code, record, constants) },
+            Some(run) => {
+                let (plan, links) = (self.plan, self.body.links);
+                let spec = Spec::new(plan.leaves(), self.block, links, plan.rule());
+                let arguments = [record.as_mut_ptr() as u64, 1, constants.as_ptr() as u64];
+                let states = States { maker, levels: self.reads_first().then_some(levels) };
+                // SAFETY: as above; the regions are those slices.
+                run(&mut unsafe { Run::new(spec, arguments, regions, states) });
+            }
+        }
+        memory.stand_in = stand_in;
         if self.block.streams {
             fuseloop_kernels::end_streams();
         }
-        if let Some(panic) = levels.panic.take() {
+        if let Some(panic) = state.panic.take() {
             resume_unwind(panic);
         }
+    }
+
+    fn set_byte_row(&self, memory: &mut Memory) {
+        if self.reads_first() {
+            let widest = self.composed.passes.iter().map(|pass| pass.size.width).max();
+            memory.byte_row.resize(3 * widest.unwrap_or(0) as usize, 0);
+            set(&mut memory.record, Header::ByteRow, memory.byte_row.as_mut_ptr() as u64);
+        }
+    }
+
+    /// The slices that the record's addresses are of.
+    fn regions(&self, memory: &mut Memory, pixels: Range<*const u8>) -> Vec<Region> {
+        let output = 3 * self.composed.output.pixels() * self.block.dtype.bytes() as u64;
+        let (address, end) = (pixels.start as u64, pixels.end as u64);
+        let mut regions = vec![
+            Region { name: "pixels", address, bytes: end - address, writable: false },
+            Region {
+                name: "output",
+                address: memory.record.get(8 * Header::Out as i32),
+                bytes: output,
+                writable: true,
+            },
+            Region::write("record", memory.record.words()),
+            Region::read("constants", &self.compiled.constants),
+            Region::read("shuffles", &SHUFFLES[0].0),
+            Region::read("shuffles", &SHUFFLES[1].0),
+            Region::read("rows' taps", memory.rows.first()),
+            Region::read("rows' weights", memory.rows.weights()),
+            Region::read("columns' taps", memory.columns.first()),
+            Region::read("columns' weights", &memory.column_pairs),
+            Region::write("wide row", &mut memory.wide),
+            Region::write("made rows", &mut memory.resized),
+            Region::write("row of floats", &mut memory.float_row),
+            Region::write("row of bytes", &mut memory.byte_row),
+            Region::read("tables", &memory.tables),
+        ];
+        let fixed = self.body.fixed.iter().filter(|(leaf, _)| self.body.leaves.contains(leaf));
+        regions.extend(fixed.map(|(_, table)| Region::read("fixed table", table.as_slice())));
+        regions
     }
 }
 

@@ -104,11 +104,8 @@ pub struct Settings {
 
 const ORDERS: [(&str, Order); 2] = [("sequential", Order::Sequential), ("random", Order::Random)];
 
-const RULES: [(&str, NumberRule); 3] = [
-    ("fused", NumberRule::Fused),
-    ("exact", NumberRule::Exact),
-    ("relaxed", NumberRule::Relaxed),
-];
+const RULES: [(&str, NumberRule); 3] =
+    [("fused", NumberRule::Fused), ("exact", NumberRule::Exact), ("relaxed", NumberRule::Relaxed)];
 
 /// What may stand at the top of a file.
 const TOP: &[ParamInfo] = &[

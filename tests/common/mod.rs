@@ -3,4 +3,6 @@
 
 pub mod dataset;
 pub mod guarded;
+pub mod interpreter;
+pub mod lists;
 pub mod random_ops;

@@ -1,0 +1,108 @@
+//! Random lists of ops, and how what they give is compared.
+
+use super::random_ops;
+use fuseloop::plan::ImagePlan;
+use fuseloop_ops::*;
+use std::sync::Arc;
+
+/// Most pixels of a picture between two ops: the oracle makes all of them.
+const MOST_PIXELS: u64 = 500_000;
+
+/// A list that makes a plan.
+#[derive(Clone, Debug)]
+pub struct List {
+    pub ops: Ops,
+    pub input: ImageType,
+    pub rule: NumberRule,
+    pub streams: bool,
+}
+
+impl List {
+    /// A random list of at most `most` named ops for images of `size`, and the ops' names.
+    pub fn random(rng: &mut Rng, size: Size, most: u32) -> (Self, Vec<&'static str>) {
+        let input = ImageType::decoded(Dim::fixed(size.height), Dim::fixed(size.width));
+        let rules = [NumberRule::Exact, NumberRule::Fused, NumberRule::Relaxed];
+        let rule = rules[rng.below(3) as usize];
+        loop {
+            let (ops, names) = random_ops_of(rng, input, most);
+            let list = Self { ops, input, rule, streams: rng.coin(0.3) };
+            if list.plan().is_some() {
+                return (list, names);
+            }
+        }
+    }
+
+    /// The plan; `None` if the ops don't make one.
+    pub fn plan(&self) -> Option<ImagePlan> {
+        let plan = ImagePlan::new(self.ops.clone(), self.input, self.rule).ok()?;
+        Some(if self.streams { plan.streaming() } else { plan })
+    }
+
+    /// The shortest list that still fails: ops are taken out one by one for as long as one can be.
+    pub fn shortest(mut self, fails: impl Fn(&Self) -> bool) -> Self {
+        let mut index = 0;
+        while index < self.ops.len() {
+            let mut shorter = self.clone();
+            shorter.ops.remove(index);
+            if shorter.plan().is_some() && fails(&shorter) {
+                (self, index) = (shorter, 0);
+            } else {
+                index += 1;
+            }
+        }
+        self
+    }
+}
+
+fn random_ops_of(rng: &mut Rng, input: ImageType, most: u32) -> (Ops, Vec<&'static str>) {
+    let all = random_ops::names();
+    let (mut names, mut ops) = (vec![], Ops::new());
+    let mut before = input;
+    for _ in 0..rng.below(most + 1) {
+        let name = all[rng.below(all.len() as u32) as usize];
+        let op = random_ops::op(name, rng, &before);
+        if let Ok(Type::Image(after)) = op.output(&Type::Image(before))
+            && u64::from(after.height.max) * u64::from(after.width.max) <= MOST_PIXELS
+        {
+            before = after;
+            ops.push(op);
+            names.push(name);
+        }
+    }
+    if before.size().is_none() {
+        // Images of a batch share a size: a list with turns or zooms is seldom right without.
+        let (height, width) = (1 + rng.below(60), 1 + rng.below(90));
+        ops.push(Arc::new(CenterCrop::new(height, width).unwrap()));
+    }
+    if rng.coin(0.2) {
+        let as_large = |to: &&DType| to.bytes() == before.dtype.bytes();
+        let types: Vec<&DType> = DType::ALL.iter().filter(as_large).collect();
+        ops.push(Arc::new(View::new(*types[rng.below(types.len() as u32) as usize])));
+    }
+    match rng.below(4) {
+        0 => ops.push(Arc::new(ToChannelsLast)),
+        1 => {}
+        _ => ops.push(Arc::new(ToChannelsFirst)),
+    }
+    (ops, names)
+}
+
+/// The pixels of a picture: noise, or sometimes one value.
+pub fn noise(rng: &mut Rng, size: Size) -> Vec<u8> {
+    let flat = rng.coin(0.1).then(|| rng.below(256) as u8);
+    (0..size.pixels() * 3).map(|_| flat.unwrap_or_else(|| rng.below(256) as u8)).collect()
+}
+
+/// Where two outputs first differ, in words.
+pub fn first_difference(plan: &ImagePlan, got: &[u8], want: &[u8]) -> Option<String> {
+    let width = plan.dtype().bytes();
+    let place = got.iter().zip(want).position(|(a, b)| a != b)? / width;
+    let at = place * width..(place + 1) * width;
+    let count = got.chunks(width).zip(want.chunks(width)).filter(|(a, b)| a != b).count();
+    Some(format!(
+        "element {place} of {:?} is {:?}, should be {:?} ({count} differ)",
+        plan.shape(),
+        &got[at.clone()],
+        &want[at]
+    ))
+}

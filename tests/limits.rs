@@ -1,0 +1,59 @@
+//! What a list may ask of the compiler, and what its code may ask of the process.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+use fuseloop::jit::{self, Kernel, check};
+use fuseloop::plan::{ImagePlan, PlanError};
+use fuseloop_ops::*;
+use std::time::Instant;
+
+/// Most ops of a list.
+const MOST: usize = 256;
+
+/// A list of colour ops, which all join one loop.
+fn list(count: usize) -> Result<ImagePlan, PlanError> {
+    let ops = (0..count).map(|place| -> std::sync::Arc<dyn Op> {
+        match place % 3 {
+            0 => std::sync::Arc::new(RandomBrightness::new(0.3, 1.0).unwrap()),
+            1 => std::sync::Arc::new(RandomSaturation::new(0.3, 1.0).unwrap()),
+            _ => std::sync::Arc::new(RandomHorizontalFlip::new(0.5).unwrap()),
+        }
+    });
+    let side = Dim::fixed(32);
+    ImagePlan::new(ops.collect(), ImageType::decoded(side, side), NumberRule::Fused)
+}
+
+#[test]
+fn the_longest_list_compiles_to_less_than_a_megabyte() {
+    if let Some(reason) = jit::unsupported() {
+        println!("skipped: {reason}");
+        return;
+    }
+    let plan = list(MOST).unwrap();
+    let start = Instant::now();
+    let kernel = Kernel::compile(plan).unwrap();
+    let (bytes, took) = (kernel.code_bytes(), start.elapsed());
+    println!("{MOST} ops: {bytes} bytes of code in {took:?}");
+    assert!(bytes < 1 << 20, "{bytes} bytes of code");
+}
+
+#[test]
+fn one_op_more_is_refused() {
+    let error = list(MOST + 1).unwrap_err();
+    assert!(matches!(error, PlanError::TooLong { found } if found == MOST + 1), "{error}");
+}
+
+/// `getpid` is a function of the process, which a linker would find.
+#[test]
+fn a_function_that_nobody_declared_is_an_error() {
+    if jit::unsupported().is_some() {
+        return;
+    }
+    for name in ["getpid", "system", "no_such_function", ""] {
+        let error = check::declare(name).unwrap_err();
+        assert!(error.to_string().contains("nobody declared"), "{name}: {error}");
+    }
+    for name in check::row_functions() {
+        assert!(check::declare(name).is_ok(), "{name}");
+    }
+}

@@ -1,0 +1,130 @@
+//! What every image op of the registry must have before it counts as done.
+//!
+//! | it has | where |
+//! |---|---|
+//! | a place in the random lists, so that its code was compared with its meaning | `tests/common/random_ops` |
+//! | an error for what is no image | its `output` |
+//! | a line that says what it does | the registry's `summary` |
+//! | a test against the original, or a reason why there is none | `tests/ops_golden`, or [`NO_ORIGINAL`] |
+
+#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+mod common;
+
+use common::random_ops;
+use fuseloop_ops::registry::{Need, OpInfo, Table, Value, build_ops, registry};
+use fuseloop_ops::*;
+use std::fs;
+use std::path::Path;
+
+/// Image ops that random lists can't hold by name, and where they are compared instead.
+const ELSEWHERE: [(&str, &str); 5] = [
+    ("ToChannelsFirst", "the end of every second random list"),
+    ("ToChannelsLast", "the end of every fourth random list"),
+    ("View", "near the end of every fifth random list"),
+    ("MixUp", "a batch's op: tests/mix.rs"),
+    ("CutMix", "a batch's op: tests/mix.rs"),
+];
+
+/// Image ops that also take labels, and why.
+const ALSO_LABELS: [(&str, &str); 1] = [("Convert", "labels have an element type too")];
+
+/// Ops without a test against somebody else's output, and why.
+const NO_ORIGINAL: [(&str, &str); 6] = [
+    ("RandomTranslate", "FFCV's: draws inside its compiled code, from a generator of its own"),
+    ("Cutout", "FFCV's: draws inside its compiled code, from a generator of its own"),
+    ("ToChannelsLast", "what pictures are without it"),
+    ("RandomApply", "runs its list or not: what its ops give is tested by themselves"),
+    ("RandomChoice", "runs one of its ops: what they give is tested by themselves"),
+    ("RandomOrder", "runs its ops in some order: what they give is tested by themselves"),
+];
+
+/// Folders and files of tests that compare ops with what the originals gave.
+const GOLDENS: [&str; 3] = ["tests/ops_golden", "tests/ffcv_vectors.rs", "tests/mix.rs"];
+
+fn example(info: &OpInfo) -> Ops {
+    let examples = info.params.iter().filter_map(|param| match param.need {
+        Need::Required(example) => Some((param.name, example.value())),
+        _ => None,
+    });
+    let table = Table::from_iter([("op", Value::from(info.name))].into_iter().chain(examples));
+    build_ops(&Value::from(vec![Value::from(table)])).unwrap()
+}
+
+/// Whether an op is for images: of bytes, or of floats.
+fn takes_images(op: &dyn Op) -> bool {
+    let bytes = ImageType::decoded(Dim::fixed(64), Dim::fixed(64));
+    let floats = ImageType { dtype: DType::F32, ..bytes };
+    [bytes, floats].into_iter().any(|image| op.output(&Type::Image(image)).is_ok())
+}
+
+fn label() -> Type {
+    Type::Tensor { dtype: DType::I64, shape: vec![] }
+}
+
+/// The text of a file, or of all files of a folder.
+fn text(path: &Path) -> String {
+    if path.is_dir() {
+        fs::read_dir(path).unwrap().map(|entry| text(&entry.unwrap().path())).collect()
+    } else {
+        fs::read_to_string(path).unwrap()
+    }
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    text.match_indices(word).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + word.len()..]);
+        !is_part(before.chars().next_back()) && !is_part(after.chars().next())
+    })
+}
+
+fn listed(list: &[(&str, &str)], name: &str) -> bool {
+    list.iter().any(|(listed, reason)| *listed == name && !reason.is_empty())
+}
+
+/// What an op lacks.
+fn lacks(info: &OpInfo, goldens: &str) -> Vec<&'static str> {
+    let op = &example(info)[0];
+    let is_tried = random_ops::names().iter().any(|name| name.split('(').next() == Some(info.name));
+    let on_labels = op.output(&label());
+    let is_batch = matches!(op.class(), Class::Batch(_));
+    let is_refused =
+        is_batch || on_labels.is_err_and(|error| error.to_string().contains(info.name));
+    let summary = info.summary.trim();
+    let has = [
+        (is_tried || listed(&ELSEWHERE, info.name), "a place in tests/common/random_ops"),
+        (is_refused || listed(&ALSO_LABELS, info.name), "an error by name for a label"),
+        (!summary.is_empty() && !summary.contains('\n'), "a summary of one line"),
+        (
+            has_word(goldens, info.name) || listed(&NO_ORIGINAL, info.name),
+            "a golden test, or a reason in NO_ORIGINAL",
+        ),
+    ];
+    has.into_iter().filter(|(has, _)| !has).map(|(_, what)| what).collect()
+}
+
+#[test]
+fn every_image_op_has_all_its_tests() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let goldens: String = GOLDENS.iter().map(|path| text(&root.join(path))).collect();
+    let images = registry().iter().filter(|info| takes_images(example(info)[0].as_ref()));
+    let mut count = 0;
+    let wrong: Vec<String> = images
+        .inspect(|_| count += 1)
+        .map(|info| (info.name, lacks(info, &goldens)))
+        .filter(|(_, lacks)| !lacks.is_empty())
+        .map(|(name, lacks)| format!("{name} lacks {}", lacks.join("; ")))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(count >= 15, "only {count} image ops were found");
+}
+
+/// No exception outlives its op.
+#[test]
+fn every_exception_is_an_op() {
+    let exported = text(&Path::new(env!("CARGO_MANIFEST_DIR")).join("ops/src/lib.rs"));
+    for (name, _) in NO_ORIGINAL.iter().chain(&ELSEWHERE).chain(&ALSO_LABELS) {
+        assert!(has_word(&exported, name), "{name} is no op: take it out of the lists above");
+    }
+}
