@@ -131,8 +131,9 @@ const ANGLE: f64 = 30.0;
 
 fn warps() -> Vec<Entry> {
     use WarpInterpolation::{Bicubic, Bilinear, Nearest};
-    let rotation =
-        |interpolation| fixed(RandomRotation::new(ANGLE..=ANGLE)).interpolation(interpolation);
+    let rotation = |interpolation| {
+        fixed(RandomRotation::new(ANGLE..=ANGLE)).interpolation(interpolation).fill(None)
+    };
     let rotated = |is_bilinear| {
         let matrix = rotation_matrix(ANGLE, [0.0; 2]);
         Plain::Fixed(vec![Pass::Rotate { matrix, is_bilinear }], 0)
