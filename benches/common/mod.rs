@@ -56,6 +56,25 @@ pub(crate) fn noise(size: Size, seed: u64) -> Vec<u8> {
     (0..size.pixels() * 3).map(|_| rng.below(256) as u8).collect()
 }
 
+/// Bytes that begin at a multiple of 64, with their pages touched, as the loader's do.
+pub(crate) struct Bytes {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Bytes {
+    pub(crate) fn new(len: usize) -> Self {
+        let bytes = vec![1; len + 64];
+        let start = bytes.as_ptr().align_offset(64);
+        Self { bytes, start }
+    }
+
+    pub(crate) fn get(&mut self) -> &mut [u8] {
+        let len = self.bytes.len() - 64;
+        &mut self.bytes[self.start..][..len]
+    }
+}
+
 /// Times the contenders twice: in turn, for ratios that a busy machine does not bend, which are
 /// printed; then each on its own, by criterion.
 pub(crate) fn compare(c: &mut Criterion, work: &Work<'_>, contenders: &mut [Contender<'_>]) {
@@ -95,36 +114,45 @@ fn time(run: &mut dyn FnMut(), turns: u64, elsewhere: &mut [u8]) -> Duration {
     (0..turns).map(one).sum()
 }
 
-/// Runs all contenders in turn, round by round, and prints the median time of each and the median
-/// over the rounds of the first contender's time over it: below 1, the first is faster.
+/// Prints the median time of each contender, and the median over the rounds of the first one's
+/// time over it: below 1, the first is faster.
 fn print_ratios(work: &Work<'_>, contenders: &mut [Contender<'_>], elsewhere: &mut [u8]) {
+    let times = rounds(contenders, elsewhere);
+    println!("{}/{}, {ROUNDS} rounds in turn:", work.group, work.what);
+    for (contender, times_of) in contenders.iter().zip(&times) {
+        let ratio = median(times[0].iter().zip(times_of).map(|(first, this)| first / this));
+        let micros = median(times_of.iter().map(|nanos| nanos / work.samples as f64 / 1000.0));
+        println!("  {:<28} {micros:>9.2} us a sample   first/this {ratio:.2}", contender.how);
+    }
+}
+
+/// Runs all contenders in turn, round by round: for each contender, the nanoseconds that a run of
+/// it took in each round. What lies `elsewhere` is touched before each run, so that it is cold.
+pub(crate) fn rounds(contenders: &mut [Contender<'_>], elsewhere: &mut [u8]) -> Vec<Vec<f64>> {
+    let is_cold = !elsewhere.is_empty();
     let turns: Vec<u64> = contenders
         .iter_mut()
         .map(|contender| {
             let once = time(&mut *contender.run, 1, &mut []).as_nanos().max(1);
-            if work.cold { 1 } else { (TURN.as_nanos() / once).clamp(1, 10_000) as u64 }
+            if is_cold { 1 } else { (TURN.as_nanos() / once).clamp(1, 10_000) as u64 }
         })
         .collect();
     let mut times = vec![vec![]; contenders.len()];
     for _ in 0..ROUNDS {
         for ((contender, turns), times) in contenders.iter_mut().zip(&turns).zip(&mut times) {
-            if !work.cold {
+            if !is_cold {
                 (contender.run)(); // brings its memory back into the cache
             }
             let taken = time(&mut *contender.run, *turns, elsewhere).as_nanos() as f64;
-            times.push(taken / (*turns * work.samples) as f64 / 1000.0);
+            times.push(taken / *turns as f64);
         }
     }
-    println!("{}/{}, {ROUNDS} rounds in turn:", work.group, work.what);
-    let first = times[0].clone();
-    for (contender, times) in contenders.iter().zip(times) {
-        let ratios = first.iter().zip(&times).map(|(first, other)| first / other).collect();
-        let (micros, ratio) = (median(times), median(ratios));
-        println!("  {:<28} {micros:>9.2} us a sample   first/this {ratio:.2}", contender.how);
-    }
+    times
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The middle one of some numbers.
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }

@@ -10,6 +10,8 @@
 //! | op by op, baseline | the same, compiled for any x86-64 |
 //! | copy of as many bytes | `memcpy` that reads and writes together as much as the ops must |
 //!
+//! The lists with a policy (RandAugment, AugMix) have other yardsticks: see [`policy`].
+//!
 //! Each contender's output is compared with the oracle's before anything is timed. `in cache` is
 //! one sample again and again; `cold` is a batch of 64 after other memory was touched.
 
@@ -19,6 +21,9 @@ mod avx2;
 #[path = "../common/mod.rs"]
 mod common;
 mod op_by_op;
+#[path = "../common/plain.rs"]
+mod plain;
+mod policy;
 mod recipe;
 mod types;
 
@@ -233,5 +238,5 @@ fn small_recipe(draws: &Draws) -> Small {
     }
 }
 
-criterion_group! { name = benches; config = criterion(); targets = large, small, types::types }
+criterion_group! { name = benches; config = criterion(); targets = large, policy::policies, small, types::types }
 criterion_main!(benches);

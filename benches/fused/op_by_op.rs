@@ -6,7 +6,8 @@
 
 #![allow(unsafe_code, reason = "calls of functions compiled for AVX2")]
 
-use super::recipe::{MEAN, Recipe, SIDE, STD};
+use super::recipe::{Recipe, SIDE};
+use crate::plain::{MEAN, STD, flip, normalize_bytes, to_planes};
 
 /// Pictures between two ops.
 #[derive(Default)]
@@ -95,18 +96,6 @@ fn crop(recipe: &Recipe, source: &[u8], to: &mut Vec<u8>) {
     }
 }
 
-#[inline(always)]
-fn flip(side: usize, from: &[u8], to: &mut Vec<u8>) {
-    to.resize(from.len(), 0);
-    for (to, from) in to.chunks_exact_mut(3 * side).zip(from.chunks_exact(3 * side)) {
-        for (to, from) in
-            to.as_chunks_mut::<3>().0.iter_mut().zip(from.as_chunks::<3>().0.iter().rev())
-        {
-            *to = *from;
-        }
-    }
-}
-
 /// Moves a picture by `shift`: black comes in from outside.
 #[inline(always)]
 fn translate(small: &Small, from: &[u8], to: &mut Vec<u8>) {
@@ -155,30 +144,11 @@ fn grey([r, g, b]: [f32; 3]) -> f32 {
 }
 
 #[inline(always)]
-fn normalize_bytes(picture: &[u8], to: &mut Vec<f32>) {
-    to.resize(picture.len(), 0.0);
-    let (mean, scale) = (MEAN.map(|m| m as f32), STD.map(|s| (1.0 / s) as f32));
-    for (to, from) in to.as_chunks_mut::<3>().0.iter_mut().zip(picture.as_chunks::<3>().0) {
-        for c in 0..3 {
-            to[c] = (f32::from(from[c]) - mean[c]) * scale[c];
-        }
-    }
-}
-
-#[inline(always)]
 fn normalize_floats(picture: &mut [f32]) {
     let (mean, scale) = (MEAN.map(|m| m as f32), STD.map(|s| (1.0 / s) as f32));
     for pixel in picture.as_chunks_mut::<3>().0 {
         for c in 0..3 {
             pixel[c] = (pixel[c] - mean[c]) * scale[c];
         }
-    }
-}
-
-#[inline(always)]
-fn to_planes(picture: &[f32], out: &mut [f32]) {
-    let pixels = picture.as_chunks::<3>().0;
-    for (c, plane) in out.chunks_exact_mut(pixels.len()).enumerate() {
-        plane.iter_mut().zip(pixels).for_each(|(to, pixel)| *to = pixel[c]);
     }
 }

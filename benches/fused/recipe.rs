@@ -1,14 +1,11 @@
 //! What was drawn for one sample, in the terms of the yardsticks.
 
+use crate::plain::{MEAN, STD};
 use fuseloop::plan::Draws;
 use fuseloop_ops::Motion;
 
 /// Rows and columns of the output.
 pub(crate) const SIDE: usize = 224;
-
-/// Means and deviations of red, green and blue: ImageNet's, of 0..=255.
-pub(crate) const MEAN: [f64; 3] = [0.485 * 255.0, 0.456 * 255.0, 0.406 * 255.0];
-pub(crate) const STD: [f64; 3] = [0.229 * 255.0, 0.224 * 255.0, 0.225 * 255.0];
 
 /// A crop of [`SIDE`], perhaps mirrored, perhaps jittered.
 pub(crate) struct Recipe {

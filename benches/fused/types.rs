@@ -1,6 +1,6 @@
 //! The same pipeline stored as each element type: what narrowing or widening costs over `f32`.
 
-use crate::common::{Contender, Work, compare, noise};
+use crate::common::{Bytes, Contender, Work, compare, noise};
 use criterion::Criterion;
 use fuseloop::jit::{Kernel, Scratch, Source};
 use fuseloop::plan::{Draws, ImagePlan};
@@ -25,25 +25,6 @@ fn kernel(to: DType, planar: bool, samples: usize, size: Size) -> Kernel {
     Kernel::compile(plan.for_batches_of(samples)).expect("the plan compiles")
 }
 
-/// Bytes that begin at a multiple of 64, with their pages touched, as the loader's do.
-struct Row {
-    bytes: Vec<u8>,
-    start: usize,
-}
-
-impl Row {
-    fn new(len: usize) -> Self {
-        let bytes = vec![1; len + 64];
-        let start = bytes.as_ptr().align_offset(64);
-        Self { bytes, start }
-    }
-
-    fn bytes(&mut self) -> &mut [u8] {
-        let len = self.bytes.len() - 64;
-        &mut self.bytes[self.start..][..len]
-    }
-}
-
 fn contender<'a>(
     how: &'static str,
     kernel: &'a Kernel,
@@ -57,13 +38,13 @@ fn contender<'a>(
             draws
         })
         .collect();
-    let mut rows: Vec<Row> =
-        pictures.iter().map(|_| Row::new(kernel.plan().sample_bytes())).collect();
+    let mut rows: Vec<Bytes> =
+        pictures.iter().map(|_| Bytes::new(kernel.plan().sample_bytes())).collect();
     let mut scratch = Scratch::default();
     Contender::new(how, move || {
         for ((picture, draws), row) in pictures.iter().zip(&draws).zip(&mut rows) {
             let view = ImageView::packed(picture, size).expect("of this size");
-            kernel.run(&mut scratch, Source::whole(view), draws, row.bytes());
+            kernel.run(&mut scratch, Source::whole(view), draws, row.get());
         }
         black_box(&mut rows);
     })

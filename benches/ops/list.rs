@@ -1,0 +1,202 @@
+//! Every op of the table, and what it is measured against.
+
+use crate::plain::Pass;
+use fuseloop_ops::rows::rotation_matrix;
+use fuseloop_ops::*;
+use std::sync::Arc;
+
+/// One line of the table.
+pub(crate) struct Entry {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) ops: Ops,
+    pub(crate) plain: Plain,
+}
+
+/// What kind of work the op is in the compiled loop.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Arithmetic on a pixel, or a table: also measured before a normalization.
+    Pointwise,
+    /// Addresses, masks, rows, or several of all kinds.
+    Other,
+    /// The same, of another size than its input: not added to the crop of a list.
+    Resizing,
+}
+
+/// The op as plain Rust.
+pub(crate) enum Plain {
+    /// Passes made of the draws.
+    Drawn,
+    /// These passes, whose values may be so many levels off.
+    Fixed(Vec<Pass>, u8),
+    /// It has no simple form.
+    None,
+}
+
+fn entry(name: &'static str, kind: Kind, plain: Plain, op: impl Op + 'static) -> Entry {
+    Entry { name, kind, plain, ops: vec![Arc::new(op)] }
+}
+
+/// Unwraps what parameters written here can't fail at.
+fn fixed<T>(op: Result<T, ParamError>) -> T {
+    op.expect("fixed parameters")
+}
+
+/// All ops on images but `Normalize`, `Convert` and the layouts, which every list has, and those
+/// whose cost is the user's (`Lambda`) or a mask's (`Poison`). Ops that may do nothing always do
+/// something here.
+pub(crate) fn entries() -> Vec<Entry> {
+    let mut entries = colors();
+    entries.extend(tables());
+    entries.extend(moves());
+    entries.extend(warps());
+    entries.extend(neighbourhoods());
+    entries.extend(resizes());
+    entries.extend(policies());
+    entries
+}
+
+fn colors() -> Vec<Entry> {
+    use Kind::Pointwise;
+    let matrix = [[0.8, 0.1, 0.1, 4.0], [0.1, 0.7, 0.2, -3.0], [0.0, 0.2, 0.9, 1.0]];
+    let jitter = || fixed(ColorJitter::new(0.4, 0.4, 0.4));
+    let permuted = Plain::Fixed(vec![Pass::Permute([2, 0, 1])], 0);
+    vec![
+        entry("RandomBrightness", Pointwise, Plain::Drawn, fixed(RandomBrightness::new(0.4, 1.0))),
+        entry("RandomContrast", Pointwise, Plain::Drawn, fixed(RandomContrast::new(0.4, 1.0))),
+        entry("RandomSaturation", Pointwise, Plain::Drawn, fixed(RandomSaturation::new(0.4, 1.0))),
+        entry("RandomHue", Pointwise, Plain::None, fixed(RandomHue::new(-0.1, 0.1, 1.0))),
+        entry("ColorJitter", Pointwise, Plain::None, jitter()),
+        entry("ColorJitter with hue", Pointwise, Plain::None, fixed(jitter().hue(0.1))),
+        entry(
+            "RandomPhotometricDistort",
+            Pointwise,
+            Plain::None,
+            fixed(RandomPhotometricDistort::new(0.5)),
+        ),
+        entry("Grayscale", Pointwise, Plain::Drawn, Grayscale),
+        entry("RandomGrayscale", Pointwise, Plain::None, fixed(RandomGrayscale::new(0.5))),
+        entry("RandomInvert", Pointwise, Plain::Drawn, fixed(RandomInvert::new(1.0))),
+        entry("RandomPosterize", Pointwise, Plain::Drawn, fixed(RandomPosterize::new(4, 1.0))),
+        entry("RandomSolarize", Pointwise, Plain::Drawn, fixed(RandomSolarize::new(128.0, 1.0))),
+        entry("SolarizeAdd", Pointwise, Plain::None, fixed(SolarizeAdd::new(40.0, 128.0))),
+        entry("PermuteChannels", Pointwise, permuted, fixed(PermuteChannels::new([2, 0, 1]))),
+        entry(
+            "RandomChannelPermutation",
+            Pointwise,
+            Plain::None,
+            fixed(RandomChannelPermutation::new(1.0)),
+        ),
+        entry("ColorMatrix", Pointwise, Plain::Drawn, fixed(ColorMatrix::new(matrix))),
+        entry("Lighting", Pointwise, Plain::None, fixed(Lighting::new(0.1))),
+        entry("GaussianNoise", Pointwise, Plain::None, fixed(GaussianNoise::new(0.0, 0.1, true))),
+    ]
+}
+
+fn tables() -> Vec<Entry> {
+    use Kind::Pointwise;
+    let squares = std::array::from_fn(|level| (level * level / 255) as f32);
+    vec![
+        entry("Gamma", Pointwise, Plain::Drawn, fixed(Gamma::new(0.8, 1.0))),
+        entry("RandomGamma", Pointwise, Plain::Drawn, fixed(RandomGamma::new(0.8, 1.2, 1.0))),
+        entry("Lut", Pointwise, Plain::Drawn, fixed(Lut::same(squares))),
+        entry("RandomEqualize", Pointwise, Plain::Drawn, fixed(RandomEqualize::new(1.0))),
+        entry("RandomAutocontrast", Pointwise, Plain::Drawn, fixed(RandomAutocontrast::new(1.0))),
+    ]
+}
+
+fn moves() -> Vec<Entry> {
+    use Kind::{Other, Resizing};
+    let erasing = RandomErasing::new(1.0, RandomErasing::SCALE, RandomErasing::RATIO);
+    vec![
+        entry("RandomCrop 224", Resizing, Plain::Drawn, fixed(RandomCrop::new(224, 224))),
+        entry("CenterCrop 224", Resizing, Plain::Drawn, fixed(CenterCrop::new(224, 224))),
+        entry("RandomHorizontalFlip", Other, Plain::Drawn, fixed(RandomHorizontalFlip::new(1.0))),
+        entry("RandomVerticalFlip", Other, Plain::Drawn, fixed(RandomVerticalFlip::new(1.0))),
+        entry("RandomTranslate", Other, Plain::Drawn, fixed(RandomTranslate::new(32, [0; 3]))),
+        entry("Pad 16", Resizing, Plain::None, fixed(Pad::new(16))),
+        entry("Rot90", Other, Plain::None, Rot90::new(1)),
+        entry("RandomRotate90", Other, Plain::None, fixed(RandomRotate90::new(1.0))),
+        entry("Transpose", Other, Plain::None, fixed(Transpose::new(1.0))),
+        entry("D4", Other, Plain::None, D4),
+        entry("Cutout", Other, Plain::Drawn, fixed(Cutout::new(56, [0; 3]))),
+        entry("RandomErasing", Other, Plain::Drawn, fixed(erasing)),
+        entry("GridMask", Other, Plain::None, fixed(GridMask::new(32..=64, 0.5, 1.0))),
+    ]
+}
+
+/// Degrees of the rotations: a line of the output crosses many of the input.
+const ANGLE: f64 = 30.0;
+
+fn warps() -> Vec<Entry> {
+    use WarpInterpolation::{Bicubic, Bilinear, Nearest};
+    let rotation = |interpolation| {
+        fixed(RandomRotation::new(ANGLE..=ANGLE)).interpolation(interpolation).fill(None)
+    };
+    let rotated = |is_bilinear| {
+        let matrix = rotation_matrix(ANGLE, [0.0; 2]);
+        Plain::Fixed(vec![Pass::Rotate { matrix, is_bilinear }], 0)
+    };
+    let affine = fixed(RandomAffine::new(-15.0..=15.0)).interpolation(Bilinear);
+    let affine = fixed(fixed(affine.translate(0.1, 0.1)).scale(0.9..=1.1));
+    let perspective = fixed(RandomPerspective::new(0.5, 1.0)).interpolation(Bilinear);
+    vec![
+        entry("RandomRotation nearest", Kind::Other, rotated(false), rotation(Nearest)),
+        entry("RandomRotation bilinear", Kind::Other, rotated(true), rotation(Bilinear)),
+        entry("RandomRotation bicubic", Kind::Other, Plain::None, rotation(Bicubic)),
+        entry("RandomAffine bilinear", Kind::Other, Plain::None, affine),
+        entry("RandomPerspective bilinear", Kind::Other, Plain::None, perspective),
+    ]
+}
+
+fn neighbourhoods() -> Vec<Entry> {
+    use Kind::Other;
+    let side = (-0.5f64).exp() / (1.0 + 2.0 * (-0.5f64).exp());
+    let gaussian = [side, 1.0 - 2.0 * side, side].map(|weight| weight as f32);
+    let kernel = |weights| Plain::Fixed(vec![Pass::Kernel3 { weights }], 1);
+    let sharpened = Plain::Fixed(vec![Pass::Sharpen3 { weight: -1.0 }], 0);
+    let sharpness = fixed(RandomAdjustSharpness::new(2.0, 1.0));
+    vec![
+        entry("BoxBlur 3", Other, kernel([1.0 / 3.0; 3]), fixed(BoxBlur::new(3))),
+        entry("GaussianBlur 3", Other, kernel(gaussian), fixed(GaussianBlur::new(3, 1.0..=1.0))),
+        entry("GaussianBlur 23", Other, Plain::None, fixed(GaussianBlur::new(23, 0.1..=2.0))),
+        entry("RandomAdjustSharpness", Other, sharpened, sharpness),
+    ]
+}
+
+fn resizes() -> Vec<Entry> {
+    let (scale, ratio) = (RandomResizedCrop::SCALE, RandomResizedCrop::RATIO);
+    let resize = |interpolation| fixed(Resize::new(224, 224)).interpolation(interpolation);
+    let crop = fixed(RandomResizedCrop::new(224, scale, ratio));
+    let zoomed =
+        ops![fixed(RandomZoomOut::new([0; 3], 1.0..=2.0, 1.0)), fixed(Resize::new(224, 224))];
+    let resizing = |name, op| entry(name, Kind::Resizing, Plain::None, op);
+    vec![
+        resizing("Resize 224", resize(Interpolation::BilinearAntialias)),
+        resizing("Resize 224 area", resize(Interpolation::Area)),
+        resizing("Resize 224 nearest", resize(Interpolation::Nearest)),
+        resizing("Resize 224 bilinear", resize(Interpolation::Bilinear)),
+        resizing("Resize 224 bicubic", resize(Interpolation::Bicubic)),
+        resizing("Resize 224 bicubic, antialias", resize(Interpolation::BicubicAntialias)),
+        entry("RandomResizedCrop 224", Kind::Resizing, Plain::None, crop),
+        Entry {
+            name: "RandomZoomOut, Resize 224",
+            kind: Kind::Resizing,
+            plain: Plain::None,
+            ops: zoomed,
+        },
+    ]
+}
+
+fn policies() -> Vec<Entry> {
+    let policy =
+        |name, plain, op: Arc<dyn Op>| Entry { name, kind: Kind::Other, plain, ops: vec![op] };
+    let auto_augment = AutoAugment::new(Policy::ImageNet);
+    vec![
+        policy("RandAugment(2, 9)", Plain::Drawn, Arc::new(fixed(RandAugment::new(2, 9)))),
+        policy("TrivialAugmentWide", Plain::Drawn, Arc::new(TrivialAugmentWide::new())),
+        policy("AutoAugment", Plain::Drawn, Arc::new(auto_augment)),
+        policy("AugMix", Plain::Drawn, Arc::new(fixed(AugMix::new(3)))),
+    ]
+}
