@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
-use fuseloop::jit::{self, Kernel, check};
-use fuseloop::plan::{ImagePlan, PlanError};
+use fuseloop::jit::{self, Kernel, Scratch, Source, check};
+use fuseloop::plan::{Draws, ImagePlan, PlanError};
 use fuseloop_ops::*;
 use std::time::Instant;
 
@@ -56,4 +56,23 @@ fn a_function_that_nobody_declared_is_an_error() {
     for name in check::row_functions() {
         assert!(check::declare(name).is_ok(), "{name}");
     }
+}
+
+/// Row functions store whole elements: bytes that lie between two of them are refused.
+#[test]
+#[should_panic(expected = "an element's address")]
+fn an_output_between_two_elements_is_refused() {
+    assert!(jit::unsupported().is_none(), "an element's address is the code's matter");
+    let side = Dim::fixed(16);
+    let ops = ops![Normalize::imagenet(), Convert::to(DType::F16)];
+    let plan = ImagePlan::new(ops, ImageType::decoded(side, side), NumberRule::Fused).unwrap();
+    let kernel = Kernel::compile(plan).unwrap();
+    let (size, pixels) = (Size::new(16, 16), vec![0; 16 * 16 * 3]);
+    let mut draws = Draws::default();
+    kernel.plan().draw(SampleKey::new(1, 0, 0), size, &mut draws);
+    let mut out = vec![0; kernel.plan().sample_bytes() + 2];
+    let start = out.as_ptr().align_offset(2) + 1;
+    let out = &mut out[start..start + kernel.plan().sample_bytes()];
+    let source = Source::whole(ImageView::packed(&pixels, size).unwrap());
+    kernel.run(&mut Scratch::default(), source, &draws, out);
 }

@@ -202,8 +202,8 @@ impl Kernel {
     ///
     /// # Panics
     ///
-    /// If `out` is not of [`ImagePlan::sample_bytes`], or `source` lacks pixels of
-    /// [`ImagePlan::wanted`].
+    /// If `out` is not of [`ImagePlan::sample_bytes`], or is not aligned as its elements are, or
+    /// `source` lacks pixels of [`ImagePlan::wanted`].
     pub fn run(&self, scratch: &mut Scratch, source: Source<'_>, draws: &Draws, out: &mut [u8]) {
         assert_eq!(out.len(), self.plan.sample_bytes(), "bytes of a sample");
         self.run_any_size(scratch, source, draws, out);

@@ -142,7 +142,8 @@ impl<'a> Shot<'a> {
     ///
     /// # Panics
     ///
-    /// If `out` is not as long as the output, or the source lacks pixels that the draws want.
+    /// If `out` is not as long as the output or its elements are not aligned, or the source lacks
+    /// pixels that the draws want.
     pub(super) fn run(&self, memory: &mut Memory, out: &mut [u8]) -> Result<(), TooNarrow> {
         if is_too_narrow(&self.composed) {
             return Err(TooNarrow);
@@ -167,6 +168,8 @@ impl<'a> Shot<'a> {
         set(record, Header::Out, out.as_mut_ptr() as u64);
         set(record, Header::Plane, if planar { (pixels * element) as u64 } else { 0 });
         if self.block.streams || !matches!(self.block.dtype, DType::U8 | DType::F32) {
+            // Row functions store whole elements.
+            assert!((out.as_ptr() as usize).is_multiple_of(element), "an element's address");
             memory.float_row.resize(3 * self.composed.output.width as usize, 0.0);
             set(record, Header::FloatRow, memory.float_row.as_mut_ptr() as u64);
         }
@@ -467,7 +470,8 @@ impl<'a> Shot<'a> {
     /// 3. a resize reads rows `first..first + taps` of its view, which end inside it (tested in
     ///    `bilinear`), at columns of its width, at least 16 bytes; it writes rows of `resized` and
     ///    `wide`, which were sized for it with slack for the last vector;
-    /// 4. a row function makes `lead + bytes` bytes, a row of `resized`;
+    /// 4. a row function makes `lead + bytes` bytes, a row of `resized`; what stores rows stores
+    ///    aligned elements (`set_output`);
     /// 5. levels are counted of rows of `byte_row`, as long as the widest pass and sized for it;
     ///    tables are of `memory` or fixed, and looked up at 0..=255 alone;
     /// 6. the states of row functions live in this frame and the caller's.
