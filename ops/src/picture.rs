@@ -1,5 +1,6 @@
 //! A picture as the oracle sees it: one pixel after the other, as numbers.
 
+use crate::rows::byte;
 use crate::{ImageView, Interpolation, Motion, NumberRule, Size, Window, area, bilinear};
 
 /// An image of `[f32; 3]` pixels, row by row.
@@ -118,5 +119,5 @@ impl Picture {
 /// A value as u8: clamped to 0..=255, then rounded half to even.
 #[must_use]
 pub fn to_u8(value: f32) -> u8 {
-    value.clamp(0.0, 255.0).round_ties_even() as u8
+    byte(value)
 }

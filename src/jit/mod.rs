@@ -57,6 +57,7 @@ pub struct Scratch {
     leaves: Vec<usize>,
     /// For the steps of ops that mix.
     inner: Option<Box<Self>>,
+    mixing: mix::Buffers,
 }
 
 /// Code by what it was made from, so that a pipeline that comes back is not compiled again. Sizes,
@@ -231,7 +232,7 @@ impl Kernel {
         draws: &Draws,
         out: &mut [u8],
     ) -> Option<()> {
-        let Scratch { memory, between: [from, to], links, leaves, inner } = scratch;
+        let Scratch { memory, between: [from, to], links, leaves, inner, mixing } = scratch;
         let last = self.blocks.len() - 1;
         let mut stored: Option<Size> = None;
         for (index, variants) in self.blocks.iter().enumerate() {
@@ -256,7 +257,7 @@ impl Kernel {
             shot.run(memory, to).ok()?;
             if let Some(leaf) = block.host.filter(|leaf| draws.active[*leaf]) {
                 self.plan.change(leaf, draws, output, to);
-                self.mix(inner, leaf, draws, output, to);
+                self.mix((inner, mixing), leaf, draws, output, to);
             }
             stored = Some(output);
             std::mem::swap(from, to);
@@ -267,7 +268,7 @@ impl Kernel {
     /// Changes a stored picture by the op at `leaf`, if it mixes.
     fn mix(
         &self,
-        scratch: &mut Option<Box<Scratch>>,
+        (scratch, buffers): (&mut Option<Box<Scratch>>, &mut mix::Buffers),
         leaf: usize,
         draws: &Draws,
         size: Size,
@@ -275,7 +276,7 @@ impl Kernel {
     ) {
         let Some((_, kernel)) = self.steps.iter().find(|(of, _)| *of == leaf) else { return };
         let scratch = scratch.get_or_insert_default();
-        mix::mix(&self.plan, leaf, draws, pixels, |_, draws, from, to| {
+        mix::mix(&self.plan, leaf, draws, pixels, buffers, |_, draws, from, to| {
             if let Some(view) = ImageView::packed(from, size) {
                 kernel.run_any_size(scratch, Source::whole(view), draws, to);
             }

@@ -182,7 +182,8 @@ fn after(
                 let view = ImageView::packed(from, size).expect("3 bytes a pixel");
                 *to = evaluate(plan, &view, draws);
             };
-            picture = picture.changed(|pixels| mix::mix(plan, index, draws, pixels, step));
+            let buffers = &mut mix::Buffers::default();
+            picture = picture.changed(|pixels| mix::mix(plan, index, draws, pixels, buffers, step));
         }
         Class::Cast(_)
         | Class::View(_)

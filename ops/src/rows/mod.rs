@@ -259,7 +259,7 @@ fn integer(value: f32) -> i32 {
 
 /// The nearest byte, ties to even; 0 of NaN.
 #[inline(always)]
-fn byte(value: f32) -> u8 {
+pub(crate) fn byte(value: f32) -> u8 {
     (clamp(value, 0.0, 255.0) + ROUNDING).to_bits() as u8
 }
 
