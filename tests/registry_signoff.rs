@@ -27,8 +27,12 @@ const ELSEWHERE: [(&str, &str); 5] = [
 ];
 
 /// Image ops that also take labels, and why.
-const ALSO_LABELS: [(&str, &str); 2] =
-    [("Convert", "labels have an element type too"), ("RandomApply", "takes what its list takes")];
+const ALSO_LABELS: [(&str, &str); 4] = [
+    ("Convert", "labels have an element type too"),
+    ("RandomApply", "takes what its list takes"),
+    ("RandomChoice", "takes what its lists take"),
+    ("RandomOrder", "takes what its ops take"),
+];
 
 /// Ops without a test against somebody else's output, and why.
 const NO_ORIGINAL: [(&str, &str); 17] = [
