@@ -27,10 +27,26 @@ const ELSEWHERE: [(&str, &str); 5] = [
 ];
 
 /// Image ops that also take labels, and why.
-const ALSO_LABELS: [(&str, &str); 1] = [("Convert", "labels have an element type too")];
+const ALSO_LABELS: [(&str, &str); 4] = [
+    ("Convert", "labels have an element type too"),
+    ("RandomApply", "takes what its list takes"),
+    ("RandomChoice", "takes what its lists take"),
+    ("RandomOrder", "takes what its ops take"),
+];
 
 /// Ops without a test against somebody else's output, and why.
-const NO_ORIGINAL: [(&str, &str); 6] = [
+const NO_ORIGINAL: [(&str, &str); 17] = [
+    ("RandomZoomOut", "a Pad, which has goldens, of drawn sides"),
+    ("RandomRotate90", "pixels move whole: a picture and its turns say all"),
+    ("D4", "pixels move whole: a picture and its eight images say all"),
+    ("ColorMatrix", "the user's own numbers"),
+    ("Lut", "the user's own numbers"),
+    ("Lighting", "one sum for each channel, of numbers from our generator"),
+    ("RandomChannelPermutation", "a PermuteChannels, which has goldens, of a drawn order"),
+    ("RandomGamma", "a Gamma, which has goldens, of a drawn factor"),
+    ("RandomPhotometricDistort", "ops of a ColorJitter, which has goldens, each with a coin"),
+    ("GridMask", "a formula of its paper, with numbers from our generator"),
+    ("GaussianNoise", "noise is of our generator: its distribution is tested"),
     ("RandomTranslate", "FFCV's: draws inside its compiled code, from a generator of its own"),
     ("Cutout", "FFCV's: draws inside its compiled code, from a generator of its own"),
     ("ToChannelsLast", "what pictures are without it"),
