@@ -79,6 +79,8 @@ pub struct Emit<'a, 'b> {
     pub record: Value,
     /// Where the current op's slots begin in the record, in bytes.
     pub slots: i32,
+    /// How many slots it has.
+    pub slot_count: usize,
     /// How values are rounded between ops.
     pub rule: NumberRule,
     /// Row and column of the four pixels, as the current op sees them, if it asked.
@@ -90,15 +92,28 @@ pub struct Emit<'a, 'b> {
 /// Numbers of the sample, constants and places.
 impl Emit<'_, '_> {
     /// The number in the op's slot `index`, in all four lanes.
+    ///
+    /// # Panics
+    ///
+    /// If the op has no such slot.
     pub fn slot(&mut self, index: usize) -> F32x4 {
-        let offset = self.slots + 16 * index as i32;
+        let offset = self.slot_offset(index);
         F32x4(self.builder.ins().load(F32X4, aligned(), self.record, offset))
     }
 
     /// The bits of the number in the op's slot `index`, in all four lanes.
+    ///
+    /// # Panics
+    ///
+    /// If the op has no such slot.
     pub fn slot_bits(&mut self, index: usize) -> I32x4 {
-        let offset = self.slots + 16 * index as i32;
+        let offset = self.slot_offset(index);
         I32x4(self.builder.ins().load(I32X4, aligned(), self.record, offset))
+    }
+
+    fn slot_offset(&self, index: usize) -> i32 {
+        assert!(index < self.slot_count, "slot {index} of an op that has {}", self.slot_count);
+        self.slots + 16 * index as i32
     }
 
     /// A constant in all four lanes.

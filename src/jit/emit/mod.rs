@@ -105,7 +105,17 @@ pub(crate) fn function(
     let (rule, slots) = (spec.rule, spec.layout.slots());
     let constants_of = &mut constants;
     let (record, place) = (records, None);
-    let mut e = Emit { builder, constants: constants_of, table, record, slots, rule, place, x86 };
+    let mut e = Emit {
+        builder,
+        constants: constants_of,
+        table,
+        record,
+        slots,
+        slot_count: 0,
+        rule,
+        place,
+        x86,
+    };
     let bytes = spec.layout.bytes() as i64;
     counted_loop(&mut e, count, &[records], |e, _, carried| {
         e.record = carried[0];

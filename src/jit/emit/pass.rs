@@ -12,8 +12,8 @@ use crate::plan::Link;
 use crate::plan::block::pixel_op;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F32X4, I8X16, I32, I32X4, I64};
-use cranelift_codegen::ir::{InstBuilder, Value};
-use fuseloop_ops::{Emit, F32x4, I32x4, Mask, Pixels};
+use cranelift_codegen::ir::{Inst, InstBuilder, InstructionData, Opcode, Value};
+use fuseloop_ops::{Emit, F32x4, I32x4, Mask, PixelOp, Pixels};
 
 /// Pixels of a group.
 pub(super) const GROUP: i64 = 8;
@@ -194,15 +194,17 @@ fn apply_links(
         match *link {
             Link::Value { leaf, part, slot, map } => {
                 if let Some(op) = pixel_op(spec.leaves, leaf, part) {
-                    e.slots = spec.slot(slot);
+                    (e.slots, e.slot_count) = (spec.slot(slot), op.slots());
                     let map = map.and_then(|map| state.maps[map]);
                     e.place = map.map(|map| place(e, map, at));
+                    let before = e.builder.func.dfg.num_insts();
                     pixels = op.emit(e, pixels);
+                    assert_keeps_to_its_own(e, before, op);
                 }
             }
             Link::Table { table, .. } => pixels = levels::look_up(e, spec, table, pixels),
             Link::Matrix { slot } => {
-                e.slots = spec.slot(slot);
+                (e.slots, e.slot_count) = (spec.slot(slot), 12);
                 pixels = multiply(e, pixels);
             }
             Link::Round => pixels = e.each(pixels, |e, _, v| round(e, v)),
@@ -214,6 +216,31 @@ fn apply_links(
         }
     }
     pixels
+}
+
+/// An op may be a user's, and what it emits runs as machine code: of memory it may read its slots
+/// and constants, and nothing else. The vocabulary has no words for more; this holds whatever an
+/// op does with the function itself to the same.
+fn assert_keeps_to_its_own(e: &Emit<'_, '_>, before: usize, op: &dyn PixelOp) {
+    let dfg = &e.builder.func.dfg;
+    let vectors = |first: i32, count: usize| {
+        move |offset: i32| (first..=first + 16 * (count as i32 - 1)).contains(&offset)
+    };
+    let is_slot = vectors(e.slots, e.slot_count);
+    let is_constant = vectors(0, e.constants.table().len());
+    for index in before..dfg.num_insts() {
+        let may = match dfg.insts[Inst::from_u32(index as u32)] {
+            InstructionData::Load { opcode: Opcode::Load, arg, offset, .. } => {
+                let offset: i32 = offset.into();
+                (arg == e.record && is_slot(offset)) || (arg == e.table && is_constant(offset))
+            }
+            data => {
+                let opcode = data.opcode();
+                !opcode.can_load() && !opcode.can_store() && !opcode.is_call()
+            }
+        };
+        assert!(may, "{op:?} emits code that touches memory which is not its own");
+    }
 }
 
 /// Clamped to 0..=255 and rounded half to even.
