@@ -9,8 +9,8 @@
 //!   sample is read.
 //! * **split** ([`block`]): in one sample a block has rows made at most once, with nothing but
 //!   crops and flips before. All else stays in one loop.
-//! * **fold** ([`fold`]): links in a row become one table, or one matrix.
-//! * **push down** ([`draws`], [`compose`], for each sample): crops, flips and shifts become the
+//! * **fold** (`fold`): links in a row become one table, or one matrix.
+//! * **push down** ([`draws`], `compose`, for each sample): crops, flips and shifts become the
 //!   window that is decoded and the addresses that pixels are loaded from; conversion and layout
 //!   become the final store.
 //!
