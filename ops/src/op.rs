@@ -305,7 +305,8 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
         None
     }
 
-    /// The meaning: one pixel in, one pixel out.
+    /// The meaning: one pixel in, one pixel out. Of a u8 image, values are whole under
+    /// [`NumberRule::Exact`]: see [`settle`](crate::settle).
     fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3];
 
     /// The same as IR, for four pixels at a time.

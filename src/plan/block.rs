@@ -173,12 +173,6 @@ impl Block {
         }
     }
 
-    /// Whether every sample runs the same links.
-    #[must_use]
-    pub fn has_one_variant(&self, leaves: &[Leaf]) -> bool {
-        self.variants(leaves) == 1
-    }
-
     /// Steps of code of the longest loop body: a reading is of what all links before it make.
     fn code_steps(&self, leaves: &[Leaf]) -> usize {
         let links: Vec<Link> = self.steps.iter().flat_map(|step| &step.links).copied().collect();
@@ -238,9 +232,7 @@ impl Block {
             };
             let theirs = pixel_op(leaves, other, None)?;
             let same = theirs.structure() == op.structure() && theirs.slots() == op.slots();
-            let free = step.leaves.iter().all(|&l| leaves[l].is_exclusive_with(&leaves[leaf]));
-            (same && free && other_users_are_exclusive(self, leaves, slot, leaf))
-                .then_some((step.links[0], slot))
+            (same && users_are_exclusive(self, leaves, slot, leaf)).then_some((step.links[0], slot))
         });
         let (link, slot) = shared.unwrap_or_else(|| {
             let slot = self.take_slots(op.slots());
@@ -292,7 +284,8 @@ impl Block {
     }
 }
 
-fn other_users_are_exclusive(block: &Block, leaves: &[Leaf], slot: usize, leaf: usize) -> bool {
+/// Whether no leaf that uses `slot` runs for a sample that runs `leaf`.
+fn users_are_exclusive(block: &Block, leaves: &[Leaf], slot: usize, leaf: usize) -> bool {
     block.steps.iter().all(|step| match step.links[0] {
         Link::Value { slot: used, .. } if used == slot => {
             step.leaves.iter().all(|&l| leaves[l].is_exclusive_with(&leaves[leaf]))
