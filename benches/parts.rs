@@ -12,7 +12,7 @@ use fuseloop::batch::{RowsMut, TensorSpec};
 use fuseloop::decode::{DecodeOptions, Decoder, tile_interval};
 use fuseloop::run::{Engine, EngineOptions, FillError, LastBatch, Pass, Stage};
 use fuseloop::source::{EncodedImage, ImageMode};
-use fuseloop::{Epoch, SampleId};
+use fuseloop::{Epoch, SampleId, Visit};
 use fuseloop_ops::area::{self, AreaRows, AreaScratch, AreaTables};
 use fuseloop_ops::{DType, ImageView, Size, Window};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
@@ -105,7 +105,7 @@ impl Stage for Copy3k {
         &self,
         image: &mut Vec<u8>,
         _: Epoch,
-        _: &[SampleId],
+        _: &[Visit],
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError> {
         for row in rows.output(0).chunks_exact_mut(3072) {

@@ -23,7 +23,7 @@ use fuseloop_ops::DType;
 pub(crate) use self::pool::{Lease, Pool};
 pub use self::slot::{Element, RowsMut};
 pub(crate) use self::slot::{Filling, Slot};
-use crate::sample::{Epoch, SampleId};
+use crate::sample::{Epoch, SampleId, Visit};
 
 /// One output of a pipeline: its name and what a sample gives to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,8 +104,9 @@ pub struct Batch {
 
 impl Batch {
     /// A lease on `slot`, which holds batch `index` of its run.
-    pub(crate) fn new(slot: Slot, pool: &Arc<Pool>, epoch: Epoch, index: u64) -> Self {
+    pub(crate) fn new(mut slot: Slot, pool: &Arc<Pool>, epoch: Epoch, index: u64) -> Self {
         let spec = Arc::clone(pool.spec());
+        slot.note_ids();
         Self { slot: Some(slot), spec, pool: Arc::downgrade(pool), epoch, index }
     }
 
@@ -129,6 +130,13 @@ impl Batch {
     #[must_use]
     pub fn ids(&self) -> &[SampleId] {
         self.slot().ids()
+    }
+
+    /// What each row is: its sample, which time that comes in the epoch, and whether it only fills
+    /// up the batch.
+    #[must_use]
+    pub fn visits(&self) -> &[Visit] {
+        self.slot().visits()
     }
 
     /// The epoch it belongs to.
@@ -301,15 +309,16 @@ mod tests {
     fn filled(pool: &Arc<Pool>, ids: &[u64]) -> Batch {
         let Some(lease) = pool.take() else { panic!("no slot") };
         let mut slot = pool.redeem(lease).unwrap();
-        slot.ids_mut().extend(ids.iter().copied().map(SampleId));
+        slot.visits_mut().extend(ids.iter().map(|&id| Visit::once(SampleId(id))));
         let filling = Filling::new(slot, NonZeroUsize::MIN);
         while let Some((samples, mut rows)) = filling.claim() {
             let mut outputs = rows.outputs();
             let image = outputs.next().unwrap();
             for (i, element) in image.chunks_exact_mut(4).enumerate() {
-                element.copy_from_slice(&((samples[0].0 * 6 + i as u64) as f32).to_ne_bytes());
+                element
+                    .copy_from_slice(&((samples[0].sample.0 * 6 + i as u64) as f32).to_ne_bytes());
             }
-            outputs.next().unwrap().copy_from_slice(&samples[0].0.to_ne_bytes());
+            outputs.next().unwrap().copy_from_slice(&samples[0].sample.0.to_ne_bytes());
         }
         Batch::new(filling.into_slot(), pool, Epoch(3), 7)
     }
@@ -384,7 +393,7 @@ mod tests {
         let spec = BatchSpec::new(&[spec], NonZeroUsize::new(2).unwrap()).unwrap();
         let pool = Arc::new(Pool::new(Arc::new(spec), None, 1, Box::new(|| {})));
         let mut slot = pool.redeem(pool.take().unwrap()).unwrap();
-        slot.ids_mut().extend([SampleId(0), SampleId(1)]);
+        slot.visits_mut().extend([0, 1].map(|id| Visit::once(SampleId(id))));
         let batch = Batch::new(slot, &pool, Epoch(0), 0);
         assert_eq!(batch.tensor::<u8>("x").unwrap().shape(), [2, 0]);
         assert_eq!(batch.tensor::<u8>("x").unwrap().row(1), Some(&[][..]));

@@ -37,7 +37,7 @@ pub mod write;
 pub use batch::Batch;
 pub use loader::{Batches, LoadError, Loader, LoaderBuilder};
 pub use order::Order;
-pub use sample::{Epoch, Limits, SampleId};
+pub use sample::{Epoch, Limits, SampleId, Visit};
 pub use spec::Spec;
 
 /// The ops, and what a list of them is made with.

@@ -12,6 +12,29 @@ impl fmt::Display for SampleId {
     }
 }
 
+/// One row of an epoch: a sample, and which time it comes.
+///
+/// An order that takes a sample several times in an epoch (with replacement, repeated augmentation)
+/// numbers these times, so that each has draws of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Visit {
+    /// The sample.
+    pub sample: SampleId,
+    /// How often it came before in this epoch: 0 where it comes once.
+    pub copy: u32,
+    /// Only there to fill up a batch: a sample that belongs to another rank's row as well. Not to
+    /// be counted in an evaluation.
+    pub is_padding: bool,
+}
+
+impl Visit {
+    /// The only time that `sample` comes.
+    #[must_use]
+    pub const fn once(sample: SampleId) -> Self {
+        Self { sample, copy: 0, is_padding: false }
+    }
+}
+
 /// Which pass over the dataset, from 0. It seeds the order and every draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u32);

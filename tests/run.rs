@@ -12,7 +12,7 @@ use fuseloop::batch::{Batch, RowsMut, TensorSpec};
 use fuseloop::run::{
     Engine, EngineOptions, EpochRun, FillError, LastBatch, Pass, RunError, Schedule, Stage,
 };
-use fuseloop::sample::{Epoch, SampleId};
+use fuseloop::sample::{Epoch, SampleId, Visit};
 use fuseloop_ops::DType;
 
 const WORKERS: [usize; 3] = [1, 2, 8];
@@ -105,14 +105,14 @@ impl Stage for Numbers {
         &self,
         _scratch: &mut Vec<u8>,
         epoch: Epoch,
-        samples: &[SampleId],
+        visits: &[Visit],
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError> {
-        for (&sample, row) in samples.iter().zip(rows.output(0).chunks_exact_mut(13)) {
-            self.one(epoch, sample, row)?;
+        for (visit, row) in visits.iter().zip(rows.output(0).chunks_exact_mut(13)) {
+            self.one(epoch, visit.sample, row)?;
         }
-        for (sample, row) in samples.iter().zip(rows.output(1).chunks_exact_mut(8)) {
-            row.copy_from_slice(&sample.0.to_ne_bytes());
+        for (visit, row) in visits.iter().zip(rows.output(1).chunks_exact_mut(8)) {
+            row.copy_from_slice(&visit.sample.0.to_ne_bytes());
         }
         Ok(())
     }
@@ -305,14 +305,15 @@ impl Stage for ManyBad {
         &self,
         (): &mut (),
         _epoch: Epoch,
-        samples: &[SampleId],
+        visits: &[Visit],
         _rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError> {
-        if samples[0].0 < 3 {
+        let sample = visits[0].sample;
+        if sample.0 < 3 {
             return Ok(());
         }
-        thread::sleep(Duration::from_micros(1000_u64.saturating_sub(samples[0].0 * 50)));
-        Err(FillError { sample: samples[0], source: "odd".into() })
+        thread::sleep(Duration::from_micros(1000_u64.saturating_sub(sample.0 * 50)));
+        Err(FillError { sample, source: "odd".into() })
     }
 }
 
@@ -494,11 +495,11 @@ impl Schedule for Liar {
         20
     }
 
-    fn ids(&self, places: std::ops::Range<u64>, ids: &mut Vec<SampleId>) {
+    fn visits(&self, places: std::ops::Range<u64>, visits: &mut Vec<Visit>) {
         assert!(places.start < 10 || !self.0, "no order");
-        ids.extend((places.start..places.end).map(SampleId));
+        visits.extend((places.start..places.end).map(|id| Visit::once(SampleId(id))));
         if places.start >= 10 {
-            ids.pop();
+            visits.pop();
         }
     }
 }
@@ -635,10 +636,10 @@ impl Stage for Finishing {
         &self,
         scratch: &mut Vec<u8>,
         epoch: Epoch,
-        samples: &[SampleId],
+        visits: &[Visit],
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError> {
-        self.numbers.fill(scratch, epoch, samples, rows)
+        self.numbers.fill(scratch, epoch, visits, rows)
     }
 
     fn finish(

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use fuseloop::batch::{RowsMut, TensorSpec};
 use fuseloop::run::{Engine, EngineOptions, FillError, LastBatch, Pass, Stage};
-use fuseloop::sample::{Epoch, SampleId};
+use fuseloop::sample::{Epoch, SampleId, Visit};
 use fuseloop_ops::DType;
 
 struct Slow(Vec<TensorSpec>);
@@ -28,10 +28,10 @@ impl Stage for Slow {
         &self,
         (): &mut (),
         _epoch: Epoch,
-        samples: &[SampleId],
+        visits: &[Visit],
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError> {
-        thread::sleep(Duration::from_micros(samples[0].0 % 7 * 30));
+        thread::sleep(Duration::from_micros(visits[0].sample.0 % 7 * 30));
         rows.output(0).fill(1);
         Ok(())
     }

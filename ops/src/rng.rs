@@ -27,6 +27,16 @@ impl SampleKey {
         Self { word: mix(mix(mix(seed) ^ u64::from(epoch)) ^ sample), sample }
     }
 
+    /// The key of the sample's next times in the same epoch: `copy` is how often it came before.
+    #[must_use]
+    pub fn copy(self, copy: u32) -> Self {
+        match copy {
+            0 => self,
+            // Turned round, so that no copy has the word of a field.
+            _ => Self { word: mix(self.word ^ !u64::from(copy)), ..self },
+        }
+    }
+
     /// The key of one field of the sample: the same op on two fields draws apart.
     #[must_use]
     pub fn field(self, field: usize) -> Self {

@@ -81,7 +81,7 @@ impl Pool {
             Lease::Free(slot) => slot,
             Lease::New => self.allocate()?,
         };
-        slot.ids_mut().clear();
+        slot.visits_mut().clear();
         Ok(slot)
     }
 

@@ -29,7 +29,7 @@ use half::{bf16, f16};
 use memmap2::MmapMut;
 
 use super::{BatchSpec, SlotError};
-use crate::sample::SampleId;
+use crate::sample::{SampleId, Visit};
 
 mod sealed {
     pub trait Sealed {}
@@ -116,6 +116,8 @@ impl Buffer {
 /// The memory of one batch: a buffer for each tensor, and which sample each row is.
 pub(crate) struct Slot {
     tensors: Vec<Buffer>,
+    visits: Vec<Visit>,
+    /// The samples of `visits`, once they are noted.
     ids: Vec<SampleId>,
 }
 
@@ -131,31 +133,44 @@ impl Slot {
     pub(crate) fn new(spec: &BatchSpec) -> Result<Self, SlotError> {
         let tensors = spec.row_bytes().iter().map(|&bytes| Buffer::new(spec.rows(), bytes));
         let tensors = tensors.collect::<Result<_, _>>()?;
-        Ok(Self { tensors, ids: Vec::with_capacity(spec.rows().min(1 << 16)) })
+        let rows = spec.rows().min(1 << 16);
+        let (visits, ids) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
+        Ok(Self { tensors, visits, ids })
     }
 
-    /// Which sample each row is; as many rows as ids are in use.
+    /// What each row is; as many rows as visits are in use.
+    pub(crate) fn visits(&self) -> &[Visit] {
+        &self.visits
+    }
+
+    /// To say which rows come next.
+    pub(crate) fn visits_mut(&mut self) -> &mut Vec<Visit> {
+        &mut self.visits
+    }
+
+    /// Has [`ids`](Self::ids) say what the rows are now.
+    pub(crate) fn note_ids(&mut self) {
+        self.ids.clear();
+        self.ids.extend(self.visits.iter().map(|visit| visit.sample));
+    }
+
+    /// Which sample each row is, as last noted.
     pub(crate) fn ids(&self) -> &[SampleId] {
         &self.ids
     }
 
-    /// To say which samples come next.
-    pub(crate) fn ids_mut(&mut self) -> &mut Vec<SampleId> {
-        &mut self.ids
-    }
-
     /// All rows in use.
     pub(crate) fn rows_mut(&mut self) -> RowsMut<'_> {
-        RowsMut { tensors: &self.tensors, first: 0, count: self.ids.len() }
+        RowsMut { tensors: &self.tensors, first: 0, count: self.visits.len() }
     }
 
     /// The rows in use of tensor `k`.
     ///
     /// # Panics
     ///
-    /// If there is no tensor `k`, or there are more ids than rows.
+    /// If there is no tensor `k`, or there are more visits than rows.
     pub(crate) fn bytes(&self, k: usize) -> &[u8] {
-        let (start, len) = self.tensors[k].rows(0, self.ids.len());
+        let (start, len) = self.tensors[k].rows(0, self.visits.len());
         // SAFETY: `rows` checked that the bytes lie in one live allocation, zeroed when new.
         // Only `RowsMut` writes there. It borrows a `Filling`, which owns its slot, so that whoever
         // borrows this slot got it by value after and no such `RowsMut` is left; or it borrows
@@ -190,22 +205,22 @@ pub(crate) struct Filling {
 }
 
 impl Filling {
-    /// Opens `slot` for a row per id, `chunk` rows at a time.
+    /// Opens `slot` for a row per visit, `chunk` rows at a time.
     ///
     /// # Panics
     ///
-    /// If there are more ids than rows.
+    /// If there are more visits than rows.
     pub(crate) fn new(slot: Slot, chunk: NonZeroUsize) -> Self {
-        let chunks = slot.ids.len().div_ceil(chunk.get());
+        let chunks = slot.visits.len().div_ceil(chunk.get());
         for tensor in &slot.tensors {
-            let _ = tensor.rows(0, slot.ids.len());
+            let _ = tensor.rows(0, slot.visits.len());
         }
         let (next, cut) = (AtomicUsize::new(0), AtomicBool::new(false));
         Self { slot, chunk, chunks, next, cut }
     }
 
-    /// The next samples nobody has, and their rows; `None` when all are taken.
-    pub(crate) fn claim(&self) -> Option<(&[SampleId], RowsMut<'_>)> {
+    /// The next visits nobody has, and their rows; `None` when all are taken.
+    pub(crate) fn claim(&self) -> Option<(&[Visit], RowsMut<'_>)> {
         // Looking first keeps `next` from growing by late comers, so it can't wrap round.
         if self.is_exhausted() {
             return None;
@@ -216,9 +231,9 @@ impl Filling {
         }
         // `chunk < chunks`, so its first row is below the number of ids: no overflow.
         let first = chunk * self.chunk.get();
-        let count = self.chunk.get().min(self.slot.ids.len() - first);
-        let samples = &self.slot.ids[first..first + count];
-        Some((samples, RowsMut { tensors: &self.slot.tensors, first, count }))
+        let count = self.chunk.get().min(self.slot.visits.len() - first);
+        let visits = &self.slot.visits[first..first + count];
+        Some((visits, RowsMut { tensors: &self.slot.tensors, first, count }))
     }
 
     /// Hands out nothing more. What was handed out stays so.
@@ -328,7 +343,7 @@ mod tests {
         let tensors = [tensor("a"), tensor("b")];
         let spec = BatchSpec::new(&tensors, NonZeroUsize::new(rows).unwrap()).unwrap();
         let mut slot = Slot::new(&spec).unwrap();
-        slot.ids_mut().extend((0..rows as u64).map(SampleId));
+        slot.visits_mut().extend((0..rows as u64).map(|id| Visit::once(SampleId(id))));
         slot
     }
 
@@ -341,7 +356,7 @@ mod tests {
                     scope.spawn(|| {
                         while let Some((samples, mut rows)) = filling.claim() {
                             assert_eq!(samples.len(), rows.len());
-                            assert_eq!(samples[0].0 as usize, rows.first_row());
+                            assert_eq!(samples[0].sample.0 as usize, rows.first_row());
                             rows.outputs().flatten().for_each(|byte| *byte += 1);
                             for i in 0..rows.len() {
                                 rows.row(i).output(1).fill(i as u8);
@@ -377,7 +392,7 @@ mod tests {
     #[test]
     fn the_owner_of_a_slot_may_write_to_all_rows() {
         let mut slot = slot(5);
-        slot.ids_mut().truncate(3);
+        slot.visits_mut().truncate(3);
         let mut rows = slot.rows_mut();
         assert_eq!((rows.len(), rows.first_row()), (3, 0));
         rows.output(1).copy_from_slice(&[1, 1, 1, 2, 2, 2, 3, 3, 3]);

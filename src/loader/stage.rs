@@ -10,7 +10,7 @@ use crate::jit::{Kernel, Scratch, Source};
 use crate::plan::label::Scalar;
 use crate::plan::{ArrayPlan, Draws, LabelPlan};
 use crate::run::{FillError, Stage};
-use crate::sample::{Epoch, SampleId};
+use crate::sample::{Epoch, SampleId, Visit};
 use crate::source::{Beton, EncodedImage, Value};
 use fuseloop_ops::{BatchKey, DType, Ops, SampleKey, Window};
 use std::error::Error;
@@ -359,14 +359,14 @@ impl Stage for LoaderStage {
         &self,
         worker: &mut Worker,
         epoch: Epoch,
-        samples: &[SampleId],
+        visits: &[Visit],
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError> {
         worker.decoded = 0;
         let mut outputs: Vec<&mut [u8]> = rows.outputs().collect();
-        for (place, &sample) in samples.iter().enumerate() {
-            let key = SampleKey::new(self.setup.seed, epoch.0, sample.0);
-            let mut rows = SampleRows { outputs: &mut outputs, place, count: samples.len() };
+        for (place, visit) in visits.iter().enumerate() {
+            let key = SampleKey::new(self.setup.seed, epoch.0, visit.sample.0).copy(visit.copy);
+            let mut rows = SampleRows { outputs: &mut outputs, place, count: visits.len() };
             for field in &self.fields {
                 self.fill_field(worker, key, field, &mut rows)?;
             }

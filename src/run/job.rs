@@ -10,7 +10,7 @@ use super::error::message;
 use super::headroom::Meter;
 use super::stage::{FillError, Schedule, Stage};
 use crate::batch::{Batch, Filling, Lease, Pool, RowsMut};
-use crate::sample::{Epoch, SampleId};
+use crate::sample::{Epoch, Visit};
 
 /// What all batches of a run share.
 pub(super) struct Run<S> {
@@ -34,17 +34,17 @@ impl<S> Run<S> {
         self.samples.div_ceil(self.batch_size)
     }
 
-    /// Appends the ids of `batch`.
-    fn ids(&self, batch: u64, ids: &mut Vec<SampleId>) -> Result<(), RunError> {
+    /// Appends the rows of `batch`.
+    fn visits(&self, batch: u64, visits: &mut Vec<Visit>) -> Result<(), RunError> {
         // `batch < batches()`, so the product is below `samples`.
         let first = batch * self.batch_size;
         let last = self.samples.min(first.saturating_add(self.batch_size));
-        let asked = catch_unwind(AssertUnwindSafe(|| self.schedule.ids(first..last, ids)));
+        let asked = catch_unwind(AssertUnwindSafe(|| self.schedule.visits(first..last, visits)));
         if let Err(panic) = asked {
             return Err(RunError::Schedule { batch, message: message(&*panic) });
         }
-        if ids.len() as u64 != last - first {
-            let message = format!("gave {} of {} samples", ids.len(), last - first);
+        if visits.len() as u64 != last - first {
+            let message = format!("gave {} of {} samples", visits.len(), last - first);
             return Err(RunError::Schedule { batch, message });
         }
         Ok(())
@@ -76,13 +76,13 @@ impl<S: Stage> Job<S> {
     /// Opens `batch`: makes its slot ready and learns its samples.
     pub(super) fn open(run: Arc<Run<S>>, batch: u64, lease: Lease) -> Result<Self, RunError> {
         let mut slot = run.pool.redeem(lease)?;
-        if let Err(error) = run.ids(batch, slot.ids_mut()) {
-            slot.ids_mut().clear();
+        if let Err(error) = run.visits(batch, slot.visits_mut()) {
+            slot.visits_mut().clear();
             run.pool.give(slot);
             return Err(error);
         }
         // A chunk for each worker at least, so that the first batch is soon there.
-        let share = slot.ids().len().div_ceil(run.workers);
+        let share = slot.visits().len().div_ceil(run.workers);
         let chunk = run.stage.chunk().get().min(share);
         let chunk = NonZeroUsize::new(chunk).unwrap_or(NonZeroUsize::MIN);
         let filling = Filling::new(slot, chunk);
@@ -92,9 +92,9 @@ impl<S: Stage> Job<S> {
     /// Fills chunks until none is left, or an older batch has some: two workers that look for work
     /// at one time open a batch each, and the later one is not to be finished first.
     pub(super) fn work(&self, desk: &mut Desk<S>, meter: &Meter) {
-        while let Some((samples, mut rows)) = self.filling.claim() {
-            meter.note(samples.first().copied());
-            let filled = self.fill_chunk(desk, samples, &mut rows);
+        while let Some((visits, mut rows)) = self.filling.claim() {
+            meter.note(visits.first().map(|visit| visit.sample));
+            let filled = self.fill_chunk(desk, visits, &mut rows);
             if let Err((row, error)) = filled {
                 self.fail(Failure { row: rows.first_row() + row, error });
             }
@@ -109,34 +109,34 @@ impl<S: Stage> Job<S> {
     fn fill_chunk(
         &self,
         desk: &mut Desk<S>,
-        samples: &[SampleId],
+        visits: &[Visit],
         rows: &mut RowsMut<'_>,
     ) -> Result<(), (usize, RunError)> {
-        let panic = match desk.fill(&self.run, samples, rows) {
+        let panic = match desk.fill(&self.run, visits, rows) {
             Err(Trouble::Panicked(panic)) => panic,
-            outcome => return outcome.map_err(|t| self.explain(samples, t)),
+            outcome => return outcome.map_err(|t| self.explain(visits, t)),
         };
         // Which of them was it?
-        if samples.len() > 1 {
-            for i in 0..samples.len() {
-                let one = &samples[i..=i];
+        if visits.len() > 1 {
+            for i in 0..visits.len() {
+                let one = &visits[i..=i];
                 let again = desk.fill(&self.run, one, &mut rows.row(i));
                 again.map_err(|trouble| (i, self.explain(one, trouble).1))?;
             }
         }
-        Err(self.explain(samples, Trouble::Panicked(panic)))
+        Err(self.explain(visits, Trouble::Panicked(panic)))
     }
 
-    /// The row among `samples`, and the error for the caller.
-    fn explain(&self, samples: &[SampleId], trouble: Trouble<FillError>) -> (usize, RunError) {
+    /// The row among `visits`, and the error for the caller.
+    fn explain(&self, visits: &[Visit], trouble: Trouble<FillError>) -> (usize, RunError) {
         let batch = self.batch;
         match trouble {
             Trouble::Refused(FillError { sample, source }) => {
-                let row = samples.iter().position(|&s| s == sample).unwrap_or(0);
+                let row = visits.iter().position(|visit| visit.sample == sample).unwrap_or(0);
                 (row, RunError::Fill { batch, sample, source })
             }
             Trouble::Panicked(message) => {
-                (0, RunError::Panicked { batch, sample: samples[0], message })
+                (0, RunError::Panicked { batch, sample: visits[0].sample, message })
             }
         }
     }
@@ -161,7 +161,7 @@ impl<S: Stage> Job<S> {
             Some(failure) => Err(failure.error),
             None if !is_whole => Err(RunError::Stopped),
             None => {
-                meter.note(slot.ids().first().copied());
+                meter.note(slot.visits().first().map(|visit| visit.sample));
                 let finished = desk.finish(&run, batch, &mut slot.rows_mut());
                 meter.note(None);
                 finished
@@ -199,10 +199,10 @@ impl<S: Stage> Desk<S> {
     fn fill(
         &mut self,
         run: &Run<S>,
-        samples: &[SampleId],
+        visits: &[Visit],
         rows: &mut RowsMut<'_>,
     ) -> Result<(), Trouble<FillError>> {
-        self.call(&run.stage, |worker| run.stage.fill(worker, run.epoch, samples, rows))
+        self.call(&run.stage, |worker| run.stage.fill(worker, run.epoch, visits, rows))
     }
 
     fn finish(&mut self, run: &Run<S>, batch: u64, rows: &mut RowsMut<'_>) -> Result<(), RunError> {

@@ -5,11 +5,11 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 
 use crate::batch::{RowsMut, TensorSpec};
-use crate::sample::{Epoch, SampleId};
+use crate::sample::{Epoch, SampleId, Visit};
 
 /// Fills rows of batches with samples.
 ///
-/// To decide what [`fill`](Self::fill) writes it may use nothing but the epoch and the sample: not
+/// To decide what [`fill`](Self::fill) writes it may use nothing but the epoch and the visit: not
 /// the worker's past, the thread, the time, or which samples come along in one call.
 pub trait Stage: Send + Sync + 'static {
     /// What one thread keeps from call to call: scratch memory, open files.
@@ -29,19 +29,19 @@ pub trait Stage: Send + Sync + 'static {
     /// A fresh worker.
     fn worker(&self) -> Self::Worker;
 
-    /// Writes `samples[i]` to row `i` of every output, every byte of it.
+    /// Writes `visits[i]` to row `i` of every output, every byte of it.
     ///
-    /// After a panic the worker is thrown away, and the samples are given again one by one to a
+    /// After a panic the worker is thrown away, and the visits are given again one by one to a
     /// fresh one, to learn which of them it was.
     ///
     /// # Errors
     ///
-    /// The first of `samples` that can't be had, and why.
+    /// The first of `visits` whose sample can't be had, and why.
     fn fill(
         &self,
         worker: &mut Self::Worker,
         epoch: Epoch,
-        samples: &[SampleId],
+        visits: &[Visit],
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError>;
 
@@ -81,16 +81,18 @@ pub trait Schedule: Send + Sync + 'static {
     /// How many samples the run has.
     fn samples(&self) -> u64;
 
-    /// Appends the samples at `places` to `ids`. `places` ends at or before `samples()`.
-    fn ids(&self, places: Range<u64>, ids: &mut Vec<SampleId>);
+    /// Appends what comes at `places` to `visits`. `places` ends at or before `samples()`.
+    fn visits(&self, places: Range<u64>, visits: &mut Vec<Visit>);
 }
 
+/// Each sample once.
 impl Schedule for Vec<SampleId> {
     fn samples(&self) -> u64 {
         self.len() as u64
     }
 
-    fn ids(&self, places: Range<u64>, ids: &mut Vec<SampleId>) {
-        ids.extend_from_slice(&self[places.start as usize..places.end as usize]);
+    fn visits(&self, places: Range<u64>, visits: &mut Vec<Visit>) {
+        let places = places.start as usize..places.end as usize;
+        visits.extend(self[places].iter().map(|&sample| Visit::once(sample)));
     }
 }
