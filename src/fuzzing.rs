@@ -2,7 +2,7 @@
 //! second.
 
 use crate::sample::{Epoch, Limits};
-use crate::source::Beton;
+use crate::source::{Beton, Buffer, Source};
 use crate::spec::Spec;
 use std::path::Path;
 
@@ -10,14 +10,16 @@ use std::path::Path;
 /// or is refused.
 pub fn beton(bytes: &[u8]) {
     let Ok(file) = Beton::from_bytes(bytes, &Limits::SMALL) else { return };
+    let mut buffer = Buffer::default();
     for field in 0..file.fields().len() {
         let _ = file.field_stats(field);
         for sample in file.samples() {
             let _ = file.image_size(sample, field);
-            let _ = file.value(sample, field);
+            let _ = file.value(sample, field, &mut buffer);
         }
     }
-    let _ = file.allocations().count();
+    let _ = file.allocations();
+    let _ = Source::fingerprint(&file);
 }
 
 /// A pipeline file of any bytes is understood or refused, and the ops of one that is understood

@@ -5,7 +5,7 @@
 use fuseloop::jit::{self, Kernel, Scratch, Source};
 use fuseloop::plan::{Draws, ImagePlan};
 use fuseloop::sample::{Limits, SampleId};
-use fuseloop::source::{Beton, EncodedImage, ImageMode, Value};
+use fuseloop::source::{Beton, ImageMode, OwnedImage, OwnedValue};
 use fuseloop_ops::*;
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
@@ -37,10 +37,10 @@ fn decoded(file: &str) -> Vec<Image> {
     let beton = Beton::open(golden(&format!("beton/{file}.beton")), &Limits::DEFAULT).unwrap();
     let field = beton.field_index("image").unwrap();
     let image = |sample: SampleId| {
-        let Value::Image(image) = beton.value(sample, field).unwrap() else {
+        let OwnedValue::Image(image) = beton.owned(sample, field).unwrap() else {
             panic!("{file}: the field is no image")
         };
-        let EncodedImage { mode, width, height, bytes, .. } = image;
+        let OwnedImage { mode, width, height, bytes, .. } = image;
         let pixels = match mode {
             ImageMode::Raw => bytes.to_vec(),
             _ => fs::read(golden(&format!("ffcv/{file}__image__{sample}.rgb"))).unwrap(),

@@ -47,7 +47,6 @@ const UNSAFE: [&str; 17] = [
     "src/jit/check.rs",          // what stands in for compiled code, every access checked
     "src/jit/code.rs",           // the end of its pages
     "src/jit/shot.rs",           // the addresses it is given
-    "src/source/map.rs",         // the file in memory
     "tests/beton_hostile.rs",    // a counting allocator
     "tests/common/guarded.rs",   // guard pages
 ];

@@ -10,7 +10,7 @@ use fuseloop::decode::{DecodeOptions, Decoder};
 use fuseloop::jit;
 use fuseloop::order::epoch_order;
 use fuseloop::plan::{Draws, ImagePlan};
-use fuseloop::source::{Beton, Value};
+use fuseloop::source::{Beton, Buffer, OwnedValue, Source, Value};
 use fuseloop::workload::jitter;
 use fuseloop::write::WriteMode;
 use fuseloop::{Epoch, Limits, Loader, LoaderBuilder, Order, SampleId, ops::*};
@@ -30,8 +30,11 @@ fn builder(path: &Path) -> LoaderBuilder {
 }
 
 /// What the ops mean for one sample, from its whole picture.
-fn meant(source: &Beton, sample: SampleId, epoch: u32) -> Vec<u8> {
-    let Value::Image(image) = source.value(sample, 0).unwrap() else { panic!("an image field") };
+fn meant(source: &dyn Source, sample: SampleId, epoch: u32) -> Vec<u8> {
+    let mut buffer = Buffer::default();
+    let Value::Image(image) = source.value(sample, 0, &mut buffer).unwrap() else {
+        panic!("an image field")
+    };
     let mut decoder = Decoder::new(DecodeOptions::default());
     let size = decoder.size(&image).unwrap();
     let view = decoder.decode(&image, size.full()).unwrap().view;
@@ -142,7 +145,9 @@ fn other_fields_and_labels_come_along() {
 fn a_damaged_picture_is_named_and_the_batches_before_it_come() {
     let (_dir, path) = dataset::write(21, WriteMode::Jpg, varied);
     let source = Beton::open(&path, &Limits::DEFAULT).unwrap();
-    let Value::Image(image) = source.value(SampleId(16), 0).unwrap() else { panic!("an image") };
+    let OwnedValue::Image(image) = source.owned(SampleId(16), 0).unwrap() else {
+        panic!("an image")
+    };
     let cut = image.bytes[image.bytes.len() / 2..].to_vec();
     drop(source);
     dataset::damage(&path, |bytes| {

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
 use fuseloop::sample::{Limits, SampleId};
-use fuseloop::source::{Beton, FieldKind, FieldSpec, Value};
+use fuseloop::source::{Beton, FieldKind, FieldSpec, OwnedValue};
 use fuseloop::write::{FieldValue, WriteOptions, write_iter};
 use std::fs;
 use std::num::NonZeroUsize;
@@ -39,10 +39,10 @@ fn version_at(path: &Path) -> Option<i64> {
     let beton = Beton::open(path, &Limits::DEFAULT).unwrap();
     assert_eq!(beton.len(), SAMPLES as u64);
     let mut versions = beton.samples().map(|id| {
-        let Ok(Value::Bytes(bytes)) = beton.value(id, 1) else { panic!("sample {id}") };
+        let Ok(OwnedValue::Bytes(bytes)) = beton.owned(id, 1) else { panic!("sample {id}") };
         assert!(bytes.len() == 4000 && bytes.iter().all(|&byte| byte == id.0 as u8), "{id}");
-        match beton.value(SampleId(id.0), 0) {
-            Ok(Value::Int(version)) => version,
+        match beton.owned(SampleId(id.0), 0) {
+            Ok(OwnedValue::Int(version)) => version,
             other => panic!("{other:?}"),
         }
     });

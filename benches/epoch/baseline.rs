@@ -8,7 +8,7 @@ use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer
 use fuseloop::ops::{Class, DType, Dim, ImageType, Motion, NumberRule, SampleKey, Size};
 use fuseloop::plan::{Draws, ImagePlan, block::nth_order};
 use fuseloop::sample::{Limits, SampleId};
-use fuseloop::source::{Beton, EncodedImage, ImageMode, Value};
+use fuseloop::source::{Beton, Buffer, EncodedImage, ImageMode, Value};
 use fuseloop::workload::Workload;
 use rayon::iter::{IndexedParallelIterator as _, ParallelIterator as _};
 use rayon::slice::ParallelSliceMut as _;
@@ -39,6 +39,7 @@ struct Scratch {
     resizer: Resizer,
     draws: Draws,
     normalized: Vec<f32>,
+    read: Buffer,
 }
 
 #[derive(Default)]
@@ -98,12 +99,12 @@ impl Baseline {
     }
 
     fn sample(&self, scratch: &mut Scratch, sample: u64, out: &mut [f32]) {
-        let Ok(Value::Image(image)) = self.beton.value(SampleId(sample), 0) else { panic!() };
+        let Scratch { now, next, resizer, draws, normalized, read } = scratch;
+        let Ok(Value::Image(image)) = self.beton.value(SampleId(sample), 0, read) else { panic!() };
         let size = Size::new(image.height, image.width);
         let key = SampleKey::new(self.seed, 0, sample).field(0);
-        self.plan.draw(key, size, &mut scratch.draws);
-        decode(&image, &mut scratch.now);
-        let Scratch { now, next, resizer, draws, normalized } = scratch;
+        self.plan.draw(key, size, draws);
+        decode(&image, now);
         let mut motions = draws.motions.iter().map(|(_, motion)| motion.clone()).peekable();
         while let Some(motion) = motions.next() {
             match (motion, motions.peek()) {

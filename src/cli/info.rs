@@ -35,7 +35,7 @@ fn in_words(beton: &Beton) -> String {
         counted(beton.len(), "sample"),
         bytes(beton.file_bytes()),
         counted(beton.fields().len() as u64, "field"),
-        counted(beton.allocations().len() as u64, "stored value"),
+        counted(beton.stored_values(), "stored value"),
         bytes(beton.header().page_size.into()),
     );
     for (index, field) in beton.fields().iter().enumerate() {
@@ -124,7 +124,7 @@ fn as_json(beton: &Beton) -> Value {
         "bytes": beton.file_bytes(),
         "page_size": beton.header().page_size,
         "row_bytes": beton.row_bytes(),
-        "stored_values": beton.allocations().len(),
+        "stored_values": beton.stored_values(),
         "fields": fields,
     })
 }

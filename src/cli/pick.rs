@@ -1,7 +1,7 @@
 //! Which samples and fields are shown.
 
 use super::problem::Problem;
-use fuseloop::source::{Escaped, FieldKind, Value};
+use fuseloop::source::{Buffer, Escaped, FieldKind, Value};
 use fuseloop::{LoadError, Loader, SampleId};
 use std::path::Path;
 
@@ -50,7 +50,7 @@ pub(super) fn labels(loader: &Loader, sample: u64) -> Vec<String> {
     let fields = source.fields().iter().enumerate();
     let label = |(index, field): (usize, &fuseloop::source::FieldSpec)| {
         let name = Escaped(&field.name);
-        match source.value(SampleId(sample), index).ok()? {
+        match source.value(SampleId(sample), index, &mut Buffer::default()).ok()? {
             Value::Int(label) => Some(format!("{name} {label}")),
             Value::Float(number) => Some(format!("{name} {number}")),
             _ => None,

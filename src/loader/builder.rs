@@ -9,7 +9,7 @@ use crate::order::Order;
 use crate::plan::{ArrayPlan, ImagePlan, LabelPlan};
 use crate::run::{Engine, EngineOptions, LastBatch};
 use crate::sample::{Epoch, SampleId};
-use crate::source::{Beton, FieldKind, OpenOptions, Value};
+use crate::source::{Beton, FieldKind, OpenOptions, Source};
 use fuseloop_ops::{DType, Dim, ImageType, NumberRule, Ops, ParamError};
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -58,7 +58,7 @@ pub(super) struct Setup {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct LoaderBuilder {
-    source: Arc<Beton>,
+    source: Arc<dyn Source>,
     wanted: Wanted,
     indices: Option<Vec<u64>>,
     order: Order,
@@ -82,7 +82,11 @@ impl LoaderBuilder {
     pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Self, LoadError> {
         let source = Arc::new(Beton::open_with(path, options)?);
         let decode = DecodeOptions { limits: options.limits, ..DecodeOptions::default() };
-        Ok(Self {
+        Ok(Self::of(source, decode))
+    }
+
+    pub(super) fn of(source: Arc<dyn Source>, decode: DecodeOptions) -> Self {
+        Self {
             source,
             wanted: Wanted::default(),
             indices: None,
@@ -92,7 +96,7 @@ impl LoaderBuilder {
             workers: None,
             batches_ahead: 3,
             setup: Setup { seed: 0, rule: NumberRule::Fused, batch_size: 64, decode },
-        })
+        }
     }
 
     /// Samples of a batch. Default 64.
@@ -252,8 +256,8 @@ impl LoaderBuilder {
 
     /// The dataset, before the loader is made.
     #[must_use]
-    pub fn source(&self) -> &Beton {
-        &self.source
+    pub fn source(&self) -> &dyn Source {
+        &*self.source
     }
 
     /// Checks it all, compiles the pipelines and starts the workers.
@@ -264,8 +268,8 @@ impl LoaderBuilder {
     pub fn build(self) -> Result<Loader, LoadError> {
         let batch_size = NonZeroUsize::new(self.setup.batch_size).ok_or(LoadError::BatchSize)?;
         let options = engine_options(self.workers, self.batches_ahead)?;
-        let ids = sample_ids(&self.source, self.indices)?;
-        let outputs = self.wanted.resolve(&self.source)?;
+        let ids = sample_ids(&*self.source, self.indices)?;
+        let outputs = self.wanted.resolve(&*self.source)?;
         let (epoch, decoded) = (Epoch(0), Arc::new(AtomicU64::new(0)));
         let mut cache = KernelCache::default();
         let stage = stage(&self.source, &outputs, epoch, &self.setup, &mut cache, &decoded)?;
@@ -297,9 +301,9 @@ fn engine_options(workers: Option<usize>, ahead: usize) -> Result<EngineOptions,
     }
 }
 
-fn sample_ids(source: &Beton, indices: Option<Vec<u64>>) -> Result<Vec<SampleId>, LoadError> {
+fn sample_ids(source: &dyn Source, indices: Option<Vec<u64>>) -> Result<Vec<SampleId>, LoadError> {
     let samples = source.len();
-    let Some(indices) = indices else { return Ok(source.samples().collect()) };
+    let Some(indices) = indices else { return Ok((0..samples).map(SampleId).collect()) };
     if let Some(&index) = indices.iter().find(|&&index| index >= samples) {
         return Err(LoadError::Index { index, samples });
     }
@@ -308,14 +312,14 @@ fn sample_ids(source: &Beton, indices: Option<Vec<u64>>) -> Result<Vec<SampleId>
 
 /// Plans and compiles the outputs for an epoch.
 pub(super) fn stage(
-    source: &Arc<Beton>,
+    source: &Arc<dyn Source>,
     outputs: &[Output],
     epoch: Epoch,
     setup: &Setup,
     cache: &mut KernelCache,
     decoded: &Arc<AtomicU64>,
 ) -> Result<LoaderStage, LoadError> {
-    let works = outputs.iter().map(|output| output_work(source, output, epoch, setup, cache));
+    let works = outputs.iter().map(|output| output_work(&**source, output, epoch, setup, cache));
     let mut works = works.collect::<Result<Vec<_>, _>>()?;
     let mixes = mixing::resolve(&works)?;
     works.iter_mut().zip(mixes).for_each(|(work, mix)| work.mix = mix);
@@ -324,7 +328,7 @@ pub(super) fn stage(
 }
 
 fn output_work(
-    source: &Beton,
+    source: &dyn Source,
     output: &Output,
     epoch: Epoch,
     setup: &Setup,
@@ -359,15 +363,20 @@ fn output_work(
     Ok(OutputWork { name: name(), field, draws, title, work, mix: None })
 }
 
+/// What the sides of a picture are at most, where nothing is known of them: JPEG's own limit.
+const LARGEST_SIDE: u32 = 65_535;
+
 /// What is known of a field's images before they are read.
-fn image_type(source: &Beton, field: usize, setup: &Setup) -> Result<ImageType, LoadError> {
+fn image_type(source: &dyn Source, field: usize, setup: &Setup) -> Result<ImageType, LoadError> {
     let name = || source.fields()[field].name.clone();
-    let stats = source.image_stats(field);
-    let sizes = stats.and_then(|stats| Some((stats.min?, stats.max?)));
-    let Some((min, max)) = sizes else {
+    let Some(stats) = source.image_stats(field) else {
+        let any = Dim { min: 1, max: LARGEST_SIDE };
+        return Ok(ImageType::decoded(any, any));
+    };
+    let Some((min, max)) = stats.min.zip(stats.max) else {
         return Err(LoadError::NoPictures { field: name() });
     };
-    if setup.decode.exif_orientation && stats.is_some_and(|stats| stats.jpeg > 0) {
+    if setup.decode.exif_orientation && stats.jpeg > 0 {
         // Any of them may be turned by a quarter.
         let side = Dim { min: min.height.min(min.width), max: max.height.max(max.width) };
         return Ok(ImageType::decoded(side, side));
@@ -378,7 +387,7 @@ fn image_type(source: &Beton, field: usize, setup: &Setup) -> Result<ImageType, 
 
 /// The work of a field that is copied as it is.
 fn plain_work(
-    source: &Beton,
+    source: &dyn Source,
     field: usize,
     kind: &FieldKind,
     setup: &Setup,
@@ -405,7 +414,13 @@ fn plain_work(
         FieldKind::Custom { row_size, .. } => {
             FieldWork::Copied { dtype: DType::U8, shape: vec![*row_size] }
         }
-        _ => FieldWork::Copied { dtype: DType::U8, shape: vec![longest(source, field)] },
+        _ => {
+            let Some(longest) = source.longest(field) else {
+                return Err(LoadError::NoLongest { field: name() });
+            };
+            let longest = usize::try_from(longest).unwrap_or(usize::MAX);
+            FieldWork::Copied { dtype: DType::U8, shape: vec![longest] }
+        }
     };
     let bytes = work.row_bytes() as u64;
     let max = setup.decode.limits.max_sample_bytes;
@@ -421,13 +436,4 @@ fn is_array(kind: &FieldKind, shape: &[usize]) -> bool {
         }
         _ => false,
     }
-}
-
-/// Bytes of a field's longest readable value.
-fn longest(source: &Beton, field: usize) -> usize {
-    let lengths = source.samples().map(|sample| match source.value(sample, field) {
-        Ok(Value::Bytes(bytes) | Value::Json(bytes)) => bytes.len(),
-        _ => 0,
-    });
-    lengths.max().unwrap_or(0)
 }

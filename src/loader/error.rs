@@ -5,9 +5,8 @@ use crate::jit::CompileError;
 use crate::plan::PlanError;
 use crate::plan::label::LabelError;
 use crate::run::RunError;
-use crate::source::{Escaped, ReadErrorKind, SourceError};
+use crate::source::{BoxError, Escaped, ReadErrorKind, SourceError};
 use fuseloop_ops::{ParamError, Size};
-use std::path::PathBuf;
 
 /// Why a loader, or one of its epochs, could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -115,6 +114,15 @@ pub enum LoadError {
         /// The field.
         field: String,
     },
+    /// A field of bytes from a source that does not say how long they are.
+    #[error(
+        "field {}: the source does not say how long its longest value is: leave the field out, or have `longest` say it",
+        Escaped(field)
+    )]
+    NoLongest {
+        /// The field.
+        field: String,
+    },
     /// A field whose largest value is too large for a batch.
     #[error("field {}: a value of {bytes} bytes is over the limit of {max}", Escaped(field))]
     TooLarge {
@@ -157,10 +165,10 @@ pub enum LoadError {
 
 /// Why a sample could not be loaded. The engine adds the batch and the sample's id.
 #[derive(Debug, thiserror::Error)]
-#[error("{} ({}): {cause}", .path.display(), Escaped(field))]
+#[error("{} ({}): {cause}", Escaped(dataset), Escaped(field))]
 pub struct SampleError {
-    /// The dataset.
-    pub path: PathBuf,
+    /// The dataset: its path, where it has one.
+    pub dataset: String,
     /// The field, or the output that was to be made of it.
     pub field: String,
     /// What went wrong.
@@ -174,10 +182,23 @@ pub enum SampleCause {
     /// Its bytes can't be had.
     #[error(transparent)]
     Read(#[from] ReadErrorKind),
+    /// The source, one of the user's own, refuses.
+    #[error(transparent)]
+    Source(BoxError),
     /// It can't be decoded.
     #[error(transparent)]
     Decode(#[from] DecodeError),
     /// Its label is not one of the classes.
     #[error(transparent)]
     Label(#[from] LabelError),
+}
+
+/// What a source said: of a file, its own kind of error.
+impl From<BoxError> for SampleCause {
+    fn from(error: BoxError) -> Self {
+        match error.downcast::<ReadErrorKind>() {
+            Ok(kind) => Self::Read(*kind),
+            Err(error) => Self::Source(error),
+        }
+    }
 }

@@ -10,16 +10,14 @@ use crate::decode::Decoder;
 use crate::jit::{Kernel, Scratch, Source};
 use crate::plan::Draws;
 use crate::sample::{Epoch, SampleId};
-use crate::source::{Beton, EncodedImage, Value};
+use crate::source::{Buffer, EncodedImage, Source as Dataset, Value};
 use fuseloop_ops::{ImageView, SampleKey, Size, Window};
-use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Opens samples of one image field in one epoch; see [`Loader::inspect`].
-#[derive(Debug)]
 pub struct Inspector {
-    source: Arc<Beton>,
+    source: Arc<dyn Dataset>,
     stage: Arc<LoaderStage>,
     kernel: Arc<Kernel>,
     output: usize,
@@ -27,6 +25,7 @@ pub struct Inspector {
     epoch: Epoch,
     decoder: Decoder,
     scratch: Scratch,
+    buffer: Buffer,
 }
 
 /// One sample, as a worker has it before its ops run.
@@ -57,7 +56,7 @@ impl Inspected {
 /// What a sample took, stage by stage, and the bytes that moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
-    /// Touching the stored bytes for the first time: the file's pages come in.
+    /// Reading the stored bytes.
     pub read: Duration,
     /// Its size, from the headers.
     pub headers: Duration,
@@ -103,6 +102,7 @@ impl Loader {
             field,
             epoch,
             scratch: Scratch::default(),
+            buffer: Buffer::default(),
         }))
     }
 }
@@ -148,7 +148,7 @@ impl Inspector {
 
     fn open(&mut self, sample: SampleId) -> Result<Inspected, SampleCause> {
         let (source, key) = (Arc::clone(&self.source), self.key(sample));
-        let image = image(&source, sample, self.field)?;
+        let image = image(&*source, sample, self.field, &mut self.buffer)?;
         let size = self.decoder.size(&image)?;
         let plan = self.kernel.plan();
         let mut draws = Draws::default();
@@ -170,9 +170,8 @@ impl Inspector {
         each: impl FnOnce(Source<'_>, &Draws),
     ) -> Result<Phases, SampleCause> {
         let (source, key) = (Arc::clone(&self.source), self.key(sample));
-        let image = image(&source, sample, self.field)?;
         let start = Instant::now();
-        touch(image.bytes);
+        let image = image(&*source, sample, self.field, &mut self.buffer)?;
         let read = start.elapsed();
         let plan = self.kernel.plan();
         let mut times = [const { vec![] }; 4];
@@ -204,16 +203,17 @@ impl Inspector {
     }
 }
 
-fn image(source: &Beton, sample: SampleId, field: usize) -> Result<EncodedImage<'_>, SampleCause> {
-    match source.value(sample, field).map_err(|error| error.kind)? {
+fn image<'a>(
+    source: &'a dyn Dataset,
+    sample: SampleId,
+    field: usize,
+    buffer: &'a mut Buffer,
+) -> Result<EncodedImage<'a>, SampleCause> {
+    buffer.forget();
+    match source.value(sample, field, buffer)? {
         Value::Image(image) => Ok(image),
         other => unreachable!("a field's kind does not change: {other:?}"),
     }
-}
-
-/// Reads a byte of each page.
-fn touch(bytes: &[u8]) {
-    black_box(bytes.iter().step_by(4096).map(|byte| u64::from(*byte)).sum::<u64>());
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {

@@ -1,7 +1,7 @@
 //! The loader: a dataset and its pipelines, as batches.
 //!
 //! ```text
-//! Beton ─▶ order ─▶ for each sample of a batch, on any worker:
+//! Source ─▶ order ─▶ for each sample of a batch, on any worker:
 //!                     read ─▶ draw ─▶ decode what the draws want ─▶ compiled loop ─▶ a row of the batch
 //!                   for each finished batch: mix its rows (MixUp, CutMix), on one worker
 //! ```
@@ -23,11 +23,12 @@ pub use error::{LoadError, SampleCause, SampleError};
 pub use inspect::{Inspected, Inspector, Phases};
 
 use crate::batch::{Batch, TensorSpec};
+use crate::decode::DecodeOptions;
 use crate::jit::KernelCache;
 use crate::order::{Order, epoch_order};
 use crate::run::{Engine, EpochRun, Headroom, LastBatch, Pass, RunError};
 use crate::sample::{Epoch, SampleId};
-use crate::source::Beton;
+use crate::source::Source;
 use outputs::Output;
 use stage::LoaderStage;
 use std::num::NonZeroUsize;
@@ -38,7 +39,7 @@ use std::time::Duration;
 
 /// A dataset and its pipelines, ready to give batches.
 pub struct Loader {
-    source: Arc<Beton>,
+    source: Arc<dyn Source>,
     outputs: Vec<Output>,
     ids: Vec<SampleId>,
     order: Order,
@@ -65,6 +66,12 @@ impl Loader {
     /// If it can't be opened or is no `.beton` file.
     pub fn open(path: impl AsRef<Path>) -> Result<LoaderBuilder, LoadError> {
         LoaderBuilder::open(path.as_ref())
+    }
+
+    /// A loader of a source of the user's own, to be set up by the builder's methods.
+    #[must_use]
+    pub fn from_source(source: impl Source) -> LoaderBuilder {
+        LoaderBuilder::of(Arc::new(source), DecodeOptions::default())
     }
 
     /// The batches of one pass over the dataset.
@@ -159,8 +166,8 @@ impl Loader {
 
     /// The dataset.
     #[must_use]
-    pub fn source(&self) -> &Beton {
-        &self.source
+    pub fn source(&self) -> &dyn Source {
+        &*self.source
     }
 
     fn current(&self) -> Arc<LoaderStage> {

@@ -11,7 +11,7 @@
 
 use super::LoadError;
 use crate::sample::Epoch;
-use crate::source::{Beton, Escaped};
+use crate::source::{Escaped, Source};
 use fuseloop_ops::{Ops, ParamError, SampleKey};
 use std::sync::Arc;
 
@@ -94,7 +94,7 @@ impl Wanted {
     /// # Errors
     ///
     /// If a name is unknown or taken, draws are shared in a circle, or nothing is left.
-    pub(super) fn resolve(mut self, source: &Beton) -> Result<Vec<Output>, LoadError> {
+    pub(super) fn resolve(mut self, source: &dyn Source) -> Result<Vec<Output>, LoadError> {
         self.check_fields(source)?;
         let mut outputs = self.of_fields(source);
         let mut shares = vec![];
@@ -115,7 +115,7 @@ impl Wanted {
         if outputs.is_empty() { Err(LoadError::NoOutputs) } else { Ok(outputs) }
     }
 
-    fn check_fields(&self, source: &Beton) -> Result<(), LoadError> {
+    fn check_fields(&self, source: &dyn Source) -> Result<(), LoadError> {
         let mut named = self.pipelines.iter().map(|(name, _)| name).chain(&self.without);
         match named.find(|name| source.field_index(name).is_none()) {
             None => Ok(()),
@@ -126,7 +126,7 @@ impl Wanted {
         }
     }
 
-    fn of_fields(&mut self, source: &Beton) -> Vec<Output> {
+    fn of_fields(&mut self, source: &dyn Source) -> Vec<Output> {
         let fields = source.fields().iter().enumerate();
         let outputs = fields.map(|(field, spec)| {
             let given = self.pipelines.iter().find(|(name, _)| *name == spec.name);

@@ -11,12 +11,11 @@ use crate::plan::label::Scalar;
 use crate::plan::{ArrayPlan, Draws, LabelPlan};
 use crate::run::{FillError, Stage};
 use crate::sample::{Epoch, SampleId, Visit};
-use crate::source::{Beton, EncodedImage, Value};
+use crate::source::{Buffer, EncodedImage, FieldKind, Source as Dataset, Value};
 use fuseloop_ops::{BatchKey, DType, Ops, SampleKey, Window};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -83,10 +82,9 @@ pub(super) struct OutputWork {
     pub(super) mix: Option<Mix>,
 }
 
-/// Fills the rows of batches from a `.beton` file.
-#[derive(Debug)]
+/// Fills the rows of batches from a source.
 pub(super) struct LoaderStage {
-    source: Arc<Beton>,
+    source: Arc<dyn Dataset>,
     outputs: Vec<OutputWork>,
     /// The fields that are read, each with the outputs made of it.
     fields: Vec<(usize, Vec<usize>)>,
@@ -100,14 +98,21 @@ pub(super) struct LoaderStage {
 
 /// What a worker keeps.
 pub(super) struct Worker {
+    /// What a value is read into.
+    buffer: Buffer,
+    pictures: PictureDesk,
+    /// A row of a batch that is mixed.
+    spare: Vec<u8>,
+}
+
+/// What pictures are worked at with.
+struct PictureDesk {
     decoder: Decoder,
     scratch: Scratch,
     /// Of each output of a field.
     draws: Vec<Draws>,
     /// Pictures decoded in this call.
     decoded: u64,
-    /// A row of a batch that is mixed.
-    spare: Vec<u8>,
 }
 
 /// Bytes that a worker makes before it asks for more work, where samples are small: enough that
@@ -119,7 +124,7 @@ const CHUNK_SAMPLES: usize = 32;
 
 impl LoaderStage {
     pub(super) fn new(
-        source: Arc<Beton>,
+        source: Arc<dyn Dataset>,
         outputs: Vec<OutputWork>,
         epoch: Epoch,
         setup: &Setup,
@@ -133,9 +138,10 @@ impl LoaderStage {
         let tensors = tensors.collect();
         let row: usize =
             outputs.iter().fold(0, |row, output| row.saturating_add(output.work.row_bytes()));
-        let has_jpeg = outputs
-            .iter()
-            .any(|output| source.image_stats(output.field).is_some_and(|stats| stats.jpeg > 0));
+        let has_jpeg = outputs.iter().any(|output| {
+            let is_image = source.fields()[output.field].kind == FieldKind::RgbImage;
+            is_image && source.image_stats(output.field).is_none_or(|stats| stats.jpeg > 0)
+        });
         let fitting = (CHUNK_BYTES / row.max(1)).clamp(1, CHUNK_SAMPLES);
         let chunk = if has_jpeg { 1 } else { fitting };
         let chunk = NonZeroUsize::new(chunk).unwrap_or(NonZeroUsize::MIN);
@@ -208,10 +214,11 @@ impl LoaderStage {
     ) -> Result<(), FillError> {
         let sample = SampleId(key.sample());
         let of_field = |cause| self.error(sample, &self.source.fields()[*field].name, cause);
-        let value =
-            self.source.value(sample, *field).map_err(|error| of_field(error.kind.into()))?;
+        let Worker { buffer, pictures, .. } = worker;
+        let value = self.source.value(sample, *field, buffer);
+        let value = value.map_err(|error| of_field(error.into()))?;
         if let Value::Image(image) = value {
-            return self.fill_images(worker, key, &image, outputs, rows).map_err(of_field);
+            return self.fill_images(pictures, key, &image, outputs, rows).map_err(of_field);
         }
         for &k in outputs {
             let output = &self.outputs[k];
@@ -225,13 +232,13 @@ impl LoaderStage {
     /// Draws for every output first, so that one decode serves them all.
     fn fill_images(
         &self,
-        worker: &mut Worker,
+        desk: &mut PictureDesk,
         key: SampleKey,
         image: &EncodedImage<'_>,
         outputs: &[usize],
         rows: &mut SampleRows<'_, '_>,
     ) -> Result<(), SampleCause> {
-        let Worker { decoder, scratch, draws, decoded: count, .. } = worker;
+        let PictureDesk { decoder, scratch, draws, decoded: count } = desk;
         let size = decoder.size(image)?;
         let kernels = || outputs.iter().filter_map(|&k| self.outputs[k].kernel(k));
         draws.resize_with(outputs.len(), Draws::default);
@@ -257,8 +264,7 @@ impl LoaderStage {
     }
 
     pub(super) fn sample_error(&self, field: &str, cause: SampleCause) -> SampleError {
-        let path = self.source.path().unwrap_or_else(|| Path::new("memory")).to_path_buf();
-        SampleError { path, field: field.to_owned(), cause }
+        SampleError { dataset: self.source.name(), field: field.to_owned(), cause }
     }
 }
 
@@ -347,10 +353,13 @@ impl Stage for LoaderStage {
 
     fn worker(&self) -> Worker {
         Worker {
-            decoder: self.decoder(),
-            scratch: Scratch::default(),
-            draws: vec![],
-            decoded: 0,
+            buffer: Buffer::default(),
+            pictures: PictureDesk {
+                decoder: self.decoder(),
+                scratch: Scratch::default(),
+                draws: vec![],
+                decoded: 0,
+            },
             spare: vec![],
         }
     }
@@ -362,16 +371,17 @@ impl Stage for LoaderStage {
         visits: &[Visit],
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError> {
-        worker.decoded = 0;
+        worker.pictures.decoded = 0;
         let mut outputs: Vec<&mut [u8]> = rows.outputs().collect();
         for (place, visit) in visits.iter().enumerate() {
             let key = SampleKey::new(self.setup.seed, epoch.0, visit.sample.0).copy(visit.copy);
             let mut rows = SampleRows { outputs: &mut outputs, place, count: visits.len() };
+            worker.buffer.forget();
             for field in &self.fields {
                 self.fill_field(worker, key, field, &mut rows)?;
             }
         }
-        self.decoded.fetch_add(worker.decoded, Ordering::Relaxed);
+        self.decoded.fetch_add(worker.pictures.decoded, Ordering::Relaxed);
         Ok(())
     }
 

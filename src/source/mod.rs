@@ -1,12 +1,15 @@
-//! Sources: what samples there are and where their bytes lie.
+//! Sources: what samples there are, and reading them.
 
 pub mod beton;
 mod escape;
-mod map;
+mod file;
+mod samples;
+mod value;
 
 pub use beton::{
-    Beton, CustomRow, CustomRows, EncodedImage, FieldKind, FieldSpec, FieldStats, ImageMode,
-    ImageStats, NdType, OpenError, OpenOptions, ReadError, ReadErrorKind, SourceError,
-    SourceErrorKind, Value,
+    Beton, CustomRow, CustomRows, FieldKind, FieldSpec, FieldStats, ImageMode, ImageStats, NdType,
+    OpenError, OpenOptions, ReadError, ReadErrorKind, SourceError, SourceErrorKind,
 };
 pub use escape::Escaped;
+pub use samples::{BoxError, Buffer, Fingerprint, Record, RunPlan, Source, Upcoming};
+pub use value::{EncodedImage, OwnedImage, OwnedValue, Value};

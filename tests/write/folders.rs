@@ -20,8 +20,8 @@ fn a_folder_becomes_images_and_labels() {
         (3, 3, 1)
     );
     let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
-    let row = |id| match (beton.value(SampleId(id), 0), beton.value(SampleId(id), 1)) {
-        (Ok(Value::Image(image)), Ok(Value::Int(label))) => (image.width, label),
+    let row = |id| match (beton.owned(SampleId(id), 0), beton.owned(SampleId(id), 1)) {
+        (Ok(OwnedValue::Image(image)), Ok(OwnedValue::Int(label))) => (image.width, label),
         other => panic!("{other:?}"),
     };
     assert_eq!([0, 1, 2].map(row), [(7, 0), (8, 1), (9, 1)]);
@@ -40,7 +40,7 @@ fn photographs_are_stored_byte_for_byte_and_resized_as_asked() {
         fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     for (id, file) in beton.samples().zip(files) {
-        let Ok(Value::Image(image)) = beton.value(id, 0) else { panic!("{id}") };
+        let Ok(OwnedValue::Image(image)) = beton.owned(id, 0) else { panic!("{id}") };
         assert!(image.bytes == fs::read(&file).unwrap(), "{file:?}");
     }
     Plain::open(&path).check();
@@ -50,7 +50,7 @@ fn photographs_are_stored_byte_for_byte_and_resized_as_asked() {
     write_folder(&dir, &path, &WriteOptions { image, page_size: 1 << 20, ..options() }).unwrap();
     let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
     for id in beton.samples() {
-        let Ok(Value::Image(image)) = beton.value(id, 0) else { panic!("{id}") };
+        let Ok(OwnedValue::Image(image)) = beton.owned(id, 0) else { panic!("{id}") };
         let longest = image.width.max(image.height);
         assert!(image.mode == ImageMode::Raw && (63..=64).contains(&longest), "{id}: {longest}");
     }

@@ -24,7 +24,7 @@ fn a_file_of_ffcv_written_anew_is_the_same_file() {
             .samples()
             .map(|id| {
                 (0..fields.len())
-                    .map(|k| again(beton.value(id, k).unwrap(), &fields[k].kind))
+                    .map(|k| again(beton.owned(id, k).unwrap().borrowed(), &fields[k].kind))
                     .collect()
             })
             .collect();
@@ -46,7 +46,7 @@ fn a_file_of_ffcv_written_anew_is_the_same_file() {
         for id in beton.samples() {
             // Python keeps an object's keys in the order they were put in, we sort them.
             for (k, _) in fields.iter().enumerate().filter(|(_, f)| f.kind == FieldKind::Json) {
-                let Ok(Value::Json(text)) = beton.value(id, k) else { panic!("{id}") };
+                let Ok(OwnedValue::Json(text)) = beton.owned(id, k) else { panic!("{id}") };
                 let at = want.windows(text.len()).position(|window| window == text).unwrap();
                 for file in [&mut got, &mut want] {
                     file[at..][..text.len()].sort_unstable();
@@ -117,7 +117,7 @@ fn every_dataset_reads_back_as_it_was_written() {
         for (sample, row) in (0..).zip(&rows) {
             for (k, value) in row.iter().enumerate() {
                 let bytes = plain.value(sample, k);
-                assert_stored(value, &bytes, beton.value(SampleId(sample), k).unwrap());
+                assert_stored(value, &bytes, beton.owned(SampleId(sample), k).unwrap().borrowed());
             }
         }
         Ok(())
@@ -245,7 +245,7 @@ fn samples_of_very_different_sizes_are_written_in_order() {
     write_iter(rows, &fields, &path, &options).unwrap();
     let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
     for id in beton.samples() {
-        let Ok(Value::Bytes(bytes)) = beton.value(id, 0) else { panic!("{id}") };
+        let Ok(OwnedValue::Bytes(bytes)) = beton.owned(id, 0) else { panic!("{id}") };
         let n = usize::try_from(id.0).unwrap();
         assert!(bytes.len() == size(n) && bytes.iter().all(|&byte| byte == n as u8), "{id}");
     }

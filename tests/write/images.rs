@@ -70,7 +70,7 @@ fn a_proportion_is_kept_and_depends_on_the_seed() {
             &with_images(ImageOptions { mode, seed, ..ImageOptions::default() }),
         );
         let beton = Beton::from_bytes(bytes, &Limits::DEFAULT).unwrap();
-        let is_jpeg = |id, k| matches!(beton.value(id, k), Ok(Value::Image(image)) if image.mode == ImageMode::Jpeg);
+        let is_jpeg = |id, k| matches!(beton.owned(id, k), Ok(OwnedValue::Image(image)) if image.mode == ImageMode::Jpeg);
         [0, 1].map(|k| beton.samples().map(|id| is_jpeg(id, k)).collect::<Vec<_>>())
     };
     let [x, y] = modes(1);

@@ -13,7 +13,7 @@ mod plain;
 mod refused;
 
 use fuseloop::sample::{Limits, SampleId};
-use fuseloop::source::{Beton, FieldKind, FieldSpec, ImageMode, NdType, Value};
+use fuseloop::source::{Beton, FieldKind, FieldSpec, ImageMode, NdType, OwnedValue, Value};
 use fuseloop::write::{
     Damaged, FieldValue, ImageInput, ImageOptions, SampleError, Samples, WriteError, WriteMode,
     WriteOptions, WriteReport, try_write_iter, write, write_folder, write_iter,
@@ -133,8 +133,8 @@ fn stored(input: ImageInput, image: ImageOptions) -> (ImageMode, u32, u32, Vec<u
     let rows = [vec![FieldValue::Image(input)]];
     let (bytes, _) = write_rows(&rows, &[field("x", FieldKind::RgbImage)], &with_images(image));
     let beton = Beton::from_bytes(bytes, &Limits::DEFAULT).unwrap();
-    match beton.value(SampleId(0), 0).unwrap() {
-        Value::Image(image) => (image.mode, image.width, image.height, image.bytes.to_vec()),
+    match beton.owned(SampleId(0), 0).unwrap() {
+        OwnedValue::Image(image) => (image.mode, image.width, image.height, image.bytes),
         other => panic!("{other:?}"),
     }
 }

@@ -38,6 +38,9 @@ pub enum OpenError {
     /// The header is wrong.
     #[error(transparent)]
     Header(#[from] HeaderError),
+    /// A part of the file can't be read.
+    #[error(transparent)]
+    Read(#[from] ReadErrorKind),
     /// A field descriptor is wrong.
     #[error(transparent)]
     Field(#[from] FieldError),
@@ -179,6 +182,34 @@ pub enum ReadErrorKind {
         start: u64,
         /// Where the data ends.
         end: u64,
+    },
+    /// The file has become shorter, or bytes are asked for that it never had.
+    #[error("{size} bytes at byte {ptr}: the file ends after {found} of them")]
+    Short {
+        /// Where they begin.
+        ptr: u64,
+        /// Bytes wanted.
+        size: u64,
+        /// Bytes there are.
+        found: u64,
+    },
+    /// The system can't read.
+    #[error("{size} bytes at byte {ptr}: {message}")]
+    Io {
+        /// Where they begin.
+        ptr: u64,
+        /// Bytes wanted.
+        size: u64,
+        /// What kind of error.
+        kind: io::ErrorKind,
+        /// What the system said.
+        message: String,
+    },
+    /// There is no memory to read into.
+    #[error("no memory for {size} bytes")]
+    Memory {
+        /// Bytes wanted.
+        size: u64,
     },
     /// A raw picture whose bytes are not `width * height * 3`.
     #[error(

@@ -25,7 +25,6 @@ mod read;
 mod row;
 mod stats;
 mod table;
-mod value;
 
 pub use dtype::{ByteOrder, NdKind, NdType};
 pub use error::{OpenError, ReadError, ReadErrorKind, SourceError, SourceErrorKind};
@@ -35,7 +34,6 @@ pub use read::{Beton, OpenOptions};
 pub use row::{Cell, CellError, ImageCell, ImageMode, LayoutError, RowLayout};
 pub use stats::{FieldStats, ImageStats};
 pub use table::Allocation;
-pub use value::{EncodedImage, Value};
 
 /// Takes the next `N` bytes off `rest`; `None` if there are fewer, and nothing is taken.
 fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {

@@ -1,20 +1,23 @@
 //! The reader: a file opened, checked, and its values looked up in place.
 //!
 //! Opening checks the header, the field descriptors and where the tables lie; it sorts the
-//! allocation table only if a field needs it and the table is not in order. Reading a value
-//! copies nothing. What one sample's cell says is checked when that sample is read: one
-//! damaged sample does not cost the others.
+//! allocation table only if a field needs it and the table is not in order. It keeps the sample
+//! table in memory; values are read when they are asked for. What one sample's cell says is checked
+//! when that sample is read: one damaged sample does not cost the others.
 
 use super::{
-    Allocation, Cell, CustomRows, EncodedImage, FieldKind, FieldSpec, Header, HeaderError,
-    ImageCell, ImageMode, OpenError, ReadError, RowLayout, SourceError, Value,
+    Allocation, Cell, CustomRows, FieldKind, FieldSpec, Header, HeaderError, ImageCell, ImageMode,
+    OpenError, ReadError, RowLayout, SourceError,
     error::ReadErrorKind,
     index::{Guess, SizeIndex},
     parse_fields,
     stats::ImageStats,
 };
 use crate::sample::{Limits, SampleId};
-use crate::source::map::FileBytes;
+use crate::source::file::FileBytes;
+use crate::source::{
+    BoxError, Buffer, EncodedImage, Fingerprint, OwnedValue, Record, Source, Value,
+};
 use fuseloop_ops::{RGB, Size};
 use std::fmt;
 use std::ops::Range;
@@ -25,6 +28,8 @@ use std::sync::{Arc, OnceLock};
 pub struct Beton {
     path: Option<PathBuf>,
     bytes: FileBytes,
+    /// The rows of the sample table.
+    rows: Vec<u8>,
     header: Header,
     fields: Vec<FieldSpec>,
     layout: RowLayout,
@@ -45,11 +50,11 @@ pub struct OpenOptions {
 }
 
 impl Beton {
-    /// Opens a file by mapping it.
+    /// Opens a file.
     ///
-    /// The file must not be changed in place while it is open: overwritten, what is read is
-    /// undefined; truncated, the process ends when the missing part is touched. Replace it by
-    /// renaming another over it, which leaves the open one as it is.
+    /// The file should not be changed while it is open: what is read then is old or new, and may be
+    /// damaged; of one that was cut short, what is missing is an error. Replace it by renaming
+    /// another over it, which leaves the open one as it is.
     ///
     /// # Errors
     ///
@@ -58,14 +63,14 @@ impl Beton {
         Self::open_with(path, &OpenOptions { limits: *limits, ..OpenOptions::default() })
     }
 
-    /// Opens a file with user-defined fields, by mapping it as [`open`](Self::open) does.
+    /// Opens a file with user-defined fields, as [`open`](Self::open) does.
     ///
     /// # Errors
     ///
     /// See [`OpenError`]; the path is added.
     pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, SourceError> {
         let path = path.as_ref();
-        FileBytes::map(path)
+        FileBytes::open(path)
             .map_err(OpenError::from)
             .and_then(|bytes| Self::new(bytes, options))
             .map(|beton| Self { path: Some(path.to_owned()), ..beton })
@@ -95,19 +100,33 @@ impl Beton {
     }
 
     fn new(bytes: FileBytes, options: &OpenOptions) -> Result<Self, OpenError> {
-        let header = Header::parse(&bytes, bytes.len() as u64)?;
+        let head = bytes.copy(0, bytes.len().min(Header::SIZE as u64))?;
+        let header = Header::parse(&head, bytes.len())?;
         let fields = read_fields(&bytes, &header, &options.custom_fields)?;
         let layout = RowLayout::new(fields.iter().map(|field| &field.kind))?;
-        check_tables(&header, &layout, bytes.len() as u64, &options.limits)?;
+        check_tables(&header, &layout, bytes.len(), &options.limits)?;
+        let start = header.sample_table_start();
+        let rows = bytes.copy(start, header.num_samples * layout.size() as u64)?;
         let index = if fields.iter().any(|field| sized_by_table(&field.kind)) {
-            SizeIndex::new(allocation_table(&bytes, &header))?
+            SizeIndex::new(&allocation_table(&bytes, &header)?)?
         } else {
             SizeIndex::EMPTY
         };
         let guess = Guess::new(&fields, index.len(), header.num_samples);
         let image_stats = fields.iter().map(|_| OnceLock::new()).collect();
         let limits = options.limits;
-        Ok(Self { path: None, bytes, header, fields, layout, index, guess, limits, image_stats })
+        Ok(Self {
+            path: None,
+            bytes,
+            rows,
+            header,
+            fields,
+            layout,
+            index,
+            guess,
+            limits,
+            image_stats,
+        })
     }
 
     /// The file, if it was opened by its path.
@@ -149,7 +168,7 @@ impl Beton {
     /// Bytes of the whole file.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
-        self.bytes.len() as u64
+        self.bytes.len()
     }
 
     /// Bytes of a row of the sample table.
@@ -158,12 +177,22 @@ impl Beton {
         self.layout.size()
     }
 
-    /// The records of the allocation table, in the file's order.
-    pub fn allocations(&self) -> impl ExactSizeIterator<Item = Allocation> {
-        Allocation::parse_table(allocation_table(&self.bytes, &self.header))
+    /// How many values are stored in the pages: records of the allocation table.
+    #[must_use]
+    pub fn stored_values(&self) -> u64 {
+        self.bytes.len().saturating_sub(self.header.alloc_table_ptr) / Allocation::SIZE as u64
     }
 
-    /// What a field of a sample holds, borrowed from the file.
+    /// The records of the allocation table, in the file's order.
+    ///
+    /// # Errors
+    ///
+    /// If the table can't be read.
+    pub fn allocations(&self) -> Result<Vec<Allocation>, ReadErrorKind> {
+        Ok(Allocation::parse_table(&allocation_table(&self.bytes, &self.header)?).collect())
+    }
+
+    /// What a field of a sample holds, in `buffer` or lent by a file held in memory.
     ///
     /// An image's bytes are as many as the allocation table says; those of Bytes and JSON as
     /// the row says; an array's as its dtype and shape say. A value of no bytes is an empty
@@ -172,8 +201,41 @@ impl Beton {
     /// # Errors
     ///
     /// See [`ReadErrorKind`]. Never panics, whatever the file holds.
-    pub fn value(&self, sample: SampleId, field: usize) -> Result<Value<'_>, ReadError> {
-        self.read_value(sample, field).map_err(|kind| self.read_error(sample, field, kind))
+    pub fn value<'a>(
+        &'a self,
+        sample: SampleId,
+        field: usize,
+        buffer: &'a mut Buffer,
+    ) -> Result<Value<'a>, ReadError> {
+        let value = self.locate(sample, field).and_then(|located| match located {
+            Located::Here(value) => Ok(value),
+            Located::Stored(stored) => {
+                let bytes = self.bytes.get(stored.ptr, stored.size, &mut buffer.bytes)?;
+                Ok(stored.value(bytes))
+            }
+        });
+        value.map_err(|kind| self.read_error(sample, field, kind))
+    }
+
+    /// What a field of a sample holds, in memory of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`value`](Self::value).
+    pub fn owned(&self, sample: SampleId, field: usize) -> Result<OwnedValue, ReadError> {
+        self.value(sample, field, &mut Buffer::default()).map(OwnedValue::from)
+    }
+
+    /// Bytes of the longest readable value of a Bytes or JSON field; 0 without one.
+    ///
+    /// The first call reads the whole sample table.
+    #[must_use]
+    pub fn longest(&self, field: usize) -> u64 {
+        let sizes = self.samples().map(|sample| match self.locate(sample, field) {
+            Ok(Located::Stored(Stored { size, of: Of::Bytes | Of::Json, .. })) => size,
+            _ => 0,
+        });
+        sizes.max().unwrap_or(0)
     }
 
     /// Height and width of a picture, from its row alone: no byte of the picture is touched.
@@ -217,26 +279,35 @@ impl Beton {
     ///
     /// If no record begins there, or its bytes lie outside the data. The table is at hand only
     /// if the file has an image or a user-defined field: without one, there is no record.
-    pub fn stored(&self, ptr: u64) -> Result<&[u8], ReadErrorKind> {
-        self.data(ptr, self.stored_size(ptr, 0)?)
+    pub fn stored<'a>(
+        &'a self,
+        ptr: u64,
+        buffer: &'a mut Buffer,
+    ) -> Result<&'a [u8], ReadErrorKind> {
+        let stored = self.data(ptr, self.stored_size(ptr, 0)?, Of::Bytes)?;
+        self.bytes.get(stored.ptr, stored.size, &mut buffer.bytes)
     }
 
-    fn read_value(&self, sample: SampleId, field: usize) -> Result<Value<'_>, ReadErrorKind> {
+    /// Where a field of a sample is: in its row, or in the pages.
+    pub(super) fn locate(
+        &self,
+        sample: SampleId,
+        field: usize,
+    ) -> Result<Located<'_>, ReadErrorKind> {
         let (kind, at, cell) = self.cell(sample, field)?;
-        Ok(match (cell, kind) {
-            (Cell::Float(value), _) => Value::Float(value),
-            (Cell::Int(value), _) => Value::Int(value),
-            (Cell::Image(cell), _) => {
-                Value::Image(self.image(&cell, at, self.guess.place(sample, field))?)
-            }
-            (Cell::Bytes { ptr, size }, FieldKind::Json) => Value::Json(self.data(ptr, size)?),
-            (Cell::Bytes { ptr, size }, _) => Value::Bytes(self.data(ptr, size)?),
+        let stored = match (cell, kind) {
+            (Cell::Float(value), _) => return Ok(Located::Here(Value::Float(value))),
+            (Cell::Int(value), _) => return Ok(Located::Here(Value::Int(value))),
+            (Cell::Custom(bytes), _) => return Ok(Located::Here(Value::Custom(bytes))),
+            (Cell::Image(cell), _) => self.image(&cell, at, self.guess.place(sample, field)),
+            (Cell::Bytes { ptr, size }, FieldKind::Json) => self.data(ptr, size, Of::Json),
+            (Cell::Bytes { ptr, size }, _) => self.data(ptr, size, Of::Bytes),
             // `parse_fields` refused a product that has no number.
             (Cell::Array { ptr }, kind) => {
-                Value::NdArray(self.data(ptr, kind.array_bytes().unwrap_or(u64::MAX))?)
+                self.data(ptr, kind.array_bytes().unwrap_or(u64::MAX), Of::NdArray)
             }
-            (Cell::Custom(bytes), _) => Value::Custom(bytes),
-        })
+        };
+        stored.map(Located::Stored)
     }
 
     /// A field's kind, its cell's file offset, and the cell.
@@ -256,19 +327,16 @@ impl Beton {
         }
         // Neither overflows: the whole table was found to lie in the file.
         let at = self.header.sample_table_start() + sample.0 * self.layout.size() as u64;
-        let row = slice(&self.bytes, at, self.layout.size() as u64).ok_or(outside)?;
+        let row =
+            slice(&self.rows, sample.0 * self.layout.size() as u64, self.layout.size() as u64);
+        let row = row.ok_or(outside)?;
         let at = at + self.layout.offset(field).unwrap_or_default() as u64;
         let cell = self.layout.cell(row, field).unwrap_or_default();
         let cell = Cell::parse(kind, cell).map_err(|kind| ReadErrorKind::Cell { kind, at })?;
         Ok((kind, at, cell))
     }
 
-    fn image(
-        &self,
-        cell: &ImageCell,
-        at: u64,
-        guess: usize,
-    ) -> Result<EncodedImage<'_>, ReadErrorKind> {
+    fn image(&self, cell: &ImageCell, at: u64, guess: usize) -> Result<Stored, ReadErrorKind> {
         let size = self.checked_size(cell, at)?;
         let Size { height, width } = size;
         let (mode, ptr, found) = (cell.mode, cell.ptr, self.stored_size(cell.ptr, guess)?);
@@ -276,7 +344,7 @@ impl Beton {
         if mode == ImageMode::Raw && found != expected {
             return Err(ReadErrorKind::RawSize { width, height, ptr, found, expected });
         }
-        Ok(EncodedImage { mode, width, height, bytes: self.data(ptr, found)? })
+        self.data(ptr, found, Of::Image { mode, width, height })
     }
 
     pub(super) fn checked_size(&self, cell: &ImageCell, at: u64) -> Result<Size, ReadErrorKind> {
@@ -294,19 +362,22 @@ impl Beton {
     }
 
     /// `size` bytes at `ptr`, if they lie between the two tables.
-    fn data(&self, ptr: u64, size: u64) -> Result<&[u8], ReadErrorKind> {
+    fn data(&self, ptr: u64, size: u64, of: Of) -> Result<Stored, ReadErrorKind> {
         let limit = self.limits.max_sample_bytes;
         if size == 0 {
             // FFCV may leave any pointer with a value of no bytes.
-            return Ok(&[]);
+            return Ok(Stored { ptr: 0, size: 0, of });
         }
         if size > limit {
             return Err(ReadErrorKind::Bytes { found: size, limit });
         }
         let Range { start, end } = self.data_range();
         let inside = ptr >= start && ptr.checked_add(size).is_some_and(|last| last <= end);
-        let bytes = if inside { slice(&self.bytes, ptr, size) } else { None };
-        bytes.ok_or(ReadErrorKind::OutOfBounds { ptr, size, start, end })
+        if inside {
+            Ok(Stored { ptr, size, of })
+        } else {
+            Err(ReadErrorKind::OutOfBounds { ptr, size, start, end })
+        }
     }
 
     /// From the sample table's end to the allocation table. FFCV leaves zeros up to the first
@@ -319,6 +390,111 @@ impl Beton {
     fn read_error(&self, sample: SampleId, field: usize, kind: ReadErrorKind) -> ReadError {
         let name = self.fields.get(field).map(|spec| spec.name.clone());
         ReadError { sample, field: name.unwrap_or_else(|| format!("#{field}")), kind }
+    }
+}
+
+/// Where a value is.
+pub(super) enum Located<'a> {
+    /// In the sample's row.
+    Here(Value<'a>),
+    /// In the pages.
+    Stored(Stored),
+}
+
+/// Bytes in the pages: inside the data, but not yet read.
+#[derive(Clone, Copy)]
+pub(super) struct Stored {
+    pub(super) ptr: u64,
+    pub(super) size: u64,
+    of: Of,
+}
+
+/// What stored bytes are.
+#[derive(Clone, Copy)]
+enum Of {
+    Image { mode: ImageMode, width: u32, height: u32 },
+    Bytes,
+    NdArray,
+    Json,
+}
+
+impl Stored {
+    /// The value, when its bytes are read.
+    pub(super) fn value(self, bytes: &[u8]) -> Value<'_> {
+        match self.of {
+            Of::Image { mode, width, height } => {
+                Value::Image(EncodedImage { mode, width, height, bytes })
+            }
+            Of::Bytes => Value::Bytes(bytes),
+            Of::NdArray => Value::NdArray(bytes),
+            Of::Json => Value::Json(bytes),
+        }
+    }
+}
+
+impl Source for Beton {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.fields
+    }
+
+    fn len(&self) -> u64 {
+        self.header.num_samples
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        let fields = 0..self.fields.len();
+        fields.map(|field| self.owned(sample, field).map_err(|error| error.kind.into())).collect()
+    }
+
+    fn name(&self) -> String {
+        self.path.as_deref().unwrap_or(Path::new("memory")).display().to_string()
+    }
+
+    fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    fn value<'a>(
+        &'a self,
+        sample: SampleId,
+        field: usize,
+        buffer: &'a mut Buffer,
+    ) -> Result<Value<'a>, BoxError> {
+        self.value(sample, field, buffer).map_err(|error| error.kind.into())
+    }
+
+    fn image_stats(&self, field: usize) -> Option<ImageStats> {
+        self.image_stats(field).cloned()
+    }
+
+    fn longest(&self, field: usize) -> Option<u64> {
+        Some(self.longest(field))
+    }
+
+    /// Of the first of its values that lies in a page. A sample without one lies in page 0.
+    fn page(&self, sample: SampleId) -> Option<u64> {
+        let start = self.header.data_start(self.layout.size()).unwrap_or_default();
+        let stored = (0..self.fields.len()).find_map(|field| match self.locate(sample, field) {
+            Ok(Located::Stored(stored)) if stored.size > 0 => Some(stored.ptr),
+            _ => None,
+        });
+        Some(stored.unwrap_or(0).saturating_sub(start) / u64::from(self.header.page_size.max(1)))
+    }
+
+    /// Of the header, the fields and rows spread over the sample table.
+    fn fingerprint(&self) -> u64 {
+        const ROWS: usize = 1024;
+        let mut print = Fingerprint::default();
+        print.bytes(&self.header.to_bytes());
+        print.number(self.bytes.len());
+        for field in &self.fields {
+            print.text(&field.name);
+            print.text(&format!("{:?}", field.kind));
+        }
+        let row = self.layout.size().max(1);
+        let step = (self.rows.len() / row).div_ceil(ROWS).max(1);
+        self.rows.chunks(row).step_by(step).for_each(|row| print.bytes(row));
+        print.value()
     }
 }
 
@@ -338,14 +514,16 @@ fn sized_by_table(kind: &FieldKind) -> bool {
 }
 
 fn read_fields(
-    bytes: &[u8],
+    bytes: &FileBytes,
     header: &Header,
     custom: &CustomRows,
 ) -> Result<Vec<FieldSpec>, OpenError> {
     let start = Header::SIZE as u64;
-    let descriptors =
-        slice(bytes, start, header.sample_table_start() - start).ok_or(HeaderError::Truncated)?;
-    Ok(parse_fields(descriptors, start, custom)?)
+    let size = header.sample_table_start() - start;
+    if start + size > bytes.len() {
+        return Err(HeaderError::Truncated.into());
+    }
+    Ok(parse_fields(&bytes.copy(start, size)?, start, custom)?)
 }
 
 /// Checks that the sample table ends before the allocation table begins, and that the latter
@@ -373,14 +551,12 @@ fn check_tables(
 }
 
 /// From `alloc_table_ptr` to the end of the file.
-fn allocation_table<'b>(bytes: &'b [u8], header: &Header) -> &'b [u8] {
-    usize::try_from(header.alloc_table_ptr)
-        .ok()
-        .and_then(|start| bytes.get(start..))
-        .unwrap_or_default()
+fn allocation_table(bytes: &FileBytes, header: &Header) -> Result<Vec<u8>, ReadErrorKind> {
+    let start = header.alloc_table_ptr;
+    bytes.copy(start, bytes.len().saturating_sub(start))
 }
 
-/// `len` bytes at file offset `start`, if the file has them.
+/// `len` bytes from `start` on, if there are as many.
 fn slice(bytes: &[u8], start: u64, len: u64) -> Option<&[u8]> {
     let start = usize::try_from(start).ok()?;
     bytes.get(start..)?.get(..usize::try_from(len).ok()?)

@@ -1,0 +1,332 @@
+//! What every stage after it reads samples by: [`Source`], and the memory a read needs.
+//!
+//! ```text
+//! user's source:  read(sample)  -> Record                       kept in the buffer for all fields
+//! .beton file:    value(sample, field, buffer) -> Value         read into the buffer, or lent
+//! ```
+
+use super::{FieldKind, FieldSpec, ImageStats, OwnedValue, Value};
+use crate::sample::{Epoch, SampleId};
+use std::error::Error;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Any error, with its message.
+pub type BoxError = Box<dyn Error + Send + Sync>;
+
+/// The fields of one sample, in the order of [`Source::fields`].
+pub type Record = Vec<OwnedValue>;
+
+/// Samples that can be read in any order, by several threads at once: a dataset.
+///
+/// A `.beton` file is one; so is whatever implements [`fields`](Self::fields), [`len`](Self::len)
+/// and [`read`](Self::read). Reading a sample again must give the same.
+///
+/// ```
+/// use fuseloop::SampleId;
+/// use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
+///
+/// /// Squares in shades of gray.
+/// struct Squares(Vec<FieldSpec>);
+///
+/// impl Source for Squares {
+///     fn fields(&self) -> &[FieldSpec] {
+///         &self.0
+///     }
+///
+///     fn len(&self) -> u64 {
+///         256
+///     }
+///
+///     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+///         let shade = u8::try_from(sample.0)?;
+///         let square = OwnedImage::rgb(8, 8, vec![shade; 8 * 8 * 3]);
+///         Ok(vec![OwnedValue::Image(square), OwnedValue::Int(i64::from(shade))])
+///     }
+/// }
+///
+/// let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
+/// let fields = vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
+/// let loader = fuseloop::Loader::from_source(Squares(fields)).batch_size(16).build()?;
+/// let batch = loader.epoch(0)?.next().ok_or("an epoch has batches")??;
+/// assert_eq!(batch.tensor::<i64>("label")?.as_slice()[3], 3);
+/// # Ok::<(), BoxError>(())
+/// ```
+pub trait Source: Send + Sync + 'static {
+    /// What a sample has, in order.
+    fn fields(&self) -> &[FieldSpec];
+
+    /// Number of samples.
+    #[expect(clippy::len_without_is_empty, reason = "a count of samples, not a collection")]
+    fn len(&self) -> u64;
+
+    /// All fields of a sample.
+    ///
+    /// # Errors
+    ///
+    /// Why it can't be had. Loaders add the sample's number and where it is from.
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError>;
+
+    /// What it is called in errors: a path, an address.
+    fn name(&self) -> String {
+        "the source".to_owned()
+    }
+
+    /// The file it is, if it is one.
+    fn path(&self) -> Option<&Path> {
+        None
+    }
+
+    /// One field of a sample: lent, or in `buffer`. A source of records needs none of its own: the
+    /// record is read once for all fields.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read), and if a record is not of the source's fields.
+    fn value<'a>(
+        &'a self,
+        sample: SampleId,
+        field: usize,
+        buffer: &'a mut Buffer,
+    ) -> Result<Value<'a>, BoxError> {
+        buffer.of_record(sample, self.fields(), || self.read(sample))?;
+        buffer.recorded(field).ok_or_else(|| format!("it has no field {field}").into())
+    }
+
+    /// The sizes of a field's pictures, if they are known without reading them all. Without them
+    /// any size is expected, and a pipeline must begin with an op that gives all one size.
+    fn image_stats(&self, field: usize) -> Option<ImageStats> {
+        let _ = field;
+        None
+    }
+
+    /// Bytes of the longest value of a Bytes or JSON field, if that is known.
+    fn longest(&self, field: usize) -> Option<u64> {
+        let _ = field;
+        None
+    }
+
+    /// Which part of the storage a sample lies in, where reading a whole part is cheaper than
+    /// reading its samples here and there: a page, a shard. For
+    /// [`Order::QuasiRandom`](crate::order::Order).
+    fn page(&self, sample: SampleId) -> Option<u64> {
+        let _ = sample;
+        None
+    }
+
+    /// What tells this dataset from another, the same in every process: a cursor of one is refused
+    /// by another. By default a function of the fields and the number of samples.
+    fn fingerprint(&self) -> u64 {
+        let mut print = Fingerprint::default();
+        print.number(self.len());
+        for field in self.fields() {
+            print.text(&field.name);
+            print.text(&format!("{:?}", field.kind));
+        }
+        print.value()
+    }
+
+    /// The source as one run reads it, where the order in which samples will be asked for is of
+    /// use: to read ahead. `None`, the default: as it is.
+    ///
+    /// # Errors
+    ///
+    /// If such a run can't be had, as for want of memory.
+    fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Arc<dyn Source>>, BoxError> {
+        let _ = run;
+        Ok(None)
+    }
+}
+
+impl dyn Source {
+    /// Place of the field of this name.
+    #[must_use]
+    pub fn field_index(&self, name: &str) -> Option<usize> {
+        self.fields().iter().position(|field| field.name == name)
+    }
+}
+
+/// What is known of a run before it begins.
+#[derive(Clone)]
+pub struct RunPlan {
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The samples in the order in which rows will be made of them.
+    pub upcoming: Arc<dyn Upcoming>,
+    /// Rows of a batch.
+    pub batch_size: usize,
+    /// Batches begun before they are asked for.
+    pub batches_ahead: usize,
+    /// The fields that are read.
+    pub fields: Vec<usize>,
+}
+
+/// The samples of a run, in order.
+pub trait Upcoming: Send + Sync {
+    /// How many there are.
+    fn samples(&self) -> u64;
+
+    /// Appends those at `places`, which end at or before `samples()`.
+    fn at(&self, places: Range<u64>, samples: &mut Vec<SampleId>);
+}
+
+/// Memory that values are read into: one for each thread, used again from sample to sample.
+#[derive(Default)]
+pub struct Buffer {
+    pub(super) bytes: Vec<u8>,
+    /// What a value is lent from, kept as long as that.
+    pub(super) held: Option<Arc<dyn AsRef<[u8]> + Send + Sync>>,
+    record: Option<(SampleId, Record)>,
+}
+
+impl Buffer {
+    /// Has the next value read anew, also if it is of the same sample. What was lent is given up.
+    pub fn forget(&mut self) {
+        self.held = None;
+        self.record = None;
+    }
+
+    /// Reads a sample's record, unless it is the one read last.
+    fn of_record(
+        &mut self,
+        sample: SampleId,
+        fields: &[FieldSpec],
+        read: impl FnOnce() -> Result<Record, BoxError>,
+    ) -> Result<(), BoxError> {
+        if self.record.as_ref().is_some_and(|(of, _)| *of == sample) {
+            return Ok(());
+        }
+        let record = read()?;
+        check_record(&record, fields)?;
+        self.record = Some((sample, record));
+        Ok(())
+    }
+
+    fn recorded(&self, field: usize) -> Option<Value<'_>> {
+        let (_, record) = self.record.as_ref()?;
+        record.get(field).map(OwnedValue::borrowed)
+    }
+}
+
+/// Refuses a record whose values are not what the fields say.
+fn check_record(record: &Record, fields: &[FieldSpec]) -> Result<(), BoxError> {
+    if record.len() != fields.len() {
+        let (found, wanted) = (record.len(), fields.len());
+        return Err(format!("a record of {found} values, there are {wanted} fields").into());
+    }
+    match record.iter().zip(fields).find(|(value, field)| !value.fits(&field.kind)) {
+        None => Ok(()),
+        Some((value, FieldSpec { name, kind })) => Err(misfit(name, kind, value).into()),
+    }
+}
+
+fn misfit(name: &str, kind: &FieldKind, value: &OwnedValue) -> String {
+    let name = super::Escaped(name);
+    let found = match value {
+        OwnedValue::Float(_) => "a float".to_owned(),
+        OwnedValue::Int(_) => "an int".to_owned(),
+        OwnedValue::Image(image) => {
+            format!("an image of {} x {}, {} bytes", image.width, image.height, image.bytes.len())
+        }
+        OwnedValue::Bytes(bytes) => format!("{} bytes", bytes.len()),
+        OwnedValue::NdArray(bytes) => format!("an array of {} bytes", bytes.len()),
+        OwnedValue::Json(bytes) => format!("JSON of {} bytes", bytes.len()),
+        OwnedValue::Custom(bytes) => format!("{} bytes of a user's type", bytes.len()),
+    };
+    format!("field {name} is {kind:?}, the record has {found}")
+}
+
+/// FNV-1a over numbers and texts: not against malice, but the same everywhere and for ever.
+#[derive(Clone, Copy, Debug)]
+pub struct Fingerprint(u64);
+
+impl Default for Fingerprint {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fingerprint {
+    /// Adds bytes, as many as there are.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    /// Adds a number.
+    pub fn number(&mut self, number: u64) {
+        self.bytes(&number.to_le_bytes());
+    }
+
+    /// Adds a text, and that it ends here.
+    pub fn text(&mut self, text: &str) {
+        self.number(text.len() as u64);
+        self.bytes(text.as_bytes());
+    }
+
+    /// Of all that was added.
+    #[must_use]
+    pub fn value(self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Two {
+        fields: Vec<FieldSpec>,
+        record: Record,
+    }
+
+    impl Source for Two {
+        fn fields(&self) -> &[FieldSpec] {
+            &self.fields
+        }
+
+        fn len(&self) -> u64 {
+            2
+        }
+
+        fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+            if sample.0 == 1 { Err("it is gone".into()) } else { Ok(self.record.clone()) }
+        }
+    }
+
+    fn two(record: Record) -> Two {
+        let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
+        Two { fields: vec![field("a", FieldKind::Int), field("b", FieldKind::Bytes)], record }
+    }
+
+    #[test]
+    fn a_record_serves_all_fields() {
+        let source = two(vec![OwnedValue::Int(4), OwnedValue::Bytes(vec![1, 2])]);
+        let mut buffer = Buffer::default();
+        assert_eq!(source.value(SampleId(0), 0, &mut buffer).unwrap(), Value::Int(4));
+        assert_eq!(source.value(SampleId(0), 1, &mut buffer).unwrap(), Value::Bytes(&[1, 2]));
+        assert!(source.value(SampleId(0), 2, &mut buffer).is_err());
+        let error = source.value(SampleId(1), 0, &mut buffer).unwrap_err();
+        assert_eq!(error.to_string(), "it is gone");
+    }
+
+    #[test]
+    fn a_record_that_is_not_as_the_fields_say_is_refused() {
+        let told = |record| {
+            let mut buffer = Buffer::default();
+            two(record).value(SampleId(0), 0, &mut buffer).unwrap_err().to_string()
+        };
+        assert_eq!(told(vec![]), "a record of 0 values, there are 2 fields");
+        let error = told(vec![OwnedValue::Int(4), OwnedValue::Int(5)]);
+        assert_eq!(error, "field \"b\" is Bytes, the record has an int");
+    }
+
+    #[test]
+    fn fingerprints_are_fnv_1a() {
+        let mut print = Fingerprint::default();
+        print.bytes(b"foobar");
+        assert_eq!(print.value(), 0x8594_4171_f739_67e8);
+    }
+}

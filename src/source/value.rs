@@ -1,0 +1,139 @@
+//! What a field of a sample holds: borrowed for as long as it is worked at, or owned.
+
+use super::{FieldKind, ImageMode};
+
+/// One field of one sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Value<'a> {
+    /// A 64-bit float.
+    Float(f64),
+    /// A 64-bit integer.
+    Int(i64),
+    /// A picture, as stored.
+    Image(EncodedImage<'a>),
+    /// Bytes of any length.
+    Bytes(&'a [u8]),
+    /// An array's elements in C order, in the field's own dtype and byte order.
+    NdArray(&'a [u8]),
+    /// JSON text with the final NUL that FFCV stores.
+    Json(&'a [u8]),
+    /// A user-defined field's part of the sample table's row.
+    Custom(&'a [u8]),
+}
+
+/// A picture, as stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EncodedImage<'a> {
+    /// How `bytes` are coded.
+    pub mode: ImageMode,
+    /// Columns, as the sample table says: a JPEG's own header may say otherwise.
+    pub width: u32,
+    /// Rows, as the sample table says: a JPEG's own header may say otherwise.
+    pub height: u32,
+    /// A whole JPEG file, or exactly `height * width * 3` bytes RGB, rows top down.
+    pub bytes: &'a [u8],
+}
+
+/// One field of one sample, in memory of its own: what a source of the user's gives.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum OwnedValue {
+    /// A 64-bit float.
+    Float(f64),
+    /// A 64-bit integer.
+    Int(i64),
+    /// A picture, as stored.
+    Image(OwnedImage),
+    /// Bytes of any length.
+    Bytes(Vec<u8>),
+    /// An array's elements in C order, in the field's own dtype and byte order.
+    NdArray(Vec<u8>),
+    /// JSON text with the final NUL that FFCV stores.
+    Json(Vec<u8>),
+    /// A user-defined field's part of the sample table's row.
+    Custom(Vec<u8>),
+}
+
+/// A picture, as stored, in memory of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnedImage {
+    /// How `bytes` are coded.
+    pub mode: ImageMode,
+    /// Columns; 0 in a JPEG whose header nobody has looked at.
+    pub width: u32,
+    /// Rows; 0 in a JPEG whose header nobody has looked at.
+    pub height: u32,
+    /// A whole JPEG file, or exactly `height * width * 3` bytes RGB, rows top down.
+    pub bytes: Vec<u8>,
+}
+
+impl OwnedImage {
+    /// A whole JPEG file.
+    #[must_use]
+    pub fn jpeg(bytes: Vec<u8>) -> Self {
+        Self { mode: ImageMode::Jpeg, width: 0, height: 0, bytes }
+    }
+
+    /// `height * width * 3` bytes RGB, rows top down.
+    #[must_use]
+    pub fn rgb(height: u32, width: u32, bytes: Vec<u8>) -> Self {
+        Self { mode: ImageMode::Raw, width, height, bytes }
+    }
+}
+
+impl OwnedValue {
+    /// The same, borrowed.
+    #[must_use]
+    pub fn borrowed(&self) -> Value<'_> {
+        match self {
+            Self::Float(value) => Value::Float(*value),
+            Self::Int(value) => Value::Int(*value),
+            Self::Image(OwnedImage { mode, width, height, bytes }) => {
+                Value::Image(EncodedImage { mode: *mode, width: *width, height: *height, bytes })
+            }
+            Self::Bytes(bytes) => Value::Bytes(bytes),
+            Self::NdArray(bytes) => Value::NdArray(bytes),
+            Self::Json(bytes) => Value::Json(bytes),
+            Self::Custom(bytes) => Value::Custom(bytes),
+        }
+    }
+
+    /// Whether a field of this kind may hold it: the kind of value, the bytes of an array, the
+    /// bytes of a raw picture.
+    #[must_use]
+    pub fn fits(&self, kind: &FieldKind) -> bool {
+        match (self, kind) {
+            (Self::Float(_), FieldKind::Float)
+            | (Self::Int(_), FieldKind::Int)
+            | (Self::Bytes(_), FieldKind::Bytes)
+            | (Self::Json(_), FieldKind::Json) => true,
+            (Self::Image(image), FieldKind::RgbImage) => {
+                let bytes = u64::from(image.height) * u64::from(image.width) * 3;
+                image.mode != ImageMode::Raw || image.bytes.len() as u64 == bytes
+            }
+            (Self::NdArray(bytes), FieldKind::NdArray { .. } | FieldKind::TorchTensor { .. }) => {
+                kind.array_bytes() == Some(bytes.len() as u64)
+            }
+            (Self::Custom(bytes), FieldKind::Custom { row_size, .. }) => bytes.len() == *row_size,
+            _ => false,
+        }
+    }
+}
+
+/// A copy.
+impl From<Value<'_>> for OwnedValue {
+    fn from(value: Value<'_>) -> Self {
+        match value {
+            Value::Float(value) => Self::Float(value),
+            Value::Int(value) => Self::Int(value),
+            Value::Image(EncodedImage { mode, width, height, bytes }) => {
+                Self::Image(OwnedImage { mode, width, height, bytes: bytes.to_vec() })
+            }
+            Value::Bytes(bytes) => Self::Bytes(bytes.to_vec()),
+            Value::NdArray(bytes) => Self::NdArray(bytes.to_vec()),
+            Value::Json(bytes) => Self::Json(bytes.to_vec()),
+            Value::Custom(bytes) => Self::Custom(bytes.to_vec()),
+        }
+    }
+}
