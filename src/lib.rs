@@ -35,7 +35,7 @@ pub mod workload;
 pub mod write;
 
 pub use batch::Batch;
-pub use loader::{Batches, LoadError, Loader, LoaderBuilder};
+pub use loader::{Batches, Cursor, LoadError, Loader, LoaderBuilder, OnDamaged};
 pub use order::Order;
 pub use sample::{Epoch, Limits, SampleId, Visit};
 pub use spec::Spec;

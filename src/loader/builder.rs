@@ -2,19 +2,21 @@
 
 use super::outputs::{Extra, Output, Pipeline, Wanted};
 use super::stage::{FieldWork, LoaderStage, OutputWork};
-use super::{Compiled, LoadError, Loader, mixing};
+use super::choose::{self, FactsOf, Keep};
+use super::stage::Shared;
+use super::{Compiled, LoadError, Loader, OnDamaged, mixing};
 use crate::decode::DecodeOptions;
 use crate::jit::KernelCache;
-use crate::order::Order;
+use crate::order::{Order, Ranks};
 use crate::plan::{ArrayPlan, ImagePlan, LabelPlan};
-use crate::run::{Engine, EngineOptions, LastBatch};
-use crate::sample::{Epoch, SampleId};
-use crate::source::{Beton, FieldKind, OpenOptions, Source};
+use crate::run::{Delivery, Engine, EngineOptions, LastBatch};
+use crate::sample::Epoch;
+use crate::source::{Beton, FieldKind, OpenOptions, Source, Value};
 use fuseloop_ops::{DType, Dim, ImageType, NumberRule, Ops, ParamError};
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// What every field's work is made with.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +25,10 @@ pub(super) struct Setup {
     pub(super) rule: NumberRule,
     pub(super) batch_size: usize,
     pub(super) decode: DecodeOptions,
+    pub(super) on_damaged: OnDamaged,
+    /// Which of how many processes this is.
+    pub(super) rank: u64,
+    pub(super) world: u64,
 }
 
 /// Sets a [`Loader`] up. See each method for its default.
@@ -61,11 +67,16 @@ pub struct LoaderBuilder {
     source: Arc<dyn Source>,
     wanted: Wanted,
     indices: Option<Vec<u64>>,
+    filters: Vec<(String, Keep)>,
     order: Order,
+    ranks: Option<Ranks>,
     last: LastBatch,
+    delivery: Delivery,
     recompile: bool,
     workers: Option<usize>,
     batches_ahead: usize,
+    memory_limit: Option<usize>,
+    timeout: Option<Duration>,
     setup: Setup,
 }
 
@@ -90,12 +101,25 @@ impl LoaderBuilder {
             source,
             wanted: Wanted::default(),
             indices: None,
+            filters: vec![],
             order: Order::Sequential,
+            ranks: None,
             last: LastBatch::Drop,
+            delivery: Delivery::InOrder,
             recompile: false,
             workers: None,
             batches_ahead: 3,
-            setup: Setup { seed: 0, rule: NumberRule::Fused, batch_size: 64, decode },
+            memory_limit: None,
+            timeout: None,
+            setup: Setup {
+                seed: 0,
+                rule: NumberRule::Fused,
+                batch_size: 64,
+                decode,
+                on_damaged: OnDamaged::Fail,
+                rank: 0,
+                world: 1,
+            },
         }
     }
 
@@ -124,6 +148,71 @@ impl LoaderBuilder {
     #[must_use]
     pub fn indices(mut self, indices: impl IntoIterator<Item = u64>) -> Self {
         self.indices = Some(indices.into_iter().collect());
+        self
+    }
+
+    /// Only samples whose field `field` is as `keep` wants it, of all or of the
+    /// [`indices`](Self::indices). Every value is read once, when the loader is built. Several
+    /// filters all hold.
+    ///
+    /// ```no_run
+    /// # use fuseloop::{Loader, source::Value};
+    /// let loader = Loader::open("train.beton")?
+    ///     .filter("label", |label| matches!(label, Value::Int(0..100)))
+    ///     .build()?;
+    /// # Ok::<(), fuseloop::LoadError>(())
+    /// ```
+    #[must_use]
+    pub fn filter(
+        mut self,
+        field: &str,
+        keep: impl Fn(Value<'_>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.filters.push((field.to_owned(), Arc::new(keep)));
+        self
+    }
+
+    /// This process is one of several that share each epoch: rank `r` of `w` takes places `r`,
+    /// `r + w`, `r + 2w`, ... of the global order, as PyTorch's `DistributedSampler` does, so that
+    /// step for step the ranks together have the same samples for any number of ranks, as long as
+    /// batch size times ranks is the same. Nothing is sent between processes. Default: one process.
+    ///
+    /// What becomes of samples that the ranks can't share evenly: [`Uneven`](crate::order::Uneven).
+    /// [`Ranks::from_env`] reads what torchrun, Slurm and MPI set.
+    #[must_use]
+    pub fn distributed(mut self, ranks: impl Into<Option<Ranks>>) -> Self {
+        self.ranks = ranks.into();
+        self
+    }
+
+    /// What becomes of samples that can't be read or decoded. Default [`OnDamaged::Fail`].
+    #[must_use]
+    pub fn on_damaged(mut self, what: OnDamaged) -> Self {
+        self.setup.on_damaged = what;
+        self
+    }
+
+    /// Whether batches are delivered as they are finished, whatever their order, so that a slow
+    /// one holds up no other. Default false.
+    #[must_use]
+    pub fn unordered(mut self, unordered: bool) -> Self {
+        self.delivery = if unordered { Delivery::Unordered } else { Delivery::InOrder };
+        self
+    }
+
+    /// Most bytes of all batches together: those in work, those that are ready and those that are
+    /// held. Work pauses at the limit. Default: as many as `batches_ahead` and what is held take.
+    #[must_use]
+    pub fn memory_limit(mut self, bytes: usize) -> Self {
+        self.memory_limit = Some(bytes);
+        self
+    }
+
+    /// How long a call waits for a batch before it is an error that says which samples the workers
+    /// are at. Default: for ever.
+    #[must_use]
+    pub fn timeout(mut self, longest: Duration) -> Self {
+        self.timeout = Some(longest);
         self
     }
 
@@ -260,6 +349,25 @@ impl LoaderBuilder {
         &*self.source
     }
 
+    fn engine_options(&self) -> Result<EngineOptions, LoadError> {
+        let defaults = EngineOptions::default();
+        let workers = self.workers.map_or(Some(defaults.workers), NonZeroUsize::new);
+        let (Some(workers), Some(ahead)) = (workers, NonZeroUsize::new(self.batches_ahead)) else {
+            return Err(LoadError::Workers);
+        };
+        let (max_bytes, stall_timeout) = (self.memory_limit, self.timeout);
+        Ok(EngineOptions { workers, batches_ahead: ahead, max_bytes, stall_timeout, ..defaults })
+    }
+
+    /// What every field's work is made with, on this rank.
+    fn setup_on_ranks(&self) -> Result<Setup, LoadError> {
+        let Some(ranks) = &self.ranks else { return Ok(self.setup) };
+        if ranks.world > 1 && self.setup.on_damaged == OnDamaged::Skip {
+            return Err(LoadError::SkipOnRanks { world: ranks.world });
+        }
+        Ok(Setup { rank: ranks.rank.into(), world: ranks.world.into(), ..self.setup })
+    }
+
     /// Checks it all, compiles the pipelines and starts the workers.
     ///
     /// # Errors
@@ -267,48 +375,33 @@ impl LoaderBuilder {
     /// See [`LoadError`].
     pub fn build(self) -> Result<Loader, LoadError> {
         let batch_size = NonZeroUsize::new(self.setup.batch_size).ok_or(LoadError::BatchSize)?;
-        let options = engine_options(self.workers, self.batches_ahead)?;
-        let ids = sample_ids(&*self.source, self.indices)?;
+        let options = self.engine_options()?;
+        let setup = self.setup_on_ranks()?;
+        let subset = choose::subset(&*self.source, self.indices, &self.filters)?;
+        let order = self.order.prepare(&FactsOf(&*self.source), subset.clone())?;
         let outputs = self.wanted.resolve(&*self.source)?;
-        let (epoch, decoded) = (Epoch(0), Arc::new(AtomicU64::new(0)));
         let mut cache = KernelCache::default();
-        let stage = stage(&self.source, &outputs, epoch, &self.setup, &mut cache, &decoded)?;
-        let compiled = Compiled { stage: Arc::new(stage), cache };
+        let shared = Shared::new(subset);
+        let stage = stage(&self.source, &outputs, Epoch(0), &setup, &mut cache, &shared)?;
+        let compiled = Compiled { outputs, stage: Arc::new(stage), cache };
         Ok(Loader {
+            dataset: self.source.fingerprint(),
             source: self.source,
-            outputs,
-            ids,
-            order: self.order,
+            order,
+            ranks: self.ranks,
             batch_size,
             last: self.last,
+            delivery: self.delivery,
             recompile: self.recompile,
-            setup: self.setup,
+            setup,
             compiled: Mutex::new(compiled),
-            decoded,
+            shared,
+            place: Mutex::new(None),
             engine: Engine::new(options)?,
         })
     }
 }
 
-fn engine_options(workers: Option<usize>, ahead: usize) -> Result<EngineOptions, LoadError> {
-    let defaults = EngineOptions::default();
-    let workers = workers.map_or(Some(defaults.workers), NonZeroUsize::new);
-    match (workers, NonZeroUsize::new(ahead)) {
-        (Some(workers), Some(batches_ahead)) => {
-            Ok(EngineOptions { workers, batches_ahead, ..defaults })
-        }
-        _ => Err(LoadError::Workers),
-    }
-}
-
-fn sample_ids(source: &dyn Source, indices: Option<Vec<u64>>) -> Result<Vec<SampleId>, LoadError> {
-    let samples = source.len();
-    let Some(indices) = indices else { return Ok((0..samples).map(SampleId).collect()) };
-    if let Some(&index) = indices.iter().find(|&&index| index >= samples) {
-        return Err(LoadError::Index { index, samples });
-    }
-    Ok(indices.into_iter().map(SampleId).collect())
-}
 
 /// Plans and compiles the outputs for an epoch.
 pub(super) fn stage(
@@ -317,14 +410,13 @@ pub(super) fn stage(
     epoch: Epoch,
     setup: &Setup,
     cache: &mut KernelCache,
-    decoded: &Arc<AtomicU64>,
+    shared: &Shared,
 ) -> Result<LoaderStage, LoadError> {
     let works = outputs.iter().map(|output| output_work(&**source, output, epoch, setup, cache));
     let mut works = works.collect::<Result<Vec<_>, _>>()?;
     let mixes = mixing::resolve(&works)?;
     works.iter_mut().zip(mixes).for_each(|(work, mix)| work.mix = mix);
-    let (source, decoded) = (Arc::clone(source), Arc::clone(decoded));
-    Ok(LoaderStage::new(source, works, epoch, setup, decoded))
+    Ok(LoaderStage::new(Arc::clone(source), works, epoch, setup, shared.clone()))
 }
 
 fn output_work(

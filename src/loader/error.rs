@@ -3,8 +3,11 @@
 use crate::decode::DecodeError;
 use crate::jit::CompileError;
 use crate::plan::PlanError;
+use super::CursorError;
+use crate::order::OrderError;
 use crate::plan::label::LabelError;
 use crate::run::RunError;
+use crate::sample::SampleId;
 use crate::source::{BoxError, Escaped, ReadErrorKind, SourceError};
 use fuseloop_ops::{ParamError, Size};
 
@@ -154,6 +157,40 @@ pub enum LoadError {
         index: u64,
         /// Samples there are.
         samples: u64,
+    },
+    /// A filter whose field can't be read.
+    #[error("filter by field {}: {}: sample {sample}: {error}", Escaped(field), Escaped(dataset))]
+    Filter {
+        /// The dataset.
+        dataset: String,
+        /// The sample.
+        sample: SampleId,
+        /// The field.
+        field: String,
+        /// Why not.
+        error: BoxError,
+    },
+    /// The order.
+    #[error(transparent)]
+    Order(#[from] OrderError),
+    /// A cursor that can't be had, or not be gone on from.
+    #[error(transparent)]
+    Cursor(#[from] CursorError),
+    /// The source can't begin a run.
+    #[error("{}: {error}", Escaped(dataset))]
+    Begin {
+        /// The dataset.
+        dataset: String,
+        /// Why not.
+        error: BoxError,
+    },
+    /// Rows left out, where several ranks must have the same number.
+    #[error(
+        "damaged samples can't be skipped on {world} ranks, whose batches would differ in length: take OnDamaged::Substitute"
+    )]
+    SkipOnRanks {
+        /// Ranks.
+        world: u32,
     },
     /// Every field was left out.
     #[error("no field is left to load")]

@@ -8,10 +8,14 @@
 //!
 //! [`Loader::open`] gives a [`LoaderBuilder`]; [`build`](LoaderBuilder::build) checks everything
 //! there is to check and compiles; [`epoch`](Loader::epoch) gives the batches of one pass, in
-//! order, the same bits for any number of workers. A field can have several outputs
+//! order, the same bits for any number of workers, and [`resume`](Loader::resume) the rest of one. A field can have several outputs
 //! ([`view`](LoaderBuilder::view), [`branch`](LoaderBuilder::branch)): it is decoded once for all.
 
 mod builder;
+mod choose;
+mod cursor;
+mod damaged;
+mod epoch;
 mod error;
 mod inspect;
 mod mixing;
@@ -19,41 +23,52 @@ mod outputs;
 mod stage;
 
 pub use builder::LoaderBuilder;
+pub use cursor::{Cursor, CursorError};
+pub use damaged::{OnDamaged, Quarantine, Quarantined};
+pub use epoch::Batches;
 pub use error::{LoadError, SampleCause, SampleError};
 pub use inspect::{Inspected, Inspector, Phases};
 
-use crate::batch::{Batch, TensorSpec};
+use crate::batch::TensorSpec;
 use crate::decode::DecodeOptions;
 use crate::jit::KernelCache;
-use crate::order::{Order, epoch_order};
-use crate::run::{Engine, EpochRun, Headroom, LastBatch, Pass, RunError};
-use crate::sample::{Epoch, SampleId};
-use crate::source::Source;
+use crate::order::{EpochOrder, Prepared, Ranks};
+use crate::run::{Delivery, Engine, Headroom, LastBatch, Pass};
+use crate::sample::Epoch;
+use crate::source::{RunPlan, Source};
+use damaged::Ward;
+use epoch::{Place, Rest};
+use fuseloop_ops::{Ops, ParamError};
 use outputs::Output;
 use stage::LoaderStage;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A dataset and its pipelines, ready to give batches.
 pub struct Loader {
     source: Arc<dyn Source>,
-    outputs: Vec<Output>,
-    ids: Vec<SampleId>,
-    order: Order,
+    /// What tells the dataset from others.
+    dataset: u64,
+    order: Prepared,
+    ranks: Option<Ranks>,
     batch_size: NonZeroUsize,
     last: LastBatch,
+    delivery: Delivery,
     recompile: bool,
     setup: builder::Setup,
     compiled: Mutex<Compiled>,
-    decoded: Arc<AtomicU64>,
+    shared: stage::Shared,
+    /// Where the run begun last is.
+    place: Mutex<Option<Arc<Place>>>,
     engine: Engine<LoaderStage>,
 }
 
-/// What the last epoch ran.
+/// The outputs as they are now, and what the last epoch ran.
 struct Compiled {
+    outputs: Vec<Output>,
     stage: Arc<LoaderStage>,
     cache: KernelCache,
 }
@@ -87,34 +102,164 @@ impl Loader {
     pub fn epoch(&self, epoch: u32) -> Result<Batches, LoadError> {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;
-        let schedule = epoch_order(self.order, self.setup.seed, epoch, self.ids.clone());
-        let (batch_size, last) = (self.batch_size, self.last);
-        let schedule = Box::new(schedule);
-        let run = self.engine.start(Pass { stage, epoch, schedule, batch_size, last })?;
-        Ok(Batches { run })
+        self.start(epoch, stage, 0)
+    }
+
+    /// The rest of an epoch: what [`epoch`](Self::epoch) would have given after the batches that
+    /// the cursor has behind it, bit for bit.
+    ///
+    /// The number of workers may be another one, and the number of ranks too, as long as batch size
+    /// times ranks is as it was.
+    ///
+    /// # Errors
+    ///
+    /// If the cursor is of another dataset, order, seed or plan, or stands inside a batch; and as
+    /// [`epoch`](Self::epoch).
+    pub fn resume(&self, cursor: &Cursor) -> Result<Batches, LoadError> {
+        let epoch = Epoch(cursor.epoch);
+        let stage = self.stage(epoch)?;
+        cursor.check(&self.begin(epoch, &stage))?;
+        let order = self.order(epoch)?;
+        let first = cursor.first_batch(self.global_batch(), order.global_samples())?;
+        self.start_in(order, epoch, stage, first.unwrap_or(u64::MAX))
+    }
+
+    /// Where the epoch begun last is: after the batches taken of it so far. For
+    /// [`resume`](Self::resume), in this process or another.
+    ///
+    /// # Errors
+    ///
+    /// If no epoch was begun, or batches are delivered unordered.
+    pub fn cursor(&self) -> Result<Cursor, LoadError> {
+        let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        place.as_ref().ok_or(CursorError::NotBegun)?.cursor()
+    }
+
+    /// Replaces an output's ops from here on: for epochs begun or resumed after this, and for the
+    /// rest of one by [`renew`](Self::renew). Branches of it follow.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such output, or the new ops do not fit; then all stays as it was.
+    pub fn set_pipeline(
+        &self,
+        output: &str,
+        make: impl Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync + 'static,
+    ) -> Result<(), LoadError> {
+        let mut compiled = self.compiled();
+        let epoch = compiled.stage.epoch();
+        let outputs = outputs::replaced(&compiled.outputs, output, Arc::new(make))?;
+        compiled.stage = self.compile(&outputs, epoch, &mut compiled.cache)?;
+        compiled.outputs = outputs;
+        Ok(())
+    }
+
+    /// Goes on with an epoch, from the first sample that was not delivered, as the pipelines are
+    /// now: a plan exchanged at an exact sample. What was made ahead by the old one is thrown away.
+    ///
+    /// # Errors
+    ///
+    /// As [`epoch`](Self::epoch).
+    pub fn renew(&self, batches: Batches) -> Result<Batches, LoadError> {
+        let (epoch, first) = (batches.epoch(), batches.next_batch());
+        drop(batches);
+        let stage = self.stage(epoch)?;
+        self.start(epoch, stage, first)
+    }
+
+    fn start(
+        &self,
+        epoch: Epoch,
+        stage: Arc<LoaderStage>,
+        first_batch: u64,
+    ) -> Result<Batches, LoadError> {
+        self.start_in(self.order(epoch)?, epoch, stage, first_batch)
+    }
+
+    fn start_in(
+        &self,
+        order: EpochOrder,
+        epoch: Epoch,
+        stage: Arc<LoaderStage>,
+        first_batch: u64,
+    ) -> Result<Batches, LoadError> {
+        let (rows, total) = (self.global_batch(), order.global_samples());
+        let begin = self.begin(epoch, &stage);
+        let stage = self.reading_ahead(stage, epoch, &order, first_batch)?;
+        let mut pass = Pass::new(stage, epoch, Box::new(order), self.batch_size);
+        (pass.last, pass.first_batch, pass.delivery) = (self.last, first_batch, self.delivery);
+        let run = self.engine.start(pass)?;
+        let place = Arc::new(Place::new(begin, self.delivery, rows, total, first_batch));
+        let mut last = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some(Arc::clone(&place));
+        Ok(Batches::new(run, place))
+    }
+
+    /// The stage, over the source as this run reads it.
+    fn reading_ahead(
+        &self,
+        stage: Arc<LoaderStage>,
+        epoch: Epoch,
+        order: &EpochOrder,
+        first_batch: u64,
+    ) -> Result<Arc<LoaderStage>, LoadError> {
+        let first = first_batch.saturating_mul(self.batch_size.get() as u64);
+        let run = RunPlan {
+            epoch,
+            upcoming: Arc::new(Rest { order: order.clone(), first }),
+            batch_size: self.batch_size.get(),
+            batches_ahead: self.engine.options().batches_ahead.get(),
+            fields: stage.fields().collect(),
+        };
+        let begun = Arc::clone(&self.source).begin(&run);
+        let begun = begun.map_err(|error| LoadError::Begin { dataset: self.source.name(), error })?;
+        Ok(match begun {
+            None => stage,
+            Some(source) => Arc::new(stage.over(source)),
+        })
+    }
+
+    fn order(&self, epoch: Epoch) -> Result<EpochOrder, LoadError> {
+        Ok(self.order.epoch(self.setup.seed, epoch, self.ranks.as_ref())?)
+    }
+
+    /// The cursor at the beginning of an epoch.
+    fn begin(&self, epoch: Epoch, stage: &LoaderStage) -> Cursor {
+        let order = self.order.fingerprint();
+        let (dataset, seed) = (self.dataset, self.setup.seed);
+        Cursor { dataset, order, plan: stage.fingerprint(), seed, epoch: epoch.0, position: 0 }
+    }
+
+    /// Rows of a batch on all ranks together.
+    fn global_batch(&self) -> u64 {
+        let world = self.ranks.as_ref().map_or(1, |ranks| u64::from(ranks.world));
+        (self.batch_size.get() as u64).saturating_mul(world)
     }
 
     /// The stage of an epoch: the last one's, unless pipelines are made anew.
     fn stage(&self, epoch: Epoch) -> Result<Arc<LoaderStage>, LoadError> {
-        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut compiled = self.compiled();
         if self.recompile && compiled.stage.epoch() != epoch {
-            let stage = builder::stage(
-                &self.source,
-                &self.outputs,
-                epoch,
-                &self.setup,
-                &mut compiled.cache,
-                &self.decoded,
-            )?;
-            compiled.stage = Arc::new(stage);
+            let Compiled { outputs, stage, cache } = &mut *compiled;
+            *stage = self.compile(outputs, epoch, cache)?;
         }
         Ok(Arc::clone(&compiled.stage))
     }
 
-    /// Batches of an epoch.
+    fn compile(
+        &self,
+        outputs: &[Output],
+        epoch: Epoch,
+        cache: &mut KernelCache,
+    ) -> Result<Arc<LoaderStage>, LoadError> {
+        let stage = builder::stage(&self.source, outputs, epoch, &self.setup, cache, &self.shared)?;
+        Ok(Arc::new(stage))
+    }
+
+    /// Batches of an epoch on this rank.
     #[must_use]
     pub fn len(&self) -> u64 {
-        let (samples, size) = (self.ids.len() as u64, self.batch_size.get() as u64);
+        let (samples, size) = (self.samples(), self.batch_size.get() as u64);
         match self.last {
             LastBatch::Keep => samples.div_ceil(size),
             LastBatch::Drop => samples / size,
@@ -127,10 +272,10 @@ impl Loader {
         self.len() == 0
     }
 
-    /// Samples of an epoch, before a short last batch is dropped.
+    /// Rows of an epoch on this rank, before a short last batch is dropped.
     #[must_use]
     pub fn samples(&self) -> u64 {
-        self.ids.len() as u64
+        self.order.len(self.ranks.as_ref())
     }
 
     /// The tensors of a batch, as the pipelines of the last epoch make them.
@@ -161,7 +306,14 @@ impl Loader {
     /// outputs are made of it. Work ahead of the batches taken counts as well.
     #[must_use]
     pub fn decoded(&self) -> u64 {
-        self.decoded.load(Ordering::Relaxed)
+        self.shared.decoded.load(Ordering::Relaxed)
+    }
+
+    /// The damaged samples met so far, where they do not end the epoch:
+    /// [`on_damaged`](LoaderBuilder::on_damaged).
+    #[must_use]
+    pub fn quarantine(&self) -> Quarantine {
+        self.shared.ward.report()
     }
 
     /// The dataset.
@@ -170,35 +322,11 @@ impl Loader {
         &*self.source
     }
 
+    fn compiled(&self) -> MutexGuard<'_, Compiled> {
+        self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn current(&self) -> Arc<LoaderStage> {
-        let compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&compiled.stage)
-    }
-}
-
-/// The batches of one epoch, in order; see [`Loader::epoch`].
-///
-/// After an error it gives nothing more. Dropping it early stops its work.
-pub struct Batches {
-    run: EpochRun<LoaderStage>,
-}
-
-impl Batches {
-    /// Batches still to come if no error ends the epoch.
-    #[must_use]
-    pub fn remaining(&self) -> u64 {
-        self.run.remaining()
-    }
-}
-
-impl Iterator for Batches {
-    type Item = Result<Batch, RunError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.run.next()
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.run.size_hint()
+        Arc::clone(&self.compiled().stage)
     }
 }

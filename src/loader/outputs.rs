@@ -38,6 +38,7 @@ pub(super) struct Extra {
 }
 
 /// One tensor of the batches.
+#[derive(Clone)]
 pub(super) struct Output {
     pub(super) name: String,
     pub(super) field: usize,
@@ -45,6 +46,8 @@ pub(super) struct Output {
     /// What it is, for a reader of the plan.
     pub(super) title: String,
     steps: Vec<Step>,
+    /// The number of the step that is its own.
+    own: usize,
     is_branch: bool,
 }
 
@@ -65,6 +68,8 @@ impl DrawsOf {
 /// Part of a list of ops: what is there is cut to `keep` ops, then more are made.
 #[derive(Clone)]
 struct Step {
+    /// The output it was made for: others have copies.
+    of: usize,
     keep: usize,
     make: Pipeline,
 }
@@ -130,18 +135,41 @@ impl Wanted {
         let fields = source.fields().iter().enumerate();
         let outputs = fields.map(|(field, spec)| {
             let given = self.pipelines.iter().find(|(name, _)| *name == spec.name);
-            let steps = given.map(|(_, make)| Step { keep: 0, make: Arc::clone(make) });
+            let steps = given.map(|(_, make)| Step { of: field, keep: 0, make: Arc::clone(make) });
             Output {
                 name: spec.name.clone(),
                 field,
                 draws: DrawsOf { field, view: 0 },
                 title: format!("field {}", Escaped(&spec.name)),
                 steps: steps.into_iter().collect(),
+                own: field,
                 is_branch: false,
             }
         });
         outputs.collect()
     }
+}
+
+/// The outputs with other ops for the one called `name`, and for what branches from it.
+pub(super) fn replaced(
+    outputs: &[Output],
+    name: &str,
+    make: Pipeline,
+) -> Result<Vec<Output>, LoadError> {
+    let place = find(outputs, name)?;
+    let mut outputs = outputs.to_vec();
+    let own = outputs[place].own;
+    let mut is_new = true;
+    for step in outputs.iter_mut().flat_map(|output| &mut output.steps) {
+        if step.of == own {
+            step.make = Arc::clone(&make);
+            is_new = false;
+        }
+    }
+    if is_new {
+        outputs[place].steps.push(Step { of: own, keep: 0, make });
+    }
+    Ok(outputs)
 }
 
 /// Adds a view or a branch.
@@ -155,20 +183,20 @@ fn add(
         return Err(LoadError::NameTaken { name });
     }
     let parent = find(outputs, &of)?;
-    let field = outputs[parent].field;
+    let (field, own) = (outputs[parent].field, outputs.len());
     let (title_name, title_of) = (Escaped(&name), Escaped(&of));
     let (title, steps) = match after {
-        None => (format!("view {title_name} of {title_of}"), vec![Step { keep: 0, make }]),
+        None => (format!("view {title_name} of {title_of}"), vec![Step { of: own, keep: 0, make }]),
         Some(keep) => {
             shares.push((outputs.len(), parent));
             let mut steps = outputs[parent].steps.clone();
-            steps.push(Step { keep, make });
+            steps.push(Step { of: own, keep, make });
             (format!("branch {title_name} of {title_of}, after {keep} op(s)"), steps)
         }
     };
     let views = outputs.iter().filter(|output| output.field == field && !output.is_branch);
     let draws = DrawsOf { field, view: views.count() };
-    outputs.push(Output { name, field, draws, title, steps, is_branch: after.is_some() });
+    outputs.push(Output { name, field, draws, title, steps, own, is_branch: after.is_some() });
     Ok(())
 }
 

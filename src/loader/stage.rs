@@ -9,10 +9,13 @@ use crate::decode::Decoder;
 use crate::jit::{Kernel, Scratch, Source};
 use crate::plan::label::Scalar;
 use crate::plan::{ArrayPlan, Draws, LabelPlan};
-use crate::run::{FillError, Stage};
+use super::cursor;
+use super::damaged::{MAX_SUBSTITUTES, OnDamaged, Ward};
+use crate::order::Subset;
+use crate::run::{Damaged, FillError, Stage};
 use crate::sample::{Epoch, SampleId, Visit};
 use crate::source::{Buffer, EncodedImage, FieldKind, Source as Dataset, Value};
-use fuseloop_ops::{BatchKey, DType, Ops, SampleKey, Window};
+use fuseloop_ops::{BatchKey, DType, Ops, SampleKey, Window, stream};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
@@ -83,17 +86,35 @@ pub(super) struct OutputWork {
 }
 
 /// Fills the rows of batches from a source.
+#[derive(Clone)]
 pub(super) struct LoaderStage {
     source: Arc<dyn Dataset>,
-    outputs: Vec<OutputWork>,
+    outputs: Arc<[OutputWork]>,
     /// The fields that are read, each with the outputs made of it.
     fields: Vec<(usize, Vec<usize>)>,
     tensors: Vec<TensorSpec>,
     epoch: Epoch,
     chunk: NonZeroUsize,
     setup: Setup,
-    /// Pictures decoded, over all epochs.
-    decoded: Arc<AtomicU64>,
+    fingerprint: u64,
+    shared: Shared,
+}
+
+/// What the stages of all epochs share.
+#[derive(Clone)]
+pub(super) struct Shared {
+    /// Pictures decoded.
+    pub(super) decoded: Arc<AtomicU64>,
+    /// Damaged samples met.
+    pub(super) ward: Arc<Ward>,
+    /// The samples that substitutes are drawn from.
+    subset: Subset,
+}
+
+impl Shared {
+    pub(super) fn new(subset: Subset) -> Self {
+        Self { decoded: Arc::default(), ward: Arc::default(), subset }
+    }
 }
 
 /// What a worker keeps.
@@ -128,7 +149,7 @@ impl LoaderStage {
         outputs: Vec<OutputWork>,
         epoch: Epoch,
         setup: &Setup,
-        decoded: Arc<AtomicU64>,
+        shared: Shared,
     ) -> Self {
         let tensors = outputs.iter().map(|output| TensorSpec {
             name: output.name.clone(),
@@ -146,7 +167,33 @@ impl LoaderStage {
         let chunk = if has_jpeg { 1 } else { fitting };
         let chunk = NonZeroUsize::new(chunk).unwrap_or(NonZeroUsize::MIN);
         let fields = by_field(&outputs);
-        Self { source, outputs, fields, tensors, epoch, chunk, setup: *setup, decoded }
+        let (outputs, setup) = (outputs.into(), *setup);
+        let fingerprint = fingerprint(&outputs, &setup);
+        Self { source, outputs, fields, tensors, epoch, chunk, setup, fingerprint, shared }
+    }
+
+    /// The same work, over the source as one run reads it.
+    pub(super) fn over(&self, source: Arc<dyn Dataset>) -> Self {
+        Self { source, ..self.clone() }
+    }
+
+    /// The fields that are read.
+    pub(super) fn fields(&self) -> impl Iterator<Item = usize> {
+        self.fields.iter().map(|(field, _)| *field)
+    }
+
+    /// What tells its plan from others: the outputs, their ops and the rules they run by.
+    pub(super) fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
+    /// Another sample for the row of `visit`, number `attempt` of those it would have.
+    fn substitute(&self, epoch: Epoch, visit: Visit, attempt: u32) -> Option<Visit> {
+        let key = SampleKey::new(self.setup.seed, epoch.0, visit.sample.0).copy(visit.copy);
+        let mut rng = key.op(stream("substitute", attempt as usize));
+        let word = u64::from(rng.word()) << 32 | u64::from(rng.word());
+        let place = word.checked_rem(self.shared.subset.len())?;
+        Some(Visit { sample: self.shared.subset.at(place), ..visit })
     }
 
     /// The epoch that the pipelines were made for.
@@ -316,6 +363,16 @@ fn by_field(outputs: &[OutputWork]) -> Vec<(usize, Vec<usize>)> {
     fields
 }
 
+/// Of what makes two plans give other numbers.
+fn fingerprint(outputs: &[OutputWork], setup: &Setup) -> u64 {
+    let rules = format!("{:?} {}", setup.rule, setup.decode.exif_orientation);
+    let output = |output: &OutputWork| {
+        let OutputWork { name, field, draws, work, .. } = output;
+        format!("{name:?} {field} {draws:?} {:?} {:?}", work.dtype(), work.ops())
+    };
+    cursor::fingerprint(std::iter::once(rules).chain(outputs.iter().map(output)))
+}
+
 /// The smallest window that holds both.
 fn around(a: Window, b: Window) -> Window {
     let (top, left) = (a.top.min(b.top), a.left.min(b.left));
@@ -381,8 +438,19 @@ impl Stage for LoaderStage {
                 self.fill_field(worker, key, field, &mut rows)?;
             }
         }
-        self.decoded.fetch_add(worker.pictures.decoded, Ordering::Relaxed);
+        self.shared.decoded.fetch_add(worker.pictures.decoded, Ordering::Relaxed);
         Ok(())
+    }
+
+    fn damaged(&self, epoch: Epoch, visit: Visit, attempt: u32, error: &FillError) -> Damaged {
+        let substitute = match self.setup.on_damaged {
+            OnDamaged::Fail => return Damaged::Fail,
+            OnDamaged::Skip => None,
+            OnDamaged::Substitute if attempt >= MAX_SUBSTITUTES => return Damaged::Fail,
+            OnDamaged::Substitute => self.substitute(epoch, visit, attempt),
+        };
+        self.shared.ward.note(error.sample, epoch, &error.source);
+        substitute.map_or(Damaged::Skip, Damaged::Substitute)
     }
 
     fn finish(
@@ -392,6 +460,8 @@ impl Stage for LoaderStage {
         batch: u64,
         rows: &mut RowsMut<'_>,
     ) -> Result<(), Box<dyn Error + Send + Sync>> {
+        // Each rank mixes with shares of its own; one process alone, as if there were no ranks.
+        let batch = batch * self.setup.world + self.setup.rank;
         let (key, count) = (BatchKey::new(self.setup.seed, epoch.0, batch), rows.len());
         for (k, output) in self.outputs.iter().enumerate() {
             if let Some(mix) = &output.mix {

@@ -320,7 +320,7 @@ mod tests {
         };
         assert_eq!(told(vec![]), "a record of 0 values, there are 2 fields");
         let error = told(vec![OwnedValue::Int(4), OwnedValue::Int(5)]);
-        assert_eq!(error, "field \"b\" is Bytes, the record has an int");
+        assert_eq!(error, "field b is Bytes, the record has an int");
     }
 
     #[test]

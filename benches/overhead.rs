@@ -1,0 +1,124 @@
+//! What the loader itself costs: samples that need no work, a resume, the tables of a large dataset.
+//!
+//! | what | aim |
+//! |---|---|
+//! | `overhead`: raw 32x32 pictures copied to batches of 512, 2 workers | > 1 M samples/s |
+//! | `resume`: an epoch of 1.28 M samples gone on with at any place | < 10 ms |
+//! | `metadata`: memory for a million samples | told |
+//!
+//! The yardstick of `overhead` is one thread's memcpy of the same bytes, sample by sample, in the
+//! same process; that of `resume` a copy of a table of 4 bytes a sample.
+
+#![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
+
+use fuseloop::source::{FieldKind, FieldSpec};
+use fuseloop::write::{FieldValue, ImageInput, WriteOptions, write_iter};
+use fuseloop::{Cursor, Loader, Order};
+use std::hint::black_box;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Times of which the median is told.
+const ROUNDS: usize = 9;
+
+/// ImageNet's training images.
+const LARGE: u64 = 1_281_167;
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    // As criterion's benches: `cargo test --benches` only sees whether it runs.
+    let is_test = args.iter().any(|arg| arg == "--test");
+    let dir = tempfile::tempdir().unwrap();
+    let (small, large) = if is_test { (2_000, 20_000) } else { (50_000, LARGE) };
+    overhead(&dir.path().join("small.beton"), small);
+    resume(&dir.path().join("large.beton"), large);
+}
+
+fn field(name: &str, kind: FieldKind) -> FieldSpec {
+    FieldSpec { name: name.to_owned(), kind }
+}
+
+fn median(mut run: impl FnMut()) -> Duration {
+    let mut times: Vec<Duration> = (0..ROUNDS)
+        .map(|_| {
+            let begun = Instant::now();
+            run();
+            begun.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    times[ROUNDS / 2]
+}
+
+fn overhead(path: &Path, samples: u64) {
+    let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
+    let rows = (0..samples).map(|sample| {
+        let pixels = vec![sample as u8; 32 * 32 * 3];
+        let image = FieldValue::Image(ImageInput::Rgb { pixels, width: 32, height: 32 });
+        vec![image, FieldValue::Int(sample as i64)]
+    });
+    write_iter(rows, &fields, path, &WriteOptions::default()).unwrap();
+    let (image, mut out) = (vec![7u8; 3072], vec![0u8; 512 * 3072]);
+    let copied = median(|| {
+        for sample in 0..samples as usize {
+            let row = &mut out[sample % 512 * 3072..][..3072];
+            row.copy_from_slice(black_box(&image));
+        }
+    });
+    let rate = |time: Duration| samples as f64 / time.as_secs_f64() / 1e6;
+    println!("overhead: {samples} raw 32x32 pictures and labels, batches of 512");
+    println!("  memcpy, 1 thread                {:6.2} M samples/s", rate(copied));
+    for (order, name) in [(Order::Sequential, "in order"), (Order::Random, "random")] {
+        for workers in [1, 2] {
+            let builder = Loader::open(path).unwrap().batch_size(512).workers(workers);
+            let loader = builder.order(order.clone()).build().unwrap();
+            let mut epoch = 0;
+            let time = median(|| {
+                loader.epoch(epoch).unwrap().for_each(|batch| drop(black_box(batch.unwrap())));
+                epoch += 1;
+            });
+            let aim = if workers == 2 { "  (aim: > 1)" } else { "" };
+            println!("  {name}, {workers} worker(s){:8}{:14.2} M samples/s{aim}", "", rate(time));
+        }
+    }
+}
+
+fn resume(path: &Path, samples: u64) {
+    let fields = [field("a", FieldKind::Int), field("b", FieldKind::Int)];
+    let rows = (0..samples).map(|i| vec![FieldValue::Int(i as i64), FieldValue::Int(-(i as i64))]);
+    write_iter(rows, &fields, path, &WriteOptions::default()).unwrap();
+    let table: Vec<u32> = (0..samples as u32).collect();
+    let copied = median(|| drop(black_box(table.clone())));
+    println!("resume: {samples} samples, batches of 256 (copying 4 bytes a sample: {copied:.2?})");
+    for (order, name) in [(Order::Sequential, "in order"), (Order::Random, "random")] {
+        let before = memory();
+        let begun = Instant::now();
+        let builder = Loader::open(path).unwrap().batch_size(256).order(order);
+        let loader = builder.build().unwrap();
+        let built = begun.elapsed();
+        let whole = loader.epoch(0).unwrap();
+        let held = memory().saturating_sub(before) as f64 / (samples as f64 / 1e6);
+        let begin = whole.cursor().unwrap();
+        drop(whole);
+        for share in [1, 5, 9] {
+            let position = samples * share / 10 / 256 * 256;
+            let cursor = Cursor { position, ..begin };
+            let resumed = median(|| drop(loader.resume(&cursor).unwrap()));
+            let first = median(|| {
+                loader.resume(&cursor).unwrap().next().unwrap().unwrap();
+            });
+            println!(
+                "  {name}, at {}0 %: {resumed:8.2?}; with the first batch {first:8.2?}  (aim: < 10 ms)",
+                share
+            );
+        }
+        println!("  {name}: opened and built in {built:.2?}; {:.1} MB a million samples", held / 1e6);
+    }
+}
+
+/// Bytes resident now.
+fn memory() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let resident = pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    resident.unwrap_or(0) * 4096
+}

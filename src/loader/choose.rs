@@ -1,0 +1,88 @@
+//! Which samples a loader goes through: `indices`, then filters; and what orders ask of a dataset.
+
+use super::LoadError;
+use crate::order::{Facts, Subset};
+use crate::sample::SampleId;
+use crate::source::{BoxError, Buffer, Source, Value};
+use rayon::prelude::*;
+use std::sync::Arc;
+
+/// Whether a sample is kept, by the value of a field.
+pub(super) type Keep = Arc<dyn Fn(Value<'_>) -> bool + Send + Sync>;
+
+/// Samples that one thread looks at in a stroke.
+const AT_ONCE: usize = 1 << 12;
+
+/// The samples given, or all, without those that a filter refuses.
+///
+/// # Errors
+///
+/// If there is no such index or field, or a value can't be read.
+pub(super) fn subset(
+    source: &dyn Source,
+    indices: Option<Vec<u64>>,
+    filters: &[(String, Keep)],
+) -> Result<Subset, LoadError> {
+    let samples = source.len();
+    if let Some(&index) = indices.iter().flatten().find(|&&index| index >= samples) {
+        return Err(LoadError::Index { index, samples });
+    }
+    if filters.is_empty() {
+        return Ok(indices.map_or(Subset::All(samples), |ids| Subset::Listed(ids.into())));
+    }
+    let mut ids = indices.unwrap_or_else(|| (0..samples).collect());
+    for (field, keep) in filters {
+        let place = source.field_index(field).ok_or_else(|| {
+            let known: Vec<&str> = source.fields().iter().map(|field| &*field.name).collect();
+            LoadError::NoSuchField { name: field.clone(), known: known.join(", ") }
+        })?;
+        let chunks = ids.par_chunks(AT_ONCE).map(|chunk| kept(source, (field, place), chunk, keep));
+        ids = chunks.collect::<Result<Vec<_>, _>>()?.concat();
+    }
+    Ok(Subset::Listed(ids.into()))
+}
+
+fn kept(
+    source: &dyn Source,
+    (field, place): (&str, usize),
+    ids: &[u64],
+    keep: &Keep,
+) -> Result<Vec<u64>, LoadError> {
+    let mut buffer = Buffer::default();
+    let mut kept = Vec::with_capacity(ids.len());
+    for &id in ids {
+        buffer.forget();
+        let value = source.value(SampleId(id), place, &mut buffer);
+        let value = value.map_err(|error| LoadError::Filter {
+            dataset: source.name(),
+            sample: SampleId(id),
+            field: field.to_owned(),
+            error,
+        })?;
+        if keep(value) {
+            kept.push(id);
+        }
+    }
+    Ok(kept)
+}
+
+/// What orders ask of a dataset.
+pub(super) struct FactsOf<'a>(pub(super) &'a dyn Source);
+
+impl Facts for FactsOf<'_> {
+    fn samples(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn page(&self, sample: SampleId) -> Option<u64> {
+        self.0.page(sample)
+    }
+
+    fn class(&self, field: &str, sample: SampleId) -> Result<i64, BoxError> {
+        let place = self.0.field_index(field).ok_or("there is no such field")?;
+        match self.0.value(sample, place, &mut Buffer::default())? {
+            Value::Int(class) => Ok(class),
+            _ => Err("it is not an int field".into()),
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Where a run is, as a few words that can be stored: to go on from there in another process.
+//!
+//! ```json
+//! {"fuseloop":1,"dataset":"9c1f...","order":"03ab...","plan":"77e0...","seed":42,"epoch":3,"position":12800}
+//! ```
+//!
+//! Rows and draws are functions of (seed, epoch, sample), so a place in the global order says all:
+//! no state of a generator, no queue. It is the same for any number of workers, and for any number
+//! of ranks as long as the global batch (batch size times ranks) is.
+
+use crate::source::{Escaped, Fingerprint};
+use std::fmt;
+use std::str::FromStr;
+
+/// The form of cursors. One of another form is refused: its numbers may mean something else.
+const VERSION: u64 = 1;
+
+/// Longest text that is looked at.
+const MAX_TEXT: usize = 4096;
+
+/// A place in a run: everything before it was delivered, nothing from it on.
+///
+/// [`Display`](fmt::Display) gives JSON of at most 256 bytes, [`FromStr`] takes it back: what
+/// PyTorch calls a `state_dict`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Cursor {
+    /// What tells the dataset from others: [`Source::fingerprint`](crate::source::Source).
+    pub dataset: u64,
+    /// The order: its kind, its parameters and the samples it is over.
+    pub order: u64,
+    /// The pipelines of the epoch.
+    pub plan: u64,
+    /// The loader's seed.
+    pub seed: u64,
+    /// The epoch.
+    pub epoch: u32,
+    /// Rows of the epoch that were delivered, on all ranks together.
+    pub position: u64,
+}
+
+/// Why a cursor was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CursorError {
+    /// It is not a cursor's text.
+    #[error("this is no cursor: {reason}")]
+    Text {
+        /// Why not.
+        reason: String,
+    },
+    /// It was written by another release.
+    #[error("a cursor of form {found}; this release knows form {VERSION}")]
+    Version {
+        /// Its form.
+        found: u64,
+    },
+    /// It belongs to something else.
+    #[error("the cursor is of another {what}: {cursor}, here {own}")]
+    Other {
+        /// What differs: `dataset`, `order`, `plan` or `seed`.
+        what: &'static str,
+        /// In the cursor.
+        cursor: String,
+        /// Here.
+        own: String,
+    },
+    /// It stands in the midst of a batch, as batches are here.
+    #[error(
+        "the cursor stands at row {position} of the epoch, which is not between two batches of {rows} rows: keep batch size times ranks as it was"
+    )]
+    InsideBatch {
+        /// Rows delivered.
+        position: u64,
+        /// Batch size times ranks.
+        rows: u64,
+    },
+    /// Batches come as they are finished, so no place has all before it delivered.
+    #[error("batches are delivered unordered: a cursor needs them in order")]
+    Unordered,
+    /// No epoch was begun.
+    #[error("no epoch was begun: there is no place to note")]
+    NotBegun,
+}
+
+impl Cursor {
+    /// Refuses a cursor that is not of what `own` is of, whatever its place.
+    ///
+    /// # Errors
+    ///
+    /// With the first that differs.
+    pub(super) fn check(&self, own: &Self) -> Result<(), CursorError> {
+        let word = |word: u64| format!("{word:016x}");
+        let compared = [
+            ("dataset", word(self.dataset), word(own.dataset)),
+            ("order", word(self.order), word(own.order)),
+            ("seed", self.seed.to_string(), own.seed.to_string()),
+            ("plan", word(self.plan), word(own.plan)),
+        ];
+        match compared.into_iter().find(|(_, cursor, own)| cursor != own) {
+            None => Ok(()),
+            Some((what, cursor, own)) => Err(CursorError::Other { what, cursor, own }),
+        }
+    }
+
+    /// The first batch that was not delivered, of an epoch of `total` rows in batches of `rows` on
+    /// all ranks together; `None` if all were.
+    ///
+    /// # Errors
+    ///
+    /// If its place is inside a batch.
+    pub(super) fn first_batch(&self, rows: u64, total: u64) -> Result<Option<u64>, CursorError> {
+        let position = self.position;
+        if position >= total {
+            return Ok(None);
+        }
+        match position.checked_rem(rows) {
+            Some(0) => Ok(Some(position / rows)),
+            _ => Err(CursorError::InsideBatch { position, rows }),
+        }
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { dataset, order, plan, seed, epoch, position } = self;
+        write!(
+            f,
+            "{{\"fuseloop\":{VERSION},\"dataset\":\"{dataset:016x}\",\"order\":\"{order:016x}\",\
+             \"plan\":\"{plan:016x}\",\"seed\":{seed},\"epoch\":{epoch},\"position\":{position}}}"
+        )
+    }
+}
+
+/// From JSON, in any spacing and order of names; names that are not a cursor's are let be.
+impl FromStr for Cursor {
+    type Err = CursorError;
+
+    fn from_str(text: &str) -> Result<Self, CursorError> {
+        let no = |reason: String| CursorError::Text { reason };
+        if text.len() > MAX_TEXT {
+            return Err(no(format!("{} bytes, at most {MAX_TEXT} are read", text.len())));
+        }
+        let value: serde_json::Value =
+            serde_json::from_str(text).map_err(|error| no(error.to_string()))?;
+        let number = |name: &str| {
+            let found = value.get(name).and_then(serde_json::Value::as_u64);
+            found.ok_or_else(|| no(format!("it has no number {}", Escaped(name))))
+        };
+        let word = |name: &str| {
+            let found = value.get(name).and_then(|word| word.as_str());
+            let found = found.filter(|word| word.len() == 16);
+            let word = found.and_then(|word| u64::from_str_radix(word, 16).ok());
+            word.ok_or_else(|| no(format!("it has no word {} of 16 hex digits", Escaped(name))))
+        };
+        let found = number("fuseloop")?;
+        if found != VERSION {
+            return Err(CursorError::Version { found });
+        }
+        let epoch = number("epoch")?;
+        Ok(Self {
+            dataset: word("dataset")?,
+            order: word("order")?,
+            plan: word("plan")?,
+            seed: number("seed")?,
+            epoch: u32::try_from(epoch).map_err(|_| no(format!("epoch {epoch} is too large")))?,
+            position: number("position")?,
+        })
+    }
+}
+
+/// Of texts, each ended: what tells one plan from another.
+pub(super) fn fingerprint(texts: impl IntoIterator<Item = String>) -> u64 {
+    let mut print = Fingerprint::default();
+    texts.into_iter().for_each(|text| print.text(&text));
+    print.value()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CURSOR: Cursor =
+        Cursor { dataset: 1, order: 2, plan: u64::MAX, seed: 42, epoch: 3, position: 640 };
+
+    #[test]
+    fn a_cursor_is_short_json_and_comes_back() {
+        let text = CURSOR.to_string();
+        assert_eq!(
+            text,
+            "{\"fuseloop\":1,\"dataset\":\"0000000000000001\",\"order\":\"0000000000000002\",\
+             \"plan\":\"ffffffffffffffff\",\"seed\":42,\"epoch\":3,\"position\":640}"
+        );
+        assert_eq!(text.parse(), Ok(CURSOR));
+        let largest = Cursor { seed: u64::MAX, epoch: u32::MAX, position: u64::MAX, ..CURSOR };
+        let text = largest.to_string();
+        assert!(text.len() <= 256, "{}", text.len());
+        assert_eq!(text.parse(), Ok(largest));
+        let python = text.replace(':', ": ").replace(',', ", ");
+        assert_eq!(python.parse(), Ok(largest));
+    }
+
+    #[test]
+    fn what_is_no_cursor_is_refused() {
+        let told = |text: &str| text.parse::<Cursor>().unwrap_err().to_string();
+        assert!(told("").starts_with("this is no cursor: "));
+        assert_eq!(told("{}"), "this is no cursor: it has no number fuseloop");
+        assert_eq!(
+            told("{\"fuseloop\":2}"),
+            "a cursor of form 2; this release knows form 1"
+        );
+        let text = CURSOR.to_string();
+        assert_eq!(
+            told(&text.replace("000000000000000", "")),
+            "this is no cursor: it has no word dataset of 16 hex digits"
+        );
+        assert_eq!(
+            told(&text.replace("\"epoch\":3", "\"epoch\":4294967296")),
+            "this is no cursor: epoch 4294967296 is too large"
+        );
+        assert_eq!(
+            told(&" ".repeat(5000)),
+            "this is no cursor: 5000 bytes, at most 4096 are read"
+        );
+    }
+
+    #[test]
+    fn what_it_is_of_is_compared_by_name() {
+        let told = |other| CURSOR.check(&other).unwrap_err().to_string();
+        assert_eq!(CURSOR.check(&Cursor { epoch: 0, position: 0, ..CURSOR }), Ok(()));
+        assert_eq!(
+            told(Cursor { dataset: 255, ..CURSOR }),
+            "the cursor is of another dataset: 0000000000000001, here 00000000000000ff"
+        );
+        assert_eq!(told(Cursor { seed: 7, ..CURSOR }), "the cursor is of another seed: 42, here 7");
+        assert!(told(Cursor { order: 9, ..CURSOR }).contains("another order"));
+        assert!(told(Cursor { plan: 9, ..CURSOR }).contains("another plan"));
+    }
+
+    #[test]
+    fn a_place_is_between_two_batches_or_at_the_end() {
+        assert_eq!(CURSOR.first_batch(64, 1000), Ok(Some(10)));
+        assert_eq!(CURSOR.first_batch(64, 640), Ok(None));
+        assert!(CURSOR.first_batch(60, 1000).is_err());
+        assert!(CURSOR.first_batch(0, 1000).is_err());
+    }
+}

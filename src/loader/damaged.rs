@@ -1,0 +1,139 @@
+//! Samples that can't be had: what becomes of their rows, and the list of them.
+
+use crate::sample::{Epoch, SampleId};
+use crate::source::Escaped;
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+/// What becomes of the row of a sample that can't be read or decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum OnDamaged {
+    /// The epoch ends with the error, after the batches before it.
+    #[default]
+    Fail,
+    /// It is left out: its batch comes shorter, all other rows are what they would be. Not with
+    /// several ranks, whose batches would be of different lengths.
+    Skip,
+    /// Another sample takes its place, drawn from those of the epoch by the seed, the epoch and the
+    /// damaged sample: the same one whatever the workers. Batches keep their lengths.
+    Substitute,
+}
+
+/// Most substitutes that are tried for one row: with as many damaged in a row something else is
+/// wrong.
+pub(super) const MAX_SUBSTITUTES: u32 = 16;
+
+/// Most samples that are listed. The others are counted.
+const LISTED: usize = 1000;
+
+/// A sample that could not be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quarantined {
+    /// Which.
+    pub sample: SampleId,
+    /// The epoch in which it was first met.
+    pub epoch: Epoch,
+    /// What was wrong, with the dataset's path, the field and, where known, the offset.
+    pub error: String,
+}
+
+/// The damaged samples that a loader has met, in order of their numbers.
+///
+/// Work ahead of the batches taken counts as well.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Quarantine {
+    /// The first thousand samples met.
+    pub samples: Vec<Quarantined>,
+    /// Rows lost, over all epochs: a sample is met again in each.
+    pub rows: u64,
+    /// Whether more samples were met than are listed.
+    pub is_cut: bool,
+}
+
+impl Quarantine {
+    /// Whether nothing was damaged.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+}
+
+/// One line a sample.
+impl fmt::Display for Quarantine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return writeln!(f, "no damaged sample");
+        }
+        let (found, more) = (self.samples.len(), if self.is_cut { " or more" } else { "" });
+        writeln!(f, "{found}{more} damaged samples, {} rows lost", self.rows)?;
+        for Quarantined { sample, epoch, error } in &self.samples {
+            writeln!(f, "sample {sample} (epoch {}): {}", epoch.0, Escaped(error))?;
+        }
+        Ok(())
+    }
+}
+
+/// The list as it grows: workers add to it.
+#[derive(Debug, Default)]
+pub(super) struct Ward(Mutex<Listed>);
+
+#[derive(Debug, Default)]
+struct Listed {
+    known: HashSet<SampleId>,
+    quarantine: Quarantine,
+}
+
+impl Ward {
+    /// A row that was lost.
+    pub(super) fn note(&self, sample: SampleId, epoch: Epoch, error: &dyn fmt::Display) {
+        let mut listed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Listed { known, quarantine } = &mut *listed;
+        quarantine.rows += 1;
+        if known.contains(&sample) {
+            return;
+        }
+        if known.len() == LISTED {
+            quarantine.is_cut = true;
+            return;
+        }
+        known.insert(sample);
+        quarantine.samples.push(Quarantined { sample, epoch, error: error.to_string() });
+    }
+
+    pub(super) fn report(&self) -> Quarantine {
+        let listed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut report = listed.quarantine.clone();
+        report.samples.sort_by_key(|quarantined| quarantined.sample);
+        report
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_listed_once_and_its_rows_are_counted() {
+        let ward = Ward::default();
+        assert_eq!(ward.report().to_string(), "no damaged sample\n");
+        ward.note(SampleId(9), Epoch(0), &"a.beton (image): cut");
+        ward.note(SampleId(4), Epoch(0), &"a.beton (image): gone");
+        ward.note(SampleId(9), Epoch(1), &"a.beton (image): cut");
+        assert_eq!(
+            ward.report().to_string(),
+            "2 damaged samples, 3 rows lost\n\
+             sample 4 (epoch 0): a.beton (image): gone\n\
+             sample 9 (epoch 0): a.beton (image): cut\n"
+        );
+    }
+
+    #[test]
+    fn the_list_is_bounded() {
+        let ward = Ward::default();
+        (0..2000).for_each(|id| ward.note(SampleId(id), Epoch(0), &"gone"));
+        let report = ward.report();
+        assert!(report.samples.len() == LISTED && report.is_cut && report.rows == 2000);
+    }
+}
