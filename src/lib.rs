@@ -31,6 +31,7 @@ pub mod run;
 pub mod sample;
 pub mod source;
 pub mod spec;
+mod sync;
 pub mod workload;
 pub mod write;
 

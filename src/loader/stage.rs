@@ -1,20 +1,20 @@
 //! One sample: read once, drawn for each output, decoded once, and run through the compiled loops.
 
 use super::builder::Setup;
+use super::cursor;
+use super::damaged::{MAX_SUBSTITUTES, OnDamaged, Ward};
 use super::error::{SampleCause, SampleError};
 use super::mixing::Mix;
 use super::outputs::DrawsOf;
 use crate::batch::{RowsMut, TensorSpec};
 use crate::decode::Decoder;
 use crate::jit::{Kernel, Scratch, Source};
+use crate::order::Subset;
 use crate::plan::label::Scalar;
 use crate::plan::{ArrayPlan, Draws, LabelPlan};
-use super::cursor;
-use super::damaged::{MAX_SUBSTITUTES, OnDamaged, Ward};
-use crate::order::Subset;
-use crate::run::{Damaged, FillError, Stage};
+use crate::run::{Damaged, FillError, Phase, Stage, Watch};
 use crate::sample::{Epoch, SampleId, Visit};
-use crate::source::{Buffer, EncodedImage, FieldKind, Source as Dataset, Value};
+use crate::source::{Buffer, EncodedImage, FieldKind, ImageMode, Source as Dataset, Value};
 use fuseloop_ops::{BatchKey, DType, Ops, SampleKey, Window, stream};
 use std::error::Error;
 use std::fmt::Write as _;
@@ -119,6 +119,8 @@ impl Shared {
 
 /// What a worker keeps.
 pub(super) struct Worker {
+    /// Tells what it is at.
+    watch: Watch,
     /// What a value is read into.
     buffer: Buffer,
     pictures: PictureDesk,
@@ -261,11 +263,12 @@ impl LoaderStage {
     ) -> Result<(), FillError> {
         let sample = SampleId(key.sample());
         let of_field = |cause| self.error(sample, &self.source.fields()[*field].name, cause);
-        let Worker { buffer, pictures, .. } = worker;
+        let Worker { watch, buffer, pictures, .. } = worker;
+        watch.phase(Phase::Read);
         let value = self.source.value(sample, *field, buffer);
         let value = value.map_err(|error| of_field(error.into()))?;
         if let Value::Image(image) = value {
-            return self.fill_images(pictures, key, &image, outputs, rows).map_err(of_field);
+            return self.fill_images(watch, pictures, key, &image, outputs, rows).map_err(of_field);
         }
         for &k in outputs {
             let output = &self.outputs[k];
@@ -279,6 +282,7 @@ impl LoaderStage {
     /// Draws for every output first, so that one decode serves them all.
     fn fill_images(
         &self,
+        watch: &Watch,
         desk: &mut PictureDesk,
         key: SampleKey,
         image: &EncodedImage<'_>,
@@ -286,6 +290,9 @@ impl LoaderStage {
         rows: &mut SampleRows<'_, '_>,
     ) -> Result<(), SampleCause> {
         let PictureDesk { decoder, scratch, draws, decoded: count } = desk;
+        if image.mode == ImageMode::Jpeg {
+            watch.phase(Phase::Decode);
+        }
         let size = decoder.size(image)?;
         let kernels = || outputs.iter().filter_map(|&k| self.outputs[k].kernel(k));
         draws.resize_with(outputs.len(), Draws::default);
@@ -298,6 +305,7 @@ impl LoaderStage {
         let Some(wanted) = wanted else { return Ok(()) };
         let decoded = decoder.decode(image, wanted)?;
         *count += 1;
+        watch.phase(Phase::Kernel);
         let (top, left) = (decoded.top, decoded.left);
         for ((k, kernel), draws) in kernels().zip(draws.iter()) {
             let source = Source { view: decoded.view, top, left, whole: size };
@@ -408,8 +416,9 @@ impl Stage for LoaderStage {
         self.chunk
     }
 
-    fn worker(&self) -> Worker {
+    fn worker(&self, watch: Watch) -> Worker {
         Worker {
+            watch,
             buffer: Buffer::default(),
             pictures: PictureDesk {
                 decoder: self.decoder(),
@@ -433,6 +442,7 @@ impl Stage for LoaderStage {
         for (place, visit) in visits.iter().enumerate() {
             let key = SampleKey::new(self.setup.seed, epoch.0, visit.sample.0).copy(visit.copy);
             let mut rows = SampleRows { outputs: &mut outputs, place, count: visits.len() };
+            worker.watch.sample(visit.sample);
             worker.buffer.forget();
             for field in &self.fields {
                 self.fill_field(worker, key, field, &mut rows)?;
