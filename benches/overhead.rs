@@ -112,7 +112,10 @@ fn resume(path: &Path, samples: u64) {
                 share
             );
         }
-        println!("  {name}: opened and built in {built:.2?}; {:.1} MB a million samples", held / 1e6);
+        println!(
+            "  {name}: opened and built in {built:.2?}; {:.1} MB a million samples",
+            held / 1e6
+        );
     }
 }
 

@@ -181,6 +181,12 @@ impl Batch {
         &self.damage.replaced
     }
 
+    /// For each row, whether it is one of its own: not there only to fill up the batch. The others
+    /// are not to be counted in an evaluation.
+    pub fn mask(&self) -> impl ExactSizeIterator<Item = bool> + '_ {
+        self.visits().iter().map(|visit| !visit.is_padding)
+    }
+
     /// The epoch it belongs to.
     #[must_use]
     pub fn epoch(&self) -> Epoch {

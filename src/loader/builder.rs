@@ -1,9 +1,9 @@
 //! Setting a loader up.
 
-use super::outputs::{Extra, Output, Pipeline, Wanted};
-use super::stage::{FieldWork, LoaderStage, OutputWork};
 use super::choose::{self, FactsOf, Keep};
+use super::outputs::{Extra, Output, Pipeline, Wanted};
 use super::stage::Shared;
+use super::stage::{FieldWork, LoaderStage, OutputWork};
 use super::{Compiled, LoadError, Loader, OnDamaged, mixing};
 use crate::decode::DecodeOptions;
 use crate::jit::KernelCache;
@@ -75,7 +75,7 @@ pub struct LoaderBuilder {
     recompile: bool,
     workers: Option<usize>,
     batches_ahead: usize,
-    memory_limit: Option<usize>,
+    memory_limit: Option<u64>,
     timeout: Option<Duration>,
     setup: Setup,
 }
@@ -203,7 +203,7 @@ impl LoaderBuilder {
     /// Most bytes of all batches together: those in work, those that are ready and those that are
     /// held. Work pauses at the limit. Default: as many as `batches_ahead` and what is held take.
     #[must_use]
-    pub fn memory_limit(mut self, bytes: usize) -> Self {
+    pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.memory_limit = Some(bytes);
         self
     }
@@ -362,10 +362,10 @@ impl LoaderBuilder {
     /// What every field's work is made with, on this rank.
     fn setup_on_ranks(&self) -> Result<Setup, LoadError> {
         let Some(ranks) = &self.ranks else { return Ok(self.setup) };
-        if ranks.world > 1 && self.setup.on_damaged == OnDamaged::Skip {
-            return Err(LoadError::SkipOnRanks { world: ranks.world });
+        if ranks.world() > 1 && self.setup.on_damaged == OnDamaged::Skip {
+            return Err(LoadError::SkipOnRanks { world: ranks.world() });
         }
-        Ok(Setup { rank: ranks.rank.into(), world: ranks.world.into(), ..self.setup })
+        Ok(Setup { rank: ranks.rank().into(), world: ranks.world().into(), ..self.setup })
     }
 
     /// Checks it all, compiles the pipelines and starts the workers.
@@ -401,7 +401,6 @@ impl LoaderBuilder {
         })
     }
 }
-
 
 /// Plans and compiles the outputs for an epoch.
 pub(super) fn stage(

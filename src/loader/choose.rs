@@ -3,7 +3,7 @@
 use super::LoadError;
 use crate::order::{Facts, Subset};
 use crate::sample::SampleId;
-use crate::source::{BoxError, Buffer, Source, Value};
+use crate::source::{BoxError, Buffer, Escaped, Source, Value};
 use rayon::prelude::*;
 use std::sync::Arc;
 
@@ -79,10 +79,11 @@ impl Facts for FactsOf<'_> {
     }
 
     fn class(&self, field: &str, sample: SampleId) -> Result<i64, BoxError> {
-        let place = self.0.field_index(field).ok_or("there is no such field")?;
+        let place = self.0.field_index(field);
+        let place = place.ok_or_else(|| format!("there is no field {}", Escaped(field)))?;
         match self.0.value(sample, place, &mut Buffer::default())? {
             Value::Int(class) => Ok(class),
-            _ => Err("it is not an int field".into()),
+            _ => Err(format!("field {} is not of ints", Escaped(field)).into()),
         }
     }
 }

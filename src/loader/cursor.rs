@@ -204,10 +204,7 @@ mod tests {
         let told = |text: &str| text.parse::<Cursor>().unwrap_err().to_string();
         assert!(told("").starts_with("this is no cursor: "));
         assert_eq!(told("{}"), "this is no cursor: it has no number fuseloop");
-        assert_eq!(
-            told("{\"fuseloop\":2}"),
-            "a cursor of form 2; this release knows form 1"
-        );
+        assert_eq!(told("{\"fuseloop\":2}"), "a cursor of form 2; this release knows form 1");
         let text = CURSOR.to_string();
         assert_eq!(
             told(&text.replace("000000000000000", "")),
@@ -217,10 +214,7 @@ mod tests {
             told(&text.replace("\"epoch\":3", "\"epoch\":4294967296")),
             "this is no cursor: epoch 4294967296 is too large"
         );
-        assert_eq!(
-            told(&" ".repeat(5000)),
-            "this is no cursor: 5000 bytes, at most 4096 are read"
-        );
+        assert_eq!(told(&" ".repeat(5000)), "this is no cursor: 5000 bytes, at most 4096 are read");
     }
 
     #[test]

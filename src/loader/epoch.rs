@@ -88,7 +88,13 @@ pub(super) struct Place {
 const FAILED: u64 = 1 << 63;
 
 impl Place {
-    pub(super) fn new(begin: Cursor, delivery: Delivery, rows: u64, total: u64, first: u64) -> Self {
+    pub(super) fn new(
+        begin: Cursor,
+        delivery: Delivery,
+        rows: u64,
+        total: u64,
+        first: u64,
+    ) -> Self {
         Self { begin, delivery, rows, total, batches: AtomicU64::new(first) }
     }
 

@@ -1,10 +1,10 @@
 //! Why a loader could not be made, and why a sample could not be loaded.
 
+use super::CursorError;
 use crate::decode::DecodeError;
 use crate::jit::CompileError;
-use crate::plan::PlanError;
-use super::CursorError;
 use crate::order::OrderError;
+use crate::plan::PlanError;
 use crate::plan::label::LabelError;
 use crate::run::RunError;
 use crate::sample::SampleId;

@@ -36,14 +36,13 @@ use crate::order::{EpochOrder, Prepared, Ranks};
 use crate::run::{Delivery, Engine, Headroom, LastBatch, Pass};
 use crate::sample::Epoch;
 use crate::source::{RunPlan, Source};
-use damaged::Ward;
 use epoch::{Place, Rest};
 use fuseloop_ops::{Ops, ParamError};
 use outputs::Output;
 use stage::LoaderStage;
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -212,7 +211,8 @@ impl Loader {
             fields: stage.fields().collect(),
         };
         let begun = Arc::clone(&self.source).begin(&run);
-        let begun = begun.map_err(|error| LoadError::Begin { dataset: self.source.name(), error })?;
+        let begun =
+            begun.map_err(|error| LoadError::Begin { dataset: self.source.name(), error })?;
         Ok(match begun {
             None => stage,
             Some(source) => Arc::new(stage.over(source)),
@@ -232,7 +232,7 @@ impl Loader {
 
     /// Rows of a batch on all ranks together.
     fn global_batch(&self) -> u64 {
-        let world = self.ranks.as_ref().map_or(1, |ranks| u64::from(ranks.world));
+        let world = self.ranks.as_ref().map_or(1, |ranks| u64::from(ranks.world()));
         (self.batch_size.get() as u64).saturating_mul(world)
     }
 

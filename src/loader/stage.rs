@@ -169,7 +169,7 @@ impl LoaderStage {
         let chunk = if has_jpeg { 1 } else { fitting };
         let chunk = NonZeroUsize::new(chunk).unwrap_or(NonZeroUsize::MIN);
         let fields = by_field(&outputs);
-        let (outputs, setup) = (outputs.into(), *setup);
+        let (outputs, setup): (Arc<[_]>, _) = (outputs.into(), *setup);
         let fingerprint = fingerprint(&outputs, &setup);
         Self { source, outputs, fields, tensors, epoch, chunk, setup, fingerprint, shared }
     }
@@ -237,7 +237,7 @@ impl LoaderStage {
 
     pub(super) fn explain(&self) -> String {
         let mut text = String::new();
-        for output in &self.outputs {
+        for output in self.outputs.iter() {
             let _ = writeln!(text, "{}:", output.title);
             match &output.work {
                 FieldWork::Image(kernel) => text.push_str(&kernel.explain()),

@@ -22,11 +22,15 @@
 //! | setting | default | what it is |
 //! |---|---|---|
 //! | `batch_size`, `workers`, `batches_ahead` | the loader's | as the methods of [`LoaderBuilder`] |
-//! | `order` | `"sequential"` | or `"random"`: [`Order`] |
+//! | `order` | `"sequential"` | or `"random"`, `"quasi_random"`: [`Order`] |
+//! | `open_pages` | 64 | pages that a quasi-random order has open |
 //! | `seed` | 0 | of the order and all draws |
 //! | `drop_last` | true | whether a short last batch is left out |
 //! | `rule` | `"fused"` | or `"exact"`, `"relaxed"`: [`NumberRule`] |
 //! | `recompile` | whether a number follows the epoch | pipelines are made for each epoch |
+//! | `on_damaged` | `"fail"` | or `"skip"`, `"substitute"`: [`OnDamaged`] |
+//! | `unordered` | false | whether batches are delivered as they are finished |
+//! | `memory_limit` | none | most bytes of all batches together |
 //! | `exif_orientation` | false | whether JPEGs are turned as they say |
 //! | `without` | none | fields to leave out of the batches |
 //!
@@ -40,7 +44,7 @@ mod schedule;
 pub use error::{ParseCause, ParseError, Place};
 pub use schedule::Schedule;
 
-use crate::loader::LoaderBuilder;
+use crate::loader::{LoaderBuilder, OnDamaged};
 use crate::order::Order;
 use crate::sample::Epoch;
 use fuseloop_ops::registry::{
@@ -78,7 +82,7 @@ pub struct Spec {
 }
 
 /// What a file says of the loader; what it does not say is the loader's default.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
     /// Samples of a batch.
     pub batch_size: Option<usize>,
@@ -96,13 +100,32 @@ pub struct Settings {
     pub workers: Option<usize>,
     /// Batches begun before they are asked for.
     pub batches_ahead: Option<usize>,
+    /// What becomes of damaged samples.
+    pub on_damaged: Option<OnDamaged>,
+    /// Whether batches are delivered as they are finished.
+    pub unordered: Option<bool>,
+    /// Most bytes of all batches together.
+    pub memory_limit: Option<u64>,
     /// Whether JPEGs are turned as their EXIF orientation says.
     pub exif_orientation: Option<bool>,
     /// Fields to leave out.
     pub without: Vec<String>,
 }
 
-const ORDERS: [(&str, Order); 2] = [("sequential", Order::Sequential), ("random", Order::Random)];
+/// An order, of the pages it has open if it has any.
+type MakeOrder = fn(u32) -> Order;
+
+const ORDERS: [(&str, MakeOrder); 3] = [
+    ("sequential", |_| Order::Sequential),
+    ("random", |_| Order::Random),
+    ("quasi_random", |open_pages| Order::QuasiRandom { open_pages }),
+];
+
+/// What a quasi-random order has open if nothing is said: 128 MB of our pages, 512 MB of FFCV's.
+const OPEN_PAGES: u32 = 64;
+
+const DAMAGED: [(&str, OnDamaged); 3] =
+    [("fail", OnDamaged::Fail), ("skip", OnDamaged::Skip), ("substitute", OnDamaged::Substitute)];
 
 const RULES: [(&str, NumberRule); 3] =
     [("fused", NumberRule::Fused), ("exact", NumberRule::Exact), ("relaxed", NumberRule::Relaxed)];
@@ -112,7 +135,19 @@ const TOP: &[ParamInfo] = &[
     maybe("fields", Kind::Table, "the ops of each field"),
     maybe("batch_size", Kind::Whole, "samples of a batch"),
     maybe("seed", Kind::Whole, "what order and draws depend on"),
-    maybe("order", Kind::Word(&["sequential", "random"]), "the order of the samples"),
+    maybe(
+        "order",
+        Kind::Word(&["sequential", "random", "quasi_random"]),
+        "the order of the samples",
+    ),
+    maybe("open_pages", Kind::Whole, "pages that a quasi-random order has open"),
+    maybe(
+        "on_damaged",
+        Kind::Word(&["fail", "skip", "substitute"]),
+        "what becomes of damaged samples",
+    ),
+    maybe("unordered", Kind::Bool, "whether batches are delivered as they are finished"),
+    maybe("memory_limit", Kind::Whole, "most bytes of all batches together"),
     maybe("drop_last", Kind::Bool, "whether a short last batch is left out"),
     maybe("rule", Kind::Word(&["fused", "exact", "relaxed"]), "how values are rounded between ops"),
     maybe("recompile", Kind::Bool, "whether pipelines are made for each epoch"),
@@ -124,10 +159,15 @@ const TOP: &[ParamInfo] = &[
 
 impl Settings {
     fn of(args: &Args<'_>) -> Result<Self, SpecError> {
+        let open_pages = args.if_given("open_pages", Args::u32)?.unwrap_or(OPEN_PAGES);
+        let order = args.if_given("order", |args, name| args.choice(name, &ORDERS))?;
         Ok(Self {
             batch_size: args.if_given("batch_size", Args::usize)?,
             seed: args.if_given("seed", Args::u64)?,
-            order: args.if_given("order", |args, name| args.choice(name, &ORDERS))?,
+            order: order.map(|make| make(open_pages)),
+            on_damaged: args.if_given("on_damaged", |args, name| args.choice(name, &DAMAGED))?,
+            unordered: args.if_given("unordered", Args::bool)?,
+            memory_limit: args.if_given("memory_limit", Args::u64)?,
             drop_last: args.if_given("drop_last", Args::bool)?,
             rule: args.if_given("rule", |args, name| args.choice(name, &RULES))?,
             recompile: args.if_given("recompile", Args::bool)?,
@@ -217,7 +257,10 @@ impl Spec {
         builder = builder.recompile(settings.recompile.unwrap_or(self.changes));
         builder = set(builder, settings.batch_size, LoaderBuilder::batch_size);
         builder = set(builder, settings.seed, LoaderBuilder::seed);
-        builder = set(builder, settings.order, LoaderBuilder::order);
+        builder = set(builder, settings.order.clone(), LoaderBuilder::order);
+        builder = set(builder, settings.on_damaged, LoaderBuilder::on_damaged);
+        builder = set(builder, settings.unordered, LoaderBuilder::unordered);
+        builder = set(builder, settings.memory_limit, LoaderBuilder::memory_limit);
         builder = set(builder, settings.drop_last, LoaderBuilder::drop_last);
         builder = set(builder, settings.rule, LoaderBuilder::number_rule);
         builder = set(builder, settings.workers, LoaderBuilder::workers);

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 #[path = "../common/dataset.rs"]
+#[allow(unreachable_pub, reason = "what several test binaries share")]
 mod dataset;
 
 mod choose;

@@ -14,14 +14,7 @@ fn on(builder: LoaderBuilder, rank: u32, world: u32, uneven: Uneven) -> LoaderBu
 }
 
 fn orders() -> Vec<Order> {
-    let open_pages = 3.try_into().unwrap();
-    let repeats = 3.try_into().unwrap();
-    vec![
-        Order::Sequential,
-        Order::Random,
-        Order::QuasiRandom { open_pages },
-        Order::RepeatedAugment { repeats },
-    ]
+    vec![Order::Sequential, Order::Random, Order::QuasiRandom { open_pages: 3 }]
 }
 
 /// Each step's rows on all ranks, sorted.

@@ -41,7 +41,7 @@ fn branches_follow_and_views_do_not() {
     let make = |side: u32| {
         builder(&path)
             .pipeline("image", move |_| crops(side))
-            .branch("gray", "image", 2, |_| Ok(ops![Grayscale::new(3)?]))
+            .branch("gray", "image", 2, |_| Ok(ops![Grayscale]))
             .view("second", "image", |_| crops(8))
     };
     let loader = make(16).build().unwrap();
