@@ -89,7 +89,7 @@ impl Setup {
             }
             FieldOps::File { spec, .. } => spec.apply(opened(path)?.drop_last(false)),
         };
-        let builder = builder.batch_size(self.batch_size).seed(self.seed).order(self.order);
+        let builder = builder.batch_size(self.batch_size).seed(self.seed).order(self.order.clone());
         Ok(match self.workers {
             Some(workers) => builder.workers(workers),
             None => builder,

@@ -80,7 +80,7 @@ impl Loader {
     pub fn epoch(&self, epoch: u32) -> Result<Batches, LoadError> {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;
-        let schedule = epoch_order(self.order, self.setup.seed, epoch, self.ids.clone());
+        let schedule = epoch_order(self.order.clone(), self.setup.seed, epoch, self.ids.clone());
         let (batch_size, last) = (self.batch_size, self.last);
         let schedule = Box::new(schedule);
         let run = self.engine.start(Pass { stage, epoch, schedule, batch_size, last })?;

@@ -78,7 +78,7 @@ pub struct Spec {
 }
 
 /// What a file says of the loader; what it does not say is the loader's default.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
     /// Samples of a batch.
     pub batch_size: Option<usize>,
@@ -102,7 +102,8 @@ pub struct Settings {
     pub without: Vec<String>,
 }
 
-const ORDERS: [(&str, Order); 2] = [("sequential", Order::Sequential), ("random", Order::Random)];
+const ORDERS: [(&str, &Order); 2] =
+    [("sequential", &Order::Sequential), ("random", &Order::Random)];
 
 const RULES: [(&str, NumberRule); 3] =
     [("fused", NumberRule::Fused), ("exact", NumberRule::Exact), ("relaxed", NumberRule::Relaxed)];
@@ -127,7 +128,7 @@ impl Settings {
         Ok(Self {
             batch_size: args.if_given("batch_size", Args::usize)?,
             seed: args.if_given("seed", Args::u64)?,
-            order: args.if_given("order", |args, name| args.choice(name, &ORDERS))?,
+            order: args.if_given("order", |args, name| args.choice(name, &ORDERS))?.cloned(),
             drop_last: args.if_given("drop_last", Args::bool)?,
             rule: args.if_given("rule", |args, name| args.choice(name, &RULES))?,
             recompile: args.if_given("recompile", Args::bool)?,
@@ -217,7 +218,7 @@ impl Spec {
         builder = builder.recompile(settings.recompile.unwrap_or(self.changes));
         builder = set(builder, settings.batch_size, LoaderBuilder::batch_size);
         builder = set(builder, settings.seed, LoaderBuilder::seed);
-        builder = set(builder, settings.order, LoaderBuilder::order);
+        builder = set(builder, settings.order.clone(), LoaderBuilder::order);
         builder = set(builder, settings.drop_last, LoaderBuilder::drop_last);
         builder = set(builder, settings.rule, LoaderBuilder::number_rule);
         builder = set(builder, settings.workers, LoaderBuilder::workers);
