@@ -1,0 +1,129 @@
+//! An order of the user's own.
+
+use super::memory::reserved;
+use super::{BoxError, OrderError, Subset};
+use crate::sample::{Epoch, SampleId};
+use std::fmt;
+use std::sync::Arc;
+
+/// Says in which order an epoch visits its samples.
+///
+/// A pure function: the same seed, epoch and subset give the same order, on every rank and after
+/// a resume.
+///
+/// ```
+/// use fuseloop::order::{BoxError, Order, Sampler, Subset};
+/// use fuseloop::{Epoch, SampleId};
+/// use std::sync::Arc;
+///
+/// /// Every other epoch backwards.
+/// struct BackAndForth;
+///
+/// impl Sampler for BackAndForth {
+///     fn name(&self) -> &str {
+///         "back_and_forth"
+///     }
+///
+///     fn order(&self, _: u64, epoch: Epoch, subset: &Subset) -> Result<Vec<SampleId>, BoxError> {
+///         let mut order: Vec<SampleId> = subset.iter().collect();
+///         if epoch.index() % 2 == 1 {
+///             order.reverse();
+///         }
+///         Ok(order)
+///     }
+/// }
+///
+/// let order = Order::Custom(Arc::new(BackAndForth));
+/// let prepared = order.prepare(&fuseloop::order::Count(3), Subset::All(3))?;
+/// let last = prepared.epoch(0, Epoch(1), None)?.visits_vec();
+/// assert_eq!(last.iter().map(|visit| visit.sample.0).collect::<Vec<_>>(), [2, 1, 0]);
+/// # Ok::<(), fuseloop::order::OrderError>(())
+/// ```
+pub trait Sampler: Send + Sync {
+    /// What to call it, in messages and in the fingerprint: another name for other parameters.
+    fn name(&self) -> &str;
+
+    /// How many samples an epoch has: the same in every epoch. Default: as many as the subset.
+    fn samples(&self, subset: &Subset) -> u64 {
+        subset.len()
+    }
+
+    /// The samples of an epoch, in order: any of `subset`, any number of times.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps it from saying so.
+    fn order(&self, seed: u64, epoch: Epoch, subset: &Subset) -> Result<Vec<SampleId>, BoxError>;
+}
+
+impl fmt::Debug for dyn Sampler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One is equal to itself alone.
+impl PartialEq for dyn Sampler {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::addr_eq(self, other)
+    }
+}
+
+/// A sampler, and how the rows of its samples are found.
+#[derive(Debug)]
+pub(super) struct Custom {
+    sampler: Arc<dyn Sampler>,
+    samples: u64,
+    /// Rows in the order of their ids; not needed where a row is an id.
+    by_id: Option<Vec<u32>>,
+}
+
+impl Custom {
+    pub(super) fn new(sampler: &Arc<dyn Sampler>, subset: &Subset) -> Result<Self, OrderError> {
+        let by_id = match subset {
+            Subset::All(_) => None,
+            Subset::Listed(_) => Some(subset.rows_by_id()?),
+        };
+        Ok(Self { sampler: Arc::clone(sampler), samples: sampler.samples(subset), by_id })
+    }
+
+    /// Rows of an epoch.
+    pub(super) fn len(&self) -> u64 {
+        self.samples
+    }
+
+    pub(super) fn rows(
+        &self,
+        subset: &Subset,
+        seed: u64,
+        epoch: Epoch,
+    ) -> Result<Vec<u32>, OrderError> {
+        let order = || self.sampler.name().to_owned();
+        let ids = self.sampler.order(seed, epoch, subset);
+        let ids = ids.map_err(|source| OrderError::Custom { order: order(), source })?;
+        let (found, said) = (ids.len() as u64, self.samples);
+        if found != said {
+            return Err(OrderError::CustomCount { order: order(), found, said });
+        }
+        let mut rows = reserved(found)?;
+        for sample in ids {
+            let row = self.row(subset, sample);
+            rows.push(row.ok_or_else(|| OrderError::Stray { order: order(), sample })?);
+        }
+        Ok(rows)
+    }
+
+    /// The first row of a sample.
+    fn row(&self, subset: &Subset, sample: SampleId) -> Option<u32> {
+        let Some(by_id) = &self.by_id else {
+            return (sample.0 < subset.len()).then_some(sample.0 as u32);
+        };
+        let place = by_id.partition_point(|&row| subset.at(u64::from(row)) < sample);
+        by_id.get(place).copied().filter(|&row| subset.at(u64::from(row)) == sample)
+    }
+
+    /// Bytes held, without what the sampler holds itself.
+    pub(super) fn bytes(&self) -> usize {
+        self.by_id.as_ref().map_or(0, Vec::capacity) * size_of::<u32>()
+    }
+}

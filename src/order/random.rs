@@ -1,0 +1,79 @@
+//! What the orders of our own making draw with, where numpy's and torch's bits are not promised.
+//!
+//! ```text
+//! generator   that of the ops: SampleKey(seed, epoch, 2^64 - 1), stream "order/<name>"
+//! shuffle     for i = n-1 down to 1: swap a[i], a[below(i + 1)]
+//! exponential -ln(u), u = (53 random bits + 1) / 2^53
+//! ```
+//!
+//! No dataset has a sample 2^64 - 1, so nothing of an epoch's draws is drawn twice. The logarithm is
+//! a series of our own: the one of the system may differ in its last bit, and the ranks of one
+//! run with it in their order.
+
+use crate::sample::Epoch;
+use fuseloop_ops::{Rng, SampleKey, stream};
+
+/// The generator of the order called `name`.
+pub(super) fn generator(seed: u64, epoch: Epoch, name: &str) -> Rng {
+    let stream = stream(&format!("order/{name}"), 0);
+    SampleKey::new(seed, epoch.index(), u64::MAX).op(stream)
+}
+
+/// Any order of `items`, each as likely as any other.
+pub(super) fn shuffle(rng: &mut Rng, items: &mut [u32]) {
+    for place in (1..items.len()).rev() {
+        items.swap(place, rng.below(place as u32 + 1) as usize);
+    }
+}
+
+/// Of the exponential distribution with mean 1.
+pub(super) fn exponential(rng: &mut Rng) -> f64 {
+    let bits = u64::from(rng.word()) << 21 | u64::from(rng.word() >> 11);
+    -ln((bits + 1) as f64 / 2f64.powi(53))
+}
+
+/// The logarithm of a normal number above 0, to a few units of its last place:
+/// `ln(2^e * m) = e * ln 2 + 2 * atanh((m - 1) / (m + 1))` for `m` in `0.7..1.42`.
+fn ln(x: f64) -> f64 {
+    let (exponent, mantissa) = ((x.to_bits() >> 52) as i32 - 1023, x.to_bits() << 12 >> 12);
+    let m = f64::from_bits(mantissa | 1023 << 52);
+    let (e, m) = if m > std::f64::consts::SQRT_2 { (exponent + 1, m / 2.0) } else { (exponent, m) };
+    let s = (m - 1.0) / (m + 1.0);
+    // s * s is below 0.03: the first term left out is below 2^-57 of the sum.
+    let series = (0..11).rev().fold(0.0, |sum, k| sum * (s * s) + 1.0 / f64::from(2 * k + 1));
+    f64::from(e) * std::f64::consts::LN_2 + 2.0 * s * series
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_series_is_the_logarithm() {
+        assert_eq!(ln(1.0), 0.0);
+        let mut rng = generator(1, Epoch(0), "test");
+        for _ in 0..10_000 {
+            let x = f64::from(rng.word() + 1) / f64::from(rng.word() + 1);
+            let error = (ln(x) - x.ln()).abs();
+            assert!(error <= 4.0 * f64::EPSILON * x.ln().abs().max(0.01), "ln {x}");
+        }
+        assert!((ln(2f64.powi(-53)) + 53.0 * std::f64::consts::LN_2).abs() < 1e-14);
+    }
+
+    #[test]
+    fn exponential_draws_have_mean_and_deviation_1() {
+        let mut rng = generator(1, Epoch(0), "test");
+        let draws: Vec<f64> = (0..100_000).map(|_| exponential(&mut rng)).collect();
+        let mean = draws.iter().sum::<f64>() / 1e5;
+        let square = draws.iter().map(|x| x * x).sum::<f64>() / 1e5;
+        assert!((mean - 1.0).abs() < 0.015 && (square - 2.0).abs() < 0.06, "{mean} {square}");
+        assert!(draws.iter().all(|&x| x >= 0.0));
+    }
+
+    #[test]
+    fn orders_draw_apart() {
+        let word = |seed, epoch, name| generator(seed, Epoch(epoch), name).word();
+        let words = [word(1, 0, "a"), word(2, 0, "a"), word(1, 1, "a"), word(1, 0, "b")];
+        assert!((1..4).all(|i| !words[..i].contains(&words[i])), "{words:?}");
+    }
+}

@@ -1,0 +1,139 @@
+//! Which samples of a dataset an epoch is made of.
+//!
+//! Orders work on *rows*: places in the subset, `0..len`. A row is 4 bytes where a sample's id may
+//! need 8, and a subset of all samples holds nothing at all.
+
+use super::OrderError;
+use super::memory::reserved;
+use crate::sample::SampleId;
+use std::sync::Arc;
+
+/// Which samples, and in which order before a random order is taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subset {
+    /// The first so many: all, where this is the size of the dataset.
+    All(u64),
+    /// These. A sample may be listed several times: it then comes as often.
+    Listed(Arc<[u64]>),
+}
+
+impl Subset {
+    /// How many samples.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::All(samples) => *samples,
+            Self::Listed(ids) => ids.len() as u64,
+        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The samples, in order.
+    pub fn iter(&self) -> impl Iterator<Item = SampleId> + '_ {
+        (0..self.len()).map(|row| self.at(row))
+    }
+
+    /// The sample of a row, which is below `len`.
+    pub(crate) fn at(&self, row: u64) -> SampleId {
+        match self {
+            Self::All(_) => SampleId(row),
+            Self::Listed(ids) => SampleId(ids[row as usize]),
+        }
+    }
+
+    /// The same samples, none beyond a dataset of `samples`, in the form that holds less.
+    pub(super) fn checked(self, samples: u64) -> Result<Self, OrderError> {
+        let beyond = match &self {
+            Self::All(count) => (*count > samples).then_some(samples),
+            Self::Listed(ids) => ids.iter().copied().find(|&id| id >= samples),
+        };
+        if let Some(id) = beyond {
+            return Err(OrderError::Outside { sample: SampleId(id), samples });
+        }
+        Ok(match self {
+            Self::Listed(ids) if ids.iter().copied().eq(0..ids.len() as u64) => {
+                Self::All(ids.len() as u64)
+            }
+            other => other,
+        })
+    }
+
+    /// For each row the first one of the same sample; `None` where no sample is listed twice.
+    pub(super) fn twins(&self) -> Result<Option<Vec<u32>>, OrderError> {
+        let Self::Listed(ids) = self else { return Ok(None) };
+        if ids.is_sorted_by(|a, b| a < b) {
+            return Ok(None);
+        }
+        let mut by_id = self.rows_by_id()?;
+        let id = |row: u32| ids[row as usize];
+        if by_id.is_sorted_by(|&a, &b| id(a) < id(b)) {
+            return Ok(None);
+        }
+        let mut first = reserved(self.len())?;
+        first.resize(ids.len(), 0);
+        for same in by_id.chunk_by_mut(|&a, &b| id(a) == id(b)) {
+            same.iter().for_each(|&row| first[row as usize] = same[0]);
+        }
+        Ok(Some(first))
+    }
+
+    /// The rows in the order of their samples' ids; those of one sample in order.
+    pub(super) fn rows_by_id(&self) -> Result<Vec<u32>, OrderError> {
+        let mut rows = reserved(self.len())?;
+        rows.extend(0..self.len() as u32);
+        if let Self::Listed(ids) = self {
+            rows.sort_unstable_by_key(|&row| (ids[row as usize], row));
+        }
+        Ok(rows)
+    }
+
+    /// Bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::All(_) => 0,
+            Self::Listed(ids) => size_of_val::<[u64]>(ids),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(ids: &[u64]) -> Subset {
+        Subset::Listed(ids.into())
+    }
+
+    #[test]
+    fn a_list_of_the_first_samples_holds_nothing() {
+        assert_eq!(listed(&[0, 1, 2]).checked(5).unwrap(), Subset::All(3));
+        assert_eq!(listed(&[]).checked(0).unwrap(), Subset::All(0));
+        assert_eq!(listed(&[0, 2]).checked(3).unwrap(), listed(&[0, 2]));
+    }
+
+    #[test]
+    fn a_sample_beyond_the_dataset_is_named() {
+        let said = listed(&[1, 9, 4]).checked(9).unwrap_err().to_string();
+        assert_eq!(said, "the subset has sample 9, but the dataset has 9 samples");
+        assert!(Subset::All(10).checked(9).is_err());
+    }
+
+    #[test]
+    fn rows_of_one_sample_have_one_twin() {
+        assert_eq!(listed(&[7, 3, 7, 5, 3, 7]).twins().unwrap(), Some(vec![0, 1, 0, 3, 1, 0]));
+        assert_eq!(listed(&[7, 3, 5]).twins().unwrap(), None);
+        assert_eq!(listed(&[3, 5, 7]).twins().unwrap(), None);
+    }
+
+    #[test]
+    fn a_dataset_of_any_size_costs_nothing() {
+        let all = Subset::All(1 << 40).checked(1 << 40).unwrap();
+        assert_eq!((all.bytes(), all.at((1 << 40) - 1)), (0, SampleId((1 << 40) - 1)));
+        assert_eq!(all.twins().unwrap(), None);
+    }
+}

@@ -1,0 +1,153 @@
+//! `torch.randperm` on a seeded generator, bit for bit: what torch's `DistributedSampler` shuffles
+//! with.
+//!
+//! ```text
+//! seed      the low 32 bits of torch's 64
+//! word      MT19937 (Matsumoto and Nishimura, 1998), tempered
+//! randperm  r = 0..n; for i = 0..n-1: swap r[i], r[i + z mod (n - i)]
+//!           z is a word where n < (2^32 - 1) / 20, else two: the first is the high half
+//! ```
+//!
+//! `z mod (n - i)` leans to small values by at most one part in 20; it is torch's.
+//!
+//! From ATen's `randperm` for CPUs and `CPUGeneratorImpl`; the vectors are of torch 2.15. As in
+//! numpy's shuffle, the draws of a block are made ahead of its swaps.
+
+use super::OrderError;
+use super::memory::counted;
+use crate::sample::Epoch;
+
+/// Words of the generator's state, which are also made at once.
+const WORDS: usize = 624;
+/// How far apart are the words that are mixed.
+const MIDDLE: usize = 397;
+/// From so many rows on torch takes two words for a draw.
+const MANY: u32 = u32::MAX / 20;
+
+/// What torch's samplers seed an epoch with. Of a sum beyond 64 bits torch makes an error.
+pub(super) fn seed(seed: u64, epoch: Epoch) -> u64 {
+    seed.wrapping_add(u64::from(epoch.index()))
+}
+
+/// `torch.randperm(count, generator=torch.Generator().manual_seed(seed))`.
+pub(super) fn permutation(seed: u64, count: u32) -> Result<Vec<u32>, OrderError> {
+    let mut rows = counted(count)?;
+    let mut words = Mt19937::new(seed as u32);
+    if count < MANY {
+        shuffle(&mut words, &mut rows, count);
+    } else {
+        shuffle_many(&mut words, &mut rows);
+    }
+    Ok(rows)
+}
+
+/// The shuffle of `rows`, of which there are `count`, by a word a draw.
+fn shuffle(words: &mut Mt19937, rows: &mut [u32], count: u32) {
+    let mut place = 0;
+    while place + 1 < count {
+        let left = (count - 1 - place).min(WORDS as u32);
+        let mut draws = words.block();
+        for (place, draw) in (place..place + left).zip(&mut draws) {
+            *draw = place + *draw % (count - place);
+        }
+        for (place, &other) in (place..place + left).zip(&draws) {
+            rows.swap(place as usize, other as usize);
+        }
+        place += left;
+    }
+}
+
+/// The shuffle of many rows: a draw of two words, a swap.
+fn shuffle_many(words: &mut Mt19937, rows: &mut [u32]) {
+    let mut halves = std::iter::from_fn(|| Some(words.block())).flatten();
+    let mut half = || u64::from(halves.next().unwrap_or_default());
+    for place in 0..rows.len().saturating_sub(1) {
+        let word = half() << 32 | half();
+        rows.swap(place, place + (word % (rows.len() - place) as u64) as usize);
+    }
+}
+
+/// The Mersenne Twister, read a whole state at a time.
+struct Mt19937 {
+    state: [u32; WORDS],
+}
+
+impl Mt19937 {
+    fn new(seed: u32) -> Self {
+        let mut state = [seed; WORDS];
+        for place in 1..WORDS {
+            let before = state[place - 1];
+            state[place] =
+                1_812_433_253u32.wrapping_mul(before ^ before >> 30).wrapping_add(place as u32);
+        }
+        Self { state }
+    }
+
+    /// The next 624 words.
+    fn block(&mut self) -> [u32; WORDS] {
+        // In three runs, so that no place needs a remainder: the compiler makes vectors of them.
+        let state = &mut self.state;
+        for place in 0..WORDS - MIDDLE {
+            state[place] = state[place + MIDDLE] ^ twist(state[place], state[place + 1]);
+        }
+        for place in WORDS - MIDDLE..WORDS - 1 {
+            state[place] = state[place + MIDDLE - WORDS] ^ twist(state[place], state[place + 1]);
+        }
+        state[WORDS - 1] = state[MIDDLE - 1] ^ twist(state[WORDS - 1], state[0]);
+        state.map(tempered)
+    }
+}
+
+/// The top bit of one word and the rest of the next, times the twist matrix.
+fn twist(word: u32, next: u32) -> u32 {
+    let joined = (word & 0x8000_0000) | (next & 0x7fff_ffff);
+    joined >> 1 ^ (next & 1).wrapping_neg() & 0x9908_b0df
+}
+
+fn tempered(word: u32) -> u32 {
+    let word = word ^ word >> 11;
+    let word = word ^ word << 7 & 0x9d2c_5680;
+    let word = word ^ word << 15 & 0xefc6_0000;
+    word ^ word >> 18
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reference_seed_gives_the_reference_words() {
+        // The first words of mt19937ar.c, init_genrand(5489), and the 10,000th, as C++ states it.
+        let mut words = Mt19937::new(5489);
+        let drawn: Vec<u32> = (0..17).flat_map(|_| words.block()).collect();
+        assert_eq!(drawn[..3], [3_499_211_612, 581_869_302, 3_890_346_734]);
+        assert_eq!(drawn[9999], 4_123_659_995);
+    }
+
+    #[test]
+    fn draws_ahead_are_the_draws_one_by_one() {
+        for count in (0..1300).chain([5000, 100_000]) {
+            let mut words = Mt19937::new(count);
+            let mut words = std::iter::from_fn(|| Some(words.block())).flatten();
+            let mut plainly = counted(count).unwrap();
+            for place in 0..count.saturating_sub(1) {
+                let other = place + words.next().unwrap() % (count - place);
+                plainly.swap(place as usize, other as usize);
+            }
+            assert!(permutation(u64::from(count), count).unwrap() == plainly, "{count} rows");
+        }
+    }
+
+    #[test]
+    fn many_rows_take_two_words_a_draw() {
+        // The seed's first words are 3499211612, 581869302, 3890346734, 3586334585.
+        let mut rows = vec![0, 1, 2];
+        shuffle_many(&mut Mt19937::new(5489), &mut rows);
+        let first = (3_499_211_612u64 << 32 | 581_869_302) % 3;
+        let second = (3_890_346_734u64 << 32 | 3_586_334_585) % 2;
+        let mut want = vec![0, 1, 2];
+        want.swap(0, first as usize);
+        want.swap(1, 1 + second as usize);
+        assert_eq!(rows, want);
+    }
+}
