@@ -216,8 +216,8 @@ impl<S: Stage> Engine<S> {
 impl<S: Stage> Drop for Engine<S> {
     fn drop(&mut self) {
         self.shared.stop(JOIN);
-        for thread in self.threads.drain(..) {
-            if self.shared.is_over() || thread.is_finished() {
+        if self.shared.is_over() {
+            for thread in self.threads.drain(..) {
                 // A panic that got past the engine has been told to the consumer as `Stopped`.
                 let _ = thread.join();
             }
