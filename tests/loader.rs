@@ -65,7 +65,7 @@ fn every_row_is_what_the_ops_mean_in_the_order_of_the_epoch() {
             seen.extend_from_slice(batch.ids());
         }
         let ids = (0..20).map(SampleId).collect();
-        assert_eq!(seen, epoch_order(&Order::Random, SEED, Epoch(3), ids));
+        assert_eq!(seen, epoch_order(Order::Random, SEED, Epoch(3), ids));
     }
 }
 
