@@ -1,0 +1,68 @@
+//! A training loop that can be stopped at any step and gone on with, on any number of ranks:
+//!
+//! ```sh
+//! cargo run --release --example resume -- train.beton            # stop it with Ctrl-C, run it again
+//! torchrun --no-python --nproc-per-node 4 target/release/examples/resume train.beton
+//! ```
+//!
+//! The checkpoint here is the cursor alone; a training script stores it beside the model.
+
+use fuseloop::order::Ranks;
+use fuseloop::workload::Workload;
+use fuseloop::{Batches, Cursor, Loader, OnDamaged, Order};
+use std::error::Error;
+use std::fs;
+
+/// Rows of a step on all ranks together: what must stay the same from run to run.
+const GLOBAL_BATCH: usize = 64;
+
+const EPOCHS: u32 = 2;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let path = std::env::args().nth(1).ok_or("usage: resume FILE.beton")?;
+    // What torchrun, Slurm or MPI set; one process if nothing did.
+    let ranks = Ranks::from_env()?;
+    let (rank, world) = ranks.as_ref().map_or((0, 1), |ranks| (ranks.rank(), ranks.world()));
+    let loader = Loader::open(&path)?
+        .distributed(ranks)
+        .batch_size(GLOBAL_BATCH / world as usize)
+        .order(Order::Random)
+        .seed(42)
+        .on_damaged(OnDamaged::Substitute)
+        .pipeline("image", |_| Workload::ImageNet.ops())
+        .build()?;
+
+    // All ranks go on from the same place, so one file will do.
+    let checkpoint = format!("{path}.cursor");
+    let mut batches = match fs::read_to_string(&checkpoint) {
+        Ok(text) => loader.resume(&text.parse::<Cursor>()?)?,
+        Err(_) => loader.epoch(0)?,
+    };
+    loop {
+        train(&mut batches, rank, &checkpoint)?;
+        let next = batches.epoch().index() + 1;
+        if next == EPOCHS {
+            break;
+        }
+        batches = loader.epoch(next)?;
+    }
+    if rank == 0 {
+        let _ = fs::remove_file(&checkpoint);
+        print!("{}", loader.quarantine());
+    }
+    Ok(())
+}
+
+fn train(batches: &mut Batches, rank: u32, checkpoint: &str) -> Result<(), Box<dyn Error>> {
+    while let Some(batch) = batches.next() {
+        let batch = batch?;
+        if rank == 0 {
+            println!("epoch {} step {}: {} images", batch.epoch().0, batch.index(), batch.len());
+            // Written beside and renamed: a run killed in between leaves the old one.
+            let beside = format!("{checkpoint}.part");
+            fs::write(&beside, batches.cursor()?.to_string())?;
+            fs::rename(&beside, checkpoint)?;
+        }
+    }
+    Ok(())
+}
