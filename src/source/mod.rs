@@ -3,6 +3,7 @@
 pub mod beton;
 mod escape;
 mod file;
+mod generate;
 mod samples;
 mod value;
 
@@ -11,5 +12,6 @@ pub use beton::{
     OpenError, OpenOptions, ReadError, ReadErrorKind, SourceError, SourceErrorKind,
 };
 pub use escape::Escaped;
+pub use generate::{Busy, Flow, GenerateError, Generated, Generator, Queue};
 pub use samples::{BoxError, Buffer, Fingerprint, Record, RunPlan, Source, Upcoming};
 pub use value::{EncodedImage, OwnedImage, OwnedValue, Value};
