@@ -1,5 +1,6 @@
 //! Setting a loader up.
 
+use super::cache::{Cache, SampleCache};
 use super::outputs::{Extra, Output, Pipeline, Wanted};
 use super::stage::{FieldWork, LoaderStage, OutputWork};
 use super::{Compiled, LoadError, Loader, mixing};
@@ -66,6 +67,7 @@ pub struct LoaderBuilder {
     recompile: bool,
     workers: Option<usize>,
     batches_ahead: usize,
+    cache: Option<Cache>,
     setup: Setup,
 }
 
@@ -95,6 +97,7 @@ impl LoaderBuilder {
             recompile: false,
             workers: None,
             batches_ahead: 3,
+            cache: None,
             setup: Setup { seed: 0, rule: NumberRule::Fused, batch_size: 64, decode },
         }
     }
@@ -145,6 +148,28 @@ impl LoaderBuilder {
     #[must_use]
     pub fn batches_ahead(mut self, batches: usize) -> Self {
         self.batches_ahead = batches;
+        self
+    }
+
+    /// Keeps samples decoded, before any op, for the next epochs, as far as they fit. The batches
+    /// stay the same, bit for bit. Default: none.
+    ///
+    /// It pays where decoding, or a source of the user's own, takes long and most of the pixels
+    /// fit; see the [module](super::cache) for what is kept.
+    ///
+    /// ```no_run
+    /// use fuseloop::Loader;
+    /// use fuseloop::loader::Cache;
+    ///
+    /// let loader = Loader::open("train.beton")?.cache(Cache::memory(32 << 30)).build()?;
+    /// loader.epoch(0)?.try_for_each(|batch| batch.map(drop))?;
+    /// loader.epoch(1)?.try_for_each(|batch| batch.map(drop))?; // decodes nothing that is kept
+    /// println!("{:?}", loader.cache_stats());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn cache(mut self, cache: Cache) -> Self {
+        self.cache = Some(cache);
         self
     }
 
@@ -271,8 +296,10 @@ impl LoaderBuilder {
         let ids = sample_ids(&*self.source, self.indices)?;
         let outputs = self.wanted.resolve(&*self.source)?;
         let (epoch, decoded) = (Epoch(0), Arc::new(AtomicU64::new(0)));
-        let mut cache = KernelCache::default();
-        let stage = stage(&self.source, &outputs, epoch, &self.setup, &mut cache, &decoded)?;
+        let kept = self.cache.map(|cache| SampleCache::open(cache, &*self.source)).transpose()?;
+        let (kept, mut cache) = (kept.map(Arc::new), KernelCache::default());
+        let (source, setup) = (&self.source, &self.setup);
+        let stage = stage(source, &outputs, epoch, setup, &mut cache, &decoded, kept.as_ref())?;
         let compiled = Compiled { stage: Arc::new(stage), cache };
         Ok(Loader {
             source: self.source,
@@ -285,6 +312,7 @@ impl LoaderBuilder {
             setup: self.setup,
             compiled: Mutex::new(compiled),
             decoded,
+            kept,
             engine: Engine::new(options)?,
         })
     }
@@ -318,13 +346,14 @@ pub(super) fn stage(
     setup: &Setup,
     cache: &mut KernelCache,
     decoded: &Arc<AtomicU64>,
+    kept: Option<&Arc<SampleCache>>,
 ) -> Result<LoaderStage, LoadError> {
     let works = outputs.iter().map(|output| output_work(&**source, output, epoch, setup, cache));
     let mut works = works.collect::<Result<Vec<_>, _>>()?;
     let mixes = mixing::resolve(&works)?;
     works.iter_mut().zip(mixes).for_each(|(work, mix)| work.mix = mix);
     let (source, decoded) = (Arc::clone(source), Arc::clone(decoded));
-    Ok(LoaderStage::new(source, works, epoch, setup, decoded))
+    Ok(LoaderStage::new(source, works, epoch, setup, decoded, kept.cloned()))
 }
 
 fn output_work(

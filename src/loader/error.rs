@@ -1,5 +1,6 @@
 //! Why a loader could not be made, and why a sample could not be loaded.
 
+use super::cache::CacheError;
 use crate::decode::DecodeError;
 use crate::jit::CompileError;
 use crate::plan::PlanError;
@@ -158,6 +159,9 @@ pub enum LoadError {
     /// Every field was left out.
     #[error("no field is left to load")]
     NoOutputs,
+    /// The cache.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
     /// The engine.
     #[error(transparent)]
     Run(#[from] RunError),

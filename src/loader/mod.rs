@@ -12,6 +12,7 @@
 //! ([`view`](LoaderBuilder::view), [`branch`](LoaderBuilder::branch)): it is decoded once for all.
 
 mod builder;
+pub mod cache;
 mod error;
 mod inspect;
 mod mixing;
@@ -19,6 +20,7 @@ mod outputs;
 mod stage;
 
 pub use builder::LoaderBuilder;
+pub use cache::{Cache, CacheError, CacheStats};
 pub use error::{LoadError, SampleCause, SampleError};
 pub use inspect::{Inspected, Inspector, Phases};
 
@@ -29,6 +31,7 @@ use crate::order::{Order, epoch_order};
 use crate::run::{Engine, EpochRun, Headroom, LastBatch, Pass, RunError};
 use crate::sample::{Epoch, SampleId};
 use crate::source::Source;
+use cache::SampleCache;
 use outputs::Output;
 use stage::LoaderStage;
 use std::num::NonZeroUsize;
@@ -49,6 +52,7 @@ pub struct Loader {
     setup: builder::Setup,
     compiled: Mutex<Compiled>,
     decoded: Arc<AtomicU64>,
+    kept: Option<Arc<SampleCache>>,
     engine: Engine<LoaderStage>,
 }
 
@@ -105,6 +109,7 @@ impl Loader {
                 &self.setup,
                 &mut compiled.cache,
                 &self.decoded,
+                self.kept.as_ref(),
             )?;
             compiled.stage = Arc::new(stage);
         }
@@ -162,6 +167,13 @@ impl Loader {
     #[must_use]
     pub fn decoded(&self) -> u64 {
         self.decoded.load(Ordering::Relaxed)
+    }
+
+    /// What its cache did so far, over all epochs; `None` without a
+    /// [`cache`](LoaderBuilder::cache).
+    #[must_use]
+    pub fn cache_stats(&self) -> Option<CacheStats> {
+        self.kept.as_ref().map(|kept| kept.stats())
     }
 
     /// The dataset.

@@ -1,6 +1,7 @@
 //! One sample: read once, drawn for each output, decoded once, and run through the compiled loops.
 
 use super::builder::Setup;
+use super::cache::{Keeper, SampleCache, Seat};
 use super::error::{SampleCause, SampleError};
 use super::mixing::Mix;
 use super::outputs::DrawsOf;
@@ -94,12 +95,15 @@ pub(super) struct LoaderStage {
     setup: Setup,
     /// Pictures decoded, over all epochs.
     decoded: Arc<AtomicU64>,
+    cache: Option<Arc<SampleCache>>,
 }
 
 /// What a worker keeps.
 pub(super) struct Worker {
     /// What a value is read into.
     buffer: Buffer,
+    /// What a kept value is read into.
+    kept: Vec<u8>,
     pictures: PictureDesk,
     /// A row of a batch that is mixed.
     spare: Vec<u8>,
@@ -129,6 +133,7 @@ impl LoaderStage {
         epoch: Epoch,
         setup: &Setup,
         decoded: Arc<AtomicU64>,
+        cache: Option<Arc<SampleCache>>,
     ) -> Self {
         let tensors = outputs.iter().map(|output| TensorSpec {
             name: output.name.clone(),
@@ -146,7 +151,7 @@ impl LoaderStage {
         let chunk = if has_jpeg { 1 } else { fitting };
         let chunk = NonZeroUsize::new(chunk).unwrap_or(NonZeroUsize::MIN);
         let fields = by_field(&outputs);
-        Self { source, outputs, fields, tensors, epoch, chunk, setup: *setup, decoded }
+        Self { source, outputs, fields, tensors, epoch, chunk, setup: *setup, decoded, cache }
     }
 
     /// The epoch that the pipelines were made for.
@@ -208,17 +213,27 @@ impl LoaderStage {
     fn fill_field(
         &self,
         worker: &mut Worker,
+        seat: &mut Seat<'_>,
         key: SampleKey,
         (field, outputs): &(usize, Vec<usize>),
         rows: &mut SampleRows<'_, '_>,
     ) -> Result<(), FillError> {
         let sample = SampleId(key.sample());
         let of_field = |cause| self.error(sample, &self.source.fields()[*field].name, cause);
-        let Worker { buffer, pictures, .. } = worker;
-        let value = self.source.value(sample, *field, buffer);
+        let Worker { buffer, kept: kept_bytes, pictures, .. } = worker;
+        let Seat { kept, keeper } = seat;
+        let kept = kept.as_ref().and_then(|kept| kept.value(*field, kept_bytes));
+        let is_kept = kept.is_some();
+        let value = kept.map_or_else(|| self.source.value(sample, *field, buffer), Ok);
         let value = value.map_err(|error| of_field(error.into()))?;
         if let Value::Image(image) = value {
-            return self.fill_images(pictures, key, &image, outputs, rows).map_err(of_field);
+            let keeper = keeper.as_mut().map(|keeper| (*field, keeper));
+            let filled = self.fill_images(pictures, keeper, key, &image, outputs, rows);
+            pictures.decoded += u64::from(filled.is_ok() && !is_kept);
+            return filled.map_err(of_field);
+        }
+        if let Some(keeper) = keeper {
+            keeper.keep(*field, value);
         }
         for &k in outputs {
             let output = &self.outputs[k];
@@ -233,12 +248,13 @@ impl LoaderStage {
     fn fill_images(
         &self,
         desk: &mut PictureDesk,
+        keeper: Option<(usize, &mut Keeper<'_>)>,
         key: SampleKey,
         image: &EncodedImage<'_>,
         outputs: &[usize],
         rows: &mut SampleRows<'_, '_>,
     ) -> Result<(), SampleCause> {
-        let PictureDesk { decoder, scratch, draws, decoded: count } = desk;
+        let PictureDesk { decoder, scratch, draws, .. } = desk;
         let size = decoder.size(image)?;
         let kernels = || outputs.iter().filter_map(|&k| self.outputs[k].kernel(k));
         draws.resize_with(outputs.len(), Draws::default);
@@ -249,8 +265,10 @@ impl LoaderStage {
             wanted = Some(wanted.map_or(own, |wanted| around(wanted, own)));
         }
         let Some(wanted) = wanted else { return Ok(()) };
-        let decoded = decoder.decode(image, wanted)?;
-        *count += 1;
+        let decoded = match keeper {
+            Some((field, keeper)) => keeper.decode(field, decoder, image, (size, wanted))?,
+            None => decoder.decode(image, wanted)?,
+        };
         let (top, left) = (decoded.top, decoded.left);
         for ((k, kernel), draws) in kernels().zip(draws.iter()) {
             let source = Source { view: decoded.view, top, left, whole: size };
@@ -354,6 +372,7 @@ impl Stage for LoaderStage {
     fn worker(&self) -> Worker {
         Worker {
             buffer: Buffer::default(),
+            kept: vec![],
             pictures: PictureDesk {
                 decoder: self.decoder(),
                 scratch: Scratch::default(),
@@ -377,9 +396,12 @@ impl Stage for LoaderStage {
             let key = SampleKey::new(self.setup.seed, epoch.0, visit.sample.0).copy(visit.copy);
             let mut rows = SampleRows { outputs: &mut outputs, place, count: visits.len() };
             worker.buffer.forget();
+            let cache = self.cache.as_ref();
+            let mut seat = cache.map_or(Seat::EMPTY, |cache| cache.look(visit.sample));
             for field in &self.fields {
-                self.fill_field(worker, key, field, &mut rows)?;
+                self.fill_field(worker, &mut seat, key, field, &mut rows)?;
             }
+            seat.end();
         }
         self.decoded.fetch_add(worker.pictures.decoded, Ordering::Relaxed);
         Ok(())
