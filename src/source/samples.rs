@@ -108,8 +108,8 @@ pub trait Source: Send + Sync + 'static {
     }
 
     /// Whether reading a sample again costs little more than a copy, as from a file that the system
-    /// has in its own cache. A loader's cache then keeps what has to be decoded, else whatever it
-    /// has room for.
+    /// has in its own cache. Of such a source a loader's cache keeps only what had to be decoded;
+    /// of others all that is read, as far as there is room.
     fn is_cheap_to_read_again(&self) -> bool {
         false
     }
