@@ -1,5 +1,6 @@
 //! Setting a loader up.
 
+use super::cache::{Cache, SampleCache};
 use super::choose::{self, FactsOf, Keep};
 use super::outputs::{Extra, Output, Pipeline, Wanted};
 use super::stage::Shared;
@@ -77,6 +78,7 @@ pub struct LoaderBuilder {
     batches_ahead: usize,
     memory_limit: Option<u64>,
     timeout: Option<Duration>,
+    cache: Option<Cache>,
     setup: Setup,
 }
 
@@ -111,6 +113,7 @@ impl LoaderBuilder {
             batches_ahead: 3,
             memory_limit: None,
             timeout: None,
+            cache: None,
             setup: Setup {
                 seed: 0,
                 rule: NumberRule::Fused,
@@ -234,6 +237,28 @@ impl LoaderBuilder {
     #[must_use]
     pub fn batches_ahead(mut self, batches: usize) -> Self {
         self.batches_ahead = batches;
+        self
+    }
+
+    /// Keeps samples decoded, before any op, for the next epochs, as far as they fit. The batches
+    /// stay the same, bit for bit. Default: none.
+    ///
+    /// It pays where decoding, or a source of the user's own, takes long and most of the pixels
+    /// fit; see the [module](super::cache) for what is kept.
+    ///
+    /// ```no_run
+    /// use fuseloop::Loader;
+    /// use fuseloop::loader::Cache;
+    ///
+    /// let loader = Loader::open("train.beton")?.cache(Cache::memory(32 << 30)).build()?;
+    /// loader.epoch(0)?.try_for_each(|batch| batch.map(drop))?;
+    /// loader.epoch(1)?.try_for_each(|batch| batch.map(drop))?; // decodes nothing that is kept
+    /// println!("{:?}", loader.cache_stats());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn cache(mut self, cache: Cache) -> Self {
+        self.cache = Some(cache);
         self
     }
 
@@ -380,10 +405,11 @@ impl LoaderBuilder {
         let subset = choose::subset(&*self.source, self.indices, &self.filters)?;
         let order = self.order.prepare(&FactsOf(&*self.source), subset.clone())?;
         let outputs = self.wanted.resolve(&*self.source)?;
-        let mut cache = KernelCache::default();
-        let shared = Shared::new(subset);
-        let stage = stage(&self.source, &outputs, Epoch(0), &setup, &mut cache, &shared)?;
-        let compiled = Compiled { outputs, stage: Arc::new(stage), cache };
+        let cache = self.cache.map(|cache| SampleCache::open(cache, &*self.source)).transpose()?;
+        let shared = Shared::new(subset, cache.map(Arc::new));
+        let mut kernels = KernelCache::default();
+        let stage = stage(&self.source, &outputs, Epoch(0), &setup, &mut kernels, &shared)?;
+        let compiled = Compiled { outputs, stage: Arc::new(stage), cache: kernels };
         Ok(Loader {
             dataset: self.source.fingerprint(),
             source: self.source,

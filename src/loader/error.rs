@@ -1,6 +1,7 @@
 //! Why a loader could not be made, and why a sample could not be loaded.
 
 use super::CursorError;
+use super::cache::CacheError;
 use crate::decode::DecodeError;
 use crate::jit::CompileError;
 use crate::order::OrderError;
@@ -195,6 +196,9 @@ pub enum LoadError {
     /// Every field was left out.
     #[error("no field is left to load")]
     NoOutputs,
+    /// The cache.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
     /// The engine.
     #[error(transparent)]
     Run(#[from] RunError),

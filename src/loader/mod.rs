@@ -12,6 +12,7 @@
 //! ([`view`](LoaderBuilder::view), [`branch`](LoaderBuilder::branch)): it is decoded once for all.
 
 mod builder;
+pub mod cache;
 mod choose;
 mod cursor;
 mod damaged;
@@ -26,6 +27,7 @@ pub use builder::LoaderBuilder;
 pub use cursor::{Cursor, CursorError};
 pub use damaged::{OnDamaged, Quarantine, Quarantined};
 pub use epoch::Batches;
+pub use cache::{Cache, CacheError, CacheStats};
 pub use error::{LoadError, SampleCause, SampleError};
 pub use inspect::{Inspected, Inspector, Phases};
 
@@ -314,6 +316,13 @@ impl Loader {
     #[must_use]
     pub fn quarantine(&self) -> Quarantine {
         self.shared.ward.report()
+    }
+
+    /// What its cache did so far, over all epochs; `None` without a
+    /// [`cache`](LoaderBuilder::cache).
+    #[must_use]
+    pub fn cache_stats(&self) -> Option<CacheStats> {
+        self.shared.cache.as_ref().map(|cache| cache.stats())
     }
 
     /// The dataset.

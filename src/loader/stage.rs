@@ -1,6 +1,7 @@
 //! One sample: read once, drawn for each output, decoded once, and run through the compiled loops.
 
 use super::builder::Setup;
+use super::cache::{Keeper, SampleCache, Seat};
 use super::cursor;
 use super::damaged::{MAX_SUBSTITUTES, OnDamaged, Ward};
 use super::error::{SampleCause, SampleError};
@@ -107,13 +108,15 @@ pub(super) struct Shared {
     pub(super) decoded: Arc<AtomicU64>,
     /// Damaged samples met.
     pub(super) ward: Arc<Ward>,
+    /// Decoded samples, if they are kept.
+    pub(super) cache: Option<Arc<SampleCache>>,
     /// The samples that substitutes are drawn from.
     subset: Subset,
 }
 
 impl Shared {
-    pub(super) fn new(subset: Subset) -> Self {
-        Self { decoded: Arc::default(), ward: Arc::default(), subset }
+    pub(super) fn new(subset: Subset, cache: Option<Arc<SampleCache>>) -> Self {
+        Self { decoded: Arc::default(), ward: Arc::default(), cache, subset }
     }
 }
 
@@ -123,6 +126,8 @@ pub(super) struct Worker {
     watch: Watch,
     /// What a value is read into.
     buffer: Buffer,
+    /// What a kept value is read into.
+    kept: Vec<u8>,
     pictures: PictureDesk,
     /// A row of a batch that is mixed.
     spare: Vec<u8>,
@@ -257,18 +262,28 @@ impl LoaderStage {
     fn fill_field(
         &self,
         worker: &mut Worker,
+        seat: &mut Seat<'_>,
         key: SampleKey,
         (field, outputs): &(usize, Vec<usize>),
         rows: &mut SampleRows<'_, '_>,
     ) -> Result<(), FillError> {
         let sample = SampleId(key.sample());
         let of_field = |cause| self.error(sample, &self.source.fields()[*field].name, cause);
-        let Worker { watch, buffer, pictures, .. } = worker;
+        let Worker { watch, buffer, kept: kept_bytes, pictures, .. } = worker;
         watch.phase(Phase::Read);
-        let value = self.source.value(sample, *field, buffer);
+        let Seat { kept, keeper } = seat;
+        let kept = kept.as_ref().and_then(|kept| kept.value(*field, kept_bytes));
+        let is_kept = kept.is_some();
+        let value = kept.map_or_else(|| self.source.value(sample, *field, buffer), Ok);
         let value = value.map_err(|error| of_field(error.into()))?;
         if let Value::Image(image) = value {
-            return self.fill_images(watch, pictures, key, &image, outputs, rows).map_err(of_field);
+            let keeper = keeper.as_mut().map(|keeper| (*field, keeper));
+            let filled = self.fill_images(watch, pictures, keeper, key, &image, outputs, rows);
+            pictures.decoded += u64::from(filled.is_ok() && !is_kept);
+            return filled.map_err(of_field);
+        }
+        if let Some(keeper) = keeper {
+            keeper.keep(*field, value);
         }
         for &k in outputs {
             let output = &self.outputs[k];
@@ -284,12 +299,13 @@ impl LoaderStage {
         &self,
         watch: &Watch,
         desk: &mut PictureDesk,
+        keeper: Option<(usize, &mut Keeper<'_>)>,
         key: SampleKey,
         image: &EncodedImage<'_>,
         outputs: &[usize],
         rows: &mut SampleRows<'_, '_>,
     ) -> Result<(), SampleCause> {
-        let PictureDesk { decoder, scratch, draws, decoded: count } = desk;
+        let PictureDesk { decoder, scratch, draws, .. } = desk;
         if image.mode == ImageMode::Jpeg {
             watch.phase(Phase::Decode);
         }
@@ -303,8 +319,10 @@ impl LoaderStage {
             wanted = Some(wanted.map_or(own, |wanted| around(wanted, own)));
         }
         let Some(wanted) = wanted else { return Ok(()) };
-        let decoded = decoder.decode(image, wanted)?;
-        *count += 1;
+        let decoded = match keeper {
+            Some((field, keeper)) => keeper.decode(field, decoder, image, (size, wanted))?,
+            None => decoder.decode(image, wanted)?,
+        };
         watch.phase(Phase::Kernel);
         let (top, left) = (decoded.top, decoded.left);
         for ((k, kernel), draws) in kernels().zip(draws.iter()) {
@@ -420,6 +438,7 @@ impl Stage for LoaderStage {
         Worker {
             watch,
             buffer: Buffer::default(),
+            kept: vec![],
             pictures: PictureDesk {
                 decoder: self.decoder(),
                 scratch: Scratch::default(),
@@ -444,9 +463,12 @@ impl Stage for LoaderStage {
             let mut rows = SampleRows { outputs: &mut outputs, place, count: visits.len() };
             worker.watch.sample(visit.sample);
             worker.buffer.forget();
+            let cache = self.shared.cache.as_ref();
+            let mut seat = cache.map_or(Seat::EMPTY, |cache| cache.look(visit.sample));
             for field in &self.fields {
-                self.fill_field(worker, key, field, &mut rows)?;
+                self.fill_field(worker, &mut seat, key, field, &mut rows)?;
             }
+            seat.end();
         }
         self.shared.decoded.fetch_add(worker.pictures.decoded, Ordering::Relaxed);
         Ok(())

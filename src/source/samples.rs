@@ -107,6 +107,13 @@ pub trait Source: Send + Sync + 'static {
         None
     }
 
+    /// Whether reading a sample again costs little more than a copy, as from a file that the system
+    /// has in its own cache. Of such a source a loader's cache keeps only what had to be decoded;
+    /// of others all that is read, as far as there is room.
+    fn is_cheap_to_read_again(&self) -> bool {
+        false
+    }
+
     /// Which part of the storage a sample lies in, where reading a whole part is cheaper than
     /// reading its samples here and there: a page, a shard. For
     /// [`Order::QuasiRandom`](crate::order::Order).

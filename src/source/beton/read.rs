@@ -471,6 +471,10 @@ impl Source for Beton {
         Some(self.longest(field))
     }
 
+    fn is_cheap_to_read_again(&self) -> bool {
+        true
+    }
+
     /// Of the first of its values that lies in a page. A sample without one lies in page 0.
     fn page(&self, sample: SampleId) -> Option<u64> {
         let start = self.header.data_start(self.layout.size()).unwrap_or_default();

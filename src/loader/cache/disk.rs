@@ -1,0 +1,272 @@
+//! The file of a cache on disk: pieces written one after another, read back at their places.
+//!
+//! It has no name where the system can do that, else a random one that it gives up at once; so no
+//! other process comes upon it, and it goes with its last handle, whatever ends the process.
+//!
+//! Every piece is read with its checksum: a file cut short, written over or spoilt by its disk is
+//! found out before a pixel of it is used. A change of the bytes of one 8-byte word is found for
+//! certain; others, but for one in 2^64.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// See the module's top.
+pub(super) struct Disk {
+    file: File,
+    /// Where the next piece is written.
+    end: AtomicU64,
+    /// No piece is written any more.
+    is_full: AtomicBool,
+    /// Nor read.
+    is_closed: AtomicBool,
+    failures: AtomicU64,
+    /// The first failure.
+    trouble: Mutex<Option<String>>,
+}
+
+/// Where a piece lies, and what it is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    start: u64,
+    len: usize,
+    checksum: u64,
+}
+
+impl Disk {
+    /// An empty file in `folder`.
+    ///
+    /// # Errors
+    ///
+    /// As the system says, or if `folder` is none.
+    pub(super) fn create(folder: &Path) -> io::Result<Self> {
+        if !folder.metadata()?.is_dir() {
+            return Err(io::Error::new(io::ErrorKind::NotADirectory, "not a folder"));
+        }
+        Ok(Self::of(tempfile::tempfile_in(folder)?))
+    }
+
+    fn of(file: File) -> Self {
+        Self {
+            file,
+            end: AtomicU64::new(0),
+            is_full: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+            failures: AtomicU64::new(0),
+            trouble: Mutex::new(None),
+        }
+    }
+
+    /// Whether what was written is not to be had any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Writes a piece; `None` if it can't, from then on without another try.
+    pub(super) fn write(&self, bytes: &[u8]) -> Option<Place> {
+        if self.is_full.load(Ordering::Relaxed) {
+            return None;
+        }
+        let len = bytes.len();
+        let start = self.end.fetch_add(len as u64, Ordering::Relaxed);
+        match write_all_at(&self.file, bytes, start) {
+            Ok(()) => Some(Place { start, len, checksum: checksum(bytes) }),
+            Err(error) => {
+                self.is_full.store(true, Ordering::Relaxed);
+                self.fail(&format!("writing {len} bytes at {start}: {error}"));
+                None
+            }
+        }
+    }
+
+    /// Reads a piece into `buffer`, which grows to the largest one and never shrinks. `None` if it
+    /// is not as it was written, from then on for every piece.
+    pub(super) fn read<'a>(&self, place: &Place, buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+        let Place { start, len, .. } = *place;
+        if self.is_closed() {
+            return None;
+        }
+        if buffer.len() < len {
+            buffer.try_reserve_exact(len - buffer.len()).ok()?;
+            buffer.resize(len, 0);
+        }
+        let bytes = &mut buffer[..len];
+        let problem = match read_exact_at(&self.file, bytes, start) {
+            Err(error) => error.to_string(),
+            Ok(()) if checksum(bytes) != place.checksum => "not what was written".to_owned(),
+            Ok(()) => return Some(bytes),
+        };
+        self.is_closed.store(true, Ordering::Relaxed);
+        self.is_full.store(true, Ordering::Relaxed);
+        self.fail(&format!("reading {len} bytes at {start}: {problem}"));
+        None
+    }
+
+    fn fail(&self, message: &str) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        trouble.get_or_insert_with(|| message.to_owned());
+    }
+}
+
+/// Sums that run side by side, so that a CPU does not wait for its multiplier.
+const LANES: usize = 8;
+
+/// FNV-1a's prime: odd, so that multiplying by it loses nothing.
+const PRIME: u64 = 0x0100_0000_01b3;
+
+/// FNV-1a by words, in eight sums that take turns and are summed up the same way.
+///
+/// A step, `(sum ^ word) * odd`, is one to one in the word and in the sum: two inputs of one length
+/// that differ in one word have different sums.
+fn checksum(bytes: &[u8]) -> u64 {
+    let step = |sum: u64, word: u64| (sum ^ word).wrapping_mul(PRIME).rotate_left(29);
+    let mut lanes: [u64; LANES] = std::array::from_fn(|lane| lane as u64 + 1);
+    let (groups, rest) = bytes.as_chunks::<{ 8 * LANES }>();
+    for group in groups {
+        let (words, _) = group.as_chunks::<8>();
+        for (lane, word) in lanes.iter_mut().zip(words) {
+            *lane = step(*lane, u64::from_le_bytes(*word));
+        }
+    }
+    for (lane, word) in lanes.iter_mut().zip(rest.chunks(8)) {
+        let mut whole = [0; 8];
+        whole[..word.len()].copy_from_slice(word);
+        *lane = step(*lane, u64::from_le_bytes(whole));
+    }
+    lanes.into_iter().fold(bytes.len() as u64, step)
+}
+
+#[cfg(unix)]
+fn write_all_at(file: &File, bytes: &[u8], start: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, start)
+}
+
+#[cfg(unix)]
+fn read_exact_at(file: &File, bytes: &mut [u8], start: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, start)
+}
+
+#[cfg(windows)]
+fn write_all_at(file: &File, bytes: &[u8], start: u64) -> io::Result<()> {
+    use std::os::windows::fs::FileExt as _;
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.seek_write(&bytes[done..], start + done as u64)? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            count => done += count,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(windows)]
+fn read_exact_at(file: &File, bytes: &mut [u8], start: u64) -> io::Result<()> {
+    use std::os::windows::fs::FileExt as _;
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.seek_read(&mut bytes[done..], start + done as u64)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => done += count,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk() -> (tempfile::TempDir, Disk) {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Disk::create(dir.path()).unwrap();
+        (dir, disk)
+    }
+
+    #[test]
+    fn pieces_come_back_as_they_were_written() {
+        let (_dir, disk) = disk();
+        let pieces: Vec<Vec<u8>> = (0..300).map(|n| vec![n as u8; n]).collect();
+        let places: Vec<Place> = pieces.iter().map(|piece| disk.write(piece).unwrap()).collect();
+        let mut buffer = vec![];
+        for (piece, place) in pieces.iter().zip(&places).rev() {
+            assert_eq!(disk.read(place, &mut buffer), Some(&piece[..]));
+        }
+        assert_eq!((disk.failures(), disk.trouble()), (0, None));
+    }
+
+    #[test]
+    fn a_file_cut_short_is_read_no_more() {
+        let (_dir, disk) = disk();
+        let places = [(); 3].map(|()| disk.write(&[5; 100]).unwrap());
+        disk.file.set_len(150).unwrap();
+        let mut buffer = vec![];
+        assert_eq!(disk.read(&places[0], &mut buffer), Some(&[5; 100][..]));
+        assert_eq!(disk.read(&places[1], &mut buffer), None);
+        assert!(disk.is_closed() && disk.read(&places[0], &mut buffer).is_none());
+        assert!(disk.write(&[1]).is_none());
+        assert_eq!(disk.failures(), 1);
+        let trouble = disk.trouble().unwrap();
+        assert!(trouble.starts_with("reading 100 bytes at 100: "), "{trouble}");
+    }
+
+    #[test]
+    fn bytes_written_over_are_found_out() {
+        let (_dir, disk) = disk();
+        let place = disk.write(&[5; 1000]).unwrap();
+        write_all_at(&disk.file, &[4], 700).unwrap();
+        assert_eq!(disk.read(&place, &mut vec![]), None);
+        assert_eq!(disk.trouble().unwrap(), "reading 1000 bytes at 0: not what was written");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_full_disk_ends_storing_but_not_reading() {
+        let full = File::options().read(true).write(true).open("/dev/full").unwrap();
+        let disk = Disk::of(full);
+        assert!(disk.write(&[1; 10]).is_none() && disk.write(&[1; 10]).is_none());
+        assert_eq!((disk.failures(), disk.is_closed()), (1, false));
+        let trouble = disk.trouble().unwrap();
+        assert!(trouble.starts_with("writing 10 bytes at 0: No space left"), "{trouble}");
+    }
+
+    #[test]
+    fn a_change_of_any_byte_changes_the_checksum() {
+        for len in [1, 7, 8, 63, 64, 65, 200] {
+            let bytes: Vec<u8> = (0..len).map(|n: u32| n as u8).collect();
+            let sum = checksum(&bytes);
+            for place in 0..bytes.len() {
+                let mut changed = bytes.clone();
+                changed[place] ^= 1 << (place % 8);
+                assert_ne!(checksum(&changed), sum, "byte {place} of {len}");
+            }
+            assert_ne!(checksum(&bytes[1..]), sum);
+            assert_ne!(checksum(&[&bytes[..], &[0]].concat()), sum, "one zero more");
+        }
+    }
+
+    #[test]
+    fn the_file_has_no_name() {
+        let (dir, disk) = disk();
+        disk.write(&[1; 10]).unwrap();
+        assert_eq!(dir.path().read_dir().unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_folder_that_is_none_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let told = |path: &Path| Disk::create(path).err().unwrap().to_string();
+        assert_eq!(told(file.path()), "not a folder");
+        assert!(told(&file.path().with_extension("gone")).contains("No such file"));
+    }
+}
