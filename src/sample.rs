@@ -56,15 +56,25 @@ pub struct Limits {
     pub max_sample_bytes: u64,
     /// Most samples of one dataset.
     pub max_samples: u64,
+    /// Most bytes of the tables that opening a file reads.
+    pub max_table_bytes: u64,
 }
 
 impl Limits {
-    /// The default: 178 Mpixel (Pillow's own bound), 1 GiB a value, 2^40 samples.
-    pub const DEFAULT: Self =
-        Self { max_pixels: 178_956_970, max_sample_bytes: 1 << 30, max_samples: 1 << 40 };
-    /// For tests and fuzzing: 1 Mpixel, 4 MiB a value, 65,536 samples.
-    pub const SMALL: Self =
-        Self { max_pixels: 1 << 20, max_sample_bytes: 4 << 20, max_samples: 1 << 16 };
+    /// The default: 178 Mpixel (Pillow's own bound), 1 GiB a value, 2^40 samples, 16 GiB of tables.
+    pub const DEFAULT: Self = Self {
+        max_pixels: 178_956_970,
+        max_sample_bytes: 1 << 30,
+        max_samples: 1 << 40,
+        max_table_bytes: 16 << 30,
+    };
+    /// For tests and fuzzing: 1 Mpixel, 4 MiB a value, 65,536 samples, 64 MiB of tables.
+    pub const SMALL: Self = Self {
+        max_pixels: 1 << 20,
+        max_sample_bytes: 4 << 20,
+        max_samples: 1 << 16,
+        max_table_bytes: 64 << 20,
+    };
 }
 
 impl Default for Limits {

@@ -10,11 +10,69 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Bytes at places, read by several threads at once: a file, or what stands for one.
+///
+/// ```
+/// use fuseloop::source::{Beton, OpenOptions, ReadAt};
+/// use std::io;
+///
+/// /// A file that takes its time.
+/// struct Slow<R>(R);
+///
+/// impl<R: ReadAt> ReadAt for Slow<R> {
+///     fn len(&self) -> io::Result<u64> {
+///         self.0.len()
+///     }
+///
+///     fn read_at(&self, bytes: &mut [u8], start: u64) -> io::Result<usize> {
+///         std::thread::sleep(std::time::Duration::from_millis(1));
+///         self.0.read_at(bytes, start)
+///     }
+/// }
+///
+/// # fn open() -> Result<Beton, fuseloop::source::OpenError> {
+/// let file = std::fs::File::open("train.beton")?;
+/// Beton::from_reader(Slow(file), &OpenOptions::default())
+/// # }
+/// ```
+pub trait ReadAt: Send + Sync + 'static {
+    /// Bytes there are.
+    ///
+    /// # Errors
+    ///
+    /// As the system says.
+    #[expect(clippy::len_without_is_empty, reason = "a length in bytes, not a collection")]
+    fn len(&self) -> io::Result<u64>;
+
+    /// Reads bytes from `start` on into the beginning of `bytes`. Says how many: some, if `bytes`
+    /// has room and there are any; 0 at the end.
+    ///
+    /// # Errors
+    ///
+    /// As the system says. After [`Interrupted`](io::ErrorKind::Interrupted) it is asked again.
+    fn read_at(&self, bytes: &mut [u8], start: u64) -> io::Result<usize>;
+}
+
+impl ReadAt for File {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    #[cfg(unix)]
+    fn read_at(&self, bytes: &mut [u8], start: u64) -> io::Result<usize> {
+        std::os::unix::fs::FileExt::read_at(self, bytes, start)
+    }
+
+    #[cfg(windows)]
+    fn read_at(&self, bytes: &mut [u8], start: u64) -> io::Result<usize> {
+        std::os::windows::fs::FileExt::seek_read(self, bytes, start)
+    }
+}
+
 /// The bytes of a file, as many as it had when it was opened.
-#[derive(Debug)]
 pub(super) enum FileBytes {
     /// Read when asked for.
-    Disk { file: File, len: u64 },
+    Read { from: Arc<dyn ReadAt>, len: u64 },
     /// For tests, fuzzing and files made on the spot.
     Held(Arc<[u8]>),
 }
@@ -30,15 +88,31 @@ impl FileBytes {
         if !fs::metadata(path)?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
-        let file = File::open(path)?;
-        let len = file.metadata()?.len();
-        Ok(Self::Disk { file, len })
+        Self::from_reader(Arc::new(File::open(path)?))
+    }
+
+    /// What a reader has.
+    ///
+    /// # Errors
+    ///
+    /// If its length can't be had.
+    pub(super) fn from_reader(from: Arc<dyn ReadAt>) -> io::Result<Self> {
+        let len = from.len()?;
+        Ok(Self::Read { from, len })
+    }
+
+    /// What reads them, unless they are held in memory.
+    pub(super) fn reader(&self) -> Option<&Arc<dyn ReadAt>> {
+        match self {
+            Self::Read { from, .. } => Some(from),
+            Self::Held(_) => None,
+        }
     }
 
     /// Bytes there are, or were when it was opened.
     pub(super) fn len(&self) -> u64 {
         match self {
-            Self::Disk { len, .. } => *len,
+            Self::Read { len, .. } => *len,
             Self::Held(bytes) => bytes.len() as u64,
         }
     }
@@ -68,14 +142,15 @@ impl FileBytes {
                 let start = usize::try_from(start).map_err(|_| short(0))?;
                 bytes.get(start..).and_then(|rest| rest.get(..count)).ok_or(short(0))
             }
-            Self::Disk { file, .. } => {
+            Self::Read { from, .. } => {
                 if buffer.len() < count {
                     let more = count - buffer.len();
                     buffer.try_reserve(more).map_err(|_| ReadErrorKind::Memory { size })?;
                     buffer.resize(count, 0);
                 }
                 let bytes = &mut buffer[..count];
-                let found = read_at(file, bytes, start).map_err(|error| ReadErrorKind::Io {
+                let (found, outcome) = read_all_at(&**from, bytes, start);
+                outcome.map_err(|error| ReadErrorKind::Io {
                     ptr: start,
                     size,
                     kind: error.kind(),
@@ -101,35 +176,31 @@ impl FileBytes {
     }
 }
 
-/// Fills `bytes` from `start` on; fewer only at the end of the file. A read may be cut by a signal
-/// or give less than asked for: it is gone on with.
-fn read_at(file: &File, bytes: &mut [u8], start: u64) -> io::Result<usize> {
+/// Fills `bytes` from `start` on; fewer only at the end of the file or before an error. A read may be
+/// cut by a signal or give less than asked for: it is gone on with.
+pub(super) fn read_all_at(
+    from: &dyn ReadAt,
+    bytes: &mut [u8],
+    start: u64,
+) -> (usize, io::Result<()>) {
     let mut done = 0;
     while done < bytes.len() {
-        match read_some(file, &mut bytes[done..], start + done as u64) {
+        match from.read_at(&mut bytes[done..], start + done as u64) {
             Ok(0) => break,
-            Ok(count) => done += count,
+            // A reader of the user's own may count wrongly: it is not believed.
+            Ok(count) => done = (done + count).min(bytes.len()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+            Err(error) => return (done, Err(error)),
         }
     }
-    Ok(done)
-}
-
-#[cfg(unix)]
-fn read_some(file: &File, bytes: &mut [u8], start: u64) -> io::Result<usize> {
-    std::os::unix::fs::FileExt::read_at(file, bytes, start)
-}
-
-#[cfg(windows)]
-fn read_some(file: &File, bytes: &mut [u8], start: u64) -> io::Result<usize> {
-    std::os::windows::fs::FileExt::seek_read(file, bytes, start)
+    (done, Ok(()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Write as _;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
     fn a_file_cut_while_it_is_open_is_an_error() {
@@ -145,6 +216,35 @@ mod tests {
         let cut = ReadErrorKind::Short { ptr: 4000, size: 1000, found: 100 };
         assert_eq!(bytes.get(4000, 1000, &mut buffer), Err(cut));
         assert_eq!(bytes.len(), 5000);
+    }
+
+    /// Gives a byte at a time, is interrupted before each, and fails at byte 3.
+    struct Stammering(AtomicUsize);
+
+    impl ReadAt for Stammering {
+        fn len(&self) -> io::Result<u64> {
+            Ok(4)
+        }
+
+        fn read_at(&self, bytes: &mut [u8], start: u64) -> io::Result<usize> {
+            if self.0.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            if start == 3 {
+                return Err(io::Error::other("worn out"));
+            }
+            bytes[0] = 10 + start as u8;
+            Ok(1)
+        }
+    }
+
+    #[test]
+    fn a_read_that_is_cut_or_interrupted_is_gone_on_with() {
+        let bytes = FileBytes::from_reader(Arc::new(Stammering(AtomicUsize::new(0)))).unwrap();
+        let mut buffer = vec![];
+        assert_eq!(bytes.get(0, 3, &mut buffer), Ok(&[10, 11, 12][..]));
+        let error = bytes.get(1, 3, &mut buffer).unwrap_err();
+        assert_eq!(error.to_string(), "3 bytes at byte 1: worn out");
     }
 
     #[test]

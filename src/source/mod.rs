@@ -9,9 +9,11 @@ mod value;
 
 pub use beton::{
     Beton, CustomRow, CustomRows, FieldKind, FieldSpec, FieldStats, ImageMode, ImageStats, NdType,
-    OpenError, OpenOptions, ReadError, ReadErrorKind, SourceError, SourceErrorKind,
+    OpenError, OpenOptions, PageStats, PagedBeton, ProcessCache, ReadError, ReadErrorKind,
+    SourceError, SourceErrorKind,
 };
 pub use escape::Escaped;
 pub use generate::{Busy, Flow, GenerateError, Generated, Generator, Queue};
+pub use file::ReadAt;
 pub use samples::{BoxError, Buffer, Fingerprint, Record, RunPlan, Source, Upcoming};
 pub use value::{EncodedImage, OwnedImage, OwnedValue, Value};

@@ -69,6 +69,14 @@ pub enum OpenError {
         /// File offset of the allocation table.
         end: u64,
     },
+    /// Tables too large to be held in memory.
+    #[error("tables of {found} bytes, the limit is {limit}")]
+    TableBytes {
+        /// Bytes of the descriptors, the sample table and, if it is needed, the allocation table.
+        found: u64,
+        /// `Limits::max_table_bytes`.
+        limit: u64,
+    },
     /// The allocation table does not end with the file: bytes are missing, or some were added.
     #[error(
         "the allocation table at byte {start} has {found} bytes to the end of the file, expected a multiple of 24"
@@ -200,6 +208,23 @@ pub enum ReadErrorKind {
         ptr: u64,
         /// Bytes wanted.
         size: u64,
+        /// What kind of error.
+        kind: io::ErrorKind,
+        /// What the system said.
+        message: String,
+    },
+    /// The page that holds the value can't be read up to it. All values of the page from there on
+    /// fail alike.
+    #[error("{size} bytes at byte {ptr}: page {page} can't be read from byte {at} on: {message}")]
+    Page {
+        /// Where the value begins.
+        ptr: u64,
+        /// Bytes of it.
+        size: u64,
+        /// The page's number, from 0.
+        page: u64,
+        /// The first byte that could not be read.
+        at: u64,
         /// What kind of error.
         kind: io::ErrorKind,
         /// What the system said.

@@ -14,7 +14,7 @@ use super::{
     stats::ImageStats,
 };
 use crate::sample::{Limits, SampleId};
-use crate::source::file::FileBytes;
+use crate::source::file::{FileBytes, ReadAt};
 use crate::source::{
     BoxError, Buffer, EncodedImage, Fingerprint, OwnedValue, Record, Source, Value,
 };
@@ -27,7 +27,7 @@ use std::sync::{Arc, OnceLock};
 /// An open `.beton` file.
 pub struct Beton {
     path: Option<PathBuf>,
-    bytes: FileBytes,
+    pub(super) bytes: FileBytes,
     /// The rows of the sample table.
     rows: Vec<u8>,
     header: Header,
@@ -99,15 +99,25 @@ impl Beton {
         Self::new(FileBytes::Held(bytes.into()), options)
     }
 
+    /// Opens a file that something else reads than the system: a store, an archive, a test.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
+    pub fn from_reader(reader: impl ReadAt, options: &OpenOptions) -> Result<Self, OpenError> {
+        Self::new(FileBytes::from_reader(Arc::new(reader))?, options)
+    }
+
     fn new(bytes: FileBytes, options: &OpenOptions) -> Result<Self, OpenError> {
         let head = bytes.copy(0, bytes.len().min(Header::SIZE as u64))?;
         let header = Header::parse(&head, bytes.len())?;
         let fields = read_fields(&bytes, &header, &options.custom_fields)?;
         let layout = RowLayout::new(fields.iter().map(|field| &field.kind))?;
-        check_tables(&header, &layout, bytes.len(), &options.limits)?;
+        let indexed = fields.iter().any(|field| sized_by_table(&field.kind));
+        check_tables(&header, &layout, bytes.len(), indexed, &options.limits)?;
         let start = header.sample_table_start();
         let rows = bytes.copy(start, header.num_samples * layout.size() as u64)?;
-        let index = if fields.iter().any(|field| sized_by_table(&field.kind)) {
+        let index = if indexed {
             SizeIndex::new(&allocation_table(&bytes, &header)?)?
         } else {
             SizeIndex::EMPTY
@@ -530,20 +540,21 @@ fn read_fields(
     Ok(parse_fields(&bytes.copy(start, size)?, start, custom)?)
 }
 
-/// Checks that the sample table ends before the allocation table begins, and that the latter
-/// is whole.
+/// Checks that the sample table ends before the allocation table begins, that the latter is whole,
+/// and that those to be read, both if `indexed`, are not too large.
 fn check_tables(
     header: &Header,
     layout: &RowLayout,
     file_len: u64,
+    indexed: bool,
     limits: &Limits,
 ) -> Result<(), OpenError> {
     let (samples, row_size) = (header.num_samples, layout.size());
     let end = header.alloc_table_ptr;
-    if header.sample_table_end(row_size).is_none_or(|table_end| table_end > end) {
-        let start = header.sample_table_start();
+    let start = header.sample_table_start();
+    let Some(table_end) = header.sample_table_end(row_size).filter(|&last| last <= end) else {
         return Err(OpenError::SampleTable { samples, row_size, start, end });
-    }
+    };
     if samples > limits.max_samples {
         return Err(OpenError::Samples { found: samples, limit: limits.max_samples });
     }
@@ -551,7 +562,8 @@ fn check_tables(
     if !found.is_multiple_of(Allocation::SIZE as u64) {
         return Err(OpenError::AllocationTable { start: end, found });
     }
-    Ok(())
+    let (found, limit) = (table_end + if indexed { found } else { 0 }, limits.max_table_bytes);
+    if found > limit { Err(OpenError::TableBytes { found, limit }) } else { Ok(()) }
 }
 
 /// From `alloc_table_ptr` to the end of the file.

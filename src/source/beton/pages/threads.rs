@@ -1,0 +1,214 @@
+//! The threads that read pages, and how those who want values wait for them.
+//!
+//! | condition | who waits        | who tells                                       |
+//! |-----------|------------------|-------------------------------------------------|
+//! | `work`    | I/O threads      | a value taken, if that makes a difference; the end |
+//! | `arrived` | whoever wants a value | a page read                                |
+//!
+//! An I/O thread waits for nobody while it has a page to read, and a page that is waited for is
+//! some I/O thread's, or at the head of the queue. Dropping the run does not wait for a slow read:
+//! its thread ends when the read does.
+
+use super::ProcessCache;
+use super::cache::{Bounds, Cache, Failure, Job, Page};
+use super::plan::Plan;
+use super::stats::Counters;
+use crate::source::file::{ReadAt, read_all_at};
+use crate::source::{BoxError, ReadErrorKind, RunPlan};
+use std::any::Any;
+use std::io;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+/// The pages of a run, being read until this is dropped.
+pub(super) struct Reading {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    plan: Arc<Plan>,
+    counters: Arc<Counters>,
+    state: Mutex<State>,
+    work: Condvar,
+    arrived: Condvar,
+}
+
+struct State {
+    cache: Cache,
+    /// I/O threads asleep.
+    idle: usize,
+    stopping: bool,
+}
+
+impl Reading {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    ///
+    /// If the system gives none; fewer than asked for will do.
+    pub(super) fn begin(
+        plan: Plan,
+        run: &RunPlan,
+        options: &ProcessCache,
+        counters: &Arc<Counters>,
+        reader: &Arc<dyn ReadAt>,
+    ) -> Result<Self, BoxError> {
+        let (plan, counters) = (Arc::new(plan), Arc::clone(counters));
+        let bounds = bounds(run, options);
+        let cache = Cache::new(Arc::clone(&plan), bounds, Arc::clone(&counters));
+        let state = Mutex::new(State { cache, idle: 0, stopping: false });
+        let (work, arrived) = (Condvar::new(), Condvar::new());
+        let shared = Arc::new(Shared { plan, counters, state, work, arrived });
+        // From here on its end ends the threads.
+        let reading = Self { shared };
+        for index in 0..options.io_threads.get() {
+            let (shared, reader) = (Arc::clone(&reading.shared), Arc::clone(reader));
+            let thread = thread::Builder::new().name(format!("fuseloop-io-{index}"));
+            match thread.spawn(move || shared.read_pages(&*reader)) {
+                Ok(_) => {}
+                Err(error) if index == 0 => {
+                    return Err(format!("no thread to read pages: {error}").into());
+                }
+                Err(_) => break,
+            }
+        }
+        Ok(reading)
+    }
+
+    /// The page that holds a value, and where in it; `None` if it must be read directly.
+    ///
+    /// # Errors
+    ///
+    /// If the page could not be read that far.
+    pub(super) fn lend(
+        &self,
+        ptr: u64,
+        size: u64,
+    ) -> Result<Option<(Arc<Page>, Range<usize>)>, ReadErrorKind> {
+        let shared = &*self.shared;
+        let Some(index) = shared.plan.find(ptr, size) else { return Ok(None) };
+        let mut state = shared.lock();
+        state.cache.want(index);
+        shared.wake(&state);
+        if state.cache.is_being_read(index) {
+            state = shared.wait_for(index, state);
+        }
+        let page = state.cache.take(index);
+        shared.wake(&state);
+        drop(state);
+        let Some(page) = page else { return Ok(None) };
+        Ok(page.find(ptr, size)?.map(|range| (page, range)))
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.shared.lock().stopping = true;
+        self.shared.work.notify_all();
+    }
+}
+
+fn bounds(run: &RunPlan, options: &ProcessCache) -> Bounds {
+    let batches =
+        |count: usize| u32::try_from(run.batch_size.saturating_mul(count)).unwrap_or(u32::MAX);
+    let ahead = run.batches_ahead;
+    Bounds {
+        budget: options.budget_bytes,
+        window: batches(ahead.saturating_add(1)),
+        ahead: options.io_threads.get().saturating_mul(2),
+        // Workers are at no more batches than these at once.
+        lag: batches(ahead.saturating_add(2)),
+    }
+}
+
+impl Shared {
+    /// What may panic under the lock leaves it as it was: the user's order of samples, asked for
+    /// the part of a page that is needed.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self, state: &State) {
+        if state.idle > 0 && state.cache.needs_a_look() {
+            self.work.notify_one();
+        }
+    }
+
+    fn wait_for<'a>(
+        &'a self,
+        page: usize,
+        mut state: MutexGuard<'a, State>,
+    ) -> MutexGuard<'a, State> {
+        let begun = Instant::now();
+        while state.cache.is_being_read(page) {
+            state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.counters.waited(begun.elapsed());
+        state
+    }
+
+    /// What an I/O thread does.
+    fn read_pages(&self, reader: &dyn ReadAt) {
+        while let Some(job) = self.next_job() {
+            let (page, again) = (job.page, job.again);
+            let read = read_page(reader, job, self.plan.number(page));
+            let bytes = read.parts.iter().map(|part| part.len as u64).sum();
+            self.counters.page(bytes, again);
+            self.lock().cache.arrive(page, read);
+            self.arrived.notify_all();
+        }
+    }
+
+    /// Waits for a page to read; `None` at the end.
+    fn next_job(&self) -> Option<Job> {
+        let mut state = self.lock();
+        loop {
+            if state.stopping {
+                return None;
+            }
+            if let Some(job) = state.cache.next_job() {
+                if state.idle > 0 {
+                    self.work.notify_one(); // there may be one more
+                }
+                return Some(job);
+            }
+            state.idle += 1;
+            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
+        }
+    }
+}
+
+/// Reads the parts of a page, up to the first that can't be read.
+fn read_page(reader: &dyn ReadAt, job: Job, number: u64) -> Page {
+    let Job { mut parts, mut bytes, .. } = job;
+    let mut failure = None;
+    let mut kept = 0;
+    for part in &mut parts {
+        let memory = &mut bytes[part.at..part.at + part.len];
+        let read = || read_all_at(reader, memory, part.start);
+        let (found, outcome) = catch_unwind(AssertUnwindSafe(read))
+            .unwrap_or_else(|panic| (0, Err(io::Error::other(message(&*panic)))));
+        let cause = outcome.err().map(|error| (error.kind(), error.to_string()));
+        if cause.is_some() || found < part.len {
+            failure = Some(Failure { page: number, at: part.start + found as u64, cause });
+        }
+        part.len = found;
+        kept += 1;
+        if failure.is_some() {
+            break;
+        }
+    }
+    parts.truncate(kept);
+    Page { bytes, parts, failure }
+}
+
+/// What a panic said.
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("the reader panicked: {}", text.unwrap_or("no message"))
+}
