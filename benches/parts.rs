@@ -10,7 +10,7 @@ use common::{Contender, Work, compare, noise};
 use criterion::{Criterion, criterion_group, criterion_main};
 use fuseloop::batch::{RowsMut, TensorSpec};
 use fuseloop::decode::{DecodeOptions, Decoder, tile_interval};
-use fuseloop::run::{Engine, EngineOptions, FillError, LastBatch, Pass, Stage};
+use fuseloop::run::{Engine, EngineOptions, FillError, Pass, Stage, Watch};
 use fuseloop::source::{EncodedImage, ImageMode};
 use fuseloop::{Epoch, SampleId, Visit};
 use fuseloop_ops::area::{self, AreaRows, AreaScratch, AreaTables};
@@ -97,7 +97,7 @@ impl Stage for Copy3k {
         NonZeroUsize::new(32).unwrap()
     }
 
-    fn worker(&self) -> Vec<u8> {
+    fn worker(&self, _watch: Watch) -> Vec<u8> {
         vec![7; 3072]
     }
 
@@ -122,13 +122,12 @@ fn engine(c: &mut Criterion) {
     let spec = TensorSpec { name: "x".into(), dtype: DType::U8, shape: vec![3072] };
     let stage = Arc::new(Copy3k([spec]));
     let run = || {
-        let pass = Pass {
-            stage: Arc::clone(&stage),
-            epoch: Epoch(0),
-            schedule: Box::new((0..SAMPLES).map(SampleId).collect::<Vec<_>>()),
-            batch_size: NonZeroUsize::new(512).unwrap(),
-            last: LastBatch::Keep,
-        };
+        let pass = Pass::new(
+            Arc::clone(&stage),
+            Epoch(0),
+            Box::new((0..SAMPLES).map(SampleId).collect::<Vec<_>>()),
+            NonZeroUsize::new(512).unwrap(),
+        );
         let samples: usize = engine.start(pass).unwrap().map(|batch| batch.unwrap().len()).sum();
         assert_eq!(samples as u64, SAMPLES);
     };

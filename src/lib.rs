@@ -32,6 +32,7 @@ pub mod run;
 pub mod sample;
 pub mod source;
 pub mod spec;
+mod sync;
 pub mod verify;
 pub mod workload;
 pub mod write;

@@ -3,10 +3,10 @@
 //! A module imports what lies before it, never what comes after:
 //!
 //! ```text
-//! sample < source < decode < order < plan < jit < batch < run < loader        (lib, main: anything)
-//!                          ├ write: sample, source, decode; only lib and main use it
-//!                          └ verify: sample, source, decode; only lib and main use it
-//!                                                                 └ spec: sample, order, loader
+//! sample < sync < source < decode < order < plan < jit < batch < run < loader        (lib, main: anything)
+//!                                 ├ write: sample, source, decode; only lib and main use it
+//!                                 └ verify: sample, source, decode; only lib and main use it
+//!                                                                        └ spec: sample, order, loader
 //! ```
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
@@ -15,8 +15,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules of `src`, each allowed to use those before it.
-const LAYERS: [&str; 9] =
-    ["sample", "source", "decode", "order", "plan", "jit", "batch", "run", "loader"];
+const LAYERS: [&str; 10] =
+    ["sample", "sync", "source", "decode", "order", "plan", "jit", "batch", "run", "loader"];
 
 /// Modules beside the layers, and what each may use.
 const BESIDE: [(&str, &[&str]); 4] = [

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fuseloop::batch::{RowsMut, TensorSpec};
-use fuseloop::run::{Engine, EngineOptions, FillError, LastBatch, Pass, Stage};
+use fuseloop::run::{Engine, EngineOptions, FillError, Pass, Stage, Watch};
 use fuseloop::sample::{Epoch, SampleId, Visit};
 use fuseloop_ops::DType;
 
@@ -22,7 +22,7 @@ impl Stage for Slow {
         &self.0
     }
 
-    fn worker(&self) {}
+    fn worker(&self, _watch: Watch) {}
 
     fn fill(
         &self,
@@ -61,13 +61,12 @@ fn no_thread_is_left_after_200_early_drops() {
         let engine = Engine::new(EngineOptions { workers, ..EngineOptions::default() }).unwrap();
         assert_threads_are(before + workers.get());
         let mut batches = engine
-            .start(Pass {
-                stage: Arc::clone(&stage),
-                epoch: Epoch(0),
-                schedule: Box::new((0..80).map(SampleId).collect::<Vec<_>>()),
-                batch_size: size,
-                last: LastBatch::Keep,
-            })
+            .start(Pass::new(
+                Arc::clone(&stage),
+                Epoch(0),
+                Box::new((0..80).map(SampleId).collect::<Vec<_>>()),
+                size,
+            ))
             .unwrap();
         let held = batches.by_ref().take(round % 21).collect::<Result<Vec<_>, _>>().unwrap();
         let begun = Instant::now();

@@ -133,7 +133,8 @@ fn what_is_no_picture_is_found() {
 
 #[test]
 fn a_picture_of_another_size_than_its_cell_says_is_found() {
-    let (report, _, _dir) = found_after(WriteMode::Jpg, |path, bytes| bytes[cell(path, 5) + 1] ^= 1);
+    let (report, _, _dir) =
+        found_after(WriteMode::Jpg, |path, bytes| bytes[cell(path, 5) + 1] ^= 1);
     let (sample, _, _, error) = only(&report);
     assert!(sample == 5 && error.contains("header says"), "{error}");
     let (report, path, _dir) =
@@ -245,7 +246,10 @@ fn tables_that_disagree_are_found() {
     let shared = &tables.shared;
     let both = Some([SampleId(3), SampleId(4)]);
     assert_eq!((shared.count, shared.bytes, shared.first), (1, first.end - first.start, both));
-    assert_eq!((tables.unreferenced.count, tables.unreferenced.bytes), (1, second.end - second.start));
+    assert_eq!(
+        (tables.unreferenced.count, tables.unreferenced.bytes),
+        (1, second.end - second.start)
+    );
 
     let table = open(&path).header().alloc_table_ptr as usize;
     let size = table + 3 * Allocation::SIZE + 16;

@@ -10,9 +10,8 @@
 //! `live = free + handed out`, and never above the cap. So a user who holds many batches makes
 //! the pool grow, up to the cap, and it shrinks to `keep` free slots when they are dropped.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
 use super::{BatchSpec, Slot, SlotError};
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A right to one slot. Every lease must be [redeemed](Pool::redeem).
 pub(crate) enum Lease {
@@ -118,6 +117,11 @@ impl Pool {
     pub(crate) fn is_exhausted(&self) -> bool {
         let state = self.lock();
         state.free.is_empty() && self.cap.is_some_and(|cap| state.live >= cap)
+    }
+
+    /// Most slots there may be.
+    pub(crate) fn cap(&self) -> Option<usize> {
+        self.cap
     }
 
     /// Slots that there are now, and slots allocated since the beginning.

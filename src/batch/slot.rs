@@ -22,7 +22,6 @@
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 use std::slice;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use fuseloop_ops::DType;
 use half::{bf16, f16};
@@ -30,6 +29,7 @@ use memmap2::MmapMut;
 
 use super::{BatchSpec, SlotError};
 use crate::sample::{SampleId, Visit};
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 mod sealed {
     pub trait Sealed {}
@@ -162,6 +162,24 @@ impl Slot {
     /// All rows in use.
     pub(crate) fn rows_mut(&mut self) -> RowsMut<'_> {
         RowsMut { tensors: &self.tensors, first: 0, count: self.visits.len() }
+    }
+
+    /// Leaves out the rows `gone`, which are in order and each there once; the others move up.
+    pub(crate) fn leave_out(&mut self, gone: &[usize]) {
+        let kept = |row: &usize| gone.binary_search(row).is_err();
+        let count = self.visits.len();
+        for tensor in 0..self.tensors.len() {
+            let row_bytes = self.tensors[tensor].row_bytes;
+            let mut rows = self.rows_mut();
+            let bytes = rows.output(tensor);
+            for (to, from) in
+                (0..count).filter(kept).enumerate().skip_while(|(to, from)| to == from)
+            {
+                bytes.copy_within(from * row_bytes..(from + 1) * row_bytes, to * row_bytes);
+            }
+        }
+        let mut row = 0..;
+        self.visits.retain(|_| row.next().is_some_and(|row| kept(&row)));
     }
 
     /// The rows in use of tensor `k`.
@@ -397,5 +415,23 @@ mod tests {
         assert_eq!((rows.len(), rows.first_row()), (3, 0));
         rows.output(1).copy_from_slice(&[1, 1, 1, 2, 2, 2, 3, 3, 3]);
         assert_eq!(slot.bytes(1), [1, 1, 1, 2, 2, 2, 3, 3, 3]);
+    }
+
+    #[test]
+    fn rows_left_out_are_closed_up() {
+        for gone in [&[][..], &[0], &[4], &[1, 3], &[0, 1, 4], &[0, 1, 2, 3, 4]] {
+            let mut slot = slot(5);
+            let mut rows = slot.rows_mut();
+            for i in 0..5 {
+                rows.row(i).outputs().for_each(|row| row.fill(i as u8));
+            }
+            slot.leave_out(gone);
+            let kept: Vec<u8> = (0..5).filter(|i| !gone.contains(&usize::from(*i))).collect();
+            let ids: Vec<u8> = slot.visits().iter().map(|visit| visit.sample.0 as u8).collect();
+            assert_eq!(ids, kept);
+            for tensor in [0, 1] {
+                assert!(slot.bytes(tensor).iter().copied().eq(kept.iter().flat_map(|&i| [i; 3])));
+            }
+        }
     }
 }

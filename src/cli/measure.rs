@@ -2,7 +2,7 @@
 
 use super::problem::Problem;
 use super::process;
-use fuseloop::run::Headroom;
+use fuseloop::run::{Headroom, Phase};
 use fuseloop::{Batch, Loader};
 use std::time::{Duration, Instant};
 
@@ -79,17 +79,17 @@ pub(super) struct Waits {
 
 impl Waits {
     pub(super) fn between(before: &Headroom, after: &Headroom, wall: Duration) -> Self {
-        let total = |headroom: &Headroom| headroom.busy.iter().sum::<Duration>();
-        let workers = u32::try_from(after.busy.len().max(1)).unwrap_or(u32::MAX);
+        let room = |headroom: &Headroom| headroom.time(Phase::Room) + headroom.time(Phase::Slot);
+        let workers = u32::try_from(after.workers.len().max(1)).unwrap_or(u32::MAX);
         let share = |after: Duration, before: Duration, of: Duration| {
             let time = after.saturating_sub(before).as_secs_f64();
             (time / of.as_secs_f64().max(1e-9)).min(1.0)
         };
         let all = wall.saturating_mul(workers);
         Self {
-            workers_busy: share(total(after), total(before), all),
+            workers_busy: share(after.busy(), before.busy(), all),
             consumer_waited: share(after.consumer_waited, before.consumer_waited, wall),
-            waited_for_room: share(after.waited_for_room, before.waited_for_room, all),
+            waited_for_room: share(room(after), room(before), all),
         }
     }
 

@@ -4,10 +4,8 @@ use super::print::{bytes, count, counted, rate, say};
 use super::problem::Problem;
 use fuseloop::source::beton::Allocation;
 use fuseloop::source::{Beton, Escaped, OpenError, SourceError};
-use fuseloop::verify::{
-    Damaged, Finding, Layout, VerifyOptions, VerifyReport, layout, verify,
-};
-use fuseloop::{LoadError, Limits};
+use fuseloop::verify::{Damaged, Finding, Layout, VerifyOptions, VerifyReport, layout, verify};
+use fuseloop::{Limits, LoadError};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -259,9 +257,7 @@ fn tables_json(tables: &Layout) -> Value {
             "first": finding.first.as_ref().map(first),
         })
     }
-    let record = |record: &Allocation| {
-        json!({ "sample": record.sample, "offset": record.ptr, "bytes": record.size })
-    };
+    let record = |record: &Allocation| json!({ "sample": record.sample, "offset": record.ptr, "bytes": record.size });
     json!({
         "records": tables.records,
         "page_bytes": tables.page_bytes,

@@ -90,7 +90,8 @@ impl Loader {
         let schedule = epoch_order(self.order, self.setup.seed, epoch, self.ids.clone());
         let (batch_size, last) = (self.batch_size, self.last);
         let schedule = Box::new(schedule);
-        let run = self.engine.start(Pass { stage, epoch, schedule, batch_size, last })?;
+        let pass = Pass { last, ..Pass::new(stage, epoch, schedule, batch_size) };
+        let run = self.engine.start(pass)?;
         Ok(Batches { run })
     }
 

@@ -9,7 +9,7 @@ use crate::decode::Decoder;
 use crate::jit::{Kernel, Scratch, Source};
 use crate::plan::label::Scalar;
 use crate::plan::{ArrayPlan, Draws, LabelPlan};
-use crate::run::{FillError, Stage};
+use crate::run::{FillError, Stage, Watch};
 use crate::sample::{Epoch, SampleId, Visit};
 use crate::source::{Buffer, EncodedImage, FieldKind, Source as Dataset, Value};
 use fuseloop_ops::{BatchKey, DType, Ops, SampleKey, Window};
@@ -351,7 +351,7 @@ impl Stage for LoaderStage {
         self.chunk
     }
 
-    fn worker(&self) -> Worker {
+    fn worker(&self, _watch: Watch) -> Worker {
         Worker {
             buffer: Buffer::default(),
             pictures: PictureDesk {

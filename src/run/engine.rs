@@ -1,9 +1,6 @@
 //! The engine: owns the threads and the slots, which live across runs.
 
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::epoch::{EpochRun, Pass};
@@ -11,8 +8,12 @@ use super::job::Run;
 use super::shared::{Patience, Shared};
 use super::stage::Stage;
 use super::worker;
-use super::{Headroom, RunError};
+use super::{Headroom, RunError, Trace};
 use crate::batch::{BatchSpec, Pool};
+use crate::sync::atomic::AtomicU64;
+use crate::sync::counter::Ordering;
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// How an [`Engine`] is set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +26,11 @@ pub struct EngineOptions {
     /// Most slots of one shape of batch, those held by the user included. `None`, the default:
     /// as many as the user holds, and `batches_ahead` besides.
     pub max_slots: Option<NonZeroUsize>,
-    /// How long a call waits when `max_slots` are all held, before it is
+    /// Most bytes of all slots of one shape of batch, those held by the user included: the smaller
+    /// of this and `max_slots` counts. At least two slots must fit, or one where `batches_ahead` is
+    /// 1: [an error](RunError::Budget) otherwise. Default `None`.
+    pub max_bytes: Option<u64>,
+    /// How long a call waits when all the slots there may be are held, before it is
     /// [an error](RunError::SlotsHeld). Default 30 s.
     pub slot_timeout: Duration,
     /// How long a call waits for a batch in work, before it is [an error](RunError::Stalled).
@@ -40,6 +45,7 @@ impl Default for EngineOptions {
             workers: thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             batches_ahead: AHEAD,
             max_slots: None,
+            max_bytes: None,
             slot_timeout: Duration::from_secs(30),
             stall_timeout: None,
         }
@@ -73,11 +79,7 @@ impl<S: Stage> Engine<S> {
     ///
     /// If the system gives no thread. Those already started are ended.
     pub fn new(options: EngineOptions) -> Result<Self, RunError> {
-        let patience = Patience {
-            max_slots: options.max_slots.map_or(usize::MAX, NonZeroUsize::get),
-            slot: options.slot_timeout,
-            stall: options.stall_timeout,
-        };
+        let patience = Patience { slot: options.slot_timeout, stall: options.stall_timeout };
         let workers = options.workers.get();
         let shared = Arc::new(Shared::new(workers, options.batches_ahead.get() as u64, patience));
         let mut engine =
@@ -108,14 +110,15 @@ impl<S: Stage> Engine<S> {
     ///
     /// # Errors
     ///
-    /// If two outputs of the stage have one name, or a batch of them can't be addressed. All
-    /// other errors come with the batch they belong to.
+    /// If two outputs of the stage have one name, a batch of them can't be addressed, or too few fit
+    /// into [`max_bytes`](EngineOptions::max_bytes). All other errors come with the batch they belong to.
     pub fn start(&self, pass: Pass<S>) -> Result<EpochRun<S>, RunError> {
         let spec = BatchSpec::new(pass.stage.outputs(), pass.batch_size)?;
-        let pool = self.pool(spec);
+        let pool = self.pool(spec)?;
         let samples = pass.samples();
         let batch_size = pass.batch_size.get() as u64;
-        let Pass { stage, epoch, schedule, .. } = pass;
+        let batches = samples.div_ceil(batch_size).saturating_sub(pass.first_batch);
+        let Pass { stage, epoch, schedule, first_batch, delivery, .. } = pass;
         let workers = self.threads.len();
         let id = self.shared.begin(|id| Run {
             id,
@@ -124,18 +127,21 @@ impl<S: Stage> Engine<S> {
             schedule,
             samples,
             batch_size,
+            first_batch,
+            delivery,
             pool,
             workers,
             oldest: AtomicU64::new(u64::MAX),
         });
-        Ok(EpochRun::new(Arc::clone(&self.shared), id, samples.div_ceil(batch_size)))
+        Ok(EpochRun::new(Arc::clone(&self.shared), id, batches))
     }
 
     /// The slots of the last run if they fit, else an empty pool.
-    fn pool(&self, spec: BatchSpec) -> Arc<Pool> {
+    fn pool(&self, spec: BatchSpec) -> Result<Arc<Pool>, RunError> {
+        let cap = self.cap(&spec)?;
         let mut kept = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pool) = kept.as_ref().filter(|pool| **pool.spec() == spec) {
-            return Arc::clone(pool);
+            return Ok(Arc::clone(pool));
         }
         let shared: Weak<Shared<S>> = Arc::downgrade(&self.shared);
         let returned = move || {
@@ -143,10 +149,23 @@ impl<S: Stage> Engine<S> {
                 shared.wake_all();
             }
         };
-        let cap = self.options.max_slots.map(NonZeroUsize::get);
         let keep = self.options.batches_ahead.get().saturating_add(HELD_USUALLY);
         let pool = Arc::new(Pool::new(Arc::new(spec), cap, keep, Box::new(returned)));
-        kept.insert(pool).clone()
+        Ok(kept.insert(pool).clone())
+    }
+
+    /// Most slots for batches of `spec`.
+    fn cap(&self, spec: &BatchSpec) -> Result<Option<usize>, RunError> {
+        let EngineOptions { max_slots, max_bytes, batches_ahead, .. } = self.options;
+        let max_slots = max_slots.map(NonZeroUsize::get);
+        let slot_bytes = spec.bytes();
+        let Some(max_bytes) = max_bytes.filter(|_| slot_bytes > 0) else { return Ok(max_slots) };
+        let (fitting, needed) = (max_bytes / slot_bytes, batches_ahead.get().min(2) as u64);
+        if fitting < needed {
+            return Err(RunError::Budget { slot_bytes, needed, max_bytes });
+        }
+        let fitting = usize::try_from(fitting).unwrap_or(usize::MAX);
+        Ok(Some(max_slots.map_or(fitting, |most| most.min(fitting))))
     }
 
     /// How it was set up.
@@ -160,24 +179,45 @@ impl<S: Stage> Engine<S> {
     pub fn headroom(&self) -> Headroom {
         let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         let (slots, slots_allocated) = pool.as_ref().map_or((0, 0), |pool| pool.slots());
+        let slot_bytes = pool.as_ref().map_or(0, |pool| pool.spec().bytes());
         let shared = &self.shared;
         Headroom {
-            busy: shared.meters.iter().map(|meter| meter.busy.total()).collect(),
-            waited_for_room: shared.waited_for_room.total(),
-            consumer_waited: shared.consumer_waited.total(),
+            workers: shared.meters.iter().map(|meter| meter.times()).collect(),
+            consumer_waited: shared.consumer.total(),
             batches: shared.batches.load(Ordering::Relaxed),
             samples: shared.samples.load(Ordering::Relaxed),
             slots,
             slots_allocated,
+            slot_bytes: slot_bytes.saturating_mul(slots as u64),
         }
+    }
+
+    /// Begins a trace of what every thread does, with place for `limit` stretches a thread; what
+    /// was traced before is dropped. 0 ends it. Without a trace it costs nothing.
+    pub fn trace(&self, limit: usize) {
+        self.shared.meters.iter().for_each(|meter| meter.tape().start(limit));
+        self.shared.consumer.tape().start(limit);
+    }
+
+    /// Takes out what was traced so far; the trace goes on. Stretches that are not over yet come
+    /// with the next.
+    #[must_use]
+    pub fn take_trace(&self) -> Trace {
+        let (consumer, mut lost) = self.shared.consumer.tape().take();
+        let workers = self.shared.meters.iter().map(|meter| {
+            let (events, more) = meter.tape().take();
+            lost += more;
+            events
+        });
+        Trace { workers: workers.collect(), consumer, lost }
     }
 }
 
 impl<S: Stage> Drop for Engine<S> {
     fn drop(&mut self) {
         self.shared.stop(JOIN);
-        for thread in self.threads.drain(..) {
-            if self.shared.is_over() || thread.is_finished() {
+        if self.shared.is_over() {
+            for thread in self.threads.drain(..) {
                 // A panic that got past the engine has been told to the consumer as `Stopped`.
                 let _ = thread.join();
             }

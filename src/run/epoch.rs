@@ -1,15 +1,15 @@
 //! One run over samples: what to run, and the iterator over its batches.
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::RunError;
-use super::shared::Shared;
+use super::shared::{Passed, Shared};
 use super::stage::{Schedule, Stage};
 use crate::batch::Batch;
 use crate::sample::Epoch;
+use crate::sync::Arc;
+use crate::sync::counter::Ordering;
 
 /// What to do with the samples left over when the batch size does not divide them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -19,6 +19,17 @@ pub enum LastBatch {
     Keep,
     /// Leave them out.
     Drop,
+}
+
+/// Which of the finished batches comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Delivery {
+    /// Batch after batch.
+    #[default]
+    InOrder,
+    /// Whichever is finished: a slow batch holds up no other. Each has the rows it would have in
+    /// order; only which comes when is left to chance.
+    Unordered,
 }
 
 /// What [`Engine::start`](super::Engine::start) runs.
@@ -33,10 +44,27 @@ pub struct Pass<S> {
     pub batch_size: NonZeroUsize,
     /// What to do with the rest.
     pub last: LastBatch,
+    /// Where to begin: the batches before it are left out. Batches keep their numbers in the
+    /// epoch, so this gives what the rest of the whole run would have been. Beyond the end, nothing.
+    pub first_batch: u64,
+    /// Which batch comes next.
+    pub delivery: Delivery,
 }
 
 impl<S> Pass<S> {
-    /// Samples that will be delivered.
+    /// All batches of `schedule`, in order, a short last one included.
+    #[must_use]
+    pub fn new(
+        stage: Arc<S>,
+        epoch: Epoch,
+        schedule: Box<dyn Schedule>,
+        batch_size: NonZeroUsize,
+    ) -> Self {
+        let (last, delivery) = (LastBatch::Keep, Delivery::InOrder);
+        Self { stage, epoch, schedule, batch_size, last, first_batch: 0, delivery }
+    }
+
+    /// Samples of the whole epoch, from its first batch on.
     #[must_use]
     pub fn samples(&self) -> u64 {
         let all = self.schedule.samples();
@@ -47,7 +75,7 @@ impl<S> Pass<S> {
     }
 }
 
-/// The batches of one run, in order. The workers run ahead of it.
+/// The batches of one run. The workers run ahead of it.
 ///
 /// After an error it gives nothing more. Dropping it early stops its work: chunks in work are
 /// finished, nothing else is begun, and the engine can be used for the next run.
@@ -56,6 +84,8 @@ pub struct EpochRun<S: Stage> {
     id: u64,
     /// Batches not yet delivered; 0 when it is over.
     left: u64,
+    skipped: u64,
+    replaced: u64,
     closed: bool,
 }
 
@@ -65,13 +95,26 @@ const DRAIN: Duration = Duration::from_secs(1);
 
 impl<S: Stage> EpochRun<S> {
     pub(super) fn new(shared: Arc<Shared<S>>, id: u64, batches: u64) -> Self {
-        Self { shared, id, left: batches, closed: false }
+        Self { shared, id, left: batches, skipped: 0, replaced: 0, closed: false }
     }
 
-    /// Batches still to come if no error ends the run.
+    /// Batches still to come, if no error ends the run and none loses all its rows.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.left
+    }
+
+    /// Rows [left out](super::Damaged::Skip) so far: of the batches delivered, and of those between
+    /// them that lost all their rows.
+    #[must_use]
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// Rows of the batches delivered so far that hold [another sample](super::Damaged::Substitute).
+    #[must_use]
+    pub fn replaced(&self) -> u64 {
+        self.replaced
     }
 
     fn close(&mut self) {
@@ -84,6 +127,8 @@ impl<S: Stage> EpochRun<S> {
 
     fn count(&mut self, batch: &Batch) {
         self.left = self.left.saturating_sub(1);
+        self.skipped += batch.skipped().len() as u64;
+        self.replaced += batch.replaced().len() as u64;
         self.shared.batches.fetch_add(1, Ordering::Relaxed);
         self.shared.samples.fetch_add(batch.len() as u64, Ordering::Relaxed);
     }
@@ -96,7 +141,10 @@ impl<S: Stage> Iterator for EpochRun<S> {
         if self.closed {
             return None;
         }
-        let delivered = self.shared.deliver(self.id);
+        let mut passed = Passed::default();
+        let delivered = self.shared.deliver(self.id, &mut passed);
+        self.left = self.left.saturating_sub(passed.batches);
+        self.skipped += passed.skipped;
         match &delivered {
             Some(Ok(batch)) => self.count(batch),
             Some(Err(_)) | None => self.close(),
@@ -104,9 +152,9 @@ impl<S: Stage> Iterator for EpochRun<S> {
         delivered
     }
 
-    /// An error may end it at any time, but never empty-handed while batches are left.
+    /// An error may end it at any time, and batches may lose all their rows.
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (usize::from(self.left > 0), usize::try_from(self.left).ok())
+        (0, usize::try_from(self.left).ok())
     }
 }
 

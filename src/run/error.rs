@@ -5,6 +5,7 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
+use super::Doing;
 use crate::batch::SlotError;
 use crate::sample::SampleId;
 
@@ -17,7 +18,7 @@ pub enum RunError {
     /// The stage refused a sample.
     #[error("batch {batch}: sample {sample}: {source}")]
     Fill {
-        /// The batch, from 0 in its run.
+        /// The batch, from 0 in its epoch.
         batch: u64,
         /// The first sample of the batch that failed.
         sample: SampleId,
@@ -27,7 +28,7 @@ pub enum RunError {
     /// The stage panicked: a bug in it.
     #[error("batch {batch}: sample {sample}: panic: {message}")]
     Panicked {
-        /// The batch, from 0 in its run.
+        /// The batch, from 0 in its epoch.
         batch: u64,
         /// The sample it panicked at.
         sample: SampleId,
@@ -37,7 +38,7 @@ pub enum RunError {
     /// The stage refused a batch whose samples are all there.
     #[error("batch {batch}: {source}")]
     Finish {
-        /// The batch, from 0 in its run.
+        /// The batch, from 0 in its epoch.
         batch: u64,
         /// What the stage said.
         source: Box<dyn Error + Send + Sync>,
@@ -45,7 +46,7 @@ pub enum RunError {
     /// The stage panicked at a batch whose samples are all there: a bug in it.
     #[error("batch {batch}: panic after its last sample: {message}")]
     FinishPanicked {
-        /// The batch, from 0 in its run.
+        /// The batch, from 0 in its epoch.
         batch: u64,
         /// The panic's message.
         message: String,
@@ -53,7 +54,7 @@ pub enum RunError {
     /// The schedule panicked or gave another number of samples than asked for: a bug in it.
     #[error("batch {batch}: the order of samples: {message}")]
     Schedule {
-        /// The batch, from 0 in its run.
+        /// The batch, from 0 in its epoch.
         batch: u64,
         /// What went wrong.
         message: String,
@@ -72,6 +73,19 @@ pub enum RunError {
         /// How long the call waited.
         waited: Duration,
     },
+    /// The budget is smaller than the fewest slots that a run needs.
+    #[error(
+        "a batch takes {slot_bytes} bytes and {needed} must fit, the budget is {max_bytes} bytes"
+    )]
+    Budget {
+        /// Bytes of one slot.
+        slot_bytes: u64,
+        /// Slots needed: 2, so that one is filled while another is in use, or 1 if no batch more
+        /// is to be begun ahead.
+        needed: u64,
+        /// What the options allow.
+        max_bytes: u64,
+    },
     /// A batch took longer than the options allow.
     #[error("batch {batch} is not ready after {waited:?}; being filled: {}", list(filling))]
     Stalled {
@@ -79,8 +93,8 @@ pub enum RunError {
         batch: u64,
         /// How long the call waited.
         waited: Duration,
-        /// The first sample of what each worker is busy with.
-        filling: Vec<SampleId>,
+        /// What each worker is busy with.
+        filling: Vec<Doing>,
     },
     /// The engine was dropped.
     #[error("the engine has stopped")]
@@ -95,11 +109,11 @@ pub enum RunError {
     },
 }
 
-fn list(samples: &[SampleId]) -> String {
-    if samples.is_empty() {
+fn list(filling: &[Doing]) -> String {
+    if filling.is_empty() {
         return "nothing".to_owned();
     }
-    samples.iter().map(|sample| format!("sample {sample}")).collect::<Vec<_>>().join(", ")
+    filling.iter().map(Doing::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// What a panic said.
@@ -123,6 +137,7 @@ impl RunError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::Phase;
 
     #[test]
     fn messages_say_what_happened_where() {
@@ -152,9 +167,17 @@ mod tests {
             RunError::SlotsHeld { batch: 4, max_slots: 2, waited },
             "no slot for batch 4 in 1.5s: all 2 are held by batches in use",
         );
+        let filling = vec![
+            Doing { sample, phase: Phase::Read },
+            Doing { sample: SampleId(9), phase: Phase::Decode },
+        ];
         told(
-            RunError::Stalled { batch: 4, waited, filling: vec![sample, SampleId(9)] },
-            "batch 4 is not ready after 1.5s; being filled: sample 7, sample 9",
+            RunError::Stalled { batch: 4, waited, filling },
+            "batch 4 is not ready after 1.5s; being filled: sample 7: read, sample 9: decode",
+        );
+        told(
+            RunError::Budget { slot_bytes: 600, needed: 2, max_bytes: 1000 },
+            "a batch takes 600 bytes and 2 must fit, the budget is 1000 bytes",
         );
         told(RunError::Stopped, "the engine has stopped");
         let error = RunError::from(SlotError::NoMemory { bytes: 12 });

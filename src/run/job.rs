@@ -2,15 +2,16 @@
 
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
-use super::RunError;
 use super::error::message;
-use super::headroom::Meter;
+use super::meter::Meter;
+use super::repair::{Repairs, Trouble};
 use super::stage::{FillError, Schedule, Stage};
+use super::{Delivery, Phase, RunError, Watch};
 use crate::batch::{Batch, Filling, Lease, Pool, RowsMut};
 use crate::sample::{Epoch, Visit};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Arc, Mutex, PoisonError};
 
 /// What all batches of a run share.
 pub(super) struct Run<S> {
@@ -21,6 +22,8 @@ pub(super) struct Run<S> {
     /// Samples delivered in all; the schedule may have more, which the last batch would.
     pub(super) samples: u64,
     pub(super) batch_size: u64,
+    pub(super) first_batch: u64,
+    pub(super) delivery: Delivery,
     pub(super) pool: Arc<Pool>,
     /// Threads that may share a batch.
     pub(super) workers: usize,
@@ -30,13 +33,15 @@ pub(super) struct Run<S> {
 }
 
 impl<S> Run<S> {
-    pub(super) fn batches(&self) -> u64 {
-        self.samples.div_ceil(self.batch_size)
+    /// The number of the first batch to deliver, and the one after the last.
+    pub(super) fn batches(&self) -> (u64, u64) {
+        let end = self.samples.div_ceil(self.batch_size);
+        (self.first_batch.min(end), end)
     }
 
     /// Appends the rows of `batch`.
     fn visits(&self, batch: u64, visits: &mut Vec<Visit>) -> Result<(), RunError> {
-        // `batch < batches()`, so the product is below `samples`.
+        // `batch` is below the end of `batches()`, so the product is below `samples`.
         let first = batch * self.batch_size;
         let last = self.samples.min(first.saturating_add(self.batch_size));
         let asked = catch_unwind(AssertUnwindSafe(|| self.schedule.visits(first..last, visits)));
@@ -58,18 +63,28 @@ pub(super) struct Job<S> {
     pub(super) filling: Filling,
     /// The failure of the lowest row so far.
     failure: Mutex<Option<Failure>>,
+    repairs: Repairs,
 }
 
-struct Failure {
-    row: usize,
-    error: RunError,
+/// What went wrong, and at which row of the batch.
+pub(super) struct Failure {
+    pub(super) row: usize,
+    pub(super) error: RunError,
 }
 
 /// A batch nobody works at any more.
 pub(super) struct Finished {
     pub(super) run: u64,
     pub(super) batch: u64,
-    pub(super) outcome: Result<Batch, RunError>,
+    pub(super) outcome: Outcome,
+}
+
+/// How a batch ended.
+pub(super) enum Outcome {
+    Batch(Batch),
+    /// It lost all its rows: so many.
+    Empty(u64),
+    Error(RunError),
 }
 
 impl<S: Stage> Job<S> {
@@ -86,57 +101,50 @@ impl<S: Stage> Job<S> {
         let chunk = run.stage.chunk().get().min(share);
         let chunk = NonZeroUsize::new(chunk).unwrap_or(NonZeroUsize::MIN);
         let filling = Filling::new(slot, chunk);
-        Ok(Self { run, batch, filling, failure: Mutex::new(None) })
+        Ok(Self { run, batch, filling, failure: Mutex::new(None), repairs: Repairs::default() })
     }
 
     /// Fills chunks until none is left, or an older batch has some: two workers that look for work
     /// at one time open a batch each, and the later one is not to be finished first.
-    pub(super) fn work(&self, desk: &mut Desk<S>, meter: &Meter) {
+    pub(super) fn work(&self, desk: &mut Desk<S>) {
         while let Some((visits, mut rows)) = self.filling.claim() {
-            meter.note(visits.first().map(|visit| visit.sample));
-            let filled = self.fill_chunk(desk, visits, &mut rows);
-            if let Err((row, error)) = filled {
-                self.fail(Failure { row: rows.first_row() + row, error });
+            desk.meter.phase(Phase::Fill);
+            desk.meter.at(self.batch, visits.first().map(|visit| visit.sample));
+            if let Err(failure) = self.fill_chunk(desk, visits, &mut rows) {
+                self.fail(failure);
             }
             if self.run.oldest.load(Ordering::Relaxed) < self.batch {
                 break;
             }
         }
-        meter.note(None);
+        desk.meter.phase(Phase::Fill);
+        desk.meter.at(self.batch, None);
     }
 
-    /// Fills one chunk; on failure says which of its rows it was.
+    /// Fills one chunk; if that goes wrong, row by row, to learn which row it is.
     fn fill_chunk(
         &self,
         desk: &mut Desk<S>,
         visits: &[Visit],
         rows: &mut RowsMut<'_>,
-    ) -> Result<(), (usize, RunError)> {
-        let panic = match desk.fill(&self.run, visits, rows) {
-            Err(Trouble::Panicked(panic)) => panic,
-            outcome => return outcome.map_err(|t| self.explain(visits, t)),
-        };
-        // Which of them was it?
-        if visits.len() > 1 {
-            for i in 0..visits.len() {
-                let one = &visits[i..=i];
-                let again = desk.fill(&self.run, one, &mut rows.row(i));
-                again.map_err(|trouble| (i, self.explain(one, trouble).1))?;
+    ) -> Result<(), Failure> {
+        let Err(trouble) = desk.fill(&self.run, visits, rows) else { return Ok(()) };
+        if let [visit] = visits {
+            return self.repairs.mend(self, desk, *visit, rows, trouble);
+        }
+        for (i, visit) in visits.iter().enumerate() {
+            let mut row = rows.row(i);
+            if let Err(trouble) = desk.fill(&self.run, &[*visit], &mut row) {
+                self.repairs.mend(self, desk, *visit, &mut row, trouble)?;
             }
         }
-        Err(self.explain(visits, Trouble::Panicked(panic)))
-    }
-
-    /// The row among `visits`, and the error for the caller.
-    fn explain(&self, visits: &[Visit], trouble: Trouble<FillError>) -> (usize, RunError) {
-        let batch = self.batch;
         match trouble {
-            Trouble::Refused(FillError { sample, source }) => {
-                let row = visits.iter().position(|visit| visit.sample == sample).unwrap_or(0);
-                (row, RunError::Fill { batch, sample, source })
-            }
+            Trouble::Refused(_) => Ok(()),
+            // None of them alone does it: a bug in the stage all the same.
             Trouble::Panicked(message) => {
-                (0, RunError::Panicked { batch, sample: visits[0].sample, message })
+                let (row, sample) = (rows.first_row(), visits[0].sample);
+                let error = RunError::Panicked { batch: self.batch, sample, message };
+                Err(Failure { row, error })
             }
         }
     }
@@ -152,51 +160,56 @@ impl<S: Stage> Job<S> {
     }
 
     /// The batch, or why there is none; its slot goes back to the pool then.
-    pub(super) fn finish(self, desk: &mut Desk<S>, meter: &Meter) -> Finished {
-        let Self { run, batch, filling, failure } = self;
+    pub(super) fn finish(self, desk: &mut Desk<S>) -> Finished {
+        let Self { run, batch, filling, failure, repairs } = self;
         let is_whole = filling.is_whole();
         let mut slot = filling.into_slot();
         let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let damage = repairs.apply(&mut slot);
+        let is_empty = slot.visits().is_empty();
         let finished = match failure {
             Some(failure) => Err(failure.error),
             None if !is_whole => Err(RunError::Stopped),
+            None if is_empty => Ok(()),
             None => {
-                meter.note(slot.visits().first().map(|visit| visit.sample));
+                desk.meter.phase(Phase::Finish);
+                desk.meter.at(batch, slot.visits().first().map(|visit| visit.sample));
                 let finished = desk.finish(&run, batch, &mut slot.rows_mut());
-                meter.note(None);
+                desk.meter.phase(Phase::Fill);
+                desk.meter.at(batch, None);
                 finished
             }
         };
         // Made in any case: dropping it gives the slot back.
-        let leased = Batch::new(slot, &run.pool, run.epoch, batch);
-        Finished { run: run.id, batch, outcome: finished.map(|()| leased) }
+        let leased = Batch::new(slot, &run.pool, run.epoch, batch).with_damage(damage);
+        let outcome = match finished {
+            Err(error) => Outcome::Error(error),
+            Ok(()) if is_empty => Outcome::Empty(leased.skipped().len() as u64),
+            Ok(()) => Outcome::Batch(leased),
+        };
+        Finished { run: run.id, batch, outcome }
     }
 
     /// A batch that nobody wants any more.
     pub(super) fn abandon(self) -> Finished {
         let Self { run, batch, filling, .. } = self;
         drop(Batch::new(filling.into_slot(), &run.pool, run.epoch, batch));
-        Finished { run: run.id, batch, outcome: Err(RunError::Stopped) }
+        Finished { run: run.id, batch, outcome: Outcome::Error(RunError::Stopped) }
     }
-}
-
-/// Why a call of a stage gave nothing.
-enum Trouble<E> {
-    Refused(E),
-    Panicked(String),
 }
 
 /// What a thread keeps from chunk to chunk: the stage's worker, as long as the stage is the same.
 pub(super) struct Desk<S: Stage> {
     kept: Option<(Arc<S>, S::Worker)>,
+    pub(super) meter: Arc<Meter>,
 }
 
 impl<S: Stage> Desk<S> {
-    pub(super) fn new() -> Self {
-        Self { kept: None }
+    pub(super) fn new(meter: Arc<Meter>) -> Self {
+        Self { kept: None, meter }
     }
 
-    fn fill(
+    pub(super) fn fill(
         &mut self,
         run: &Run<S>,
         visits: &[Visit],
@@ -233,7 +246,8 @@ impl<S: Stage> Desk<S> {
 
     fn worker(&mut self, stage: &Arc<S>) -> &mut S::Worker {
         let kept = self.kept.take().filter(|(kept, _)| Arc::ptr_eq(kept, stage));
-        let kept = kept.unwrap_or_else(|| (Arc::clone(stage), stage.worker()));
+        let kept =
+            kept.unwrap_or_else(|| (Arc::clone(stage), stage.worker(Watch::on(&self.meter))));
         &mut self.kept.insert(kept).1
     }
 }

@@ -4,15 +4,14 @@
 //! is short; what it returns to be dropped must be dropped after the lock.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::collections::btree_map::{BTreeMap, Entry};
 
-use super::RunError;
-use super::job::{Finished, Job, Run};
+use super::job::{Finished, Job, Outcome, Run};
 use super::stage::Stage;
-use crate::batch::{Batch, Lease};
-
-type Outcome = Result<Batch, RunError>;
+use super::{Delivery, Phase};
+use crate::batch::Lease;
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering;
 
 /// The books of all runs.
 pub(super) struct Ring<S> {
@@ -25,18 +24,16 @@ pub(super) struct Ring<S> {
 /// The books of one run.
 pub(super) struct RunState<S> {
     run: Arc<Run<S>>,
-    /// Batches `0..opened` are begun.
+    /// Batches before this one are begun.
     opened: u64,
-    /// Batches `0..delivered` are the user's.
-    delivered: u64,
     /// No batch from here on is delivered.
     limit: u64,
     /// Batches opened and not yet finished.
     under_way: u64,
     /// Batches with chunks to claim, the oldest first.
     listed: VecDeque<Arc<Job<S>>>,
-    /// How batch `delivered + i` ended, once it has.
-    ready: VecDeque<Option<Outcome>>,
+    /// The batches begun and not yet delivered, and how each ended, once it has.
+    ahead: BTreeMap<u64, Option<Outcome>>,
     /// Nobody waits for its batches any more.
     closed: bool,
 }
@@ -47,34 +44,35 @@ pub(super) enum Work<S> {
     Fill(Arc<Job<S>>),
     /// Open a batch: the room and the slot are reserved.
     Open { run: Arc<Run<S>>, batch: u64, lease: Lease },
-    /// Nothing; `no_room` if only for want of room.
-    Nothing { no_room: bool },
+    /// Nothing: sleep, in this phase.
+    Nothing(Phase),
 }
 
 /// What the consumer gets.
-pub(super) enum Delivery {
+pub(super) enum Next {
     Ready(Outcome),
     /// All is delivered.
     End,
-    /// Batch `batch` is not ready; `no_slot` if it can't even be opened.
+    /// Batch `batch` is not ready. If it can't even be opened, for want of a slot: how many there
+    /// may be.
     Wait {
         batch: u64,
-        no_slot: bool,
+        no_slot: Option<usize>,
     },
 }
 
 /// What finishing a batch leads to.
 pub(super) struct Settled<S> {
-    /// It is the one the consumer waits for, or the run is gone: wake who waits.
+    /// It is one the consumer waits for, or the run is gone: wake who waits.
     pub(super) news: bool,
     /// Of no use any more: drop it after the lock.
-    pub(super) surplus: (Option<Outcome>, Option<RunState<S>>),
+    pub(super) surplus: (Option<Outcome>, BTreeMap<u64, Option<Outcome>>, Option<RunState<S>>),
 }
 
 /// What is left of a closed run, to be settled without the lock.
 pub(super) struct Leftovers<S> {
     pub(super) jobs: VecDeque<Arc<Job<S>>>,
-    pub(super) ready: VecDeque<Option<Outcome>>,
+    pub(super) ahead: BTreeMap<u64, Option<Outcome>>,
 }
 
 impl<S: Stage> Ring<S> {
@@ -89,15 +87,14 @@ impl<S: Stage> Ring<S> {
     }
 
     pub(super) fn add(&mut self, run: Arc<Run<S>>) {
-        let limit = run.batches();
+        let (first, limit) = run.batches();
         self.runs.push(RunState {
             run,
-            opened: 0,
-            delivered: 0,
+            opened: first,
             limit,
             under_way: 0,
             listed: VecDeque::new(),
-            ready: VecDeque::new(),
+            ahead: BTreeMap::new(),
             closed: false,
         });
     }
@@ -109,14 +106,14 @@ impl<S: Stage> Ring<S> {
         if let Some(job) = listed.find(|job| !job.filling.is_exhausted()) {
             return Work::Fill(Arc::clone(job));
         }
-        let mut no_room = false;
+        let mut lack = Phase::Idle;
         for state in self.runs.iter_mut().filter(|state| state.wants_to_open()) {
-            if let Some(work) = state.reserve(self.ahead) {
-                return work;
+            match state.reserve(self.ahead) {
+                Work::Nothing(phase) => lack = lack.max(phase),
+                work => return work,
             }
-            no_room = true;
         }
-        Work::Nothing { no_room }
+        Work::Nothing(lack)
     }
 
     /// Lists an opened batch, for others to help. Returns for how many there is work.
@@ -144,51 +141,57 @@ impl<S: Stage> Ring<S> {
     /// Enters how a batch ended.
     pub(super) fn finish(&mut self, finished: Finished) -> Settled<S> {
         let Finished { run, batch, outcome } = finished;
-        let mut settled = Settled { news: false, surplus: (None, None) };
+        let mut settled = Settled { news: false, surplus: (None, BTreeMap::new(), None) };
         let Some(state) = self.state(run) else {
             settled.surplus.0 = Some(outcome);
             return settled;
         };
         state.under_way -= 1;
         if state.closed {
-            settled.surplus = (Some(outcome), self.forget(run));
-            settled.news = settled.surplus.1.is_some();
+            settled.surplus = (Some(outcome), BTreeMap::new(), self.forget(run));
+            settled.news = settled.surplus.2.is_some();
             return settled;
         }
-        if outcome.is_err() {
-            state.stop_after(batch);
+        if matches!(outcome, Outcome::Error(_)) {
+            settled.surplus.1 = state.stop_after(batch);
         }
-        settled.news = batch == state.delivered;
-        // A batch is finished once and before it is delivered, so its place is there.
-        let place = (batch - state.delivered) as usize;
-        state.ready[place] = Some(outcome);
+        // It has no place if it comes after an error.
+        match state.ahead.entry(batch) {
+            Entry::Occupied(mut place) => {
+                place.insert(Some(outcome));
+                settled.news = state.deliverable().is_some();
+            }
+            Entry::Vacant(_) => settled.surplus.0 = Some(outcome),
+        }
         settled
     }
 
     /// The next batch of run `id`, if it is ready.
-    pub(super) fn deliver(&mut self, id: u64) -> Delivery {
-        let Some(state) = self.state(id) else { return Delivery::End };
-        if state.delivered == state.limit {
-            return Delivery::End;
+    pub(super) fn deliver(&mut self, id: u64) -> Next {
+        let Some(state) = self.state(id) else { return Next::End };
+        if let Some(outcome) = state.take_ready() {
+            return Next::Ready(outcome);
         }
-        if let Some(outcome) = state.ready.front_mut().and_then(Option::take) {
-            state.ready.pop_front();
-            state.delivered += 1;
-            return Delivery::Ready(outcome);
+        match state.ahead.first_key_value() {
+            Some((&batch, _)) => Next::Wait { batch, no_slot: None },
+            None if state.opened >= state.limit => Next::End,
+            None => {
+                let pool = &state.run.pool;
+                let no_slot = pool.cap().filter(|_| pool.is_exhausted());
+                Next::Wait { batch: state.opened, no_slot }
+            }
         }
-        let no_slot = state.opened == state.delivered && state.run.pool.is_exhausted();
-        Delivery::Wait { batch: state.delivered, no_slot }
     }
 
     /// Ends run `id`: nothing of it is begun, handed out or delivered any more.
     pub(super) fn close(&mut self, id: u64) -> Leftovers<S> {
         let Some(state) = self.state(id) else {
-            return Leftovers { jobs: VecDeque::new(), ready: VecDeque::new() };
+            return Leftovers { jobs: VecDeque::new(), ahead: BTreeMap::new() };
         };
         state.closed = true;
         let jobs = std::mem::take(&mut state.listed);
         jobs.iter().for_each(|job| job.filling.cancel());
-        Leftovers { jobs, ready: std::mem::take(&mut state.ready) }
+        Leftovers { jobs, ahead: std::mem::take(&mut state.ahead) }
     }
 
     /// Takes run `id` out of the books, if it is closed and nobody works at it.
@@ -220,16 +223,38 @@ impl<S: Stage> RunState<S> {
     }
 
     /// Room and a slot for the next batch, if there are.
-    fn reserve(&mut self, ahead: u64) -> Option<Work<S>> {
-        if self.opened - self.delivered >= ahead {
-            return None;
+    fn reserve(&mut self, most: u64) -> Work<S> {
+        if self.ahead.len() as u64 >= most {
+            return Work::Nothing(Phase::Room);
         }
-        let lease = self.run.pool.take()?;
+        let Some(lease) = self.run.pool.take() else { return Work::Nothing(Phase::Slot) };
         let batch = self.opened;
         self.opened += 1;
         self.under_way += 1;
-        self.ready.push_back(None);
-        Some(Work::Open { run: Arc::clone(&self.run), batch, lease })
+        self.ahead.insert(batch, None);
+        Work::Open { run: Arc::clone(&self.run), batch, lease }
+    }
+
+    /// The number of the batch that can be delivered now. An error is one only when there is
+    /// nothing before it, in whichever order batches are delivered.
+    fn deliverable(&self) -> Option<u64> {
+        let mut ahead = self.ahead.iter();
+        let (&oldest, outcome) = ahead.next()?;
+        match (outcome, self.run.delivery) {
+            (Some(_), _) => Some(oldest),
+            (None, Delivery::InOrder) => None,
+            (None, Delivery::Unordered) => {
+                let is_batch = |outcome: &Option<Outcome>| {
+                    matches!(outcome, Some(Outcome::Batch(_) | Outcome::Empty(_)))
+                };
+                ahead.find(|(_, outcome)| is_batch(outcome)).map(|(&batch, _)| batch)
+            }
+        }
+    }
+
+    fn take_ready(&mut self) -> Option<Outcome> {
+        let batch = self.deliverable()?;
+        self.ahead.remove(&batch).flatten()
     }
 
     /// Tells the workers in the midst of a batch whether an older one could use them.
@@ -238,10 +263,12 @@ impl<S: Stage> RunState<S> {
         self.run.oldest.store(left.map_or(u64::MAX, |job| job.batch), Ordering::Relaxed);
     }
 
-    /// Begins nothing after `batch`, and hands out no more of what is begun.
-    fn stop_after(&mut self, batch: u64) {
+    /// Begins nothing after `batch`, and hands out no more of what is begun. Returns what is
+    /// finished in vain.
+    fn stop_after(&mut self, batch: u64) -> BTreeMap<u64, Option<Outcome>> {
         self.limit = self.limit.min(batch + 1);
         let vain = self.listed.iter().filter(|job| job.batch > batch);
         vain.for_each(|job| job.filling.cancel());
+        self.ahead.split_off(&(batch + 1))
     }
 }

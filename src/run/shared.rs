@@ -8,16 +8,16 @@
 //! Nobody polls and nobody spins. A wake-up is a system call, so it is made only if somebody
 //! sleeps, which is counted under the lock.
 
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::RunError;
-use super::headroom::{Clock, Meter};
-use super::job::{Desk, Finished, Job, Run};
-use super::ring::{Delivery, Ring, Work};
+use super::job::{Desk, Finished, Job, Outcome, Run};
+use super::meter::{Consumer, Meter};
+use super::ring::{Next, Ring, Work};
 use super::stage::Stage;
 use crate::batch::Batch;
+use crate::sync::counter::AtomicU64;
+use crate::sync::{Arc, Condvar, Instant, Mutex, MutexGuard, PoisonError};
 
 /// What all threads of an engine share.
 pub(super) struct Shared<S> {
@@ -25,9 +25,8 @@ pub(super) struct Shared<S> {
     work: Condvar,
     news: Condvar,
     pub(super) patience: Patience,
-    pub(super) meters: Vec<Meter>,
-    pub(super) waited_for_room: Clock,
-    pub(super) consumer_waited: Clock,
+    pub(super) meters: Vec<Arc<Meter>>,
+    pub(super) consumer: Consumer,
     pub(super) batches: AtomicU64,
     pub(super) samples: AtomicU64,
 }
@@ -35,7 +34,6 @@ pub(super) struct Shared<S> {
 /// How long a consumer waits.
 #[derive(Clone, Copy)]
 pub(super) struct Patience {
-    pub(super) max_slots: usize,
     pub(super) slot: Duration,
     pub(super) stall: Option<Duration>,
 }
@@ -54,15 +52,14 @@ struct State<S> {
 
 impl<S: Stage> Shared<S> {
     pub(super) fn new(workers: usize, ahead: u64, patience: Patience) -> Self {
-        let ring = Ring::new(ahead);
+        let (ring, born) = (Ring::new(ahead), Instant::now());
         Self {
             state: Mutex::new(State { ring, sleeping: 0, waiting: 0, alive: 0, stopping: false }),
             work: Condvar::new(),
             news: Condvar::new(),
             patience,
-            meters: (0..workers).map(|_| Meter::new()).collect(),
-            waited_for_room: Clock::default(),
-            consumer_waited: Clock::default(),
+            meters: (0..workers).map(|_| Arc::new(Meter::new(born))).collect(),
+            consumer: Consumer::new(born),
             batches: AtomicU64::new(0),
             samples: AtomicU64::new(0),
         }
@@ -131,31 +128,27 @@ impl<S: Stage> Shared<S> {
     }
 
     /// Gives up a share in a batch; the last to do so finishes it.
-    pub(super) fn retire(&self, job: Arc<Job<S>>, desk: &mut Desk<S>, meter: &Meter) {
+    pub(super) fn retire(&self, job: Arc<Job<S>>, desk: &mut Desk<S>) {
         self.lock().ring.unlist(&job);
         if let Some(job) = Arc::into_inner(job) {
-            self.settle(job.finish(desk, meter));
+            self.settle(job.finish(desk));
         }
     }
 
     /// Waits for work; `None` when the engine stops.
-    pub(super) fn find(&self) -> Option<Work<S>> {
+    pub(super) fn find(&self, meter: &Meter) -> Option<Work<S>> {
         let mut state = self.lock();
         loop {
             if state.stopping {
                 return None;
             }
-            let no_room = match state.ring.find() {
-                Work::Nothing { no_room } => no_room,
+            match state.ring.find() {
+                Work::Nothing(phase) => meter.phase(phase),
                 work => return Some(work),
-            };
-            let asleep = Instant::now();
+            }
             state.sleeping += 1;
             state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.sleeping -= 1;
-            if no_room {
-                self.waited_for_room.add_since(asleep);
-            }
         }
     }
 
@@ -169,33 +162,39 @@ impl<S: Stage> Shared<S> {
         self.wake(&state, helpers);
     }
 
-    /// Waits for the next batch of run `id`; `None` after the last.
-    pub(super) fn deliver(&self, id: u64) -> Option<Result<Batch, RunError>> {
+    /// Waits for the next batch of run `id`; `None` after the last. Batches without rows are
+    /// `passed` over.
+    pub(super) fn deliver(&self, id: u64, passed: &mut Passed) -> Option<Result<Batch, RunError>> {
         let begun = Instant::now();
-        let mut waited = false;
+        let mut waiting_for = None;
         let mut state = self.lock();
         let outcome = loop {
             let wait = match state.ring.deliver(id) {
-                Delivery::End => break None,
-                Delivery::Ready(outcome) => {
+                Next::End => break None,
+                Next::Ready(outcome) => {
                     self.wake(&state, 1);
-                    break Some(outcome);
+                    match outcome {
+                        Outcome::Batch(batch) => break Some(Ok(batch)),
+                        Outcome::Error(error) => break Some(Err(error)),
+                        Outcome::Empty(skipped) => passed.add(skipped),
+                    }
+                    continue;
                 }
-                Delivery::Wait { .. } if state.stopping || state.alive == 0 => {
+                Next::Wait { .. } if state.stopping || state.alive == 0 => {
                     break Some(Err(RunError::Stopped));
                 }
-                Delivery::Wait { batch, no_slot } => Wait { batch, no_slot },
+                Next::Wait { batch, no_slot } => Wait { batch, no_slot },
             };
             let left = match self.patience_left(wait, begun.elapsed()) {
                 Ok(left) => left,
                 Err(error) => break Some(Err(error)),
             };
-            waited = true;
+            waiting_for = Some(wait.batch);
             state = self.wait_for_news(state, left);
         };
         drop(state);
-        if waited {
-            self.consumer_waited.add_since(begun);
+        if let Some(batch) = waiting_for {
+            self.consumer.note(begun, batch);
         }
         outcome
     }
@@ -203,15 +202,15 @@ impl<S: Stage> Shared<S> {
     /// How much longer a consumer waits; `None` is for ever.
     fn patience_left(&self, on: Wait, waited: Duration) -> Result<Option<Duration>, RunError> {
         let Wait { batch, no_slot } = on;
-        let Patience { max_slots, slot, stall } = self.patience;
-        if no_slot && waited >= slot {
+        let Patience { slot, stall } = self.patience;
+        if let Some(max_slots) = no_slot.filter(|_| waited >= slot) {
             return Err(RunError::SlotsHeld { batch, max_slots, waited });
         }
         if stall.is_some_and(|stall| waited >= stall) {
-            let filling = self.meters.iter().filter_map(Meter::at).collect();
+            let filling = self.meters.iter().filter_map(|meter| meter.doing()).collect();
             return Err(RunError::Stalled { batch, waited, filling });
         }
-        let slot = no_slot.then_some(slot);
+        let slot = no_slot.map(|_| slot);
         let limit = slot.into_iter().chain(stall).min();
         Ok(limit.map(|limit| limit.saturating_sub(waited)))
     }
@@ -237,7 +236,7 @@ impl<S: Stage> Shared<S> {
     /// Ends run `id` and waits, but not for ever, until nobody works at it.
     pub(super) fn close(&self, id: u64, longest: Duration) {
         let leftovers = self.lock().ring.close(id);
-        drop(leftovers.ready);
+        drop(leftovers.ahead);
         for job in leftovers.jobs {
             // Where a worker still holds the batch, the worker finishes it.
             if let Some(job) = Arc::into_inner(job) {
@@ -268,9 +267,24 @@ impl<S: Stage> Shared<S> {
     }
 }
 
-/// What a consumer waits for.
+/// What a consumer waits for: see [`Next::Wait`].
 #[derive(Clone, Copy)]
 struct Wait {
     batch: u64,
-    no_slot: bool,
+    no_slot: Option<usize>,
+}
+
+/// Batches that were not delivered since they lost all their rows.
+#[derive(Default)]
+pub(super) struct Passed {
+    pub(super) batches: u64,
+    /// Their rows.
+    pub(super) skipped: u64,
+}
+
+impl Passed {
+    fn add(&mut self, skipped: u64) {
+        self.batches += 1;
+        self.skipped += skipped;
+    }
 }

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
+use super::Watch;
 use crate::batch::{RowsMut, TensorSpec};
 use crate::sample::{Epoch, SampleId, Visit};
 
@@ -26,13 +27,15 @@ pub trait Stage: Send + Sync + 'static {
         NonZeroUsize::MIN
     }
 
-    /// A fresh worker.
-    fn worker(&self) -> Self::Worker;
+    /// A fresh worker. It may keep `watch`, and tell it what [`fill`](Self::fill) and
+    /// [`finish`](Self::finish) are about.
+    fn worker(&self, watch: Watch) -> Self::Worker;
 
     /// Writes `visits[i]` to row `i` of every output, every byte of it.
     ///
-    /// After a panic the worker is thrown away, and the visits are given again one by one to a
-    /// fresh one, to learn which of them it was.
+    /// After an error or a panic at several visits, what was written is of no account: the visits
+    /// are given again one by one, to learn which of them it was. After a panic the worker is
+    /// thrown away, and a fresh one goes on.
     ///
     /// # Errors
     ///
@@ -45,10 +48,24 @@ pub trait Stage: Send + Sync + 'static {
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError>;
 
-    /// Changes a batch whose every row is filled, before it is delivered. Once for each batch, on
-    /// a thread that filled some of it; never for one that failed or was given up half filled.
+    /// What to do about `visit`, which [`fill`](Self::fill) refused with `error`.
     ///
-    /// `batch` is its number in the run. Beside what the rows hold it may use the epoch and this
+    /// `attempt` is 0 at first, and one more whenever the substitute for this row is refused too;
+    /// `visit` stays the row's own, `error` is that of the substitute. A row is asked about
+    /// [`MOST_ATTEMPTS`](super::MOST_ATTEMPTS) times at most, then it fails. Panics always fail.
+    ///
+    /// The answer may depend on what is asked alone, or batches depend on the threads. Batches
+    /// that are begun ahead and never asked for are asked about as well.
+    fn damaged(&self, epoch: Epoch, visit: Visit, attempt: u32, error: &FillError) -> Damaged {
+        let _ = (epoch, visit, attempt, error);
+        Damaged::Fail
+    }
+
+    /// Changes a batch whose every row is filled, before it is delivered. Once for each batch, on
+    /// a thread that filled some of it; never for one that failed, was given up half filled, or
+    /// lost all its rows.
+    ///
+    /// `batch` is its number in the epoch. Beside what the rows hold it may use the epoch and this
     /// number.
     ///
     /// # Errors
@@ -64,6 +81,18 @@ pub trait Stage: Send + Sync + 'static {
         let _ = (worker, epoch, batch, rows);
         Ok(())
     }
+}
+
+/// What becomes of a row whose sample can't be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damaged {
+    /// The run ends with the sample's error, at its batch.
+    Fail,
+    /// The row is left out: its batch has one row less, and if it has none left, it is not
+    /// delivered.
+    Skip,
+    /// The row is filled with this visit in its place.
+    Substitute(Visit),
 }
 
 /// A sample that a stage could not fill a row with.

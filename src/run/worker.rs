@@ -1,36 +1,35 @@
 //! What a thread of the engine does: open batches, fill chunks of them, until the engine stops.
 
-use std::sync::Arc;
-use std::time::Instant;
-
-use super::job::{Desk, Finished, Job};
+use super::Phase;
+use super::job::{Desk, Finished, Job, Outcome};
 use super::ring::Work;
 use super::shared::Shared;
 use super::stage::Stage;
+use crate::sync::Arc;
 
 /// Opens and fills batches until the engine stops.
 pub(super) fn work<S: Stage>(shared: &Shared<S>, index: usize) {
     let _discharged = Discharge(shared);
-    let meter = &shared.meters[index];
-    let mut desk = Desk::new();
-    while let Some(work) = shared.find() {
-        let begun = Instant::now();
-        if let Some(job) = open(shared, work) {
-            job.work(&mut desk, meter);
-            shared.retire(job, &mut desk, meter);
+    let mut desk = Desk::new(Arc::clone(&shared.meters[index]));
+    while let Some(work) = shared.find(&desk.meter) {
+        if let Some(job) = open(shared, work, &desk) {
+            job.work(&mut desk);
+            shared.retire(job, &mut desk);
         }
-        meter.busy.add_since(begun);
     }
+    desk.meter.phase(Phase::Idle);
 }
 
 /// The batch to fill, opened first if need be; `None` if that failed, which is settled.
-fn open<S: Stage>(shared: &Shared<S>, work: Work<S>) -> Option<Arc<Job<S>>> {
+fn open<S: Stage>(shared: &Shared<S>, work: Work<S>, desk: &Desk<S>) -> Option<Arc<Job<S>>> {
     let (run, batch, lease) = match work {
         Work::Fill(job) => return Some(job),
         Work::Open { run, batch, lease } => (run, batch, lease),
-        Work::Nothing { .. } => return None,
+        Work::Nothing(_) => return None,
     };
     let id = run.id;
+    desk.meter.phase(Phase::Open);
+    desk.meter.at(batch, None);
     match Job::open(run, batch, lease) {
         Ok(job) => {
             let job = Arc::new(job);
@@ -38,7 +37,7 @@ fn open<S: Stage>(shared: &Shared<S>, work: Work<S>) -> Option<Arc<Job<S>>> {
             Some(job)
         }
         Err(error) => {
-            shared.settle(Finished { run: id, batch, outcome: Err(error) });
+            shared.settle(Finished { run: id, batch, outcome: Outcome::Error(error) });
             None
         }
     }

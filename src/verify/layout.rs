@@ -110,7 +110,8 @@ pub fn layout(file: &Beton) -> Result<Layout, ReadErrorKind> {
 
 fn check_records(records: &[Allocation], file: &Beton, layout: &mut Layout) {
     let header = file.header();
-    let data = header.sample_table_end(file.row_bytes()).unwrap_or(u64::MAX)..header.alloc_table_ptr;
+    let data =
+        header.sample_table_end(file.row_bytes()).unwrap_or(u64::MAX)..header.alloc_table_ptr;
     // The record so far that reaches farthest: one that lies in it may be followed by another.
     let mut farthest: Option<&Allocation> = None;
     for record in records {

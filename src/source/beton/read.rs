@@ -484,7 +484,10 @@ impl Source for Beton {
     fn page(&self, sample: SampleId) -> Option<u64> {
         let start = self.header.data_start(self.layout.size()).unwrap_or_default();
         let stored = (0..self.fields.len()).find_map(|field| self.stored_at(sample, field));
-        Some(stored.map_or(0, |bytes| bytes.start).saturating_sub(start) / u64::from(self.header.page_size.max(1)))
+        Some(
+            stored.map_or(0, |bytes| bytes.start).saturating_sub(start)
+                / u64::from(self.header.page_size.max(1)),
+        )
     }
 
     /// Of the header, the fields and rows spread over the sample table.

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use fuseloop::batch::{Batch, RowsMut, TensorSpec};
 use fuseloop::run::{
-    Engine, EngineOptions, EpochRun, FillError, LastBatch, Pass, RunError, Schedule, Stage,
+    Engine, EngineOptions, EpochRun, FillError, LastBatch, Pass, Phase, RunError, Schedule, Stage,
+    Watch,
 };
 use fuseloop::sample::{Epoch, SampleId, Visit};
 use fuseloop_ops::DType;
@@ -96,7 +97,7 @@ impl Stage for Numbers {
         n(self.chunk)
     }
 
-    fn worker(&self) -> Vec<u8> {
+    fn worker(&self, _watch: Watch) -> Vec<u8> {
         self.workers_made.fetch_add(1, Ordering::Relaxed);
         Vec::new()
     }
@@ -128,13 +129,7 @@ fn ids(samples: u64) -> Vec<SampleId> {
 }
 
 fn pass(stage: &Arc<Numbers>, samples: u64, batch_size: usize) -> Pass<Numbers> {
-    Pass {
-        stage: Arc::clone(stage),
-        epoch: Epoch(1),
-        schedule: Box::new(ids(samples)),
-        batch_size: n(batch_size),
-        last: LastBatch::Keep,
-    }
+    Pass::new(Arc::clone(stage), Epoch(1), Box::new(ids(samples)), n(batch_size))
 }
 
 fn run(engine: &Engine<Numbers>, stage: Numbers, samples: u64, size: usize) -> EpochRun<Numbers> {
@@ -166,13 +161,12 @@ fn assert_right(batch: &Batch, samples: u64, batch_size: usize) {
 fn all_workers_fill_the_first_batch_first() {
     let engine = Engine::new(EngineOptions { workers: n(4), ..EngineOptions::default() }).unwrap();
     let stage = Arc::new(Numbers::new(1).nap(|_| Duration::from_millis(30)));
-    let run = engine.start(Pass {
-        stage: Arc::clone(&stage),
-        epoch: Epoch(0),
-        schedule: Box::new((0..64).map(SampleId).collect::<Vec<_>>()),
-        batch_size: n(16),
-        last: LastBatch::Keep,
-    });
+    let run = engine.start(Pass::new(
+        Arc::clone(&stage),
+        Epoch(0),
+        Box::new((0..64).map(SampleId).collect::<Vec<_>>()),
+        n(16),
+    ));
     let mut run = run.unwrap();
     assert_eq!(run.next().unwrap().unwrap().len(), 16);
     // Four may have begun another batch before they saw this one, and four go on after it.
@@ -299,7 +293,7 @@ impl Stage for ManyBad {
         &self.0
     }
 
-    fn worker(&self) {}
+    fn worker(&self, _watch: Watch) {}
 
     fn fill(
         &self,
@@ -322,13 +316,12 @@ fn of_many_errors_always_the_first_is_told() {
     let options = EngineOptions { workers: n(8), ..EngineOptions::default() };
     let engine = Engine::new(options).unwrap();
     for _ in 0..20 {
-        let pass = Pass {
-            stage: Arc::new(ManyBad(Vec::new())),
-            epoch: Epoch(0),
-            schedule: Box::new((0..64).map(SampleId).collect::<Vec<_>>()),
-            batch_size: n(16),
-            last: LastBatch::Keep,
-        };
+        let pass = Pass::new(
+            Arc::new(ManyBad(Vec::new())),
+            Epoch(0),
+            Box::new((0..64).map(SampleId).collect::<Vec<_>>()),
+            n(16),
+        );
         let error = engine.start(pass).unwrap().next().unwrap().unwrap_err();
         assert_eq!(error.sample(), Some(SampleId(3)));
     }
@@ -424,7 +417,7 @@ fn a_slow_consumer_keeps_memory_flat() {
         }
     }
     assert!(engine.headroom().slots_allocated <= 4);
-    assert!(engine.headroom().waited_for_room > Duration::ZERO);
+    assert!(engine.headroom().time(Phase::Room) > Duration::ZERO);
 }
 
 #[test]
@@ -482,7 +475,7 @@ fn a_stage_that_hangs_is_named() {
     RELEASED.store(true, Ordering::Relaxed);
     let text = error.to_string();
     assert!(
-        text.starts_with("batch 0 is not ready after ") && text.ends_with("sample 7"),
+        text.starts_with("batch 0 is not ready after ") && text.ends_with("sample 7: fill"),
         "{text}"
     );
 }
@@ -628,8 +621,8 @@ impl Stage for Finishing {
         self.numbers.chunk()
     }
 
-    fn worker(&self) -> Vec<u8> {
-        self.numbers.worker()
+    fn worker(&self, watch: Watch) -> Vec<u8> {
+        self.numbers.worker(watch)
     }
 
     fn fill(
@@ -668,13 +661,7 @@ impl Stage for Finishing {
 }
 
 fn finishing_pass(stage: &Arc<Finishing>) -> Pass<Finishing> {
-    Pass {
-        stage: Arc::clone(stage),
-        epoch: Epoch(1),
-        schedule: Box::new(ids(50)),
-        batch_size: n(7),
-        last: LastBatch::Keep,
-    }
+    Pass::new(Arc::clone(stage), Epoch(1), Box::new(ids(50)), n(7))
 }
 
 #[test]

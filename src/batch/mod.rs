@@ -16,7 +16,6 @@ mod slot;
 
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Weak};
 
 use fuseloop_ops::DType;
 
@@ -24,6 +23,7 @@ pub(crate) use self::pool::{Lease, Pool};
 pub use self::slot::{Element, RowsMut};
 pub(crate) use self::slot::{Filling, Slot};
 use crate::sample::{Epoch, SampleId, Visit};
+use crate::sync::{Arc, Weak};
 
 /// One output of a pipeline: its name and what a sample gives to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +76,12 @@ impl BatchSpec {
         self.rows
     }
 
+    /// Bytes of a slot.
+    pub(crate) fn bytes(&self) -> u64 {
+        // Each product was checked; their sum may only be too large where there is no such memory.
+        self.row_bytes.iter().fold(0, |sum, &row| sum.saturating_add((row * self.rows) as u64))
+    }
+
     /// Bytes that one sample takes in each tensor.
     pub(crate) fn row_bytes(&self) -> &[usize] {
         &self.row_bytes
@@ -100,21 +106,45 @@ pub struct Batch {
     pool: Weak<Pool>,
     epoch: Epoch,
     index: u64,
+    damage: Damage,
+}
+
+/// The rows of a batch that are not as its order would have them.
+#[derive(Debug, Default)]
+pub(crate) struct Damage {
+    /// What was left out.
+    pub(crate) skipped: Vec<Visit>,
+    /// What other samples stand in for.
+    pub(crate) replaced: Vec<Visit>,
 }
 
 impl Batch {
-    /// A lease on `slot`, which holds batch `index` of its run.
+    /// A lease on `slot`, which holds batch `index` of its epoch.
     pub(crate) fn new(mut slot: Slot, pool: &Arc<Pool>, epoch: Epoch, index: u64) -> Self {
         let spec = Arc::clone(pool.spec());
         slot.note_ids();
-        Self { slot: Some(slot), spec, pool: Arc::downgrade(pool), epoch, index }
+        Self {
+            slot: Some(slot),
+            spec,
+            pool: Arc::downgrade(pool),
+            epoch,
+            index,
+            damage: Damage::default(),
+        }
+    }
+
+    /// The same, which lost rows or had some replaced.
+    pub(crate) fn with_damage(mut self, damage: Damage) -> Self {
+        self.damage = damage;
+        self
     }
 
     fn slot(&self) -> &Slot {
         self.slot.as_ref().expect("a batch has its slot until it is dropped")
     }
 
-    /// Samples in it. Only the last batch of an epoch may have fewer than the batch size.
+    /// Samples in it. Fewer than the batch size only in the last batch of an epoch, and where rows
+    /// were [left out](Self::skipped).
     #[must_use]
     pub fn len(&self) -> usize {
         self.ids().len()
@@ -139,13 +169,25 @@ impl Batch {
         self.slot().visits()
     }
 
+    /// What was left out of it, since it could not be had, in the order of the rows.
+    #[must_use]
+    pub fn skipped(&self) -> &[Visit] {
+        &self.damage.skipped
+    }
+
+    /// What could not be had and was replaced by other samples, in the order of the rows.
+    #[must_use]
+    pub fn replaced(&self) -> &[Visit] {
+        &self.damage.replaced
+    }
+
     /// The epoch it belongs to.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
 
-    /// Its place in its run, from 0.
+    /// Its place in its epoch, from 0.
     #[must_use]
     pub fn index(&self) -> u64 {
         self.index

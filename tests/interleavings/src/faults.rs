@@ -1,0 +1,32 @@
+//! Bugs planted into the threads' tools, to see that the tests find such.
+
+use std::cell::Cell;
+
+/// What is wrong with the tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Waking one sleeper wakes none, once in four times.
+    LostWakeUp,
+    /// Adding to an atomic reads and writes it in two steps.
+    TornAdd,
+}
+
+thread_local! {
+    static FAULT: Cell<Option<Fault>> = const { Cell::new(None) };
+    static WAKE_UPS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Plants `fault`, or none, for the schedules that this thread runs from now on.
+pub fn plant(fault: Option<Fault>) {
+    FAULT.set(fault);
+}
+
+pub(crate) fn is_planted(fault: Fault) -> bool {
+    FAULT.get() == Some(fault)
+}
+
+/// Whether this wake-up is lost.
+pub(crate) fn loses_wake_up() -> bool {
+    WAKE_UPS.set(WAKE_UPS.get().wrapping_add(1));
+    is_planted(Fault::LostWakeUp) && WAKE_UPS.get().is_multiple_of(4)
+}

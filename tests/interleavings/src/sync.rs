@@ -1,0 +1,100 @@
+//! What `src/sync.rs` is in `fuseloop`, over shuttle.
+
+use std::sync::LockResult;
+use std::time::Duration;
+
+pub(crate) use shuttle::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::faults;
+
+/// Threads that shuttle schedules.
+pub(crate) mod thread {
+    pub(crate) use shuttle::thread::{Builder, JoinHandle};
+    pub(crate) use std::thread::available_parallelism;
+}
+
+/// A clock that stands still: which thread comes next must depend on the scheduler alone.
+#[derive(Clone, Copy)]
+pub(crate) struct Instant;
+
+impl Instant {
+    pub(crate) fn now() -> Self {
+        Self
+    }
+
+    #[allow(clippy::unused_self, reason = "std's has one")]
+    pub(crate) fn elapsed(self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// A condition, which never times out.
+pub(crate) struct Condvar(shuttle::sync::Condvar);
+
+impl Condvar {
+    pub(crate) fn new() -> Self {
+        Self(shuttle::sync::Condvar::new())
+    }
+
+    pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
+        self.0.wait(guard)
+    }
+
+    pub(crate) fn wait_timeout<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        longest: Duration,
+    ) -> LockResult<(MutexGuard<'a, T>, shuttle::sync::WaitTimeoutResult)> {
+        self.0.wait_timeout(guard, longest)
+    }
+
+    pub(crate) fn notify_one(&self) {
+        if !faults::loses_wake_up() {
+            self.0.notify_one();
+        }
+    }
+
+    pub(crate) fn notify_all(&self) {
+        if !faults::loses_wake_up() {
+            self.0.notify_all();
+        }
+    }
+}
+
+/// Atomics that threads decide by.
+pub(crate) mod atomic {
+    pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+    use crate::faults::{self, Fault};
+
+    /// An atomic number, which may be made to count wrong.
+    pub(crate) struct AtomicUsize(shuttle::sync::atomic::AtomicUsize);
+
+    impl AtomicUsize {
+        pub(crate) fn new(value: usize) -> Self {
+            Self(shuttle::sync::atomic::AtomicUsize::new(value))
+        }
+
+        pub(crate) fn load(&self, order: Ordering) -> usize {
+            self.0.load(order)
+        }
+
+        pub(crate) fn fetch_add(&self, more: usize, order: Ordering) -> usize {
+            if faults::is_planted(Fault::TornAdd) {
+                let before = self.0.load(order);
+                self.0.store(before + more, order);
+                return before;
+            }
+            self.0.fetch_add(more, order)
+        }
+
+        pub(crate) fn fetch_max(&self, least: usize, order: Ordering) -> usize {
+            self.0.fetch_max(least, order)
+        }
+    }
+}
+
+/// Atomics that nothing is decided by: no reason to try orders for them.
+pub(crate) mod counter {
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+}

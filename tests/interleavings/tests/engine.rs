@@ -1,0 +1,397 @@
+//! What the engine promises, in thousands of random orders of its threads.
+//!
+//! `FUSELOOP_SCHEDULES` orders of each scenario, 2,000 by default: nine in ten at random, the rest
+//! with priorities that change three times (which finds what needs few but rare switches).
+#![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
+
+use std::env;
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fuseloop_interleavings::DType;
+use fuseloop_interleavings::batch::{Batch, RowsMut, TensorSpec};
+use fuseloop_interleavings::faults::{self, Fault};
+use fuseloop_interleavings::run::{
+    Damaged, Delivery, Engine, EngineOptions, FillError, Pass, RunError, Stage, Watch,
+};
+use fuseloop_interleavings::sample::{Epoch, SampleId, Visit};
+use shuttle::rand::{Rng, thread_rng};
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::sync::{Arc, mpsc};
+use shuttle::{Config, Runner, thread};
+
+/// Runs `scenario` in many orders.
+fn explore(scenario: impl Fn() + Send + Sync + Clone + 'static) {
+    let schedules = env::var("FUSELOOP_SCHEDULES").map_or(2000, |text| text.parse().unwrap());
+    explore_in(schedules, scenario);
+}
+
+fn explore_in(schedules: usize, scenario: impl Fn() + Send + Sync + Clone + 'static) {
+    let few = (schedules / 10).max(1);
+    let random = RandomScheduler::new(schedules - few);
+    Runner::new(random, Config::new()).run(scenario.clone());
+    Runner::new(PctScheduler::new(3, few), Config::new()).run(scenario);
+}
+
+/// A number from 1 to `most`, drawn by the schedule.
+fn some(most: usize) -> usize {
+    thread_rng().gen_range(1..=most)
+}
+
+fn n(n: usize) -> NonZeroUsize {
+    NonZeroUsize::new(n).unwrap()
+}
+
+/// What happens at a sample.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    Fine,
+    Error,
+    Panic,
+    Skip,
+    /// The sample 1000 above stands in for it.
+    Substitute,
+}
+
+/// Where it happens.
+#[derive(Clone, Copy)]
+enum Call {
+    Fill(u64),
+    Finish(u64),
+}
+
+/// Fills a row with its sample's number, in two steps; `finish` adds 1 to each byte.
+struct Rows {
+    tensors: Vec<TensorSpec>,
+    chunk: usize,
+    at: fn(u64) -> At,
+    finish_at: fn(u64) -> At,
+    /// How often each sample was filled.
+    filled: Vec<AtomicU64>,
+}
+
+const ROW: usize = 2;
+
+impl Rows {
+    fn new(chunk: usize) -> Self {
+        let tensor = TensorSpec { name: "x".into(), dtype: DType::U8, shape: vec![ROW] };
+        let filled = (0..64).map(|_| AtomicU64::new(0)).collect();
+        Self { tensors: vec![tensor], chunk, at: |_| At::Fine, finish_at: |_| At::Fine, filled }
+    }
+
+    fn misbehave(&self, call: Call) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let at = match call {
+            Call::Fill(sample) => (self.at)(sample),
+            Call::Finish(batch) => (self.finish_at)(batch),
+        };
+        match at {
+            At::Fine => Ok(()),
+            // Not `panic!`: its hook would print the schedule of each.
+            At::Panic => resume_unwind(Box::new("planted")),
+            _ => Err("planted".into()),
+        }
+    }
+
+    fn one(&self, sample: SampleId, row: &mut [u8]) -> Result<(), FillError> {
+        self.misbehave(Call::Fill(sample.0)).map_err(|source| FillError { sample, source })?;
+        let (first, second) = row.split_at_mut(1);
+        first[0] = sample.0 as u8;
+        thread::yield_now();
+        second[0] = sample.0 as u8;
+        if let Some(filled) = self.filled.get(sample.0 as usize) {
+            filled.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+impl Stage for Rows {
+    type Worker = ();
+
+    fn outputs(&self) -> &[TensorSpec] {
+        &self.tensors
+    }
+
+    fn chunk(&self) -> NonZeroUsize {
+        n(self.chunk)
+    }
+
+    fn worker(&self, _watch: Watch) {}
+
+    fn fill(
+        &self,
+        (): &mut (),
+        _epoch: Epoch,
+        visits: &[Visit],
+        rows: &mut RowsMut<'_>,
+    ) -> Result<(), FillError> {
+        let mut rows = rows.output(0).chunks_exact_mut(ROW);
+        visits.iter().zip(&mut rows).try_for_each(|(visit, row)| self.one(visit.sample, row))
+    }
+
+    fn damaged(&self, _: Epoch, visit: Visit, _: u32, _: &FillError) -> Damaged {
+        match (self.at)(visit.sample.0) {
+            At::Skip => Damaged::Skip,
+            At::Substitute => Damaged::Substitute(Visit::once(SampleId(visit.sample.0 % 8 + 1000))),
+            _ => Damaged::Fail,
+        }
+    }
+
+    fn finish(
+        &self,
+        (): &mut (),
+        _epoch: Epoch,
+        batch: u64,
+        rows: &mut RowsMut<'_>,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        self.misbehave(Call::Finish(batch))?;
+        rows.output(0).iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
+        Ok(())
+    }
+}
+
+fn options() -> EngineOptions {
+    EngineOptions { workers: n(some(3)), batches_ahead: n(some(3)), ..EngineOptions::default() }
+}
+
+fn engine(options: EngineOptions) -> Engine<Rows> {
+    Engine::new(options).unwrap()
+}
+
+fn pass(stage: &Arc<Rows>, samples: u64, size: usize) -> Pass<Rows> {
+    let ids = (0..samples).map(SampleId).collect::<Vec<_>>();
+    Pass::new(Arc::clone(stage), Epoch(0), Box::new(ids), n(size))
+}
+
+/// The batch holds `ids`, filled and finished once.
+fn assert_holds(batch: &Batch, ids: &[u64]) {
+    assert!(batch.ids().iter().map(|id| id.0).eq(ids.iter().copied()), "{:?}", batch.ids());
+    let expected = ids.iter().flat_map(|&id| [(id as u8).wrapping_add(1); ROW]);
+    assert!(batch.bytes("x").unwrap().iter().copied().eq(expected), "{ids:?}");
+}
+
+/// The batch at its place among samples `0..samples`.
+fn assert_right(batch: &Batch, samples: u64, size: usize) {
+    let first = batch.index() * size as u64;
+    assert_holds(batch, &(first..samples.min(first + size as u64)).collect::<Vec<_>>());
+}
+
+fn whole_run() {
+    let (engine, stage) = (engine(options()), Arc::new(Rows::new(some(2))));
+    let mut held = Vec::new();
+    for (index, batch) in engine.start(pass(&stage, 7, 2)).unwrap().enumerate() {
+        let batch = batch.unwrap();
+        assert_eq!(batch.index(), index as u64);
+        assert_right(&batch, 7, 2);
+        held.push(batch);
+        held.truncate(1);
+        assert_right(&held[0], 7, 2);
+    }
+    drop(engine);
+    assert_right(&held[0], 7, 2);
+    for (sample, filled) in stage.filled.iter().enumerate() {
+        assert_eq!(filled.load(Ordering::Relaxed), u64::from(sample < 7), "sample {sample}");
+    }
+}
+
+#[test]
+fn every_row_is_filled_once_and_every_batch_comes_in_its_place() {
+    explore(whole_run);
+}
+
+#[test]
+fn a_run_that_begins_in_the_midst_gives_the_rest() {
+    explore(|| {
+        let (engine, stage) = (engine(options()), Arc::new(Rows::new(1)));
+        let first_batch = some(5) as u64 - 1;
+        let run = engine.start(Pass { first_batch, ..pass(&stage, 7, 2) }).unwrap();
+        let indices = run.map(|batch| {
+            let batch = batch.unwrap();
+            assert_right(&batch, 7, 2);
+            batch.index()
+        });
+        assert!(indices.eq(first_batch..4));
+    });
+}
+
+#[test]
+fn a_run_dropped_anywhere_leaves_the_engine_to_the_next() {
+    explore(|| {
+        let (engine, stage) = (engine(options()), Arc::new(Rows::new(some(2))));
+        let mut run = engine.start(pass(&stage, 8, 2)).unwrap();
+        (1..some(5)).for_each(|_| assert_right(&run.next().unwrap().unwrap(), 8, 2));
+        drop(run);
+        let next = engine.start(pass(&stage, 5, 3)).unwrap().map(Result::unwrap);
+        assert_eq!(next.inspect(|batch| assert_right(batch, 5, 3)).count(), 2);
+    });
+}
+
+#[test]
+fn an_engine_dropped_while_it_is_read_from_ends_its_reader() {
+    explore(|| {
+        let (engine, stage) = (engine(options()), Arc::new(Rows::new(some(2))));
+        let mut run = engine.start(pass(&stage, 8, 2)).unwrap();
+        let reader = thread::spawn(move || {
+            let mut read = 0;
+            let error = loop {
+                match run.next() {
+                    Some(Ok(batch)) => assert_right(&batch, 8, 2),
+                    Some(Err(error)) => break Some(error),
+                    None => break None,
+                }
+                read += 1;
+            };
+            assert!(error.is_some() || read == 4, "{read}");
+            assert!(error.is_none_or(|error| matches!(error, RunError::Stopped)));
+            assert!(run.next().is_none());
+        });
+        drop(engine);
+        reader.join().unwrap();
+    });
+}
+
+/// Errors at two of eight samples: the first is told, whatever comes first.
+fn failing(at: fn(u64) -> At, finish_at: fn(u64) -> At, bad_batch: u64, message: &str) {
+    let engine = engine(options());
+    let stage = Rows { at, finish_at, ..Rows::new(some(2)) };
+    let mut run = engine.start(pass(&Arc::new(stage), 8, 2)).unwrap();
+    (0..bad_batch).for_each(|_| assert_right(&run.next().unwrap().unwrap(), 8, 2));
+    assert_eq!(run.next().unwrap().unwrap_err().to_string(), message);
+    assert!(run.next().is_none());
+    let next = engine.start(pass(&Arc::new(Rows::new(1)), 4, 2)).unwrap();
+    assert_eq!(next.map(Result::unwrap).count(), 2);
+}
+
+#[test]
+fn the_first_bad_sample_is_told_at_its_batch() {
+    const BAD: fn(u64) -> At = |sample| match sample {
+        3 => At::Panic,
+        4 => At::Error,
+        _ => At::Fine,
+    };
+    explore(|| failing(BAD, |_| At::Fine, 1, "batch 1: sample 3: panic: planted"));
+}
+
+#[test]
+fn a_batch_that_fails_when_it_is_finished_is_told_in_its_place() {
+    const BAD: fn(u64) -> At = |batch| match batch {
+        1 => At::Error,
+        2 => At::Panic,
+        _ => At::Fine,
+    };
+    explore(|| failing(|_| At::Fine, BAD, 1, "batch 1: planted"));
+}
+
+#[test]
+fn damaged_rows_are_left_out_or_replaced_the_same_in_every_order() {
+    const AT: fn(u64) -> At = |sample| match sample {
+        // A whole batch, the first and the last row of one, and others.
+        2 | 3 | 4 | 6 | 9 => At::Skip,
+        7 | 8 => At::Substitute,
+        _ => At::Fine,
+    };
+    explore(|| {
+        let engine = engine(options());
+        let stage = Arc::new(Rows { at: AT, ..Rows::new(some(3)) });
+        let mut run = engine.start(pass(&stage, 12, 2)).unwrap();
+        for (index, ids) in
+            [(0, &[0, 1][..]), (2, &[5]), (3, &[1007]), (4, &[1000]), (5, &[10, 11])]
+        {
+            let batch = run.next().unwrap().unwrap();
+            assert_eq!(batch.index(), index);
+            assert_holds(&batch, ids);
+        }
+        assert!(run.next().is_none());
+        assert_eq!((run.skipped(), run.replaced()), (5, 2));
+    });
+}
+
+#[test]
+fn out_of_order_every_batch_comes_once_and_an_error_after_all_before_it() {
+    const BAD: fn(u64) -> At = |sample| if sample == 7 { At::Error } else { At::Fine };
+    explore(|| {
+        let engine = engine(options());
+        let is_bad = some(2) == 2;
+        let at = if is_bad { BAD } else { |_| At::Fine };
+        let stage = Arc::new(Rows { at, ..Rows::new(some(2)) });
+        let delivery = Delivery::Unordered;
+        let run = engine.start(Pass { delivery, ..pass(&stage, 10, 2) }).unwrap();
+        let mut seen = Vec::new();
+        let mut failed = false;
+        for batch in run {
+            assert!(!failed, "a batch after the error");
+            match batch {
+                Ok(batch) => {
+                    assert_right(&batch, 10, 2);
+                    seen.push(batch.index());
+                }
+                Err(error) => {
+                    assert_eq!(error.to_string(), "batch 3: sample 7: planted");
+                    failed = true;
+                }
+            }
+        }
+        seen.sort_unstable();
+        assert_eq!(failed, is_bad);
+        assert!(seen.starts_with(&[0, 1, 2]) && !(is_bad && seen.contains(&3)), "{seen:?}");
+        assert!(is_bad || seen == [0, 1, 2, 3, 4], "{seen:?}");
+    });
+}
+
+#[test]
+fn at_the_cap_a_batch_dropped_elsewhere_lets_the_run_go_on() {
+    explore(|| {
+        let max_slots = Some(n(some(2)));
+        let engine = engine(EngineOptions { max_slots, ..options() });
+        let (send, receive) = mpsc::channel::<Batch>();
+        let holder = thread::spawn(move || {
+            while let Ok(batch) = receive.recv() {
+                assert_right(&batch, 7, 2);
+            }
+        });
+        let stage = Arc::new(Rows::new(1));
+        for batch in engine.start(pass(&stage, 7, 2)).unwrap() {
+            send.send(batch.unwrap()).unwrap();
+        }
+        drop(send);
+        holder.join().unwrap();
+        let most = engine.options().max_slots.unwrap().get() as u64;
+        assert!(engine.headroom().slots_allocated <= most);
+    });
+}
+
+#[test]
+fn two_runs_share_an_engine() {
+    explore(|| {
+        let (engine, stage) = (engine(options()), Arc::new(Rows::new(1)));
+        let mut first = engine.start(pass(&stage, 6, 2)).unwrap();
+        let mut second = engine.start(pass(&stage, 4, 2)).unwrap();
+        for _ in 0..2 {
+            assert_right(&second.next().unwrap().unwrap(), 4, 2);
+            assert_right(&first.next().unwrap().unwrap(), 6, 2);
+        }
+        assert!(second.next().is_none());
+        drop(engine);
+        let last = first.next().unwrap();
+        assert!(last.is_err() || first.next().is_none());
+    });
+}
+
+/// Whether the scenario above fails with `fault` planted.
+fn is_found(fault: Fault) -> bool {
+    faults::plant(Some(fault));
+    let explored = catch_unwind(AssertUnwindSafe(|| explore_in(2000, whole_run)));
+    faults::plant(None);
+    explored.is_err()
+}
+
+#[test]
+fn a_planted_lost_wake_up_is_found() {
+    assert!(is_found(Fault::LostWakeUp));
+}
+
+#[test]
+fn a_planted_race_for_a_row_is_found() {
+    assert!(is_found(Fault::TornAdd));
+}
