@@ -17,6 +17,7 @@
 //! | [`loader`] | all of it together |
 //! | [`spec`] | pipelines as data: TOML files |
 //! | [`mod@write`] | a folder, a list or an iterator to a `.beton` file |
+//! | [`mod@verify`] | a whole dataset, checked for damage |
 //! | [`workload`] | the usual lists of ops, by name |
 
 pub mod batch;
@@ -32,6 +33,7 @@ pub mod sample;
 pub mod source;
 pub mod spec;
 mod sync;
+pub mod verify;
 pub mod workload;
 pub mod write;
 

@@ -4,8 +4,9 @@
 //!
 //! ```text
 //! sample < sync < source < decode < order < plan < jit < batch < run < loader        (lib, main: anything)
-//!                          └ write: sample, source, decode; only lib and main use it
-//!                                                                 └ spec: sample, order, loader
+//!                                 ├ write: sample, source, decode; only lib and main use it
+//!                                 └ verify: sample, source, decode; only lib and main use it
+//!                                                                        └ spec: sample, order, loader
 //! ```
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
@@ -18,8 +19,9 @@ const LAYERS: [&str; 10] =
     ["sample", "sync", "source", "decode", "order", "plan", "jit", "batch", "run", "loader"];
 
 /// Modules beside the layers, and what each may use.
-const BESIDE: [(&str, &[&str]); 3] = [
+const BESIDE: [(&str, &[&str]); 4] = [
     ("write", &["sample", "source", "decode"]),
+    ("verify", &["sample", "source", "decode"]),
     ("workload", &["sample"]),
     ("spec", &["sample", "order", "loader"]),
 ];

@@ -21,6 +21,7 @@ mod process;
 mod replay;
 mod source;
 mod tree;
+mod verify;
 mod write;
 
 use clap::{Parser, Subcommand};
@@ -46,6 +47,7 @@ enum Command {
     Demo(demo::Args),
     Write(write::Args),
     Info(info::Args),
+    Verify(verify::Args),
     Bench(bench::Args),
     Dump(dump::Args),
     Explain(explain::Args),
@@ -61,6 +63,7 @@ pub(crate) fn main(start: Instant) -> ExitCode {
         Command::Demo(args) => demo::run(&args, start),
         Command::Write(args) => write::run(&args),
         Command::Info(args) => info::run(&args),
+        Command::Verify(args) => verify::run(&args),
         Command::Bench(args) => bench::run(&args, start),
         Command::Dump(args) => dump::run(&args),
         Command::Explain(args) => explain::run(&args),

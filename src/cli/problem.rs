@@ -1,5 +1,6 @@
 //! What can go wrong with a command, and what its user can do next.
 
+use super::print::count;
 use fuseloop::LoadError;
 use fuseloop::batch::TensorError;
 use fuseloop::jit::CompileError;
@@ -11,6 +12,7 @@ use fuseloop::run::RunError;
 use fuseloop::source::beton::HeaderError;
 use fuseloop::source::{Escaped, OpenError, ReadErrorKind, SourceError, SourceErrorKind};
 use fuseloop::spec::{ParseCause, ParseError};
+use fuseloop::verify::VerifyError;
 use fuseloop::write::{ListError, OptionsError, SampleError, TargetError, WriteError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -52,6 +54,11 @@ pub(super) enum Problem {
     NoImages { path: PathBuf, known: String },
     #[error("{}: the file has no samples", .path.display())]
     Empty { path: PathBuf },
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
+    /// What `verify` found has been told on stdout.
+    #[error("{}: {}", .path.display(), damage(*.samples))]
+    Damaged { path: PathBuf, samples: u64, has_list: bool },
     #[error("a sheet of {cells} pictures, at most {most} are drawn")]
     Sheet { cells: usize, most: usize },
     /// Whoever reads our output has gone, or the disk it goes to is full.
@@ -93,6 +100,10 @@ impl Problem {
             Self::NotEmpty { .. } => Some("name a folder that is new or empty"),
             Self::NoImages { .. } => Some("`fuseloop info FILE` shows what the file holds"),
             Self::Empty { .. } => Some(WRITE),
+            Self::Damaged { samples: 0, .. } => Some(AGAIN),
+            Self::Damaged { has_list: false, .. } => Some(
+                "`--write-indices good.txt` lists the samples that are whole; `fuseloop write` with `--verify --damaged skip` leaves damaged ones out",
+            ),
             Self::Sheet { .. } => {
                 Some("`-n 1` shows one sample; `fuseloop replay` saves a file an op")
             }
@@ -100,6 +111,15 @@ impl Problem {
             Self::Io { error, .. } => io_help(error),
             _ => None,
         }
+    }
+}
+
+/// What `verify` found, in short.
+fn damage(samples: u64) -> String {
+    match samples {
+        0 => "its tables are damaged".to_owned(),
+        1 => "1 sample is damaged".to_owned(),
+        n => format!("{} samples are damaged", count(n)),
     }
 }
 

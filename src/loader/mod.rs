@@ -24,10 +24,10 @@ mod outputs;
 mod stage;
 
 pub use builder::LoaderBuilder;
+pub use cache::{Cache, CacheError, CacheStats};
 pub use cursor::{Cursor, CursorError};
 pub use damaged::{OnDamaged, Quarantine, Quarantined};
 pub use epoch::Batches;
-pub use cache::{Cache, CacheError, CacheStats};
 pub use error::{LoadError, SampleCause, SampleError};
 pub use inspect::{Inspected, Inspector, Phases};
 

@@ -13,7 +13,7 @@ pub use beton::{
     SourceError, SourceErrorKind,
 };
 pub use escape::Escaped;
-pub use generate::{Busy, Flow, GenerateError, Generated, Generator, Queue};
 pub use file::ReadAt;
+pub use generate::{Busy, Flow, GenerateError, Generated, Generator, Queue};
 pub use samples::{BoxError, Buffer, Fingerprint, Record, RunPlan, Source, Upcoming};
 pub use value::{EncodedImage, OwnedImage, OwnedValue, Value};

@@ -114,6 +114,13 @@ pub trait Source: Send + Sync + 'static {
         false
     }
 
+    /// Where in its file a value's bytes lie, as far as tables say: not that they are whole. `None`
+    /// for a value without bytes of its own, and for a source that is no file.
+    fn stored_at(&self, sample: SampleId, field: usize) -> Option<Range<u64>> {
+        let _ = (sample, field);
+        None
+    }
+
     /// Which part of the storage a sample lies in, where reading a whole part is cheaper than
     /// reading its samples here and there: a page, a shard. For
     /// [`Order::QuasiRandom`](crate::order::Order).

@@ -485,14 +485,23 @@ impl Source for Beton {
         true
     }
 
+    fn stored_at(&self, sample: SampleId, field: usize) -> Option<Range<u64>> {
+        match self.locate(sample, field) {
+            Ok(Located::Stored(stored)) if stored.size > 0 => {
+                Some(stored.ptr..stored.ptr + stored.size)
+            }
+            _ => None,
+        }
+    }
+
     /// Of the first of its values that lies in a page. A sample without one lies in page 0.
     fn page(&self, sample: SampleId) -> Option<u64> {
         let start = self.header.data_start(self.layout.size()).unwrap_or_default();
-        let stored = (0..self.fields.len()).find_map(|field| match self.locate(sample, field) {
-            Ok(Located::Stored(stored)) if stored.size > 0 => Some(stored.ptr),
-            _ => None,
-        });
-        Some(stored.unwrap_or(0).saturating_sub(start) / u64::from(self.header.page_size.max(1)))
+        let stored = (0..self.fields.len()).find_map(|field| self.stored_at(sample, field));
+        Some(
+            stored.map_or(0, |bytes| bytes.start).saturating_sub(start)
+                / u64::from(self.header.page_size.max(1)),
+        )
     }
 
     /// Of the header, the fields and rows spread over the sample table.

@@ -1,0 +1,273 @@
+//! `fuseloop verify`: every value of a file read, every picture decoded, and what is damaged.
+
+use super::print::{bytes, count, counted, rate, say};
+use super::problem::Problem;
+use fuseloop::source::beton::Allocation;
+use fuseloop::source::{Beton, Escaped, OpenError, SourceError};
+use fuseloop::verify::{Damaged, Finding, Layout, VerifyOptions, VerifyReport, layout, verify};
+use fuseloop::{Limits, LoadError};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Damaged values that are listed in words; `--json` lists all that the report keeps.
+const LISTED: usize = 50;
+
+/// Check every value of a .beton file: read all of it, decode every picture whole.
+///
+/// Prints how many values are damaged in which way, and lists them with sample, field and place in
+/// the file. The exit code is 1 if anything is damaged. What does no harm, such as room that is not
+/// used, is noted. The file has no checksums: numbers, arrays and bytes that were changed in place
+/// can't be told from others.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fuseloop verify train.beton
+  fuseloop verify train.beton --limit 10000               # only the first samples
+  fuseloop verify train.beton --write-indices good.txt    # the samples to train on
+  fuseloop verify train.beton --json | jq .damaged")]
+pub(super) struct Args {
+    /// The file.
+    file: PathBuf,
+    /// Threads that check; one a core if not given. The report does not depend on it.
+    #[arg(long, short)]
+    jobs: Option<NonZeroUsize>,
+    /// Check only so many samples, from the first on.
+    #[arg(long, value_name = "SAMPLES")]
+    limit: Option<u64>,
+    /// Write the numbers of the samples without damage to this file, one a line. It appears whole
+    /// or not at all; one that is there is replaced.
+    #[arg(long, value_name = "FILE")]
+    write_indices: Option<PathBuf>,
+    /// As one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// All that is reported.
+struct Checked {
+    all: u64,
+    values: VerifyReport,
+    tables: Layout,
+    took: Duration,
+}
+
+impl Checked {
+    fn is_whole(&self) -> bool {
+        self.values.is_whole() && self.tables.is_whole()
+    }
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Problem> {
+    let file = Beton::open(&args.file, &Limits::DEFAULT).map_err(LoadError::from)?;
+    // Before hours of work, not after: it may be that no file can be made there.
+    let indices = args.write_indices.as_deref().map(Indices::new).transpose()?;
+    let start = Instant::now();
+    let tables = layout(&file).map_err(|kind| {
+        let kind = OpenError::from(kind).into();
+        LoadError::from(SourceError { path: args.file.clone(), kind })
+    })?;
+    let options = VerifyOptions { jobs: args.jobs, limit: args.limit, ..VerifyOptions::default() };
+    let bar = bar(file.len().min(args.limit.unwrap_or(u64::MAX)));
+    let outcome = verify(&file, &options, &|samples| bar.inc(samples));
+    bar.finish_and_clear();
+    let checked = Checked { all: file.len(), values: outcome?, tables, took: start.elapsed() };
+    if let Some(indices) = indices {
+        indices.write(&checked.values)?;
+    }
+    let text = if args.json {
+        format!("{:#}\n", as_json(args, &checked))
+    } else {
+        in_words(args, &checked)
+    };
+    say(&text)?;
+    if checked.is_whole() {
+        return Ok(());
+    }
+    Err(Problem::Damaged {
+        path: args.file.clone(),
+        samples: checked.values.damaged_samples,
+        has_list: args.write_indices.is_some(),
+    })
+}
+
+/// A bar on stderr; indicatif draws nothing where that is not a terminal.
+fn bar(samples: u64) -> ProgressBar {
+    let template = "{wide_bar} {human_pos}/{human_len} samples, {per_sec}, {eta} left";
+    let bar = ProgressBar::new(samples);
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar, // a template that is wrong costs its looks, not the check
+    }
+}
+
+/// A list of samples that appears under its name when it is whole.
+struct Indices<'a> {
+    path: &'a Path,
+    partial: tempfile::NamedTempFile,
+}
+
+impl<'a> Indices<'a> {
+    fn new(path: &'a Path) -> Result<Self, Problem> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".fuseloop-indices-");
+        // As any new file: a temporary one would be for its owner's eyes only.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let partial = builder.tempfile_in(folder.unwrap_or(Path::new(".")));
+        Ok(Self { path, partial: partial.map_err(Problem::io(path))? })
+    }
+
+    fn write(mut self, report: &VerifyReport) -> Result<(), Problem> {
+        put_indices(self.partial.as_file_mut(), report).map_err(Problem::io(self.path))?;
+        let kept = self.partial.persist(self.path);
+        kept.map_err(|error| Problem::io(self.path)(error.error))?;
+        Ok(())
+    }
+}
+
+fn put_indices(file: &mut File, report: &VerifyReport) -> io::Result<()> {
+    let mut out = BufWriter::new(file);
+    report.good().try_for_each(|sample| writeln!(out, "{sample}"))?;
+    out.flush()
+}
+
+fn in_words(args: &Args, checked: &Checked) -> String {
+    let path = Escaped(&args.file.to_string_lossy()).to_string();
+    let Checked { all, values, tables, took } = checked;
+    let mut text = format!("{path}: {} checked", counted(values.samples, "sample"));
+    if values.samples < *all {
+        let _ = write!(text, " of {}", count(*all));
+    }
+    let seconds = took.as_secs_f64();
+    #[expect(clippy::cast_precision_loss, reason = "rates, shown rounded")]
+    let [samples, megabytes] =
+        [values.samples as f64, values.bytes as f64 / 1e6].map(|n| rate(n / seconds.max(1e-9)));
+    let _ = writeln!(
+        text,
+        " in {seconds:.2} s, {samples} samples/s, {megabytes} MB/s\n{}, {} read, {} decoded",
+        counted(values.values, "value"),
+        bytes(values.bytes),
+        counted(values.pictures, "picture"),
+    );
+    if checked.is_whole() {
+        text.push_str("no damage found\n");
+    }
+    add_damage(&mut text, values);
+    add_tables(&mut text, tables);
+    text
+}
+
+fn add_damage(text: &mut String, report: &VerifyReport) {
+    if report.is_whole() {
+        return;
+    }
+    let [samples, values] = [
+        counted(report.damaged_samples, "damaged sample"),
+        counted(report.damaged_values(), "damaged value"),
+    ];
+    let _ = writeln!(text, "\n{samples}, {values}:");
+    for (trouble, found) in &report.troubles {
+        let _ = writeln!(text, "  {:>9} {trouble}", count(*found));
+    }
+    text.push('\n');
+    for damaged in report.first.iter().take(LISTED) {
+        let _ = writeln!(text, "  {}", Escaped(&damaged.to_string()));
+    }
+    let more = report.damaged_values().saturating_sub(LISTED as u64);
+    if more > 0 {
+        let _ = writeln!(text, "  and {} more (`--json` lists up to 1,000)", count(more));
+    }
+}
+
+/// What the tables say of each other; nothing where all is as it should be.
+fn add_tables(text: &mut String, tables: &Layout) {
+    let at = |record: &Allocation| format!("at byte {}", record.ptr);
+    let lines = [
+        line("damaged: overlapping records", &tables.overlapping, |[_, record]| at(record)),
+        line("damaged: records outside the data", &tables.outside, at),
+        line("note: records of samples that there are not", &tables.no_sample, at),
+        line(
+            "note: values in two pages, which FFCV can't read with `os_cache=False`",
+            &tables.across_pages,
+            at,
+        ),
+        line(
+            "note: samples in several pages, which FFCV can't read with `os_cache=False`",
+            &tables.several_pages,
+            |sample| format!("is sample {sample}"),
+        ),
+        line("note: values that are another sample's too", &tables.shared, |[a, b]| {
+            format!("of samples {a} and {b}")
+        }),
+        line("note: records that no sample refers to", &tables.unreferenced, at),
+    ];
+    text.extend(lines.into_iter().flatten());
+}
+
+/// `note: records that no sample refers to: 3, 12.1 kB, the first at byte 8192`.
+fn line<T>(what: &str, finding: &Finding<T>, first: impl Fn(&T) -> String) -> Option<String> {
+    let place = first(finding.first.as_ref()?);
+    let (found, size) = (count(finding.count), bytes(finding.bytes));
+    Some(format!("{what}: {found}, {size}, the first {place}\n"))
+}
+
+fn as_json(args: &Args, checked: &Checked) -> Value {
+    let Checked { all, values, tables, took } = checked;
+    let troubles = values.troubles.iter();
+    let troubles: serde_json::Map<String, Value> =
+        troubles.map(|(trouble, found)| (trouble.word().to_owned(), json!(found))).collect();
+    let damaged = |damaged: &Damaged| {
+        json!({
+            "sample": damaged.sample.0,
+            "field": damaged.field,
+            "offset": damaged.offset,
+            "trouble": damaged.error.trouble().word(),
+            "error": damaged.error.to_string(),
+        })
+    };
+    json!({
+        "file": args.file.to_string_lossy(),
+        "is_whole": checked.is_whole(),
+        "samples": all,
+        "checked_samples": values.samples,
+        "checked_values": values.values,
+        "decoded_pictures": values.pictures,
+        "decoded_pixels": values.pixels,
+        "bytes": values.bytes,
+        "seconds": took.as_secs_f64(),
+        "damaged_samples": values.damaged_samples,
+        "damaged_values": values.damaged_values(),
+        "troubles": troubles,
+        "damaged": values.first.iter().map(damaged).collect::<Vec<_>>(),
+        "tables": tables_json(tables),
+    })
+}
+
+fn tables_json(tables: &Layout) -> Value {
+    fn found<T>(finding: &Finding<T>, first: impl Fn(&T) -> Value) -> Value {
+        json!({
+            "count": finding.count,
+            "bytes": finding.bytes,
+            "first": finding.first.as_ref().map(first),
+        })
+    }
+    let record = |record: &Allocation| json!({ "sample": record.sample, "offset": record.ptr, "bytes": record.size });
+    json!({
+        "records": tables.records,
+        "page_bytes": tables.page_bytes,
+        "value_bytes": tables.value_bytes,
+        "overlapping": found(&tables.overlapping, |[a, b]| json!([record(a), record(b)])),
+        "outside": found(&tables.outside, record),
+        "no_sample": found(&tables.no_sample, record),
+        "across_pages": found(&tables.across_pages, record),
+        "several_pages": found(&tables.several_pages, |sample| json!(sample.0)),
+        "shared": found(&tables.shared, |[a, b]| json!([a.0, b.0])),
+        "unreferenced": found(&tables.unreferenced, record),
+    })
+}
