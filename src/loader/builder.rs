@@ -12,7 +12,7 @@ use crate::order::{Order, Ranks};
 use crate::plan::{ArrayPlan, ImagePlan, LabelPlan};
 use crate::run::{Delivery, Engine, EngineOptions, LastBatch};
 use crate::sample::Epoch;
-use crate::source::{Beton, FieldKind, OpenOptions, Source, Value};
+use crate::source::{Beton, FieldKind, OpenOptions, PagedBeton, ProcessCache, Source, Value};
 use fuseloop_ops::{DType, Dim, ImageType, NumberRule, Ops, ParamError};
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -66,6 +66,9 @@ pub(super) struct Setup {
 /// ```
 pub struct LoaderBuilder {
     source: Arc<dyn Source>,
+    /// The source, if it is a file of pages.
+    beton: Option<Arc<Beton>>,
+    process_cache: Option<ProcessCache>,
     wanted: Wanted,
     indices: Option<Vec<u64>>,
     filters: Vec<(String, Keep)>,
@@ -95,12 +98,15 @@ impl LoaderBuilder {
     pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Self, LoadError> {
         let source = Arc::new(Beton::open_with(path, options)?);
         let decode = DecodeOptions { limits: options.limits, ..DecodeOptions::default() };
-        Ok(Self::of(source, decode))
+        let beton = Some(Arc::clone(&source));
+        Ok(Self { beton, ..Self::of(source, decode) })
     }
 
     pub(super) fn of(source: Arc<dyn Source>, decode: DecodeOptions) -> Self {
         Self {
             source,
+            beton: None,
+            process_cache: None,
             wanted: Wanted::default(),
             indices: None,
             filters: vec![],
@@ -172,6 +178,24 @@ impl LoaderBuilder {
         keep: impl Fn(Value<'_>) -> bool + Send + Sync + 'static,
     ) -> Self {
         self.filters.push((field.to_owned(), Arc::new(keep)));
+        self
+    }
+
+    /// Whether samples are read one by one through the system's page cache: FFCV's `os_cache`.
+    /// Default true, right where the file fits in memory. False is
+    /// [`process_cache`](Self::process_cache) as it comes.
+    #[must_use]
+    pub fn os_cache(mut self, os_cache: bool) -> Self {
+        self.process_cache = (!os_cache).then(ProcessCache::default);
+        self
+    }
+
+    /// Pages of the file are read whole, ahead of their need, by threads of their own, and kept up
+    /// to a budget: for a file that does not fit in memory, or storage that is slow to answer. Goes
+    /// with [`Order::QuasiRandom`], which needs few pages at a time.
+    #[must_use]
+    pub fn process_cache(mut self, options: ProcessCache) -> Self {
+        self.process_cache = Some(options);
         self
     }
 
@@ -374,6 +398,16 @@ impl LoaderBuilder {
         &*self.source
     }
 
+    /// The file read by pages, if it is to be.
+    fn pages(&self) -> Result<Option<Arc<PagedBeton>>, LoadError> {
+        let Some(options) = self.process_cache else { return Ok(None) };
+        let beton = self.beton.as_ref().ok_or_else(|| {
+            let dataset = self.source.name();
+            LoadError::NoPages { dataset }
+        })?;
+        Ok(Some(Arc::new(PagedBeton::new(Arc::clone(beton), options))))
+    }
+
     fn engine_options(&self) -> Result<EngineOptions, LoadError> {
         let defaults = EngineOptions::default();
         let workers = self.workers.map_or(Some(defaults.workers), NonZeroUsize::new);
@@ -402,6 +436,7 @@ impl LoaderBuilder {
         let batch_size = NonZeroUsize::new(self.setup.batch_size).ok_or(LoadError::BatchSize)?;
         let options = self.engine_options()?;
         let setup = self.setup_on_ranks()?;
+        let pages = self.pages()?;
         let subset = choose::subset(&*self.source, self.indices, &self.filters)?;
         let order = self.order.prepare(&FactsOf(&*self.source), subset.clone())?;
         let outputs = self.wanted.resolve(&*self.source)?;
@@ -412,7 +447,8 @@ impl LoaderBuilder {
         let compiled = Compiled { outputs, stage: Arc::new(stage), cache: kernels };
         Ok(Loader {
             dataset: self.source.fingerprint(),
-            source: self.source,
+            source: pages.clone().map_or(self.source, |pages| pages as Arc<dyn Source>),
+            pages,
             order,
             ranks: self.ranks,
             batch_size,

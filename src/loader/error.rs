@@ -177,6 +177,12 @@ pub enum LoadError {
     /// A cursor that can't be had, or not be gone on from.
     #[error(transparent)]
     Cursor(#[from] CursorError),
+    /// A process cache for a source that has no pages.
+    #[error("{}: only a .beton file has pages for a process cache", Escaped(dataset))]
+    NoPages {
+        /// The dataset.
+        dataset: String,
+    },
     /// The source can't begin a run.
     #[error("{}: {error}", Escaped(dataset))]
     Begin {

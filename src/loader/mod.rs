@@ -37,7 +37,7 @@ use crate::jit::KernelCache;
 use crate::order::{EpochOrder, Prepared, Ranks};
 use crate::run::{Delivery, Engine, Headroom, LastBatch, Pass};
 use crate::sample::Epoch;
-use crate::source::{RunPlan, Source};
+use crate::source::{PageStats, PagedBeton, RunPlan, Source};
 use epoch::{Place, Rest};
 use fuseloop_ops::{Ops, ParamError};
 use outputs::Output;
@@ -51,6 +51,8 @@ use std::time::Duration;
 /// A dataset and its pipelines, ready to give batches.
 pub struct Loader {
     source: Arc<dyn Source>,
+    /// The source, where it is read by pages.
+    pages: Option<Arc<PagedBeton>>,
     /// What tells the dataset from others.
     dataset: u64,
     order: Prepared,
@@ -323,6 +325,13 @@ impl Loader {
     #[must_use]
     pub fn cache_stats(&self) -> Option<CacheStats> {
         self.shared.cache.as_ref().map(|cache| cache.stats())
+    }
+
+    /// What was read by pages so far; `None` without a
+    /// [`process_cache`](LoaderBuilder::process_cache).
+    #[must_use]
+    pub fn page_stats(&self) -> Option<PageStats> {
+        self.pages.as_ref().map(|pages| pages.stats())
     }
 
     /// The dataset.

@@ -9,6 +9,7 @@ mod dataset;
 
 mod choose;
 mod damaged;
+mod pages;
 mod ranks;
 mod resume;
 mod swap;

@@ -39,6 +39,7 @@ use crate::source::{BoxError, Buffer, ReadErrorKind, Record, RunPlan, Source, Va
 use plan::Plan;
 use stats::Counters;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use threads::Reading;
@@ -158,6 +159,14 @@ impl Source for PagedBeton {
 
     fn longest(&self, field: usize) -> Option<u64> {
         Some(self.beton.longest(field))
+    }
+
+    fn is_cheap_to_read_again(&self) -> bool {
+        self.beton.is_cheap_to_read_again()
+    }
+
+    fn stored_at(&self, sample: SampleId, field: usize) -> Option<Range<u64>> {
+        self.beton.stored_at(sample, field)
     }
 
     fn page(&self, sample: SampleId) -> Option<u64> {

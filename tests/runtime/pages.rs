@@ -1,0 +1,69 @@
+//! A file read by pages gives what it gives sample by sample.
+
+use crate::{SEED, all, builder, pictures};
+use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedValue, ProcessCache, Record, Source};
+use fuseloop::{Loader, Order, SampleId};
+
+fn cache(budget_bytes: u64) -> ProcessCache {
+    ProcessCache { budget_bytes, ..ProcessCache::default() }
+}
+
+#[test]
+fn for_every_order_budget_and_place_to_begin() {
+    let (_dir, path) = pictures(60);
+    for order in [Order::Sequential, Order::Random, Order::QuasiRandom { open_pages: 2 }] {
+        let make = || builder(&path).order(order.clone());
+        let plain = all(make().build().unwrap().epoch(1).unwrap());
+        for budget in [0, 3 << 20, 1 << 30] {
+            let paged = make().process_cache(cache(budget)).build().unwrap();
+            let mut batches = paged.epoch(1).unwrap();
+            assert!(batches.next().is_some() && batches.next().is_some());
+            let rest = paged.resume(&batches.cursor().unwrap()).unwrap();
+            assert!(all(rest) == plain[2..], "{order:?} with {budget} bytes");
+            assert!(all(paged.epoch(1).unwrap()) == plain);
+            let stats = paged.page_stats().unwrap();
+            assert!(stats.peak_bytes <= budget + (4 << 21), "{stats:?}");
+        }
+    }
+    let seen = builder(&path).os_cache(false).build().unwrap();
+    assert!(seen.page_stats().is_some() && seen.source().path() == Some(&path));
+}
+
+/// A cursor is of the dataset, however that is read.
+#[test]
+fn a_cursor_may_change_the_way_of_reading() {
+    let (_dir, path) = pictures(30);
+    let plain = builder(&path).build().unwrap();
+    let mut batches = plain.epoch(0).unwrap();
+    assert!(batches.next().is_some());
+    let paged = builder(&path).os_cache(false).build().unwrap();
+    let rest = all(paged.resume(&plain.cursor().unwrap()).unwrap());
+    assert!(rest == all(batches));
+}
+
+struct Numbers(Vec<FieldSpec>);
+
+impl Source for Numbers {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.0
+    }
+
+    fn len(&self) -> u64 {
+        50
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        Ok(vec![OwnedValue::Int(sample.0 as i64)])
+    }
+}
+
+#[test]
+fn a_source_without_pages_says_so() {
+    let numbers = || Numbers(vec![FieldSpec { name: "n".to_owned(), kind: FieldKind::Int }]);
+    let builder = || Loader::from_source(numbers()).seed(SEED).batch_size(10);
+    let told = builder().os_cache(false).build().err().unwrap().to_string();
+    assert_eq!(told, "the source: only a .beton file has pages for a process cache");
+    let quasi = builder().order(Order::QuasiRandom { open_pages: 4 });
+    let told = quasi.build().err().unwrap().to_string();
+    assert!(told.contains("page"), "{told}");
+}
