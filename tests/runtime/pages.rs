@@ -22,7 +22,7 @@ fn for_every_order_budget_and_place_to_begin() {
             assert!(all(rest) == plain[2..], "{order:?} with {budget} bytes");
             assert!(all(paged.epoch(1).unwrap()) == plain);
             let stats = paged.page_stats().unwrap();
-            assert!(stats.peak_bytes <= budget + (4 << 21), "{stats:?}");
+            assert!(stats.peak_held_bytes <= budget + (4 << 21), "{stats:?}");
         }
     }
     let seen = builder(&path).os_cache(false).build().unwrap();
