@@ -1,1 +1,107 @@
+//! What a second worker adds to work that only computes, and what telling phases costs.
+//!
+//! A sample is 100 us of arithmetic on its own numbers: nothing shared, no memory to speak of. So what
+//! two workers lack to twice as much is the engine's, or the machine's: on a machine with less than
+//! two idle cores this says nothing.
+//!
+//! `-- nothing` runs each once, quickly.
+#![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
+use std::env;
+use std::hint::black_box;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fuseloop::batch::{RowsMut, TensorSpec};
+use fuseloop::run::{Engine, EngineOptions, FillError, Pass, Phase, Stage, Watch};
+use fuseloop::sample::{Epoch, SampleId, Visit};
+use fuseloop_ops::DType;
+
+/// Steps of a generator that take some 100 us.
+const STEPS: u64 = 100_000;
+
+struct Compute {
+    tensor: TensorSpec,
+    /// How often a sample tells its phase.
+    switches: u64,
+}
+
+impl Compute {
+    fn new(switches: u64) -> Self {
+        let tensor = TensorSpec { name: "x".into(), dtype: DType::U8, shape: vec![8] };
+        Self { tensor, switches }
+    }
+}
+
+impl Stage for Compute {
+    type Worker = Watch;
+
+    fn outputs(&self) -> &[TensorSpec] {
+        std::slice::from_ref(&self.tensor)
+    }
+
+    fn worker(&self, watch: Watch) -> Watch {
+        watch
+    }
+
+    fn fill(
+        &self,
+        watch: &mut Watch,
+        _epoch: Epoch,
+        visits: &[Visit],
+        rows: &mut RowsMut<'_>,
+    ) -> Result<(), FillError> {
+        for i in 0..self.switches {
+            watch.phase(if i.is_multiple_of(2) { Phase::Read } else { Phase::Kernel });
+        }
+        let mut state = visits[0].sample.0;
+        for _ in 0..STEPS {
+            state = black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+        }
+        rows.output(0).copy_from_slice(&state.to_ne_bytes());
+        Ok(())
+    }
+}
+
+/// How long `samples` take.
+fn time(workers: usize, switches: u64, samples: u64) -> Duration {
+    let workers = NonZeroUsize::new(workers).unwrap();
+    let engine = Engine::new(EngineOptions { workers, ..EngineOptions::default() }).unwrap();
+    let ids = (0..samples).map(SampleId).collect::<Vec<_>>();
+    let size = NonZeroUsize::new(64).unwrap();
+    let pass = Pass::new(Arc::new(Compute::new(switches)), Epoch(0), Box::new(ids), size);
+    let begun = Instant::now();
+    assert!(engine.start(pass).unwrap().all(|batch| batch.is_ok()));
+    begun.elapsed()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() {
+    let is_full = env::args().any(|arg| arg == "--bench")
+        && !env::args().any(|arg| arg == "nothing" || arg == "--test");
+    let (rounds, samples) = if is_full { (15, 3200) } else { (1, 64) };
+    let (mut gains, mut switches) = (vec![], vec![]);
+    // In turns, so that a slow moment of the machine hits all.
+    for _ in 0..rounds {
+        let (one, two) = (time(1, 0, samples), time(2, 0, samples));
+        gains.push(one.as_secs_f64() / two.as_secs_f64());
+        let told = time(1, 1000, samples);
+        let more = told.as_secs_f64() - one.as_secs_f64();
+        switches.push(more * 1e9 / (samples * 1000) as f64);
+        println!(
+            "1 worker {:6.1} us a sample, 2 workers {:6.1}, 1 worker that tells 1000 phases {:6.1}",
+            one.as_secs_f64() * 1e6 / samples as f64,
+            two.as_secs_f64() * 1e6 / samples as f64,
+            told.as_secs_f64() * 1e6 / samples as f64,
+        );
+    }
+    let gain = median(gains);
+    let verdict = if gain >= 1.9 { "reached" } else { "MISSED" };
+    println!("2 workers over 1: {gain:.2} times, median of {rounds}; aim: >= 1.90: {verdict}");
+    println!("telling a phase: {:.0} ns, median of {rounds}; aim: <= 60", median(switches));
+}

@@ -1,7 +1,11 @@
-//! Threads of the engine do not stay behind. Alone in its process, since it counts all threads.
+//! Threads and files of the engine do not stay behind, whenever it is dropped. Alone in its process,
+//! since it counts all threads.
+//!
+//! `FUSELOOP_DROPS` is at how many moments it is dropped, 100 by default.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
 
+use std::env;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -13,73 +17,93 @@ use fuseloop::run::{Engine, EngineOptions, FillError, Pass, Stage, Watch};
 use fuseloop::sample::{Epoch, SampleId, Visit};
 use fuseloop_ops::DType;
 
-struct Slow(Vec<TensorSpec>);
+/// Slow, and with an open file for each worker. Refuses sample `bad`.
+struct Slow {
+    tensor: TensorSpec,
+    bad: u64,
+}
 
 impl Stage for Slow {
-    type Worker = ();
+    type Worker = fs::File;
 
     fn outputs(&self) -> &[TensorSpec] {
-        &self.0
+        std::slice::from_ref(&self.tensor)
     }
 
-    fn worker(&self, _watch: Watch) {}
+    fn worker(&self, _watch: Watch) -> fs::File {
+        fs::File::open("/proc/self/stat").unwrap()
+    }
 
     fn fill(
         &self,
-        (): &mut (),
+        _file: &mut fs::File,
         _epoch: Epoch,
         visits: &[Visit],
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError> {
-        thread::sleep(Duration::from_micros(visits[0].sample.0 % 7 * 30));
+        let sample = visits[0].sample;
+        if sample.0 == self.bad {
+            return Err(FillError { sample, source: "it is bad".into() });
+        }
+        thread::sleep(Duration::from_micros(sample.0 % 7 * 30));
         rows.output(0).fill(1);
         Ok(())
     }
 }
 
-fn threads() -> usize {
-    fs::read_dir("/proc/self/task").unwrap().count()
+fn count(what: &str) -> usize {
+    fs::read_dir(format!("/proc/self/{what}")).unwrap().count()
 }
 
 /// A joined thread may stay listed for a moment.
-fn assert_threads_are(expected: usize) {
+fn assert_soon(what: &str, expected: usize) {
     let begun = Instant::now();
-    while threads() != expected {
-        assert!(begun.elapsed() < Duration::from_millis(500), "{} threads", threads());
+    while count(what) != expected {
+        let found = count(what);
+        assert!(begun.elapsed() < Duration::from_millis(500), "{found} of {what}, not {expected}");
         thread::yield_now();
     }
 }
 
-#[test]
-fn no_thread_is_left_after_200_early_drops() {
-    let before = threads();
-    let size = NonZeroUsize::new(4).unwrap();
+/// Starts a run, takes some batches, waits a little and drops all. How long that drop took.
+fn drop_at(round: u64, before: (usize, usize)) -> Duration {
+    let mixed = round.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
     let tensor = TensorSpec { name: "x".into(), dtype: DType::U8, shape: vec![5] };
-    let stage = Arc::new(Slow(vec![tensor]));
-    for round in 0..200 {
-        let workers = NonZeroUsize::new([1, 2, 8][round % 3]).unwrap();
-        let engine = Engine::new(EngineOptions { workers, ..EngineOptions::default() }).unwrap();
-        assert_threads_are(before + workers.get());
-        let mut batches = engine
-            .start(Pass::new(
-                Arc::clone(&stage),
-                Epoch(0),
-                Box::new((0..80).map(SampleId).collect::<Vec<_>>()),
-                size,
-            ))
-            .unwrap();
-        let held = batches.by_ref().take(round % 21).collect::<Result<Vec<_>, _>>().unwrap();
-        let begun = Instant::now();
-        // In one order and in the other.
-        if round.is_multiple_of(2) {
-            drop(batches);
-            drop(engine);
-        } else {
-            drop(engine);
-            drop(batches);
-        }
-        assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
-        assert_threads_are(before);
-        assert!(held.iter().all(|batch| batch.bytes("x").unwrap().iter().all(|&x| x == 1)));
+    let bad = if mixed.is_multiple_of(3) { mixed % 80 } else { u64::MAX };
+    let stage = Arc::new(Slow { tensor, bad });
+    let workers = NonZeroUsize::new([1, 2, 8][round as usize % 3]).unwrap();
+    let engine = Engine::new(EngineOptions { workers, ..EngineOptions::default() }).unwrap();
+    assert_soon("task", before.0 + workers.get());
+    let size = NonZeroUsize::new(4).unwrap();
+    let ids = (0..80).map(SampleId).collect::<Vec<_>>();
+    let mut batches = engine.start(Pass::new(stage, Epoch(0), Box::new(ids), size)).unwrap();
+    // Up to its end, or past its error.
+    let held = batches.by_ref().take((mixed >> 8) as usize % 22).flatten().collect::<Vec<_>>();
+    thread::sleep(Duration::from_micros((mixed >> 16) % 1000));
+    let begun = Instant::now();
+    // In one order and in the other.
+    if round.is_multiple_of(2) {
+        drop(batches);
+        drop(engine);
+    } else {
+        drop(engine);
+        drop(batches);
     }
+    let took = begun.elapsed();
+    assert_soon("task", before.0);
+    assert_soon("fd", before.1);
+    assert!(held.iter().all(|batch| batch.bytes("x").unwrap().iter().all(|&x| x == 1)));
+    took
+}
+
+#[test]
+fn nothing_is_left_after_drops_at_random_moments() {
+    let drops = env::var("FUSELOOP_DROPS").map_or(100, |text| text.parse().unwrap());
+    let before = (count("task"), count("fd"));
+    let mut times = (0..drops).map(|round| drop_at(round, before)).collect::<Vec<_>>();
+    times.sort_unstable();
+    // On a busy machine one or the other thread has to wait for its turn.
+    let (most, longest) = (times[times.len() * 95 / 100], times[times.len() - 1]);
+    assert!(most < Duration::from_millis(100), "{most:?}");
+    assert!(longest < Duration::from_millis(500), "{longest:?}");
 }

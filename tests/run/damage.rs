@@ -1,0 +1,241 @@
+//! Samples that can't be had: the run fails, or their rows are left out or replaced.
+
+use std::sync::Arc;
+
+use fuseloop::batch::Batch;
+use fuseloop::run::{Damaged, MOST_ATTEMPTS, Pass};
+use fuseloop::sample::{SampleId, Visit};
+
+use crate::support::{At, Numbers, WORKERS, assert_holds, engine, ids, only, pass, quiet_panics};
+
+const SAMPLES: u64 = 50;
+const SIZE: usize = 7;
+
+/// Stands in for sample `s` at attempt `a`: no sample of the run.
+fn stand_in(visit: Visit, attempt: u32) -> Visit {
+    Visit::once(SampleId(1000 + visit.sample.0 * 10 + u64::from(attempt)))
+}
+
+/// What is refused in a run.
+type Bad = fn(u64) -> bool;
+
+const BADS: [(&str, Bad); 8] = [
+    ("none", |_| false),
+    ("all", |_| true),
+    ("the first row", |place| place == 0),
+    ("the last row", |place| place == SAMPLES - 1),
+    ("the ends of batches", |place| matches!(place % SIZE as u64, 0 | 6)),
+    ("the first batch", |place| place < SIZE as u64),
+    ("two batches and the last", |place| (14..28).contains(&place) || place >= 49),
+    ("every third", |place| place % 3 == 1),
+];
+
+/// A batch as it should be: number, rows, skipped, replaced.
+type Expected = (u64, Vec<Visit>, Vec<Visit>, Vec<Visit>);
+
+/// What the run should give, row by row.
+fn expected(bad: Bad, policy: Policy) -> Vec<Expected> {
+    let ids = ids(SAMPLES);
+    let mut batches = vec![];
+    for (index, ids) in ids.chunks(SIZE).enumerate() {
+        let mut batch = (index as u64, vec![], vec![], vec![]);
+        for (row, &id) in ids.iter().enumerate() {
+            let visit = Visit::once(id);
+            match (bad((index * SIZE + row) as u64), policy) {
+                (false, _) => batch.1.push(visit),
+                (true, Policy::Skip) => batch.2.push(visit),
+                (true, Policy::Substitute) => {
+                    batch.1.push(stand_in(visit, 0));
+                    batch.3.push(visit);
+                }
+                // Substitute twice, then give up.
+                (true, Policy::TryThrice) if id.0 % 2 == 0 => {
+                    batch.1.push(stand_in(visit, 2));
+                    batch.3.push(visit);
+                }
+                (true, Policy::TryThrice) => batch.2.push(visit),
+            }
+        }
+        if !batch.1.is_empty() {
+            batches.push(batch);
+        }
+    }
+    batches
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Policy {
+    Skip,
+    Substitute,
+    /// Two substitutes are refused too; the third is good for an even sample, and an odd one is
+    /// then left out.
+    TryThrice,
+}
+
+fn place_of(sample: SampleId) -> u64 {
+    ids(SAMPLES).iter().position(|&id| id == sample).unwrap() as u64
+}
+
+fn stage(chunk: usize, bad: Bad, policy: Policy) -> Numbers {
+    let at = move |visit: Visit| {
+        let is_bad = match (visit.sample.0.checked_sub(1000), policy) {
+            (None, _) => bad(place_of(visit.sample)),
+            (Some(stand_in), Policy::TryThrice) => stand_in % 10 != 2 || stand_in / 10 % 2 == 1,
+            (Some(_), _) => false,
+        };
+        if is_bad { At::Error } else { At::Fine }
+    };
+    Numbers::new(chunk).at(at).damaged(move |visit, attempt| match policy {
+        Policy::Skip => Damaged::Skip,
+        Policy::TryThrice if attempt > 2 => Damaged::Skip,
+        _ => Damaged::Substitute(stand_in(visit, attempt)),
+    })
+}
+
+fn assert_is(batch: &Batch, (index, rows, skipped, replaced): &Expected) {
+    assert_eq!(batch.index(), *index);
+    assert_holds(batch, rows);
+    assert_eq!((batch.skipped(), batch.replaced()), (&skipped[..], &replaced[..]));
+}
+
+#[test]
+fn rows_are_left_out_or_replaced_the_same_for_any_threads_and_chunks() {
+    for workers in WORKERS {
+        let engine = engine(workers);
+        for (what, bad) in BADS {
+            for policy in [Policy::Skip, Policy::Substitute, Policy::TryThrice] {
+                let expected = expected(bad, policy);
+                for chunk in [1, 3, 100] {
+                    let stage = Arc::new(stage(chunk, bad, policy));
+                    let mut run = engine.start(pass(&stage, SAMPLES, SIZE)).unwrap();
+                    let batches = run.by_ref().map(Result::unwrap).collect::<Vec<_>>();
+                    assert_eq!(batches.len(), expected.len(), "{what}, {policy:?}, {workers}");
+                    batches.iter().zip(&expected).for_each(|(batch, expected)| {
+                        assert_is(batch, expected);
+                    });
+                    let kept: usize = batches.iter().map(Batch::len).sum();
+                    assert_eq!(run.skipped(), SAMPLES - kept as u64);
+                    let replaced: usize = batches.iter().map(|batch| batch.replaced().len()).sum();
+                    assert_eq!(run.replaced(), replaced as u64);
+                    assert_eq!(run.remaining(), 0);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_begun_later_loses_the_same_rows() {
+    let engine = engine(2);
+    for (what, bad) in BADS {
+        let whole = expected(bad, Policy::Skip);
+        for first_batch in 0..9 {
+            let stage = Arc::new(stage(2, bad, Policy::Skip));
+            let run = engine.start(Pass { first_batch, ..pass(&stage, SAMPLES, SIZE) }).unwrap();
+            let batches = run.map(Result::unwrap).collect::<Vec<_>>();
+            let rest = whole.iter().filter(|batch| batch.0 >= first_batch).collect::<Vec<_>>();
+            assert_eq!(batches.len(), rest.len(), "{what}");
+            batches.iter().zip(rest).for_each(|(batch, expected)| assert_is(batch, expected));
+        }
+    }
+}
+
+/// The error of a run of `stage`, which must come at batch `batch`.
+fn error_of(stage: Numbers, workers: usize, batch: usize) -> String {
+    let engine = engine(workers);
+    let mut run = engine.start(pass(&Arc::new(stage), SAMPLES, SIZE)).unwrap();
+    assert_eq!(run.by_ref().take(batch).map(Result::unwrap).count(), batch);
+    let error = run.next().unwrap().unwrap_err().to_string();
+    assert!(run.next().is_none());
+    error
+}
+
+#[test]
+fn the_first_row_that_fails_ends_the_run_whatever_was_left_out_before() {
+    // Samples 14 and 35 are rows 2 and 5 of batch 0.
+    let at = |visit: Visit| match visit.sample.0 {
+        0 | 7 | 14 | 35 | 42 => At::Error,
+        _ => At::Fine,
+    };
+    for workers in WORKERS {
+        for chunk in [1, 4, 7] {
+            let damaged = |visit: Visit, _| match visit.sample.0 {
+                14 | 35 => Damaged::Fail,
+                _ => Damaged::Skip,
+            };
+            let stage = Numbers::new(chunk).at(at).damaged(damaged);
+            assert_eq!(error_of(stage, workers, 0), "batch 0: sample 14: it is bad");
+        }
+    }
+}
+
+#[test]
+fn who_names_substitutes_for_ever_fails() {
+    let stage = Numbers::new(2)
+        .at(|visit| if visit.sample.0 == 49 { At::Error } else { At::Fine })
+        .damaged(|visit, attempt| {
+            assert!(attempt < MOST_ATTEMPTS);
+            Damaged::Substitute(visit)
+        });
+    assert_eq!(error_of(stage, 2, 1), "batch 1: sample 49: it is bad");
+}
+
+#[test]
+fn the_error_of_a_substitute_names_the_substitute() {
+    let stage = Numbers::new(2)
+        .at(|visit| if matches!(visit.sample.0, 49 | 99) { At::Error } else { At::Fine })
+        .damaged(|_, attempt| match attempt {
+            0 => Damaged::Substitute(Visit::once(SampleId(99))),
+            _ => Damaged::Fail,
+        });
+    assert_eq!(error_of(stage, 2, 1), "batch 1: sample 99: it is bad");
+}
+
+#[test]
+fn a_panic_fails_even_where_errors_are_skipped() {
+    quiet_panics();
+    for workers in WORKERS {
+        for chunk in [1, 3, 7] {
+            let at = |visit: Visit| match visit.sample.0 {
+                7 | 28 => At::Error,
+                21 => At::Panic,
+                _ => At::Fine,
+            };
+            let stage = Numbers::new(chunk).at(at).damaged(|_, _| Damaged::Skip);
+            assert_eq!(error_of(stage, workers, 0), "batch 0: sample 21: panic: no 21");
+        }
+    }
+    let stage = Numbers::new(1).at(only(49, At::Error)).damaged(|_, _| panic!("no idea"));
+    assert_eq!(error_of(stage, 2, 1), "batch 1: sample 49: panic: no idea");
+}
+
+/// A sample that comes twice in a batch, of which only one visit is refused.
+#[test]
+fn of_two_visits_of_a_sample_the_refused_one_is_meant() {
+    for refused in [0, 1] {
+        for chunk in [1, 4] {
+            let engine = engine(2);
+            let at = move |visit: Visit| if visit.copy == refused { At::Error } else { At::Fine };
+            let stage = Numbers::new(chunk).at(at).damaged(|_, _| Damaged::Skip);
+            let pass = Pass { schedule: Box::new(Twice), ..pass(&Arc::new(stage), 0, 4) };
+            let batch = engine.start(pass).unwrap().next().unwrap().unwrap();
+            let kept = Visit { copy: 1 - refused, ..Visit::once(SampleId(5)) };
+            assert_holds(&batch, &[kept, kept]);
+        }
+    }
+}
+
+/// Sample 5 four times: copies 0, 1, 0, 1.
+struct Twice;
+
+impl fuseloop::run::Schedule for Twice {
+    fn samples(&self) -> u64 {
+        4
+    }
+
+    fn visits(&self, places: std::ops::Range<u64>, visits: &mut Vec<Visit>) {
+        let sample = SampleId(5);
+        visits
+            .extend(places.map(|place| Visit { copy: (place % 2) as u32, ..Visit::once(sample) }));
+    }
+}

@@ -1,0 +1,187 @@
+//! Errors, panics, stages that hang, and runs that are dropped.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fuseloop::batch::{RowsMut, TensorSpec};
+use fuseloop::run::{Engine, EngineOptions, FillError, Pass, RunError, Stage, Watch};
+use fuseloop::sample::{Epoch, SampleId, Visit};
+
+use crate::support::{
+    At, Numbers, WORKERS, assert_right, engine, ids, n, only, options, pass, quiet_panics, run,
+};
+
+/// Rows of the runs in which each row goes wrong once.
+const ROWS: u64 = 200;
+
+/// Every batch before `bad` arrives, then the error of `bad` with its sample, then the end; and
+/// the engine ends within a second.
+fn assert_told_at_its_batch(workers: usize, bad: u64, at: At, message: &str) {
+    let engine = engine(workers);
+    let mut batches = run(&engine, Numbers::new(3).at(only(bad, at)), ROWS, 7);
+    let place = ids(ROWS).iter().position(|id| id.0 == bad).unwrap() as u64;
+    for _ in 0..place / 7 {
+        assert_right(&batches.next().unwrap().unwrap(), ROWS, 7);
+    }
+    let error = batches.next().unwrap().unwrap_err();
+    assert_eq!(error.sample(), Some(SampleId(bad)));
+    assert_eq!(error.to_string(), format!("batch {}: sample {bad}: {message}", place / 7));
+    assert!(batches.next().is_none() && batches.next().is_none());
+    assert_eq!(run(&engine, Numbers::new(1), 20, 5).map(Result::unwrap).count(), 4, "reuse");
+    let begun = Instant::now();
+    drop(engine);
+    assert!(begun.elapsed() < Duration::from_secs(1));
+}
+
+#[test]
+fn a_panic_at_any_sample_arrives_at_its_batch() {
+    quiet_panics();
+    for workers in WORKERS {
+        for bad in 0..ROWS {
+            assert_told_at_its_batch(workers, bad, At::Panic, &format!("panic: no {bad}"));
+        }
+    }
+}
+
+#[test]
+fn an_error_at_any_sample_arrives_at_its_batch() {
+    for workers in WORKERS {
+        for bad in 0..ROWS {
+            assert_told_at_its_batch(workers, bad, At::Error, "it is bad");
+        }
+    }
+}
+
+/// Refuses odd samples; even ones are slow, so that later errors are made first.
+struct ManyBad(Vec<TensorSpec>);
+
+impl Stage for ManyBad {
+    type Worker = ();
+
+    fn outputs(&self) -> &[TensorSpec] {
+        &self.0
+    }
+
+    fn worker(&self, _watch: Watch) {}
+
+    fn fill(
+        &self,
+        (): &mut (),
+        _epoch: Epoch,
+        visits: &[Visit],
+        _rows: &mut RowsMut<'_>,
+    ) -> Result<(), FillError> {
+        let sample = visits[0].sample;
+        if sample.0 < 3 {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_micros(1000_u64.saturating_sub(sample.0 * 50)));
+        Err(FillError { sample, source: "odd".into() })
+    }
+}
+
+#[test]
+fn of_many_errors_always_the_first_is_told() {
+    let engine = engine(8);
+    for _ in 0..20 {
+        let pass = Pass::new(
+            Arc::new(ManyBad(Vec::new())),
+            Epoch(0),
+            Box::new((0..64).map(SampleId).collect::<Vec<_>>()),
+            n(16),
+        );
+        let error = engine.start(pass).unwrap().next().unwrap().unwrap_err();
+        assert_eq!(error.sample(), Some(SampleId(3)));
+    }
+}
+
+#[test]
+fn an_early_drop_at_any_batch_leaves_the_engine_usable() {
+    for workers in WORKERS {
+        let engine = engine(workers);
+        for taken in 0..=20 {
+            let mut batches = run(&engine, Numbers::new(2), 100, 5);
+            let first = batches.by_ref().take(taken).map(Result::unwrap).collect::<Vec<_>>();
+            assert_eq!(first.len(), taken);
+            drop(batches);
+        }
+        assert_eq!(run(&engine, Numbers::new(2), 100, 5).map(Result::unwrap).count(), 20);
+    }
+}
+
+#[test]
+fn an_early_drop_is_prompt() {
+    let engine = engine(2);
+    let stage = Arc::new(Numbers::new(1).nap(|_| Duration::from_millis(2)));
+    let begun = Instant::now();
+    drop(engine.start(pass(&stage, 1_000_000, 1000)).unwrap());
+    assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
+    assert!(stage.filled.load(Ordering::Relaxed) < 200);
+    let batches = engine.start(pass(&stage, 1_000_000, 1000)).unwrap();
+    let begun = Instant::now();
+    drop(engine);
+    assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
+    let last = batches.last().unwrap();
+    assert!(matches!(last, Err(RunError::Stopped)));
+}
+
+/// Waits at sample 7 until it is released.
+struct Gate {
+    reached: AtomicBool,
+    released: AtomicBool,
+}
+
+impl Gate {
+    fn new() -> Arc<Self> {
+        let (reached, released) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Self { reached, released })
+    }
+
+    fn stage(self: &Arc<Self>) -> Numbers {
+        let gate = Arc::clone(self);
+        Numbers::new(4).nap(move |sample| {
+            while sample == 7 && !gate.released.load(Ordering::Relaxed) {
+                gate.reached.store(true, Ordering::Relaxed);
+                thread::sleep(Duration::from_millis(1));
+            }
+            Duration::ZERO
+        })
+    }
+
+    fn wait(&self) {
+        while !self.reached.load(Ordering::Relaxed) {
+            thread::yield_now();
+        }
+    }
+
+    fn release(&self) {
+        self.released.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_stage_that_hangs_is_named_with_its_sample_and_phase() {
+    let stall_timeout = Some(Duration::from_millis(50));
+    let engine = Engine::new(EngineOptions { stall_timeout, ..options(2) }).unwrap();
+    let gate = Gate::new();
+    let mut batches = run(&engine, gate.stage(), 20, 20);
+    gate.wait();
+    let text = batches.next().unwrap().unwrap_err().to_string();
+    gate.release();
+    assert!(text.starts_with("batch 0 is not ready after "), "{text}");
+    assert!(text.ends_with("being filled: sample 7: read"), "{text}");
+}
+
+#[test]
+fn a_stage_that_never_returns_does_not_hold_up_the_end() {
+    let (engine, gate) = (engine(2), Gate::new());
+    let batches = run(&engine, gate.stage(), 20, 20);
+    gate.wait();
+    let begun = Instant::now();
+    drop(batches);
+    drop(engine);
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    gate.release();
+}

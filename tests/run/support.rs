@@ -1,0 +1,231 @@
+//! A stage of numbers that misbehaves where told, and what its batches must hold.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use fuseloop::batch::{Batch, RowsMut, TensorSpec};
+use fuseloop::run::{
+    Damaged, Engine, EngineOptions, EpochRun, FillError, Pass, Phase, Stage, Watch,
+};
+use fuseloop::sample::{Epoch, SampleId, Visit};
+use fuseloop_ops::DType;
+
+pub(crate) const WORKERS: [usize; 3] = [1, 2, 8];
+
+pub(crate) fn n(n: usize) -> NonZeroUsize {
+    NonZeroUsize::new(n).unwrap()
+}
+
+/// What happens at a visit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum At {
+    Fine,
+    Panic,
+    Error,
+}
+
+/// `what` at one sample, and nothing at the others.
+pub(crate) fn only(bad: u64, what: At) -> impl Fn(Visit) -> At {
+    move |visit| if visit.sample.0 == bad { what } else { At::Fine }
+}
+
+/// Writes numbers that depend on the epoch and the visit, and misbehaves where told.
+pub(crate) struct Numbers {
+    pub(crate) tensors: Vec<TensorSpec>,
+    chunk: usize,
+    at: Box<dyn Fn(Visit) -> At + Send + Sync>,
+    nap: Box<dyn Fn(u64) -> Duration + Send + Sync>,
+    damaged: Box<dyn Fn(Visit, u32) -> Damaged + Send + Sync>,
+    pub(crate) filled: AtomicU64,
+    pub(crate) workers_made: AtomicUsize,
+}
+
+impl Numbers {
+    pub(crate) fn new(chunk: usize) -> Self {
+        let tensor = |name: &str, dtype, shape| TensorSpec { name: name.into(), dtype, shape };
+        Self {
+            tensors: vec![tensor("x", DType::U8, vec![13]), tensor("id", DType::I64, vec![1])],
+            chunk,
+            at: Box::new(|_| At::Fine),
+            nap: Box::new(|_| Duration::ZERO),
+            damaged: Box::new(|_, _| Damaged::Fail),
+            filled: AtomicU64::new(0),
+            workers_made: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn at(self, at: impl Fn(Visit) -> At + Send + Sync + 'static) -> Self {
+        Self { at: Box::new(at), ..self }
+    }
+
+    pub(crate) fn nap(self, nap: impl Fn(u64) -> Duration + Send + Sync + 'static) -> Self {
+        Self { nap: Box::new(nap), ..self }
+    }
+
+    /// What it says about a visit at an attempt.
+    pub(crate) fn damaged(
+        self,
+        damaged: impl Fn(Visit, u32) -> Damaged + Send + Sync + 'static,
+    ) -> Self {
+        Self { damaged: Box::new(damaged), ..self }
+    }
+
+    fn one(
+        &self,
+        watch: &Watch,
+        epoch: Epoch,
+        visit: Visit,
+        row: &mut [u8],
+    ) -> Result<(), FillError> {
+        let sample = visit.sample;
+        watch.sample(sample);
+        watch.phase(Phase::Read);
+        match (self.at)(visit) {
+            At::Fine => {}
+            At::Panic => panic!("no {sample}"),
+            At::Error => return Err(FillError { sample, source: "it is bad".into() }),
+        }
+        let nap = (self.nap)(sample.0);
+        if !nap.is_zero() {
+            thread::sleep(nap);
+        }
+        watch.phase(Phase::Kernel);
+        for (i, byte) in row.iter_mut().enumerate() {
+            *byte = pixel(epoch, visit, i);
+        }
+        self.filled.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+pub(crate) fn pixel(epoch: Epoch, visit: Visit, i: usize) -> u8 {
+    let mixed = (visit.sample.0 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        ^ u64::from(epoch.0) << 17
+        ^ u64::from(visit.copy) << 40;
+    (mixed >> (i % 8 * 8)) as u8 ^ i as u8
+}
+
+impl Stage for Numbers {
+    type Worker = Watch;
+
+    fn outputs(&self) -> &[TensorSpec] {
+        &self.tensors
+    }
+
+    fn chunk(&self) -> NonZeroUsize {
+        n(self.chunk)
+    }
+
+    fn worker(&self, watch: Watch) -> Watch {
+        self.workers_made.fetch_add(1, Ordering::Relaxed);
+        watch
+    }
+
+    fn fill(
+        &self,
+        watch: &mut Watch,
+        epoch: Epoch,
+        visits: &[Visit],
+        rows: &mut RowsMut<'_>,
+    ) -> Result<(), FillError> {
+        for (visit, row) in visits.iter().zip(rows.output(0).chunks_exact_mut(13)) {
+            self.one(watch, epoch, *visit, row)?;
+        }
+        for (visit, row) in visits.iter().zip(rows.output(1).chunks_exact_mut(8)) {
+            row.copy_from_slice(&visit.sample.0.to_ne_bytes());
+        }
+        Ok(())
+    }
+
+    fn damaged(&self, _epoch: Epoch, visit: Visit, attempt: u32, _error: &FillError) -> Damaged {
+        (self.damaged)(visit, attempt)
+    }
+}
+
+pub(crate) fn options(workers: usize) -> EngineOptions {
+    EngineOptions { workers: n(workers), ..EngineOptions::default() }
+}
+
+pub(crate) fn engine<S: Stage>(workers: usize) -> Engine<S> {
+    Engine::new(options(workers)).unwrap()
+}
+
+/// Sample `i * 7 mod samples` at place `i`: not in order, so that order is seen.
+pub(crate) fn ids(samples: u64) -> Vec<SampleId> {
+    (0..samples).map(|i| SampleId(i * 7 % samples)).collect()
+}
+
+pub(crate) fn pass<S>(stage: &Arc<S>, samples: u64, batch_size: usize) -> Pass<S> {
+    Pass::new(Arc::clone(stage), Epoch(1), Box::new(ids(samples)), n(batch_size))
+}
+
+pub(crate) fn run(
+    engine: &Engine<Numbers>,
+    stage: Numbers,
+    samples: u64,
+    size: usize,
+) -> EpochRun<Numbers> {
+    engine.start(pass(&Arc::new(stage), samples, size)).unwrap()
+}
+
+/// All that a batch is.
+pub(crate) fn bytes(batch: &Batch) -> (u64, Vec<Visit>, Vec<u8>, Vec<u8>) {
+    let tensor = |name| batch.bytes(name).unwrap().to_vec();
+    (batch.index(), batch.visits().to_vec(), tensor("x"), tensor("id"))
+}
+
+/// The rows hold these visits.
+pub(crate) fn assert_holds(batch: &Batch, expected: &[Visit]) {
+    assert_eq!(batch.visits(), expected, "batch {}", batch.index());
+    assert!(batch.ids().iter().eq(expected.iter().map(|visit| &visit.sample)));
+    let x = batch.tensor::<u8>("x").unwrap();
+    let id = batch.tensor::<i64>("id").unwrap();
+    assert_eq!(x.shape(), [expected.len(), 13]);
+    for (i, &visit) in expected.iter().enumerate() {
+        assert_eq!(id.as_slice()[i] as u64, visit.sample.0);
+        let row = x.row(i).unwrap();
+        assert!(row.iter().enumerate().all(|(j, &b)| b == pixel(batch.epoch(), visit, j)));
+    }
+}
+
+/// The rows are those of the batch's place.
+pub(crate) fn assert_right(batch: &Batch, samples: u64, batch_size: usize) {
+    let first = batch.index() as usize * batch_size;
+    let expected = ids(samples);
+    let expected = &expected[first..expected.len().min(first + batch_size)];
+    assert_holds(batch, &expected.iter().map(|&id| Visit::once(id)).collect::<Vec<_>>());
+}
+
+/// Has panics of workers print nothing: these tests make thousands.
+pub(crate) fn quiet_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let loud = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let ours = thread::current().name().is_some_and(|name| name.starts_with("fuseloop-"));
+            if !ours {
+                loud(info);
+            }
+        }));
+    });
+}
+
+/// Numbers that look drawn, the same in each run.
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    pub(crate) fn roll(&mut self, sides: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+/// A number of rounds from the environment.
+pub(crate) fn rounds(variable: &str, default: usize) -> usize {
+    std::env::var(variable).map_or(default, |text| text.parse().unwrap())
+}

@@ -1,0 +1,119 @@
+//! Memory of a run stays flat and bounded. Alone in its process, since it reads the process's own.
+//!
+//! `FUSELOOP_BATCHES` is how many batches a slow reader takes, 300 by default.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
+
+use std::env;
+use std::fs;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use fuseloop::batch::{RowsMut, TensorSpec};
+use fuseloop::run::{Engine, EngineOptions, FillError, Pass, Stage, Watch};
+use fuseloop::sample::{Epoch, SampleId, Visit};
+use fuseloop_ops::DType;
+
+const ROW: usize = 64 << 10;
+const BATCH: usize = 16;
+const WORKERS: usize = 2;
+
+/// Touches every page of its rows.
+struct Wide(TensorSpec);
+
+impl Stage for Wide {
+    type Worker = ();
+
+    fn outputs(&self) -> &[TensorSpec] {
+        std::slice::from_ref(&self.0)
+    }
+
+    fn worker(&self, _watch: Watch) {}
+
+    fn fill(
+        &self,
+        (): &mut (),
+        _epoch: Epoch,
+        visits: &[Visit],
+        rows: &mut RowsMut<'_>,
+    ) -> Result<(), FillError> {
+        rows.output(0).fill(visits[0].sample.0 as u8);
+        Ok(())
+    }
+}
+
+fn stage() -> Arc<Wide> {
+    Arc::new(Wide(TensorSpec { name: "x".into(), dtype: DType::U8, shape: vec![ROW] }))
+}
+
+fn engine() -> Engine<Wide> {
+    let workers = NonZeroUsize::new(WORKERS).unwrap();
+    Engine::new(EngineOptions { workers, ..EngineOptions::default() }).unwrap()
+}
+
+fn pass(stage: &Arc<Wide>, epoch: u32, batches: usize) -> Pass<Wide> {
+    let ids = (0..(batches * BATCH) as u64).map(SampleId).collect::<Vec<_>>();
+    let size = NonZeroUsize::new(BATCH).unwrap();
+    Pass::new(Arc::clone(stage), Epoch(epoch), Box::new(ids), size)
+}
+
+/// Bytes of the process in memory now. Not `statm`, which is some hundred KiB out.
+fn resident() -> u64 {
+    let rollup = fs::read_to_string("/proc/self/smaps_rollup").unwrap();
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
+}
+
+fn alone() -> impl Drop {
+    static LOCK: Mutex<()> = Mutex::new(());
+    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn mean(values: &[u64]) -> f64 {
+    values.iter().map(|&value| value as f64).sum::<f64>() / values.len() as f64
+}
+
+#[test]
+fn a_slow_reader_does_not_let_memory_grow() {
+    let _alone = alone();
+    let batches = env::var("FUSELOOP_BATCHES").map_or(300, |text| text.parse().unwrap());
+    let (engine, stage) = (engine(), stage());
+    let before = resident();
+    let run = engine.start(pass(&stage, 0, batches)).unwrap();
+    let mut sizes = Vec::with_capacity(batches);
+    for batch in run {
+        thread::sleep(Duration::from_millis(1));
+        assert_eq!(batch.unwrap().len(), BATCH);
+        sizes.push(resident());
+    }
+    let ahead = engine.options().batches_ahead.get();
+    let bound = (ahead + WORKERS + 1) * BATCH * ROW + (16 << 20);
+    let peak = sizes.iter().max().unwrap() - before;
+    assert!(peak <= bound as u64, "{peak} bytes, {bound} allowed");
+    let quarter = batches / 4;
+    let (early, late) = (&sizes[quarter..2 * quarter], &sizes[3 * quarter..]);
+    let slope = (mean(late) - mean(early)) / (2 * quarter) as f64;
+    assert!(slope < 1024.0, "{slope} bytes a batch");
+}
+
+#[test]
+fn a_hundred_epochs_take_no_more_memory_than_five() {
+    let _alone = alone();
+    let (engine, stage) = (engine(), stage());
+    let epochs = |range: std::ops::Range<u32>| {
+        for epoch in range {
+            let run = engine.start(pass(&stage, epoch, 5)).unwrap();
+            assert_eq!(run.map(Result::unwrap).count(), 5);
+        }
+        resident()
+    };
+    // A reader that holds them once has every slot that is kept touched, which is left to chance
+    // otherwise.
+    let held = engine.start(pass(&stage, 0, 10)).unwrap().collect::<Vec<_>>();
+    drop(held);
+    let (early, late) = (epochs(0..5), epochs(5..100));
+    let grown = late.saturating_sub(early);
+    assert!(grown < 1 << 20, "{grown} bytes more");
+}
