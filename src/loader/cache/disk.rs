@@ -48,7 +48,7 @@ impl Disk {
         Ok(Self::of(tempfile::tempfile_in(folder)?))
     }
 
-    fn of(file: File) -> Self {
+    pub(super) fn of(file: File) -> Self {
         Self {
             file,
             end: AtomicU64::new(0),

@@ -159,3 +159,83 @@ fn copied(view: ImageView<'_>) -> Option<Vec<u8>> {
     (0..size.height).for_each(|y| bytes.extend_from_slice(&view.row(y)[..row]));
     Some(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::Table;
+    use super::*;
+    use std::fs::File;
+
+    const SAMPLE_3: SampleId = SampleId(3);
+
+    fn cache(budget: u64, disk: Option<Disk>) -> SampleCache {
+        SampleCache { table: Table::new(budget), disk, keeps_all: true }
+    }
+
+    /// Keeps two values of 1000 bytes.
+    fn keep_two(cache: &SampleCache) {
+        let mut keeper = Keeper::new(cache, SAMPLE_3);
+        (0..2).for_each(|field| keeper.keep(field, Value::Bytes(&[5; 1000])));
+        keeper.store();
+    }
+
+    fn kept(cache: &SampleCache) -> Option<OwnedValue> {
+        let seat = cache.look(SAMPLE_3);
+        seat.kept?.value(1, &mut vec![]).map(OwnedValue::from)
+    }
+
+    #[test]
+    fn a_stored_sample_takes_its_bytes_and_the_bookkeeping() {
+        let cache = cache(10_000, None);
+        keep_two(&cache);
+        assert_eq!(kept(&cache), Some(OwnedValue::Bytes(vec![5; 1000])));
+        assert_eq!(cache.stats().bytes, SAMPLE + 2 * (VALUE + allocated(1000)));
+    }
+
+    #[test]
+    fn a_sample_is_kept_whole_or_not_at_all() {
+        let cache = cache(2000, None);
+        keep_two(&cache);
+        assert_eq!(kept(&cache), None);
+        let stats = cache.stats();
+        assert_eq!((stats.bytes, stats.stored, stats.refused), (0, 0, 1));
+    }
+
+    #[test]
+    fn a_sample_that_was_not_had_whole_leaves_nothing() {
+        let cache = cache(10_000, None);
+        let mut keeper = Keeper::new(&cache, SAMPLE_3);
+        keeper.keep(0, Value::Int(1));
+        assert!(cache.stats().bytes > 0);
+        drop(keeper);
+        assert_eq!((cache.stats().bytes, kept(&cache)), (0, None));
+    }
+
+    #[test]
+    fn while_one_makes_a_sample_others_do_without() {
+        let cache = cache(10_000, None);
+        let mut first = Keeper::new(&cache, SAMPLE_3);
+        first.keep(0, Value::Int(1));
+        assert!(cache.look(SAMPLE_3).keeper.is_none());
+        let mut late = Keeper::new(&cache, SAMPLE_3);
+        late.keep(0, Value::Int(1));
+        late.store();
+        first.store();
+        let stats = cache.stats();
+        assert_eq!(
+            (stats.stored, stats.refused, stats.bytes),
+            (1, 0, SAMPLE + VALUE + allocated(0))
+        );
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_sample_that_a_full_disk_did_not_take_takes_no_room() {
+        let full = File::options().read(true).write(true).open("/dev/full").unwrap();
+        let cache = cache(10_000, Some(Disk::of(full)));
+        keep_two(&cache);
+        let stats = cache.stats();
+        assert_eq!((stats.bytes, stats.stored, stats.failures), (0, 0, 1));
+        assert_eq!(kept(&cache), None);
+    }
+}
