@@ -23,6 +23,8 @@
 //! # Ok::<(), fuseloop::write::WriteError>(())
 //! ```
 
+#[cfg(test)]
+mod crash;
 mod engine;
 mod file;
 mod flow;
@@ -35,6 +37,7 @@ mod options;
 mod pages;
 mod pixels;
 mod report;
+mod step;
 mod target;
 mod value;
 
@@ -56,6 +59,7 @@ use file::{Builder, Schema};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io;
 use std::path::{Path, PathBuf};
+use step::{Watch, unwatched};
 use target::Target;
 use value::Encoding;
 
@@ -110,7 +114,7 @@ pub enum WriteError {
         cause: SampleError,
     },
     /// The system refused to write: most often the disk is full.
-    #[error("{path:?}: {source}")]
+    #[error("{path:?}: cannot write: {source}")]
     Write {
         /// The unfinished file.
         path: PathBuf,
@@ -154,7 +158,8 @@ pub fn write(
     let row = |id, ()| samples.sample(id).map_err(SampleError::Source);
     let jobs = (0..count).map(|_| ());
     let announced = Announced { rows: count, known: true };
-    write_jobs(jobs, |()| 0, row, announced, fields, out.as_ref(), options)
+    let request = Request { fields, out: out.as_ref(), options };
+    write_jobs(jobs, |()| 0, row, announced, request, &unwatched)
 }
 
 /// Writes samples that come one by one. They are taken on the calling thread, not far ahead of
@@ -192,7 +197,8 @@ pub fn try_write_iter(
         Err(_) => 0,
     };
     let row = |_, row: Result<_, _>| row.map_err(SampleError::Source);
-    write_jobs(rows, held, row, announced, fields, out.as_ref(), options)
+    let request = Request { fields, out: out.as_ref(), options };
+    write_jobs(rows, held, row, announced, request, &unwatched)
 }
 
 /// Writes a folder of JPEGs, or a `.csv` or `.tsv` table of them: see [`ImageList`].
@@ -239,16 +245,24 @@ struct Announced {
     known: bool,
 }
 
+/// The file that is asked for.
+#[derive(Clone, Copy)]
+struct Request<'a> {
+    fields: &'a [FieldSpec],
+    out: &'a Path,
+    options: &'a WriteOptions,
+}
+
 /// Checks everything that can be checked before the work, then does it.
 fn write_jobs<J: Send>(
     jobs: impl Iterator<Item = J>,
     held: impl Fn(&J) -> usize,
     row: impl Fn(SampleId, J) -> Result<Vec<FieldValue>, SampleError> + Sync,
     announced: Announced,
-    fields: &[FieldSpec],
-    out: &Path,
-    options: &WriteOptions,
+    request: Request<'_>,
+    watch: &impl Watch,
 ) -> Result<WriteReport, WriteError> {
+    let Request { fields, out, options } = request;
     let schema = Schema::new(fields, options.checked_page_size()?)?;
     let encoding = Encoding {
         fields,
@@ -258,7 +272,7 @@ fn write_jobs<J: Send>(
     };
     let target = Target::create(out)?;
     let at_target = |source| WriteError::Write { path: target.partial_path().to_owned(), source };
-    let builder = Builder::new(&schema, target.file(), announced.rows).map_err(at_target)?;
+    let builder = Builder::new(&schema, target.file(watch), announced.rows).map_err(at_target)?;
 
     let bar = options.progress.then(|| bar(announced));
     let progress = || {
@@ -273,7 +287,7 @@ fn write_jobs<J: Send>(
         bar.finish_and_clear();
     }
     let (finished, placed) = outcome.map_err(|e| e.at(target.partial_path()))?;
-    target.commit()?;
+    target.commit(watch)?;
     Ok(WriteReport {
         samples: finished.samples,
         skipped: placed.skipped,
