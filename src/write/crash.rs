@@ -11,7 +11,7 @@
 //! returned. `FUSELOOP_CRASHES=10000` looks at more disks.
 
 use super::step::Step;
-use super::{Announced, FieldValue, Request, WriteError, WriteOptions, WriteReport, write_jobs};
+use super::{FieldValue, Request, WriteError, WriteOptions, WriteReport, write_jobs};
 use crate::sample::Limits;
 use crate::source::{Beton, FieldKind, FieldSpec};
 use std::fs;
@@ -89,7 +89,7 @@ impl Case {
         let options = WriteOptions { page_size: 4096, threads, ..WriteOptions::default() };
         let fields = self.fields();
         let request = Request { fields: &fields, out, options: &options };
-        let announced = Announced { rows: self.announced, known: false };
+        let announced = Some(self.announced);
         write_jobs(0..self.samples, |_| 0, |_, n| Ok(self.row(n)), announced, request, &watch)
     }
 

@@ -157,9 +157,8 @@ pub fn write(
     let count = samples.count();
     let row = |id, ()| samples.sample(id).map_err(SampleError::Source);
     let jobs = (0..count).map(|_| ());
-    let announced = Announced { rows: count, known: true };
     let request = Request { fields, out: out.as_ref(), options };
-    write_jobs(jobs, |()| 0, row, announced, request, &unwatched)
+    write_jobs(jobs, |()| 0, row, Some(count), request, &unwatched)
 }
 
 /// Writes samples that come one by one. They are taken on the calling thread, not far ahead of
@@ -191,7 +190,7 @@ pub fn try_write_iter(
 ) -> Result<WriteReport, WriteError> {
     let rows = rows.into_iter();
     let (least, most) = rows.size_hint();
-    let announced = Announced { rows: least as u64, known: most == Some(least) };
+    let announced = most.filter(|&most| most == least).map(|count| count as u64);
     let held = |row: &Result<Vec<FieldValue>, _>| match row {
         Ok(row) => row.iter().map(FieldValue::held).sum(),
         Err(_) => 0,
@@ -236,15 +235,6 @@ impl Samples for ImageList {
     }
 }
 
-/// How many rows are to come.
-#[derive(Clone, Copy)]
-struct Announced {
-    /// At least so many.
-    rows: u64,
-    /// Neither more nor fewer.
-    known: bool,
-}
-
 /// The file that is asked for.
 #[derive(Clone, Copy)]
 struct Request<'a> {
@@ -254,11 +244,14 @@ struct Request<'a> {
 }
 
 /// Checks everything that can be checked before the work, then does it.
+///
+/// `announced` is how many jobs are to come, if that is known: for their rows room is left, so that
+/// the pages need not be moved in the end. Should it be wrong, they are.
 fn write_jobs<J: Send>(
     jobs: impl Iterator<Item = J>,
     held: impl Fn(&J) -> usize,
     row: impl Fn(SampleId, J) -> Result<Vec<FieldValue>, SampleError> + Sync,
-    announced: Announced,
+    announced: Option<u64>,
     request: Request<'_>,
     watch: &impl Watch,
 ) -> Result<WriteReport, WriteError> {
@@ -272,7 +265,8 @@ fn write_jobs<J: Send>(
     };
     let target = Target::create(out)?;
     let at_target = |source| WriteError::Write { path: target.partial_path().to_owned(), source };
-    let builder = Builder::new(&schema, target.file(watch), announced.rows).map_err(at_target)?;
+    let builder =
+        Builder::new(&schema, target.file(watch), announced.unwrap_or(0)).map_err(at_target)?;
 
     let bar = options.progress.then(|| bar(announced));
     let progress = || {
@@ -298,12 +292,13 @@ fn write_jobs<J: Send>(
 }
 
 /// A bar on stderr; indicatif draws nothing where that is not a terminal.
-fn bar(announced: Announced) -> ProgressBar {
-    let (bar, template) = if announced.known {
-        let template = "{wide_bar} {human_pos}/{human_len} samples, {per_sec}, {eta} left";
-        (ProgressBar::new(announced.rows), template)
-    } else {
-        (ProgressBar::no_length(), "{spinner} {human_pos} samples, {per_sec}")
+fn bar(announced: Option<u64>) -> ProgressBar {
+    let (bar, template) = match announced {
+        Some(count) => {
+            let template = "{wide_bar} {human_pos}/{human_len} samples, {per_sec}, {eta} left";
+            (ProgressBar::new(count), template)
+        }
+        None => (ProgressBar::no_length(), "{spinner} {human_pos} samples, {per_sec}"),
     };
     match ProgressStyle::with_template(template) {
         Ok(style) => bar.with_style(style),
