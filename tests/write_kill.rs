@@ -155,7 +155,7 @@ fn a_writer_killed_at_any_moment_leaves_a_whole_file_or_none() {
         strays += usize::from(stray > 0);
         if stray > 0 && kill % 5 == 0 {
             write_dataset(&path, 3);
-            assert_eq!(partials(dir.path()), [PathBuf::new(); 0], "kill {kill}");
+            assert_eq!(partials(dir.path()).len(), 0, "kill {kill}");
             cleaned += 1;
         }
     }

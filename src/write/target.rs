@@ -95,6 +95,7 @@ impl Target {
             Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
             _ => PathBuf::from("."),
         };
+        fs::metadata(&dir).map_err(TargetError::io("find the directory", &dir))?;
         let mut prefix = std::ffi::OsString::from(".");
         prefix.push(name);
         prefix.push(".fuseloop-");
@@ -320,7 +321,8 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"old");
 
         let error = Target::create(&dir.path().join("no/such/a.beton")).unwrap_err();
-        assert!(error.to_string().contains("cannot create an unfinished file in it"), "{error}");
+        let found = format!("{:?}: cannot find the directory: ", dir.path().join("no/such"));
+        assert!(error.to_string().starts_with(&found), "{error}");
         assert!(Target::create(Path::new("")).is_err());
         assert!(Target::create(Path::new("/")).is_err());
     }
