@@ -1,19 +1,27 @@
-//! A writer killed at any moment leaves the old file, a complete new one, or nothing.
+//! A writer that is killed, cut off or met by another leaves the old file, a complete new one, or
+//! nothing. Its unfinished file is known by its name, and the next writer deletes it.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
 use fuseloop::sample::{Limits, SampleId};
 use fuseloop::source::{Beton, FieldKind, FieldSpec, OwnedValue};
-use fuseloop::write::{FieldValue, WriteOptions, write_iter};
+use fuseloop::write::{FieldValue, TargetError, WriteError, WriteOptions, WriteReport, write_iter};
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Names the file that a child process writes.
 const TARGET: &str = "FUSELOOP_TEST_WRITE_TARGET";
+
+/// If set, the child goes on after its first sample when it is told so.
+const WAITS: &str = "FUSELOOP_TEST_WRITE_WAITS";
+
+/// What a child says when it has begun to write.
+const BEGUN: &str = "begun";
 
 const SAMPLES: i64 = 3000;
 
@@ -21,14 +29,20 @@ const SAMPLES: i64 = 3000;
 const KILLS: u64 = 50;
 
 /// A dataset of 12 MB in 3000 samples, told from others by `version`.
-fn write_dataset(path: &Path, version: i64) {
+fn try_write(path: &Path, version: i64, each: impl Fn(i64)) -> Result<WriteReport, WriteError> {
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let fields = [field("version", FieldKind::Int), field("bytes", FieldKind::Bytes)];
-    let rows = (0..SAMPLES)
-        .map(|sample| vec![FieldValue::Int(version), FieldValue::Bytes(vec![sample as u8; 4000])]);
+    let rows = (0..SAMPLES).map(|sample| {
+        each(sample);
+        vec![FieldValue::Int(version), FieldValue::Bytes(vec![sample as u8; 4000])]
+    });
     let threads = NonZeroUsize::new(2);
     let options = WriteOptions { page_size: 1 << 16, threads, ..WriteOptions::default() };
-    write_iter(rows, &fields, path, &options).unwrap();
+    write_iter(rows, &fields, path, &options)
+}
+
+fn write_dataset(path: &Path, version: i64) {
+    try_write(path, version, |_| ()).unwrap();
 }
 
 /// The version of the complete dataset at `path`; `None` if nothing is there.
@@ -54,23 +68,56 @@ fn version_at(path: &Path) -> Option<i64> {
 /// Not a test of its own: the process that is killed.
 #[test]
 fn child_writes() {
-    if let Some(path) = std::env::var_os(TARGET) {
-        write_dataset(Path::new(&path), 2);
-    }
+    let Some(path) = std::env::var_os(TARGET) else { return };
+    let waits = std::env::var_os(WAITS).is_some();
+    let each = |sample| {
+        if waits && sample == 0 {
+            println!("{BEGUN}");
+            std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+        }
+    };
+    try_write(Path::new(&path), 2, each).unwrap();
+}
+
+fn child_of(mut command: Command, path: &Path) -> Command {
+    command.env(TARGET, path).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+fn child(path: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "child_writes", "--nocapture"]);
+    child_of(command, path)
 }
 
 fn start_child(path: &Path) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child_writes"])
-        .env(TARGET, path)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
+    child(path).spawn().unwrap()
+}
+
+/// A child that has begun to write, and goes on when its standard input is closed.
+fn start_waiting(path: &Path) -> (Child, BufReader<ChildStdout>) {
+    let mut child =
+        child(path).env(WAITS, "").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.ends_with(&format!("{BEGUN}\n")) {
+        assert_ne!(said.read_line(&mut line).unwrap(), 0, "the child has ended: {line}");
+    }
+    (child, said)
 }
 
 fn names(dir: &Path) -> Vec<PathBuf> {
     fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+/// The unfinished files of `a.beton`, by their names.
+fn partials(dir: &Path) -> Vec<PathBuf> {
+    let mut partials = names(dir);
+    partials.retain(|path| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        name.starts_with(".a.beton.fuseloop-") && name.ends_with(".partial")
+    });
+    partials
 }
 
 #[test]
@@ -84,7 +131,7 @@ fn a_writer_killed_at_any_moment_leaves_a_whole_file_or_none() {
     assert_eq!(version_at(&path), Some(2));
 
     let kills = std::env::var("FUSELOOP_KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
-    let mut seen = [0; 3];
+    let (mut seen, mut strays, mut cleaned) = ([0; 3], 0, 0);
     for kill in 0..kills {
         let before = kill % 2 == 0;
         let _ = fs::remove_file(&path);
@@ -101,12 +148,62 @@ fn a_writer_killed_at_any_moment_leaves_a_whole_file_or_none() {
         let found = version_at(&path);
         assert!(found == Some(2) || found == before.then_some(1), "kill {kill}: {found:?}");
         seen[found.unwrap_or(0) as usize] += 1;
+
+        let stray = partials(dir.path()).len();
+        let others = 1 + usize::from(path.exists());
+        assert_eq!(names(dir.path()).len(), others + stray, "{:?}", names(dir.path()));
+        strays += usize::from(stray > 0);
+        if stray > 0 && kill % 5 == 0 {
+            write_dataset(&path, 3);
+            assert_eq!(partials(dir.path()).len(), 0, "kill {kill}");
+            cleaned += 1;
+        }
     }
     println!("{whole:?} a write; found nothing, the old, the new file: {seen:?}");
+    println!(
+        "{strays} of {kills} left an unfinished file; {cleaned} times looked for after the next"
+    );
 
     write_dataset(&path, 3);
     assert_eq!(version_at(&path), Some(3));
     assert_eq!(names(dir.path()).len(), 2, "leftovers: {:?}", names(dir.path()));
+}
+
+/// One that is killed is a leftover, one that waits is not: the lock tells them apart.
+#[test]
+fn a_live_writers_file_is_left_alone_and_a_killed_ones_is_deleted() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.beton");
+    write_dataset(&path, 1);
+    let (mut first, _said) = start_waiting(&path);
+    let partial = partials(dir.path());
+    assert_eq!(partial.len(), 1);
+    match try_write(&path, 3, |_| ()) {
+        Err(WriteError::Target(TargetError::Busy { path: busy, partial: by })) => {
+            assert_eq!((busy, vec![by]), (path.clone(), partial.clone()));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!((version_at(&path), partials(dir.path())), (Some(1), partial));
+
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert_eq!((version_at(&path), partials(dir.path()).len()), (Some(1), 1));
+    write_dataset(&path, 3);
+    assert_eq!((version_at(&path), names(dir.path()).len()), (Some(3), 1));
+}
+
+#[test]
+fn a_writer_goes_on_after_another_was_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.beton");
+    let (mut first, _said) = start_waiting(&path);
+    try_write(&path, 3, |_| ()).unwrap_err();
+    // Another path in the same directory is nobody's business.
+    write_dataset(&dir.path().join("b.beton"), 3);
+    drop(first.stdin.take());
+    assert!(first.wait().unwrap().success());
+    assert_eq!((version_at(&path), names(dir.path()).len()), (Some(2), 2));
 }
 
 #[test]
@@ -127,4 +224,52 @@ fn a_second_writer_of_a_path_is_refused_and_the_first_goes_on() {
     assert_eq!(report.samples, 10);
     assert!(refused.unwrap().contains("is being written by another process"));
     assert_eq!(Beton::open(&path, &Limits::DEFAULT).unwrap().len(), 10);
+}
+
+/// A child whose files may have so many KiB, killed by the signal or told by an error.
+#[cfg(unix)]
+fn limited(path: &Path, kib: u32, is_signal_ignored: bool) -> std::process::ExitStatus {
+    let trap = if is_signal_ignored { "trap '' XFSZ; " } else { "" };
+    // `ulimit -f` counts blocks of 512 bytes.
+    let script = format!("{trap}ulimit -c 0; ulimit -f {}; exec \"$@\"", kib * 2);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script, "sh"]).arg(std::env::current_exe().unwrap());
+    shell.args(["--exact", "child_writes", "--nocapture"]);
+    child_of(shell, path).status().unwrap()
+}
+
+/// The system itself refuses to write on: here at the limit of the process, as at a full disk.
+#[cfg(unix)]
+#[test]
+fn a_file_that_may_not_grow_is_an_error_and_the_old_one_stays() {
+    use std::os::unix::process::ExitStatusExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.beton");
+    write_dataset(&path, 1);
+    for kib in [0, 1, 64, 1024, 11_000] {
+        let status = limited(&path, kib, true);
+        assert_eq!(status.code(), Some(101), "{kib} KiB: {status}");
+        assert_eq!((version_at(&path), names(dir.path()).len()), (Some(1), 1), "{kib} KiB");
+
+        let status = limited(&path, kib, false);
+        assert!(status.signal().is_some(), "{kib} KiB: {status}");
+        assert_eq!((version_at(&path), partials(dir.path()).len()), (Some(1), 1), "{kib} KiB");
+    }
+    assert!(limited(&path, 13_000, true).success());
+    assert_eq!((version_at(&path), names(dir.path()).len()), (Some(2), 1));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_place_that_takes_no_file_is_an_error() {
+    for path in ["/proc/a.beton", "/sys/a.beton", "/dev/null/a.beton", "/nowhere/a.beton"] {
+        let start = Instant::now();
+        let error = try_write(Path::new(path), 1, |_| panic!("a sample is asked for")).unwrap_err();
+        assert!(matches!(error, WriteError::Target(TargetError::Io { .. })), "{error}");
+        assert!(start.elapsed() < Duration::from_secs(1));
+        println!("{error}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let error = try_write(dir.path(), 1, |_| panic!("a sample is asked for")).unwrap_err();
+    assert_eq!(error.to_string(), format!("{:?} is a directory, a file is expected", dir.path()));
 }

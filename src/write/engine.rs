@@ -28,6 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
 
 /// Bytes that may be encoded and not yet placed: some writes' worth, little memory.
 const BUDGET: usize = 64 << 20;
@@ -37,6 +38,10 @@ const GROUP_JOBS: usize = 64;
 
 /// A group ends early at so many bytes of jobs.
 const GROUP_BYTES: usize = 1 << 20;
+
+/// A group ends early after so long: jobs that come slowly are worth handing out one by one, and
+/// an error in the first is not to wait for 63 more.
+const GROUP_TIME: Duration = Duration::from_millis(50);
 
 /// What encodes samples.
 pub(super) struct Engine<'a> {
@@ -95,7 +100,9 @@ impl Engine<'_> {
     ) -> Result<(Finished, Placed), EngineError> {
         let flow = Flow::new(BUDGET);
         let first_fatal = AtomicU64::new(u64::MAX);
-        thread::scope(|scope| {
+        let (builder, placed) = thread::scope(|scope| {
+            // A panic of `jobs` passes through here: what is handed out is then not worth encoding.
+            let _stop = flow.stop_on_panic();
             // Made in here, so that whichever way this ends the threads see their channels close.
             let (give, take) = sync_channel(self.threads);
             let (send, receive) = channel();
@@ -120,20 +127,22 @@ impl Engine<'_> {
             }
             // Only the workers hold them now: the last one's end is seen on both sides.
             drop((take, send));
-            hand_out(jobs, &held, &give);
+            let over = || flow.is_stopped() || first_fatal.load(Ordering::Relaxed) != u64::MAX;
+            hand_out(jobs, &held, over, &give);
             drop(give);
             placer.join().unwrap_or_else(|panic| resume_unwind(panic))
-        })
+        })?;
+        Ok((builder.finish().map_err(EngineError::Write)?, placed))
     }
 
     /// Places samples in order, as they come.
-    fn place<F: Read + Write + Seek>(
+    fn place<'b, F: Read + Write + Seek>(
         &self,
         outcomes: Receiver<(SampleId, Outcome)>,
-        mut builder: Builder<'_, F>,
+        mut builder: Builder<'b, F>,
         progress: impl Fn(),
         flow: &Flow,
-    ) -> Result<(Finished, Placed), EngineError> {
+    ) -> Result<(Builder<'b, F>, Placed), EngineError> {
         let _stop = flow.stop_on_panic();
         let mut placed = Placed::default();
         let mut early = BTreeMap::new();
@@ -148,7 +157,7 @@ impl Engine<'_> {
                 progress();
             }
         }
-        Ok((builder.finish().map_err(EngineError::Write)?, placed))
+        Ok((builder, placed))
     }
 
     fn place_one<F: Read + Write + Seek>(
@@ -178,21 +187,24 @@ impl Engine<'_> {
     }
 }
 
-/// Hands jobs out in their order until there are no more, or nobody takes them.
+/// Hands jobs out in their order until there are no more, or the work is over: whichever sample
+/// ended it was handed out before, so that none of those still here is needed to say why.
 fn hand_out<J>(
     jobs: impl Iterator<Item = J>,
     held: &impl Fn(&J) -> usize,
+    over: impl Fn() -> bool,
     give: &SyncSender<Group<J>>,
 ) {
-    let (mut group, mut bytes) = (Vec::new(), 0);
+    let (mut group, mut bytes, mut begun) = (Vec::new(), 0, Instant::now());
     for job in (0..).map(SampleId).zip(jobs) {
         bytes += held(&job.1);
         group.push(job);
-        if group.len() == GROUP_JOBS || bytes >= GROUP_BYTES {
-            bytes = 0;
-            if give.send(std::mem::take(&mut group)).is_err() {
+        let is_late = begun.elapsed() >= GROUP_TIME;
+        if group.len() == GROUP_JOBS || bytes >= GROUP_BYTES || is_late {
+            if over() || give.send(std::mem::take(&mut group)).is_err() {
                 return;
             }
+            (bytes, begun) = (0, Instant::now());
         }
     }
     // Nobody takes it only if there is an error, which the placer returns.

@@ -108,6 +108,10 @@ fn check_field(field: &FieldSpec, place: usize) -> Result<(), SchemaError> {
             Err(SchemaError::NoDimensions { name: name.clone() })
         }
         Custom { row_size: 0, .. } => Err(SchemaError::EmptyCustom { name: name.clone() }),
+        Custom { row_size, align } if !align.is_power_of_two() => {
+            let (name, row_size, align) = (name.clone(), *row_size, *align);
+            Err(FieldError::CustomRow { name, row_size, align }.into())
+        }
         _ => Ok(()),
     }
 }

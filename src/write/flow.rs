@@ -60,6 +60,11 @@ impl Flow {
         self.changed.notify_all();
     }
 
+    /// Whether the work has been stopped.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.lock().stopped
+    }
+
     /// Stops the work if the thread that holds this panics: the others would wait for it.
     pub(super) fn stop_on_panic(&self) -> StopOnPanic<'_> {
         StopOnPanic(self)

@@ -8,19 +8,36 @@
 //! | integers  | decimal                                                                      |
 //! | floats    | `float.__repr__`: shortest digits that read back; an exponent of at least two digits where it is below -4 or above 15 |
 //! | end       | one NUL byte, which `JSONField.unpack` cuts at                               |
+//! | depth     | at most 900 arrays and objects in one another                                |
 //!
-//! The order of an object's keys is that of `serde_json::Map`: sorted, unless the crate that
-//! links this one turns on `serde_json/preserve_order`.
+//! Keys stay in the order they were put in.
 
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// The bytes stored for `value`: its text and the NUL.
-pub(super) fn stored_bytes(value: &Value) -> Vec<u8> {
+/// How deep values may lie in one another: Python's parser, and with it FFCV's reader, ends at its
+/// recursion limit of 1000 calls, of which its callers take some. It also bounds our own stack.
+pub(super) const MAX_DEPTH: usize = 900;
+
+/// The bytes stored for `value`: its text and the NUL. `None` if it is deeper than [`MAX_DEPTH`].
+pub(super) fn stored_bytes(value: &Value) -> Option<Vec<u8>> {
+    if !fits(value, MAX_DEPTH) {
+        return None;
+    }
     let mut text = String::new();
     put(&mut text, value);
     text.push('\0');
-    text.into_bytes()
+    Some(text.into_bytes())
+}
+
+/// Whether at most `depth` arrays and objects lie in one another.
+fn fits(value: &Value, depth: usize) -> bool {
+    match value {
+        Value::Array(_) | Value::Object(_) if depth == 0 => false,
+        Value::Array(items) => items.iter().all(|item| fits(item, depth - 1)),
+        Value::Object(entries) => entries.values().all(|item| fits(item, depth - 1)),
+        _ => true,
+    }
 }
 
 fn put(out: &mut String, value: &Value) {
@@ -125,7 +142,7 @@ mod tests {
     use serde_json::json;
 
     fn text(value: &Value) -> String {
-        let mut bytes = stored_bytes(value);
+        let mut bytes = stored_bytes(value).unwrap();
         assert_eq!(bytes.pop(), Some(0));
         String::from_utf8(bytes).unwrap()
     }

@@ -23,6 +23,8 @@
 //! # Ok::<(), fuseloop::write::WriteError>(())
 //! ```
 
+#[cfg(test)]
+mod crash;
 mod engine;
 mod file;
 mod flow;
@@ -35,6 +37,7 @@ mod options;
 mod pages;
 mod pixels;
 mod report;
+mod step;
 mod target;
 mod value;
 
@@ -56,6 +59,7 @@ use file::{Builder, Schema};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io;
 use std::path::{Path, PathBuf};
+use step::{Watch, unwatched};
 use target::Target;
 use value::Encoding;
 
@@ -110,7 +114,7 @@ pub enum WriteError {
         cause: SampleError,
     },
     /// The system refused to write: most often the disk is full.
-    #[error("{path:?}: {source}")]
+    #[error("{path:?}: cannot write: {source}")]
     Write {
         /// The unfinished file.
         path: PathBuf,
@@ -153,8 +157,8 @@ pub fn write(
     let count = samples.count();
     let row = |id, ()| samples.sample(id).map_err(SampleError::Source);
     let jobs = (0..count).map(|_| ());
-    let announced = Announced { rows: count, known: true };
-    write_jobs(jobs, |()| 0, row, announced, fields, out.as_ref(), options)
+    let request = Request { fields, out: out.as_ref(), options };
+    write_jobs(jobs, |()| 0, row, Some(count), request, &unwatched)
 }
 
 /// Writes samples that come one by one. They are taken on the calling thread, not far ahead of
@@ -186,13 +190,14 @@ pub fn try_write_iter(
 ) -> Result<WriteReport, WriteError> {
     let rows = rows.into_iter();
     let (least, most) = rows.size_hint();
-    let announced = Announced { rows: least as u64, known: most == Some(least) };
+    let announced = most.filter(|&most| most == least).map(|count| count as u64);
     let held = |row: &Result<Vec<FieldValue>, _>| match row {
         Ok(row) => row.iter().map(FieldValue::held).sum(),
         Err(_) => 0,
     };
     let row = |_, row: Result<_, _>| row.map_err(SampleError::Source);
-    write_jobs(rows, held, row, announced, fields, out.as_ref(), options)
+    let request = Request { fields, out: out.as_ref(), options };
+    write_jobs(rows, held, row, announced, request, &unwatched)
 }
 
 /// Writes a folder of JPEGs, or a `.csv` or `.tsv` table of them: see [`ImageList`].
@@ -230,25 +235,27 @@ impl Samples for ImageList {
     }
 }
 
-/// How many rows are to come.
+/// The file that is asked for.
 #[derive(Clone, Copy)]
-struct Announced {
-    /// At least so many.
-    rows: u64,
-    /// Neither more nor fewer.
-    known: bool,
+struct Request<'a> {
+    fields: &'a [FieldSpec],
+    out: &'a Path,
+    options: &'a WriteOptions,
 }
 
 /// Checks everything that can be checked before the work, then does it.
+///
+/// `announced` is how many jobs are to come, if that is known: for their rows room is left, so that
+/// the pages need not be moved in the end. Should it be wrong, they are.
 fn write_jobs<J: Send>(
     jobs: impl Iterator<Item = J>,
     held: impl Fn(&J) -> usize,
     row: impl Fn(SampleId, J) -> Result<Vec<FieldValue>, SampleError> + Sync,
-    announced: Announced,
-    fields: &[FieldSpec],
-    out: &Path,
-    options: &WriteOptions,
+    announced: Option<u64>,
+    request: Request<'_>,
+    watch: &impl Watch,
 ) -> Result<WriteReport, WriteError> {
+    let Request { fields, out, options } = request;
     let schema = Schema::new(fields, options.checked_page_size()?)?;
     let encoding = Encoding {
         fields,
@@ -258,7 +265,8 @@ fn write_jobs<J: Send>(
     };
     let target = Target::create(out)?;
     let at_target = |source| WriteError::Write { path: target.partial_path().to_owned(), source };
-    let builder = Builder::new(&schema, target.file(), announced.rows).map_err(at_target)?;
+    let builder =
+        Builder::new(&schema, target.file(watch), announced.unwrap_or(0)).map_err(at_target)?;
 
     let bar = options.progress.then(|| bar(announced));
     let progress = || {
@@ -273,7 +281,7 @@ fn write_jobs<J: Send>(
         bar.finish_and_clear();
     }
     let (finished, placed) = outcome.map_err(|e| e.at(target.partial_path()))?;
-    target.commit()?;
+    target.commit(watch)?;
     Ok(WriteReport {
         samples: finished.samples,
         skipped: placed.skipped,
@@ -284,12 +292,13 @@ fn write_jobs<J: Send>(
 }
 
 /// A bar on stderr; indicatif draws nothing where that is not a terminal.
-fn bar(announced: Announced) -> ProgressBar {
-    let (bar, template) = if announced.known {
-        let template = "{wide_bar} {human_pos}/{human_len} samples, {per_sec}, {eta} left";
-        (ProgressBar::new(announced.rows), template)
-    } else {
-        (ProgressBar::no_length(), "{spinner} {human_pos} samples, {per_sec}")
+fn bar(announced: Option<u64>) -> ProgressBar {
+    let (bar, template) = match announced {
+        Some(count) => {
+            let template = "{wide_bar} {human_pos}/{human_len} samples, {per_sec}, {eta} left";
+            (ProgressBar::new(count), template)
+        }
+        None => (ProgressBar::no_length(), "{spinner} {human_pos} samples, {per_sec}"),
     };
     match ProgressStyle::with_template(template) {
         Ok(style) => bar.with_style(style),

@@ -14,6 +14,9 @@ pub const MIN_PAGE_SIZE: u32 = 1 << 12;
 /// The largest page: the header has 32 bits for its size, a power of two.
 pub const MAX_PAGE_SIZE: u32 = 1 << 31;
 
+/// The most threads that encode: far more than help, far fewer than a system refuses.
+const MAX_THREADS: usize = 1024;
+
 /// What to do with a sample that can't be read: a missing file, a broken JPEG, an error of the
 /// source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,7 +35,7 @@ pub enum Damaged {
 pub struct WriteOptions {
     /// Bytes of a page, a power of two from 4 KiB to 2 GiB. No sample can be larger.
     pub page_size: u32,
-    /// Threads that encode; `None` is one a core. The file does not depend on it.
+    /// Threads that encode, at most 1024; `None` is one a core. The file does not depend on it.
     pub threads: Option<NonZeroUsize>,
     /// What to do with samples that can't be read.
     pub damaged: Damaged,
@@ -94,6 +97,7 @@ impl WriteOptions {
     /// How many threads encode.
     pub(super) fn thread_count(&self) -> usize {
         let one = NonZeroUsize::MIN;
-        self.threads.unwrap_or_else(|| thread::available_parallelism().unwrap_or(one)).get()
+        let asked = self.threads.unwrap_or_else(|| thread::available_parallelism().unwrap_or(one));
+        asked.get().min(MAX_THREADS)
     }
 }

@@ -11,6 +11,7 @@
 //! beside the other. Where the file system has no locks, leftovers stay and two writers of
 //! one path each give a whole file, of which the later stays.
 
+use super::step::{Step, Watch, Watched};
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -94,6 +95,7 @@ impl Target {
             Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
             _ => PathBuf::from("."),
         };
+        fs::metadata(&dir).map_err(TargetError::io("find the directory", &dir))?;
         let mut prefix = std::ffi::OsString::from(".");
         prefix.push(name);
         prefix.push(".fuseloop-");
@@ -102,9 +104,9 @@ impl Target {
         Ok(Self { path, dir, partial })
     }
 
-    /// The unfinished file, open for reading and writing.
-    pub(super) fn file(&self) -> &File {
-        self.partial.as_file()
+    /// The unfinished file, open for reading and writing. Asked for once: it begins at 0.
+    pub(super) fn file<'a, W: Watch>(&'a self, watch: &'a W) -> Watched<'a, W> {
+        Watched::new(self.partial.as_file(), watch)
     }
 
     /// The unfinished file's path: errors of writing are about this one.
@@ -117,14 +119,18 @@ impl Target {
     /// # Errors
     ///
     /// If the system refuses. Only if syncing the directory fails is the new file in place.
-    pub(super) fn commit(self) -> Result<(), TargetError> {
+    pub(super) fn commit(self, watch: &impl Watch) -> Result<(), TargetError> {
         let Self { path, dir, partial } = self;
-        partial.as_file().sync_all().map_err(TargetError::io("sync", partial.path()))?;
+        watch(Step::Sync)
+            .and_then(|()| partial.as_file().sync_all())
+            .map_err(TargetError::io("sync", partial.path()))?;
         // Asked again: the writing took hours, and a directory or a file that was
         // protected meanwhile is not ours to replace.
         check_replaceable(&path)?;
-        partial.persist(&path).map_err(|e| TargetError::io("rename into place", &path)(e.error))?;
-        sync_dir(&dir)
+        watch(Step::Rename)
+            .and_then(|()| partial.persist(&path).map_err(|e| e.error))
+            .map_err(TargetError::io("rename into place", &path))?;
+        watch(Step::SyncDir).and_then(|()| sync_dir(&dir)).map_err(TargetError::io("sync", &dir))
     }
 }
 
@@ -224,18 +230,19 @@ fn clean_up(
 
 /// Makes the rename itself durable.
 #[cfg(unix)]
-fn sync_dir(dir: &Path) -> Result<(), TargetError> {
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(TargetError::io("sync", dir))
+fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
 }
 
 /// Other systems have no such call, or refuse it on directories.
 #[cfg(not(unix))]
-fn sync_dir(_dir: &Path) -> Result<(), TargetError> {
+fn sync_dir(_dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::step::unwatched;
     use super::*;
     use std::io::Write as _;
 
@@ -254,7 +261,7 @@ mod tests {
         let path = dir.path().join("a.beton");
         fs::write(&path, "old").unwrap();
         let target = Target::create(&path).unwrap();
-        target.file().write_all(b"new").unwrap();
+        target.file(&unwatched).write_all(b"new").unwrap();
         drop(target);
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(names(dir.path()), ["a.beton"]);
@@ -266,8 +273,8 @@ mod tests {
         let path = dir.path().join("a.beton");
         fs::write(&path, "old").unwrap();
         let target = Target::create(&path).unwrap();
-        target.file().write_all(b"new").unwrap();
-        target.commit().unwrap();
+        target.file(&unwatched).write_all(b"new").unwrap();
+        target.commit(&unwatched).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(names(dir.path()), ["a.beton"]);
     }
@@ -278,7 +285,7 @@ mod tests {
         let path = dir.path().join("a.beton");
         fs::write(dir.path().join(".a.beton.fuseloop-dead.partial"), "part").unwrap();
         fs::write(dir.path().join(".b.beton.fuseloop-dead.partial"), "part").unwrap();
-        Target::create(&path).unwrap().commit().unwrap();
+        Target::create(&path).unwrap().commit(&unwatched).unwrap();
         assert_eq!(names(dir.path()), [".b.beton.fuseloop-dead.partial", "a.beton"]);
     }
 
@@ -291,7 +298,7 @@ mod tests {
         assert!(matches!(error, TargetError::Busy { .. }), "{error}");
         let message = error.to_string();
         assert!(message.contains("is being written by another process"), "{message}");
-        first.commit().unwrap();
+        first.commit(&unwatched).unwrap();
         Target::create(&path).unwrap();
     }
 
@@ -314,7 +321,8 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"old");
 
         let error = Target::create(&dir.path().join("no/such/a.beton")).unwrap_err();
-        assert!(error.to_string().contains("cannot create an unfinished file in it"), "{error}");
+        let found = format!("{:?}: cannot find the directory: ", dir.path().join("no/such"));
+        assert!(error.to_string().starts_with(&found), "{error}");
         assert!(Target::create(Path::new("")).is_err());
         assert!(Target::create(Path::new("/")).is_err());
     }
@@ -330,8 +338,8 @@ mod tests {
         fs::write(&real, "old").unwrap();
         std::os::unix::fs::symlink(&real, &link).unwrap();
         let target = Target::create(&link).unwrap();
-        target.file().write_all(b"new").unwrap();
-        target.commit().unwrap();
+        target.file(&unwatched).write_all(b"new").unwrap();
+        target.commit(&unwatched).unwrap();
         assert_eq!(fs::read(&real).unwrap(), b"new");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     }
@@ -342,7 +350,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let (ours, plain) = (dir.path().join("a"), dir.path().join("b"));
-        Target::create(&ours).unwrap().commit().unwrap();
+        Target::create(&ours).unwrap().commit(&unwatched).unwrap();
         fs::write(&plain, "").unwrap();
         let mode = |path| fs::metadata(path).unwrap().permissions().mode();
         assert_eq!(mode(&ours), mode(&plain));

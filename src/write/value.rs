@@ -135,6 +135,12 @@ pub enum SampleError {
         /// Bytes of this one.
         found: usize,
     },
+    /// JSON that FFCV could not read back.
+    #[error("field {field:?}: JSON nested deeper than {}", json::MAX_DEPTH)]
+    TooDeep {
+        /// The field's name.
+        field: String,
+    },
     /// An image that can't be stored.
     #[error("field {field:?}: {cause}")]
     Image {
@@ -258,9 +264,9 @@ impl Encoding<'_> {
             (FieldKind::Float, FieldValue::Float(value)) => Ok(Stored::Float(value)),
             (FieldKind::Int, FieldValue::Int(value)) => Ok(Stored::Int(value)),
             (FieldKind::Bytes, FieldValue::Bytes(bytes)) => Ok(Stored::Bytes(bytes)),
-            (FieldKind::Json, FieldValue::Json(value)) => {
-                Ok(Stored::Bytes(json::stored_bytes(&value)))
-            }
+            (FieldKind::Json, FieldValue::Json(value)) => json::stored_bytes(&value)
+                .map(Stored::Bytes)
+                .ok_or_else(|| SampleError::TooDeep { field: name.clone() }),
             (FieldKind::RgbImage, FieldValue::Image(input)) => {
                 image::store(input, &self.images[place.field], place, &self.limits, pixels)
                     .map(Stored::Image)

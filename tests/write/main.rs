@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
 mod damage;
+mod datasets;
 mod folders;
 mod format;
 mod images;

@@ -32,6 +32,10 @@ fn fields_that_the_format_cannot_hold_are_refused() {
             vec![field("a", FieldKind::Custom { row_size: 0, align: 1 })],
             "field \"a\": a user-defined row of 0 bytes",
         ),
+        (
+            vec![field("a", FieldKind::Custom { row_size: 2, align: 3 })],
+            "field \"a\": a user-defined row of 2 bytes aligned to 3, expected at least 1 byte and a power of two",
+        ),
     ] {
         assert_eq!(error_of(&[], &fields, &options()), message);
     }
@@ -63,6 +67,15 @@ fn values_that_are_not_their_fields_are_refused_even_if_damage_is_skipped() {
     ] {
         assert_eq!(error_of(&[row], &[field("a", kind)], &skip), message);
     }
+}
+
+#[test]
+fn json_too_deep_for_pythons_parser_is_refused() {
+    let fields = [field("a", FieldKind::Json)];
+    let nested = |depth| (1..depth).fold(json!([]), |inner, _| json!([inner]));
+    let message = error_of(&[vec![FieldValue::Json(nested(901))]], &fields, &options());
+    assert_eq!(message, "sample 0: field \"a\": JSON nested deeper than 900");
+    write_rows(&[vec![FieldValue::Json(nested(900))]], &fields, &options());
 }
 
 #[test]

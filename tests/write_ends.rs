@@ -1,0 +1,203 @@
+//! How a write ends that can't succeed: with an error or the iterator's own panic within a second,
+//! and with no thread left, however slowly samples come and however many were still to come.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
+
+use fuseloop::sample::SampleId;
+use fuseloop::source::{FieldKind, FieldSpec};
+use fuseloop::write::{
+    FieldValue, Samples, WriteError, WriteOptions, WriteReport, try_write_iter, write, write_iter,
+};
+use std::fs;
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+type Row = Vec<FieldValue>;
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// Writers of other tests would be counted among the threads.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn fields() -> [FieldSpec; 2] {
+    let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
+    [field("i", FieldKind::Int), field("b", FieldKind::Bytes)]
+}
+
+fn row(sample: u64) -> Row {
+    vec![FieldValue::Int(sample as i64), FieldValue::Bytes(vec![1; 100])]
+}
+
+fn options(threads: usize) -> WriteOptions {
+    let threads = NonZeroUsize::new(threads);
+    WriteOptions { page_size: 4096, threads, ..WriteOptions::default() }
+}
+
+/// The writer's threads that are alive.
+fn threads() -> usize {
+    let Ok(tasks) = fs::read_dir("/proc/self/task") else { return 0 };
+    // A thread that has just ended has no name to be read.
+    let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).ok();
+    tasks.flatten().filter_map(name).filter(|name| name.starts_with("fuseloop-write")).count()
+}
+
+/// A thread that has done its work is still there for a moment.
+fn assert_no_threads_left() {
+    let start = Instant::now();
+    while threads() > 0 {
+        assert!(start.elapsed() < Duration::from_secs(1), "{} threads left", threads());
+        sleep(Duration::from_millis(1));
+    }
+}
+
+/// Ends `act` within a second of the failure that `failed_at` tells, and leaves nothing.
+fn assert_ends<T>(failed_at: &Mutex<Option<Instant>>, act: impl FnOnce(&Path) -> T) -> T {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.beton");
+    fs::write(&path, "old").unwrap();
+    let outcome = act(&path);
+    let late = failed_at.lock().unwrap().unwrap().elapsed();
+    assert!(late < Duration::from_secs(1), "{late:?} late");
+    assert_no_threads_left();
+    assert_eq!(fs::read(&path).unwrap(), b"old");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "a leftover");
+    outcome
+}
+
+/// Samples without end, of which one fails in its own way.
+struct Failing<F> {
+    at: u64,
+    how: F,
+    failed_at: Mutex<Option<Instant>>,
+}
+
+impl<F: Fn(u64) -> Result<Row, Error>> Failing<F> {
+    fn new(at: u64, how: F) -> Self {
+        Self { at, how, failed_at: Mutex::new(None) }
+    }
+
+    fn row(&self, sample: u64) -> Result<Row, Error> {
+        if sample != self.at {
+            return Ok(row(sample));
+        }
+        self.failed_at.lock().unwrap().get_or_insert_with(Instant::now);
+        (self.how)(sample)
+    }
+}
+
+impl<F: Fn(u64) -> Result<Row, Error> + Sync> Samples for Failing<F> {
+    fn count(&self) -> u64 {
+        1 << 30
+    }
+
+    fn sample(&self, id: SampleId) -> Result<Row, Error> {
+        self.row(id.0)
+    }
+}
+
+fn message(outcome: Result<WriteReport, WriteError>) -> String {
+    outcome.unwrap_err().to_string()
+}
+
+/// Places in the first group, at its edges, and far behind it.
+const PLACES: [u64; 7] = [0, 1, 63, 64, 127, 1000, 20_000];
+
+const THREADS: [usize; 3] = [1, 2, 8];
+
+#[test]
+fn a_failing_sample_ends_the_write() {
+    let _alone = alone();
+    for (at, threads) in PLACES.iter().flat_map(|at| THREADS.map(|threads| (*at, threads))) {
+        let panicking = Failing::new(at, |n| panic!("no sample {n}"));
+        let found = assert_ends(&panicking.failed_at, |path| {
+            message(write(&panicking, &fields(), path, &options(threads)))
+        });
+        assert_eq!(found, format!("sample {at}: panicked: no sample {at}"));
+
+        // Wrong by itself: a panic or an error while encoding.
+        let short = Failing::new(at, |_| Ok(vec![FieldValue::Int(1)]));
+        let found = assert_ends(&short.failed_at, |path| {
+            message(write(&short, &fields(), path, &options(threads)))
+        });
+        assert_eq!(found, format!("sample {at}: 1 values for 2 fields"));
+
+        let gone = Failing::new(at, |_| Err("gone".into()));
+        let found = assert_ends(&gone.failed_at, |path| {
+            let rows = (0..).map(|sample| gone.row(sample));
+            message(try_write_iter(rows, &fields(), path, &options(threads)))
+        });
+        assert_eq!(found, format!("sample {at}: gone"));
+    }
+}
+
+/// The panic is the caller's own, on the caller's thread: it passes through.
+#[test]
+fn a_panicking_iterator_ends_the_write() {
+    let _alone = alone();
+    for (at, threads) in PLACES.iter().flat_map(|at| THREADS.map(|threads| (*at, threads))) {
+        let failing = Failing::new(at, |n| panic!("no sample {n}"));
+        let panic = assert_ends(&failing.failed_at, |path| {
+            let rows = (0..).map(|sample| failing.row(sample).unwrap());
+            let write = || write_iter(rows, &fields(), path, &options(threads));
+            catch_unwind(AssertUnwindSafe(write)).unwrap_err()
+        });
+        assert_eq!(panic.downcast_ref::<String>(), Some(&format!("no sample {at}")));
+    }
+}
+
+/// What has been handed out and not begun when the iterator panics is not worth encoding.
+#[test]
+fn a_panicking_iterator_does_not_wait_for_slow_samples() {
+    let _alone = alone();
+    for threads in THREADS {
+        let failed_at = Mutex::new(None);
+        let pixels = vec![127; 3 * 1500 * 1500];
+        let image = fuseloop::write::ImageInput::Rgb { pixels, width: 1500, height: 1500 };
+        let field = FieldSpec { name: "x".to_owned(), kind: FieldKind::RgbImage };
+        assert_ends(&failed_at, |path| {
+            let rows = (0..40).map(|sample| {
+                if sample == 30 {
+                    *failed_at.lock().unwrap() = Some(Instant::now());
+                    panic!("on purpose");
+                }
+                vec![FieldValue::Image(image.clone())]
+            });
+            let options = WriteOptions { page_size: 1 << 23, ..options(threads) };
+            let write = || write_iter(rows, &[field], path, &options);
+            catch_unwind(AssertUnwindSafe(write)).unwrap_err()
+        });
+    }
+}
+
+/// A sample in 20 ms: a group of 64 would take longer than a second to fill.
+#[test]
+fn a_failing_sample_of_a_slow_iterator_ends_the_write() {
+    let _alone = alone();
+    for (at, threads) in [(0, 1), (0, 8), (3, 2), (20, 8)] {
+        let failing = Failing::new(at, |_| Ok(vec![]));
+        let found = assert_ends(&failing.failed_at, |path| {
+            let rows = (0..).map(|sample| {
+                sleep(Duration::from_millis(20));
+                failing.row(sample).unwrap()
+            });
+            message(write_iter(rows, &fields(), path, &options(threads)))
+        });
+        assert_eq!(found, format!("sample {at}: 0 values for 2 fields"));
+    }
+}
+
+#[test]
+fn any_number_of_threads_may_be_asked_for() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.beton");
+    let report = write_iter((0..10).map(row), &fields(), &path, &options(usize::MAX)).unwrap();
+    assert_eq!(report.samples, 10);
+    assert_no_threads_left();
+}
