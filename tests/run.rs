@@ -41,7 +41,7 @@ struct Numbers {
 
 impl Numbers {
     fn new(chunk: usize) -> Self {
-        let tensor = |name: &str, dtype, shape| TensorSpec { name: name.into(), dtype, shape };
+        let tensor = |name: &str, dtype, shape: Vec<usize>| TensorSpec::new(name, dtype, shape);
         Self {
             tensors: vec![tensor("x", DType::U8, vec![13]), tensor("id", DType::I64, vec![1])],
             chunk,
@@ -531,7 +531,7 @@ fn outputs_that_cannot_be_are_refused_at_the_start() {
 fn runs_may_overlap_and_change_shape() {
     let engine = engine(2);
     let mut wide = Numbers::new(3);
-    wide.tensors.push(TensorSpec { name: "y".into(), dtype: DType::F32, shape: vec![2] });
+    wide.tensors.push(TensorSpec::new("y", DType::F32, [2]));
     let (mut a, mut b) = (run(&engine, Numbers::new(2), 60, 6), run(&engine, wide, 60, 6));
     for _ in 0..10 {
         assert_right(&a.next().unwrap().unwrap(), 60, 6);

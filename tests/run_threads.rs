@@ -54,7 +54,7 @@ fn assert_threads_are(expected: usize) {
 fn no_thread_is_left_after_200_early_drops() {
     let before = threads();
     let size = NonZeroUsize::new(4).unwrap();
-    let tensor = TensorSpec { name: "x".into(), dtype: DType::U8, shape: vec![5] };
+    let tensor = TensorSpec::new("x", DType::U8, [5]);
     let stage = Arc::new(Slow(vec![tensor]));
     for round in 0..200 {
         let workers = NonZeroUsize::new([1, 2, 8][round % 3]).unwrap();

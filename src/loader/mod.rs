@@ -12,6 +12,7 @@
 //! ([`view`](LoaderBuilder::view), [`branch`](LoaderBuilder::branch)): it is decoded once for all.
 
 mod builder;
+mod collate;
 mod error;
 mod inspect;
 mod mixing;
@@ -19,6 +20,7 @@ mod outputs;
 mod stage;
 
 pub use builder::LoaderBuilder;
+pub use collate::{Collate, CollateCause, CollateError};
 pub use error::{LoadError, SampleCause, SampleError};
 pub use inspect::{Inspected, Inspector, Phases};
 
