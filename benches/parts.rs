@@ -119,7 +119,7 @@ fn engine(c: &mut Criterion) {
     const SAMPLES: u64 = 100_000;
     let workers = NonZeroUsize::new(2).unwrap();
     let engine = Engine::new(EngineOptions { workers, ..EngineOptions::default() }).unwrap();
-    let spec = TensorSpec { name: "x".into(), dtype: DType::U8, shape: vec![3072] };
+    let spec = TensorSpec::new("x", DType::U8, [3072]);
     let stage = Arc::new(Copy3k([spec]));
     let run = || {
         let pass = Pass::new(

@@ -29,7 +29,7 @@ struct Compute {
 
 impl Compute {
     fn new(switches: u64) -> Self {
-        let tensor = TensorSpec { name: "x".into(), dtype: DType::U8, shape: vec![8] };
+        let tensor = TensorSpec::new("x", DType::U8, [8]);
         Self { tensor, switches }
     }
 }

@@ -100,7 +100,7 @@ fn engine(workers: usize, ahead: usize) -> Engine<Sleep> {
 
 /// How long the consumer waits for each of `batches` batches.
 fn waits(how: How, slow: fn(u64) -> bool, batches: u64) -> Vec<Duration> {
-    let tensor = TensorSpec { name: "x".into(), dtype: DType::U8, shape: vec![1] };
+    let tensor = TensorSpec::new("x", DType::U8, [1]);
     let stage = Arc::new(Sleep { tensor, slow });
     let (count, delivery) = match how {
         How::Shared(delivery) => (1, delivery),

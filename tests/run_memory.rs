@@ -45,7 +45,7 @@ impl Stage for Wide {
 }
 
 fn stage() -> Arc<Wide> {
-    Arc::new(Wide(TensorSpec { name: "x".into(), dtype: DType::U8, shape: vec![ROW] }))
+    Arc::new(Wide(TensorSpec::new("x", DType::U8, [ROW])))
 }
 
 fn engine() -> Engine<Wide> {

@@ -68,7 +68,7 @@ fn assert_soon(what: &str, expected: usize) {
 /// Starts a run, takes some batches, waits a little and drops all. How long that drop took.
 fn drop_at(round: u64, before: (usize, usize)) -> Duration {
     let mixed = round.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
-    let tensor = TensorSpec { name: "x".into(), dtype: DType::U8, shape: vec![5] };
+    let tensor = TensorSpec::new("x", DType::U8, [5]);
     let bad = if mixed.is_multiple_of(3) { mixed % 80 } else { u64::MAX };
     let stage = Arc::new(Slow { tensor, bad });
     let workers = NonZeroUsize::new([1, 2, 8][round as usize % 3]).unwrap();

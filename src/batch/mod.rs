@@ -12,6 +12,7 @@
 //! Numbers lie in the machine's own byte order.
 
 mod pool;
+mod ragged;
 mod slot;
 
 use std::fmt;
@@ -20,6 +21,8 @@ use std::num::NonZeroUsize;
 use fuseloop_ops::DType;
 
 pub(crate) use self::pool::{Lease, Pool};
+pub(crate) use self::ragged::pack;
+pub use self::ragged::{Ragged, Rows};
 pub use self::slot::{Element, RowsMut};
 pub(crate) use self::slot::{Filling, Slot};
 use crate::sample::{Epoch, SampleId, Visit};
@@ -34,9 +37,16 @@ pub struct TensorSpec {
     pub dtype: DType,
     /// Elements along each dimension **of one sample**, slowest first; empty for a scalar.
     pub shape: Vec<usize>,
+    /// Whether all samples are so large, or this is the largest.
+    pub rows: Rows,
 }
 
 impl TensorSpec {
+    /// A tensor whose samples are all of one size.
+    pub fn new(name: impl Into<String>, dtype: DType, shape: impl Into<Vec<usize>>) -> Self {
+        Self { name: name.into(), dtype, shape: shape.into(), rows: Rows::Even }
+    }
+
     /// Bytes of one sample; `None` if the product overflows.
     #[must_use]
     pub fn row_bytes(&self) -> Option<usize> {
@@ -68,6 +78,7 @@ impl BatchSpec {
             }
             row_bytes.push(bytes);
         }
+        ragged::check(tensors)?;
         Ok(Self { tensors: tensors.to_vec(), row_bytes, rows: rows.get() })
     }
 
@@ -214,16 +225,11 @@ impl Batch {
     ///
     /// # Errors
     ///
-    /// If there is none of this name, or its elements are not `T`.
+    /// If there is none of this name, its elements are not `T`, or its samples differ in size.
     pub fn tensor<T: Element>(&self, name: &str) -> Result<TensorView<'_, T>, TensorError> {
-        let k = self.spec.find(name)?;
-        let spec = &self.spec.tensors[k];
-        if spec.dtype != T::DTYPE {
-            return Err(TensorError::WrongType {
-                name: name.to_owned(),
-                stored: spec.dtype,
-                asked: T::DTYPE,
-            });
+        let (k, spec) = self.typed::<T>(name)?;
+        if spec.rows != Rows::Even {
+            return Err(TensorError::uneven(spec));
         }
         let mut shape = Vec::with_capacity(1 + spec.shape.len());
         shape.push(self.len());
@@ -235,9 +241,26 @@ impl Batch {
     ///
     /// # Errors
     ///
-    /// If there is none of this name.
+    /// If there is none of this name, or its rows lie [with gaps](Rows::List).
     pub fn bytes(&self, name: &str) -> Result<&[u8], TensorError> {
-        Ok(self.slot().bytes(self.spec.find(name)?))
+        let k = self.spec.find(name)?;
+        let spec = &self.spec.tensors[k];
+        match spec.rows {
+            Rows::Even => Ok(self.slot().bytes(k)),
+            Rows::Ragged { sizes } => Ok(self.packed_bytes(k, sizes)),
+            Rows::List { .. } => Err(TensorError::uneven(spec)),
+        }
+    }
+
+    /// The tensor called `name`, if its elements are `T`.
+    fn typed<T: Element>(&self, name: &str) -> Result<(usize, &TensorSpec), TensorError> {
+        let k = self.spec.find(name)?;
+        let spec = &self.spec.tensors[k];
+        if spec.dtype == T::DTYPE {
+            return Ok((k, spec));
+        }
+        let (name, stored, asked) = (name.to_owned(), spec.dtype, T::DTYPE);
+        Err(TensorError::WrongType { name, stored, asked })
     }
 }
 
@@ -310,6 +333,27 @@ pub enum TensorError {
         /// What it was asked for as.
         asked: DType,
     },
+    /// The samples differ in size, so they are no tensor of one shape.
+    #[error("the samples of '{name}' differ in size: ask for it with `{with}`")]
+    Uneven {
+        /// The tensor.
+        name: String,
+        /// The method of [`Batch`] that gives it.
+        with: &'static str,
+    },
+    /// The samples are of one size.
+    #[error("the samples of '{name}' are of one size: ask for it with `tensor`")]
+    Even {
+        /// The tensor.
+        name: String,
+    },
+}
+
+impl TensorError {
+    fn uneven(spec: &TensorSpec) -> Self {
+        let with = if matches!(spec.rows, Rows::Ragged { .. }) { "ragged" } else { "list" };
+        Self::Uneven { name: spec.name.clone(), with }
+    }
 }
 
 /// Why the memory of a batch can't be had.
@@ -330,6 +374,12 @@ pub enum SlotError {
         /// The batch size.
         rows: usize,
     },
+    /// Rows of differing sizes that nothing tells.
+    #[error("output '{name}': there is no i64 tensor with the sizes of its rows")]
+    Sizes {
+        /// The output.
+        name: String,
+    },
     /// The system has no such memory.
     #[error("no memory for a tensor of {bytes} bytes")]
     NoMemory {
@@ -343,10 +393,7 @@ mod tests {
     use super::*;
 
     fn specs() -> Vec<TensorSpec> {
-        vec![
-            TensorSpec { name: "image".into(), dtype: DType::F32, shape: vec![2, 3] },
-            TensorSpec { name: "label".into(), dtype: DType::I64, shape: vec![] },
-        ]
+        vec![TensorSpec::new("image", DType::F32, [2, 3]), TensorSpec::new("label", DType::I64, [])]
     }
 
     fn pool(rows: usize) -> Arc<Pool> {
@@ -407,7 +454,7 @@ mod tests {
 
     #[test]
     fn a_batch_too_large_to_address_is_refused() {
-        let huge = |shape| TensorSpec { name: "x".into(), dtype: DType::F64, shape };
+        let huge = |shape: Vec<usize>| TensorSpec::new("x", DType::F64, shape);
         for shape in [vec![usize::MAX], vec![1 << 40, 1 << 40], vec![usize::MAX / 16]] {
             let error = BatchSpec::new(&[huge(shape)], NonZeroUsize::new(2).unwrap()).unwrap_err();
             assert_eq!(error.to_string(), "output 'x' is too large for a batch of 2");
@@ -419,7 +466,7 @@ mod tests {
 
     #[test]
     fn memory_that_is_not_there_is_an_error() {
-        let spec = TensorSpec { name: "x".into(), dtype: DType::U8, shape: vec![1 << 62] };
+        let spec = TensorSpec::new("x", DType::U8, [1 << 62]);
         let spec = BatchSpec::new(&[spec], NonZeroUsize::MIN).unwrap();
         let pool = Pool::new(Arc::new(spec), None, 1, Box::new(|| {}));
         let lease = pool.take().unwrap();
@@ -437,7 +484,7 @@ mod tests {
 
     #[test]
     fn a_sample_of_no_bytes_is_a_row_of_nothing() {
-        let spec = TensorSpec { name: "x".into(), dtype: DType::U8, shape: vec![0] };
+        let spec = TensorSpec::new("x", DType::U8, [0]);
         let spec = BatchSpec::new(&[spec], NonZeroUsize::new(2).unwrap()).unwrap();
         let pool = Arc::new(Pool::new(Arc::new(spec), None, 1, Box::new(|| {})));
         let mut slot = pool.redeem(pool.take().unwrap()).unwrap();

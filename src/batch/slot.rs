@@ -356,8 +356,7 @@ mod tests {
     use std::thread;
 
     fn slot(rows: usize) -> Slot {
-        let tensor =
-            |name: &str| TensorSpec { name: name.into(), dtype: DType::U8, shape: vec![3] };
+        let tensor = |name: &str| TensorSpec::new(name, DType::U8, [3]);
         let tensors = [tensor("a"), tensor("b")];
         let spec = BatchSpec::new(&tensors, NonZeroUsize::new(rows).unwrap()).unwrap();
         let mut slot = Slot::new(&spec).unwrap();

@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_hostile_field_name_stays_in_the_folder() {
-        let spec = |name: &str| TensorSpec { name: name.into(), dtype: DType::U8, shape: vec![] };
+        let spec = |name: &str| TensorSpec::new(name, DType::U8, []);
         assert_eq!(file_name(0, &spec("image"), 7), "image_0007.npy");
         for name in ["../../etc/x", "a/b", "", "\u{1b}[31m", "a b"] {
             assert_eq!(file_name(3, &spec(name), 0), "field-3_0000.npy");

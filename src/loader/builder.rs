@@ -5,7 +5,7 @@ use super::choose::{self, FactsOf, Keep};
 use super::outputs::{Extra, Output, Pipeline, Wanted};
 use super::stage::Shared;
 use super::stage::{FieldWork, LoaderStage, OutputWork};
-use super::{Compiled, LoadError, Loader, OnDamaged, mixing};
+use super::{Collate, Compiled, LoadError, Loader, OnDamaged, collate, mixing};
 use crate::decode::DecodeOptions;
 use crate::jit::KernelCache;
 use crate::order::{Order, Ranks};
@@ -307,6 +307,33 @@ impl LoaderBuilder {
         self
     }
 
+    /// How the samples of an output that differ in size become a batch: bytes and JSON, and images
+    /// without ops. How large each is says one more tensor, `NAME.length` or `NAME.size`; see
+    /// [`Collate`].
+    ///
+    /// ```no_run
+    /// # use fuseloop::{Loader, loader::Collate, ops::DType};
+    /// let loader = Loader::open("detection.beton")?
+    ///     .collate("image", Collate::pad())
+    ///     .collate("boxes", Collate::ragged().of(DType::F32, &[4]))
+    ///     .build()?;
+    /// for batch in loader.epoch(0)? {
+    ///     let batch = batch?;
+    ///     let images = batch.tensor::<u8>("image")?; // [64, largest height, largest width, 3]
+    ///     let sizes = batch.tensor::<i64>("image.size")?; // [64, 2]: height, width
+    ///     let boxes = batch.ragged::<f32>("boxes")?;
+    ///     let first = boxes.row(0); // four numbers a box
+    /// #   let _ = (images, sizes, first);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn collate(mut self, output: &str, collate: Collate) -> Self {
+        self.wanted.collates.retain(|(name, _)| name != output);
+        self.wanted.collates.push((output.to_owned(), collate));
+        self
+    }
+
     /// Leaves a field out of the batches. Views and branches of it stay.
     #[must_use]
     pub fn without(mut self, field: &str) -> Self {
@@ -477,6 +504,7 @@ pub(super) fn stage(
     let mut works = works.collect::<Result<Vec<_>, _>>()?;
     let mixes = mixing::resolve(&works)?;
     works.iter_mut().zip(mixes).for_each(|(work, mix)| work.mix = mix);
+    collate::check_names(&works)?;
     Ok(LoaderStage::new(Arc::clone(source), works, epoch, setup, shared.clone()))
 }
 
@@ -492,6 +520,9 @@ fn output_work(
     let plan = |error| LoadError::Plan { output: name(), error };
     let ops = output.ops(epoch)?;
     let work = match &spec.kind {
+        _ if let Some(collate) = &output.collate => {
+            collate.work(source, output.field, &output.name, &ops, setup)?
+        }
         FieldKind::RgbImage => {
             let input = image_type(source, output.field, setup)?;
             let image = ImagePlan::new(ops, input, setup.rule).map_err(plan)?;
@@ -520,7 +551,11 @@ fn output_work(
 const LARGEST_SIDE: u32 = 65_535;
 
 /// What is known of a field's images before they are read.
-fn image_type(source: &dyn Source, field: usize, setup: &Setup) -> Result<ImageType, LoadError> {
+pub(super) fn image_type(
+    source: &dyn Source,
+    field: usize,
+    setup: &Setup,
+) -> Result<ImageType, LoadError> {
     let name = || source.fields()[field].name.clone();
     let Some(stats) = source.image_stats(field) else {
         let any = Dim { min: 1, max: LARGEST_SIDE };

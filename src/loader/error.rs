@@ -1,7 +1,7 @@
 //! Why a loader could not be made, and why a sample could not be loaded.
 
-use super::CursorError;
 use super::cache::CacheError;
+use super::{CollateCause, CollateError, CursorError};
 use crate::decode::DecodeError;
 use crate::jit::CompileError;
 use crate::order::OrderError;
@@ -127,6 +127,14 @@ pub enum LoadError {
         /// The field.
         field: String,
     },
+    /// A field that can't be collated as asked for.
+    #[error("output {}: {error}", Escaped(output))]
+    Collate {
+        /// The output.
+        output: String,
+        /// Why not.
+        error: CollateError,
+    },
     /// A field whose largest value is too large for a batch.
     #[error("field {}: a value of {bytes} bytes is over the limit of {max}", Escaped(field))]
     TooLarge {
@@ -238,6 +246,9 @@ pub enum SampleCause {
     /// Its label is not one of the classes.
     #[error(transparent)]
     Label(#[from] LabelError),
+    /// It does not fit into its row.
+    #[error(transparent)]
+    Collate(#[from] CollateCause),
 }
 
 /// What a source said: of a file, its own kind of error.

@@ -57,7 +57,7 @@ pub(super) fn resolve(works: &[OutputWork]) -> Result<Vec<Option<Mix>>, LoadErro
             let size = size_for_label(works, &work.name, plan.ops())?;
             Ok(Some(Mix { rows: Rows::Floats(plan.dtype()), size }))
         }
-        FieldWork::Copied { .. } => Ok(None),
+        FieldWork::Copied { .. } | FieldWork::Collated(_) => Ok(None),
     };
     let mixed = |work: &OutputWork| mixers(work.work.ops()).next().is_some();
     works.iter().map(|work| if mixed(work) { one(work) } else { Ok(None) }).collect()

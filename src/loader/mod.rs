@@ -14,6 +14,7 @@
 mod builder;
 pub mod cache;
 mod choose;
+mod collate;
 mod cursor;
 mod damaged;
 mod epoch;
@@ -25,6 +26,7 @@ mod stage;
 
 pub use builder::LoaderBuilder;
 pub use cache::{Cache, CacheError, CacheStats};
+pub use collate::{Collate, CollateCause, CollateError};
 pub use cursor::{Cursor, CursorError};
 pub use damaged::{OnDamaged, Quarantine, Quarantined};
 pub use epoch::Batches;

@@ -9,7 +9,7 @@
 //! In the order of the file, then in the order they were added. An output that shares the draws of
 //! another one draws the same numbers for the same op.
 
-use super::LoadError;
+use super::{Collate, LoadError};
 use crate::sample::Epoch;
 use crate::source::{Escaped, Source};
 use fuseloop_ops::{Ops, ParamError, SampleKey};
@@ -26,6 +26,7 @@ pub(super) struct Wanted {
     pub(super) extras: Vec<Extra>,
     /// The first draws as the second does.
     pub(super) shares: Vec<(String, String)>,
+    pub(super) collates: Vec<(String, Collate)>,
 }
 
 /// An output beside those of the fields.
@@ -45,6 +46,8 @@ pub(super) struct Output {
     pub(super) draws: DrawsOf,
     /// What it is, for a reader of the plan.
     pub(super) title: String,
+    /// How its samples become a batch, if they differ in size.
+    pub(super) collate: Option<Collate>,
     steps: Vec<Step>,
     /// The number of the step that is its own.
     own: usize,
@@ -116,6 +119,10 @@ impl Wanted {
             shares.push((output, with));
         }
         share_draws(&mut outputs, &shares)?;
+        for (output, collate) in self.collates {
+            let output = find(&outputs, &output)?;
+            outputs[output].collate = Some(collate);
+        }
         outputs.retain(|output| !self.without.contains(&output.name));
         if outputs.is_empty() { Err(LoadError::NoOutputs) } else { Ok(outputs) }
     }
@@ -141,6 +148,7 @@ impl Wanted {
                 field,
                 draws: DrawsOf { field, view: 0 },
                 title: format!("field {}", Escaped(&spec.name)),
+                collate: None,
                 steps: steps.into_iter().collect(),
                 own: field,
                 is_branch: false,
@@ -196,7 +204,8 @@ fn add(
     };
     let views = outputs.iter().filter(|output| output.field == field && !output.is_branch);
     let draws = DrawsOf { field, view: views.count() };
-    outputs.push(Output { name, field, draws, title, steps, own, is_branch: after.is_some() });
+    let is_branch = after.is_some();
+    outputs.push(Output { name, field, draws, title, collate: None, steps, own, is_branch });
     Ok(())
 }
 

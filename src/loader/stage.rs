@@ -2,12 +2,13 @@
 
 use super::builder::Setup;
 use super::cache::{Keeper, SampleCache, Seat};
+use super::collate::{self, Collated};
 use super::cursor;
 use super::damaged::{MAX_SUBSTITUTES, OnDamaged, Ward};
 use super::error::{SampleCause, SampleError};
 use super::mixing::Mix;
 use super::outputs::DrawsOf;
-use crate::batch::{RowsMut, TensorSpec};
+use crate::batch::{self, RowsMut, TensorSpec};
 use crate::decode::Decoder;
 use crate::jit::{Kernel, Scratch, Source};
 use crate::order::Subset;
@@ -16,7 +17,7 @@ use crate::plan::{ArrayPlan, Draws, LabelPlan};
 use crate::run::{Damaged, FillError, Phase, Stage, Watch};
 use crate::sample::{Epoch, SampleId, Visit};
 use crate::source::{Buffer, EncodedImage, FieldKind, ImageMode, Source as Dataset, Value};
-use fuseloop_ops::{BatchKey, DType, Ops, SampleKey, Window, stream};
+use fuseloop_ops::{BatchKey, DType, Ops, SampleKey, Size, Window, stream};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
@@ -35,6 +36,8 @@ pub(super) enum FieldWork {
     Array(ArrayPlan),
     /// Copied, with zeros after what is shorter than the longest.
     Copied { dtype: DType, shape: Vec<usize> },
+    /// Of differing sizes.
+    Collated(Collated),
 }
 
 impl FieldWork {
@@ -44,6 +47,7 @@ impl FieldWork {
             Self::Label(plan) => plan.dtype(),
             Self::Array(plan) => plan.dtype(),
             Self::Copied { dtype, .. } => *dtype,
+            Self::Collated(collated) => collated.dtype,
         }
     }
 
@@ -53,6 +57,7 @@ impl FieldWork {
             Self::Label(plan) => plan.shape().to_vec(),
             Self::Array(plan) => plan.shape().to_vec(),
             Self::Copied { shape, .. } => shape.clone(),
+            Self::Collated(collated) => collated.shape.clone(),
         }
     }
 
@@ -63,7 +68,7 @@ impl FieldWork {
             Self::Image(kernel) => kernel.plan().ops(),
             Self::Label(plan) => plan.ops(),
             Self::Array(plan) => plan.ops(),
-            Self::Copied { .. } => NONE,
+            Self::Copied { .. } | Self::Collated(_) => NONE,
         }
     }
 
@@ -94,6 +99,8 @@ pub(super) struct LoaderStage {
     /// The fields that are read, each with the outputs made of it.
     fields: Vec<(usize, Vec<usize>)>,
     tensors: Vec<TensorSpec>,
+    /// For each output, the tensor with the sizes of its samples, if they differ.
+    sizes: Vec<Option<usize>>,
     epoch: Epoch,
     chunk: NonZeroUsize,
     setup: Setup,
@@ -158,12 +165,7 @@ impl LoaderStage {
         setup: &Setup,
         shared: Shared,
     ) -> Self {
-        let tensors = outputs.iter().map(|output| TensorSpec {
-            name: output.name.clone(),
-            dtype: output.work.dtype(),
-            shape: output.work.shape(),
-        });
-        let tensors = tensors.collect();
+        let (tensors, sizes) = collate::tensors(&outputs);
         let row: usize =
             outputs.iter().fold(0, |row, output| row.saturating_add(output.work.row_bytes()));
         let has_jpeg = outputs.iter().any(|output| {
@@ -176,7 +178,7 @@ impl LoaderStage {
         let fields = by_field(&outputs);
         let (outputs, setup): (Arc<[_]>, _) = (outputs.into(), *setup);
         let fingerprint = fingerprint(&outputs, &setup);
-        Self { source, outputs, fields, tensors, epoch, chunk, setup, fingerprint, shared }
+        Self { source, outputs, fields, tensors, sizes, epoch, chunk, setup, fingerprint, shared }
     }
 
     /// The same work, over the source as one run reads it.
@@ -253,6 +255,7 @@ impl LoaderStage {
                     let _ = writeln!(text, "scalar code: {ops}");
                 }
                 FieldWork::Copied { .. } => text.push_str("copied\n"),
+                FieldWork::Collated(collated) => text.push_str(&collated.explain()),
             }
         }
         text
@@ -287,11 +290,19 @@ impl LoaderStage {
         }
         for &k in outputs {
             let output = &self.outputs[k];
-            output
+            let length = output
                 .fill(sample, value, rows.of(k))
                 .map_err(|cause| self.error(sample, &output.name, cause))?;
+            self.tell_sizes(k, &[length], rows);
         }
         Ok(())
+    }
+
+    /// Writes how large the sample of output `k` is, if its samples differ.
+    fn tell_sizes(&self, k: usize, sizes: &[i64], rows: &mut SampleRows<'_, '_>) {
+        let Some(tensor) = self.sizes[k] else { return };
+        let (row, _) = rows.of(tensor).as_chunks_mut();
+        row.iter_mut().zip(sizes).for_each(|(to, size)| *to = size.to_ne_bytes());
     }
 
     /// Draws for every output first, so that one decode serves them all.
@@ -318,6 +329,11 @@ impl LoaderStage {
             let own = kernel.plan().wanted(draws);
             wanted = Some(wanted.map_or(own, |wanted| around(wanted, own)));
         }
+        let mut kept = outputs.iter().filter_map(|&k| self.outputs[k].collated(k));
+        wanted = kept.try_fold(wanted, |wanted, (_, collated)| {
+            let own = collated.window(size)?;
+            Ok::<_, SampleCause>(Some(wanted.map_or(own, |wanted| around(wanted, own))))
+        })?;
         let Some(wanted) = wanted else { return Ok(()) };
         let decoded = match keeper {
             Some((field, keeper)) => keeper.decode(field, decoder, image, (size, wanted))?,
@@ -328,6 +344,12 @@ impl LoaderStage {
         for ((k, kernel), draws) in kernels().zip(draws.iter()) {
             let source = Source { view: decoded.view, top, left, whole: size };
             kernel.run(scratch, source, draws, rows.of(k));
+        }
+        for (k, collated) in outputs.iter().filter_map(|&k| self.outputs[k].collated(k)) {
+            let picture = decoded.window(collated.window(size)?).expect("decoded, as wanted");
+            collated.place(&picture, rows.of(k));
+            let Size { height, width } = picture.size();
+            self.tell_sizes(k, &[height.into(), width.into()], rows);
         }
         Ok(())
     }
@@ -350,19 +372,30 @@ impl OutputWork {
         }
     }
 
-    /// Makes what is not an image.
-    fn fill(&self, sample: SampleId, value: Value<'_>, row: &mut [u8]) -> Result<(), SampleCause> {
+    /// How it is collated, if it is, with the output's own number `k`.
+    fn collated(&self, k: usize) -> Option<(usize, &Collated)> {
+        match &self.work {
+            FieldWork::Collated(collated) => Some((k, collated)),
+            _ => None,
+        }
+    }
+
+    /// Its tensor.
+    pub(super) fn tensor(&self) -> TensorSpec {
+        TensorSpec::new(&*self.name, self.work.dtype(), self.work.shape())
+    }
+
+    /// Makes what is not an image. Gives the length of a sample, or 1 where all have one size.
+    fn fill(&self, sample: SampleId, value: Value<'_>, row: &mut [u8]) -> Result<i64, SampleCause> {
         match (&self.work, value) {
+            (FieldWork::Collated(collated), value) => return Ok(collated.fill(value, row)?),
             (FieldWork::Label(plan), Value::Int(label)) => {
-                Ok(plan.run(sample.0, Scalar::Int(label), row)?)
+                plan.run(sample.0, Scalar::Int(label), row)?;
             }
             (FieldWork::Label(plan), Value::Float(number)) => {
-                Ok(plan.run(sample.0, Scalar::Float(number), row)?)
+                plan.run(sample.0, Scalar::Float(number), row)?;
             }
-            (FieldWork::Array(plan), Value::NdArray(stored)) => {
-                plan.run(stored, row);
-                Ok(())
-            }
+            (FieldWork::Array(plan), Value::NdArray(stored)) => plan.run(stored, row),
             (
                 FieldWork::Copied { .. },
                 Value::Bytes(b) | Value::Json(b) | Value::NdArray(b) | Value::Custom(b),
@@ -370,10 +403,10 @@ impl OutputWork {
                 let (head, tail) = row.split_at_mut(b.len().min(row.len()));
                 head.copy_from_slice(&b[..head.len()]);
                 tail.fill(0);
-                Ok(())
             }
             (work, value) => unreachable!("a field's kind does not change: {work:?}, {value:?}"),
         }
+        Ok(1)
     }
 }
 
@@ -394,7 +427,8 @@ fn fingerprint(outputs: &[OutputWork], setup: &Setup) -> u64 {
     let rules = format!("{:?} {}", setup.rule, setup.decode.exif_orientation);
     let output = |output: &OutputWork| {
         let OutputWork { name, field, draws, work, .. } = output;
-        format!("{name:?} {field} {draws:?} {:?} {:?}", work.dtype(), work.ops())
+        let collated = output.collated(0).map(|(_, collated)| collated);
+        format!("{name:?} {field} {draws:?} {:?} {:?} {collated:?}", work.dtype(), work.ops())
     };
     cursor::fingerprint(std::iter::once(rules).chain(outputs.iter().map(output)))
 }
@@ -500,6 +534,7 @@ impl Stage for LoaderStage {
                 mix.apply(output.work.ops(), key, count, rows.output(k), &mut worker.spare);
             }
         }
+        batch::pack(rows, &self.tensors);
         Ok(())
     }
 }

@@ -122,7 +122,7 @@ fn a_wrong_schedule_is_an_error_at_its_batch() {
 fn runs_may_overlap_and_change_shape() {
     let engine = engine(2);
     let mut wide = Numbers::new(3);
-    wide.tensors.push(TensorSpec { name: "y".into(), dtype: DType::F32, shape: vec![2] });
+    wide.tensors.push(TensorSpec::new("y", DType::F32, [2]));
     let (mut a, mut b) = (run(&engine, Numbers::new(2), 60, 6), run(&engine, wide, 60, 6));
     for _ in 0..10 {
         assert_right(&a.next().unwrap().unwrap(), 60, 6);

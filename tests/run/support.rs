@@ -46,7 +46,7 @@ pub(crate) struct Numbers {
 
 impl Numbers {
     pub(crate) fn new(chunk: usize) -> Self {
-        let tensor = |name: &str, dtype, shape| TensorSpec { name: name.into(), dtype, shape };
+        let tensor = |name: &str, dtype, shape: Vec<usize>| TensorSpec::new(name, dtype, shape);
         Self {
             tensors: vec![tensor("x", DType::U8, vec![13]), tensor("id", DType::I64, vec![1])],
             chunk,

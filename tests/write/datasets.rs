@@ -175,7 +175,7 @@ impl Dataset {
         assert_eq!(beton.len(), kept.len() as u64);
         for (id, row) in beton.samples().zip(kept) {
             for (k, value) in row.iter().enumerate() {
-                assert_value(value, beton.value(id, k).unwrap());
+                assert_value(value, beton.owned(id, k).unwrap().borrowed());
             }
         }
     }

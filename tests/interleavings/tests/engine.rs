@@ -75,7 +75,7 @@ const ROW: usize = 2;
 
 impl Rows {
     fn new(chunk: usize) -> Self {
-        let tensor = TensorSpec { name: "x".into(), dtype: DType::U8, shape: vec![ROW] };
+        let tensor = TensorSpec::new("x", DType::U8, [ROW]);
         let filled = (0..64).map(|_| AtomicU64::new(0)).collect();
         Self { tensors: vec![tensor], chunk, at: |_| At::Fine, finish_at: |_| At::Fine, filled }
     }

@@ -1,0 +1,334 @@
+//! Tensors whose samples differ in size: how their rows lie, and how they are read.
+//!
+//! ```text
+//!          row 0     row 1     row 2          sizes      · is left from an earlier batch
+//! List     aaaa····  bb······  cccccc··       4, 2, 6      and never lent
+//! Ragged   aaaabbcc  cccc····  ········       4, 2, 6    = offsets 0, 4, 6, 12
+//! ```
+//!
+//! While a batch is filled both are alike: every sample has a place of its own, as long as the
+//! longest may be, so that workers write without knowing of each other. A second tensor, an ordinary
+//! one of i64, says how much of each place is the sample's. A ragged tensor is then packed where it
+//! lies, which moves each sample once, towards the front.
+//!
+//! So a tensor takes the batch size times the longest sample of *address space*. A page that no
+//! sample ever reached is never written, and the system gives no memory for it.
+
+use super::{Batch, Element, RowsMut, SlotError, TensorError, TensorSpec};
+
+/// How the rows of a tensor lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rows {
+    /// Each is as large as the shape says.
+    #[default]
+    Even,
+    /// The shape is that of the largest; each begins where it would if all were so large.
+    List {
+        /// The tensor of the batch that says how large each is along the first dimensions.
+        sizes: usize,
+    },
+    /// The shape is that of the longest; each begins where the one before ends.
+    Ragged {
+        /// The tensor of the batch that says how long each is along the first dimension.
+        sizes: usize,
+    },
+}
+
+impl Rows {
+    /// The tensor of the batch that says how large each row is.
+    #[must_use]
+    pub const fn sizes(self) -> Option<usize> {
+        match self {
+            Self::Even => None,
+            Self::List { sizes } | Self::Ragged { sizes } => Some(sizes),
+        }
+    }
+}
+
+impl TensorSpec {
+    /// Elements of a sample of these sizes along the first dimensions. Sizes are a stage's word:
+    /// whatever they say, no sample is larger than its place.
+    fn elements(&self, sizes: &[i64]) -> usize {
+        let bounded = sizes.iter().zip(&self.shape).map(|(&found, &most)| {
+            usize::try_from(found).map_or(if found < 0 { 0 } else { most }, |n| n.min(most))
+        });
+        bounded.chain(self.shape.iter().skip(sizes.len()).copied()).product()
+    }
+}
+
+/// Refuses rows whose sizes can't be looked up.
+pub(super) fn check(tensors: &[TensorSpec]) -> Result<(), SlotError> {
+    let is_known = |tensor: &TensorSpec, sizes: usize| {
+        let Some(sizes) = tensors.get(sizes) else { return false };
+        let sized: usize = sizes.shape.iter().product();
+        let most = if matches!(tensor.rows, Rows::Ragged { .. }) { 1 } else { tensor.shape.len() };
+        let is_fit = (1..=most).contains(&sized) && sized <= tensor.shape.len();
+        let is_plain = sizes.rows == Rows::Even && sizes.shape.len() <= 1;
+        is_fit && is_plain && sizes.dtype == i64::DTYPE
+    };
+    let mut tensors = tensors.iter();
+    match tensors.find(|tensor| tensor.rows.sizes().is_some_and(|k| !is_known(tensor, k))) {
+        None => Ok(()),
+        Some(tensor) => Err(SlotError::Sizes { name: tensor.name.clone() }),
+    }
+}
+
+/// Packs the ragged tensors of a finished batch.
+pub(crate) fn pack(rows: &mut RowsMut<'_>, tensors: &[TensorSpec]) {
+    for (k, spec) in tensors.iter().enumerate() {
+        if let Rows::Ragged { sizes } = spec.rows {
+            let (lengths, _) = rows.output(sizes).as_chunks();
+            let lengths = lengths.iter().map(|&length| i64::from_ne_bytes(length));
+            let bytes = |length| spec.elements(&[length]) * spec.dtype.bytes();
+            let lengths: Vec<usize> = lengths.map(bytes).collect();
+            move_together(rows.output(k), &lengths);
+        }
+    }
+}
+
+/// Row `i` of `bytes` keeps its first `lengths[i]` bytes, and goes where row `i - 1` now ends.
+fn move_together(bytes: &mut [u8], lengths: &[usize]) {
+    let row = bytes.len() / lengths.len().max(1);
+    let mut end = 0;
+    for (i, &length) in lengths.iter().enumerate() {
+        bytes.copy_within(i * row..i * row + length, end);
+        end += length;
+    }
+}
+
+impl Batch {
+    /// The samples of a tensor that are [of differing sizes](Rows), each its own slice.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of this name, its elements are not `T`, or its rows are of one size.
+    pub fn list<'a, T: Element>(
+        &'a self,
+        name: &str,
+    ) -> Result<impl ExactSizeIterator<Item = &'a [T]> + use<'a, T>, TensorError> {
+        let (k, spec) = self.typed::<T>(name)?;
+        let Some(sizes) = spec.rows.sizes() else {
+            return Err(TensorError::Even { name: name.to_owned() });
+        };
+        let (elements, place) = (self.slot().elements::<T>(k), spec.shape.iter().product());
+        let is_packed = matches!(spec.rows, Rows::Ragged { .. });
+        let step = if is_packed { 0 } else { place };
+        let (mut row, mut packed) = (0_usize, 0);
+        Ok(self.sizes(sizes).map(move |sizes| {
+            let (start, count) = (row * step + packed, spec.elements(sizes));
+            row += 1;
+            packed += if is_packed { count } else { 0 };
+            &elements[start..start + count]
+        }))
+    }
+
+    /// A tensor packed as [`Rows::Ragged`] says.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of this name, its elements are not `T`, or it is not packed so.
+    pub fn ragged<T: Element>(&self, name: &str) -> Result<Ragged<'_, T>, TensorError> {
+        let (k, spec) = self.typed::<T>(name)?;
+        let sizes = match spec.rows {
+            Rows::Ragged { sizes } => sizes,
+            Rows::List { .. } => return Err(TensorError::uneven(spec)),
+            Rows::Even => return Err(TensorError::Even { name: name.to_owned() }),
+        };
+        let inner = spec.shape.get(1..).unwrap_or_default().to_vec();
+        let item: usize = inner.iter().product();
+        let mut offsets = Vec::with_capacity(self.len() + 1);
+        let mut end = 0;
+        offsets.push(end);
+        for sizes in self.sizes(sizes) {
+            end += (spec.elements(sizes) / item.max(1)) as u64;
+            offsets.push(end);
+        }
+        // The sum of what fits into places that fit into memory.
+        let count = end as usize * item;
+        Ok(Ragged { values: &self.slot().elements::<T>(k)[..count], offsets, inner })
+    }
+
+    /// The bytes of a ragged tensor's samples.
+    pub(super) fn packed_bytes(&self, k: usize, sizes: usize) -> &[u8] {
+        let spec = &self.specs()[k];
+        let elements: usize = self.sizes(sizes).map(|sizes| spec.elements(sizes)).sum();
+        &self.slot().bytes(k)[..elements * spec.dtype.bytes()]
+    }
+
+    /// The sizes of each row, of the tensor that says them.
+    fn sizes(&self, k: usize) -> impl ExactSizeIterator<Item = &[i64]> {
+        // One at least: `check`.
+        let count = self.specs()[k].shape.iter().product();
+        self.slot().elements::<i64>(k).chunks_exact(count)
+    }
+}
+
+/// A borrowed tensor whose samples lie one after the other, without gaps: PyTorch's nested tensor,
+/// TensorFlow's ragged one.
+///
+/// ```text
+/// values   [total, inner...]      sample i  =  values[offsets[i]..offsets[i + 1]]
+/// offsets  [len + 1]              offsets[0] = 0, offsets[len] = total
+/// ```
+#[derive(Clone, Debug)]
+pub struct Ragged<'a, T> {
+    values: &'a [T],
+    offsets: Vec<u64>,
+    inner: Vec<usize>,
+}
+
+impl<'a, T: Element> Ragged<'a, T> {
+    /// The elements of all samples.
+    #[must_use]
+    pub fn values(&self) -> &'a [T] {
+        self.values
+    }
+
+    /// Where each sample begins, and where the last one ends. They count along the first dimension
+    /// of `values`: with an inner shape, not single elements.
+    #[must_use]
+    pub fn offsets(&self) -> &[u64] {
+        &self.offsets
+    }
+
+    /// The shape of what the offsets count; empty where that is single elements.
+    #[must_use]
+    pub fn inner(&self) -> &[usize] {
+        &self.inner
+    }
+
+    /// Samples.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// Whether there is no sample.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The elements of sample `i` of the batch; `None` past the last.
+    #[must_use]
+    pub fn row(&self, i: usize) -> Option<&'a [T]> {
+        let item: usize = self.inner.iter().product();
+        let (start, end) = (*self.offsets.get(i)?, *self.offsets.get(i + 1)?);
+        self.values.get(start as usize * item..end as usize * item)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::{BatchSpec, Pool};
+    use crate::sample::{Epoch, SampleId, Visit};
+    use fuseloop_ops::DType;
+    use std::num::NonZeroUsize;
+    use std::sync::Arc;
+
+    fn specs(rows: fn(usize) -> Rows) -> Vec<TensorSpec> {
+        let text = TensorSpec { rows: rows(1), ..TensorSpec::new("text", DType::I16, [3]) };
+        vec![text, TensorSpec::new("text.length", DType::I64, [])]
+    }
+
+    /// A batch of samples of these lengths: sample `i` is `10 i, 10 i + 1, ...`, and -1 lies behind.
+    fn batch(rows: fn(usize) -> Rows, lengths: &[i64]) -> Batch {
+        let specs = specs(rows);
+        let spec = BatchSpec::new(&specs, NonZeroUsize::new(lengths.len()).unwrap()).unwrap();
+        let pool = Arc::new(Pool::new(Arc::new(spec), None, 1, Box::new(|| {})));
+        let mut slot = pool.redeem(pool.take().unwrap()).unwrap();
+        let ids = 0..lengths.len() as u64;
+        slot.visits_mut().extend(ids.map(|id| Visit::once(SampleId(id))));
+        let mut rows = slot.rows_mut();
+        for (i, &length) in lengths.iter().enumerate() {
+            let value = |j: i64| if j < length { 10 * i as i16 + j as i16 } else { -1 };
+            let row: Vec<u8> = (0..3).flat_map(|j| value(j).to_ne_bytes()).collect();
+            rows.output(0)[6 * i..][..6].copy_from_slice(&row);
+            rows.output(1)[8 * i..][..8].copy_from_slice(&length.to_ne_bytes());
+        }
+        pack(&mut rows, &specs);
+        Batch::new(slot, &pool, Epoch(0), 0)
+    }
+
+    fn list(sizes: usize) -> Rows {
+        Rows::List { sizes }
+    }
+
+    fn ragged(sizes: usize) -> Rows {
+        Rows::Ragged { sizes }
+    }
+
+    #[test]
+    fn a_ragged_batch_is_packed() {
+        let batch = batch(ragged, &[2, 0, 3, 1]);
+        let ragged = batch.ragged::<i16>("text").unwrap();
+        assert_eq!(ragged.values(), [0, 1, 20, 21, 22, 30]);
+        assert_eq!(ragged.offsets(), [0, 2, 2, 5, 6]);
+        assert_eq!((ragged.len(), ragged.is_empty(), ragged.inner()), (4, false, &[][..]));
+        assert_eq!(ragged.row(1), Some(&[][..]));
+        assert_eq!(ragged.row(2), Some(&[20, 21, 22][..]));
+        assert_eq!(ragged.row(4), None);
+        assert_eq!(batch.bytes("text").unwrap().len(), 12);
+    }
+
+    #[test]
+    fn a_list_gives_the_same_samples_packed_or_not() {
+        for rows in [list, ragged] {
+            let batch = batch(rows, &[2, 0, 3, 1]);
+            let samples = batch.list::<i16>("text").unwrap();
+            assert_eq!(samples.len(), 4);
+            assert!(samples.eq([&[0, 1][..], &[], &[20, 21, 22], &[30]]));
+        }
+    }
+
+    #[test]
+    fn what_lies_behind_a_sample_is_not_lent() {
+        let told = |error: TensorError| error.to_string();
+        let one = batch(list, &[1]);
+        assert_eq!(
+            told(one.tensor::<i16>("text").unwrap_err()),
+            "the samples of 'text' differ in size: ask for it with `list`"
+        );
+        assert!(one.bytes("text").is_err() && one.ragged::<i16>("text").is_err());
+        assert_eq!(
+            told(batch(ragged, &[1]).tensor::<i16>("text").unwrap_err()),
+            "the samples of 'text' differ in size: ask for it with `ragged`"
+        );
+        assert_eq!(
+            told(one.ragged::<i64>("text.length").unwrap_err()),
+            "the samples of 'text.length' are of one size: ask for it with `tensor`"
+        );
+        assert_eq!(
+            told(one.list::<i32>("text").err().unwrap()),
+            "tensor 'text' holds i16, asked for as i32"
+        );
+    }
+
+    #[test]
+    fn sizes_that_are_not_true_are_bounded() {
+        for rows in [list, ragged] {
+            let batch = batch(rows, &[i64::MAX, -5, 2]);
+            let lengths: Vec<usize> = batch.list::<i16>("text").unwrap().map(<[_]>::len).collect();
+            assert_eq!(lengths, [3, 0, 2]);
+        }
+    }
+
+    #[test]
+    fn sizes_that_are_nowhere_are_refused() {
+        let refused = |sizes: usize, of: TensorSpec| {
+            let mut specs = specs(ragged);
+            specs[0].rows = Rows::Ragged { sizes };
+            specs[1] = of;
+            BatchSpec::new(&specs, NonZeroUsize::MIN).unwrap_err().to_string()
+        };
+        let message = "output 'text': there is no i64 tensor with the sizes of its rows";
+        let lengths = |dtype, shape: &[usize]| TensorSpec::new("n", dtype, shape);
+        assert_eq!(refused(2, lengths(DType::I64, &[1])), message);
+        assert_eq!(refused(0, lengths(DType::I64, &[1])), message);
+        assert_eq!(refused(1, lengths(DType::I32, &[1])), message);
+        assert_eq!(refused(1, lengths(DType::I64, &[2])), message);
+        assert_eq!(refused(1, lengths(DType::I64, &[0])), message);
+        assert_eq!(refused(1, lengths(DType::I64, &[1, 1])), message);
+    }
+}
