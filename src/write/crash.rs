@@ -213,7 +213,7 @@ fn keeps_the_rule(disk: &Disk, steps: &[Kept], cut: usize, old: Option<&[u8]>, n
 fn read_all(bytes: &[u8]) -> bool {
     let Ok(beton) = Beton::from_bytes(bytes.to_vec(), &Limits::DEFAULT) else { return false };
     let fields = beton.fields().len();
-    beton.samples().all(|id| (0..fields).all(|field| beton.value(id, field).is_ok()))
+    beton.samples().all(|id| (0..fields).all(|field| beton.owned(id, field).is_ok()))
 }
 
 /// The next writer on such a disk: it succeeds, and nothing else is left.

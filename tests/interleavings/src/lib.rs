@@ -20,6 +20,7 @@ extern crate self as fuseloop_ops;
 pub mod shape;
 
 #[path = "../../../src/batch/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "only the loader packs rows of differing sizes")]
 pub mod batch;
 pub mod faults;
 #[path = "../../../src/run/mod.rs"]
