@@ -267,7 +267,8 @@ const LITERAL: [[u64; 10]; 8] = [
 
 #[test]
 fn fingerprints_never_change() {
-    let found: Vec<u64> = orders(30).iter().map(|order| prepared(order, 30).fingerprint()).collect();
+    let found: Vec<u64> =
+        orders(30).iter().map(|order| prepared(order, 30).fingerprint()).collect();
     assert_eq!(found, FINGERPRINTS);
 }
 
@@ -499,7 +500,8 @@ fn quasi_random_has_so_many_pages_open_and_opens_each_once() {
             let pages: Vec<u64> = order.iter().map(|id| id / 16).collect();
             let first = |page| pages.iter().position(|&other| other == page).unwrap();
             let last = |page| pages.iter().rposition(|&other| other == page).unwrap();
-            let open_at = |place| (0..63).filter(|&p| first(p) <= place && place <= last(p)).count();
+            let open_at =
+                |place| (0..63).filter(|&p| first(p) <= place && place <= last(p)).count();
             let most = (0..1003).map(open_at).max().unwrap();
             assert!(most <= open_pages as usize, "{most} of {open_pages} open");
         }

@@ -127,7 +127,10 @@ fn weights_are_respected() {
     let weights: Arc<[f64]> = (0..64).map(|id| f64::from(id % 8)).collect();
     let sum: f64 = weights.iter().sum();
     let order = |replacement| {
-        of_epochs(&Order::Weighted { weights: Arc::clone(&weights), samples: 56, replacement }, None)
+        of_epochs(
+            &Order::Weighted { weights: Arc::clone(&weights), samples: 56, replacement },
+            None,
+        )
     };
     let of_counts = |what, counts: &[u32], drawn: f64| {
         let mut statistic = 0.0;

@@ -62,7 +62,10 @@ impl Balanced {
     }
 
     fn smallest(&self) -> u32 {
-        (0..self.classes.len()).map(|class| self.classes.places(class).len() as u32).min().unwrap_or(0)
+        (0..self.classes.len())
+            .map(|class| self.classes.places(class).len() as u32)
+            .min()
+            .unwrap_or(0)
     }
 
     fn with_replacement(&self, rng: &mut Rng) -> Result<Vec<u32>, OrderError> {

@@ -92,7 +92,11 @@ impl Global {
         };
         let row = self.rows.as_ref().map_or(turn, |rows| u64::from(rows[turn as usize]));
         let before = self.copies.as_ref().map_or(0, |copies| copies[turn as usize]);
-        Visit { sample: self.subset.at(row), copy: before * self.repeats + again, is_padding: false }
+        Visit {
+            sample: self.subset.at(row),
+            copy: before * self.repeats + again,
+            is_padding: false,
+        }
     }
 }
 

@@ -62,9 +62,7 @@ fn of_launcher(
 ) -> Result<Option<Ranks>, OrderError> {
     let (rank, world) = match (lookup(rank_variable), lookup(world_variable)) {
         (None, None) => return Ok(None),
-        (Some(rank), Some(world)) => {
-            (number(rank_variable, rank)?, number(world_variable, world)?)
-        }
+        (Some(rank), Some(world)) => (number(rank_variable, rank)?, number(world_variable, world)?),
         (Some(_), None) => {
             return Err(OrderError::HalfSet { found: rank_variable, missing: world_variable });
         }
@@ -72,8 +70,7 @@ fn of_launcher(
             return Err(OrderError::HalfSet { found: world_variable, missing: rank_variable });
         }
     };
-    let contradiction =
-        OrderError::Contradiction { rank_variable, rank, world_variable, world };
+    let contradiction = OrderError::Contradiction { rank_variable, rank, world_variable, world };
     Ranks::new(rank, world, Uneven::Pad).map(Some).map_err(|_| contradiction)
 }
 

@@ -134,7 +134,11 @@ fn alias_table(mut shares: Vec<f64>) -> Result<Vec<Column>, OrderError> {
     let (mut less, mut more): (Vec<u32>, Vec<u32>) = (reserved(rows)?, reserved(rows)?);
     let mut heaviest = 0;
     for (row, &share) in (0..).zip(&shares) {
-        if share < 1.0 { less.push(row) } else { more.push(row) }
+        if share < 1.0 {
+            less.push(row);
+        } else {
+            more.push(row);
+        }
         if share > shares[heaviest as usize] {
             heaviest = row;
         }
@@ -236,8 +240,7 @@ mod tests {
         for weights in [[f64::MAX, f64::MAX, 0.0], [5e-324, 5e-324, 0.0], [f64::MAX, 5e-324, 0.0]] {
             let weights = Arc::from(weights);
             for replacement in [true, false] {
-                let drawn =
-                    Weighted::new(&weights, &Subset::All(3), 2, replacement).unwrap();
+                let drawn = Weighted::new(&weights, &Subset::All(3), 2, replacement).unwrap();
                 let rows = drawn.rows(&Subset::All(3), 1, Epoch(0)).unwrap();
                 assert!(rows.len() == 2 && !rows.contains(&2), "{weights:?} {rows:?}");
             }
