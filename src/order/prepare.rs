@@ -148,9 +148,10 @@ impl Prepared {
     ) -> Result<EpochOrder, OrderError> {
         let rows = self.way.rows(&self.subset, seed, epoch, ranks.is_some())?;
         let may_repeat = self.way.may_repeat() || self.twins.is_some();
-        let copies = match may_repeat {
-            true => copies(rows.as_deref(), self.twins.as_deref(), &self.subset)?,
-            false => None,
+        let copies = if may_repeat {
+            copies(rows.as_deref(), self.twins.as_deref(), &self.subset)?
+        } else {
+            None
         };
         let repeats = if let Way::Repeated(repeats) = self.way { repeats } else { 1 };
         let (subset, places) = (self.subset.clone(), self.places);

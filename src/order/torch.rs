@@ -4,11 +4,12 @@
 //! ```text
 //! seed      the low 32 bits of torch's 64
 //! word      MT19937 (Matsumoto and Nishimura, 1998), tempered
-//! randperm  r = 0..n; for i = 0..n-1: swap r[i], r[i + z mod (n - i)]
-//!           z is a word where n < (2^32 - 1) / 20, else two: the first is the high half
+//! randperm  n < (2^32 - 1) / 20   r = 0..n; for i = 0..n-1: swap r[i], r[i + word mod (n - i)]
+//!           else                  for i = 0..n: z = two words, high first, mod (i + 1);
+//!                                               r[i] = r[z], or i if z is i; r[z] = i
 //! ```
 //!
-//! `z mod (n - i)` leans to small values by at most one part in 20; it is torch's.
+//! `word mod (n - i)` leans to small values by at most one part in 20; it is torch's.
 //!
 //! From ATen's `randperm` for CPUs and `CPUGeneratorImpl`; the vectors are of torch 2.15. As in
 //! numpy's shuffle, the draws of a block are made ahead of its swaps.
@@ -57,13 +58,14 @@ fn shuffle(words: &mut Mt19937, rows: &mut [u32], count: u32) {
     }
 }
 
-/// The shuffle of many rows: a draw of two words, a swap.
+/// The shuffle of many rows, inside out: the next row goes to a random place among those before,
+/// and what was there to the end. A swap, as each row is still its place when its turn comes.
 fn shuffle_many(words: &mut Mt19937, rows: &mut [u32]) {
     let mut halves = std::iter::from_fn(|| Some(words.block())).flatten();
     let mut half = || u64::from(halves.next().unwrap_or_default());
-    for place in 0..rows.len().saturating_sub(1) {
+    for place in 0..rows.len() {
         let word = half() << 32 | half();
-        rows.swap(place, place + (word % (rows.len() - place) as u64) as usize);
+        rows.swap(place, (word % (place as u64 + 1)) as usize);
     }
 }
 
@@ -140,14 +142,17 @@ mod tests {
 
     #[test]
     fn many_rows_take_two_words_a_draw() {
-        // The seed's first words are 3499211612, 581869302, 3890346734, 3586334585.
+        // The seed's first words are 3499211612, 581869302, 3890346734, 3586334585, 545404204,
+        // 4161255391. As the comment on top has it, by hand.
         let mut rows = vec![0, 1, 2];
         shuffle_many(&mut Mt19937::new(5489), &mut rows);
-        let first = (3_499_211_612u64 << 32 | 581_869_302) % 3;
-        let second = (3_890_346_734u64 << 32 | 3_586_334_585) % 2;
-        let mut want = vec![0, 1, 2];
-        want.swap(0, first as usize);
-        want.swap(1, 1 + second as usize);
+        let second = ((3_890_346_734u64 << 32 | 3_586_334_585) % 2) as usize;
+        let third = ((545_404_204u64 << 32 | 4_161_255_391) % 3) as usize;
+        let mut want = [0, 0, 0];
+        want[1] = if second == 1 { 1 } else { want[second] };
+        want[second] = 1;
+        want[2] = if third == 2 { 2 } else { want[third] };
+        want[third] = 2;
         assert_eq!(rows, want);
     }
 }

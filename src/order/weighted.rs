@@ -135,9 +135,9 @@ fn alias_table(mut shares: Vec<f64>) -> Result<Vec<Column>, OrderError> {
     let mut heaviest = 0;
     for (row, &share) in (0..).zip(&shares) {
         if share < 1.0 {
-            less.push(row)
+            less.push(row);
         } else {
-            more.push(row)
+            more.push(row);
         }
         if share > shares[heaviest as usize] {
             heaviest = row;
