@@ -255,6 +255,25 @@ impl Cache {
         }
     }
 
+    /// Gives all memory back but what somebody holds: the run is over.
+    pub(super) fn close(&mut self) {
+        while let Some(&page) = self.here.last() {
+            self.evict(page);
+        }
+        self.free.extend(self.wanted.drain(..).map(|job| job.bytes));
+        self.shrink_to(0);
+    }
+
+    /// Gives memory without a page back, until all there is is `most` bytes or none is left.
+    fn shrink_to(&mut self, most: u64) {
+        while self.held > most
+            && let Some(bytes) = self.free.pop()
+        {
+            self.held -= bytes.len() as u64;
+            self.counters.give_back(bytes.len() as u64);
+        }
+    }
+
     /// The missing page whose next use comes first, with its place.
     fn soonest(&mut self) -> Option<(u32, usize)> {
         while let Some(&Reverse((place, page))) = self.missing.peek() {
@@ -313,12 +332,7 @@ impl Cache {
             if let Some(place) = self.free.iter().position(|bytes| bytes.len() == size) {
                 return Some(self.free.swap_remove(place));
             }
-            while self.held + size as u64 > self.bounds.budget
-                && let Some(bytes) = self.free.pop()
-            {
-                self.held -= bytes.len() as u64;
-                self.counters.give_back(bytes.len() as u64);
-            }
+            self.shrink_to(self.bounds.budget - size as u64);
             if self.held + size as u64 <= self.bounds.budget {
                 return self.allocate(size);
             }

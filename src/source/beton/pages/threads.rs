@@ -67,7 +67,11 @@ impl Reading {
         for index in 0..options.io_threads.get() {
             let (shared, reader) = (Arc::clone(&reading.shared), Arc::clone(reader));
             let thread = thread::Builder::new().name(format!("fuseloop-io-{index}"));
-            match thread.spawn(move || shared.read_pages(&*reader)) {
+            let read = move || {
+                shared.read_pages(&*reader);
+                drop(shared); // with the memory, before the file
+            };
+            match thread.spawn(read) {
                 Ok(_) => {}
                 Err(error) if index == 0 => {
                     return Err(format!("no thread to read pages: {error}").into());
@@ -106,7 +110,10 @@ impl Reading {
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        self.shared.lock().stopping = true;
+        let mut state = self.shared.lock();
+        state.stopping = true;
+        state.cache.close();
+        drop(state);
         self.shared.work.notify_all();
     }
 }
