@@ -1,8 +1,9 @@
 //! An order of the user's own.
 
 use super::memory::reserved;
-use super::{BoxError, OrderError, Subset};
+use super::{OrderError, Subset};
 use crate::sample::{Epoch, SampleId};
+use crate::source::BoxError;
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,7 +13,8 @@ use std::sync::Arc;
 /// a resume.
 ///
 /// ```
-/// use fuseloop::order::{BoxError, Order, Sampler, Subset};
+/// use fuseloop::order::{Order, Sampler, Subset};
+/// use fuseloop::source::BoxError;
 /// use fuseloop::{Epoch, SampleId};
 /// use std::sync::Arc;
 ///

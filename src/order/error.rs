@@ -1,10 +1,7 @@
 //! Why there is no order.
 
 use crate::sample::SampleId;
-use std::error::Error;
-
-/// An error of a user's own type.
-pub type BoxError = Box<dyn Error + Send + Sync>;
+use crate::source::BoxError;
 
 /// Why an order could not be made of a dataset, or a rank not be found.
 #[derive(Debug, thiserror::Error)]

@@ -39,7 +39,8 @@ mod weighted;
 
 pub use custom::Sampler;
 pub use epoch::EpochOrder;
-pub use error::{BoxError, OrderError};
+pub use crate::source::BoxError;
+pub use error::OrderError;
 pub use prepare::{Count, Facts, Prepared};
 pub use ranks::{Ranks, Uneven};
 pub use subset::Subset;

@@ -7,8 +7,9 @@ use super::fingerprint::fingerprint;
 use super::memory::reserved;
 use super::quasi::Quasi;
 use super::weighted::Weighted;
-use super::{BoxError, Order, OrderError, Ranks, Subset, numpy, repeated, torch};
+use super::{Order, OrderError, Ranks, Subset, numpy, repeated, torch};
 use crate::sample::{Epoch, SampleId};
+use crate::source::BoxError;
 
 /// What orders ask of a dataset.
 pub trait Facts {
