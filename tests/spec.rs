@@ -106,7 +106,7 @@ fn settings_reach_the_loader_and_what_comes_after_holds() {
                 batches_ahead = 2\nrule = 'exact'\nexif_orientation = true\nwithout = ['label']";
     let spec = parse(text).unwrap();
     let settings = spec.settings();
-    assert_eq!((settings.seed, settings.order), (Some(7), Some(Order::Random)));
+    assert_eq!((settings.seed, settings.order.clone()), (Some(7), Some(Order::Random)));
     assert_eq!((settings.rule, settings.recompile), (Some(NumberRule::Exact), None));
 
     let loader = spec.apply(Loader::open(&file).unwrap()).build().unwrap();
