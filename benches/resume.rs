@@ -5,9 +5,9 @@
 //! cargo bench --bench resume -- --test     each once, of 10,000
 //! ```
 //!
-//! For each order the median of rounds in which all take turns, from `Prepared` to the visits of a
-//! batch in the middle of the epoch; the first round, whose memory is new; what it is of the time in which
-//! a list as long is filled with 0, 1, 2 and so on; and bytes a sample, held from epoch to epoch
+//! For each order, from `Prepared` to the visits of a batch in the middle of the epoch: the median
+//! of rounds in which all take turns, the least, and the first, whose memory is new; the median over
+//! that of filling a list as long with 0, 1, 2 and so on; bytes a sample, held from epoch to epoch
 //! and for one.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]

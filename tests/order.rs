@@ -342,7 +342,9 @@ fn a_step_has_the_same_visits_for_any_number_of_ranks() {
 /// What `DistributedSampler` does with a list, as its source says it.
 fn model(all: &[u64], rank: usize, world: usize, uneven: Uneven) -> Vec<u64> {
     let samples = match uneven {
-        Uneven::Drop if all.len() % world != 0 => all.len().saturating_sub(world).div_ceil(world),
+        Uneven::Drop if !all.len().is_multiple_of(world) => {
+            all.len().saturating_sub(world).div_ceil(world)
+        }
         _ => all.len().div_ceil(world),
     };
     let total = samples * world;

@@ -93,7 +93,9 @@ impl Weighted {
                     // A weight above 0 keeps a chance, however small it is beside the largest.
                     weight => (weight / largest).max(f64::MIN_POSITIVE),
                 };
-                without_replacement(subset.iter().map(share), self.samples, &mut rng)
+                let mut shares = reserved(subset.len())?;
+                shares.extend(subset.iter().map(share));
+                without_replacement(&shares, self.samples, &mut rng)
             }
         }
     }
@@ -175,12 +177,12 @@ fn with_replacement(table: &[Column], samples: u32, rng: &mut Rng) -> Result<Vec
 }
 
 fn without_replacement(
-    shares: impl Iterator<Item = f64>,
+    shares: &[f64],
     samples: u32,
     rng: &mut Rng,
 ) -> Result<Vec<u32>, OrderError> {
-    let mut arrivals: Vec<(f64, u32)> = vec![];
-    for (row, share) in (0..).zip(shares).filter(|(_, share)| *share > 0.0) {
+    let mut arrivals: Vec<(f64, u32)> = reserved(shares.len() as u64)?;
+    for (row, &share) in (0..).zip(shares).filter(|(_, share)| **share > 0.0) {
         arrivals.push((exponential(rng) / share, row));
     }
     let earlier = |a: &(f64, u32), b: &(f64, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
@@ -231,7 +233,7 @@ mod tests {
         let table = alias_table(shares.clone()).unwrap();
         let rows = with_replacement(&table, 100_000, &mut rng).unwrap();
         assert!(rows.iter().all(|row| row % 3 != 0));
-        let rows = without_replacement(shares.into_iter(), 666, &mut rng).unwrap();
+        let rows = without_replacement(&shares, 666, &mut rng).unwrap();
         assert!(rows.iter().all(|row| row % 3 != 0) && rows.len() == 666);
     }
 
