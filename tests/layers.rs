@@ -169,6 +169,17 @@ fn modules_import_only_what_lies_before_them() {
     }
 }
 
+/// `tests/interleavings` sees only what goes through `crate::sync`.
+#[test]
+fn threads_meet_only_at_what_sync_lends() {
+    for (path, text) in ["src/run", "src/batch"].iter().flat_map(|dir| rust_files(dir)) {
+        let text = text.split("#[cfg(test)]").next().unwrap();
+        for direct in ["std::sync", "std::thread", "std::time::Instant"] {
+            assert!(!code(text).contains(direct), "{path} uses {direct}, not crate::sync");
+        }
+    }
+}
+
 #[test]
 fn arrows_between_crates_point_at_ops() {
     for (name, allowed) in CRATES {
@@ -240,7 +251,8 @@ fn allows_unsafe(text: &str) -> bool {
 /// The deny that the list above relies on.
 #[test]
 fn every_crate_takes_the_lints_of_the_workspace() {
-    for manifest in ["Cargo.toml", "ops/Cargo.toml", "kernels/Cargo.toml"] {
+    let members = ["Cargo.toml", "ops/Cargo.toml", "kernels/Cargo.toml"];
+    for manifest in members.into_iter().chain(["tests/interleavings/Cargo.toml"]) {
         let text = fs::read_to_string(root().join(manifest)).unwrap();
         assert!(text.contains("[lints]\nworkspace = true"), "{manifest}");
     }

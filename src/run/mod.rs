@@ -1,4 +1,5 @@
-//! The engine: threads that fill the rows of batches, and the ring that delivers them in order.
+//! The engine: threads that fill the rows of batches, and the ring that delivers them, in order or
+//! as they are finished.
 //!
 //! What fills a row is a [`Stage`]; which samples make an epoch is a [`Schedule`]. The engine
 //! knows neither pixels nor files.
@@ -15,8 +16,10 @@
 //!
 //! What holds whenever the lock is free:
 //!
-//! 1. `delivered <= opened <= delivered + ahead`, and `opened <= limit`. Memory is bounded by it:
-//!    `ahead` slots, plus one for each batch the user holds, plus a few kept for reuse.
+//! 1. Batches are opened in order, from the pass's first on, and numbered from the start of the
+//!    epoch. At most `ahead` of them are opened and not yet delivered. Memory is bounded by it:
+//!    `ahead` slots, plus one for each batch the user holds, plus a few kept for reuse; and by the
+//!    cap on slots or bytes, where there is one.
 //! 2. Workers take chunks of the oldest batch that has some left; with none left they open the
 //!    next batch; with no room they sleep. So a batch ends soon after it is begun, and a slow
 //!    sample holds up its own batch only as long as the others find room ahead. Workers that look
@@ -28,15 +31,22 @@
 //!    there it has the stage finish them as a whole, without the lock, while others fill the next.
 //! 4. Every batch opened is finished once, as a batch or as an error. `under_way` counts those
 //!    that are not yet, and a run is taken out of the ring when it is closed and this is 0.
-//! 5. An error at batch `b` sets `limit` to `b + 1`: those before it are still delivered, then the
-//!    error, then nothing. Chunks are claimed in order and those already claimed are finished,
-//!    so of several bad samples in a batch always the first is reported.
-//! 6. Nothing of the user's (stage, schedule, drop of a batch) runs under the lock.
+//! 5. An error at batch `b` sets `limit` to `b + 1` and drops what is finished beyond: those before
+//!    it are still delivered, then the error, then nothing. Chunks are claimed in order and those
+//!    already claimed are finished, so of several bad samples in a batch always the first is
+//!    reported. Out of order, batches after `b` may have been delivered before the error was made.
+//! 6. A row the stage refuses is dealt with on the spot, by the thread that has it: it is left out,
+//!    or filled with another visit, or the batch fails. Rows left out are closed up when all are
+//!    filled, before the batch is finished as a whole. A batch without rows is delivered as nothing:
+//!    the consumer passes over it.
+//! 7. Each worker is in one [`Phase`] at any time, so its phases add up to its life.
+//! 8. Nothing of the user's (stage, schedule, drop of a batch) runs under the lock.
 //!
-//! The lock is taken a few times a batch and worker, never for a sample.
+//! The lock is taken a few times a batch and worker, never for a sample. All that threads meet at
+//! comes from `crate::sync`, so that `tests/interleavings` can run these files in thousands of orders.
 //!
 //! Which thread fills which row is left to chance, so a stage may depend on the epoch and
-//! the sample only, and to finish a batch on its rows and its number; then batches have the same
+//! the visit only, and to finish a batch on its rows and its number; then batches have the same
 //! bytes for any number of workers and any chunk.
 
 mod engine;

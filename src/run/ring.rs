@@ -13,12 +13,15 @@ use crate::batch::Lease;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 
+/// Batches begun and not yet delivered, and how each ended, once it has.
+type Ahead = BTreeMap<u64, Option<Outcome>>;
+
 /// The books of all runs.
 pub(super) struct Ring<S> {
     runs: Vec<RunState<S>>,
     next_id: u64,
     /// Most batches of a run that are opened and not delivered.
-    ahead: u64,
+    most_ahead: u64,
 }
 
 /// The books of one run.
@@ -32,8 +35,7 @@ pub(super) struct RunState<S> {
     under_way: u64,
     /// Batches with chunks to claim, the oldest first.
     listed: VecDeque<Arc<Job<S>>>,
-    /// The batches begun and not yet delivered, and how each ended, once it has.
-    ahead: BTreeMap<u64, Option<Outcome>>,
+    ahead: Ahead,
     /// Nobody waits for its batches any more.
     closed: bool,
 }
@@ -66,18 +68,18 @@ pub(super) struct Settled<S> {
     /// It is one the consumer waits for, or the run is gone: wake who waits.
     pub(super) news: bool,
     /// Of no use any more: drop it after the lock.
-    pub(super) surplus: (Option<Outcome>, BTreeMap<u64, Option<Outcome>>, Option<RunState<S>>),
+    pub(super) surplus: (Ahead, Option<RunState<S>>),
 }
 
 /// What is left of a closed run, to be settled without the lock.
 pub(super) struct Leftovers<S> {
     pub(super) jobs: VecDeque<Arc<Job<S>>>,
-    pub(super) ahead: BTreeMap<u64, Option<Outcome>>,
+    pub(super) ahead: Ahead,
 }
 
 impl<S: Stage> Ring<S> {
-    pub(super) fn new(ahead: u64) -> Self {
-        Self { runs: Vec::new(), next_id: 0, ahead }
+    pub(super) fn new(most_ahead: u64) -> Self {
+        Self { runs: Vec::new(), next_id: 0, most_ahead }
     }
 
     /// The number of the next run.
@@ -94,7 +96,7 @@ impl<S: Stage> Ring<S> {
             limit,
             under_way: 0,
             listed: VecDeque::new(),
-            ahead: BTreeMap::new(),
+            ahead: Ahead::new(),
             closed: false,
         });
     }
@@ -108,7 +110,7 @@ impl<S: Stage> Ring<S> {
         }
         let mut lack = Phase::Idle;
         for state in self.runs.iter_mut().filter(|state| state.wants_to_open()) {
-            match state.reserve(self.ahead) {
+            match state.reserve(self.most_ahead) {
                 Work::Nothing(phase) => lack = lack.max(phase),
                 work => return work,
             }
@@ -141,19 +143,20 @@ impl<S: Stage> Ring<S> {
     /// Enters how a batch ended.
     pub(super) fn finish(&mut self, finished: Finished) -> Settled<S> {
         let Finished { run, batch, outcome } = finished;
-        let mut settled = Settled { news: false, surplus: (None, BTreeMap::new(), None) };
+        let mut settled = Settled { news: false, surplus: (Ahead::new(), None) };
         let Some(state) = self.state(run) else {
-            settled.surplus.0 = Some(outcome);
+            settled.surplus.0.insert(batch, Some(outcome));
             return settled;
         };
         state.under_way -= 1;
         if state.closed {
-            settled.surplus = (Some(outcome), BTreeMap::new(), self.forget(run));
-            settled.news = settled.surplus.2.is_some();
+            settled.surplus.0.insert(batch, Some(outcome));
+            settled.surplus.1 = self.forget(run);
+            settled.news = settled.surplus.1.is_some();
             return settled;
         }
         if matches!(outcome, Outcome::Error(_)) {
-            settled.surplus.1 = state.stop_after(batch);
+            settled.surplus.0 = state.stop_after(batch);
         }
         // It has no place if it comes after an error.
         match state.ahead.entry(batch) {
@@ -161,7 +164,9 @@ impl<S: Stage> Ring<S> {
                 place.insert(Some(outcome));
                 settled.news = state.deliverable().is_some();
             }
-            Entry::Vacant(_) => settled.surplus.0 = Some(outcome),
+            Entry::Vacant(_) => {
+                settled.surplus.0.insert(batch, Some(outcome));
+            }
         }
         settled
     }
@@ -186,7 +191,7 @@ impl<S: Stage> Ring<S> {
     /// Ends run `id`: nothing of it is begun, handed out or delivered any more.
     pub(super) fn close(&mut self, id: u64) -> Leftovers<S> {
         let Some(state) = self.state(id) else {
-            return Leftovers { jobs: VecDeque::new(), ahead: BTreeMap::new() };
+            return Leftovers { jobs: VecDeque::new(), ahead: Ahead::new() };
         };
         state.closed = true;
         let jobs = std::mem::take(&mut state.listed);
@@ -265,7 +270,7 @@ impl<S: Stage> RunState<S> {
 
     /// Begins nothing after `batch`, and hands out no more of what is begun. Returns what is
     /// finished in vain.
-    fn stop_after(&mut self, batch: u64) -> BTreeMap<u64, Option<Outcome>> {
+    fn stop_after(&mut self, batch: u64) -> Ahead {
         self.limit = self.limit.min(batch + 1);
         let vain = self.listed.iter().filter(|job| job.batch > batch);
         vain.for_each(|job| job.filling.cancel());

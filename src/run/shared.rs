@@ -3,7 +3,7 @@
 //! | condition | who waits             | who tells                                             |
 //! |-----------|-----------------------|-------------------------------------------------------|
 //! | `work`    | workers               | a batch opened, delivered; a slot returned; a run; end |
-//! | `news`    | consumers, and closes | the next batch finished; a run gone; a worker gone     |
+//! | `news`    | consumers, and closes | a batch that can be delivered; a run, a worker gone    |
 //!
 //! Nobody polls and nobody spins. A wake-up is a system call, so it is made only if somebody
 //! sleeps, which is counted under the lock.

@@ -12,7 +12,8 @@ use fuseloop::sample::{Epoch, SampleId, Visit};
 use fuseloop_ops::DType;
 
 use crate::support::{
-    At, Dice, Numbers, WORKERS, assert_right, bytes, engine, n, only, options, pass, rounds, run,
+    At, Dice, Numbers, WORKERS, Whole, assert_right, bytes, engine, n, only, options, pass, rounds,
+    run,
 };
 
 #[test]
@@ -192,7 +193,7 @@ fn nothing_hangs_or_mixes_under_stress() {
 }
 
 /// The stream of three epochs.
-fn stream(options: EngineOptions) -> Vec<(u64, Vec<Visit>, Vec<u8>, Vec<u8>)> {
+fn stream(options: EngineOptions) -> Vec<Whole> {
     let engine = Engine::new(options).unwrap();
     let naps = AtomicU64::new(0);
     // Other samples are slow each time.

@@ -172,8 +172,10 @@ pub(crate) fn run(
     engine.start(pass(&Arc::new(stage), samples, size)).unwrap()
 }
 
-/// All that a batch is.
-pub(crate) fn bytes(batch: &Batch) -> (u64, Vec<Visit>, Vec<u8>, Vec<u8>) {
+/// All that a batch is: its number, its rows, and the bytes of its tensors.
+pub(crate) type Whole = (u64, Vec<Visit>, Vec<u8>, Vec<u8>);
+
+pub(crate) fn bytes(batch: &Batch) -> Whole {
     let tensor = |name| batch.bytes(name).unwrap().to_vec();
     (batch.index(), batch.visits().to_vec(), tensor("x"), tensor("id"))
 }
