@@ -260,6 +260,7 @@ impl Cache {
         while let Some(&page) = self.here.last() {
             self.evict(page);
         }
+        self.reclaim();
         self.free.extend(self.wanted.drain(..).map(|job| job.bytes));
         self.shrink_to(0);
     }

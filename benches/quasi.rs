@@ -1,0 +1,242 @@
+//! The process cache on a slow disk: how near a quasi-random order comes to the file's own.
+//!
+//! A file of 256 MiB, pages of 2 MiB, samples of 20 KB, on a disk that gives 200 MB/s and takes a
+//! time for each request; two workers that do nothing but read. The quasi-random order draws from
+//! 32 open pages, the cache has room for 64. Plain reads (`os cache`) stand beside it: one request a
+//! value, and no other cache below them, as in the first epoch over a file larger than memory.
+//!
+//! | column         | is                                                          | aim for quasi-random |
+//! |----------------|-------------------------------------------------------------|----------------------|
+//! | `read/needed`  | bytes read of the file, by bytes of the values asked for    | at most 1.1          |
+//! | `of sequential`| speed, as a share of the same cache's in the file's order   | at least 80 %        |
+//!
+//! `-- nothing` or `--test` runs a smaller file once on a fast disk: nothing is to be learnt then.
+
+#![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
+
+#[path = "../tests/common/paged.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the tests' files")]
+mod paged;
+
+use fuseloop::SampleId;
+use fuseloop::source::{
+    Beton, Buffer, OpenOptions, PageStats, PagedBeton, ProcessCache, ReadAt, RunPlan, Source,
+};
+use paged::{Disk, Pages, Rng, run_over};
+use std::hint::black_box;
+use std::io;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const PAGE: u32 = 2 << 20;
+const SAMPLE: usize = 20_000;
+const OPEN_PAGES: usize = 32;
+const ROOM: u64 = 64 * PAGE as u64;
+const WORKERS: usize = 2;
+
+/// A disk: so many bytes a second for all, and a time for each request.
+#[derive(Clone, Copy)]
+struct Speed {
+    name: &'static str,
+    bytes_per_second: f64,
+    per_request: Duration,
+}
+
+/// A disk of that speed. Requests share the bytes a second, but not the time that each takes.
+#[derive(Clone)]
+struct SlowDisk {
+    disk: Disk,
+    speed: Speed,
+    /// When the last byte promised so far is out.
+    free_at: Arc<Mutex<Instant>>,
+    bytes: Arc<AtomicU64>,
+}
+
+impl ReadAt for SlowDisk {
+    fn len(&self) -> io::Result<u64> {
+        self.disk.len()
+    }
+
+    fn read_at(&self, bytes: &mut [u8], start: u64) -> io::Result<usize> {
+        let found = self.disk.read_at(bytes, start)?;
+        let took = Duration::from_secs_f64(found as f64 / self.speed.bytes_per_second);
+        let mut free_at = self.free_at.lock().unwrap();
+        *free_at = (*free_at).max(Instant::now()) + took;
+        let out = *free_at + self.speed.per_request;
+        drop(free_at);
+        self.bytes.fetch_add(found as u64, Ordering::Relaxed);
+        thread::sleep(out.saturating_duration_since(Instant::now()));
+        Ok(found)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Sequential,
+    QuasiRandom,
+    Random,
+}
+
+impl Order {
+    const ALL: [Self; 3] = [Self::Sequential, Self::QuasiRandom, Self::Random];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Sequential => "sequential",
+            Self::QuasiRandom => "quasi-random",
+            Self::Random => "random",
+        }
+    }
+
+    fn samples(self, beton: &Beton) -> Vec<usize> {
+        let mut all: Vec<usize> = (0..beton.len() as usize).collect();
+        match self {
+            Self::Sequential => {}
+            Self::QuasiRandom => all = quasi_random(beton),
+            Self::Random => Rng::new(1).shuffle(&mut all),
+        }
+        all
+    }
+}
+
+/// Samples drawn one by one from the open pages; a page opens when another is used up.
+fn quasi_random(beton: &Beton) -> Vec<usize> {
+    let rng = &mut Rng::new(1);
+    let mut pages: Vec<Vec<usize>> = vec![];
+    for sample in 0..beton.len() as usize {
+        let page = Source::page(beton, SampleId(sample as u64)).unwrap() as usize;
+        pages.resize_with(pages.len().max(page + 1), Vec::new);
+        pages[page].push(sample);
+    }
+    pages.retain(|page| !page.is_empty());
+    pages.iter_mut().for_each(|page| rng.shuffle(page));
+    rng.shuffle(&mut pages);
+    let mut order = vec![];
+    while !pages.is_empty() {
+        let page = rng.below(OPEN_PAGES.min(pages.len()));
+        order.extend(pages[page].pop());
+        if pages[page].is_empty() {
+            pages.swap_remove(page);
+        }
+    }
+    order
+}
+
+/// Batches of 64 of the one field that is read.
+fn run(samples: &[usize]) -> RunPlan {
+    RunPlan { fields: vec![0], ..run_over(samples, 64) }
+}
+
+/// What an epoch took.
+struct Epoch {
+    time: Duration,
+    bytes_read: u64,
+    stats: Option<PageStats>,
+}
+
+/// An epoch, as a loader's workers read it.
+fn epoch(disk: &SlowDisk, order: Order, cache: Option<ProcessCache>) -> Epoch {
+    let beton = Beton::from_reader(disk.clone(), &OpenOptions::default()).unwrap();
+    let samples = order.samples(&beton);
+    let before = disk.bytes.load(Ordering::Relaxed);
+    let begun = Instant::now();
+    let (source, paged): (Arc<dyn Source>, _) = match cache {
+        None => (Arc::new(beton), None),
+        Some(cache) => {
+            let paged = Arc::new(PagedBeton::new(beton, cache));
+            let view = Arc::clone(&paged).begin(&run(&samples)).unwrap().unwrap();
+            (view, Some(paged))
+        }
+    };
+    let next = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..WORKERS {
+            scope.spawn(|| {
+                let mut buffer = Buffer::default();
+                while let Some(&sample) = samples.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let value = source.value(SampleId(sample as u64), 0, &mut buffer);
+                    black_box(value.unwrap());
+                    buffer.forget();
+                }
+            });
+        }
+    });
+    Epoch {
+        time: begun.elapsed(),
+        bytes_read: disk.bytes.load(Ordering::Relaxed) - before,
+        stats: paged.map(|paged| paged.stats()),
+    }
+}
+
+fn compare(disk: &SlowDisk, samples: usize, room: u64) {
+    println!("\n{}:", disk.speed.name);
+    println!(
+        "{:14} {:14} {:>8} {:>12} {:>14} {:>10} {:>10}",
+        "order", "cache", "MB/s", "read/needed", "of sequential", "peak MiB", "waited s"
+    );
+    let needed = (samples * SAMPLE) as f64;
+    let cache = ProcessCache { budget_bytes: room, ..ProcessCache::default() };
+    let mut sequential = [Duration::ZERO; 2];
+    for order in Order::ALL {
+        for (place, cache) in [Some(cache), None].into_iter().enumerate() {
+            let Epoch { time, bytes_read, stats } = epoch(disk, order, cache);
+            if order == Order::Sequential {
+                sequential[place] = time;
+            }
+            let share = sequential[place].as_secs_f64() / time.as_secs_f64();
+            let ratio = bytes_read as f64 / needed;
+            print!(
+                "{:14} {:14} {:8.0} {ratio:12.3} {:13.0}%",
+                order.name(),
+                if cache.is_some() { "process cache" } else { "os cache" },
+                needed / time.as_secs_f64() / 1e6,
+                share * 100.0
+            );
+            if let Some(stats) = stats {
+                let peak = stats.peak_held_bytes >> 20;
+                print!(" {peak:10} {:10.2}", stats.waited.as_secs_f64());
+            }
+            println!();
+            if order == Order::QuasiRandom && cache.is_some() {
+                judge(ratio, share);
+            }
+        }
+    }
+}
+
+/// The aims, and what was reached.
+fn judge(ratio: f64, share: f64) {
+    let reached = |yes| if yes { "reached" } else { "missed" };
+    println!(
+        "  aim: read/needed <= 1.1 {} ({ratio:.3}), speed >= 80 % of sequential {} ({:.0} %)",
+        reached(ratio <= 1.1),
+        reached(share >= 0.8),
+        share * 100.0
+    );
+}
+
+fn main() {
+    let quick = std::env::args().skip(1).any(|arg| arg == "nothing" || arg == "--test");
+    let (pages, rate) = if quick { (16, 20e9) } else { (128, 200e6) };
+    let samples = pages * (PAGE as usize / SAMPLE);
+    let mut file = Pages::new(PAGE);
+    (0..samples).for_each(|_| file.add([SAMPLE, 0]));
+    let disk = Disk::new(file.bytes());
+    drop(file);
+    println!(
+        "{samples} samples of {SAMPLE} bytes, {pages} pages, {WORKERS} workers, 4 I/O threads"
+    );
+    for (name, per_request) in
+        [("200 MB/s", Duration::ZERO), ("200 MB/s, 1 ms a request", Duration::from_millis(1))]
+    {
+        let speed = Speed { name, bytes_per_second: rate, per_request };
+        let free_at = Arc::new(Mutex::new(Instant::now()));
+        compare(
+            &SlowDisk { disk: disk.clone(), speed, free_at, bytes: Arc::default() },
+            samples,
+            ROOM,
+        );
+    }
+}
