@@ -29,10 +29,12 @@
 //! | `recompile` | whether a number follows the epoch | pipelines are made for each epoch |
 //! | `exif_orientation` | false | whether JPEGs are turned as they say |
 //! | `without` | none | fields to leave out of the batches |
+//! | `collate` | none | a table: for each output, how samples that differ in size become a batch: [`Collate`] |
 //!
 //! Where a number is expected, `{ from, to, epochs, step }` gives one that follows the epoch: see
 //! [`Schedule`]. The text is at most [`MAX_BYTES`] long; hostile text is refused, never a panic.
 
+mod collate;
 mod error;
 mod read;
 mod schedule;
@@ -40,7 +42,7 @@ mod schedule;
 pub use error::{ParseCause, ParseError, Place};
 pub use schedule::Schedule;
 
-use crate::loader::LoaderBuilder;
+use crate::loader::{Collate, LoaderBuilder};
 use crate::order::Order;
 use crate::sample::Epoch;
 use fuseloop_ops::registry::{
@@ -78,7 +80,7 @@ pub struct Spec {
 }
 
 /// What a file says of the loader; what it does not say is the loader's default.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
     /// Samples of a batch.
     pub batch_size: Option<usize>,
@@ -100,6 +102,8 @@ pub struct Settings {
     pub exif_orientation: Option<bool>,
     /// Fields to leave out.
     pub without: Vec<String>,
+    /// How the samples of an output that differ in size become a batch.
+    pub collate: Vec<(String, Collate)>,
 }
 
 const ORDERS: [(&str, Order); 2] = [("sequential", Order::Sequential), ("random", Order::Random)];
@@ -120,6 +124,7 @@ const TOP: &[ParamInfo] = &[
     maybe("batches_ahead", Kind::Whole, "batches begun before they are asked for"),
     maybe("exif_orientation", Kind::Bool, "whether JPEGs are turned as they say"),
     maybe("without", Kind::Words, "fields to leave out of the batches"),
+    maybe("collate", Kind::Table, "how samples that differ in size become a batch"),
 ];
 
 impl Settings {
@@ -135,6 +140,7 @@ impl Settings {
             batches_ahead: args.if_given("batches_ahead", Args::usize)?,
             exif_orientation: args.if_given("exif_orientation", Args::bool)?,
             without: args.if_given("without", Args::texts)?.unwrap_or_default(),
+            collate: collate::of_table(args.if_given("collate", Args::table)?.unwrap_or_default())?,
         })
     }
 }
@@ -225,6 +231,9 @@ impl Spec {
         builder = set(builder, settings.exif_orientation, LoaderBuilder::exif_orientation);
         for field in &settings.without {
             builder = builder.without(field);
+        }
+        for (output, collate) in &settings.collate {
+            builder = builder.collate(output, collate.clone());
         }
         for field in self.fields.keys() {
             let (spec, name) = (self.clone(), field.clone());
