@@ -5,7 +5,7 @@ use super::print::{bytes, counted, say};
 use super::problem::Problem;
 use super::source::{FieldOps, Pipeline};
 use fuseloop::Batch;
-use fuseloop::batch::TensorSpec;
+use fuseloop::batch::{Rows, TensorSpec};
 use fuseloop::ops::DType;
 use fuseloop::source::Escaped;
 use std::fs::{self, OpenOptions};
@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 /// Write batches as .npy files, one a tensor: image_0000.npy, label_0000.npy, image_0001.npy ...
 ///
-/// NumPy has no bf16: such tensors are stored as their 16 bits (`<u2`).
+/// NumPy has no bf16: such tensors are stored as their 16 bits (`<u2`). Of a ragged tensor the
+/// values of all samples are stored, one after the other; a list can't be.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop dump train.beton --out batches --batches 2 --seed 42
@@ -123,9 +124,15 @@ fn write_tensor(
     spec: &TensorSpec,
     force: bool,
 ) -> Result<u64, Problem> {
+    let elements = batch.bytes(&spec.name)?;
     let mut shape = vec![batch.len()];
     shape.extend(&spec.shape);
-    let (header, elements) = (npy::header(spec.dtype, &shape), batch.bytes(&spec.name)?);
+    if spec.rows != Rows::Even {
+        shape.remove(0);
+        let item = shape[1..].iter().product::<usize>() * spec.dtype.bytes();
+        shape[0] = elements.len() / item.max(1);
+    }
+    let header = npy::header(spec.dtype, &shape);
     let mut open = OpenOptions::new();
     open.write(true);
     if force {

@@ -288,7 +288,8 @@ impl LoaderBuilder {
 
     /// The ops of a field. Without one, an image is given as u8 `[height, width, 3]` (all must
     /// have one size), an int as i64 `[1]`, a float as f64 `[1]`, bytes and JSON as u8 padded with
-    /// zeros to the longest, an array in its own type. An array takes
+    /// zeros to the longest, an array in its own type. Images of several sizes, and how long bytes
+    /// are, come with [`collate`](Self::collate). An array takes
     /// [`Convert`](fuseloop_ops::Convert), [`Squeeze`](fuseloop_ops::Squeeze) and, if of floats,
     /// the ops that mix samples; bytes and JSON take none.
     ///

@@ -120,7 +120,7 @@ pub enum LoadError {
     },
     /// A field of bytes from a source that does not say how long they are.
     #[error(
-        "field {}: the source does not say how long its longest value is: leave the field out, or have `longest` say it",
+        "field {}: the source does not say how long its longest value is: leave the field out, collate it `to` a length, or have `longest` say it",
         Escaped(field)
     )]
     NoLongest {

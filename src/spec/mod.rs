@@ -33,10 +33,12 @@
 //! | `memory_limit` | none | most bytes of all batches together |
 //! | `exif_orientation` | false | whether JPEGs are turned as they say |
 //! | `without` | none | fields to leave out of the batches |
+//! | `collate` | none | a table: for each output, how samples that differ in size become a batch: [`Collate`] |
 //!
 //! Where a number is expected, `{ from, to, epochs, step }` gives one that follows the epoch: see
 //! [`Schedule`]. The text is at most [`MAX_BYTES`] long; hostile text is refused, never a panic.
 
+mod collate;
 mod error;
 mod read;
 mod schedule;
@@ -44,7 +46,7 @@ mod schedule;
 pub use error::{ParseCause, ParseError, Place};
 pub use schedule::Schedule;
 
-use crate::loader::{LoaderBuilder, OnDamaged};
+use crate::loader::{Collate, LoaderBuilder, OnDamaged};
 use crate::order::Order;
 use crate::sample::Epoch;
 use fuseloop_ops::registry::{
@@ -110,6 +112,8 @@ pub struct Settings {
     pub exif_orientation: Option<bool>,
     /// Fields to leave out.
     pub without: Vec<String>,
+    /// How the samples of an output that differ in size become a batch.
+    pub collate: Vec<(String, Collate)>,
 }
 
 /// An order, of the pages it has open if it has any.
@@ -155,6 +159,7 @@ const TOP: &[ParamInfo] = &[
     maybe("batches_ahead", Kind::Whole, "batches begun before they are asked for"),
     maybe("exif_orientation", Kind::Bool, "whether JPEGs are turned as they say"),
     maybe("without", Kind::Words, "fields to leave out of the batches"),
+    maybe("collate", Kind::Table, "how samples that differ in size become a batch"),
 ];
 
 impl Settings {
@@ -175,6 +180,7 @@ impl Settings {
             batches_ahead: args.if_given("batches_ahead", Args::usize)?,
             exif_orientation: args.if_given("exif_orientation", Args::bool)?,
             without: args.if_given("without", Args::texts)?.unwrap_or_default(),
+            collate: collate::of_table(args.if_given("collate", Args::table)?.unwrap_or_default())?,
         })
     }
 }
@@ -268,6 +274,9 @@ impl Spec {
         builder = set(builder, settings.exif_orientation, LoaderBuilder::exif_orientation);
         for field in &settings.without {
             builder = builder.without(field);
+        }
+        for (output, collate) in &settings.collate {
+            builder = builder.collate(output, collate.clone());
         }
         for field in self.fields.keys() {
             let (spec, name) = (self.clone(), field.clone());
