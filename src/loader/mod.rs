@@ -17,10 +17,12 @@ mod inspect;
 mod mixing;
 mod outputs;
 mod stage;
+mod stats;
 
 pub use builder::LoaderBuilder;
 pub use error::{LoadError, SampleCause, SampleError};
 pub use inspect::{Inspected, Inspector, Phases};
+pub use stats::{Bottleneck, Stats, remedy};
 
 use crate::batch::{Batch, TensorSpec};
 use crate::decode::DecodeOptions;
