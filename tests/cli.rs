@@ -145,7 +145,9 @@ fn bench_measures_every_epoch() {
     let dir = dataset();
     let args = ["bench", "photos.beton", "--epochs", "3", "--batch-size", "4", "--workers", "2"];
     let text = told(dir.path(), &args);
-    for word in ["epoch 0 ", "(warm-up)", "epoch 2 ", "median", "first batch", "headroom"] {
+    for word in
+        ["epoch 0 ", "(warm-up)", "epoch 2 ", "median", "first batch", "workers  ", "bottleneck  "]
+    {
         assert!(text.contains(word), "{word}:\n{text}");
     }
     let json = told(dir.path(), &[&args[..], &["--json", "--recompile", "-w", "jitter"]].concat());
@@ -155,6 +157,9 @@ fn bench_measures_every_epoch() {
     assert_eq!(json["epochs"][2]["images"], 6, "a short last batch counts");
     assert!(json["median_images_per_second"].as_f64().unwrap() > 0.0);
     assert!(json["first_batch_ms"].as_f64().unwrap() > 0.0);
+    let shares = json["phases"].as_object().unwrap().values().map(|share| share.as_f64().unwrap());
+    assert!((shares.sum::<f64>() - 1.0).abs() < 1e-6, "{}", json["phases"]);
+    assert!(json["bottleneck"].is_string());
     #[cfg(target_os = "linux")]
     assert!(json["peak_rss_bytes"].as_u64().unwrap() > 1 << 20);
 }
@@ -165,6 +170,125 @@ fn bench_stops_after_the_batches_asked_for() {
     let args = ["bench", "photos.beton", "--batch-size", "2", "-n", "1", "-e", "1", "--json"];
     let json: Value = serde_json::from_str(&told(dir.path(), &args)).unwrap();
     assert_eq!((&json["epochs"][0]["images"], &json["warm_up_epochs"]), (&2.into(), &0.into()));
+}
+
+/// The spans of a trace by track, each with its start and end in µs.
+fn spans(trace: &Value) -> std::collections::BTreeMap<u64, Vec<(f64, f64, &Value)>> {
+    let mut tracks = std::collections::BTreeMap::<u64, Vec<_>>::new();
+    for event in trace["traceEvents"].as_array().unwrap().iter().filter(|e| e["ph"] == "X") {
+        let start = event["ts"].as_f64().unwrap();
+        let end = start + event["dur"].as_f64().unwrap();
+        tracks.entry(event["tid"].as_u64().unwrap()).or_default().push((start, end, event));
+    }
+    tracks
+}
+
+#[test]
+fn a_trace_of_an_epoch_is_json_whose_spans_do_not_overlap() {
+    let dir = dataset();
+    let args = ["bench", "photos.beton", "-b", "2", "-j", "2", "-e", "1", "--trace", "t.json"];
+    let text = told(dir.path(), &args);
+    assert!(text.contains("trace        t.json: ") && text.contains("ui.perfetto.dev"), "{text}");
+
+    let trace = fs::read_to_string(dir.path().join("t.json")).unwrap();
+    let trace: Value = serde_json::from_str(&trace).unwrap();
+    assert_eq!(trace["otherData"]["lost spans"], 0);
+    let tracks = spans(&trace);
+    let [epoch] = tracks[&0].as_slice() else { panic!("one epoch: {:?}", tracks[&0]) };
+    assert_eq!((epoch.0, &epoch.2["args"]["epoch"]), (0.0, &1.into()), "after the one measured");
+    for (track, spans) in &tracks {
+        // To the nanosecond, up to how a sum of two decimal fractions is rounded.
+        let follows = |pair: &[(f64, f64, &Value)]| pair[0].1 <= pair[1].0 + 1e-4;
+        assert!(spans.windows(2).all(follows), "track {track}: {spans:?}");
+        assert!(spans.iter().all(|span| span.0 >= 0.0 && span.1 <= epoch.1 + 1e-4), "{spans:?}");
+    }
+    let named = |name: &str| {
+        let all = tracks.values().flatten().filter(|span| span.2["name"] == name);
+        all.map(|span| span.2["args"]["batch"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(named("have a batch"), [0, 1, 2]);
+    let mut opened = named("open");
+    opened.sort_unstable();
+    assert_eq!(opened, [0, 1, 2]);
+
+    let events = trace["traceEvents"].as_array().unwrap();
+    let ids = |phase: &str| {
+        let of_phase = events.iter().filter(|event| event["ph"] == phase);
+        of_phase
+            .map(|event| event["id"].as_u64().unwrap())
+            .collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!((ids("s"), ids("f")), ([0, 1, 2].into(), [0, 1, 2].into()), "arrows have both ends");
+    let tracks: Vec<&Value> = events.iter().filter(|e| e["name"] == "thread_name").collect();
+    let tracks: Vec<&str> = tracks.iter().map(|e| e["args"]["name"].as_str().unwrap()).collect();
+    assert_eq!(tracks, ["epoch", "consumer", "worker 0", "worker 1"]);
+}
+
+#[test]
+fn verify_finds_nothing_in_a_whole_file() {
+    let dir = dataset();
+    let text = told(dir.path(), &["verify", "photos.beton", "--write-indices", "good.txt"]);
+    for word in [
+        "photos.beton: 6 samples checked in ",
+        " samples/s, ",
+        " MB/s\n12 values, ",
+        " read, 6 pictures decoded\nno damage found\n",
+    ] {
+        assert!(text.contains(word), "{word}:\n{text}");
+    }
+    assert!(!text.contains("note"), "{text}");
+    assert_eq!(fs::read_to_string(dir.path().join("good.txt")).unwrap(), "0\n1\n2\n3\n4\n5\n");
+    let part = told(dir.path(), &["verify", "photos.beton", "--limit", "2"]);
+    assert!(part.contains("2 samples checked of 6 in "), "{part}");
+}
+
+#[test]
+fn verify_lists_what_is_damaged_and_fails() {
+    let dir = dataset();
+    let path = dir.path().join("photos.beton");
+    let file = fuseloop::source::Beton::open(&path, &fuseloop::Limits::DEFAULT).unwrap();
+    let picture = fuseloop::source::Source::stored_at(&file, fuseloop::SampleId(2), 0).unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[picture.start as usize] = 0;
+    bytes[file.header().sample_table_start() as usize + 4 * file.row_bytes()] = 9;
+    fs::write(&path, bytes).unwrap();
+
+    let verify = |more: &[&str]| {
+        let output = fuseloop(dir.path(), &[&["verify", "photos.beton"], more].concat());
+        assert_eq!(output.status.code(), Some(1));
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(errors.contains("error: photos.beton: 2 samples are damaged\n"), "{errors}");
+        (String::from_utf8(output.stdout).unwrap(), errors)
+    };
+    let (text, errors) = verify(&[]);
+    assert!(errors.contains("help: `--write-indices good.txt` lists"), "{errors}");
+    let listed =
+        format!("  sample 2 (image) at byte {}: not a JPEG: it begins with", picture.start);
+    for word in [
+        "2 damaged samples, 2 damaged values:\n",
+        "  entries of the sample table that make no sense: 1\n",
+        "  pictures that can't be decoded: 1\n",
+        &listed,
+        "  sample 4 (image) at byte ",
+        "note: records that no sample refers to: 1, ",
+    ] {
+        assert!(text.contains(word), "{word}:\n{text}");
+    }
+    assert!(!text.contains("no damage found"), "{text}");
+
+    let (text, errors) = verify(&["--json", "--jobs", "1", "--write-indices", "good.txt"]);
+    assert!(!errors.contains("help: "), "the list is there: {errors}");
+    assert_eq!(fs::read_to_string(dir.path().join("good.txt")).unwrap(), "0\n1\n3\n5\n");
+    let json: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&json["is_whole"], &json["damaged_samples"]), (&false.into(), &2.into()));
+    assert_eq!(json["troubles"], serde_json::json!({ "cell": 1, "picture_damaged": 1 }));
+    assert_eq!(json["damaged"][0]["offset"], picture.start);
+    assert_eq!(json["damaged"][1]["trouble"], "cell");
+    assert_eq!(json["tables"]["unreferenced"]["count"], 1);
+
+    let (code, errors) =
+        refused(dir.path(), &["verify", "photos.beton", "--write-indices", "no/such/folder/g.txt"]);
+    assert!(code == 1 && errors.contains("help: check the path"), "{errors}");
 }
 
 /// Type, shape and elements of a `.npy` file, read by its specification.

@@ -1,10 +1,13 @@
 //! `fuseloop bench`: how fast a file is loaded here, and what it costs.
 
-use super::measure::{self, Measured, Waits};
+use super::measure::{self, Measured};
 use super::print::{bytes, counted, millis, rate, say};
 use super::problem::Problem;
 use super::process::{self, Memory};
 use super::source::{Pipeline, Setup};
+use super::trace::{self, Traced};
+use fuseloop::loader::Stats;
+use fuseloop::run::Phase;
 use fuseloop::source::Escaped;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -21,7 +24,8 @@ use std::time::{Duration, Instant};
   fuseloop bench train.beton
   fuseloop bench train.beton --workload W3 --workers 2 --epochs 5
   fuseloop bench train.beton --pipeline imagenet.toml
-  fuseloop bench train.beton --batches 50 --json")]
+  fuseloop bench train.beton --batches 50 --json
+  fuseloop bench train.beton --batches 20 --trace trace.json   # look at it in ui.perfetto.dev")]
 pub(super) struct Args {
     /// The file.
     file: PathBuf,
@@ -37,6 +41,10 @@ pub(super) struct Args {
     /// Plan and compile at every epoch.
     #[arg(long)]
     recompile: bool,
+    /// Run one more epoch, not counted, and write what every thread did when to this file: a trace
+    /// for ui.perfetto.dev or chrome://tracing. Some 500 bytes a sample: `--batches` keeps it short.
+    #[arg(long, value_name = "FILE.json")]
+    trace: Option<PathBuf>,
     /// As one JSON object.
     #[arg(long)]
     json: bool,
@@ -46,10 +54,11 @@ pub(super) struct Args {
 struct Report {
     samples: u64,
     epochs: Vec<Measured>,
-    waits: Waits,
+    stats: Stats,
     /// From the first line of `main`: the system's own start of a process is known to 10 ms only.
     first_batch: Duration,
     memory: Option<Memory>,
+    traced: Option<Traced>,
 }
 
 pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
@@ -69,12 +78,14 @@ pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
             black_box(batch);
         })?);
     }
-    let wall = counting(&epochs).iter().map(|epoch| epoch.wall).sum();
+    let stats = Stats::between(&before, &loader.headroom());
+    let trace = |path| trace::write(&loader, args.epochs.get(), batches, path);
     let report = Report {
         samples: loader.samples(),
-        waits: Waits::between(&before, &loader.headroom(), wall),
+        stats,
         first_batch: epochs[0].first_batch_at - start,
         memory: process::memory(),
+        traced: args.trace.as_deref().map(trace).transpose()?,
         epochs,
     };
     if args.json {
@@ -131,7 +142,7 @@ fn in_words(args: &Args, setup: &Setup, report: &Report) -> String {
     let speed = median_rate(&report.epochs).map_or_else(String::new, rate);
     let cpu = cpu_words(median_cpu(&report.epochs));
     let _ = writeln!(text, "median    {speed:>10} images/s {cpu}\n");
-    add_process(&mut text, report);
+    add_process(&mut text, args, report);
     text
 }
 
@@ -139,22 +150,24 @@ fn cpu_words(ms: Option<f64>) -> String {
     ms.map_or_else(String::new, |ms| format!("{ms:>9.3} CPU-ms/image"))
 }
 
-fn add_process(text: &mut String, report: &Report) {
+fn add_process(text: &mut String, args: &Args, report: &Report) {
     let first = millis(report.first_batch);
     let _ = writeln!(text, "first batch  {first} after the process began (first line of main)");
     if let Some(Memory { peak, mapped }) = report.memory {
         let (peak, mapped) = (bytes(peak), bytes(mapped));
         let _ = writeln!(text, "peak memory  {peak} resident, of it {mapped} of mapped files");
     }
-    let waits = report.waits;
-    let _ = writeln!(
-        text,
-        "headroom     workers busy {:.0} %, waiting for room {:.0} %; consumer waiting {:.0} %",
-        waits.workers_busy * 100.0,
-        waits.waited_for_room * 100.0,
-        waits.consumer_waited * 100.0,
-    );
-    let _ = writeln!(text, "             {}", waits.verdict());
+    let _ = writeln!(text, "{}", report.stats);
+    if let (Some(traced), Some(path)) = (&report.traced, &args.trace) {
+        let path = Escaped(&path.display().to_string()).to_string();
+        let Traced { spans, lost, .. } = *traced;
+        let lost = match lost {
+            0 => String::new(),
+            lost => format!(", {} were too many and are missing", counted(lost, "span")),
+        };
+        let spans = counted(spans, "span");
+        let _ = writeln!(text, "trace        {path}: {spans}{lost}; open it in ui.perfetto.dev");
+    }
 }
 
 fn as_json(args: &Args, setup: &Setup, report: &Report) -> Value {
@@ -169,6 +182,11 @@ fn as_json(args: &Args, setup: &Setup, report: &Report) -> Value {
             "compile_ms": ms(epoch.compile),
         })
     };
+    let stats = &report.stats;
+    let phases: serde_json::Map<String, Value> = Phase::ALL
+        .map(|phase| (phase.name().to_owned(), json!(stats.share(phase))))
+        .into_iter()
+        .collect();
     json!({
         "file": args.file.to_string_lossy(),
         "workload": setup.ops.workload(),
@@ -185,9 +203,16 @@ fn as_json(args: &Args, setup: &Setup, report: &Report) -> Value {
         "first_batch_ms": ms(report.first_batch),
         "peak_rss_bytes": report.memory.map(|memory| memory.peak),
         "mapped_bytes": report.memory.map(|memory| memory.mapped),
-        "workers_busy": report.waits.workers_busy,
-        "waited_for_room": report.waits.waited_for_room,
-        "consumer_waited": report.waits.consumer_waited,
+        "workers_busy": stats.busy_share(),
+        "waited_for_room": stats.share(Phase::Room) + stats.share(Phase::Slot),
+        "consumer_waited": stats.consumer_share(),
+        "phases": phases,
+        "bottleneck": stats.verdict(),
+        "trace": report.traced.as_ref().map(|traced| json!({
+            "spans": traced.spans,
+            "lost": traced.lost,
+            "seconds": traced.took.as_secs_f64(),
+        })),
     })
 }
 

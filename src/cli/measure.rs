@@ -2,7 +2,6 @@
 
 use super::problem::Problem;
 use super::process;
-use fuseloop::run::{Headroom, Phase};
 use fuseloop::{Batch, Loader};
 use std::time::{Duration, Instant};
 
@@ -64,41 +63,4 @@ pub(super) fn epoch(
         first_batch_at,
         compile: loader.compile_time(),
     })
-}
-
-/// Who waited for whom between two moments.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Waits {
-    /// Share of the workers' time that they worked, 0 to 1.
-    pub(super) workers_busy: f64,
-    /// Share of the time that the consumer waited for a batch, 0 to 1.
-    pub(super) consumer_waited: f64,
-    /// Share of the workers' time that no room was free for another batch, 0 to 1.
-    pub(super) waited_for_room: f64,
-}
-
-impl Waits {
-    pub(super) fn between(before: &Headroom, after: &Headroom, wall: Duration) -> Self {
-        let room = |headroom: &Headroom| headroom.time(Phase::Room) + headroom.time(Phase::Slot);
-        let workers = u32::try_from(after.workers.len().max(1)).unwrap_or(u32::MAX);
-        let share = |after: Duration, before: Duration, of: Duration| {
-            let time = after.saturating_sub(before).as_secs_f64();
-            (time / of.as_secs_f64().max(1e-9)).min(1.0)
-        };
-        let all = wall.saturating_mul(workers);
-        Self {
-            workers_busy: share(after.busy(), before.busy(), all),
-            consumer_waited: share(after.consumer_waited, before.consumer_waited, wall),
-            waited_for_room: share(room(after), room(before), all),
-        }
-    }
-
-    /// In words: who should be made faster.
-    pub(super) fn verdict(&self) -> &'static str {
-        if self.waited_for_room > self.consumer_waited {
-            "the consumer is the slower side: more workers would not help"
-        } else {
-            "the workers are the slower side: more cores would help, or smaller images"
-        }
-    }
 }

@@ -20,6 +20,7 @@ mod problem;
 mod process;
 mod replay;
 mod source;
+mod trace;
 mod tree;
 mod verify;
 mod write;

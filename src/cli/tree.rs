@@ -3,9 +3,11 @@
 use super::explain::{FieldReport, Measured, OtherField, PhaseMeans};
 use super::print::{bytes, counted};
 use fuseloop::jit::{BlockCosts, unsupported};
+use fuseloop::loader::remedy;
 use fuseloop::ops::{ImageType, Type};
 use fuseloop::plan::Description;
 use fuseloop::plan::describe::{BlockDescription, OpDescription};
+use fuseloop::run::Phase;
 use fuseloop::source::Escaped;
 use std::fmt::Write as _;
 
@@ -176,10 +178,7 @@ pub(super) fn bottleneck(plan: &Description, measured: &Measured) -> String {
     let of = |ns: f64| format!("{} of a sample's {}", share(ns), nanos(total));
     let largest = phases.all().into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
     match largest {
-        Some(("decode", ns)) => format!(
-            "decoding is {}: smaller pictures (`fuseloop write --max-resolution 500 --jpeg-quality 90`) would help most",
-            of(ns)
-        ),
+        Some(("decode", ns)) => format!("decoding is {}: {}", of(ns), remedy(Phase::Decode)),
         Some(("ops", ns)) if unsupported().is_some() => {
             format!(
                 "the ops are {}: they are evaluated, since nothing can be compiled here",

@@ -173,7 +173,7 @@ fn add_damage(text: &mut String, report: &VerifyReport) {
     ];
     let _ = writeln!(text, "\n{samples}, {values}:");
     for (trouble, found) in &report.troubles {
-        let _ = writeln!(text, "  {:>9} {trouble}", count(*found));
+        let _ = writeln!(text, "  {trouble}: {}", count(*found));
     }
     text.push('\n');
     for damaged in report.first.iter().take(LISTED) {

@@ -23,6 +23,7 @@ mod inspect;
 mod mixing;
 mod outputs;
 mod stage;
+mod stats;
 
 pub use builder::LoaderBuilder;
 pub use cache::{Cache, CacheError, CacheStats};
@@ -32,6 +33,7 @@ pub use damaged::{OnDamaged, Quarantine, Quarantined};
 pub use epoch::Batches;
 pub use error::{LoadError, SampleCause, SampleError};
 pub use inspect::{Inspected, Inspector, Phases};
+pub use stats::{Bottleneck, Stats, remedy};
 
 use crate::batch::TensorSpec;
 use crate::decode::DecodeOptions;

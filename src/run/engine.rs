@@ -199,6 +199,12 @@ impl<S: Stage> Engine<S> {
         self.shared.consumer.tape().start(limit);
     }
 
+    /// Time since the engine was made: the clock of [`Event`](super::Event).
+    #[must_use]
+    pub fn clock(&self) -> Duration {
+        self.shared.consumer.clock()
+    }
+
     /// Takes out what was traced so far; the trace goes on. Stretches that are not over yet come
     /// with the next.
     #[must_use]

@@ -132,6 +132,11 @@ impl Consumer {
         }
     }
 
+    /// Time since the engine was made.
+    pub(super) fn clock(&self) -> Duration {
+        self.born.elapsed()
+    }
+
     /// How long they waited in all.
     pub(super) fn total(&self) -> Duration {
         Duration::from_nanos(self.waited.load(Ordering::Relaxed))

@@ -5,7 +5,6 @@ use super::report::{Damaged, Tally, ValueError};
 use crate::decode::{DecodeOptions, Decoder};
 use crate::sample::{Limits, SampleId};
 use crate::source::{Buffer, EncodedImage, Source, Value};
-use fuseloop_ops::Window;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -102,8 +101,7 @@ impl Desk {
 
 fn decode(decoder: &mut Decoder, image: &EncodedImage<'_>) -> Result<Whole, ValueError> {
     let size = decoder.size(image)?;
-    let all = Window { top: 0, left: 0, height: size.height, width: size.width };
-    decoder.decode(image, all)?;
+    decoder.decode(image, size.full())?;
     Ok(Whole { bytes: image.bytes.len() as u64, pixels: Some(size.pixels()) })
 }
 

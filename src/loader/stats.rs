@@ -1,0 +1,346 @@
+//! Where the time of a loader went, in shares and in words, and what to do about it.
+//!
+//! ```text
+//! workers      decode 71 %, kernel 22 %, read 3 %, wait for room 2 %, idle 2 % (2 workers, 0.943 ms of work a sample)
+//! consumer     waited 96 % of the time for batches
+//! bottleneck   decode is 73 % of the workers' work: smaller pictures (...) would help most
+//! ```
+//!
+//! Who is the bottleneck, the first that holds:
+//!
+//! | workers waited for        | and                                    | it is                |
+//! |---------------------------|----------------------------------------|----------------------|
+//! | room or a slot, more than the consumer for them | more for a slot  | batches that are held |
+//! | the same                  | more for room                          | the consumer: its model |
+//! | anything, over half of the time |                                  | too little work ahead |
+//! |                           | they worked                            | the phase that took longest |
+//!
+//! Shares are of wall-clock time: where there are more threads than cores, a thread that waits for
+//! a core counts as busy.
+
+use super::Loader;
+use crate::run::{Headroom, Phase, Trace};
+use std::fmt;
+use std::time::Duration;
+
+/// Where the time of a loader went between two moments.
+///
+/// Its `Display` is for people: what each side did, who is the bottleneck, what would help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stats {
+    /// Worker threads.
+    pub workers: usize,
+    /// Cores that this process may use.
+    pub cores: usize,
+    /// From the one moment to the other.
+    pub wall: Duration,
+    /// The time of all workers together in each phase, by [`Phase::ALL`].
+    phases: [Duration; Phase::ALL.len()],
+    /// Time that the consumer waited for batches.
+    pub consumer_waited: Duration,
+    /// Samples delivered.
+    pub samples: u64,
+    /// Batches delivered.
+    pub batches: u64,
+}
+
+/// Who holds up the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Bottleneck {
+    /// Nothing was delivered: nothing is known.
+    Unknown,
+    /// Whoever takes the batches: usually the model.
+    Consumer,
+    /// Batches that the user keeps: no memory is free for others.
+    Held,
+    /// Neither: the workers slept although the consumer waited.
+    Ahead,
+    /// The workers, most of all with this.
+    Work(Phase),
+}
+
+impl Stats {
+    /// Between two readings of [`Loader::headroom`] of one loader.
+    #[must_use]
+    pub fn between(before: &Headroom, after: &Headroom) -> Self {
+        let phases = Phase::ALL.map(|phase| after.time(phase).saturating_sub(before.time(phase)));
+        let mut stats = Self { phases, ..Self::up_to(after) };
+        stats.wall = stats.total() / u32::try_from(stats.workers.max(1)).unwrap_or(u32::MAX);
+        stats.consumer_waited = after.consumer_waited.saturating_sub(before.consumer_waited);
+        stats.samples = after.samples.saturating_sub(before.samples);
+        stats.batches = after.batches.saturating_sub(before.batches);
+        stats
+    }
+
+    /// Since the loader was made.
+    fn up_to(headroom: &Headroom) -> Self {
+        let phases = Phase::ALL.map(|phase| headroom.time(phase));
+        let workers = headroom.workers.len();
+        let total: Duration = phases.iter().sum();
+        Self {
+            workers,
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            wall: total / u32::try_from(workers.max(1)).unwrap_or(u32::MAX),
+            phases,
+            consumer_waited: headroom.consumer_waited,
+            samples: headroom.samples,
+            batches: headroom.batches,
+        }
+    }
+
+    /// The time of all workers together in `phase`.
+    #[must_use]
+    pub fn time(&self, phase: Phase) -> Duration {
+        self.phases[phase as usize]
+    }
+
+    /// The share of the workers' time in `phase`, 0 to 1.
+    #[must_use]
+    pub fn share(&self, phase: Phase) -> f64 {
+        ratio(self.time(phase), self.total())
+    }
+
+    /// The share of the workers' time that they were awake, 0 to 1.
+    #[must_use]
+    pub fn busy_share(&self) -> f64 {
+        ratio(self.busy(), self.total())
+    }
+
+    /// The share of the time that the consumer waited for batches, 0 to 1; more if there were
+    /// several consumers.
+    #[must_use]
+    pub fn consumer_share(&self) -> f64 {
+        ratio(self.consumer_waited, self.wall)
+    }
+
+    /// The time that the workers were awake for each sample that was delivered.
+    #[must_use]
+    pub fn busy_per_sample(&self) -> Duration {
+        let nanos = self.busy().as_nanos() / u128::from(self.samples.max(1));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// Who holds up the others: see the table at this module's top.
+    #[must_use]
+    pub fn bottleneck(&self) -> Bottleneck {
+        let (room, slot) = (self.share(Phase::Room), self.share(Phase::Slot));
+        if self.samples == 0 || self.total().is_zero() {
+            Bottleneck::Unknown
+        } else if room + slot > self.consumer_share() {
+            if slot > room { Bottleneck::Held } else { Bottleneck::Consumer }
+        } else if self.busy_share() < 0.5 {
+            Bottleneck::Ahead
+        } else {
+            let work = Phase::ALL.into_iter().filter(|phase| !phase.is_wait());
+            work.max_by_key(|phase| self.time(*phase)).map_or(Bottleneck::Unknown, Bottleneck::Work)
+        }
+    }
+
+    /// Who holds up the others, and what would help: one sentence.
+    #[must_use]
+    pub fn verdict(&self) -> String {
+        let waited = percent(self.share(Phase::Room));
+        match self.bottleneck() {
+            Bottleneck::Unknown => "nothing was delivered yet".to_owned(),
+            Bottleneck::Consumer => format!(
+                "the consumer is the slower side, workers waited {waited} of their time for it: \
+                 nothing to do here, fewer workers would do"
+            ),
+            Bottleneck::Held => format!(
+                "workers waited {} of their time for batches to be given back: drop them sooner, \
+                 or allow more memory for them",
+                percent(self.share(Phase::Slot))
+            ),
+            Bottleneck::Ahead => format!(
+                "workers slept {} of their time and the consumer waited too: longer epochs, or \
+                 more batches ahead, would keep them busy",
+                percent(1.0 - self.busy_share())
+            ),
+            Bottleneck::Work(phase) => {
+                let share = percent(ratio(self.time(phase), self.busy()));
+                let more = if self.workers < self.cores {
+                    format!("more workers first ({} cores are there); ", self.cores)
+                } else {
+                    String::new()
+                };
+                format!("{phase} is {share} of the workers' work: {more}{}", remedy(phase))
+            }
+        }
+    }
+
+    /// The workers' phases and their shares, the largest first; what rounds to nothing is left out.
+    fn shares(&self) -> String {
+        let mut shares = Phase::ALL.map(|phase| (phase, self.share(phase))).to_vec();
+        shares.retain(|(_, share)| *share >= 0.005);
+        shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let words = shares.iter().map(|(phase, share)| format!("{phase} {}", percent(*share)));
+        words.collect::<Vec<_>>().join(", ")
+    }
+
+    fn busy(&self) -> Duration {
+        let awake = Phase::ALL.into_iter().filter(|phase| !phase.is_wait());
+        awake.map(|phase| self.time(phase)).sum()
+    }
+
+    fn total(&self) -> Duration {
+        self.phases.iter().sum()
+    }
+}
+
+/// What would help where most of the work is in `phase`.
+#[must_use]
+pub fn remedy(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Read => "a faster disk would help, or reading ahead (`process_cache`)",
+        Phase::Decode => {
+            "smaller pictures (`fuseloop write --max-resolution 500 --jpeg-quality 90`) would help \
+             most"
+        }
+        Phase::Kernel => "`fuseloop explain` shows which op costs what",
+        Phase::Finish => {
+            "one worker mixes a whole batch (MixUp, CutMix): smaller batches share the work better"
+        }
+        Phase::Open | Phase::Fill => {
+            "samples are so small that handing them out is most of it: larger batches would help"
+        }
+        Phase::Idle | Phase::Room | Phase::Slot | Phase::Consumer => "nothing to do here",
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = if self.workers == 1 { "" } else { "s" };
+        let work = self.busy_per_sample().as_secs_f64() * 1e3;
+        writeln!(
+            f,
+            "workers      {} ({} worker{s}, {work:.3} ms of work a sample)",
+            self.shares(),
+            self.workers
+        )?;
+        let waited = percent(self.consumer_share());
+        writeln!(f, "consumer     waited {waited} of the time for batches")?;
+        write!(f, "bottleneck   {}", self.verdict())
+    }
+}
+
+impl Loader {
+    /// Where the time went since the loader was made, and what would help. Time between epochs, when
+    /// nothing is asked for, counts as idle: take [`Stats::between`] of two
+    /// [`headroom`](Self::headroom)s to leave it out.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let loader = fuseloop::Loader::open("train.beton")?.build()?;
+    /// for batch in loader.epoch(0)? {
+    ///     let batch = batch?;
+    /// }
+    /// println!("{}", loader.stats());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats::up_to(&self.headroom())
+    }
+
+    /// Begins a trace of what every thread does when, with place for `limit` stretches of time a
+    /// thread; 0 ends it. `fuseloop bench --trace` writes one as a file.
+    pub fn trace(&self, limit: usize) {
+        self.engine.trace(limit);
+    }
+
+    /// Takes out what was traced so far; the trace goes on.
+    #[must_use]
+    pub fn take_trace(&self) -> Trace {
+        self.engine.take_trace()
+    }
+
+    /// Time since the loader's threads were made: the clock of a [`Trace`].
+    #[must_use]
+    pub fn clock(&self) -> Duration {
+        self.engine.clock()
+    }
+}
+
+fn ratio(part: Duration, whole: Duration) -> f64 {
+    if whole.is_zero() { 0.0 } else { part.as_secs_f64() / whole.as_secs_f64() }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two workers for a second, in milliseconds.
+    fn stats(parts: &[(Phase, u64)], waited: u64) -> Stats {
+        let mut phases = [Duration::ZERO; Phase::ALL.len()];
+        for (phase, ms) in parts {
+            phases[*phase as usize] = Duration::from_millis(*ms);
+        }
+        assert_eq!(phases.iter().sum::<Duration>(), Duration::from_secs(2));
+        Stats {
+            workers: 2,
+            cores: 2,
+            wall: Duration::from_secs(1),
+            phases,
+            consumer_waited: Duration::from_millis(waited),
+            samples: 1000,
+            batches: 10,
+        }
+    }
+
+    #[test]
+    fn busy_workers_are_told_what_takes_longest() {
+        let mut stats = stats(
+            &[
+                (Phase::Decode, 1400),
+                (Phase::Kernel, 400),
+                (Phase::Read, 80),
+                (Phase::Room, 40),
+                (Phase::Fill, 4),
+                (Phase::Idle, 76),
+            ],
+            960,
+        );
+        assert_eq!(stats.bottleneck(), Bottleneck::Work(Phase::Decode));
+        let text = "\
+workers      decode 70 %, kernel 20 %, read 4 %, idle 4 %, wait for room 2 % (2 workers, 1.884 ms of work a sample)
+consumer     waited 96 % of the time for batches
+bottleneck   decode is 74 % of the workers' work: smaller pictures (`fuseloop write --max-resolution 500 --jpeg-quality 90`) would help most";
+        assert_eq!(stats.to_string(), text);
+        stats.cores = 8;
+        assert!(stats.verdict().contains("work: more workers first (8 cores are there); smaller"));
+    }
+
+    #[test]
+    fn each_side_can_be_the_slower_one() {
+        use Phase::{Decode, Idle, Kernel, Read, Room, Slot};
+        let of = |parts: &[(Phase, u64)], waited| stats(parts, waited).bottleneck();
+        assert_eq!(of(&[(Decode, 500), (Room, 1500)], 10), Bottleneck::Consumer);
+        assert_eq!(of(&[(Decode, 500), (Room, 500), (Slot, 1000)], 10), Bottleneck::Held);
+        assert_eq!(of(&[(Decode, 500), (Idle, 1500)], 700), Bottleneck::Ahead);
+        assert_eq!(of(&[(Read, 1200), (Kernel, 800)], 990), Bottleneck::Work(Read));
+        let mut empty = stats(&[(Idle, 2000)], 0);
+        empty.samples = 0;
+        assert_eq!(empty.bottleneck(), Bottleneck::Unknown);
+        assert!(empty.to_string().ends_with("bottleneck   nothing was delivered yet"));
+    }
+
+    #[test]
+    fn every_verdict_says_what_to_do() {
+        use Phase::{Decode, Idle, Room, Slot};
+        for (parts, words) in [
+            ([(Decode, 500), (Room, 1500)], "nothing to do here"),
+            ([(Decode, 500), (Slot, 1500)], "waited 75 % of their time for batches to be given"),
+            ([(Decode, 500), (Idle, 1500)], "slept 75 % of their time"),
+        ] {
+            let waited = if parts[1].0 == Idle { 900 } else { 0 };
+            let verdict = stats(&parts, waited).verdict();
+            assert!(verdict.contains(words), "{verdict}");
+        }
+    }
+}
