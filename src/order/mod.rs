@@ -37,9 +37,9 @@ mod subset;
 mod torch;
 mod weighted;
 
+pub use crate::source::BoxError;
 pub use custom::Sampler;
 pub use epoch::EpochOrder;
-pub use crate::source::BoxError;
 pub use error::OrderError;
 pub use prepare::{Count, Facts, Prepared};
 pub use ranks::{Ranks, Uneven};
