@@ -2,35 +2,21 @@
 
 use super::cache::{Cache, SampleCache};
 use super::choose::{self, FactsOf, Keep};
-use super::outputs::{Extra, Output, Pipeline, Wanted};
+use super::outputs::{Extra, Pipeline, Wanted};
 use super::stage::Shared;
-use super::stage::{FieldWork, LoaderStage, OutputWork};
-use super::{Collate, Compiled, LoadError, Loader, OnDamaged, collate, mixing};
+use super::works::{self, Setup};
+use super::{Collate, Compiled, LoadError, Loader, OnDamaged};
 use crate::decode::DecodeOptions;
 use crate::jit::KernelCache;
 use crate::order::{Order, Ranks};
-use crate::plan::{ArrayPlan, ImagePlan, LabelPlan};
 use crate::run::{Delivery, Engine, EngineOptions, LastBatch};
 use crate::sample::Epoch;
-use crate::source::{Beton, FieldKind, OpenOptions, PagedBeton, ProcessCache, Source, Value};
-use fuseloop_ops::{DType, Dim, ImageType, NumberRule, Ops, ParamError};
+use crate::source::{Beton, OpenOptions, PagedBeton, ProcessCache, Source, Value};
+use fuseloop_ops::{NumberRule, Ops, ParamError};
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-
-/// What every field's work is made with.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Setup {
-    pub(super) seed: u64,
-    pub(super) rule: NumberRule,
-    pub(super) batch_size: usize,
-    pub(super) decode: DecodeOptions,
-    pub(super) on_damaged: OnDamaged,
-    /// Which of how many processes this is.
-    pub(super) rank: u64,
-    pub(super) world: u64,
-}
 
 /// Sets a [`Loader`] up. See each method for its default.
 ///
@@ -471,7 +457,7 @@ impl LoaderBuilder {
         let cache = self.cache.map(|cache| SampleCache::open(cache, &*self.source)).transpose()?;
         let shared = Shared::new(subset, cache.map(Arc::new));
         let mut kernels = KernelCache::default();
-        let stage = stage(&self.source, &outputs, Epoch(0), &setup, &mut kernels, &shared)?;
+        let stage = works::stage(&self.source, &outputs, Epoch(0), &setup, &mut kernels, &shared)?;
         let compiled = Compiled { outputs, stage: Arc::new(stage), cache: kernels };
         Ok(Loader {
             dataset: self.source.fingerprint(),
@@ -489,140 +475,5 @@ impl LoaderBuilder {
             place: Mutex::new(None),
             engine: Engine::new(options)?,
         })
-    }
-}
-
-/// Plans and compiles the outputs for an epoch.
-pub(super) fn stage(
-    source: &Arc<dyn Source>,
-    outputs: &[Output],
-    epoch: Epoch,
-    setup: &Setup,
-    cache: &mut KernelCache,
-    shared: &Shared,
-) -> Result<LoaderStage, LoadError> {
-    let works = outputs.iter().map(|output| output_work(&**source, output, epoch, setup, cache));
-    let mut works = works.collect::<Result<Vec<_>, _>>()?;
-    let mixes = mixing::resolve(&works)?;
-    works.iter_mut().zip(mixes).for_each(|(work, mix)| work.mix = mix);
-    collate::check_names(&works)?;
-    Ok(LoaderStage::new(Arc::clone(source), works, epoch, setup, shared.clone()))
-}
-
-fn output_work(
-    source: &dyn Source,
-    output: &Output,
-    epoch: Epoch,
-    setup: &Setup,
-    cache: &mut KernelCache,
-) -> Result<OutputWork, LoadError> {
-    let spec = &source.fields()[output.field];
-    let name = || output.name.clone();
-    let plan = |error| LoadError::Plan { output: name(), error };
-    let ops = output.ops(epoch)?;
-    let work = match &spec.kind {
-        _ if let Some(collate) = &output.collate => {
-            collate.work(source, output.field, &output.name, &ops, setup)?
-        }
-        FieldKind::RgbImage => {
-            let input = image_type(source, output.field, setup)?;
-            let image = ImagePlan::new(ops, input, setup.rule).map_err(plan)?;
-            let image = image.named(&output.name).for_batches_of(setup.batch_size);
-            let kernel = cache.compile(image);
-            let kernel = kernel.map_err(|error| LoadError::Compile { output: name(), error })?;
-            FieldWork::Image(Arc::new(kernel))
-        }
-        FieldKind::Int => FieldWork::Label(LabelPlan::new(ops, DType::I64).map_err(plan)?),
-        FieldKind::Float => FieldWork::Label(LabelPlan::new(ops, DType::F64).map_err(plan)?),
-        kind => match plain_work(source, output.field, kind, setup)? {
-            plain if ops.is_empty() => plain,
-            FieldWork::Copied { dtype, shape } if is_array(kind, &shape) => {
-                FieldWork::Array(ArrayPlan::new(ops, dtype, shape).map_err(plan)?)
-            }
-            _ => {
-                return Err(LoadError::NoPipeline { field: spec.name.clone(), kind: kind.word() });
-            }
-        },
-    };
-    let (field, draws, title) = (output.field, output.draws, output.title.clone());
-    Ok(OutputWork { name: name(), field, draws, title, work, mix: None })
-}
-
-/// What the sides of a picture are at most, where nothing is known of them: JPEG's own limit.
-const LARGEST_SIDE: u32 = 65_535;
-
-/// What is known of a field's images before they are read.
-pub(super) fn image_type(
-    source: &dyn Source,
-    field: usize,
-    setup: &Setup,
-) -> Result<ImageType, LoadError> {
-    let name = || source.fields()[field].name.clone();
-    let Some(stats) = source.image_stats(field) else {
-        let any = Dim { min: 1, max: LARGEST_SIDE };
-        return Ok(ImageType::decoded(any, any));
-    };
-    let Some((min, max)) = stats.min.zip(stats.max) else {
-        return Err(LoadError::NoPictures { field: name() });
-    };
-    if setup.decode.exif_orientation && stats.jpeg > 0 {
-        // Any of them may be turned by a quarter.
-        let side = Dim { min: min.height.min(min.width), max: max.height.max(max.width) };
-        return Ok(ImageType::decoded(side, side));
-    }
-    let height = Dim { min: min.height, max: max.height };
-    Ok(ImageType::decoded(height, Dim { min: min.width, max: max.width }))
-}
-
-/// The work of a field that is copied as it is.
-fn plain_work(
-    source: &dyn Source,
-    field: usize,
-    kind: &FieldKind,
-    setup: &Setup,
-) -> Result<FieldWork, LoadError> {
-    let name = || source.fields()[field].name.clone();
-    let work = match kind {
-        FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape } => {
-            let mut shape: Vec<usize> = shape.iter().map(|&n| n as usize).collect();
-            let known = match dtype.to_string().as_str() {
-                "|u1" | "|b1" => Some(DType::U8),
-                "<i2" => Some(DType::I16),
-                "<i4" => Some(DType::I32),
-                "<i8" => Some(DType::I64),
-                "<f2" => Some(DType::F16),
-                "<f4" => Some(DType::F32),
-                "<f8" => Some(DType::F64),
-                _ => None,
-            };
-            if known.is_none() {
-                shape.push(dtype.item_size() as usize);
-            }
-            FieldWork::Copied { dtype: known.unwrap_or(DType::U8), shape }
-        }
-        FieldKind::Custom { row_size, .. } => {
-            FieldWork::Copied { dtype: DType::U8, shape: vec![*row_size] }
-        }
-        _ => {
-            let Some(longest) = source.longest(field) else {
-                return Err(LoadError::NoLongest { field: name() });
-            };
-            let longest = usize::try_from(longest).unwrap_or(usize::MAX);
-            FieldWork::Copied { dtype: DType::U8, shape: vec![longest] }
-        }
-    };
-    let bytes = work.row_bytes() as u64;
-    let max = setup.decode.limits.max_sample_bytes;
-    if bytes > max { Err(LoadError::TooLarge { field: name(), bytes, max }) } else { Ok(work) }
-}
-
-/// Whether a field's elements are of a type known here: one of another type has an axis more, its
-/// bytes.
-fn is_array(kind: &FieldKind, shape: &[usize]) -> bool {
-    match kind {
-        FieldKind::NdArray { shape: stored, .. } | FieldKind::TorchTensor { shape: stored, .. } => {
-            stored.len() == shape.len()
-        }
-        _ => false,
     }
 }

@@ -14,8 +14,7 @@
 //! memory is the batch size times the largest sample ([`Rows`](crate::batch::Rows)).
 
 use super::LoadError;
-use super::builder::{Setup, image_type};
-use super::stage::{FieldWork, OutputWork};
+use super::works::{FieldWork, OutputWork, Setup, image_type};
 use crate::batch::{Rows, TensorSpec};
 use crate::source::{FieldKind, Source, Value};
 use fuseloop_ops::{DType, ImageView, Ops, Size, Window};

@@ -237,6 +237,14 @@ pub enum SampleCause {
     /// Its bytes can't be had.
     #[error(transparent)]
     Read(#[from] ReadErrorKind),
+    /// It is longer than the source said its longest value is.
+    #[error("a value of {found} bytes, where the source's longest is said to have {longest}")]
+    TooLong {
+        /// Bytes of the value.
+        found: usize,
+        /// What the source said.
+        longest: usize,
+    },
     /// The source, one of the user's own, refuses.
     #[error(transparent)]
     Source(BoxError),

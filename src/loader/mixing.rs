@@ -10,7 +10,7 @@
 //! besides its own.
 
 use super::LoadError;
-use super::stage::{FieldWork, OutputWork};
+use super::works::{FieldWork, OutputWork};
 use crate::plan::batch_ops::{Mixer, mixers};
 use fuseloop_kernels::mix::{blend_bf16, blend_f16, blend_f32, blend_f64, blend_u8};
 use fuseloop_ops::{

@@ -24,6 +24,7 @@ mod mixing;
 mod outputs;
 mod stage;
 mod stats;
+mod works;
 
 pub use builder::LoaderBuilder;
 pub use cache::{Cache, CacheError, CacheStats};
@@ -65,7 +66,7 @@ pub struct Loader {
     last: LastBatch,
     delivery: Delivery,
     recompile: bool,
-    setup: builder::Setup,
+    setup: works::Setup,
     compiled: Mutex<Compiled>,
     shared: stage::Shared,
     /// Where the run begun last is.
@@ -260,7 +261,7 @@ impl Loader {
         epoch: Epoch,
         cache: &mut KernelCache,
     ) -> Result<Arc<LoaderStage>, LoadError> {
-        let stage = builder::stage(&self.source, outputs, epoch, &self.setup, cache, &self.shared)?;
+        let stage = works::stage(&self.source, outputs, epoch, &self.setup, cache, &self.shared)?;
         Ok(Arc::new(stage))
     }
 

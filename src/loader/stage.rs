@@ -1,95 +1,25 @@
 //! One sample: read once, drawn for each output, decoded once, and run through the compiled loops.
 
-use super::builder::Setup;
 use super::cache::{Keeper, SampleCache, Seat};
-use super::collate::{self, Collated};
-use super::cursor;
+use super::collate;
 use super::damaged::{MAX_SUBSTITUTES, OnDamaged, Ward};
 use super::error::{SampleCause, SampleError};
-use super::mixing::Mix;
-use super::outputs::DrawsOf;
+use super::works::{FieldWork, OutputWork, Setup, fingerprint};
 use crate::batch::{self, RowsMut, TensorSpec};
 use crate::decode::Decoder;
 use crate::jit::{Kernel, Scratch, Source};
 use crate::order::Subset;
-use crate::plan::label::Scalar;
-use crate::plan::{ArrayPlan, Draws, LabelPlan};
+use crate::plan::Draws;
 use crate::run::{Damaged, FillError, Phase, Stage, Watch};
 use crate::sample::{Epoch, SampleId, Visit};
 use crate::source::{Buffer, EncodedImage, FieldKind, ImageMode, Source as Dataset, Value};
-use fuseloop_ops::{BatchKey, DType, Ops, SampleKey, Size, Window, stream};
+use fuseloop_ops::{BatchKey, SampleKey, Size, Window, stream};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-/// What is done to a field for one output.
-#[derive(Debug)]
-pub(super) enum FieldWork {
-    /// Decoded and run through a kernel.
-    Image(Arc<Kernel>),
-    /// A number through scalar ops.
-    Label(LabelPlan),
-    /// An array, element by element.
-    Array(ArrayPlan),
-    /// Copied, with zeros after what is shorter than the longest.
-    Copied { dtype: DType, shape: Vec<usize> },
-    /// Of differing sizes.
-    Collated(Collated),
-}
-
-impl FieldWork {
-    fn dtype(&self) -> DType {
-        match self {
-            Self::Image(kernel) => kernel.plan().dtype(),
-            Self::Label(plan) => plan.dtype(),
-            Self::Array(plan) => plan.dtype(),
-            Self::Copied { dtype, .. } => *dtype,
-            Self::Collated(collated) => collated.dtype,
-        }
-    }
-
-    fn shape(&self) -> Vec<usize> {
-        match self {
-            Self::Image(kernel) => kernel.plan().shape(),
-            Self::Label(plan) => plan.shape().to_vec(),
-            Self::Array(plan) => plan.shape().to_vec(),
-            Self::Copied { shape, .. } => shape.clone(),
-            Self::Collated(collated) => collated.shape.clone(),
-        }
-    }
-
-    /// The ops, in order.
-    pub(super) fn ops(&self) -> &Ops {
-        const NONE: &Ops = &Ops::new();
-        match self {
-            Self::Image(kernel) => kernel.plan().ops(),
-            Self::Label(plan) => plan.ops(),
-            Self::Array(plan) => plan.ops(),
-            Self::Copied { .. } | Self::Collated(_) => NONE,
-        }
-    }
-
-    /// Bytes of one sample.
-    pub(super) fn row_bytes(&self) -> usize {
-        let bytes = self.shape().iter().try_fold(self.dtype().bytes(), |a, &n| a.checked_mul(n));
-        bytes.unwrap_or(usize::MAX)
-    }
-}
-
-/// One output: the field it is made of, and what is done to that.
-#[derive(Debug)]
-pub(super) struct OutputWork {
-    pub(super) name: String,
-    pub(super) field: usize,
-    pub(super) draws: DrawsOf,
-    pub(super) title: String,
-    pub(super) work: FieldWork,
-    /// How finished batches are mixed, if they are.
-    pub(super) mix: Option<Mix>,
-}
 
 /// Fills the rows of batches from a source.
 #[derive(Clone)]
@@ -363,53 +293,6 @@ impl LoaderStage {
     }
 }
 
-impl OutputWork {
-    /// Its kernel, if it is made of images, with the output's own number `k`.
-    fn kernel(&self, k: usize) -> Option<(usize, &Kernel)> {
-        match &self.work {
-            FieldWork::Image(kernel) => Some((k, kernel)),
-            _ => None,
-        }
-    }
-
-    /// How it is collated, if it is, with the output's own number `k`.
-    fn collated(&self, k: usize) -> Option<(usize, &Collated)> {
-        match &self.work {
-            FieldWork::Collated(collated) => Some((k, collated)),
-            _ => None,
-        }
-    }
-
-    /// Its tensor.
-    pub(super) fn tensor(&self) -> TensorSpec {
-        TensorSpec::new(&*self.name, self.work.dtype(), self.work.shape())
-    }
-
-    /// Makes what is not an image. Gives the length of a sample, or 1 where all have one size.
-    fn fill(&self, sample: SampleId, value: Value<'_>, row: &mut [u8]) -> Result<i64, SampleCause> {
-        match (&self.work, value) {
-            (FieldWork::Collated(collated), value) => return Ok(collated.fill(value, row)?),
-            (FieldWork::Label(plan), Value::Int(label)) => {
-                plan.run(sample.0, Scalar::Int(label), row)?;
-            }
-            (FieldWork::Label(plan), Value::Float(number)) => {
-                plan.run(sample.0, Scalar::Float(number), row)?;
-            }
-            (FieldWork::Array(plan), Value::NdArray(stored)) => plan.run(stored, row),
-            (
-                FieldWork::Copied { .. },
-                Value::Bytes(b) | Value::Json(b) | Value::NdArray(b) | Value::Custom(b),
-            ) => {
-                let (head, tail) = row.split_at_mut(b.len().min(row.len()));
-                head.copy_from_slice(&b[..head.len()]);
-                tail.fill(0);
-            }
-            (work, value) => unreachable!("a field's kind does not change: {work:?}, {value:?}"),
-        }
-        Ok(1)
-    }
-}
-
 /// The outputs by the field they are made of, in the order of the fields' first outputs.
 fn by_field(outputs: &[OutputWork]) -> Vec<(usize, Vec<usize>)> {
     let mut fields: Vec<(usize, Vec<usize>)> = vec![];
@@ -420,17 +303,6 @@ fn by_field(outputs: &[OutputWork]) -> Vec<(usize, Vec<usize>)> {
         }
     }
     fields
-}
-
-/// Of what makes two plans give other numbers.
-fn fingerprint(outputs: &[OutputWork], setup: &Setup) -> u64 {
-    let rules = format!("{:?} {}", setup.rule, setup.decode.exif_orientation);
-    let output = |output: &OutputWork| {
-        let OutputWork { name, field, draws, work, .. } = output;
-        let collated = output.collated(0).map(|(_, collated)| collated);
-        format!("{name:?} {field} {draws:?} {:?} {:?} {collated:?}", work.dtype(), work.ops())
-    };
-    cursor::fingerprint(std::iter::once(rules).chain(outputs.iter().map(output)))
 }
 
 /// The smallest window that holds both.

@@ -1,0 +1,297 @@
+//! What is done to each field: the ops of an epoch, planned and compiled, or what stands for them.
+
+use super::collate::{self, Collated};
+use super::cursor;
+use super::error::SampleCause;
+use super::mixing::{self, Mix};
+use super::outputs::{DrawsOf, Output};
+use super::stage::{LoaderStage, Shared};
+use super::{LoadError, OnDamaged};
+use crate::batch::TensorSpec;
+use crate::decode::DecodeOptions;
+use crate::jit::{Kernel, KernelCache};
+use crate::plan::label::Scalar;
+use crate::plan::{ArrayPlan, ImagePlan, LabelPlan};
+use crate::sample::{Epoch, SampleId};
+use crate::source::{FieldKind, Source, Value};
+use fuseloop_ops::{DType, Dim, ImageType, NumberRule, Ops};
+use std::sync::Arc;
+
+/// What every field's work is made with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setup {
+    pub(super) seed: u64,
+    pub(super) rule: NumberRule,
+    pub(super) batch_size: usize,
+    pub(super) decode: DecodeOptions,
+    pub(super) on_damaged: OnDamaged,
+    /// Which of how many processes this is.
+    pub(super) rank: u64,
+    pub(super) world: u64,
+}
+
+/// What is done to a field for one output.
+#[derive(Debug)]
+pub(super) enum FieldWork {
+    /// Decoded and run through a kernel.
+    Image(Arc<Kernel>),
+    /// A number through scalar ops.
+    Label(LabelPlan),
+    /// An array, element by element.
+    Array(ArrayPlan),
+    /// Copied, with zeros after what is shorter than the longest.
+    Copied { dtype: DType, shape: Vec<usize> },
+    /// Of differing sizes.
+    Collated(Collated),
+}
+
+impl FieldWork {
+    pub(super) fn dtype(&self) -> DType {
+        match self {
+            Self::Image(kernel) => kernel.plan().dtype(),
+            Self::Label(plan) => plan.dtype(),
+            Self::Array(plan) => plan.dtype(),
+            Self::Copied { dtype, .. } => *dtype,
+            Self::Collated(collated) => collated.dtype,
+        }
+    }
+
+    pub(super) fn shape(&self) -> Vec<usize> {
+        match self {
+            Self::Image(kernel) => kernel.plan().shape(),
+            Self::Label(plan) => plan.shape().to_vec(),
+            Self::Array(plan) => plan.shape().to_vec(),
+            Self::Copied { shape, .. } => shape.clone(),
+            Self::Collated(collated) => collated.shape.clone(),
+        }
+    }
+
+    /// The ops, in order.
+    pub(super) fn ops(&self) -> &Ops {
+        const NONE: &Ops = &Ops::new();
+        match self {
+            Self::Image(kernel) => kernel.plan().ops(),
+            Self::Label(plan) => plan.ops(),
+            Self::Array(plan) => plan.ops(),
+            Self::Copied { .. } | Self::Collated(_) => NONE,
+        }
+    }
+
+    /// Bytes of one sample.
+    pub(super) fn row_bytes(&self) -> usize {
+        let bytes = self.shape().iter().try_fold(self.dtype().bytes(), |a, &n| a.checked_mul(n));
+        bytes.unwrap_or(usize::MAX)
+    }
+}
+
+/// One output: the field it is made of, and what is done to that.
+#[derive(Debug)]
+pub(super) struct OutputWork {
+    pub(super) name: String,
+    pub(super) field: usize,
+    pub(super) draws: DrawsOf,
+    pub(super) title: String,
+    pub(super) work: FieldWork,
+    /// How finished batches are mixed, if they are.
+    pub(super) mix: Option<Mix>,
+}
+
+impl OutputWork {
+    /// Its kernel, if it is made of images, with the output's own number `k`.
+    pub(super) fn kernel(&self, k: usize) -> Option<(usize, &Kernel)> {
+        match &self.work {
+            FieldWork::Image(kernel) => Some((k, kernel)),
+            _ => None,
+        }
+    }
+
+    /// How it is collated, if it is, with the output's own number `k`.
+    pub(super) fn collated(&self, k: usize) -> Option<(usize, &Collated)> {
+        match &self.work {
+            FieldWork::Collated(collated) => Some((k, collated)),
+            _ => None,
+        }
+    }
+
+    /// Its tensor.
+    pub(super) fn tensor(&self) -> TensorSpec {
+        TensorSpec::new(&*self.name, self.work.dtype(), self.work.shape())
+    }
+
+    /// Makes what is not an image. Gives the length of a sample, or 1 where all have one size.
+    pub(super) fn fill(
+        &self,
+        sample: SampleId,
+        value: Value<'_>,
+        row: &mut [u8],
+    ) -> Result<i64, SampleCause> {
+        match (&self.work, value) {
+            (FieldWork::Collated(collated), value) => return Ok(collated.fill(value, row)?),
+            (FieldWork::Label(plan), Value::Int(label)) => {
+                plan.run(sample.0, Scalar::Int(label), row)?;
+            }
+            (FieldWork::Label(plan), Value::Float(number)) => {
+                plan.run(sample.0, Scalar::Float(number), row)?;
+            }
+            (FieldWork::Array(plan), Value::NdArray(stored)) => plan.run(stored, row),
+            (
+                FieldWork::Copied { .. },
+                Value::Bytes(b) | Value::Json(b) | Value::NdArray(b) | Value::Custom(b),
+            ) => {
+                let Some((head, tail)) = row.split_at_mut_checked(b.len()) else {
+                    return Err(SampleCause::TooLong { found: b.len(), longest: row.len() });
+                };
+                head.copy_from_slice(b);
+                tail.fill(0);
+            }
+            (work, value) => unreachable!("a field's kind does not change: {work:?}, {value:?}"),
+        }
+        Ok(1)
+    }
+}
+
+/// Plans and compiles the outputs for an epoch.
+pub(super) fn stage(
+    source: &Arc<dyn Source>,
+    outputs: &[Output],
+    epoch: Epoch,
+    setup: &Setup,
+    cache: &mut KernelCache,
+    shared: &Shared,
+) -> Result<LoaderStage, LoadError> {
+    let works = outputs.iter().map(|output| output_work(&**source, output, epoch, setup, cache));
+    let mut works = works.collect::<Result<Vec<_>, _>>()?;
+    let mixes = mixing::resolve(&works)?;
+    works.iter_mut().zip(mixes).for_each(|(work, mix)| work.mix = mix);
+    collate::check_names(&works)?;
+    Ok(LoaderStage::new(Arc::clone(source), works, epoch, setup, shared.clone()))
+}
+
+fn output_work(
+    source: &dyn Source,
+    output: &Output,
+    epoch: Epoch,
+    setup: &Setup,
+    cache: &mut KernelCache,
+) -> Result<OutputWork, LoadError> {
+    let spec = &source.fields()[output.field];
+    let name = || output.name.clone();
+    let plan = |error| LoadError::Plan { output: name(), error };
+    let ops = output.ops(epoch)?;
+    let work = match &spec.kind {
+        _ if let Some(collate) = &output.collate => {
+            collate.work(source, output.field, &output.name, &ops, setup)?
+        }
+        FieldKind::RgbImage => {
+            let input = image_type(source, output.field, setup)?;
+            let image = ImagePlan::new(ops, input, setup.rule).map_err(plan)?;
+            let image = image.named(&output.name).for_batches_of(setup.batch_size);
+            let kernel = cache.compile(image);
+            let kernel = kernel.map_err(|error| LoadError::Compile { output: name(), error })?;
+            FieldWork::Image(Arc::new(kernel))
+        }
+        FieldKind::Int => FieldWork::Label(LabelPlan::new(ops, DType::I64).map_err(plan)?),
+        FieldKind::Float => FieldWork::Label(LabelPlan::new(ops, DType::F64).map_err(plan)?),
+        kind => match plain_work(source, output.field, kind, setup)? {
+            plain if ops.is_empty() => plain,
+            FieldWork::Copied { dtype, shape } if is_array(kind, &shape) => {
+                FieldWork::Array(ArrayPlan::new(ops, dtype, shape).map_err(plan)?)
+            }
+            _ => {
+                return Err(LoadError::NoPipeline { field: spec.name.clone(), kind: kind.word() });
+            }
+        },
+    };
+    let (field, draws, title) = (output.field, output.draws, output.title.clone());
+    Ok(OutputWork { name: name(), field, draws, title, work, mix: None })
+}
+
+/// What the sides of a picture are at most, where nothing is known of them: JPEG's own limit.
+const LARGEST_SIDE: u32 = 65_535;
+
+/// What is known of a field's images before they are read.
+pub(super) fn image_type(
+    source: &dyn Source,
+    field: usize,
+    setup: &Setup,
+) -> Result<ImageType, LoadError> {
+    let name = || source.fields()[field].name.clone();
+    let Some(stats) = source.image_stats(field) else {
+        let any = Dim { min: 1, max: LARGEST_SIDE };
+        return Ok(ImageType::decoded(any, any));
+    };
+    let Some((min, max)) = stats.min.zip(stats.max) else {
+        return Err(LoadError::NoPictures { field: name() });
+    };
+    if setup.decode.exif_orientation && stats.jpeg > 0 {
+        // Any of them may be turned by a quarter.
+        let side = Dim { min: min.height.min(min.width), max: max.height.max(max.width) };
+        return Ok(ImageType::decoded(side, side));
+    }
+    let height = Dim { min: min.height, max: max.height };
+    Ok(ImageType::decoded(height, Dim { min: min.width, max: max.width }))
+}
+
+/// The work of a field that is copied as it is.
+fn plain_work(
+    source: &dyn Source,
+    field: usize,
+    kind: &FieldKind,
+    setup: &Setup,
+) -> Result<FieldWork, LoadError> {
+    let name = || source.fields()[field].name.clone();
+    let work = match kind {
+        FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape } => {
+            let mut shape: Vec<usize> = shape.iter().map(|&n| n as usize).collect();
+            let known = match dtype.to_string().as_str() {
+                "|u1" | "|b1" => Some(DType::U8),
+                "<i2" => Some(DType::I16),
+                "<i4" => Some(DType::I32),
+                "<i8" => Some(DType::I64),
+                "<f2" => Some(DType::F16),
+                "<f4" => Some(DType::F32),
+                "<f8" => Some(DType::F64),
+                _ => None,
+            };
+            if known.is_none() {
+                shape.push(dtype.item_size() as usize);
+            }
+            FieldWork::Copied { dtype: known.unwrap_or(DType::U8), shape }
+        }
+        FieldKind::Custom { row_size, .. } => {
+            FieldWork::Copied { dtype: DType::U8, shape: vec![*row_size] }
+        }
+        _ => {
+            let Some(longest) = source.longest(field) else {
+                return Err(LoadError::NoLongest { field: name() });
+            };
+            let longest = usize::try_from(longest).unwrap_or(usize::MAX);
+            FieldWork::Copied { dtype: DType::U8, shape: vec![longest] }
+        }
+    };
+    let bytes = work.row_bytes() as u64;
+    let max = setup.decode.limits.max_sample_bytes;
+    if bytes > max { Err(LoadError::TooLarge { field: name(), bytes, max }) } else { Ok(work) }
+}
+
+/// Whether a field's elements are of a type known here: one of another type has an axis more, its
+/// bytes.
+fn is_array(kind: &FieldKind, shape: &[usize]) -> bool {
+    match kind {
+        FieldKind::NdArray { shape: stored, .. } | FieldKind::TorchTensor { shape: stored, .. } => {
+            stored.len() == shape.len()
+        }
+        _ => false,
+    }
+}
+
+/// Of what makes two plans give other numbers.
+pub(super) fn fingerprint(outputs: &[OutputWork], setup: &Setup) -> u64 {
+    let rules = format!("{:?} {}", setup.rule, setup.decode.exif_orientation);
+    let output = |output: &OutputWork| {
+        let OutputWork { name, field, draws, work, .. } = output;
+        let collated = output.collated(0).map(|(_, collated)| collated);
+        format!("{name:?} {field} {draws:?} {:?} {:?} {collated:?}", work.dtype(), work.ops())
+    };
+    cursor::fingerprint(std::iter::once(rules).chain(outputs.iter().map(output)))
+}
