@@ -178,11 +178,12 @@ impl Watch {
         }
     }
 
-    /// Says that from now on this thread works at `sample`. Of use where a chunk has several: the
-    /// engine says which is its first. Call it before the first [`phase`](Self::phase) of the
-    /// sample.
-    pub fn sample(&self, sample: SampleId) {
+    /// Says that from now on this thread is in `phase` with `sample`. Of use where a chunk has
+    /// several samples: the engine only knows its first.
+    pub fn start(&self, sample: SampleId, phase: Phase) {
         if let Some(meter) = &self.0 {
+            // First the end of what was done with the sample before.
+            meter.phase(phase);
             meter.sample.store(sample.0, Ordering::Relaxed);
         }
     }
@@ -217,8 +218,8 @@ mod tests {
         let watch = Watch::on(&meter);
         watch.phase(Phase::Decode);
         assert_eq!(meter.doing().unwrap().to_string(), "sample 7: decode");
-        watch.sample(SampleId(8));
-        assert_eq!(meter.doing().unwrap().to_string(), "sample 8: decode");
+        watch.start(SampleId(8), Phase::Read);
+        assert_eq!(meter.doing().unwrap().to_string(), "sample 8: read");
         Watch::off().phase(Phase::Read);
     }
 }

@@ -74,6 +74,10 @@ fn a_trace_tells_what_each_thread_did() {
     let samples = read.iter().map(|event| event.sample.unwrap().0);
     assert!(samples.eq(0..40), "each sample is read once");
     assert!(read.iter().all(|event| event.batch.unwrap() < 5));
+    let kernel = all().filter(|event| event.phase == Phase::Kernel);
+    let mut kernel = kernel.map(|event| event.sample.unwrap().0).collect::<Vec<_>>();
+    kernel.sort_unstable();
+    assert!(kernel.into_iter().eq(0..40), "each runs its ops once");
     assert_eq!(all().filter(|event| event.phase == Phase::Finish).count(), 5);
     assert!(all().filter(|event| event.phase.is_wait()).all(|event| event.batch.is_none()));
     assert!(!trace.consumer.is_empty() && trace.lost == 0);

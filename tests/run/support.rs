@@ -82,8 +82,7 @@ impl Numbers {
         row: &mut [u8],
     ) -> Result<(), FillError> {
         let sample = visit.sample;
-        watch.sample(sample);
-        watch.phase(Phase::Read);
+        watch.start(sample, Phase::Read);
         match (self.at)(visit) {
             At::Fine => {}
             At::Panic => panic!("no {sample}"),
