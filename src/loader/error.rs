@@ -158,6 +158,14 @@ pub enum LoadError {
     /// Every field was left out.
     #[error("no field is left to load")]
     NoOutputs,
+    /// The source can't begin an epoch.
+    #[error("{}: {error}", Escaped(dataset))]
+    Begin {
+        /// The dataset: its path, where it has one.
+        dataset: String,
+        /// Why not.
+        error: BoxError,
+    },
     /// The engine.
     #[error(transparent)]
     Run(#[from] RunError),

@@ -26,12 +26,13 @@ use crate::batch::{Batch, TensorSpec};
 use crate::decode::DecodeOptions;
 use crate::jit::KernelCache;
 use crate::order::{Order, epoch_order};
-use crate::run::{Engine, EpochRun, Headroom, LastBatch, Pass, RunError};
-use crate::sample::{Epoch, SampleId};
-use crate::source::Source;
+use crate::run::{Engine, EpochRun, Headroom, LastBatch, Pass, RunError, Schedule};
+use crate::sample::{Epoch, SampleId, Visit};
+use crate::source::{RunPlan, Source, Upcoming};
 use outputs::Output;
 use stage::LoaderStage;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -50,6 +51,36 @@ pub struct Loader {
     compiled: Mutex<Compiled>,
     decoded: Arc<AtomicU64>,
     engine: Engine<LoaderStage>,
+}
+
+/// The samples of an epoch in order, for the engine and for a source that reads ahead.
+#[derive(Clone)]
+struct Rows(Arc<[SampleId]>);
+
+impl Rows {
+    fn range(&self, places: Range<u64>) -> &[SampleId] {
+        &self.0[places.start as usize..places.end as usize]
+    }
+}
+
+impl Schedule for Rows {
+    fn samples(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn visits(&self, places: Range<u64>, visits: &mut Vec<Visit>) {
+        visits.extend(self.range(places).iter().map(|&sample| Visit::once(sample)));
+    }
+}
+
+impl Upcoming for Rows {
+    fn samples(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn at(&self, places: Range<u64>, samples: &mut Vec<SampleId>) {
+        samples.extend_from_slice(self.range(places));
+    }
 }
 
 /// What the last epoch ran.
@@ -87,11 +118,34 @@ impl Loader {
     pub fn epoch(&self, epoch: u32) -> Result<Batches, LoadError> {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;
-        let schedule = epoch_order(self.order, self.setup.seed, epoch, self.ids.clone());
+        let ids = epoch_order(self.order, self.setup.seed, epoch, self.ids.clone());
+        let rows = Rows(ids.into());
+        let stage = self.begin(stage, epoch, &rows)?;
         let (batch_size, last) = (self.batch_size, self.last);
-        let schedule = Box::new(schedule);
+        let schedule = Box::new(rows);
         let run = self.engine.start(Pass { stage, epoch, schedule, batch_size, last })?;
         Ok(Batches { run })
+    }
+
+    /// The stage as one run has it: its source may read ahead.
+    fn begin(
+        &self,
+        stage: Arc<LoaderStage>,
+        epoch: Epoch,
+        rows: &Rows,
+    ) -> Result<Arc<LoaderStage>, LoadError> {
+        let plan = RunPlan {
+            epoch,
+            upcoming: Arc::new(rows.clone()),
+            batch_size: self.batch_size.get(),
+            batches_ahead: self.engine.options().batches_ahead.get(),
+            fields: stage.fields_read(),
+        };
+        match Arc::clone(&self.source).begin(&plan) {
+            Ok(None) => Ok(stage),
+            Ok(Some(source)) => Ok(Arc::new(stage.reading(source))),
+            Err(error) => Err(LoadError::Begin { dataset: self.source.name(), error }),
+        }
     }
 
     /// The stage of an epoch: the last one's, unless pipelines are made anew.

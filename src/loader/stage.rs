@@ -85,7 +85,7 @@ pub(super) struct OutputWork {
 /// Fills the rows of batches from a source.
 pub(super) struct LoaderStage {
     source: Arc<dyn Dataset>,
-    outputs: Vec<OutputWork>,
+    outputs: Arc<[OutputWork]>,
     /// The fields that are read, each with the outputs made of it.
     fields: Vec<(usize, Vec<usize>)>,
     tensors: Vec<TensorSpec>,
@@ -146,7 +146,25 @@ impl LoaderStage {
         let chunk = if has_jpeg { 1 } else { fitting };
         let chunk = NonZeroUsize::new(chunk).unwrap_or(NonZeroUsize::MIN);
         let fields = by_field(&outputs);
+        let outputs = outputs.into();
         Self { source, outputs, fields, tensors, epoch, chunk, setup: *setup, decoded }
+    }
+
+    /// The same, reading its samples from `source`.
+    pub(super) fn reading(&self, source: Arc<dyn Dataset>) -> Self {
+        Self {
+            source,
+            outputs: Arc::clone(&self.outputs),
+            fields: self.fields.clone(),
+            tensors: self.tensors.clone(),
+            decoded: Arc::clone(&self.decoded),
+            ..*self
+        }
+    }
+
+    /// The fields that are read.
+    pub(super) fn fields_read(&self) -> Vec<usize> {
+        self.fields.iter().map(|(field, _)| *field).collect()
     }
 
     /// The epoch that the pipelines were made for.
