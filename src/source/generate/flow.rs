@@ -42,16 +42,16 @@ impl Flow {
         let full = self.producers_waited.as_secs_f64() / (elapsed * self.producers as f64);
         let (empty_percent, full_percent) = (empty * 100.0, full * 100.0);
         if empty.max(full) < NOTABLE {
-            return "nobody waits: producers and consumer are equally fast".to_owned();
+            return "none: neither the producers nor the consumer wait to speak of".to_owned();
         }
         if empty >= full {
             return format!(
-                "the producers: the consumer waited {empty_percent:.0} % of the time; more \
+                "the producers (the consumer waited {empty_percent:.0} % of the time): more \
                  threads, or a faster function, would help"
             );
         }
         format!(
-            "the consumer: the producers waited {full_percent:.0} % of their time; more threads \
+            "the consumer (the producers waited {full_percent:.0} % of their time): more threads \
              would not help"
         )
     }
@@ -130,10 +130,10 @@ mod tests {
         let told = |flow: Flow, start: &str| {
             assert!(flow.bottleneck().starts_with(start), "{}", flow.bottleneck());
         };
-        told(flow(0, 60), "the producers: the consumer waited 60 %");
-        told(flow(300, 6), "the consumer: the producers waited 75 %");
-        told(flow(10, 1), "nobody");
-        told(Flow { elapsed: Duration::ZERO, ..flow(0, 0) }, "nobody");
+        told(flow(0, 60), "the producers (the consumer waited 60 % of the time)");
+        told(flow(300, 6), "the consumer (the producers waited 75 % of their time)");
+        told(flow(10, 1), "none:");
+        told(Flow { elapsed: Duration::ZERO, ..flow(0, 0) }, "none:");
     }
 
     #[test]

@@ -1,0 +1,106 @@
+//! Producers and one consumer, at a twentieth of the parallel loader of the tutorials.
+//!
+//! Making an item sleeps 50 ms (there 1 s), taking one 10 ms (there 0.2 s); 60 items; 1, 10 and 30
+//! threads. Nothing is computed, so the aim follows from the sleeps:
+//!
+//! ```text
+//! items/s = min(threads / 50 ms, 1 / 10 ms)        reached: the 60 items, from the first to the last
+//! ```
+//!
+//! The first items are there after 50 ms at the earliest, which belongs to starting and not to the
+//! rate: the clock runs from the first item on, and counts the items after it.
+//!
+//! The yardstick is a plain loop that sleeps as long and does nothing else: on a busy machine a sleep
+//! takes longer than it should, and no queue can make up for that.
+//!
+//! ```text
+//! cargo bench --bench producers              all
+//! cargo bench --bench producers -- --test    a few items of each, unmeasured
+//! ```
+
+#![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
+
+use fuseloop::Loader;
+use fuseloop::source::{BoxError, FieldKind, FieldSpec, Generator, OwnedValue};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const PRODUCE: Duration = Duration::from_millis(50);
+const CONSUME: Duration = Duration::from_millis(10);
+const ITEMS: u64 = 60;
+const CAPACITY: usize = 8;
+
+/// Of the aim.
+const WANTED: f64 = 0.95;
+
+fn main() {
+    let once = std::env::args().any(|word| word == "--test" || word == "nothing");
+    let items = if once { 3 } else { ITEMS };
+    let (how, share) = ("how", "of the aim");
+    println!(
+        "{how:>9} {:>8} {:>8} {:>10} {:>10} {share:>11}",
+        "threads", "aim/s", "reached/s", "loop/s"
+    );
+    for threads in [1, 10, 30] {
+        report("in order", threads, queue(Generator::new(threads, CAPACITY), items));
+        report("unordered", threads, queue(Generator::new(threads, CAPACITY).unordered(), items));
+        report("loader", threads, loader(threads, items));
+    }
+}
+
+fn report(how: &str, threads: usize, reached: f64) {
+    let produced = threads as f64 / PRODUCE.as_secs_f64();
+    let consumed = 1.0 / CONSUME.as_secs_f64();
+    let (aim, nap) = if produced < consumed { (produced, PRODUCE) } else { (consumed, CONSUME) };
+    let (bare, share) = (naps(nap), reached / aim);
+    let verdict = if share >= WANTED { "" } else { "  aim: 95 %" };
+    let percent = share * 100.0;
+    println!(
+        "{how:>9} {threads:>8} {aim:>8.1} {reached:>10.1} {bare:>10.1} {percent:>9.1} %{verdict}"
+    );
+}
+
+/// Naps a second, of a loop that does nothing else.
+fn naps(nap: Duration) -> f64 {
+    const NAPS: u32 = 20;
+    let begun = Instant::now();
+    (0..NAPS).for_each(|_| thread::sleep(nap));
+    f64::from(NAPS) / begun.elapsed().as_secs_f64()
+}
+
+/// Items a second, from the first on.
+fn queue(generator: Generator, items: u64) -> f64 {
+    let queue = generator.start(move |ticket| {
+        if ticket >= items {
+            return Ok(None);
+        }
+        thread::sleep(PRODUCE);
+        Ok::<_, BoxError>(Some(vec![ticket as u8; 1 << 12]))
+    });
+    rate(queue.unwrap().map(Result::unwrap))
+}
+
+/// The same through a loader, in batches of one.
+fn loader(threads: usize, items: u64) -> f64 {
+    let fields = vec![FieldSpec { name: "int".into(), kind: FieldKind::Int }];
+    let made = |_, sample: u64| {
+        thread::sleep(PRODUCE);
+        Ok::<_, BoxError>(vec![OwnedValue::Int(sample as i64)])
+    };
+    let source = Generator::new(threads, CAPACITY).source(fields, items, made).unwrap();
+    let loader = Loader::from_source(source).batch_size(1).workers(2).build().unwrap();
+    rate(loader.epoch(0).unwrap().map(Result::unwrap))
+}
+
+/// Takes all items, each for as long as a step takes.
+fn rate<T>(mut items: impl Iterator<Item = T>) -> f64 {
+    drop(items.next());
+    let begun = Instant::now();
+    let mut count = 0;
+    for item in items {
+        thread::sleep(CONSUME);
+        drop(item);
+        count += 1;
+    }
+    f64::from(count) / begun.elapsed().as_secs_f64()
+}

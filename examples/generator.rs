@@ -1,0 +1,70 @@
+//! Three queues, for training, validation and testing: threads that make samples, one loop that
+//! takes them, and who waits for whom.
+//!
+//! The figures are those of a parallel loader in the tutorials, at a twentieth: making a sample
+//! takes 50 ms (1 s), a step 10 ms (0.2 s), with 1, 10 and 30 threads.
+//!
+//! ```text
+//! cargo run --release --example generator
+//! ```
+
+use fuseloop::source::{BoxError, GenerateError, Generator, Queue};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const PRODUCE: Duration = Duration::from_millis(50);
+const CONSUME: Duration = Duration::from_millis(10);
+
+/// A sample that takes its time, as one from a simulation or from a far disk does.
+struct Sample {
+    number: u64,
+    pixels: Vec<u8>,
+}
+
+/// Samples `0..count` for one purpose.
+fn queue(name: &str, threads: usize, count: u64) -> Result<Queue<Sample>, GenerateError> {
+    Generator::new(threads, 8).name(name).start(move |number| {
+        if number == count {
+            return Ok(None); // the end
+        }
+        thread::sleep(PRODUCE);
+        Ok::<_, BoxError>(Some(Sample { number, pixels: vec![(number % 256) as u8; 64 * 64] }))
+    })
+}
+
+/// Takes `steps` samples, as a model would.
+fn steps(queue: &mut Queue<Sample>, steps: usize) -> Result<(), GenerateError> {
+    let begun = Instant::now();
+    let (mut taken, mut bytes) = (0, 0);
+    let mut last = 0;
+    for sample in queue.by_ref().take(steps) {
+        let sample = sample?;
+        thread::sleep(CONSUME);
+        (taken, bytes, last) = (taken + 1, bytes + sample.pixels.len(), sample.number);
+    }
+    let rate = f64::from(taken) / begun.elapsed().as_secs_f64();
+    println!(
+        "{:>10}: {taken} samples up to {last}, {bytes} bytes, {rate:.0} a second",
+        queue.name()
+    );
+    Ok(())
+}
+
+fn main() -> Result<(), GenerateError> {
+    for threads in [1, 10, 30] {
+        println!("{threads} threads");
+        let mut train = queue("train", threads, 60)?;
+        let mut validation = queue("validation", 2, 8)?;
+        let mut test = queue("test", 1, 4)?;
+        // Each has threads of its own: while one is consumed, the others get ready.
+        for _ in 0..2 {
+            steps(&mut train, 30)?;
+            steps(&mut validation, 4)?;
+        }
+        steps(&mut test, 100)?;
+        for queue in [&train, &validation, &test] {
+            println!("{:>10}: bottleneck: {}", queue.name(), queue.flow().bottleneck());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! A dataset of your own: three methods, and a loader decodes, augments and batches it.
+//!
+//! Makes its own small folder of JPEGs, so it runs without arguments:
+//!
+//! ```text
+//! cargo run --release --example own_source
+//! ```
+
+use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
+use fuseloop::{Loader, Order, SampleId, ops::*};
+use jpeg_encoder::{ColorType, Encoder};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// JPEG files `0.jpg`, `1.jpg`, ..., and as their labels the numbers modulo 4.
+struct Photographs {
+    folder: PathBuf,
+    count: u64,
+    fields: Vec<FieldSpec>,
+}
+
+impl Photographs {
+    fn new(folder: &Path, count: u64) -> Self {
+        let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
+        let fields = vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
+        Self { folder: folder.to_owned(), count, fields }
+    }
+}
+
+impl Source for Photographs {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.fields
+    }
+
+    fn len(&self) -> u64 {
+        self.count
+    }
+
+    /// Called by several workers at once, in any order. An error here ends the epoch at its batch,
+    /// with the sample's number.
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        let bytes = fs::read(self.folder.join(format!("{sample}.jpg")))?;
+        let label = i64::try_from(sample.0 % 4)?;
+        Ok(vec![OwnedValue::Image(OwnedImage::jpeg(bytes)), OwnedValue::Int(label)])
+    }
+
+    fn name(&self) -> String {
+        self.folder.display().to_string()
+    }
+}
+
+fn main() -> Result<(), BoxError> {
+    let dir = tempfile::tempdir()?;
+    for k in 0..16u16 {
+        let (width, height) = (60 + 5 * k, 90 - 2 * k);
+        let shade = u8::try_from(k * 15)?;
+        let pixels = vec![shade; usize::from(width) * usize::from(height) * 3];
+        let encoder = Encoder::new_file(dir.path().join(format!("{k}.jpg")), 90)?;
+        encoder.encode(&pixels, width, height, ColorType::Rgb)?;
+    }
+
+    let loader = Loader::from_source(Photographs::new(dir.path(), 16))
+        .batch_size(4)
+        .order(Order::Random)
+        .seed(42)
+        .pipeline("image", |_| {
+            let (scale, ratio) = (RandomResizedCrop::SCALE, RandomResizedCrop::RATIO);
+            Ok(ops![
+                // Their sizes are not known beforehand: this gives all of them one.
+                RandomResizedCrop::new(32, scale, ratio)?,
+                RandomHorizontalFlip::new(0.5)?,
+                ToChannelsFirst,
+            ])
+        })
+        .build()?;
+    for batch in loader.epoch(0)? {
+        let batch = batch?;
+        let images = batch.tensor::<u8>("image")?; // [4, 3, 32, 32]
+        let labels = batch.tensor::<i64>("label")?; // [4, 1]
+        println!("{:?}: samples {:?}, labels {:?}", images.shape(), batch.ids(), labels.as_slice());
+    }
+
+    // What goes wrong is told with the file, the sample and the reason.
+    fs::remove_file(dir.path().join("3.jpg"))?;
+    for batch in loader.epoch(1)? {
+        if let Err(error) = batch {
+            println!("{error}");
+        }
+    }
+    Ok(())
+}
