@@ -361,7 +361,7 @@ fn a_view_may_be_collated_otherwise() {
         let batch = batch.unwrap();
         let names: Vec<&str> = batch.names().collect();
         assert_eq!(names, ["text", "ragged", "text.length", "ragged.length"]);
-        let (rows, ragged) = (batch.tensor::<u8>("text").unwrap(), batch.ragged("ragged").unwrap());
+        let (rows, ragged) = (batch.tensor::<u8>("text").unwrap(), batch.ragged::<u8>("ragged").unwrap());
         for (i, id) in batch.ids().iter().enumerate() {
             let want = &values[id.0 as usize];
             assert_eq!(ragged.row(i).unwrap(), want);
@@ -457,7 +457,7 @@ fn pictures_of_any_size_are_padded_or_listed() {
                 let sizes = batch.tensor::<i64>("image.size").unwrap();
                 assert_eq!(sizes.shape(), [batch.len(), 2]);
                 let want = ids.clone().map(small);
-                let want = want.flat_map(|size| [size.height.into(), size.width.into()]);
+                let want = want.flat_map(|size| [i64::from(size.height), i64::from(size.width)]);
                 assert!(sizes.as_slice().iter().copied().eq(want));
                 let Some(pad) = pad else {
                     let list = batch.list::<u8>("image").unwrap();

@@ -367,7 +367,7 @@ impl Stage for LoaderStage {
         for (place, visit) in visits.iter().enumerate() {
             let key = SampleKey::new(self.setup.seed, epoch.0, visit.sample.0).copy(visit.copy);
             let mut rows = SampleRows { outputs: &mut outputs, place, count: visits.len() };
-            worker.watch.sample(visit.sample);
+            worker.watch.start(visit.sample, Phase::Read);
             worker.buffer.forget();
             let cache = self.shared.cache.as_ref();
             let mut seat = cache.map_or(Seat::EMPTY, |cache| cache.look(visit.sample));
