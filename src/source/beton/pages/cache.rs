@@ -270,8 +270,8 @@ impl Cache {
         while self.held > most
             && let Some(bytes) = self.free.pop()
         {
-            self.held -= bytes.len() as u64;
-            self.counters.give_back(bytes.len() as u64);
+            self.held -= bytes.capacity() as u64;
+            self.counters.give_back(bytes.capacity() as u64);
         }
     }
 
@@ -310,8 +310,8 @@ impl Cache {
         let parts = self.plan.parts(page, self.entries[page].used);
         let len = parts.iter().map(|part| part.len).sum();
         let Some(bytes) = self.room(page, len) else {
-            // Once every few uses is often enough to look for room again.
-            self.blocked_until = self.furthest.saturating_add(self.bounds.window / 8 + 1);
+            // To look for room costs as much as some values do: once every few is often enough.
+            self.blocked_until = self.furthest.saturating_add(self.bounds.window / 64 + 1);
             return None;
         };
         let entry = &mut self.entries[page];
@@ -330,7 +330,7 @@ impl Cache {
         }
         self.reclaim();
         loop {
-            if let Some(place) = self.free.iter().position(|bytes| bytes.len() == size) {
+            if let Some(place) = self.free.iter().position(|bytes| bytes.capacity() == size) {
                 return Some(self.free.swap_remove(place));
             }
             self.shrink_to(self.bounds.budget - size as u64);
@@ -342,12 +342,12 @@ impl Cache {
         }
     }
 
+    /// Memory that whoever reads into it fills first: not under the lock.
     fn allocate(&mut self, size: usize) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(size).ok()?;
-        bytes.resize(size, 0);
-        self.held += size as u64;
-        self.counters.take(size as u64);
+        self.held += bytes.capacity() as u64;
+        self.counters.take(bytes.capacity() as u64);
         Some(bytes)
     }
 
@@ -414,5 +414,44 @@ impl Cache {
 impl Drop for Cache {
     fn drop(&mut self) {
         self.counters.give_back(self.held);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes 100 to 109 and 150 to 159 of a file, the latter cut after 154.
+    fn page(cause: Option<(io::ErrorKind, String)>) -> Page {
+        let part = |start, len, at| Part { start, len, at };
+        let failure = Some(Failure { page: 3, at: 155, cause });
+        Page { bytes: vec![0; 32], parts: vec![part(100, 10, 0), part(150, 5, 10)], failure }
+    }
+
+    #[test]
+    fn a_value_is_found_if_all_of_it_is_there() {
+        let page = page(None);
+        assert_eq!(page.find(100, 10), Ok(Some(0..10)));
+        assert_eq!(page.find(152, 3), Ok(Some(12..15)));
+        for (ptr, size) in [(99, 2), (109, 2), (120, 4), (149, 1)] {
+            assert_eq!(page.find(ptr, size), Ok(None), "{size} at {ptr}");
+        }
+    }
+
+    #[test]
+    fn what_lies_behind_the_end_is_short_by_its_own_count() {
+        let short = |ptr, size, found| Err(ReadErrorKind::Short { ptr, size, found });
+        assert_eq!(page(None).find(152, 4), short(152, 4, 3));
+        assert_eq!(page(None).find(170, 4), short(170, 4, 0));
+    }
+
+    #[test]
+    fn what_lies_behind_a_broken_byte_fails_as_it_did() {
+        let page = page(Some((io::ErrorKind::Other, "a bad sector".to_owned())));
+        assert_eq!(
+            page.find(156, 2).unwrap_err().to_string(),
+            "2 bytes at byte 156: page 3 can't be read from byte 155 on: a bad sector"
+        );
+        assert_eq!(page.find(150, 5), Ok(Some(10..15)));
     }
 }

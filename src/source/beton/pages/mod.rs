@@ -9,8 +9,8 @@
 //!
 //! | | |
 //! |----------|-----------------------------------------------------------------------------|
-//! | memory   | `budget_bytes` of pages; 4 bytes a value of the run, 64 a page               |
-//! | begin    | one look at the row of each sample, one sort                                 |
+//! | memory   | `budget_bytes` of pages; 4 bytes a value of the run (16 to begin), 100 a page |
+//! | begin    | one look at the row of each sample and one sort, on all cores               |
 //! | reads    | a page once, from its first needed byte to its last, if the budget allows    |
 //! | threads  | `io_threads`, from `begin` until the run's view is dropped                   |
 //!

@@ -5,11 +5,12 @@
 
 use super::super::read::{Beton, Located, Stored};
 use crate::sample::SampleId;
-use crate::source::{BoxError, ReadErrorKind, RunPlan, Upcoming};
+use crate::source::{BoxError, FieldKind, ReadErrorKind, RunPlan, Upcoming};
+use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Samples asked for at once.
+/// Samples that one thread looks up in a stroke: well under a millisecond.
 const CHUNK: u64 = 4096;
 
 /// Values this near to each other are read as one. Reading 64 KiB takes less than one more request,
@@ -56,8 +57,8 @@ pub(super) struct Part {
     pub(super) at: usize,
 }
 
-/// A use, before they are put in order. The order of the fields is theirs.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// A use.
+#[derive(Clone, Copy)]
 struct Use {
     page: u32,
     place: u32,
@@ -102,27 +103,42 @@ impl Plan {
             pages: vec![],
             places: vec![],
         };
-        let mut uses = plan.collect_uses()?;
-        uses.sort_unstable();
-        plan.enter(&uses)?;
+        plan.enter(&plan.collect_uses()?)?;
         Ok(if plan.pages.is_empty() { None } else { Some(plan) })
     }
 
-    /// Every use of a page, in the run's order.
+    /// Every use of a page, by page and place.
     fn collect_uses(&self) -> Result<Vec<Use>, ReadErrorKind> {
-        let (mut uses, mut samples) = (vec![], vec![]);
         let count = self.upcoming.samples();
-        for first in (0..count).step_by(CHUNK as usize) {
-            samples.clear();
-            self.upcoming.at(first..count.min(first + CHUNK), &mut samples);
-            reserve(&mut uses, samples.len() * self.fields.len())?;
-            for (place, &sample) in (first as u32..).zip(&samples) {
-                self.values(sample, |page, at| {
-                    uses.push(Use { page, place, at: at.start, len: at.end - at.start });
-                });
-            }
-        }
+        let mut uses = vec![];
+        reserve(&mut uses, (count as usize).saturating_mul(self.stored_fields()))?;
+        let chunks = (0..count.div_ceil(CHUNK)).into_par_iter();
+        uses.par_extend(
+            chunks
+                .flat_map_iter(|chunk| self.uses_at(chunk * CHUNK..count.min((chunk + 1) * CHUNK))),
+        );
+        uses.par_sort_unstable_by_key(|of| u64::from(of.page) << 32 | u64::from(of.place));
         Ok(uses)
+    }
+
+    /// How many of the fields have values in pages.
+    fn stored_fields(&self) -> usize {
+        let kind = |&&field: &&usize| self.beton.fields().get(field).map(|spec| &spec.kind);
+        let stored =
+            |field: &&usize| !matches!(kind(field), Some(FieldKind::Int | FieldKind::Float));
+        self.fields.iter().filter(stored).count()
+    }
+
+    /// The uses of the samples at these places, which are below 2^32.
+    fn uses_at(&self, places: Range<u64>) -> Vec<Use> {
+        let (mut uses, mut samples) = (vec![], vec![]);
+        self.upcoming.at(places.clone(), &mut samples);
+        for (place, sample) in (places.start as u32..).zip(samples) {
+            self.values(sample, |page, at| {
+                uses.push(Use { page, place, at: at.start, len: at.end - at.start });
+            });
+        }
+        uses
     }
 
     /// Calls `each` with the page and the place in it of every value of a sample that lies in one.

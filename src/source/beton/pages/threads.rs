@@ -192,6 +192,10 @@ impl Shared {
 /// Reads the parts of a page, up to the first that can't be read.
 fn read_page(reader: &dyn ReadAt, job: Job, number: u64) -> Page {
     let Job { mut parts, mut bytes, .. } = job;
+    let end = parts.last().map_or(0, |part| part.at + part.len);
+    if bytes.len() < end {
+        bytes.resize(end, 0);
+    }
     let mut failure = None;
     let mut kept = 0;
     for part in &mut parts {
