@@ -97,14 +97,12 @@ mod off {
             Self
         }
 
-        #[expect(clippy::unused_self, reason = "the twin of one that needs it")]
         pub(in crate::run) const fn batch(&self, _: u64) -> BatchSpan {
             BatchSpan
         }
     }
 
     impl BatchSpan {
-        #[expect(clippy::unused_self, reason = "the twin of one that needs it")]
         pub(in crate::run) const fn enter(&self) -> Entered {
             Entered
         }
