@@ -156,7 +156,12 @@ fn add_time(text: &mut String, report: &FieldReport, measured: &Measured) {
         parts.join(", ")
     };
     let (samples, total) = (counted(measured.samples, "sample"), nanos(measured.phases.total()));
-    let phases = words(&measured.phases.all());
+    let all = measured.phases.total().max(1.0);
+    let phases = measured
+        .phases
+        .all()
+        .map(|(name, ns)| format!("{name} {} ({:.0} %)", nanos(ns), ns / all * 100.0));
+    let phases = phases.join(", ");
     let _ = writeln!(text, "  time a sample: {total} on one core, mean of {samples}: {phases}");
     let jpeg = jpeg_phases(report, measured);
     if !jpeg.is_empty() {

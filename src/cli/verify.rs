@@ -189,8 +189,12 @@ fn add_damage(text: &mut String, report: &VerifyReport) {
 fn add_tables(text: &mut String, tables: &Layout) {
     let at = |record: &Allocation| format!("at byte {}", record.ptr);
     let lines = [
-        line("damaged: overlapping records", &tables.overlapping, |[_, record]| at(record)),
-        line("damaged: records outside the data", &tables.outside, at),
+        line(
+            "damaged: overlapping records of the allocation table",
+            &tables.overlapping,
+            |[_, record]| at(record),
+        ),
+        line("damaged: records of the allocation table outside the data", &tables.outside, at),
         line("note: records of samples that there are not", &tables.no_sample, at),
         line(
             "note: values in two pages, which FFCV can't read with `os_cache=False`",

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::epoch::{EpochRun, Pass};
 use super::job::Run;
 use super::shared::{Patience, Shared};
+use super::spans::EpochSpan;
 use super::stage::Stage;
 use super::worker;
 use super::{Headroom, RunError, Trace};
@@ -132,6 +133,7 @@ impl<S: Stage> Engine<S> {
             pool,
             workers,
             oldest: AtomicU64::new(u64::MAX),
+            span: EpochSpan::new(epoch, samples),
         });
         Ok(EpochRun::new(Arc::clone(&self.shared), id, batches))
     }

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::error::message;
 use super::meter::Meter;
 use super::repair::{Repairs, Trouble};
+use super::spans::{BatchSpan, EpochSpan};
 use super::stage::{FillError, Schedule, Stage};
 use super::{Delivery, Phase, RunError, Watch};
 use crate::batch::{Batch, Filling, Lease, Pool, RowsMut};
@@ -30,6 +31,7 @@ pub(super) struct Run<S> {
     /// The oldest batch with chunks to claim, as the ring last saw it; `u64::MAX` for none.
     /// Only a hint: a worker that is misled looks into the ring once more.
     pub(super) oldest: AtomicU64,
+    pub(super) span: EpochSpan,
 }
 
 impl<S> Run<S> {
@@ -64,6 +66,7 @@ pub(super) struct Job<S> {
     /// The failure of the lowest row so far.
     failure: Mutex<Option<Failure>>,
     repairs: Repairs,
+    span: BatchSpan,
 }
 
 /// What went wrong, and at which row of the batch.
@@ -101,12 +104,15 @@ impl<S: Stage> Job<S> {
         let chunk = run.stage.chunk().get().min(share);
         let chunk = NonZeroUsize::new(chunk).unwrap_or(NonZeroUsize::MIN);
         let filling = Filling::new(slot, chunk);
-        Ok(Self { run, batch, filling, failure: Mutex::new(None), repairs: Repairs::default() })
+        let (failure, repairs) = (Mutex::new(None), Repairs::default());
+        let span = run.span.batch(batch);
+        Ok(Self { run, batch, filling, failure, repairs, span })
     }
 
     /// Fills chunks until none is left, or an older batch has some: two workers that look for work
     /// at one time open a batch each, and the later one is not to be finished first.
     pub(super) fn work(&self, desk: &mut Desk<S>) {
+        let _in_batch = self.span.enter();
         while let Some((visits, mut rows)) = self.filling.claim() {
             desk.meter.phase(Phase::Fill);
             desk.meter.at(self.batch, visits.first().map(|visit| visit.sample));
@@ -161,7 +167,8 @@ impl<S: Stage> Job<S> {
 
     /// The batch, or why there is none; its slot goes back to the pool then.
     pub(super) fn finish(self, desk: &mut Desk<S>) -> Finished {
-        let Self { run, batch, filling, failure, repairs } = self;
+        let Self { run, batch, filling, failure, repairs, span } = self;
+        let _in_batch = span.enter();
         let is_whole = filling.is_whole();
         let mut slot = filling.into_slot();
         let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -13,6 +13,7 @@
 use std::time::Duration;
 
 use super::headroom::{Doing, Phase, Times};
+use super::spans;
 use super::trace::{Event, Tape};
 use crate::sample::SampleId;
 use crate::sync::counter::{AtomicU8, AtomicU64, Ordering};
@@ -51,7 +52,7 @@ impl Meter {
     /// Notes that from now on the thread is in `phase`.
     pub(super) fn phase(&self, phase: Phase) {
         let last = self.current();
-        if last == phase && !self.tape.is_on() {
+        if last == phase && !self.tape.is_on() && !spans::are_on() {
             return;
         }
         let (start, now) = (self.since.load(Ordering::Relaxed), nanos(self.born));
@@ -62,17 +63,22 @@ impl Meter {
         if self.tape.is_on() {
             self.tape.push(self.event(last, start, now));
         }
+        spans::phase(phase, self.batch.load(Ordering::Relaxed), self.sample());
     }
 
     fn event(&self, phase: Phase, start: u64, end: u64) -> Event {
-        let sample = self.sample.load(Ordering::Relaxed);
         Event {
             phase,
             start: Duration::from_nanos(start),
             end: Duration::from_nanos(end),
             batch: (!phase.is_wait()).then(|| self.batch.load(Ordering::Relaxed)),
-            sample: (sample != NONE).then_some(SampleId(sample)),
+            sample: self.sample(),
         }
+    }
+
+    fn sample(&self) -> Option<SampleId> {
+        let sample = self.sample.load(Ordering::Relaxed);
+        (sample != NONE).then_some(SampleId(sample))
     }
 
     /// Notes what is in work from now on: call it after the phase before has ended.
@@ -83,8 +89,7 @@ impl Meter {
 
     /// What the thread is busy with.
     pub(super) fn doing(&self) -> Option<Doing> {
-        let sample = self.sample.load(Ordering::Relaxed);
-        (sample != NONE).then(|| Doing { sample: SampleId(sample), phase: self.current() })
+        self.sample().map(|sample| Doing { sample, phase: self.current() })
     }
 
     fn current(&self) -> Phase {

@@ -58,6 +58,7 @@ mod meter;
 mod repair;
 mod ring;
 mod shared;
+mod spans;
 mod stage;
 mod trace;
 mod worker;

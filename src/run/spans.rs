@@ -1,0 +1,116 @@
+//! Spans for subscribers of the `tracing` crate, behind the cargo feature of that name. Without the
+//! feature nothing is left of them.
+//!
+//! | span                               | level | fields            | lasts                            |
+//! |------------------------------------|-------|-------------------|----------------------------------|
+//! | `epoch`                            | info  | `epoch`, `samples`| while a run is in the ring       |
+//! | `batch`                            | debug | `batch`           | from its opening to its end      |
+//! | `read` `decode` `kernel` `finish`  | trace | `batch`, `sample` | one phase of a worker            |
+//!
+//! A batch's parent is its epoch, whatever thread opens it; the parent of a phase is the batch that
+//! its thread works at. Other phases have no span: a worker is told that it waits while the ring is
+//! locked, and a subscriber is the user's code.
+
+#[cfg(not(feature = "tracing"))]
+pub(super) use off::{BatchSpan, EpochSpan, are_on, phase};
+#[cfg(feature = "tracing")]
+pub(super) use on::{BatchSpan, EpochSpan, are_on, phase};
+
+#[cfg(feature = "tracing")]
+mod on {
+    use super::super::Phase;
+    use crate::sample::{Epoch, SampleId};
+    use std::cell::RefCell;
+    use tracing::level_filters::LevelFilter;
+    use tracing::span::{Entered, EnteredSpan, Span};
+    use tracing::{debug_span, info_span, trace_span};
+
+    thread_local! {
+        /// The phase that this thread is in.
+        static PHASE: RefCell<Option<EnteredSpan>> = const { RefCell::new(None) };
+    }
+
+    /// A run.
+    pub(in crate::run) struct EpochSpan(Span);
+
+    /// A batch of it.
+    pub(in crate::run) struct BatchSpan(Span);
+
+    impl EpochSpan {
+        /// Begins within the caller's span.
+        pub(in crate::run) fn new(epoch: Epoch, samples: u64) -> Self {
+            Self(info_span!("epoch", epoch = epoch.0, samples))
+        }
+
+        pub(in crate::run) fn batch(&self, batch: u64) -> BatchSpan {
+            BatchSpan(debug_span!(parent: &self.0, "batch", batch))
+        }
+    }
+
+    impl BatchSpan {
+        /// This thread works at the batch for as long as what is returned lives.
+        pub(in crate::run) fn enter(&self) -> Entered<'_> {
+            self.0.enter()
+        }
+    }
+
+    /// Whether anybody may listen to phases.
+    pub(in crate::run) fn are_on() -> bool {
+        LevelFilter::current() >= LevelFilter::TRACE
+    }
+
+    /// From now on this thread is in `phase`.
+    pub(in crate::run) fn phase(phase: Phase, batch: u64, sample: Option<SampleId>) {
+        if !are_on() {
+            return;
+        }
+        PHASE.with_borrow_mut(|entered| {
+            // The last one ends before the next begins.
+            *entered = None;
+            *entered = span(phase, batch, sample.map(|sample| sample.0)).map(Span::entered);
+        });
+    }
+
+    fn span(phase: Phase, batch: u64, sample: Option<u64>) -> Option<Span> {
+        // The names of spans are constants.
+        Some(match phase {
+            Phase::Read => trace_span!("read", batch, sample),
+            Phase::Decode => trace_span!("decode", batch, sample),
+            Phase::Kernel => trace_span!("kernel", batch, sample),
+            Phase::Finish => trace_span!("finish", batch),
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(not(feature = "tracing"))]
+mod off {
+    use super::super::Phase;
+    use crate::sample::{Epoch, SampleId};
+
+    pub(in crate::run) struct EpochSpan;
+    pub(in crate::run) struct BatchSpan;
+    pub(in crate::run) struct Entered;
+
+    impl EpochSpan {
+        pub(in crate::run) const fn new(_: Epoch, _: u64) -> Self {
+            Self
+        }
+
+        pub(in crate::run) const fn batch(&self, _: u64) -> BatchSpan {
+            BatchSpan
+        }
+    }
+
+    impl BatchSpan {
+        pub(in crate::run) const fn enter(&self) -> Entered {
+            Entered
+        }
+    }
+
+    pub(in crate::run) const fn are_on() -> bool {
+        false
+    }
+
+    pub(in crate::run) const fn phase(_: Phase, _: u64, _: Option<SampleId>) {}
+}
