@@ -206,7 +206,7 @@ impl LoaderStage {
 
     pub(super) fn explain(&self) -> String {
         let mut text = String::new();
-        for output in &self.outputs {
+        for output in self.outputs.iter() {
             let _ = writeln!(text, "{}:", output.title);
             match &output.work {
                 FieldWork::Image(kernel) => text.push_str(&kernel.explain()),
