@@ -361,7 +361,8 @@ fn a_view_may_be_collated_otherwise() {
         let batch = batch.unwrap();
         let names: Vec<&str> = batch.names().collect();
         assert_eq!(names, ["text", "ragged", "text.length", "ragged.length"]);
-        let (rows, ragged) = (batch.tensor::<u8>("text").unwrap(), batch.ragged::<u8>("ragged").unwrap());
+        let (rows, ragged) =
+            (batch.tensor::<u8>("text").unwrap(), batch.ragged::<u8>("ragged").unwrap());
         for (i, id) in batch.ids().iter().enumerate() {
             let want = &values[id.0 as usize];
             assert_eq!(ragged.row(i).unwrap(), want);

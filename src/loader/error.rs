@@ -11,6 +11,7 @@ use crate::run::RunError;
 use crate::sample::SampleId;
 use crate::source::{BoxError, Escaped, ReadErrorKind, SourceError};
 use fuseloop_ops::{ParamError, Size};
+use std::fmt;
 
 /// Why a loader, or one of its epochs, could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -220,14 +221,25 @@ pub enum LoadError {
 
 /// Why a sample could not be loaded. The engine adds the batch and the sample's id.
 #[derive(Debug, thiserror::Error)]
-#[error("{} ({}): {cause}", Escaped(dataset), Escaped(field))]
+#[error("{} ({}){}: {cause}", Escaped(dataset), Escaped(field), At(*offset))]
 pub struct SampleError {
     /// The dataset: its path, where it has one.
     pub dataset: String,
     /// The field, or the output that was to be made of it.
     pub field: String,
+    /// Where the value's bytes begin in the file, for what was wrong inside them.
+    pub offset: Option<u64>,
     /// What went wrong.
     pub cause: SampleCause,
+}
+
+/// A place in a file, if it is known.
+struct At(Option<u64>);
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |at| write!(f, " at byte {at}"))
+    }
 }
 
 /// What went wrong with a sample.

@@ -120,7 +120,7 @@ impl Inspector {
     ///
     /// If there is no such sample, or it is damaged.
     pub fn sample(&mut self, sample: u64) -> Result<Inspected, SampleError> {
-        self.open(SampleId(sample)).map_err(|cause| self.error(cause))
+        self.open(SampleId(sample)).map_err(|cause| self.error(sample, cause))
     }
 
     /// Runs a sample `rounds` times and gives the median of each phase; of reading the first.
@@ -135,11 +135,12 @@ impl Inspector {
         rounds: usize,
         each: impl FnOnce(Source<'_>, &Draws),
     ) -> Result<Phases, SampleError> {
-        self.phases(SampleId(sample), rounds, each).map_err(|cause| self.error(cause))
+        self.phases(SampleId(sample), rounds, each).map_err(|cause| self.error(sample, cause))
     }
 
-    fn error(&self, cause: SampleCause) -> SampleError {
-        self.stage.sample_error(&self.source.fields()[self.field].name, cause)
+    fn error(&self, sample: u64, cause: SampleCause) -> SampleError {
+        let name = &self.source.fields()[self.field].name;
+        self.stage.sample_error(SampleId(sample), name, self.field, cause)
     }
 
     fn key(&self, sample: SampleId) -> SampleKey {

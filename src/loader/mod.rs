@@ -234,7 +234,7 @@ impl Loader {
 
     /// The cursor at the beginning of an epoch.
     fn begin(&self, epoch: Epoch, stage: &LoaderStage) -> Cursor {
-        let order = self.order.fingerprint();
+        let order = self.order.fingerprint(self.ranks.as_ref());
         let (dataset, seed) = (self.dataset, self.setup.seed);
         Cursor { dataset, order, plan: stage.fingerprint(), seed, epoch: epoch.0, position: 0 }
     }

@@ -201,7 +201,8 @@ impl LoaderStage {
         rows: &mut SampleRows<'_, '_>,
     ) -> Result<(), FillError> {
         let sample = SampleId(key.sample());
-        let of_field = |cause| self.error(sample, &self.source.fields()[*field].name, cause);
+        let name = &self.source.fields()[*field].name;
+        let of_field = |cause| self.error(sample, name, *field, cause);
         let Worker { watch, buffer, kept: kept_bytes, pictures, .. } = worker;
         watch.phase(Phase::Read);
         let Seat { kept, keeper } = seat;
@@ -222,7 +223,7 @@ impl LoaderStage {
             let output = &self.outputs[k];
             let length = output
                 .fill(sample, value, rows.of(k))
-                .map_err(|cause| self.error(sample, &output.name, cause))?;
+                .map_err(|cause| self.error(sample, &output.name, *field, cause))?;
             self.tell_sizes(k, &[length], rows);
         }
         Ok(())
@@ -284,12 +285,23 @@ impl LoaderStage {
         Ok(())
     }
 
-    fn error(&self, sample: SampleId, field: &str, cause: SampleCause) -> FillError {
-        FillError { sample, source: Box::new(self.sample_error(field, cause)) }
+    fn error(&self, sample: SampleId, name: &str, field: usize, cause: SampleCause) -> FillError {
+        FillError { sample, source: Box::new(self.sample_error(sample, name, field, cause)) }
     }
 
-    pub(super) fn sample_error(&self, field: &str, cause: SampleCause) -> SampleError {
-        SampleError { dataset: self.source.name(), field: field.to_owned(), cause }
+    /// What is wrong with the field of a sample; `name` is the field's or its output's.
+    pub(super) fn sample_error(
+        &self,
+        sample: SampleId,
+        name: &str,
+        field: usize,
+        cause: SampleCause,
+    ) -> SampleError {
+        // What can't be read says itself where.
+        let is_inside = matches!(cause, SampleCause::Decode(_));
+        let stored = if is_inside { self.source.stored_at(sample, field) } else { None };
+        let offset = stored.map(|bytes| bytes.start);
+        SampleError { dataset: self.source.name(), field: name.to_owned(), offset, cause }
     }
 }
 

@@ -166,10 +166,14 @@ impl Prepared {
     }
 
     /// A number of the order's name, its parameters and its subset: the same in every process and
-    /// release, another for another order. The dataset, the seed and the ranks are not in it.
+    /// release, another for another order. The dataset and the seed are not in it, nor how many
+    /// ranks there are; but a random order is another one where there are any.
     #[must_use]
-    pub fn fingerprint(&self) -> u64 {
-        self.fingerprint
+    pub fn fingerprint(&self, ranks: Option<&Ranks>) -> u64 {
+        match (&self.way, ranks) {
+            (Way::Random, Some(_)) => !self.fingerprint,
+            _ => self.fingerprint,
+        }
     }
 
     /// Bytes held from epoch to epoch, with those of the subset's list.

@@ -93,6 +93,13 @@ fn an_exact_evaluation_has_every_sample_once_and_equal_steps() {
 #[test]
 fn what_ranks_can_not_do_is_told() {
     let (_dir, path) = pictures(10);
+    // FFCV shuffles with torch where there are ranks, with NumPy where there are none.
+    for (order, is_another) in [(Order::Random, true), (Order::Sequential, false)] {
+        let alone = builder(&path).order(order.clone()).batch_size(GLOBAL).build().unwrap();
+        let cursor = alone.epoch(0).unwrap().cursor().unwrap();
+        let ranked = on(builder(&path).order(order), 0, 1, Uneven::Pad).build().unwrap();
+        assert_eq!(ranked.resume(&cursor).is_err(), is_another);
+    }
     let skip = || builder(&path).on_damaged(fuseloop::OnDamaged::Skip);
     assert!(on(skip(), 0, 1, Uneven::Pad).build().is_ok());
     let told = on(skip(), 0, 2, Uneven::Pad).build().err().unwrap().to_string();
