@@ -430,7 +430,7 @@ const CHILD: &str = "FUSELOOP_CACHE_CHILD";
 #[test]
 fn child_fills_a_cache() {
     let Some(path) = env::var_os(CHILD).map(PathBuf::from) else { return };
-    let more = env::var("FUSELOOP_CACHE_EPOCHS").map_or(20, |epochs| epochs.parse().unwrap());
+    let more = env::var("FUSELOOP_CACHE_EPOCHS").map_or(8, |epochs| epochs.parse().unwrap());
     let open = |budget| beton(&path).workers(2).cache(Cache::memory(budget)).build().unwrap();
     let warm_up = open(0);
     run(&warm_up, 0);

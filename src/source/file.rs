@@ -35,13 +35,13 @@ use std::sync::Arc;
 /// Beton::from_reader(Slow(file), &OpenOptions::default())
 /// # }
 /// ```
+#[expect(clippy::len_without_is_empty, reason = "a length in bytes, not a collection")]
 pub trait ReadAt: Send + Sync + 'static {
     /// Bytes there are.
     ///
     /// # Errors
     ///
     /// As the system says.
-    #[expect(clippy::len_without_is_empty, reason = "a length in bytes, not a collection")]
     fn len(&self) -> io::Result<u64>;
 
     /// Reads bytes from `start` on into the beginning of `bytes`. Says how many: some, if `bytes`

@@ -21,8 +21,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// A page takes another's room if at least one in so many of its bytes will be used before that
-/// other is wanted back. Reading a page of 2 MiB takes about as long as 4 to 10 small reads, on
-/// disks near and far.
+/// other is wanted back. At 200 MB/s and 1 ms a request a page of 2 MiB takes 11 ms, and so do ten
+/// values of 20 KB; a quarter of a page is 26 of them. It is also the most that such pages may make
+/// of the bytes read.
 const WORTH: u64 = 4;
 
 /// A page's memory, with what was read of it.

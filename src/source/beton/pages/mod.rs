@@ -42,7 +42,7 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use threads::Reading;
+use threads::{Lent, Reading};
 
 /// How pages are kept and read ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl PagedBeton {
         buffer: &'a mut Buffer,
     ) -> Result<&'a [u8], ReadErrorKind> {
         self.counters.needed(size);
-        if let Some((page, range)) = run.lend(ptr, size)? {
+        if let Some(Lent { page, range }) = run.lend(ptr, size)? {
             let held = buffer.held.insert(page);
             let bytes: &[u8] = (**held).as_ref();
             return Ok(&bytes[range]);

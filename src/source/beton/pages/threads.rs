@@ -28,6 +28,13 @@ pub(super) struct Reading {
     shared: Arc<Shared>,
 }
 
+/// A value in a page.
+pub(super) struct Lent {
+    /// Kept as long as the value is looked at.
+    pub(super) page: Arc<Page>,
+    pub(super) range: Range<usize>,
+}
+
 struct Shared {
     plan: Arc<Plan>,
     counters: Arc<Counters>,
@@ -87,11 +94,7 @@ impl Reading {
     /// # Errors
     ///
     /// If the page could not be read that far.
-    pub(super) fn lend(
-        &self,
-        ptr: u64,
-        size: u64,
-    ) -> Result<Option<(Arc<Page>, Range<usize>)>, ReadErrorKind> {
+    pub(super) fn lend(&self, ptr: u64, size: u64) -> Result<Option<Lent>, ReadErrorKind> {
         let shared = &*self.shared;
         let Some(index) = shared.plan.find(ptr, size) else { return Ok(None) };
         let mut state = shared.lock();
@@ -104,7 +107,7 @@ impl Reading {
         shared.wake(&state);
         drop(state);
         let Some(page) = page else { return Ok(None) };
-        Ok(page.find(ptr, size)?.map(|range| (page, range)))
+        Ok(page.find(ptr, size)?.map(|range| Lent { page, range }))
     }
 }
 
