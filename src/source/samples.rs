@@ -53,12 +53,12 @@ pub type Record = Vec<OwnedValue>;
 /// assert_eq!(batch.tensor::<i64>("label")?.as_slice()[3], 3);
 /// # Ok::<(), BoxError>(())
 /// ```
+#[expect(clippy::len_without_is_empty, reason = "a count of samples, not a collection")]
 pub trait Source: Send + Sync + 'static {
     /// What a sample has, in order.
     fn fields(&self) -> &[FieldSpec];
 
     /// Number of samples.
-    #[expect(clippy::len_without_is_empty, reason = "a count of samples, not a collection")]
     fn len(&self) -> u64;
 
     /// All fields of a sample.
