@@ -7,7 +7,7 @@ use crate::batch::Batch;
 use crate::order::EpochOrder;
 use crate::run::{Delivery, EpochRun, RunError, Schedule};
 use crate::sample::{Epoch, SampleId, Visit};
-use crate::source::Upcoming;
+use crate::source::{Source, Upcoming};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,11 +18,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Batches {
     run: EpochRun<LoaderStage>,
     place: Arc<Place>,
+    /// Dropped after the run.
+    _view: View,
+}
+
+/// The source as the run reads it, where that is another. Its end ends what reads ahead.
+struct View(Option<Arc<dyn Source>>);
+
+impl Drop for View {
+    fn drop(&mut self) {
+        if let Some(source) = &self.0 {
+            source.end();
+        }
+    }
 }
 
 impl Batches {
-    pub(super) fn new(run: EpochRun<LoaderStage>, place: Arc<Place>) -> Self {
-        Self { run, place }
+    pub(super) fn new(
+        run: EpochRun<LoaderStage>,
+        place: Arc<Place>,
+        view: Option<Arc<dyn Source>>,
+    ) -> Self {
+        Self { run, place, _view: View(view) }
     }
 
     /// The epoch.

@@ -193,24 +193,26 @@ impl Loader {
     ) -> Result<Batches, LoadError> {
         let (rows, total) = (self.global_batch(), order.global_samples());
         let begin = self.begin(epoch, &stage);
-        let stage = self.reading_ahead(stage, epoch, &order, first_batch)?;
+        let view = self.reading_ahead(&stage, epoch, &order, first_batch)?;
+        let stage =
+            view.as_ref().map_or(stage.clone(), |view| Arc::new(stage.over(Arc::clone(view))));
         let mut pass = Pass::new(stage, epoch, Box::new(order), self.batch_size);
         (pass.last, pass.first_batch, pass.delivery) = (self.last, first_batch, self.delivery);
         let run = self.engine.start(pass)?;
         let place = Arc::new(Place::new(begin, self.delivery, rows, total, first_batch));
         let mut last = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         *last = Some(Arc::clone(&place));
-        Ok(Batches::new(run, place))
+        Ok(Batches::new(run, place, view))
     }
 
-    /// The stage, over the source as this run reads it.
+    /// The source as this run reads it, where that is another.
     fn reading_ahead(
         &self,
-        stage: Arc<LoaderStage>,
+        stage: &LoaderStage,
         epoch: Epoch,
         order: &EpochOrder,
         first_batch: u64,
-    ) -> Result<Arc<LoaderStage>, LoadError> {
+    ) -> Result<Option<Arc<dyn Source>>, LoadError> {
         let first = first_batch.saturating_mul(self.batch_size.get() as u64);
         let run = RunPlan {
             epoch,
@@ -220,12 +222,7 @@ impl Loader {
             fields: stage.fields().collect(),
         };
         let begun = Arc::clone(&self.source).begin(&run);
-        let begun =
-            begun.map_err(|error| LoadError::Begin { dataset: self.source.name(), error })?;
-        Ok(match begun {
-            None => stage,
-            Some(source) => Arc::new(stage.over(source)),
-        })
+        begun.map_err(|error| LoadError::Begin { dataset: self.source.name(), error })
     }
 
     fn order(&self, epoch: Epoch) -> Result<EpochOrder, LoadError> {

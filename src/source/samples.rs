@@ -151,6 +151,10 @@ pub trait Source: Send + Sync + 'static {
         let _ = run;
         Ok(None)
     }
+
+    /// The run that this was [begun](Self::begin) for is over: what reads ahead may stop. What is
+    /// still asked for is given all the same.
+    fn end(&self) {}
 }
 
 impl dyn Source {

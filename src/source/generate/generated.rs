@@ -107,6 +107,10 @@ impl Source for Run {
     fn name(&self) -> String {
         self.source.name()
     }
+
+    fn end(&self) {
+        self.crew.dismiss();
+    }
 }
 
 /// Nobody waits for the producers here: the next run may begin. [`Generated`] waits.

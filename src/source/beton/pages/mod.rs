@@ -177,6 +177,12 @@ impl Source for PagedBeton {
         self.beton.fingerprint()
     }
 
+    fn end(&self) {
+        if let Some(run) = &self.run {
+            run.end();
+        }
+    }
+
     /// A view that reads ahead. `None` where there is nothing to gain: a file in memory, a run
     /// without stored values or of more than 2^32 samples.
     fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Arc<dyn Source>>, BoxError> {

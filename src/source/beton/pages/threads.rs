@@ -98,6 +98,9 @@ impl Reading {
         let shared = &*self.shared;
         let Some(index) = shared.plan.find(ptr, size) else { return Ok(None) };
         let mut state = shared.lock();
+        if state.stopping {
+            return Ok(None);
+        }
         state.cache.want(index);
         shared.wake(&state);
         if state.cache.is_being_read(index) {
@@ -111,13 +114,22 @@ impl Reading {
     }
 }
 
-impl Drop for Reading {
-    fn drop(&mut self) {
+impl Reading {
+    /// Ends the threads and gives the memory back, but what is lent. From here on values are read
+    /// directly.
+    pub(super) fn end(&self) {
         let mut state = self.shared.lock();
         state.stopping = true;
         state.cache.close();
         drop(state);
         self.shared.work.notify_all();
+        self.shared.arrived.notify_all();
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -153,7 +165,7 @@ impl Shared {
         mut state: MutexGuard<'a, State>,
     ) -> MutexGuard<'a, State> {
         let begun = Instant::now();
-        while state.cache.is_being_read(page) {
+        while state.cache.is_being_read(page) && !state.stopping {
             state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         self.counters.waited(begun.elapsed());
