@@ -19,10 +19,12 @@
 mod paged;
 
 use fuseloop::SampleId;
+use fuseloop::order::{Facts, Order, Subset};
 use fuseloop::source::{
-    Beton, Buffer, OpenOptions, PageStats, PagedBeton, ProcessCache, ReadAt, RunPlan, Source,
+    Beton, BoxError, Buffer, OpenOptions, PageStats, PagedBeton, ProcessCache, ReadAt, RunPlan,
+    Source,
 };
-use paged::{Disk, Pages, Rng, run_over};
+use paged::{Disk, Pages, run_over};
 use std::hint::black_box;
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -32,7 +34,7 @@ use std::time::{Duration, Instant};
 
 const PAGE: u32 = 2 << 20;
 const SAMPLE: usize = 20_000;
-const OPEN_PAGES: usize = 32;
+const OPEN_PAGES: u32 = 32;
 const ROOM: u64 = 64 * PAGE as u64;
 const WORKERS: usize = 2;
 
@@ -72,56 +74,30 @@ impl ReadAt for SlowDisk {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
-    Sequential,
-    QuasiRandom,
-    Random,
-}
+const ORDERS: [Order; 3] =
+    [Order::Sequential, Order::QuasiRandom { open_pages: OPEN_PAGES }, Order::Random];
 
-impl Order {
-    const ALL: [Self; 3] = [Self::Sequential, Self::QuasiRandom, Self::Random];
+/// The pages that orders ask for.
+struct PagesOf<'a>(&'a Beton);
 
-    fn name(self) -> &'static str {
-        match self {
-            Self::Sequential => "sequential",
-            Self::QuasiRandom => "quasi-random",
-            Self::Random => "random",
-        }
+impl Facts for PagesOf<'_> {
+    fn samples(&self) -> u64 {
+        self.0.len()
     }
 
-    fn samples(self, beton: &Beton) -> Vec<usize> {
-        let mut all: Vec<usize> = (0..beton.len() as usize).collect();
-        match self {
-            Self::Sequential => {}
-            Self::QuasiRandom => all = quasi_random(beton),
-            Self::Random => Rng::new(1).shuffle(&mut all),
-        }
-        all
+    fn page(&self, sample: SampleId) -> Option<u64> {
+        self.0.page(sample)
+    }
+
+    fn class(&self, _: &str, _: SampleId) -> Result<i64, BoxError> {
+        Err("there is none".into())
     }
 }
 
-/// Samples drawn one by one from the open pages; a page opens when another is used up.
-fn quasi_random(beton: &Beton) -> Vec<usize> {
-    let rng = &mut Rng::new(1);
-    let mut pages: Vec<Vec<usize>> = vec![];
-    for sample in 0..beton.len() as usize {
-        let page = Source::page(beton, SampleId(sample as u64)).unwrap() as usize;
-        pages.resize_with(pages.len().max(page + 1), Vec::new);
-        pages[page].push(sample);
-    }
-    pages.retain(|page| !page.is_empty());
-    pages.iter_mut().for_each(|page| rng.shuffle(page));
-    rng.shuffle(&mut pages);
-    let mut order = vec![];
-    while !pages.is_empty() {
-        let page = rng.below(OPEN_PAGES.min(pages.len()));
-        order.extend(pages[page].pop());
-        if pages[page].is_empty() {
-            pages.swap_remove(page);
-        }
-    }
-    order
+fn samples(order: &Order, beton: &Beton) -> Vec<usize> {
+    let order = order.prepare(&PagesOf(beton), Subset::All(beton.len())).unwrap();
+    let visits = order.epoch(1, fuseloop::Epoch(0), None).unwrap().visits_vec();
+    visits.iter().map(|visit| visit.sample.0 as usize).collect()
 }
 
 /// Batches of 64 of the one field that is read.
@@ -137,9 +113,9 @@ struct Epoch {
 }
 
 /// An epoch, as a loader's workers read it.
-fn epoch(disk: &SlowDisk, order: Order, cache: Option<ProcessCache>) -> Epoch {
+fn epoch(disk: &SlowDisk, order: &Order, cache: Option<ProcessCache>) -> Epoch {
     let beton = Beton::from_reader(disk.clone(), &OpenOptions::default()).unwrap();
-    let samples = order.samples(&beton);
+    let samples = samples(order, &beton);
     let before = disk.bytes.load(Ordering::Relaxed);
     let begun = Instant::now();
     let (source, paged): (Arc<dyn Source>, _) = match cache {
@@ -179,10 +155,10 @@ fn compare(disk: &SlowDisk, samples: usize, room: u64, judged: bool) {
     let needed = (samples * SAMPLE) as f64;
     let cache = ProcessCache { budget_bytes: room, ..ProcessCache::default() };
     let mut sequential = [Duration::ZERO; 2];
-    for order in Order::ALL {
+    for order in &ORDERS {
         for (place, cache) in [Some(cache), None].into_iter().enumerate() {
             let Epoch { time, bytes_read, stats } = epoch(disk, order, cache);
-            if order == Order::Sequential {
+            if *order == Order::Sequential {
                 sequential[place] = time;
             }
             let share = sequential[place].as_secs_f64() / time.as_secs_f64();
@@ -199,7 +175,7 @@ fn compare(disk: &SlowDisk, samples: usize, room: u64, judged: bool) {
                 print!(" {peak:10} {:10.2}", stats.waited.as_secs_f64());
             }
             println!();
-            if judged && order == Order::QuasiRandom && cache.is_some() {
+            if judged && matches!(order, Order::QuasiRandom { .. }) && cache.is_some() {
                 judge(ratio, share);
             }
         }

@@ -340,7 +340,7 @@ fn what_can_not_be_is_told_when_the_loader_is_made() {
         "there is no output txet, there are text, place"
     );
     let view = texts().collate("text", Collate::pad()).view("text.length", "place", |_| Ok(ops![]));
-    assert_eq!(refused(view), "output \"text.length\": a field or another output has this name");
+    assert_eq!(refused(view), "output text.length: a field or another output has this name");
     let unknown = || Texts { knows_longest: false, ..Texts::new(vec![vec![0; 8]]) }.loader();
     assert_eq!(
         refused(unknown().collate("text", Collate::ragged())),

@@ -24,7 +24,7 @@ pub type Record = Vec<OwnedValue>;
 /// and [`read`](Self::read). Reading a sample again must give the same.
 ///
 /// ```
-/// use fuseloop::SampleId;
+/// use fuseloop::{Loader, SampleId, ops::*};
 /// use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
 ///
 /// /// Squares in shades of gray.
@@ -48,7 +48,10 @@ pub type Record = Vec<OwnedValue>;
 ///
 /// let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
 /// let fields = vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
-/// let loader = fuseloop::Loader::from_source(Squares(fields)).batch_size(16).build()?;
+/// let loader = Loader::from_source(Squares(fields))
+///     .batch_size(16)
+///     .pipeline("image", |_| Ok(ops![RandomCrop::new(6, 6)?]))
+///     .build()?;
 /// let batch = loader.epoch(0)?.next().ok_or("an epoch has batches")??;
 /// assert_eq!(batch.tensor::<i64>("label")?.as_slice()[3], 3);
 /// # Ok::<(), BoxError>(())

@@ -120,8 +120,8 @@ impl Generator {
     /// the epoch and the sample.
     ///
     /// ```
-    /// use fuseloop::Loader;
     /// use fuseloop::source::{BoxError, FieldKind, FieldSpec, Generator, OwnedImage, OwnedValue};
+    /// use fuseloop::{Loader, ops::*};
     ///
     /// let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     /// let fields = vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
@@ -129,7 +129,10 @@ impl Generator {
     ///     let square = OwnedImage::rgb(8, 8, vec![u8::try_from(sample)?; 8 * 8 * 3]);
     ///     Ok::<_, BoxError>(vec![OwnedValue::Image(square), OwnedValue::Int(sample as i64)])
     /// })?;
-    /// let loader = Loader::from_source(source).batch_size(16).build()?;
+    /// let loader = Loader::from_source(source)
+    ///     .batch_size(16)
+    ///     .pipeline("image", |_| Ok(ops![RandomCrop::new(6, 6)?]))
+    ///     .build()?;
     /// assert_eq!(loader.epoch(0)?.count(), 4);
     /// # Ok::<(), BoxError>(())
     /// ```
