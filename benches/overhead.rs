@@ -108,8 +108,7 @@ fn resume(path: &Path, samples: u64) {
                 loader.resume(&cursor).unwrap().next().unwrap().unwrap();
             });
             println!(
-                "  {name}, at {}0 %: {resumed:8.2?}; with the first batch {first:8.2?}  (aim: < 10 ms)",
-                share
+                "  {name}, at {share}0 %: {resumed:8.2?}; with the first batch {first:8.2?}  (aim: < 10 ms)"
             );
         }
         println!(

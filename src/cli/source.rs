@@ -54,14 +54,14 @@ pub(super) enum FieldOps {
     /// The same for every image field.
     Workload(Workload),
     /// A pipeline file's.
-    File { path: PathBuf, spec: Spec },
+    File { path: PathBuf, spec: Box<Spec> },
 }
 
 impl Pipeline {
     /// Reads the pipeline file, if there is one.
     pub(super) fn setup(&self) -> Result<Setup, Problem> {
         let ops = match &self.pipeline {
-            Some(path) => FieldOps::File { path: path.clone(), spec: Spec::open(path)? },
+            Some(path) => FieldOps::File { path: path.clone(), spec: Box::new(Spec::open(path)?) },
             None => FieldOps::Workload(self.workload),
         };
         let said = match &ops {

@@ -224,9 +224,9 @@ pub enum LoadError {
 #[error("{} ({}){}: {cause}", Escaped(dataset), Escaped(field), At(*offset))]
 pub struct SampleError {
     /// The dataset: its path, where it has one.
-    pub dataset: String,
+    pub dataset: Box<str>,
     /// The field, or the output that was to be made of it.
-    pub field: String,
+    pub field: Box<str>,
     /// Where the value's bytes begin in the file, for what was wrong inside them.
     pub offset: Option<u64>,
     /// What went wrong.

@@ -110,7 +110,7 @@ impl Loader {
     pub fn epoch(&self, epoch: u32) -> Result<Batches, LoadError> {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;
-        self.start(epoch, stage, 0)
+        self.start(epoch, &stage, 0)
     }
 
     /// The rest of an epoch: what [`epoch`](Self::epoch) would have given after the batches that
@@ -129,7 +129,7 @@ impl Loader {
         cursor.check(&self.begin(epoch, &stage))?;
         let order = self.order(epoch)?;
         let first = cursor.first_batch(self.global_batch(), order.global_samples())?;
-        self.start_in(order, epoch, stage, first.unwrap_or(u64::MAX))
+        self.start_in(order, epoch, &stage, first.unwrap_or(u64::MAX))
     }
 
     /// Where the epoch begun last is: after the batches taken of it so far. For
@@ -172,13 +172,13 @@ impl Loader {
         let (epoch, first) = (batches.epoch(), batches.next_batch());
         drop(batches);
         let stage = self.stage(epoch)?;
-        self.start(epoch, stage, first)
+        self.start(epoch, &stage, first)
     }
 
     fn start(
         &self,
         epoch: Epoch,
-        stage: Arc<LoaderStage>,
+        stage: &Arc<LoaderStage>,
         first_batch: u64,
     ) -> Result<Batches, LoadError> {
         self.start_in(self.order(epoch)?, epoch, stage, first_batch)
@@ -188,14 +188,16 @@ impl Loader {
         &self,
         order: EpochOrder,
         epoch: Epoch,
-        stage: Arc<LoaderStage>,
+        stage: &Arc<LoaderStage>,
         first_batch: u64,
     ) -> Result<Batches, LoadError> {
         let (rows, total) = (self.global_batch(), order.global_samples());
-        let begin = self.begin(epoch, &stage);
-        let view = self.reading_ahead(&stage, epoch, &order, first_batch)?;
-        let stage =
-            view.as_ref().map_or(stage.clone(), |view| Arc::new(stage.over(Arc::clone(view))));
+        let begin = self.begin(epoch, stage);
+        let view = self.reading_ahead(stage, epoch, &order, first_batch)?;
+        let stage = match &view {
+            None => Arc::clone(stage),
+            Some(view) => Arc::new(stage.over(Arc::clone(view))),
+        };
         let mut pass = Pass::new(stage, epoch, Box::new(order), self.batch_size);
         (pass.last, pass.first_batch, pass.delivery) = (self.last, first_batch, self.delivery);
         let run = self.engine.start(pass)?;

@@ -72,6 +72,7 @@ pub(super) struct Worker {
 
 /// What pictures are worked at with.
 struct PictureDesk {
+    watch: Watch,
     decoder: Decoder,
     scratch: Scratch,
     /// Of each output of a field.
@@ -212,7 +213,7 @@ impl LoaderStage {
         let value = value.map_err(|error| of_field(error.into()))?;
         if let Value::Image(image) = value {
             let keeper = keeper.as_mut().map(|keeper| (*field, keeper));
-            let filled = self.fill_images(watch, pictures, keeper, key, &image, outputs, rows);
+            let filled = self.fill_images(pictures, keeper, key, &image, outputs, rows);
             pictures.decoded += u64::from(filled.is_ok() && !is_kept);
             return filled.map_err(of_field);
         }
@@ -239,7 +240,6 @@ impl LoaderStage {
     /// Draws for every output first, so that one decode serves them all.
     fn fill_images(
         &self,
-        watch: &Watch,
         desk: &mut PictureDesk,
         keeper: Option<(usize, &mut Keeper<'_>)>,
         key: SampleKey,
@@ -247,7 +247,7 @@ impl LoaderStage {
         outputs: &[usize],
         rows: &mut SampleRows<'_, '_>,
     ) -> Result<(), SampleCause> {
-        let PictureDesk { decoder, scratch, draws, .. } = desk;
+        let PictureDesk { watch, decoder, scratch, draws, .. } = desk;
         if image.mode == ImageMode::Jpeg {
             watch.phase(Phase::Decode);
         }
@@ -301,7 +301,7 @@ impl LoaderStage {
         let is_inside = matches!(cause, SampleCause::Decode(_));
         let stored = if is_inside { self.source.stored_at(sample, field) } else { None };
         let offset = stored.map(|bytes| bytes.start);
-        SampleError { dataset: self.source.name(), field: name.to_owned(), offset, cause }
+        SampleError { dataset: self.source.name().into(), field: name.into(), offset, cause }
     }
 }
 
@@ -354,10 +354,11 @@ impl Stage for LoaderStage {
 
     fn worker(&self, watch: Watch) -> Worker {
         Worker {
-            watch,
+            watch: watch.clone(),
             buffer: Buffer::default(),
             kept: vec![],
             pictures: PictureDesk {
+                watch,
                 decoder: self.decoder(),
                 scratch: Scratch::default(),
                 draws: vec![],

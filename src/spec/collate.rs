@@ -22,7 +22,10 @@ use fuseloop_ops::registry::{
     Args, Datum, Entry, Kind, ParamInfo, Preset, SpecError, Table, maybe, required,
 };
 
-const FORMS: [(&str, fn() -> Collate); 3] =
+/// A way to collate, as it comes.
+type MakeCollate = fn() -> Collate;
+
+const FORMS: [(&str, MakeCollate); 3] =
     [("pad", Collate::pad), ("ragged", Collate::ragged), ("list", Collate::list)];
 
 const PARAMS: &[ParamInfo] = &[
