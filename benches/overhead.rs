@@ -12,7 +12,7 @@
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 use fuseloop::source::{FieldKind, FieldSpec};
-use fuseloop::write::{FieldValue, ImageInput, WriteOptions, write_iter};
+use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions, write_iter};
 use fuseloop::{Cursor, Loader, Order};
 use std::hint::black_box;
 use std::path::Path;
@@ -57,7 +57,8 @@ fn overhead(path: &Path, samples: u64) {
         let image = FieldValue::Image(ImageInput::Rgb { pixels, width: 32, height: 32 });
         vec![image, FieldValue::Int(sample as i64)]
     });
-    write_iter(rows, &fields, path, &WriteOptions::default()).unwrap();
+    let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
+    write_iter(rows, &fields, path, &WriteOptions { image, ..WriteOptions::default() }).unwrap();
     let (image, mut out) = (vec![7u8; 3072], vec![0u8; 512 * 3072]);
     let copied = median(|| {
         for sample in 0..samples as usize {
@@ -67,10 +68,16 @@ fn overhead(path: &Path, samples: u64) {
     });
     let rate = |time: Duration| samples as f64 / time.as_secs_f64() / 1e6;
     println!("overhead: {samples} raw 32x32 pictures and labels, batches of 512");
-    println!("  memcpy, 1 thread                {:6.2} M samples/s", rate(copied));
-    for (order, name) in [(Order::Sequential, "in order"), (Order::Random, "random")] {
+    println!("  memcpy             1 thread    {:6.2} M samples/s", rate(copied));
+    let ways = [
+        (Order::Sequential, "read, in order", false),
+        (Order::Random, "read, random", false),
+        (Order::Random, "in memory, random", true),
+    ];
+    for (order, name, in_memory) in ways {
         for workers in [1, 2] {
-            let builder = Loader::open(path).unwrap().batch_size(512).workers(workers);
+            let builder = if in_memory { Loader::open_in_memory(path) } else { Loader::open(path) };
+            let builder = builder.unwrap().batch_size(512).workers(workers);
             let loader = builder.order(order.clone()).build().unwrap();
             let mut epoch = 0;
             let time = median(|| {
@@ -78,7 +85,7 @@ fn overhead(path: &Path, samples: u64) {
                 epoch += 1;
             });
             let aim = if workers == 2 { "  (aim: > 1)" } else { "" };
-            println!("  {name}, {workers} worker(s){:8}{:14.2} M samples/s{aim}", "", rate(time));
+            println!("  {name:18} {workers} worker(s) {:6.2} M samples/s{aim}", rate(time));
         }
     }
 }

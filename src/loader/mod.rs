@@ -41,8 +41,8 @@ use crate::decode::DecodeOptions;
 use crate::jit::KernelCache;
 use crate::order::{EpochOrder, Prepared, Ranks};
 use crate::run::{Delivery, Engine, Headroom, LastBatch, Pass};
-use crate::sample::Epoch;
-use crate::source::{PageStats, PagedBeton, RunPlan, Source};
+use crate::sample::{Epoch, Limits};
+use crate::source::{Beton, PageStats, PagedBeton, RunPlan, Source};
 use epoch::{Place, Rest};
 use fuseloop_ops::{Ops, ParamError};
 use outputs::Output;
@@ -89,6 +89,17 @@ impl Loader {
     /// If it can't be opened or is no `.beton` file.
     pub fn open(path: impl AsRef<Path>) -> Result<LoaderBuilder, LoadError> {
         LoaderBuilder::open(path.as_ref())
+    }
+
+    /// Opens a `.beton` file and reads the whole of it into memory: fastest for small samples, where
+    /// the system's call to read one costs as much as its work. Takes as many bytes as the file has.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), and if there is no memory for it.
+    pub fn open_in_memory(path: impl AsRef<Path>) -> Result<LoaderBuilder, LoadError> {
+        let beton = Beton::open(path, &Limits::DEFAULT)?.into_memory()?;
+        Ok(LoaderBuilder::of(Arc::new(beton), DecodeOptions::default()))
     }
 
     /// A loader of a source of the user's own, to be set up by the builder's methods.

@@ -202,10 +202,13 @@ impl LoaderStage {
         rows: &mut SampleRows<'_, '_>,
     ) -> Result<(), FillError> {
         let sample = SampleId(key.sample());
-        let name = &self.source.fields()[*field].name;
-        let of_field = |cause| self.error(sample, name, *field, cause);
+        let spec = &self.source.fields()[*field];
+        let of_field = |cause| self.error(sample, &spec.name, *field, cause);
         let Worker { watch, buffer, kept: kept_bytes, pictures, .. } = worker;
-        watch.phase(Phase::Read);
+        // A number is in the table: looking at the clock would cost more than reading it.
+        if !matches!(spec.kind, FieldKind::Int | FieldKind::Float) {
+            watch.phase(Phase::Read);
+        }
         let Seat { kept, keeper } = seat;
         let kept = kept.as_ref().and_then(|kept| kept.value(*field, kept_bytes));
         let is_kept = kept.is_some();

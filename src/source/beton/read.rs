@@ -139,6 +139,23 @@ impl Beton {
         })
     }
 
+    /// The same with the whole file in memory: values are lent from there, which is fastest for
+    /// small ones. As many bytes as the file has are read now.
+    ///
+    /// # Errors
+    ///
+    /// If it can't be read, or there is no memory for it.
+    pub fn into_memory(self) -> Result<Self, SourceError> {
+        let bytes = self.bytes.copy(0, self.bytes.len());
+        match bytes {
+            Ok(bytes) => Ok(Self { bytes: FileBytes::Held(bytes.into()), ..self }),
+            Err(kind) => {
+                let path = self.path.unwrap_or_else(|| Path::new("memory").to_owned());
+                Err(SourceError { path, kind: OpenError::from(kind).into() })
+            }
+        }
+    }
+
     /// The file, if it was opened by its path.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
