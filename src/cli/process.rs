@@ -42,7 +42,7 @@ fn ticks() -> Option<Duration> {
 pub(super) struct Memory {
     /// The most that was ever resident, pages of mapped files included.
     pub(super) peak: u64,
-    /// Pages of mapped files now: the dataset, as far as it was read. The system takes them back
+    /// Pages of mapped files now: the program itself. The system takes them back
     /// when it needs them.
     pub(super) mapped: u64,
 }

@@ -46,7 +46,8 @@ pub struct Quarantined {
 pub struct Quarantine {
     /// The first thousand samples met.
     pub samples: Vec<Quarantined>,
-    /// Rows lost, over all epochs: a sample is met again in each.
+    /// Rows lost, over all epochs: a sample is met again in each. One whose substitutes are damaged
+    /// too is one row.
     pub rows: u64,
     /// Whether more samples were met than are listed.
     pub is_cut: bool,
@@ -86,11 +87,18 @@ struct Listed {
 }
 
 impl Ward {
-    /// A row that was lost.
-    pub(super) fn note(&self, sample: SampleId, epoch: Epoch, error: &dyn fmt::Display) {
+    /// A sample that could not be had: the row's own, at attempt 0, or a substitute that is damaged
+    /// too.
+    pub(super) fn note(
+        &self,
+        sample: SampleId,
+        epoch: Epoch,
+        attempt: u32,
+        error: &dyn fmt::Display,
+    ) {
         let mut listed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Listed { known, quarantine } = &mut *listed;
-        quarantine.rows += 1;
+        quarantine.rows += u64::from(attempt == 0);
         if known.contains(&sample) {
             return;
         }
@@ -118,12 +126,12 @@ mod tests {
     fn a_sample_is_listed_once_and_its_rows_are_counted() {
         let ward = Ward::default();
         assert_eq!(ward.report().to_string(), "no damaged sample\n");
-        ward.note(SampleId(9), Epoch(0), &"a.beton (image): cut");
-        ward.note(SampleId(4), Epoch(0), &"a.beton (image): gone");
-        ward.note(SampleId(9), Epoch(1), &"a.beton (image): cut");
+        ward.note(SampleId(9), Epoch(0), 0, &"a.beton (image): cut");
+        ward.note(SampleId(4), Epoch(0), 1, &"a.beton (image): gone");
+        ward.note(SampleId(9), Epoch(1), 0, &"a.beton (image): cut");
         assert_eq!(
             ward.report().to_string(),
-            "2 damaged samples, 3 rows lost\n\
+            "2 damaged samples, 2 rows lost\n\
              sample 4 (epoch 0): a.beton (image): gone\n\
              sample 9 (epoch 0): a.beton (image): cut\n"
         );
@@ -132,7 +140,7 @@ mod tests {
     #[test]
     fn the_list_is_bounded() {
         let ward = Ward::default();
-        (0..2000).for_each(|id| ward.note(SampleId(id), Epoch(0), &"gone"));
+        (0..2000).for_each(|id| ward.note(SampleId(id), Epoch(0), 0, &"gone"));
         let report = ward.report();
         assert!(report.samples.len() == LISTED && report.is_cut && report.rows == 2000);
     }

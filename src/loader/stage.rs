@@ -403,7 +403,7 @@ impl Stage for LoaderStage {
             OnDamaged::Substitute if attempt >= MAX_SUBSTITUTES => return Damaged::Fail,
             OnDamaged::Substitute => self.substitute(epoch, visit, attempt),
         };
-        self.shared.ward.note(error.sample, epoch, &error.source);
+        self.shared.ward.note(error.sample, epoch, attempt, &error.source);
         substitute.map_or(Damaged::Skip, Damaged::Substitute)
     }
 
