@@ -76,8 +76,6 @@ fn child_with_little_memory() {
     let large = builder(&path).batch_size(100_000).drop_last(false).build().unwrap();
     let error = large.epoch(0).unwrap().next().unwrap().err().unwrap();
     println!("a large batch: {error}");
-    let error = builder(&path).workers(2000).build().err().unwrap();
-    println!("many threads: {error}");
     assert!(loader.epoch(1).unwrap().all(|batch| batch.is_ok()));
 }
 
@@ -85,5 +83,4 @@ fn child_with_little_memory() {
 fn memory_that_is_not_there_is_an_error() {
     let said = child("child_with_little_memory", "ulimit -v 524288");
     assert!(said.contains("a large batch: no memory for a tensor of 4915200000 bytes"), "{said}");
-    assert!(said.contains("many threads: no thread for worker "), "{said}");
 }
