@@ -106,8 +106,7 @@ impl Stage for Steps {
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError> {
         for visit in visits {
-            watch.sample(visit.sample);
-            watch.phase(Phase::Read);
+            watch.start(visit.sample, Phase::Read);
             watch.phase(Phase::Kernel);
         }
         rows.output(0).fill(1);
@@ -123,7 +122,7 @@ fn epochs_batches_and_phases_have_spans_inside_each_other() {
 
     let workers = NonZeroUsize::new(3).unwrap();
     let engine = Engine::new(EngineOptions { workers, ..EngineOptions::default() }).unwrap();
-    let tensor = TensorSpec { name: "x".into(), dtype: DType::U8, shape: vec![5] };
+    let tensor = TensorSpec::new("x", DType::U8, [5]);
     let stage = Arc::new(Steps(vec![tensor]));
     let samples: Vec<SampleId> = (0..40).map(SampleId).collect();
     let size = NonZeroUsize::new(8).unwrap();

@@ -51,8 +51,14 @@ impl Meter {
 
     /// Notes that from now on the thread is in `phase`.
     pub(super) fn phase(&self, phase: Phase) {
+        self.switch(phase, self.sample.load(Ordering::Relaxed));
+    }
+
+    /// Ends the last phase, which was at the sample before, and begins one at `sample`.
+    fn switch(&self, phase: Phase, sample: u64) {
         let last = self.current();
         if last == phase && !self.tape.is_on() && !spans::are_on() {
+            self.sample.store(sample, Ordering::Relaxed);
             return;
         }
         let (start, now) = (self.since.load(Ordering::Relaxed), nanos(self.born));
@@ -63,6 +69,7 @@ impl Meter {
         if self.tape.is_on() {
             self.tape.push(self.event(last, start, now));
         }
+        self.sample.store(sample, Ordering::Relaxed);
         spans::phase(phase, self.batch.load(Ordering::Relaxed), self.sample());
     }
 
@@ -187,9 +194,7 @@ impl Watch {
     /// several samples: the engine only knows its first.
     pub fn start(&self, sample: SampleId, phase: Phase) {
         if let Some(meter) = &self.0 {
-            // First the end of what was done with the sample before.
-            meter.phase(phase);
-            meter.sample.store(sample.0, Ordering::Relaxed);
+            meter.switch(phase, sample.0);
         }
     }
 }
