@@ -13,10 +13,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
+mod common;
 #[path = "../src/cli/demo/pictures.rs"]
 #[allow(dead_code, reason = "the demo draws pictures of many sizes, this of one")]
 mod pictures;
 
+use common::median;
 use fuseloop::loader::Cache;
 use fuseloop::ops::{Ops, ParamError, RandomHorizontalFlip, ops};
 use fuseloop::source::{FieldKind, FieldSpec};
@@ -122,7 +124,7 @@ fn compare(
             rates[1].push(second);
         }
     }
-    let rates = rates.map(|of| of.map(median));
+    let rates = rates.map(|of| of.map(|rates| median(rates.into_iter())));
     let plain = rates[0][1];
     for (how, [first, second]) in HOW.iter().zip(rates) {
         println!(
@@ -133,9 +135,4 @@ fn compare(
             second / plain
         );
     }
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

@@ -12,6 +12,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
+mod common;
+
+use common::median;
 use fuseloop::order::{BoxError, Facts, Order, Prepared, Ranks, Subset, Uneven};
 use fuseloop::{Epoch, SampleId};
 use std::hint::black_box;
@@ -83,11 +86,12 @@ fn main() {
             bytes[i] = of_epoch;
         }
     }
-    let filled = median(&fills);
+    let filled = median(fills.iter().copied());
     println!("{samples} samples; a list of them is filled in {filled:.2} ms");
     println!("{:<32} median ms  least  first  of a fill  bytes held  bytes an epoch", "order");
     for ((case, times), bytes) in cases.iter().zip(&times).zip(bytes) {
-        let (time, least) = (median(times), times.iter().copied().fold(f64::MAX, f64::min));
+        let (time, least) =
+            (median(times.iter().copied()), times.iter().copied().fold(f64::MAX, f64::min));
         let each = |bytes: usize| bytes as f64 / samples as f64;
         println!(
             "{:<32} {time:>9.2} {least:>6.2} {:>6.2} {:>10.1} {:>11.2} {:>15.2}",
@@ -128,10 +132,4 @@ fn fill(samples: u64) -> f64 {
     let start = Instant::now();
     black_box((0..samples as u32).collect::<Vec<u32>>());
     start.elapsed().as_secs_f64() * 1e3
-}
-
-fn median(times: &[f64]) -> f64 {
-    let mut times = times.to_vec();
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
 }

@@ -7,6 +7,9 @@
 //! `-- nothing` runs each once, quickly.
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
+mod common;
+
+use common::median;
 use std::env;
 use std::hint::black_box;
 use std::num::NonZeroUsize;
@@ -76,11 +79,6 @@ fn time(workers: usize, switches: u64, samples: u64) -> Duration {
     begun.elapsed()
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 fn main() {
     let is_full = env::args().any(|arg| arg == "--bench")
         && !env::args().any(|arg| arg == "nothing" || arg == "--test");
@@ -100,8 +98,11 @@ fn main() {
             told.as_secs_f64() * 1e6 / samples as f64,
         );
     }
-    let gain = median(gains);
+    let gain = median(gains.into_iter());
     let verdict = if gain >= 1.9 { "reached" } else { "MISSED" };
     println!("2 workers over 1: {gain:.2} times, median of {rounds}; aim: >= 1.90: {verdict}");
-    println!("telling a phase: {:.0} ns, median of {rounds}; aim: <= 60", median(switches));
+    println!(
+        "telling a phase: {:.0} ns, median of {rounds}; aim: <= 60",
+        median(switches.into_iter())
+    );
 }

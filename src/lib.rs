@@ -27,6 +27,7 @@ pub mod fuzzing;
 pub mod jit;
 pub mod loader;
 pub mod order;
+mod panicked;
 pub mod plan;
 pub mod run;
 pub mod sample;

@@ -3,7 +3,7 @@
 //! A module imports what lies before it, never what comes after:
 //!
 //! ```text
-//! sample < sync < source < decode < order < plan < jit < batch < run < loader        (lib, main: anything)
+//! sample < sync < panicked < source < decode < order < plan < jit < batch < run < loader        (lib, main: anything)
 //!                                 ├ write: sample, source, decode; only lib and main use it
 //!                                 └ verify: sample, source, decode; only lib and main use it
 //!                                                                        └ spec: sample, order, loader
@@ -15,13 +15,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules of `src`, each allowed to use those before it.
-const LAYERS: [&str; 10] =
-    ["sample", "sync", "source", "decode", "order", "plan", "jit", "batch", "run", "loader"];
+const LAYERS: [&str; 11] = [
+    "sample", "sync", "panicked", "source", "decode", "order", "plan", "jit", "batch", "run",
+    "loader",
+];
 
 /// Modules beside the layers, and what each may use.
 const BESIDE: [(&str, &[&str]); 4] = [
-    ("write", &["sample", "source", "decode"]),
-    ("verify", &["sample", "source", "decode"]),
+    ("write", &["sample", "panicked", "source", "decode"]),
+    ("verify", &["sample", "panicked", "source", "decode"]),
     ("workload", &["sample"]),
     ("spec", &["sample", "order", "loader"]),
 ];

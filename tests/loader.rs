@@ -8,7 +8,7 @@ mod common;
 use common::dataset::{self, varied};
 use fuseloop::decode::{DecodeOptions, Decoder};
 use fuseloop::jit;
-use fuseloop::order::epoch_order;
+use fuseloop::order::{Count, Subset};
 use fuseloop::plan::{Draws, ImagePlan};
 use fuseloop::source::{Beton, Buffer, OwnedValue, Source, Value};
 use fuseloop::workload::jitter;
@@ -64,8 +64,9 @@ fn every_row_is_what_the_ops_mean_in_the_order_of_the_epoch() {
             }
             seen.extend_from_slice(batch.ids());
         }
-        let ids = (0..20).map(SampleId).collect();
-        assert_eq!(seen, epoch_order(Order::Random, SEED, Epoch(3), ids));
+        let order = Order::Random.prepare(&Count(20), Subset::All(20)).unwrap();
+        let visits = order.epoch(SEED, Epoch(3), None).unwrap().visits_vec();
+        assert_eq!(seen, visits.iter().map(|visit| visit.sample).collect::<Vec<_>>());
     }
 }
 

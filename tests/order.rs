@@ -3,8 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 use fuseloop::order::{
-    BoxError, Count, EpochOrder, Facts, Order, OrderError, Prepared, Ranks, Sampler, Subset,
-    Uneven, epoch_order,
+    BoxError, Count, EpochOrder, Facts, Order, OrderError, Prepared, Ranks, Sampler, Subset, Uneven,
 };
 use fuseloop::sample::{Epoch, SampleId, Visit};
 use serde_json::Value;
@@ -465,10 +464,11 @@ fn an_order_of_a_subset_has_samples_of_it_alone() {
 
 #[test]
 fn random_shuffles_the_ids_it_is_given_not_their_places() {
-    let evens: Vec<SampleId> = (0..50).map(|id| SampleId(id * 2)).collect();
-    let order = epoch_order(Order::Random, 1, Epoch(0), evens);
+    let evens = Subset::Listed((0..50).map(|id| id * 2).collect());
+    let prepared = Order::Random.prepare(&Count(99), evens).unwrap();
+    let order = ids(&prepared.epoch(1, Epoch(0), None).unwrap().visits_vec());
     let doubled: Vec<u64> = random(1, 0, 50).iter().map(|id| id * 2).collect();
-    assert_eq!(order.iter().map(|id| id.0).collect::<Vec<_>>(), doubled);
+    assert_eq!(order, doubled);
 }
 
 #[test]

@@ -59,8 +59,6 @@ impl Shared {
 
 /// What a worker keeps.
 pub(super) struct Worker {
-    /// Tells what it is at.
-    watch: Watch,
     /// What a value is read into.
     buffer: Buffer,
     /// What a kept value is read into.
@@ -72,6 +70,7 @@ pub(super) struct Worker {
 
 /// What pictures are worked at with.
 struct PictureDesk {
+    /// Tells what the worker is at.
     watch: Watch,
     decoder: Decoder,
     scratch: Scratch,
@@ -129,8 +128,7 @@ impl LoaderStage {
 
     /// Another sample for the row of `visit`, number `attempt` of those it would have.
     fn substitute(&self, epoch: Epoch, visit: Visit, attempt: u32) -> Option<Visit> {
-        let key = SampleKey::new(self.setup.seed, epoch.0, visit.sample.0).copy(visit.copy);
-        let mut rng = key.op(stream("substitute", attempt as usize));
+        let mut rng = self.visit_key(epoch, visit).op(stream("substitute", attempt as usize));
         let word = u64::from(rng.word()) << 32 | u64::from(rng.word());
         let place = word.checked_rem(self.shared.subset.len())?;
         Some(Visit { sample: self.shared.subset.at(place), ..visit })
@@ -170,7 +168,12 @@ impl LoaderStage {
 
     /// What all draws of an output of a sample are a function of.
     pub(super) fn key(&self, epoch: Epoch, sample: SampleId, output: usize) -> SampleKey {
-        self.outputs[output].draws.key(SampleKey::new(self.setup.seed, epoch.0, sample.0))
+        self.outputs[output].draws.key(self.visit_key(epoch, Visit::once(sample)))
+    }
+
+    /// What all draws of a row are a function of.
+    fn visit_key(&self, epoch: Epoch, visit: Visit) -> SampleKey {
+        SampleKey::new(self.setup.seed, epoch.0, visit.sample.0).copy(visit.copy)
     }
 
     pub(super) fn explain(&self) -> String {
@@ -204,10 +207,10 @@ impl LoaderStage {
         let sample = SampleId(key.sample());
         let spec = &self.source.fields()[*field];
         let of_field = |cause| self.error(sample, &spec.name, *field, cause);
-        let Worker { watch, buffer, kept: kept_bytes, pictures, .. } = worker;
+        let Worker { buffer, kept: kept_bytes, pictures, .. } = worker;
         // A number is in the table: looking at the clock would cost more than reading it.
         if !matches!(spec.kind, FieldKind::Int | FieldKind::Float) {
-            watch.phase(Phase::Read);
+            pictures.watch.phase(Phase::Read);
         }
         let Seat { kept, keeper } = seat;
         let kept = kept.as_ref().and_then(|kept| kept.value(*field, kept_bytes));
@@ -357,7 +360,6 @@ impl Stage for LoaderStage {
 
     fn worker(&self, watch: Watch) -> Worker {
         Worker {
-            watch: watch.clone(),
             buffer: Buffer::default(),
             kept: vec![],
             pictures: PictureDesk {
@@ -381,9 +383,9 @@ impl Stage for LoaderStage {
         worker.pictures.decoded = 0;
         let mut outputs: Vec<&mut [u8]> = rows.outputs().collect();
         for (place, visit) in visits.iter().enumerate() {
-            let key = SampleKey::new(self.setup.seed, epoch.0, visit.sample.0).copy(visit.copy);
+            let key = self.visit_key(epoch, *visit);
             let mut rows = SampleRows { outputs: &mut outputs, place, count: visits.len() };
-            worker.watch.start(visit.sample, Phase::Read);
+            worker.pictures.watch.start(visit.sample, Phase::Read);
             worker.buffer.forget();
             let cache = self.shared.cache.as_ref();
             let mut seat = cache.map_or(Seat::EMPTY, |cache| cache.look(visit.sample));

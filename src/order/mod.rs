@@ -45,7 +45,6 @@ pub use prepare::{Count, Facts, Prepared};
 pub use ranks::{Ranks, Uneven};
 pub use subset::Subset;
 
-use crate::sample::{Epoch, SampleId};
 use std::sync::Arc;
 
 /// How an epoch goes through its samples.
@@ -111,31 +110,5 @@ impl Order {
             Self::RepeatedAugment { .. } => repeated::NAME,
             Self::Custom(sampler) => sampler.name(),
         }
-    }
-}
-
-/// The samples of one epoch of a sequential or random order, in the order in which they are visited.
-///
-/// ```
-/// use fuseloop::order::{Order, epoch_order};
-/// use fuseloop::sample::{Epoch, SampleId};
-///
-/// let ids = (0..5).map(SampleId).collect();
-/// let order = epoch_order(Order::Random, 1, Epoch(0), ids);
-/// assert_eq!(order.iter().map(|id| id.0).collect::<Vec<_>>(), [4, 0, 1, 2, 3]);
-/// ```
-///
-/// # Panics
-///
-/// If the order needs to know more of the dataset than the ids, or there is no memory for it.
-#[must_use]
-#[expect(clippy::needless_pass_by_value, reason = "the ids it is given are the ids it gives back")]
-pub fn epoch_order(order: Order, seed: u64, epoch: Epoch, ids: Vec<SampleId>) -> Vec<SampleId> {
-    let subset = Subset::Listed(ids.iter().map(|id| id.0).collect());
-    let facts = Count(u64::MAX);
-    let ordered = order.prepare(&facts, subset).and_then(|order| order.epoch(seed, epoch, None));
-    match ordered {
-        Ok(order) => order.visits_vec().iter().map(|visit| visit.sample).collect(),
-        Err(error) => panic!("{error}"),
     }
 }

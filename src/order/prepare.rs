@@ -71,6 +71,16 @@ impl Order {
     /// Checks the order against a dataset, and makes once what all its epochs need: the pages,
     /// the classes, a table of weights.
     ///
+    /// ```
+    /// use fuseloop::Epoch;
+    /// use fuseloop::order::{Count, Order, Subset};
+    ///
+    /// let order = Order::Random.prepare(&Count(5), Subset::All(5))?;
+    /// let visits = order.epoch(1, Epoch(0), None)?.visits_vec();
+    /// assert_eq!(visits.iter().map(|visit| visit.sample.0).collect::<Vec<_>>(), [4, 0, 1, 2, 3]);
+    /// # Ok::<(), fuseloop::order::OrderError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If the subset or the order's parameters don't fit the dataset, or there is no memory.

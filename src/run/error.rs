@@ -1,6 +1,5 @@
 //! Why a run ended before its last batch.
 
-use std::any::Any;
 use std::error::Error;
 use std::io;
 use std::time::Duration;
@@ -114,13 +113,6 @@ fn list(filling: &[Doing]) -> String {
         return "nothing".to_owned();
     }
     filling.iter().map(Doing::to_string).collect::<Vec<_>>().join(", ")
-}
-
-/// What a panic said.
-pub(super) fn message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("no message").to_owned()
 }
 
 impl RunError {

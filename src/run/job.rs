@@ -3,13 +3,13 @@
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::error::message;
 use super::meter::Meter;
 use super::repair::{Repairs, Trouble};
 use super::spans::{BatchSpan, EpochSpan};
 use super::stage::{FillError, Schedule, Stage};
 use super::{Delivery, Phase, RunError, Watch};
 use crate::batch::{Batch, Filling, Lease, Pool, RowsMut};
+use crate::panicked::message;
 use crate::sample::{Epoch, Visit};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, PoisonError};

@@ -8,10 +8,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::RunError;
-use super::error::message;
 use super::job::{Desk, Failure, Job};
 use super::stage::{Damaged, FillError, Stage};
 use crate::batch::{Damage, RowsMut, Slot};
+use crate::panicked::message;
 use crate::sample::Visit;
 use crate::sync::{Mutex, PoisonError};
 

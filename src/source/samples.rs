@@ -137,10 +137,7 @@ pub trait Source: Send + Sync + 'static {
     fn fingerprint(&self) -> u64 {
         let mut print = Fingerprint::default();
         print.number(self.len());
-        for field in self.fields() {
-            print.text(&field.name);
-            print.text(&format!("{:?}", field.kind));
-        }
+        print.fields(self.fields());
         print.value()
     }
 
@@ -285,6 +282,14 @@ impl Fingerprint {
     pub fn text(&mut self, text: &str) {
         self.number(text.len() as u64);
         self.bytes(text.as_bytes());
+    }
+
+    /// Adds the names and kinds of fields.
+    pub(super) fn fields(&mut self, fields: &[FieldSpec]) {
+        for field in fields {
+            self.text(&field.name);
+            self.text(&format!("{:?}", field.kind));
+        }
     }
 
     /// Of all that was added.

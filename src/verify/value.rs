@@ -3,9 +3,9 @@
 use super::json;
 use super::report::{Damaged, Tally, ValueError};
 use crate::decode::{DecodeOptions, Decoder};
+use crate::panicked::message;
 use crate::sample::{Limits, SampleId};
 use crate::source::{Buffer, EncodedImage, Source, Value};
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What a thread checks with.
@@ -103,13 +103,4 @@ fn decode(decoder: &mut Decoder, image: &EncodedImage<'_>) -> Result<Whole, Valu
     let size = decoder.size(image)?;
     decoder.decode(image, size.full())?;
     Ok(Whole { bytes: image.bytes.len() as u64, pixels: Some(size.pixels()) })
-}
-
-/// What a panic said.
-fn message(panic: &(dyn Any + Send)) -> String {
-    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-        (Some(text), _) => (*text).to_owned(),
-        (_, Some(text)) => text.clone(),
-        _ => "no message".to_owned(),
-    }
 }

@@ -18,8 +18,8 @@ use super::pixels::Pixels;
 use super::report::{Skipped, SkippedSample};
 use super::value::{Encoding, Failed, FieldValue, SampleError, Stored, first_path};
 use super::{Damaged, WriteError};
+use crate::panicked::message;
 use crate::sample::SampleId;
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -298,13 +298,4 @@ fn passed_through(sample: &[Stored]) -> u64 {
         matches!(stored, Stored::Image(StoredImage { passed_through: true, .. }))
     };
     sample.iter().filter(untouched).count() as u64
-}
-
-/// What a panic said.
-fn message(panic: &(dyn Any + Send)) -> String {
-    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-        (Some(text), _) => (*text).to_owned(),
-        (_, Some(text)) => text.clone(),
-        _ => "no message".to_owned(),
-    }
 }

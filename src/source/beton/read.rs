@@ -38,6 +38,8 @@ pub struct Beton {
     limits: Limits,
     /// By field, filled when first asked for.
     image_stats: Vec<OnceLock<ImageStats>>,
+    /// By field, filled when first asked for.
+    longest: Vec<OnceLock<u64>>,
 }
 
 /// How to open a file.
@@ -124,6 +126,7 @@ impl Beton {
         };
         let guess = Guess::new(&fields, index.len(), header.num_samples);
         let image_stats = fields.iter().map(|_| OnceLock::new()).collect();
+        let longest = fields.iter().map(|_| OnceLock::new()).collect();
         let limits = options.limits;
         Ok(Self {
             path: None,
@@ -136,6 +139,7 @@ impl Beton {
             guess,
             limits,
             image_stats,
+            longest,
         })
     }
 
@@ -255,9 +259,15 @@ impl Beton {
 
     /// Bytes of the longest readable value of a Bytes or JSON field; 0 without one.
     ///
-    /// The first call reads the whole sample table.
+    /// The first call reads the whole sample table, the others are free.
     #[must_use]
     pub fn longest(&self, field: usize) -> u64 {
+        self.longest
+            .get(field)
+            .map_or(0, |longest| *longest.get_or_init(|| self.scan_longest(field)))
+    }
+
+    fn scan_longest(&self, field: usize) -> u64 {
         let sizes = self.samples().map(|sample| match self.locate(sample, field) {
             Ok(Located::Stored(Stored { size, of: Of::Bytes | Of::Json, .. })) => size,
             _ => 0,
@@ -527,10 +537,7 @@ impl Source for Beton {
         let mut print = Fingerprint::default();
         print.bytes(&self.header.to_bytes());
         print.number(self.bytes.len());
-        for field in &self.fields {
-            print.text(&field.name);
-            print.text(&format!("{:?}", field.kind));
-        }
+        print.fields(&self.fields);
         let row = self.layout.size().max(1);
         let step = (self.rows.len() / row).div_ceil(ROWS).max(1);
         self.rows.chunks(row).step_by(step).for_each(|row| print.bytes(row));

@@ -8,9 +8,9 @@
 //! What is made and taken is in the [`Books`]: no thread and no waiting there. No code of the user's
 //! runs under the lock: not his function, and no `drop` of his items.
 
-use super::error::message;
 use super::flow::{Busy, Flow, Gauge};
 use super::{GenerateError, Generator};
+use crate::panicked::message;
 use crate::source::BoxError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -2,7 +2,6 @@
 
 use super::flow::Busy;
 use crate::source::{BoxError, Escaped};
-use std::any::Any;
 use std::fmt::Write as _;
 use std::io;
 use std::time::Duration;
@@ -90,13 +89,6 @@ fn inside(busy: &[Busy], producers: usize) -> String {
         let _ = write!(text, "{between}ticket {ticket} for {elapsed:.1?}");
     }
     text
-}
-
-/// What a panic said.
-pub(super) fn message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("no message").to_owned()
 }
 
 #[cfg(test)]

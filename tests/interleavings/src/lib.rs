@@ -23,6 +23,8 @@ pub mod shape;
 #[allow(dead_code, unused_imports, reason = "only the loader packs rows of differing sizes")]
 pub mod batch;
 pub mod faults;
+#[path = "../../../src/panicked.rs"]
+mod panicked;
 #[path = "../../../src/run/mod.rs"]
 pub mod run;
 #[path = "../../../src/sample.rs"]

@@ -13,6 +13,7 @@ use super::ProcessCache;
 use super::cache::{Bounds, Cache, Failure, Job, Page};
 use super::plan::Plan;
 use super::stats::Counters;
+use crate::panicked::message;
 use crate::source::file::{ReadAt, read_all_at};
 use crate::source::{BoxError, ReadErrorKind, RunPlan};
 use std::any::Any;
@@ -217,7 +218,7 @@ fn read_page(reader: &dyn ReadAt, job: Job, number: u64) -> Page {
         let memory = &mut bytes[part.at..part.at + part.len];
         let read = || read_all_at(reader, memory, part.start);
         let (found, outcome) = catch_unwind(AssertUnwindSafe(read))
-            .unwrap_or_else(|panic| (0, Err(io::Error::other(message(&*panic)))));
+            .unwrap_or_else(|panic| (0, Err(io::Error::other(said(&*panic)))));
         let cause = outcome.err().map(|error| (error.kind(), error.to_string()));
         if cause.is_some() || found < part.len {
             failure = Some(Failure { page: number, at: part.start + found as u64, cause });
@@ -232,9 +233,7 @@ fn read_page(reader: &dyn ReadAt, job: Job, number: u64) -> Page {
     Page { bytes, parts, failure }
 }
 
-/// What a panic said.
-fn message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("the reader panicked: {}", text.unwrap_or("no message"))
+/// What the reader's panic said.
+fn said(panic: &(dyn Any + Send)) -> String {
+    format!("the reader panicked: {}", message(panic))
 }
