@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! sample < sync < panicked < source < decode < order < plan < jit < batch < run < loader        (lib, main: anything)
-//!                                 ├ write: sample, source, decode; only lib and main use it
+//!                                 ├ recut: sample, source, decode; write uses it
+//!                                 ├ write: sample, source, decode, recut; only lib and main use it
 //!                                 └ verify: sample, source, decode; only lib and main use it
 //!                                                                        └ spec: sample, order, loader
 //! ```
@@ -21,8 +22,9 @@ const LAYERS: [&str; 11] = [
 ];
 
 /// Modules beside the layers, and what each may use.
-const BESIDE: [(&str, &[&str]); 4] = [
-    ("write", &["sample", "panicked", "source", "decode"]),
+const BESIDE: [(&str, &[&str]); 5] = [
+    ("recut", &["sample", "panicked", "source", "decode"]),
+    ("write", &["sample", "panicked", "source", "decode", "recut"]),
     ("verify", &["sample", "panicked", "source", "decode"]),
     ("workload", &["sample"]),
     ("spec", &["sample", "order", "loader"]),

@@ -24,7 +24,7 @@ mod orientation;
 mod raw;
 
 pub use error::DecodeError;
-pub use jpeg::tile_interval;
+pub use jpeg::{append_segment_index, tile_interval};
 
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};

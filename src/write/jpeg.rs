@@ -184,10 +184,13 @@ pub(super) fn encode(
     let mut encoder = Encoder::new(&mut out, quality.clamp(1, 100));
     encoder.set_sampling_factor(SamplingFactor::F_2_2);
     encoder.set_chroma_subsampling_method(ChromaSubsamplingMethod::Average);
-    encoder.set_restart_interval(tile_interval(width, MCU_WIDTH));
+    encoder.set_restart_interval(tile_interval(width, MCU_WIDTH, TILE));
     encoder.encode(rgb, width, height, ColorType::Rgb)?;
     Ok(out)
 }
+
+/// Pixels between restart markers.
+const TILE: u16 = 32;
 
 /// Columns of an MCU where chroma has half the columns.
 const MCU_WIDTH: u16 = 16;

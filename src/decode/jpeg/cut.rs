@@ -142,21 +142,22 @@ fn window(tall: Span, wide: Span) -> Window {
     Window { top, left, height, width }
 }
 
-/// The restart interval to write a JPEG with so that its windows are cheap to decode: the fewest
-/// MCUs that divide a row and are 32 pixels wide or more, or a whole row.
+/// The restart interval, in MCUs, to write a JPEG with so that its windows are cheap to decode:
+/// `tile` pixels, or up to half as many more where that divides a row; at most a whole row.
 ///
-/// `width` is the picture's, `mcu_width` 16 where chroma has half the columns, otherwise 8.
-/// Markers at this interval cost about 2 % of the bytes, and halve the decoding of
-/// `RandomResizedCrop`'s windows.
+/// `width` is the picture's, `mcu_width` 16 where chroma has half the columns, 8 where it has all
+/// or there is none. Markers every 32 pixels cost about 2 % of the bytes, and halve the decoding
+/// of `RandomResizedCrop`'s windows.
 ///
 /// # Panics
 ///
 /// If `mcu_width` is 0.
 #[must_use]
-pub fn tile_interval(width: u16, mcu_width: u16) -> u16 {
+pub fn tile_interval(width: u16, mcu_width: u16, tile: u16) -> u16 {
     let columns = width.div_ceil(mcu_width);
-    let least = 32_u16.div_ceil(mcu_width);
-    (least..columns).find(|interval| columns.is_multiple_of(*interval)).unwrap_or(columns)
+    let least = tile.div_ceil(mcu_width).clamp(1, columns.max(1));
+    let most = columns.min(least.saturating_add(least / 2));
+    (least..=most).find(|interval| columns.is_multiple_of(*interval)).unwrap_or(least)
 }
 
 /// The multiple of `step` at or before `at`.
@@ -178,13 +179,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tile_is_32_pixels_wide_or_the_next_width_that_divides_a_row() {
-        for (width, mcu_width, interval) in
-            [(512, 16, 2), (500, 16, 2), (336, 16, 3), (496, 16, 31), (500, 8, 7), (224, 8, 4)]
-        {
-            assert_eq!(tile_interval(width, mcu_width), interval, "{width} in {mcu_width}");
+    fn a_tile_is_as_wide_as_asked_or_up_to_half_wider_if_that_divides_a_row() {
+        for (width, mcu_width, tile, interval) in [
+            (512, 16, 32, 2),
+            (500, 16, 32, 2),
+            (336, 16, 32, 3),
+            (496, 16, 32, 2), // 31 MCUs: no interval divides them
+            (500, 8, 32, 4),  // 63
+            (400, 8, 32, 5),
+            (224, 8, 64, 8),
+            (20, 8, 32, 3),
+            (1, 16, 32, 1),
+            (65535, 8, 32, 4),
+            (100, 8, 0, 1),
+        ] {
+            assert_eq!(tile_interval(width, mcu_width, tile), interval, "{width} in {mcu_width}");
         }
-        assert_eq!([tile_interval(1, 16), tile_interval(65535, 8)], [1, 4]);
     }
 
     #[test]

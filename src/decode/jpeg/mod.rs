@@ -12,6 +12,7 @@
 
 mod cut;
 mod headers;
+mod index;
 mod scans;
 
 use super::orientation::Orientation;
@@ -21,6 +22,7 @@ use cut::Cut;
 pub use cut::tile_interval;
 use fuseloop_ops::{ImageView, RGB, Size, Window};
 use headers::Headers;
+pub use index::append_segment_index;
 use scans::{Scans, finest};
 use zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions};
 

@@ -5,6 +5,7 @@
 //! we know: the decoder itself takes what is missing for zeros near the end.
 
 use super::headers::{EOI, Headers, SOS, Scan, Segments};
+use super::index;
 use crate::decode::DecodeError;
 use std::ops::Range;
 
@@ -52,19 +53,27 @@ impl<'a> Scans<'a> {
             return Ok(Self::Several);
         }
         let start = headers.scan.data;
-        let end = end_of_data(bytes, start, restarts)?;
+        let end = match index::read(bytes, headers, restarts) {
+            Some(end) => end,
+            None => end_of_data(bytes, start, restarts)?,
+        };
         let grid = Grid::of(headers);
         // A block is a DC code and an AC code, of one bit or more each.
         check_length(headers, end - start, grid.mcus() * grid.blocks * 2)?;
-        let expected = match headers.restart_interval {
-            0 => 0,
-            interval => grid.mcus().div_ceil(interval.into()) - 1,
-        };
+        let expected = segment_count(headers) - 1;
         let found = restarts.len() as u64;
         if found < expected {
             return Err(DecodeError::Restarts { found, expected });
         }
         Ok(Self::Single(SingleScan { start, restarts, end }))
+    }
+}
+
+/// How many segments a picture in one scan has.
+pub(super) fn segment_count(headers: &Headers) -> u64 {
+    match headers.restart_interval {
+        0 => 1,
+        interval => Grid::of(headers).mcus().div_ceil(interval.into()),
     }
 }
 
