@@ -1,6 +1,7 @@
 //! What must hold for any bytes: the checks that fuzz targets run, and every test run for a
 //! second.
 
+use crate::recut::{Kept, Recutter, Tile};
 use crate::sample::{Epoch, Limits};
 use crate::source::{Beton, Buffer, Source};
 use crate::spec::Spec;
@@ -31,6 +32,16 @@ pub fn spec_toml(bytes: &[u8]) {
         for epoch in [0, 7, u32::MAX] {
             let _ = spec.ops(field, Epoch(epoch));
         }
+    }
+}
+
+/// A JPEG of any bytes is re-cut or kept, and one that is re-cut re-cuts to itself.
+pub fn jpeg_recut(bytes: &[u8]) {
+    let mut recutter = Recutter::new(Tile::Pixels(16), Limits::SMALL);
+    match recutter.recut(bytes) {
+        Ok(recut) => assert!(recutter.recut(&recut).as_ref() == Ok(&recut), "another file"),
+        Err(Kept::Panicked { message }) => panic!("{message}"),
+        Err(_) => {}
     }
 }
 
@@ -99,6 +110,58 @@ mod tests {
             let number: u64 = u.arbitrary()?;
             let width = (*u.choose(&[1, 2, 8])?).min(bytes.len() - at);
             bytes[at..at + width].copy_from_slice(&number.to_le_bytes()[..width]);
+        }
+        Ok(bytes)
+    }
+
+    const JPEGS: [&[u8]; 7] = [
+        include_bytes!("../tests/golden/jpeg/420.jpg"),
+        include_bytes!("../tests/golden/jpeg/420_progressive.jpg"),
+        include_bytes!("../tests/golden/jpeg/420_restart.jpg"),
+        include_bytes!("../tests/golden/jpeg/420_separate.jpg"),
+        include_bytes!("../tests/golden/jpeg/411.jpg"),
+        include_bytes!("../tests/golden/jpeg/gray_2x2.jpg"),
+        include_bytes!("../tests/golden/jpeg/ycck.jpg"),
+    ];
+
+    /// Pieces of real files: spliced, cut, changed. `FUSELOOP_FUZZ_SECONDS` goes on for longer.
+    #[test]
+    fn jpeg_recut_smoke() {
+        let seconds = std::env::var("FUSELOOP_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok());
+        let mut tried = 0u64;
+        arbtest::arbtest(|u| {
+            jpeg_recut(&spliced(&JPEGS, u)?);
+            tried += 1;
+            Ok(())
+        })
+        .budget_ms(1000 * seconds.unwrap_or(1));
+        println!("{tried} tried");
+    }
+
+    /// The beginning of one file and the end of another, with up to 4 pieces changed.
+    fn spliced(files: &[&[u8]], u: &mut Unstructured<'_>) -> arbitrary::Result<Vec<u8>> {
+        let (head, tail) = (*u.choose(files)?, *u.choose(files)?);
+        let at = u.choose_index(head.len())?;
+        let from = if u.ratio(1, 2)? { at.min(tail.len()) } else { u.choose_index(tail.len())? };
+        let mut bytes =
+            if u.ratio(1, 4)? { [&head[..at], &tail[from..]].concat() } else { head.to_vec() };
+        for _ in 0..u.int_in_range(0..=4)? {
+            // Headers are a small part of a file, and the part with the most to say.
+            let end = if u.ratio(1, 2)? { bytes.len() } else { bytes.len().min(700) };
+            let at = u.choose_index(end)?;
+            match u.int_in_range(0..=3)? {
+                0 => bytes[at] = u.arbitrary()?,
+                1 => bytes[at] ^= 1 << u.int_in_range(0..=7)?,
+                2 => drop(bytes.drain(at..bytes.len().min(at + u.int_in_range(1..=20)?))),
+                _ => {
+                    let piece = bytes[at..bytes.len().min(at + u.int_in_range(1..=300)?)].to_vec();
+                    let to = u.choose_index(bytes.len())?;
+                    bytes.splice(to..to, piece);
+                }
+            }
+            if bytes.is_empty() {
+                break;
+            }
         }
         Ok(bytes)
     }
