@@ -25,6 +25,7 @@
 
 #[cfg(test)]
 mod crash;
+mod cut;
 mod engine;
 mod file;
 mod flow;
@@ -48,7 +49,9 @@ pub use list::{Ignored, ImageList, Labelled, ListError};
 pub use mode::{ImageOptions, OptionsError, WriteMode};
 pub use options::{Damaged, MAX_PAGE_SIZE, MIN_PAGE_SIZE, WriteOptions};
 pub use pixels::PixelsError;
-pub use report::{FolderReport, Skipped, SkippedSample, WriteReport};
+pub use report::{
+    Change, FolderReport, KeptCause, KeptJpeg, Listed, Skipped, SkippedSample, WriteReport,
+};
 pub use target::TargetError;
 pub use value::{FieldValue, SampleError};
 
@@ -286,6 +289,9 @@ fn write_jobs<J: Send>(
         samples: finished.samples,
         skipped: placed.skipped,
         passed_through: placed.passed_through,
+        recut: placed.recut,
+        recut_bytes: placed.recut_bytes,
+        kept: placed.kept,
         pages: finished.pages,
         bytes: finished.bytes,
     })
