@@ -195,7 +195,8 @@ impl Engine<'_> {
                 Cut::Unasked => {}
                 Cut::Done { before, .. } => {
                     placed.recut += 1;
-                    placed.recut_bytes.add(before, bytes.len());
+                    let (before, after) = (before as u64, bytes.len() as u64);
+                    placed.recut_bytes.add(Change { before, after });
                 }
                 Cut::Kept(cause) => {
                     placed.kept.add(KeptJpeg { sample, field: field.name.clone(), path, cause });

@@ -42,22 +42,7 @@ pub struct FolderReport {
 }
 
 /// Samples left out: how many, and the first of them.
-#[derive(Debug, Default)]
-pub struct Skipped {
-    /// How many.
-    pub count: u64,
-    /// The first 100.
-    pub first: Vec<SkippedSample>,
-}
-
-impl Skipped {
-    pub(super) fn add(&mut self, sample: SkippedSample) {
-        self.count += 1;
-        if self.first.len() < KEPT {
-            self.first.push(sample);
-        }
-    }
-}
+pub type Skipped = Listed<SkippedSample>;
 
 /// A sample left out.
 #[derive(Debug)]
@@ -80,9 +65,9 @@ pub struct Change {
 }
 
 impl Change {
-    pub(super) fn add(&mut self, before: usize, after: usize) {
-        self.before += before as u64;
-        self.after += after as u64;
+    pub(super) fn add(&mut self, more: Self) {
+        self.before += more.before;
+        self.after += more.after;
     }
 }
 
@@ -109,6 +94,21 @@ impl<T> Listed<T> {
             self.first.push(one);
         }
     }
+
+    /// What several threads have listed, each in the order of `place`.
+    pub(super) fn merge<P: Ord>(
+        parts: impl Iterator<Item = Self>,
+        place: impl Fn(&T) -> P,
+    ) -> Self {
+        let mut all = Self::default();
+        for part in parts {
+            all.count += part.count;
+            all.first.extend(part.first);
+        }
+        all.first.sort_by_key(place);
+        all.first.truncate(KEPT);
+        all
+    }
 }
 
 /// A JPEG that is stored as it would be if none were re-cut.
@@ -120,6 +120,17 @@ pub struct KeptJpeg {
     pub field: String,
     /// Its file, if it is from one.
     pub path: Option<PathBuf>,
+    /// Why.
+    pub cause: KeptCause,
+}
+
+/// A JPEG file that is copied as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptFile {
+    /// Its place among the files.
+    pub place: u64,
+    /// Its path.
+    pub path: PathBuf,
     /// Why.
     pub cause: KeptCause,
 }
