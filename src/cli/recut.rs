@@ -32,7 +32,7 @@ pub(super) struct Args {
     /// The folder or file to write. What is there under the same name is replaced.
     dst: PathBuf,
     /// Pixels between restart markers: 32, 64 or another number, or `row`.
-    #[arg(long, value_name = "PIXELS", default_value = "32", value_parser = tile)]
+    #[arg(long, value_name = "PIXELS", default_value_t)]
     tile: Tile,
     /// Threads that re-cut; one a core if not given. The result does not depend on it.
     #[arg(long, short = 'j')]
@@ -40,16 +40,6 @@ pub(super) struct Args {
     /// What to do with files or samples that can't be read. JPEGs that can't be decoded are copied.
     #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
     damaged: OnDamage,
-}
-
-/// `row`, or a number of pixels.
-pub(super) fn tile(text: &str) -> Result<Tile, String> {
-    let wrong = || format!("`{}` is neither `row` nor a number of pixels", Escaped(text));
-    match text.parse() {
-        _ if text == "row" => Ok(Tile::Row),
-        Ok(pixels @ 1..) => Ok(Tile::Pixels(pixels)),
-        _ => Err(wrong()),
-    }
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
@@ -170,15 +160,6 @@ fn changed(change: Change) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_tile_is_a_number_of_pixels_or_a_row() {
-        assert_eq!(tile("64"), Ok(Tile::Pixels(64)));
-        assert_eq!(tile("row"), Ok(Tile::Row));
-        for wrong in ["", "0", "-1", "70000", "Row", "32px"] {
-            assert!(tile(wrong).unwrap_err().ends_with("nor a number of pixels"), "{wrong}");
-        }
-    }
 
     #[test]
     fn a_change_has_a_sign() {

@@ -2,7 +2,7 @@
 
 use super::print::{bytes, count, counted, rate, say};
 use super::problem::Problem;
-use super::recut::{add_kept, add_list, add_recut, add_skipped, tile};
+use super::recut::{add_kept, add_list, add_recut, add_skipped};
 use clap::ValueEnum;
 use fuseloop::recut::Tile;
 use fuseloop::source::Escaped;
@@ -39,7 +39,7 @@ pub(super) struct Args {
     jpeg_quality: Option<u8>,
     /// Re-cut every stored JPEG without loss, with restart markers every so many pixels: 32, 64 or
     /// another number, or `row`. Crops decode in less time. `--write-mode tiled` is `--tile 32`.
-    #[arg(long, value_name = "PIXELS", value_parser = tile)]
+    #[arg(long, value_name = "PIXELS")]
     tile: Option<Tile>,
     /// With `--write-mode proportion`: the share of images stored as JPEG, 0 to 1.
     #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
