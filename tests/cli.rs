@@ -697,7 +697,7 @@ fn an_error_names_the_cause_and_the_next_step() {
         (&["recut", "none", "x"], "none: No such file", "check the path"),
         (&["recut", "photos", "photos"], "which is to be re-cut", "a place of its own"),
         (&["recut", "photos", "photos/cat/new"], "choose a place outside", "a place of its own"),
-        (&["recut", "photos", "text.beton"], "text.beton\": cannot create the directory", ""),
+        (&["recut", "photos", "text.beton"], "text.beton\" is a file", "name a folder"),
         (&["recut", "photos.beton", "photos.beton"], "another name", "a place of its own"),
         (&["recut", "photos.beton", "photos"], "is a directory", "name a file"),
         (&["recut", "text.beton", "x.beton"], "text.beton: version", "is it a .beton file?"),

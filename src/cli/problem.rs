@@ -264,6 +264,7 @@ fn recut_help(error: &RecutError) -> Option<&'static str> {
         RecutError::Same { .. } | RecutError::Inside { .. } => {
             Some("the original stays as it is: give the copy a place of its own")
         }
+        RecutError::NotAFolder { .. } => Some("name a folder for the copy, which may be new"),
         RecutError::File { cause: ImageError::Read { .. }, .. } => {
             Some("`--damaged skip` leaves such files out and lists them")
         }

@@ -47,6 +47,12 @@ pub enum RecutError {
         /// The path.
         path: PathBuf,
     },
+    /// A folder's copy can't be a file.
+    #[error("{path:?} is a file, a folder is expected")]
+    NotAFolder {
+        /// The path.
+        path: PathBuf,
+    },
     /// The copy would lie in the folder it is made of, or replace parts of it.
     #[error("{dst:?} lies in {src:?}, which is to be re-cut: choose a place outside")]
     Inside {

@@ -38,9 +38,12 @@ impl Tree {
     }
 }
 
-/// Refuses a copy inside its original, before anything is made there.
+/// Refuses a copy that is a file or lies inside its original, before anything is made there.
 pub(super) fn check_outside(src: &Path, dst: &Path) -> Result<(), RecutError> {
     let real = fs::canonicalize(src).map_err(ListError::io(src))?;
+    if fs::metadata(dst).is_ok_and(|found| !found.is_dir()) {
+        return Err(RecutError::NotAFolder { path: dst.to_owned() });
+    }
     let absolute = std::path::absolute(dst).map_err(TargetError::io("resolve", dst))?;
     let there = absolute.ancestors().find_map(|path| fs::canonicalize(path).ok());
     if there.is_some_and(|there| there.starts_with(&real)) {
@@ -54,7 +57,8 @@ pub(super) fn check_outside(src: &Path, dst: &Path) -> Result<(), RecutError> {
 pub(super) fn make_dirs(src: &Path, dst: &Path, tree: &Tree) -> Result<Vec<PathBuf>, RecutError> {
     let mut made = Vec::with_capacity(tree.dirs.len());
     for dir in &tree.dirs {
-        let dir = dst.join(dir);
+        let is_top = dir.as_os_str().is_empty();
+        let dir = if is_top { dst.to_owned() } else { dst.join(dir) };
         fs::create_dir_all(&dir).map_err(TargetError::io("create the directory", &dir))?;
         let real = fs::canonicalize(&dir).map_err(TargetError::io("resolve", &dir))?;
         if real.ancestors().any(|real| tree.real.contains(real)) {
