@@ -3,8 +3,7 @@
 //! | file                                    | decoded                                        |
 //! |-----------------------------------------|------------------------------------------------|
 //! | one sequential scan                     | all columns, the rows down to the window's last |
-//! | and restart markers                     | not the rows above either, where they allow it |
-//! | and an interval that divides a row      | and only the columns of the window's tiles     |
+//! | and restart markers                     | the window's tiles, and up to two more beside  |
 //! | progressive, or a scan for each component | everything                                   |
 //!
 //! The decoder itself knows nothing of windows: it is given a file cut down to one
@@ -72,28 +71,33 @@ impl JpegDecoder {
         }
     }
 
-    /// Decodes `wanted`, a part of the picture as stored, at least; returns which part it is.
+    /// Decodes `wanted`, a part of the picture as stored, at least.
     fn part(
         &mut self,
         bytes: &[u8],
         headers: &Headers,
         wanted: Window,
-    ) -> Result<Window, DecodeError> {
-        match Scans::survey(bytes, headers, &mut self.restarts)? {
+    ) -> Result<Decoded<'_>, DecodeError> {
+        let Self { restarts, pixels, file, .. } = self;
+        let (size, part, left) = match Scans::survey(bytes, headers, restarts)? {
             Scans::Single(scan) => {
                 let cut = Cut::plan(headers, wanted);
-                cut.write(bytes, headers, &scan, &mut self.file);
+                cut.write(bytes, headers, &scan, file);
                 // Rare ratios go through other code, which we do not trust to write every row.
-                let pixels = buffer(&mut self.pixels, cut.window.size(), !is_common(headers))?;
-                decode_into(&self.file, cut.window.size(), pixels)?;
-                Ok(cut.window)
+                let room = buffer(pixels, cut.decoded, !is_common(headers))?;
+                decode_into(file, cut.decoded, room)?;
+                (cut.decoded, cut.window, cut.lead)
             }
             Scans::Several => {
-                let pixels = buffer(&mut self.pixels, headers.size, true)?;
-                decode_into(bytes, headers.size, pixels)?;
-                Ok(headers.size.full())
+                let room = buffer(pixels, headers.size, true)?;
+                decode_into(bytes, headers.size, room)?;
+                (headers.size, headers.size.full(), 0)
             }
-        }
+        };
+        let view = ImageView::packed(pixels, size)
+            .and_then(|view| view.crop(Window { top: 0, left, ..part }))
+            .expect("the buffer was made for this part");
+        Ok(Decoded { view, top: part.top, left: part.left })
     }
 }
 
@@ -112,16 +116,14 @@ impl ImageDecoder for JpegDecoder {
         let orientation = self.orientation(image, &headers);
         super::check_window(wanted, orientation.turned(headers.size))?;
         let stored = orientation.stored(wanted, headers.size);
-        let part = self.part(image.bytes, &headers, stored)?;
-        let view = ImageView::packed(&self.pixels, part.size());
-        let view = view.expect("the buffer was made for this part");
-        let Window { top, left, .. } = part;
-        let decoded = Decoded { view, top, left };
         if orientation == Orientation::UPRIGHT {
-            return Ok(decoded);
+            return self.part(image.bytes, &headers, stored);
         }
+        let mut turned = std::mem::take(&mut self.turned);
+        let decoded = self.part(image.bytes, &headers, stored)?;
         let window = decoded.window(stored).expect("the part holds the window");
-        orientation.turn(window, &mut self.turned);
+        orientation.turn(window, &mut turned);
+        self.turned = turned;
         let view = ImageView::packed(&self.turned, wanted.size());
         let view = view.expect("turning keeps the number of pixels");
         Ok(Decoded { view, top: wanted.top, left: wanted.left })

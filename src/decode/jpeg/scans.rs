@@ -107,7 +107,7 @@ impl Grid {
         Self { mcu_height, mcu_width, columns, rows, blocks }
     }
 
-    fn mcus(self) -> u64 {
+    pub(super) fn mcus(self) -> u64 {
         self.columns * self.rows
     }
 }
