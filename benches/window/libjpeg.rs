@@ -22,7 +22,9 @@ pub(crate) fn compile(folder: &Path) -> Option<PathBuf> {
         return None;
     };
     if !output.status.success() {
-        println!("no rows of libjpeg-turbo: its header or library is missing (Debian: libjpeg62-turbo-dev)");
+        println!(
+            "no rows of libjpeg-turbo: its header or library is missing (Debian: libjpeg62-turbo-dev)"
+        );
         let errors = String::from_utf8_lossy(&output.stderr);
         errors.lines().filter(|line| line.contains("error")).for_each(|line| println!("  {line}"));
         return None;
