@@ -106,7 +106,7 @@ impl Photographs {
     }
 
     pub(crate) fn recut(&self, tile: Tile) -> Recut {
-        let recut = |bytes: &Vec<u8>| recutter(tile).recut(bytes).ok().or_else(|| dev(bytes, tile));
+        let recut = |bytes: &Vec<u8>| recutter(tile).recut(bytes).ok();
         let files: Vec<Option<Vec<u8>>> = self.files.par_iter().map(recut).collect();
         let kept = files.iter().filter(|file| file.is_none()).count();
         let both = files.into_iter().zip(&self.files);
@@ -164,17 +164,4 @@ fn window(turn: u64, file: u64, size: Size) -> Window {
     };
     let (top, left) = (top.cast_unsigned(), left.cast_unsigned());
     Window { top, left, height: size.height, width: size.width }
-}
-
-fn dev(bytes: &[u8], tile: Tile) -> Option<Vec<u8>> {
-    let mut c = libjpeg_turbo_rs::read_coefficients(bytes).ok()?;
-    let h = c.components.iter().map(|c| c.h_sampling).max()? as u16;
-    let mcu = if c.components.len() == 1 { 8 } else { 8 * h };
-    c.restart_interval = match tile {
-        Tile::Pixels(px) => fuseloop::decode::tile_interval(c.width, mcu, px),
-        Tile::Row => c.width.div_ceil(mcu),
-    };
-    let mut out = libjpeg_turbo_rs::write_coefficients_optimized(&c).ok()?;
-    fuseloop::decode::append_segment_index(&mut out).ok()?;
-    Some(out)
 }
