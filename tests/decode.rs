@@ -223,29 +223,6 @@ fn windows_cut_along_restart_markers_have_the_pixels_of_the_whole_picture() {
 }
 
 #[test]
-fn restart_markers_save_what_lies_around_the_window() {
-    let mut decoder = Decoder::default();
-    let size = Size::new(128, 192); // 12 columns of 16x16 MCUs
-    let window = Window { top: 40, left: 70, height: 20, width: 30 };
-    for (interval, expected) in [
-        (0, Window { top: 0, left: 0, height: 64, width: 192 }),
-        (1, Window { top: 32, left: 64, height: 32, width: 48 }),
-        (2, Window { top: 32, left: 64, height: 32, width: 64 }),
-        (3, Window { top: 32, left: 48, height: 32, width: 96 }),
-        (12, Window { top: 32, left: 0, height: 32, width: 192 }),
-        (24, Window { top: 32, left: 0, height: 32, width: 192 }),
-        (36, Window { top: 0, left: 0, height: 64, width: 192 }),
-        (5, Window { top: 0, left: 0, height: 64, width: 192 }),
-    ] {
-        let bytes = restarting(size, Some(SamplingFactor::R_4_2_0), interval);
-        let decoded = decoder.decode(&unmeasured(&bytes), window).unwrap();
-        let (top, left) = (decoded.top, decoded.left);
-        let Size { height, width } = decoded.view.size();
-        assert_eq!(Window { top, left, height, width }, expected, "interval {interval}");
-    }
-}
-
-#[test]
 fn photographs_decode_and_their_windows_are_those_of_the_whole() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut decoder = Decoder::default();

@@ -277,6 +277,26 @@ mod tests {
     use super::super::headers::tests::of_size;
     use super::*;
 
+    #[test]
+    fn restart_markers_save_what_lies_around_the_window() {
+        let size = Size::new(128, 192); // 12 columns of 16x16 MCUs
+        let wanted = Window { top: 40, left: 70, height: 20, width: 30 };
+        for (interval, top, decoded) in [
+            (0, 0, (64, 192)),
+            (1, 32, (32, 48)),
+            (2, 32, (32, 64)),
+            (3, 32, (32, 96)),
+            (5, 32, (32, 112)),
+            (12, 32, (32, 192)),
+            (24, 32, (32, 192)),
+            (36, 0, (64, 192)),
+        ] {
+            let cut = Cut::plan(&of_size(size, 2, interval), wanted);
+            let found = (cut.window.top, (cut.decoded.height, cut.decoded.width));
+            assert_eq!(found, (top, decoded), "interval {interval}");
+        }
+    }
+
     /// All windows of whole MCUs, of pictures up to 9 by 4 of them, at intervals up to 11.
     #[test]
     fn every_mcu_of_a_window_is_where_the_picture_has_it() {
