@@ -24,6 +24,7 @@ mod orientation;
 mod raw;
 
 pub use error::DecodeError;
+pub(crate) use jpeg::{Frame, Part, Parts, ScanParts};
 pub use jpeg::{append_segment_index, tile_interval};
 
 use crate::sample::Limits;

@@ -12,6 +12,7 @@
 mod cut;
 mod headers;
 mod index;
+mod parts;
 mod scans;
 
 use super::orientation::Orientation;
@@ -22,6 +23,7 @@ pub use cut::tile_interval;
 use fuseloop_ops::{ImageView, RGB, Size, Window};
 use headers::Headers;
 pub use index::append_segment_index;
+pub(crate) use parts::{Frame, Part, Parts, ScanParts};
 use scans::{Scans, finest};
 use zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions};
 

@@ -197,7 +197,7 @@ fn next_scan(bytes: &[u8], at: usize) -> Result<Option<Scan>, DecodeError> {
 /// # Errors
 ///
 /// If no marker follows.
-fn end_of_data(
+pub(super) fn end_of_data(
     bytes: &[u8],
     start: usize,
     restarts: &mut Vec<usize>,
