@@ -1,9 +1,11 @@
 //! What must hold for any bytes: the checks that fuzz targets run, and every test run for a
 //! second.
 
+use crate::decode::{DecodeOptions, Decoder};
 use crate::sample::{Epoch, Limits};
-use crate::source::{Beton, Buffer, Source};
+use crate::source::{Beton, Buffer, EncodedImage, ImageMode, Source};
 use crate::spec::Spec;
+use fuseloop_ops::{ImageView, SampleKey, Window};
 use std::path::Path;
 
 /// A `.beton` file of any bytes opens or is refused, and every value of one that opens reads
@@ -22,6 +24,43 @@ pub fn beton(bytes: &[u8]) {
     let _ = Source::fingerprint(&file);
 }
 
+/// A JPEG of any bytes is decoded or refused, whatever window is wanted; and where all of it is
+/// decoded, each window is, to the same pixels.
+pub fn jpeg_window(bytes: &[u8]) {
+    let options = DecodeOptions { exif_orientation: true, limits: Limits::SMALL };
+    let mut decoder = Decoder::new(options);
+    let image = EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes };
+    let Ok(size) = decoder.size(&image) else { return };
+    let whole = pixels(&mut decoder, &image, size.full());
+    let mut rng = SampleKey::new(bytes.len() as u64, 0, fold(bytes)).op(0);
+    for _ in 0..4 {
+        let (height, width) = (1 + rng.below(size.height), 1 + rng.below(size.width));
+        let top = rng.below(size.height - height + 1);
+        let left = rng.below(size.width - width + 1);
+        let window = Window { top, left, height, width };
+        let part = pixels(&mut decoder, &image, window);
+        let Some(whole) = &whole else { continue };
+        let view = ImageView::packed(whole, size).and_then(|view| view.crop(window));
+        assert!(part == view.map(packed), "{window:?} of {size}");
+    }
+}
+
+/// The pixels of a window, if it is not refused.
+fn pixels(decoder: &mut Decoder, image: &EncodedImage<'_>, window: Window) -> Option<Vec<u8>> {
+    let decoded = decoder.decode(image, window).ok()?;
+    Some(packed(decoded.window(window).expect("at least what was asked for")))
+}
+
+fn packed(view: ImageView<'_>) -> Vec<u8> {
+    (0..view.size().height).flat_map(|y| view.row(y)).copied().collect()
+}
+
+/// A number that any byte changes (FNV-1a), to draw windows by.
+fn fold(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
 /// A pipeline file of any bytes is understood or refused, and the ops of one that is understood
 /// are made or refused in any epoch.
 pub fn spec_toml(bytes: &[u8]) {
@@ -37,6 +76,7 @@ pub fn spec_toml(bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recut::{Recutter, Tile};
     use arbitrary::Unstructured;
 
     #[test]
@@ -85,6 +125,60 @@ mod tests {
         .budget_ms(500);
         println!("{opened} of {tried} damaged files opened");
         assert!(opened >= tried / 5, "{opened} of {tried}: most inputs test nothing");
+    }
+
+    /// Small JPEGs of all kinds, and themselves with restart markers and an index.
+    fn jpegs() -> Vec<Vec<u8>> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/jpeg");
+        let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let jpegs = paths.filter(|path| path.extension().is_some_and(|kind| kind == "jpg"));
+        let mut jpegs: Vec<_> = jpegs.map(|path| std::fs::read(path).unwrap()).collect();
+        let mut recutter = Recutter::new(Tile::Pixels(16), Limits::SMALL);
+        let recut: Vec<_> = jpegs.iter().filter_map(|jpeg| recutter.recut(jpeg).ok()).collect();
+        jpegs.extend(recut);
+        jpegs.sort();
+        jpegs
+    }
+
+    /// Bits flipped, bytes exchanged, a piece doubled or cut out, an end cut off.
+    fn mutated(whole: &[u8], u: &mut Unstructured<'_>) -> arbitrary::Result<Vec<u8>> {
+        let mut bytes = whole.to_vec();
+        for _ in 0..u.int_in_range(0..=3)? {
+            let at = u.choose_index(bytes.len())?;
+            let end = (at + u.int_in_range(1..=40)?).min(bytes.len());
+            match u.int_in_range(0..=9)? {
+                0 => bytes.truncate(at.max(2)),
+                1 => drop(bytes.drain(at..end)),
+                2 => drop(bytes.splice(at..at, whole[at.min(whole.len())..].to_vec())),
+                3 => bytes[at] = *u.choose(&[0, 0xff, 0xd0, 0xd9])?,
+                4 | 5 => bytes[at] = u.arbitrary()?,
+                _ => bytes[at] ^= 1 << u.int_in_range(0..=7)?,
+            }
+            if bytes.is_empty() {
+                break;
+            }
+        }
+        Ok(bytes)
+    }
+
+    #[test]
+    fn jpeg_window_smoke() {
+        let jpegs = jpegs();
+        let (mut decoded, mut tried) = (0u32, 0u32);
+        arbtest::arbtest(|u| {
+            let bytes = mutated(u.choose(&jpegs)?, u)?;
+            jpeg_window(&bytes);
+            let image = EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes: &bytes };
+            let mut decoder = Decoder::default();
+            let size = decoder.size(&image);
+            let whole = size.ok().and_then(|size| pixels(&mut decoder, &image, size.full()));
+            decoded += u32::from(whole.is_some());
+            tried += 1;
+            Ok(())
+        })
+        .budget_ms(1000);
+        println!("{decoded} of {tried} changed JPEGs decoded");
+        assert!(decoded >= tried / 5, "{decoded} of {tried}: most inputs test nothing");
     }
 
     /// A file with up to 3 numbers overwritten: anywhere, or where the tables lie.
