@@ -1,10 +1,12 @@
 //! What must hold for any bytes: the checks that fuzz targets run, and every test run for a
 //! second.
 
+use crate::decode::{DecodeOptions, Decoder};
 use crate::recut::{Kept, Recutter, Tile};
 use crate::sample::{Epoch, Limits};
-use crate::source::{Beton, Buffer, Source};
+use crate::source::{Beton, Buffer, EncodedImage, ImageMode, Source};
 use crate::spec::Spec;
+use fuseloop_ops::{ImageView, SampleKey, Window};
 use std::path::Path;
 
 /// A `.beton` file of any bytes opens or is refused, and every value of one that opens reads
@@ -21,6 +23,47 @@ pub fn beton(bytes: &[u8]) {
     }
     let _ = file.allocations();
     let _ = Source::fingerprint(&file);
+}
+
+/// A JPEG of any bytes is decoded or refused, whatever window is wanted; and a window that is
+/// decoded has the pixels of the whole, where that is decoded too.
+///
+/// Of a damaged file a window may be refused and the whole not: where a segment has too few bits, the
+/// decoder takes zeros for them, but behind the last one it finds ones.
+pub fn jpeg_window(bytes: &[u8]) {
+    let options = DecodeOptions { exif_orientation: true, limits: Limits::SMALL };
+    let mut decoder = Decoder::new(options);
+    let image = EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes };
+    let Ok(size) = decoder.size(&image) else { return };
+    let whole = pixels(&mut decoder, &image, size.full());
+    let mut rng = SampleKey::new(bytes.len() as u64, 0, fold(bytes)).op(0);
+    for _ in 0..4 {
+        let (height, width) = (1 + rng.below(size.height), 1 + rng.below(size.width));
+        let top = rng.below(size.height - height + 1);
+        let left = rng.below(size.width - width + 1);
+        let window = Window { top, left, height, width };
+        let part = pixels(&mut decoder, &image, window);
+        if let (Some(part), Some(whole)) = (part, &whole) {
+            let view = ImageView::packed(whole, size).and_then(|view| view.crop(window));
+            assert!(Some(part) == view.map(packed), "{window:?} of {size}");
+        }
+    }
+}
+
+/// The pixels of a window, if it is not refused.
+fn pixels(decoder: &mut Decoder, image: &EncodedImage<'_>, window: Window) -> Option<Vec<u8>> {
+    let decoded = decoder.decode(image, window).ok()?;
+    Some(packed(decoded.window(window).expect("at least what was asked for")))
+}
+
+fn packed(view: ImageView<'_>) -> Vec<u8> {
+    (0..view.size().height).flat_map(|y| view.row(y)).copied().collect()
+}
+
+/// A number that any byte changes (FNV-1a), to draw windows by.
+fn fold(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 /// A pipeline file of any bytes is understood or refused, and the ops of one that is understood
@@ -98,6 +141,39 @@ mod tests {
         assert!(opened >= tried / 5, "{opened} of {tried}: most inputs test nothing");
     }
 
+    /// Small JPEGs of all kinds, and themselves with restart markers and an index.
+    fn jpegs() -> Vec<Vec<u8>> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/jpeg");
+        let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let jpegs = paths.filter(|path| path.extension().is_some_and(|kind| kind == "jpg"));
+        let mut jpegs: Vec<_> = jpegs.map(|path| std::fs::read(path).unwrap()).collect();
+        let mut recutter = Recutter::new(Tile::Pixels(16), Limits::SMALL);
+        let recut: Vec<_> = jpegs.iter().filter_map(|jpeg| recutter.recut(jpeg).ok()).collect();
+        jpegs.extend(recut);
+        jpegs.sort();
+        jpegs
+    }
+
+    #[test]
+    fn jpeg_window_smoke() {
+        let jpegs = jpegs();
+        let (mut decoded, mut tried) = (0u32, 0u32);
+        arbtest::arbtest(|u| {
+            let bytes = spliced(&jpegs, u)?;
+            jpeg_window(&bytes);
+            let image = EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes: &bytes };
+            let mut decoder = Decoder::default();
+            let size = decoder.size(&image);
+            let whole = size.ok().and_then(|size| pixels(&mut decoder, &image, size.full()));
+            decoded += u32::from(whole.is_some());
+            tried += 1;
+            Ok(())
+        })
+        .budget_ms(1000);
+        println!("{decoded} of {tried} changed JPEGs decoded");
+        assert!(decoded >= tried / 5, "{decoded} of {tried}: most inputs test nothing");
+    }
+
     /// A file with up to 3 numbers overwritten: anywhere, or where the tables lie.
     fn damaged(whole: &[u8], u: &mut Unstructured<'_>) -> arbitrary::Result<Vec<u8>> {
         let mut bytes = whole.to_vec();
@@ -114,23 +190,13 @@ mod tests {
         Ok(bytes)
     }
 
-    const JPEGS: [&[u8]; 7] = [
-        include_bytes!("../tests/golden/jpeg/420.jpg"),
-        include_bytes!("../tests/golden/jpeg/420_progressive.jpg"),
-        include_bytes!("../tests/golden/jpeg/420_restart.jpg"),
-        include_bytes!("../tests/golden/jpeg/420_separate.jpg"),
-        include_bytes!("../tests/golden/jpeg/411.jpg"),
-        include_bytes!("../tests/golden/jpeg/gray_2x2.jpg"),
-        include_bytes!("../tests/golden/jpeg/ycck.jpg"),
-    ];
-
     /// Pieces of real files: spliced, cut, changed. `FUSELOOP_FUZZ_SECONDS` goes on for longer.
     #[test]
     fn jpeg_recut_smoke() {
         let seconds = std::env::var("FUSELOOP_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok());
-        let mut tried = 0u64;
+        let (jpegs, mut tried) = (jpegs(), 0u64);
         arbtest::arbtest(|u| {
-            jpeg_recut(&spliced(&JPEGS, u)?);
+            jpeg_recut(&spliced(&jpegs, u)?);
             tried += 1;
             Ok(())
         })
@@ -139,12 +205,12 @@ mod tests {
     }
 
     /// The beginning of one file and the end of another, with up to 4 pieces changed.
-    fn spliced(files: &[&[u8]], u: &mut Unstructured<'_>) -> arbitrary::Result<Vec<u8>> {
-        let (head, tail) = (*u.choose(files)?, *u.choose(files)?);
+    fn spliced(files: &[Vec<u8>], u: &mut Unstructured<'_>) -> arbitrary::Result<Vec<u8>> {
+        let (head, tail) = (u.choose(files)?, u.choose(files)?);
         let at = u.choose_index(head.len())?;
         let from = if u.ratio(1, 2)? { at.min(tail.len()) } else { u.choose_index(tail.len())? };
         let mut bytes =
-            if u.ratio(1, 4)? { [&head[..at], &tail[from..]].concat() } else { head.to_vec() };
+            if u.ratio(1, 4)? { [&head[..at], &tail[from..]].concat() } else { head.clone() };
         for _ in 0..u.int_in_range(0..=4)? {
             // Headers are a small part of a file, and the part with the most to say.
             let end = if u.ratio(1, 2)? { bytes.len() } else { bytes.len().min(700) };

@@ -53,7 +53,7 @@ const UNSAFE: [&str; 16] = [
     "src/jit/check.rs",          // what stands in for compiled code, every access checked
     "src/jit/code.rs",           // the end of its pages
     "src/jit/shot.rs",           // the addresses it is given
-    "tests/beton_hostile.rs",    // a counting allocator
+    "tests/common/counting.rs",  // a counting allocator
     "tests/common/guarded.rs",   // guard pages
 ];
 

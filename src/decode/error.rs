@@ -128,6 +128,12 @@ pub enum DecodeError {
         /// Which component, from 0.
         component: usize,
     },
+    /// More scans than a picture has use for.
+    #[error("a JPEG of over {max} scans")]
+    Scans {
+        /// Most scans that are decoded.
+        max: u32,
+    },
     /// The file ends before the picture does: no end marker follows the pixels.
     #[error("the JPEG is cut short: {len} bytes and no end marker")]
     Truncated {
@@ -210,6 +216,7 @@ mod tests {
                 "JPEG component 1 is sampled 3x1 where the finest is 3x2".into(),
             ),
             (E::MissingScan { component: 2 }, "JPEG component 2 has no scan".into()),
+            (E::Scans { max: 100 }, "a JPEG of over 100 scans".into()),
             (E::Truncated { len: 99 }, "the JPEG is cut short: 99 bytes and no end marker".into()),
             (
                 E::TooShort { size, found: 1, least: 2 },

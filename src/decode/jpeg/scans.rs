@@ -4,10 +4,14 @@
 //! other `ffXX` ends them. So a file cut short has no marker behind its pixels, and that is how
 //! we know: the decoder itself takes what is missing for zeros near the end.
 
-use super::headers::{EOI, Headers, SOS, Scan, Segments};
+use super::headers::{Component, EOI, Headers, SOS, Scan, Segments};
 use super::index;
 use crate::decode::DecodeError;
 use std::ops::Range;
+
+/// Each may be a walk over all blocks for a few bytes. Encoders write about ten; the decoder would
+/// stop here too, but only when it has walked so often.
+const MAX_SCANS: u32 = 100;
 
 /// What follows the headers.
 #[derive(Debug)]
@@ -134,10 +138,10 @@ fn survey_several(
 ) -> Result<(), DecodeError> {
     let components = &*headers.components;
     // A block's DC coefficient takes a bit or more.
-    check_length(headers, bytes.len() - headers.scan.data, Grid::of(headers).mcus())?;
+    check_length(headers, bytes.len() - headers.scan.data, blocks(headers))?;
     let mut seen = [false; 4];
     let mut scan = headers.scan.clone();
-    loop {
+    for _ in 0..MAX_SCANS {
         if !headers.progressive && (scan.ids.len() > 1 || finest(headers).1 > 1) {
             let (in_scan, components) = (scan.ids.len() as u8, components.len() as u8);
             return Err(DecodeError::SequentialScans { in_scan, components });
@@ -146,13 +150,25 @@ fn survey_several(
             *seen |= scan.has_dc && scan.ids.contains(&component.id);
         }
         let end = end_of_data(bytes, scan.data, restarts)?;
-        let Some(next) = next_scan(bytes, end)? else { break };
+        let Some(next) = next_scan(bytes, end)? else {
+            let missing = seen[..components.len()].iter().position(|&seen| !seen);
+            return missing.map_or(Ok(()), |component| Err(DecodeError::MissingScan { component }));
+        };
         scan = next;
     }
-    match seen[..components.len()].iter().position(|&seen| !seen) {
-        Some(component) => Err(DecodeError::MissingScan { component }),
-        None => Ok(()),
-    }
+    Err(DecodeError::Scans { max: MAX_SCANS })
+}
+
+/// Blocks of all components that hold pixels.
+fn blocks(headers: &Headers) -> u64 {
+    let (h_max, v_max) = finest(headers);
+    let across = |side: u32, factor: u8, most: u8| {
+        u64::from((side * u32::from(factor)).div_ceil(u32::from(most)).div_ceil(8))
+    };
+    let of = |c: &Component| {
+        across(headers.size.width, c.h, h_max) * across(headers.size.height, c.v, v_max)
+    };
+    headers.components.iter().map(of).sum()
 }
 
 /// The scan whose header is the first from `at` on, none if the picture ends before.
