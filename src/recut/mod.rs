@@ -12,7 +12,7 @@
 //! | taken | Huffman-coded JPEGs of 8 bits and 1, 3 or 4 components: baseline, extended, progressive, in any number of scans |
 //! | the same in | pixels, quantization tables, component ids and factors, APPn and COM segments, their order |
 //! | not the same in | coding, restart markers; what lay behind the end marker is dropped |
-//! | size | -1 % to +3 %, the index included |
+//! | size | of ImageNet's photographs: +0.2 % with a tile a row, +1.6 % with 64 pixels, +3.4 % with 32; a third of it is the index |
 //!
 //! There is no padding: an interval need not divide the row, and any decoder shows the file as it
 //! shows the original. A re-cut file re-cut is the same bytes.
