@@ -363,8 +363,8 @@ fn kinds_that_would_be_decoded_wrong_are_refused_by_name() {
         ("chroma_finer", "JPEG component 0 is sampled 1x1 where the finest is 2x2"),
         (
             "420_separate",
-            "a sequential JPEG with 1 of 3 components in a scan, or vertically subsampled, is not \
-             supported: rewrite it with jpegtran",
+            "a sequential JPEG in several scans (1 of 3 components in one) is not supported in its \
+             size or sampling: `fuseloop recut` rewrites it without loss",
         ),
     ] {
         let bytes = golden(&format!("{name}.jpg"));

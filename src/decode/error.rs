@@ -111,10 +111,10 @@ pub enum DecodeError {
         v_max: u8,
     },
     /// A sequential JPEG in several scans, one of which has several components, or with fewer
-    /// rows of chroma than of luma: the decoder would give wrong pixels.
+    /// rows of chroma than of luma, or one MCU wide: the decoder would give wrong pixels.
     #[error(
-        "a sequential JPEG with {in_scan} of {components} components in a scan, or vertically \
-         subsampled, is not supported: rewrite it with jpegtran"
+        "a sequential JPEG in several scans ({in_scan} of {components} components in one) is not \
+         supported in its size or sampling: `fuseloop recut` rewrites it without loss"
     )]
     SequentialScans {
         /// Components in the scan.

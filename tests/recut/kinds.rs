@@ -96,6 +96,27 @@ fn separate_scans_are_recut_to_what_the_same_picture_in_one_scan_is() {
     }
 }
 
+/// zune-jpeg says nothing of those that it gets wrong.
+#[test]
+fn separate_scans_are_decoded_right_or_refused() {
+    let mut recutter = Recutter::new(Tile::default(), Limits::SMALL);
+    let (mut right, mut refused) = (0, 0);
+    for kind in kinds() {
+        for size in [3, 8, 9, 16, 17, 24, 40].into_iter().flat_map(|w| [wide(w, 9), wide(w, 40)]) {
+            let jpeg = sources::separate(kind, size);
+            let Ok(recut) = recutter.recut(&jpeg) else { continue };
+            match pixels(&jpeg) {
+                Ok(found) => {
+                    assert!(found == pixels(&recut).unwrap(), "{kind:?} {size}");
+                    right += 1;
+                }
+                Err(_) => refused += 1,
+            }
+        }
+    }
+    assert!(right > 20 && refused > 20, "{right} right, {refused} refused");
+}
+
 /// What re-cutting is for.
 #[test]
 fn windows_of_a_recut_picture_are_those_of_the_original() {

@@ -139,10 +139,12 @@ fn survey_several(
     let components = &*headers.components;
     // A block's DC coefficient takes a bit or more.
     check_length(headers, bytes.len() - headers.scan.data, blocks(headers))?;
+    let grid = Grid::of(headers);
+    let is_narrow = grid.columns == 1 && grid.rows > 1;
     let mut seen = [false; 4];
     let mut scan = headers.scan.clone();
     for _ in 0..MAX_SCANS {
-        if !headers.progressive && (scan.ids.len() > 1 || finest(headers).1 > 1) {
+        if !headers.progressive && (scan.ids.len() > 1 || finest(headers).1 > 1 || is_narrow) {
             let (in_scan, components) = (scan.ids.len() as u8, components.len() as u8);
             return Err(DecodeError::SequentialScans { in_scan, components });
         }
