@@ -72,8 +72,9 @@ fn main() {
     }
     let folder = tempfile::tempdir().unwrap();
     let program = libjpeg::compile(folder.path());
-    let smaller = Photographs::smaller(&paths, folder.path());
-    for set in [Photographs::original(&paths), smaller] {
+    let original = Photographs::original(&paths);
+    let smaller = original.smaller();
+    for set in [original, smaller] {
         measure(&set, rounds, program.as_deref(), folder.path());
         if is_full {
             print_recutting(&set);
