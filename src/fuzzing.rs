@@ -2,6 +2,7 @@
 //! second.
 
 use crate::decode::{DecodeOptions, Decoder};
+use crate::recut::{Kept, Recutter, Tile};
 use crate::sample::{Epoch, Limits};
 use crate::source::{Beton, Buffer, EncodedImage, ImageMode, Source};
 use crate::spec::Spec;
@@ -22,6 +23,28 @@ pub fn beton(bytes: &[u8]) {
     }
     let _ = file.allocations();
     let _ = Source::fingerprint(&file);
+}
+
+/// A pipeline file of any bytes is understood or refused, and the ops of one that is understood
+/// are made or refused in any epoch.
+pub fn spec_toml(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(spec) = Spec::parse(text, Path::new("fuzzed.toml")) else { return };
+    for field in spec.fields() {
+        for epoch in [0, 7, u32::MAX] {
+            let _ = spec.ops(field, Epoch(epoch));
+        }
+    }
+}
+
+/// A JPEG of any bytes is re-cut or kept, and one that is re-cut re-cuts to itself.
+pub fn jpeg_recut(bytes: &[u8]) {
+    let mut recutter = Recutter::new(Tile::Pixels(16), Limits::SMALL);
+    match recutter.recut(bytes) {
+        Ok(recut) => assert!(recutter.recut(&recut).as_ref() == Ok(&recut), "another file"),
+        Err(Kept::Panicked { message }) => panic!("{message}"),
+        Err(_) => {}
+    }
 }
 
 /// A JPEG of any bytes is decoded or refused, whatever window is wanted; and a window that is
@@ -65,22 +88,9 @@ fn fold(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// A pipeline file of any bytes is understood or refused, and the ops of one that is understood
-/// are made or refused in any epoch.
-pub fn spec_toml(bytes: &[u8]) {
-    let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let Ok(spec) = Spec::parse(text, Path::new("fuzzed.toml")) else { return };
-    for field in spec.fields() {
-        for epoch in [0, 7, u32::MAX] {
-            let _ = spec.ops(field, Epoch(epoch));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recut::{Recutter, Tile};
     use arbitrary::Unstructured;
 
     #[test]
@@ -131,60 +141,6 @@ mod tests {
         assert!(opened >= tried / 5, "{opened} of {tried}: most inputs test nothing");
     }
 
-    /// Small JPEGs of all kinds, and themselves with restart markers and an index.
-    fn jpegs() -> Vec<Vec<u8>> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/jpeg");
-        let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-        let jpegs = paths.filter(|path| path.extension().is_some_and(|kind| kind == "jpg"));
-        let mut jpegs: Vec<_> = jpegs.map(|path| std::fs::read(path).unwrap()).collect();
-        let mut recutter = Recutter::new(Tile::Pixels(16), Limits::SMALL);
-        let recut: Vec<_> = jpegs.iter().filter_map(|jpeg| recutter.recut(jpeg).ok()).collect();
-        jpegs.extend(recut);
-        jpegs.sort();
-        jpegs
-    }
-
-    /// Bits flipped, bytes exchanged, a piece doubled or cut out, an end cut off.
-    fn mutated(whole: &[u8], u: &mut Unstructured<'_>) -> arbitrary::Result<Vec<u8>> {
-        let mut bytes = whole.to_vec();
-        for _ in 0..u.int_in_range(0..=3)? {
-            let at = u.choose_index(bytes.len())?;
-            let end = (at + u.int_in_range(1..=40)?).min(bytes.len());
-            match u.int_in_range(0..=9)? {
-                0 => bytes.truncate(at.max(2)),
-                1 => drop(bytes.drain(at..end)),
-                2 => drop(bytes.splice(at..at, whole[at.min(whole.len())..].to_vec())),
-                3 => bytes[at] = *u.choose(&[0, 0xff, 0xd0, 0xd9])?,
-                4 | 5 => bytes[at] = u.arbitrary()?,
-                _ => bytes[at] ^= 1 << u.int_in_range(0..=7)?,
-            }
-            if bytes.is_empty() {
-                break;
-            }
-        }
-        Ok(bytes)
-    }
-
-    #[test]
-    fn jpeg_window_smoke() {
-        let jpegs = jpegs();
-        let (mut decoded, mut tried) = (0u32, 0u32);
-        arbtest::arbtest(|u| {
-            let bytes = mutated(u.choose(&jpegs)?, u)?;
-            jpeg_window(&bytes);
-            let image = EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes: &bytes };
-            let mut decoder = Decoder::default();
-            let size = decoder.size(&image);
-            let whole = size.ok().and_then(|size| pixels(&mut decoder, &image, size.full()));
-            decoded += u32::from(whole.is_some());
-            tried += 1;
-            Ok(())
-        })
-        .budget_ms(1000);
-        println!("{decoded} of {tried} changed JPEGs decoded");
-        assert!(decoded >= tried / 5, "{decoded} of {tried}: most inputs test nothing");
-    }
-
     /// A file with up to 3 numbers overwritten: anywhere, or where the tables lie.
     fn damaged(whole: &[u8], u: &mut Unstructured<'_>) -> arbitrary::Result<Vec<u8>> {
         let mut bytes = whole.to_vec();
@@ -197,6 +153,86 @@ mod tests {
             let number: u64 = u.arbitrary()?;
             let width = (*u.choose(&[1, 2, 8])?).min(bytes.len() - at);
             bytes[at..at + width].copy_from_slice(&number.to_le_bytes()[..width]);
+        }
+        Ok(bytes)
+    }
+
+    const JPEGS: [&[u8]; 7] = [
+        include_bytes!("../tests/golden/jpeg/420.jpg"),
+        include_bytes!("../tests/golden/jpeg/420_progressive.jpg"),
+        include_bytes!("../tests/golden/jpeg/420_restart.jpg"),
+        include_bytes!("../tests/golden/jpeg/420_separate.jpg"),
+        include_bytes!("../tests/golden/jpeg/411.jpg"),
+        include_bytes!("../tests/golden/jpeg/gray_2x2.jpg"),
+        include_bytes!("../tests/golden/jpeg/ycck.jpg"),
+    ];
+
+    /// Pieces of real files: spliced, cut, changed. `FUSELOOP_FUZZ_SECONDS` goes on for longer.
+    #[test]
+    fn jpeg_recut_smoke() {
+        let seconds = std::env::var("FUSELOOP_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok());
+        let (mut recut, mut tried) = (0u64, 0u64);
+        let mut recutter = Recutter::new(Tile::default(), Limits::SMALL);
+        arbtest::arbtest(|u| {
+            let bytes = spliced(&JPEGS, u)?;
+            recut += u64::from(recutter.recut(&bytes).is_ok());
+            tried += 1;
+            jpeg_recut(&bytes);
+            Ok(())
+        })
+        .budget_ms(1000 * seconds.unwrap_or(1));
+        println!("{recut} of {tried} damaged files re-cut");
+        assert!(recut >= tried / 10, "{recut} of {tried}: most inputs test nothing");
+    }
+
+    /// The same pieces, and those of the files re-cut.
+    #[test]
+    fn jpeg_window_smoke() {
+        let mut recutter = Recutter::new(Tile::Pixels(16), Limits::SMALL);
+        let recut = JPEGS.map(|jpeg| recutter.recut(jpeg).unwrap_or_default());
+        let whole = recut.iter().map(Vec::as_slice).filter(|jpeg| !jpeg.is_empty());
+        let files: Vec<&[u8]> = JPEGS.into_iter().chain(whole).collect();
+        let (mut decoded, mut tried) = (0u32, 0u32);
+        arbtest::arbtest(|u| {
+            let bytes = spliced(&files, u)?;
+            jpeg_window(&bytes);
+            let image = EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes: &bytes };
+            let mut decoder = Decoder::default();
+            let size = decoder.size(&image);
+            let whole = size.ok().and_then(|size| pixels(&mut decoder, &image, size.full()));
+            decoded += u32::from(whole.is_some());
+            tried += 1;
+            Ok(())
+        })
+        .budget_ms(1000);
+        println!("{decoded} of {tried} damaged files decoded");
+        assert!(decoded >= tried / 10, "{decoded} of {tried}: most inputs test nothing");
+    }
+
+    /// The beginning of one file and the end of another, with up to 4 pieces changed.
+    fn spliced(files: &[&[u8]], u: &mut Unstructured<'_>) -> arbitrary::Result<Vec<u8>> {
+        let (head, tail) = (*u.choose(files)?, *u.choose(files)?);
+        let at = u.choose_index(head.len())?;
+        let from = if u.ratio(1, 2)? { at.min(tail.len()) } else { u.choose_index(tail.len())? };
+        let mut bytes =
+            if u.ratio(1, 4)? { [&head[..at], &tail[from..]].concat() } else { head.to_vec() };
+        for _ in 0..u.int_in_range(0..=4)? {
+            // Headers are a small part of a file, and the part with the most to say.
+            let end = if u.ratio(1, 2)? { bytes.len() } else { bytes.len().min(700) };
+            let at = u.choose_index(end)?;
+            match u.int_in_range(0..=3)? {
+                0 => bytes[at] = u.arbitrary()?,
+                1 => bytes[at] ^= 1 << u.int_in_range(0..=7)?,
+                2 => drop(bytes.drain(at..bytes.len().min(at + u.int_in_range(1..=20)?))),
+                _ => {
+                    let piece = bytes[at..bytes.len().min(at + u.int_in_range(1..=300)?)].to_vec();
+                    let to = u.choose_index(bytes.len())?;
+                    bytes.splice(to..to, piece);
+                }
+            }
+            if bytes.is_empty() {
+                break;
+            }
         }
         Ok(bytes)
     }

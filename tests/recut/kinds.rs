@@ -1,7 +1,7 @@
 //! Every kind of JPEG, and what is not re-cut.
 
 use super::sources::{self, Kind, kinds};
-use super::{assert_recut, golden, goldens, index_len, interval, pixels, wide, window};
+use super::{assert_recut, golden, goldens, index_len, interval, pixels, turbo, wide, window};
 use fuseloop::recut::{Kept, Recutter, Tile};
 use fuseloop::sample::Limits;
 use fuseloop_ops::Window;
@@ -30,7 +30,6 @@ fn every_sampling_in_every_arrangement_is_recut() {
     let sizes = [wide(1, 1), wide(7, 9), wide(64, 32), wide(101, 45), wide(17, 130)];
     let arrangements = [
         ("baseline", sources::baseline as fn(_, _) -> _),
-        ("separate", sources::separate),
         ("progressive", sources::progressive),
         ("progressive, restarting", sources::progressive_rows),
         ("restarting", sources::restarting),
@@ -81,6 +80,19 @@ fn tiles_are_as_wide_as_asked() {
         let recut = Recutter::new(tile.parse().unwrap(), Limits::SMALL).recut(&jpeg).unwrap();
         assert_eq!(interval(&recut), expected, "{tile}");
         assert_eq!(index_len(&recut), 12 + 2 * (markers + 1), "{tile}");
+    }
+}
+
+#[test]
+fn separate_scans_are_recut_to_what_the_same_picture_in_one_scan_is() {
+    let mut recutter = Recutter::new(Tile::default(), Limits::SMALL);
+    for kind in kinds() {
+        for size in [wide(1, 1), wide(7, 9), wide(64, 32), wide(101, 45), wide(17, 130)] {
+            let what = format!("{kind:?} {size}");
+            let twin = assert_recut(&mut recutter, &sources::baseline(kind, size), &what);
+            let recut = recutter.recut(&sources::separate(kind, size)).expect(&what);
+            assert!(turbo(&recut) == turbo(&twin), "{what}");
+        }
     }
 }
 

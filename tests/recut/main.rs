@@ -71,8 +71,9 @@ fn segments(jpeg: &[u8]) -> Vec<Found> {
 /// Re-cuts a picture, and holds the result to every promise that can be told from outside.
 fn assert_recut(recutter: &mut Recutter, jpeg: &[u8], what: &str) -> Vec<u8> {
     let recut = recutter.recut(jpeg).unwrap_or_else(|kept| panic!("{what}: {kept}"));
-    if let Ok(pixels) = pixels(jpeg) {
-        assert!(self::pixels(&recut).unwrap() == pixels, "{what}: other pixels in the loader");
+    let after = pixels(&recut).unwrap();
+    if !is_separate(jpeg) {
+        assert!(pixels(jpeg).unwrap() == after, "{what}: other pixels in the loader");
     }
     assert!(turbo(jpeg) == turbo(&recut), "{what}: other pixels in another decoder");
     assert!(recutter.recut(&recut).unwrap() == recut, "{what}: re-cut again it is another file");
@@ -88,6 +89,15 @@ fn assert_recut(recutter: &mut Recutter, jpeg: &[u8], what: &str) -> Vec<u8> {
     let scan = segments(&recut).pop().unwrap().bytes;
     assert_eq!(scan[4], after.bytes[9], "{what}: all components in one scan");
     recut
+}
+
+/// Whether it is sequential and in several scans. Of those the loader's decoder refuses the ones
+/// of subsampled rows, and is wrong where a row is one MCU.
+fn is_separate(jpeg: &[u8]) -> bool {
+    let segments = segments(jpeg);
+    let frame = segments.iter().find(|found| matches!(found.marker, 0xc0..=0xc2)).unwrap();
+    let scan = segments.last().unwrap();
+    frame.marker != 0xc2 && frame.bytes[9] != scan.bytes[4]
 }
 
 /// MCUs between restart markers.

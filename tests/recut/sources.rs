@@ -1,5 +1,7 @@
 //! JPEGs of many kinds, made here.
 
+use fuseloop::recut::{Recutter, Tile};
+use fuseloop::sample::Limits;
 use fuseloop_ops::Size;
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use libjpeg_turbo_rs::{
@@ -53,9 +55,15 @@ pub(crate) fn encode(
     bytes
 }
 
-/// One interleaved scan.
+/// One interleaved scan. The encoder writes rare samplings in several: re-cut they are one.
 pub(crate) fn baseline(kind: Kind, size: Size) -> Vec<u8> {
-    encode(kind, size, |_| {})
+    let jpeg = encode(kind, size, |_| {});
+    if read_coefficients(&jpeg).is_ok() {
+        return jpeg;
+    }
+    let recut = Recutter::new(Tile::Row, Limits::SMALL).recut(&jpeg).unwrap();
+    let coefficients = read_coefficients(&recut).unwrap();
+    write_coefficients(&JpegCoefficients { restart_interval: 0, ..coefficients }).unwrap()
 }
 
 /// A scan for each component.
