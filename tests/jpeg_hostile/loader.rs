@@ -61,7 +61,7 @@ fn damage(path: &Path) {
     let mut bytes = std::fs::read(path).unwrap();
     for place in beton.allocations().unwrap() {
         let sample = place.sample as usize;
-        if sample % 3 > 0 {
+        if !sample.is_multiple_of(3) {
             let jpeg = &mut bytes[place.ptr as usize..][..place.size as usize];
             WAYS[sample % WAYS.len()](jpeg);
         }
