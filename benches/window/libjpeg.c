@@ -7,8 +7,9 @@
  *     full: each file once                                   nanoseconds decodes pixels
  *     crop: each window once                                 nanoseconds decodes pixels
  *
- * All files lie in memory, and one decompressor serves all pictures, as in a data loader. The
- * accurate IDCT and smooth upsampling are libjpeg's defaults, set here so that nobody asks.
+ * Nanoseconds are the processor's. All files lie in memory, and one decompressor serves all
+ * pictures, as in a data loader. The accurate IDCT and smooth upsampling are libjpeg's defaults, set
+ * here so that nobody asks.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,10 +147,10 @@ int main(void) {
         long long nanos;
         int is_full = !strcmp(order, "full");
         if (!is_full && strcmp(order, "crop")) die("full or crop");
-        clock_gettime(CLOCK_MONOTONIC, &begin);
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
         for (i = 0; is_full && i < files; i++) full(file + i, &tally);
         for (i = 0; !is_full && i < windows; i++) crop(file + window[i].file, window + i, &tally);
-        clock_gettime(CLOCK_MONOTONIC, &end);
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
         nanos = (end.tv_sec - begin.tv_sec) * 1000000000LL + (end.tv_nsec - begin.tv_nsec);
         printf("%lld %llu %llu\n", nanos, tally.decodes, tally.pixels);
         fflush(stdout);

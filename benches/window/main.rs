@@ -14,7 +14,7 @@
 //! Photographs are `data/imagenet` of the folder `FUSELOOP_SHARED` or `../shared`, as they are and
 //! made smaller as for training. Windows are drawn once, by the op itself (scale 0.08..1, ratio
 //! 3/4..4/3), four of each photograph. The methods take turns, round by round; ratios are medians
-//! of the rounds' ratios, so that a slow moment of the machine hits all.
+//! of the rounds' ratios, so that a slow moment of the machine hits all. Times are the processor's.
 //!
 //! `-- nothing` runs each once, with few photographs.
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
@@ -23,6 +23,9 @@
 mod common;
 mod libjpeg;
 mod pictures;
+#[path = "../../src/cli/process.rs"]
+#[allow(dead_code, unused_imports, reason = "a benchmark asks for less than the command")]
+mod process;
 mod turn;
 
 use common::median;
@@ -62,15 +65,16 @@ impl<'a> Method<'a> {
 fn main() {
     let is_full = std::env::args().any(|arg| arg == "--bench")
         && !std::env::args().any(|arg| arg == "nothing" || arg == "--test");
-    let (rounds, photographs) = if is_full { (9, usize::MAX) } else { (1, 4) };
+    let (rounds, photographs) = if is_full { (7, usize::MAX) } else { (1, 4) };
     let paths = pictures::paths(photographs);
     if paths.is_empty() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let program = libjpeg::compile(folder.path());
-    let smaller = Photographs::smaller(&paths, folder.path());
-    for set in [Photographs::original(&paths), smaller] {
+    let original = Photographs::original(&paths);
+    let smaller = original.smaller();
+    for set in [original, smaller] {
         measure(&set, rounds, program.as_deref(), folder.path());
         if is_full {
             print_recutting(&set);
