@@ -12,13 +12,16 @@
 //! | `entry` | both put together, stored or streamed, for a row by address |
 //! | `filter` | the rows of `fuseloop_ops::rows`, compiled for the CPU's vectors |
 //! | `mix` | rows of a batch mixed in place |
+//! | `cpu` | any work, compiled for the CPU |
 
+mod cpu;
 mod entry;
 mod filter;
 pub mod mix;
 mod rows;
 mod source;
 
+pub use cpu::{Work, for_cpu};
 pub use entry::{Entry, end_streams};
 pub use filter::filter_row;
 pub use source::Numbers;

@@ -24,6 +24,8 @@ mod orientation;
 mod raw;
 
 pub use error::DecodeError;
+#[doc(hidden)]
+pub use jpeg::By;
 pub use jpeg::{append_segment_index, tile_interval};
 
 use crate::sample::Limits;
@@ -85,7 +87,15 @@ impl Decoder {
     /// A decoder with empty buffers.
     #[must_use]
     pub fn new(options: DecodeOptions) -> Self {
-        Self { jpeg: jpeg::JpegDecoder::new(options), raw: raw::RawDecoder::new(options.limits) }
+        Self::by(By::Both, options)
+    }
+
+    /// A decoder that decodes JPEGs by what it is told.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn by(by: By, options: DecodeOptions) -> Self {
+        let jpeg = jpeg::JpegDecoder::new(options, by);
+        Self { jpeg, raw: raw::RawDecoder::new(options.limits) }
     }
 
     /// The picture's size after orientation: the one that windows refer to. Costs well under a

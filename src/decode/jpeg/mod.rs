@@ -10,11 +10,13 @@
 //! The decoder itself knows nothing of windows: it is given a file cut down to one
 //! ([`cut`]). What it gets wrong without saying so is refused beforehand.
 
+mod core;
 mod cut;
 mod headers;
 mod index;
 mod scans;
 
+use self::core::{Core, Source};
 use super::orientation::Orientation;
 use super::{DecodeError, DecodeOptions, Decoded, ImageDecoder};
 use crate::source::EncodedImage;
@@ -26,11 +28,26 @@ pub use index::append_segment_index;
 use scans::{Scans, finest};
 use zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions};
 
+/// By what JPEGs are decoded: for tests and benches, which compare the two.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// By our own decoder, and what that leaves by zune-jpeg.
+    #[default]
+    Both,
+    /// By our own, and what that leaves is an error.
+    Core,
+    /// By zune-jpeg.
+    Zune,
+}
+
 /// Decodes JPEGs. One for each worker: it keeps its buffers.
 #[derive(Debug, Default)]
 pub(super) struct JpegDecoder {
     options: DecodeOptions,
-    /// The file as the decoder sees it.
+    by: By,
+    core: Core,
+    /// The file as zune-jpeg sees it.
     file: Vec<u8>,
     /// Offsets of the file's restart markers.
     restarts: Vec<usize>,
@@ -40,8 +57,8 @@ pub(super) struct JpegDecoder {
 }
 
 impl JpegDecoder {
-    pub(super) fn new(options: DecodeOptions) -> Self {
-        Self { options, ..Self::default() }
+    pub(super) fn new(options: DecodeOptions, by: By) -> Self {
+        Self { options, by, ..Self::default() }
     }
 
     /// Reads the headers and checks them against limits, sample table and what is decoded right.
@@ -81,6 +98,16 @@ impl JpegDecoder {
     ) -> Result<Window, DecodeError> {
         match Scans::survey(bytes, headers, &mut self.restarts)? {
             Scans::Single(scan) => {
+                if self.by != By::Zune {
+                    let pixels = buffer(&mut self.pixels, wanted.size(), false)?;
+                    let source = Source { bytes, headers, scan: &scan };
+                    if self.core.decode(source, wanted, pixels).is_some() {
+                        return Ok(wanted);
+                    }
+                }
+                if self.by == By::Core {
+                    return Err(DecodeError::Damaged { reason: "left to zune-jpeg".into() });
+                }
                 let cut = Cut::plan(headers, wanted);
                 cut.write(bytes, headers, &scan, &mut self.file);
                 // Rare ratios go through other code, which we do not trust to write every row.
