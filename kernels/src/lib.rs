@@ -13,10 +13,12 @@
 //! | `filter` | the rows of `fuseloop_ops::rows`, compiled for the CPU's vectors |
 //! | `mix` | rows of a batch mixed in place |
 //! | `cpu` | any work, compiled for the CPU |
+//! | `idct` | blocks of a JPEG |
 
 mod cpu;
 mod entry;
 mod filter;
+mod idct;
 pub mod mix;
 mod rows;
 mod source;
@@ -24,6 +26,7 @@ mod source;
 pub use cpu::{Work, for_cpu};
 pub use entry::{Entry, end_streams};
 pub use filter::filter_row;
+pub use idct::{ORDER, idct, idct_flat};
 pub use source::Numbers;
 
 use entry::portable;

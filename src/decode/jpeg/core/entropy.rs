@@ -10,15 +10,27 @@
 
 use super::bits::Bits;
 use super::huffman::{Rare, Table};
+use fuseloop_kernels::ORDER;
 
-/// The place of each coefficient, in the order of the file, in a block by rows (T.81, figure 5).
+/// Where each coefficient is stored, in the order of the file (T.81, figure 5).
+pub(super) const PLACES: [u8; 64] = places();
+
 #[rustfmt::skip]
-pub(super) const PLACES: [u8; 64] = [
+const ZIGZAG: [u8; 64] = [
      0,  1,  8, 16,  9,  2,  3, 10, 17, 24, 32, 25, 18, 11,  4,  5,
     12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13,  6,  7, 14, 21, 28,
     35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51,
     58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
 ];
+
+const fn places() -> [u8; 64] {
+    let (mut places, mut at) = ([0; 64], 0);
+    while at < 64 {
+        places[at] = ORDER[ZIGZAG[at] as usize];
+        at += 1;
+    }
+    places
+}
 
 /// A component's tables.
 #[derive(Clone, Copy, Debug)]
@@ -141,7 +153,7 @@ mod tests {
     #[test]
     fn a_block_is_read_in_the_order_of_the_zigzag() {
         let mut expected = [0; 64];
-        (expected[0], expected[1], expected[9]) = (97, 1, -2);
+        (expected[0], expected[PLACES[1] as usize], expected[PLACES[5] as usize]) = (97, 1, -2);
         assert_eq!(
             read("10 00, 01 1, 100 01, 00".replace(',', "").as_str()),
             Some((expected, 6, 97))

@@ -32,8 +32,8 @@ pub(super) struct Tables {
     read_from: Vec<u8>,
     /// Those of the present picture.
     definitions: Vec<u8>,
-    /// Steps by rows.
-    steps: [Option<[i32; 64]>; 4],
+    /// Steps, each where its coefficient is.
+    steps: [Option<[i16; 64]>; 4],
 }
 
 /// A colour component.
@@ -43,7 +43,7 @@ pub(super) struct Channel {
     pub(super) h: usize,
     /// Rows of blocks in an MCU.
     pub(super) v: usize,
-    pub(super) steps: [i32; 64],
+    pub(super) steps: [i16; 64],
     dc: usize,
     ac: usize,
 }
@@ -115,7 +115,7 @@ impl Tables {
         for [number, steps @ ..] in tables {
             let table = self.steps.get_mut(usize::from(*number))?.insert([0; 64]);
             for (place, step) in PLACES.iter().zip(steps) {
-                table[usize::from(*place)] = i32::from(*step);
+                table[usize::from(*place)] = i16::from(*step);
             }
         }
         Some(())

@@ -16,7 +16,6 @@
 //! | `huffman`  | codes                                                      |
 //! | `entropy`  | a block's coefficients                                     |
 //! | `segments` | from MCU to MCU, over restart markers                      |
-//! | `idct`     | coefficients to samples                                    |
 //! | `stripe`   | samples of a row of MCUs, and the window's pixels of them  |
 //! | `upsample` | chroma for every pixel                                     |
 //! | `color`    | RGB                                                        |
@@ -26,14 +25,13 @@ mod color;
 mod entropy;
 mod frame;
 mod huffman;
-mod idct;
 mod segments;
 mod stripe;
 mod upsample;
 
 use super::headers::Headers;
 use super::scans::{Grid, SingleScan};
-use frame::{Frame, Tables};
+use frame::Tables;
 use fuseloop_kernels::{Work, for_cpu};
 use fuseloop_ops::Window;
 use segments::Reader;
@@ -73,7 +71,7 @@ impl Core {
         self.stripe.begin(&part, frame.channels());
         let Self { tables, segment, stripe } = self;
         let reader = Reader::new(source, &frame, tables, &part, segment)?;
-        for_cpu(Job { reader, frame: &frame, part: &part, stripe, pixels })
+        for_cpu(Job { reader, part: &part, stripe, pixels })
     }
 }
 
@@ -97,7 +95,6 @@ fn mcus(start: u32, len: u32, side: u32, mcu: u32) -> Range<u64> {
 /// All of a window's decoding.
 struct Job<'a> {
     reader: Reader<'a>,
-    frame: &'a Frame,
     part: &'a Part,
     stripe: &'a mut Stripe,
     pixels: &'a mut [u8],
@@ -109,11 +106,7 @@ impl Work for Job<'_> {
     #[inline(always)]
     fn run(mut self) -> Option<()> {
         for row in self.part.rows.clone() {
-            self.reader.row(row, |channel, mcu, place, block, length| {
-                let steps = &self.frame.channels()[channel].steps;
-                self.stripe.put(channel, mcu, place, &idct::idct(block, steps, length)?);
-                Some(())
-            })?;
+            self.reader.row(row, self.stripe)?;
             self.stripe.write(self.part, row, self.pixels);
         }
         self.reader.finish()

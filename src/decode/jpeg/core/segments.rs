@@ -13,12 +13,14 @@ use super::Source;
 use super::bits::{Bits, Place, unstuff};
 use super::entropy::Codes;
 use super::frame::{Frame, Tables};
-use super::stripe::Part;
+use super::stripe::{Part, Stripe};
+use fuseloop_kernels::{idct, idct_flat};
 
 /// A block of an MCU.
 #[derive(Clone, Copy, Debug)]
 struct Block<'a> {
     channel: usize,
+    steps: &'a [i16; 64],
     /// Its column and row.
     place: [usize; 2],
     codes: Codes<'a>,
@@ -46,18 +48,20 @@ impl<'a> Reader<'a> {
     /// A reader at the beginning. `None` if a component has no tables.
     pub(super) fn new(
         source: Source<'a>,
-        frame: &Frame,
+        frame: &'a Frame,
         tables: &'a Tables,
         part: &'a Part,
         segment: &'a mut Vec<u8>,
     ) -> Option<Self> {
-        let first = Block { channel: 0, place: [0; 2], codes: frame.codes(0, tables)? };
+        let steps = &frame.channels().first()?.steps;
+        let codes = frame.codes(0, tables)?;
+        let first = Block { channel: 0, steps, place: [0; 2], codes };
         let (mut blocks, mut count) = ([first; BLOCKS], 0);
         for (channel, factors) in frame.channels().iter().enumerate() {
             let codes = frame.codes(channel, tables)?;
             for at in 0..factors.h * factors.v {
                 let place = [at % factors.h, at / factors.h];
-                *blocks.get_mut(count)? = Block { channel, place, codes };
+                *blocks.get_mut(count)? = Block { channel, steps: &factors.steps, place, codes };
                 count += 1;
             }
         }
@@ -65,14 +69,9 @@ impl<'a> Reader<'a> {
         Some(Self { source, part, blocks, count, segment, next: 0, end: 0, place, dc })
     }
 
-    /// Reads the part's MCUs of a row: hands over each block's channel, which of these MCUs it is
-    /// in and its place there, its coefficients and how many.
+    /// Reads the part's MCUs of a row into `stripe`.
     #[inline(always)]
-    pub(super) fn row(
-        &mut self,
-        row: u64,
-        mut block: impl FnMut(usize, usize, [usize; 2], &[i16; 64], usize) -> Option<()>,
-    ) -> Option<()> {
+    pub(super) fn row(&mut self, row: u64, stripe: &mut Stripe) -> Option<()> {
         let begin = row * self.part.grid.columns;
         let (mut at, end) = (begin + self.part.columns.start, begin + self.part.columns.end);
         while at < end {
@@ -84,7 +83,7 @@ impl<'a> Reader<'a> {
             }
             let until = end.min(self.end);
             let first = (at - begin - self.part.columns.start) as usize;
-            self.read(until, first, &mut block)?;
+            self.read(until, first, stripe)?;
             at = until;
         }
         Some(())
@@ -135,20 +134,20 @@ impl<'a> Reader<'a> {
 
     /// Reads the MCUs before `mcu`, the first of which is the part's `first` of its row.
     #[inline(always)]
-    fn read(
-        &mut self,
-        mcu: u64,
-        first: usize,
-        handle: &mut impl FnMut(usize, usize, [usize; 2], &[i16; 64], usize) -> Option<()>,
-    ) -> Option<()> {
+    fn read(&mut self, mcu: u64, first: usize, stripe: &mut Stripe) -> Option<()> {
         let (mut bits, mut dc) = (Bits::new(self.segment, self.place), self.dc);
         let blocks = &self.blocks[..self.count];
         for (nth, _) in (self.next..mcu).enumerate() {
-            for block in blocks {
-                let mut coefficients = [0; 64];
-                let length =
-                    block.codes.read(&mut bits, &mut dc[block.channel], &mut coefficients)?;
-                handle(block.channel, first + nth, block.place, &coefficients, length)?;
+            for &Block { channel, steps, place, codes } in blocks {
+                let mut block = [0; 64];
+                let length = codes.read(&mut bits, &mut dc[channel], &mut block)?;
+                // What no picture has would wrap, and then the short way would not be the long one.
+                let flat = i16::checked_mul(block[0], steps[0])?;
+                let (out, stride) = stripe.place(channel, first + nth, place);
+                match length {
+                    1 => idct_flat(flat, out, stride),
+                    _ => idct(&block, steps, out, stride),
+                }
             }
         }
         (self.next, self.place, self.dc) = (mcu, bits.place(), dc);

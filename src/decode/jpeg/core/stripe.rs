@@ -67,21 +67,18 @@ impl Stripe {
         }
     }
 
-    /// Puts block (`x`, `y`) of the part's MCU `mcu` of this row into its place.
+    /// Where the samples of block (`x`, `y`) of the part's MCU `mcu` of this row go, and how far
+    /// apart its rows lie.
     #[inline(always)]
-    pub(super) fn put(
+    pub(super) fn place(
         &mut self,
         channel: usize,
         mcu: usize,
         [x, y]: [usize; 2],
-        block: &[[u8; 8]; 8],
-    ) {
+    ) -> (&mut [u8], usize) {
         let plane = &mut self.planes[channel];
         let start = (1 + 8 * y) * plane.columns + 8 * (mcu * plane.h + x);
-        let rows = plane.samples[start..].chunks_mut(plane.columns);
-        for (row, samples) in rows.zip(block) {
-            row[..8].copy_from_slice(samples);
-        }
+        (&mut plane.samples[start..], plane.columns)
     }
 
     /// Writes the pixels that this row of MCUs completes, `row` of the picture.
