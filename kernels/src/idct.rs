@@ -297,12 +297,12 @@ mod tests {
         arbtest::arbtest(|u| {
             let largest = *u.choose(&[5, 100, 900, 1500, 3000, i16::MAX])?;
             let (mut block, mut steps) = ([0; 64], [0; 64]);
-            let share = u.int_in_range(0..=64)?;
+            let (share, step_end) = (u.int_in_range(1..=64)?, *u.choose(&[1, 3, 255])?);
             for (coefficient, step) in block.iter_mut().zip(&mut steps) {
                 if u.ratio(share, 64)? {
                     *coefficient = u.int_in_range(-largest..=largest)?;
                 }
-                *step = u.int_in_range(0..=*u.choose(&[1, 3, 255])?)?;
+                *step = u.int_in_range(0..=step_end)?;
             }
             assert_eq!(
                 samples(&block, &steps),

@@ -71,12 +71,6 @@ impl<'a> Bits<'a> {
         Some(())
     }
 
-    /// Makes at least 32 bits known: enough for any code and the bits behind it.
-    #[inline(always)]
-    pub(super) fn refill_for_a_code(&mut self) -> Option<()> {
-        if self.place.count < 32 { self.refill() } else { Some(()) }
-    }
-
     /// The next 64 bits, as many of them as are known.
     #[inline(always)]
     pub(super) fn peek(&self) -> u64 {
@@ -129,7 +123,7 @@ mod tests {
         for step in 1..=31 {
             let (mut bits, mut at) = (Bits::new(&bytes, Place::default()), 0);
             while at + step <= 8 * coded.len() {
-                bits.refill_for_a_code().unwrap();
+                bits.refill().unwrap();
                 let expected = (at..at + step).fold(0, |value, n| value << 1 | bit(n));
                 assert_eq!(bits.peek() >> (64 - step), expected, "{step} bits from {at}");
                 bits.consume(step as u32);

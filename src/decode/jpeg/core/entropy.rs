@@ -9,7 +9,7 @@
 //! segment's blocks count only once [`Bits::is_inside`] says so.
 
 use super::bits::Bits;
-use super::huffman::{Rare, Table};
+use super::huffman::{Entry, Rare, Table};
 use fuseloop_kernels::ORDER;
 
 /// Where each coefficient is stored, in the order of the file (T.81, figure 5).
@@ -54,7 +54,7 @@ impl Codes<'_> {
     ) -> Option<usize> {
         self.difference(bits, dc)?;
         block[0] = i16::try_from(*dc).ok()?;
-        self.values(bits, |at, value| block[usize::from(PLACES[at & 63])] = value as i16)
+        self.values(bits, |at, value| block[usize::from(PLACES[at & 63] & 63)] = value as i16)
     }
 
     /// Passes over a block, and adds its difference to `dc`.
@@ -77,35 +77,73 @@ impl Codes<'_> {
         Some(())
     }
 
-    /// Reads all but the first coefficient.
+    /// Reads all but the first coefficient. At least [`LOOK`](super::huffman::LOOK) bits are known before.
     #[inline(always)]
     fn values(self, bits: &mut Bits<'_>, mut store: impl FnMut(usize, i32)) -> Option<usize> {
         let mut next = 1;
-        while next < 64 {
-            bits.refill_for_a_code()?;
-            let mut entry = self.ac.look(bits.peek());
-            if next + entry.run() > 63 {
-                match self.ac.rare(bits.peek(), entry)? {
-                    Rare::Value(found) if next + found.run() < 64 => entry = found,
-                    Rare::Zeros(found) if next + 16 < 64 => {
-                        bits.consume(found.bits());
-                        next += 16;
-                        continue;
-                    }
-                    Rare::End(found) => {
-                        bits.consume(found.bits());
-                        break;
-                    }
-                    _ => return None,
+        loop {
+            // Looked up while more bits are on their way; those are enough for two.
+            let first = self.ac.look(bits.peek());
+            bits.refill()?;
+            if next + first.run() > 63 {
+                match self.rare(bits, first, &mut next, &mut store)? {
+                    true => continue,
+                    false => return Some(next),
                 }
             }
-            next += entry.run();
-            store(next, entry.value(bits.peek()));
-            bits.consume(entry.bits());
-            next += 1;
+            take(bits, first, &mut next, &mut store);
+            let second = self.ac.look(bits.peek());
+            if next + second.run() > 63 {
+                match self.rare(bits, second, &mut next, &mut store)? {
+                    true => continue,
+                    false => return Some(next),
+                }
+            }
+            take(bits, second, &mut next, &mut store);
         }
-        Some(next)
     }
+
+    /// Reads what is not looked up at once, or would lie outside of the block. At least 32 bits
+    /// are known before, and as many as one look needs after. Whether the block goes on.
+    #[inline(always)]
+    fn rare(
+        self,
+        bits: &mut Bits<'_>,
+        entry: Entry,
+        next: &mut usize,
+        store: &mut impl FnMut(usize, i32),
+    ) -> Option<bool> {
+        if *next > 63 {
+            return Some(false);
+        }
+        if entry.is_end() {
+            bits.consume(entry.bits());
+            return Some(false);
+        }
+        match self.ac.rare(bits.peek(), entry)? {
+            Rare::Value(found) if *next + found.run() < 64 => take(bits, found, next, store),
+            Rare::Zeros(found) if *next + 16 < 64 => {
+                bits.consume(found.bits());
+                *next += 16;
+            }
+            Rare::End(found) => {
+                bits.consume(found.bits());
+                return Some(false);
+            }
+            _ => return None,
+        }
+        bits.refill()?;
+        Some(true)
+    }
+}
+
+/// Stores a value and passes over it.
+#[inline(always)]
+fn take(bits: &mut Bits<'_>, entry: Entry, next: &mut usize, store: &mut impl FnMut(usize, i32)) {
+    *next += entry.run();
+    store(*next, entry.value(bits.peek()));
+    bits.consume(entry.bits());
+    *next += 1;
 }
 
 #[cfg(test)]

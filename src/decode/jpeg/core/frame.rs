@@ -26,8 +26,8 @@ const EXTENDED_XMP: &[u8] = b"http://ns.adobe.com/xmp/extension/\0";
 /// A picture's tables. Huffman tables are kept for the next picture, which often has the same.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
-    dc: [Option<Table>; 4],
-    ac: [Option<Table>; 4],
+    dc: [Option<Box<Table>>; 4],
+    ac: [Option<Box<Table>>; 4],
     /// The segments that `dc` and `ac` were read from, each with its length before it.
     read_from: Vec<u8>,
     /// Those of the present picture.
@@ -151,7 +151,8 @@ impl Tables {
                 1 => (&mut self.ac, Kind::Ac),
                 _ => return None,
             };
-            *tables.get_mut(usize::from(id & 15))? = Some(Table::new(kind, counts, symbols)?);
+            *tables.get_mut(usize::from(id & 15))? =
+                Some(Box::new(Table::new(kind, counts, symbols)?));
             body = rest;
         }
         Some(())

@@ -8,7 +8,11 @@
 //! look up a shorter code at once, with all that it says; a longer one is searched for by length.
 
 /// Bits that are looked up at once.
-const LOOK: u32 = 10;
+pub(super) const LOOK: u32 = 10;
+
+/// The most bits of a code with its value that are looked up at once: with two of them and
+/// [`LOOK`] bits more, 56 bits are enough.
+const MOST: u32 = 23;
 
 /// What a code says.
 ///
@@ -26,8 +30,14 @@ impl Entry {
     const END: u8 = 64;
     /// Sixteen zeros.
     const ZEROS: u8 = 65;
-    /// Longer than [`LOOK`] bits, or no code.
+    /// Longer than [`LOOK`] bits, with its value longer than [`MOST`], or no code.
     const LONG: Self = Self(66 << 24);
+
+    /// Whether it ends a block.
+    #[inline(always)]
+    pub(super) fn is_end(self) -> bool {
+        self.run() == usize::from(Self::END)
+    }
 
     fn new(symbol: u8, code: u32, kind: Kind) -> Self {
         let size = u32::from(symbol & 15);
@@ -77,7 +87,7 @@ pub(super) enum Kind {
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     kind: Kind,
-    lookup: Box<[Entry; 1 << LOOK]>,
+    lookup: [Entry; 1 << LOOK],
     /// For each length the 16 bits behind those that a code of it begins; 0 if there is none.
     ends: [u32; 17],
     /// For each length the place of a code's symbol, less the code.
@@ -104,7 +114,7 @@ impl Table {
     pub(super) fn new(kind: Kind, counts: &[u8; 16], symbols: &[u8]) -> Option<Self> {
         let mut table = Self {
             kind,
-            lookup: Box::new([Entry::LONG; 1 << LOOK]),
+            lookup: [Entry::LONG; 1 << LOOK],
             ends: [0; 17],
             offsets: [0; 17],
             symbols: [0; 256],
@@ -139,7 +149,10 @@ impl Table {
         let each = 1 << (LOOK - length);
         let places = self.lookup[code as usize * each..].chunks_exact_mut(each);
         for (places, &symbol) in places.zip(symbols) {
-            places.fill(Entry::new(symbol, length, self.kind));
+            let entry = Entry::new(symbol, length, self.kind);
+            if entry.bits() <= MOST {
+                places.fill(entry);
+            }
         }
     }
 
@@ -211,7 +224,7 @@ mod tests {
         counts[15] = 2;
         let symbols: Vec<u8> = (0..17u8).map(|i| i.wrapping_mul(0x3b)).collect();
         let table = Table::new(Kind::Ac, &counts, &symbols).unwrap();
-        for bits in (0..=0xffffu64).map(|bits| bits << 48) {
+        for bits in (0..=0xffff_u64).map(|bits| bits << 48) {
             let found = table.look(bits);
             let searched = table.search(bits);
             assert!(found == Entry::LONG || searched == Some(found), "{bits:x}");
