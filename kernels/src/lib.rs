@@ -14,7 +14,9 @@
 //! | `mix` | rows of a batch mixed in place |
 //! | `cpu` | any work, compiled for the CPU |
 //! | `idct` | blocks of a JPEG |
+//! | `color` | rows of a JPEG's pixels |
 
+mod color;
 mod cpu;
 mod entry;
 mod filter;
@@ -23,6 +25,7 @@ pub mod mix;
 mod rows;
 mod source;
 
+pub use color::{gray_row, ycbcr_row};
 pub use cpu::{Work, for_cpu};
 pub use entry::{Entry, end_streams};
 pub use filter::filter_row;

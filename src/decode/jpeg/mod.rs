@@ -96,18 +96,20 @@ impl JpegDecoder {
         headers: &Headers,
         wanted: Window,
     ) -> Result<Window, DecodeError> {
-        match Scans::survey(bytes, headers, &mut self.restarts)? {
+        let scans = Scans::survey(bytes, headers, &mut self.restarts)?;
+        if self.by != By::Zune
+            && let Scans::Single(scan) = &scans
+        {
+            let pixels = buffer(&mut self.pixels, wanted.size(), false)?;
+            if self.core.decode(Source { bytes, headers, scan }, wanted, pixels).is_some() {
+                return Ok(wanted);
+            }
+        }
+        if self.by == By::Core {
+            return Err(DecodeError::Damaged { reason: "left to zune-jpeg".into() });
+        }
+        match scans {
             Scans::Single(scan) => {
-                if self.by != By::Zune {
-                    let pixels = buffer(&mut self.pixels, wanted.size(), false)?;
-                    let source = Source { bytes, headers, scan: &scan };
-                    if self.core.decode(source, wanted, pixels).is_some() {
-                        return Ok(wanted);
-                    }
-                }
-                if self.by == By::Core {
-                    return Err(DecodeError::Damaged { reason: "left to zune-jpeg".into() });
-                }
                 let cut = Cut::plan(headers, wanted);
                 cut.write(bytes, headers, &scan, &mut self.file);
                 // Rare ratios go through other code, which we do not trust to write every row.

@@ -18,10 +18,8 @@
 //! | `segments` | from MCU to MCU, over restart markers                      |
 //! | `stripe`   | samples of a row of MCUs, and the window's pixels of them  |
 //! | `upsample` | chroma for every pixel                                     |
-//! | `color`    | RGB                                                        |
 
 mod bits;
-mod color;
 mod entropy;
 mod frame;
 mod huffman;

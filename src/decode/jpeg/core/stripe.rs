@@ -10,7 +10,8 @@
 
 use super::super::scans::Grid;
 use super::frame::Channel;
-use super::{color, upsample};
+use super::upsample;
+use fuseloop_kernels::{gray_row, ycbcr_row};
 use fuseloop_ops::{RGB, Window};
 use std::ops::Range;
 
@@ -108,13 +109,13 @@ impl Stripe {
         let columns = left..left + part.wanted.width as usize;
         let luma_row = luma.row((y + 1 - row * u64::from(part.grid.mcu_height)) as usize);
         if *channels == 1 {
-            return color::gray(&luma_row[columns], out);
+            return gray_row(&luma_row[columns], out);
         }
         let rows = chroma_rows(part.grid, row, y);
         let [for_cb, for_cr] = scratch;
         let cb = &chroma_row(&chroma[0], luma, rows, for_cb)[columns.clone()];
         let cr = &chroma_row(&chroma[1], luma, rows, for_cr)[columns.clone()];
-        color::ycbcr(&luma_row[columns], cb, cr, out);
+        ycbcr_row(&luma_row[columns], cb, cr, out);
     }
 }
 
