@@ -31,12 +31,7 @@ const HALF: i32 = (1 << 13) - 1;
 pub fn ycbcr_row(y: &[u8], cb: &[u8], cr: &[u8], out: &mut [u8]) {
     let len = y.len().min(cb.len()).min(cr.len()).min(out.len() / 3);
     let (y, cb, cr, out) = (&y[..len], &cb[..len], &cr[..len], &mut out[..3 * len]);
-    let mut done = 0;
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the CPU has AVX2, asked just above.
-        done = unsafe { sixteens(y, cb, cr, out) };
-    }
+    let done = fast(y, cb, cr, out);
     plain(&y[done..], &cb[done..], &cr[done..], &mut out[3 * done..]);
 }
 
@@ -56,6 +51,18 @@ fn plain(y: &[u8], cb: &[u8], cr: &[u8], out: &mut [u8]) {
         *out = [y + times(CR_R, cr), y + times(CB_G, cb) + times(CR_G, cr), y + times(CB_B, cb)]
             .map(|value| (value >> 14).clamp(0, 255) as u8);
     }
+}
+
+/// Writes as many pixels as the CPU's vectors are good for, and returns how many.
+fn fast(y: &[u8], cb: &[u8], cr: &[u8], out: &mut [u8]) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the CPU has AVX2, asked just above.
+        return unsafe { sixteens(y, cb, cr, out) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (y, cb, cr, out);
+    0
 }
 
 /// Writes all pixels but up to 15, and returns how many.

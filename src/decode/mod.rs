@@ -4,12 +4,13 @@
 //! (EncodedImage, Window)  ->  u8 [rows, columns, 3], at least the window
 //! ```
 //!
-//! | stored as                             | what is decoded                     | copied       |
-//! |---------------------------------------|-------------------------------------|--------------|
-//! | raw                                   | nothing: the pixels are lent        | nothing      |
-//! | JPEG                                  | rows down to the window's last      | into scratch |
-//! | JPEG with restart markers             | the rows, or tiles, of the window   | into scratch |
-//! | JPEG, progressive or in several scans | the whole picture                   | into scratch |
+//! | stored as                             | what is decoded                          | copied       |
+//! |---------------------------------------|------------------------------------------|--------------|
+//! | raw                                   | nothing: the pixels are lent             | nothing      |
+//! | JPEG                                  | the window; bits before it are passed over | into scratch |
+//! | JPEG with restart markers             | the window, of the bytes of its tiles    | into scratch |
+//! | JPEG of a rarer kind                  | the rows, or tiles, of the window        | into scratch |
+//! | JPEG, progressive or in several scans | the whole picture                        | into scratch |
 //!
 //! Inside the window the pixels are those of the whole picture's decode, bit for bit. Gray
 //! becomes RGB; CMYK and YCCK become RGB without a colour profile. The IDCT is the accurate one,

@@ -1,13 +1,15 @@
-//! JPEG, by zune-jpeg: no more of a picture than a window needs.
+//! JPEG: no more of a picture than a window needs.
 //!
-//! | file                                    | decoded                                        |
-//! |-----------------------------------------|------------------------------------------------|
-//! | one sequential scan                     | all columns, the rows down to the window's last |
-//! | and restart markers                     | not the rows above either, where they allow it |
-//! | and an interval that divides a row      | and only the columns of the window's tiles     |
-//! | progressive, or a scan for each component | everything                                   |
+//! | file                                      | decoded by  | what                                 |
+//! |-------------------------------------------|-------------|--------------------------------------|
+//! | usual: baseline, one scan, YCbCr or gray  | [`core`]    | the window                           |
+//! | another of one sequential scan            | zune-jpeg   | all columns, the rows down to the window's last |
+//! | and restart markers                       |             | not the rows above either, where they allow it |
+//! | and an interval that divides a row        |             | and only the columns of the window's tiles |
+//! | progressive, or a scan for each component | zune-jpeg   | everything                           |
 //!
-//! The decoder itself knows nothing of windows: it is given a file cut down to one
+//! Where the core takes a file, it gives zune-jpeg's pixels, and whatever it finds wrong with one
+//! it leaves to zune-jpeg to say. That knows nothing of windows: it is given a file cut down to one
 //! ([`cut`]). What it gets wrong without saying so is refused beforehand.
 
 mod core;

@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(read("00 11"), None, "no AC code");
         assert_eq!(read(&("00".to_string() + &"011".repeat(60) + "100 11")), None, "too many");
         assert_eq!(read(&("00".to_string() + &"101".repeat(4))), None, "too many zeros");
-        assert_eq!(read("00 01 1"), None, "bits end");
+        assert_eq!(read("00 011 011"), None, "bits end");
         assert_eq!(read(""), None, "no bits");
     }
 }
