@@ -133,8 +133,8 @@ fn interleaved(red_green: __m256i, blue: __m256i) -> [u8; 48] {
     let shuffled =
         |rg, b| _mm256_or_si256(_mm256_shuffle_epi8(red_green, rg), _mm256_shuffle_epi8(blue, b));
     // SAFETY: 32 bytes each; any bytes are integers.
-    let [start, rest]: [[u64; 4]; 2] =
-        unsafe { std::mem::transmute([shuffled(rg, b), shuffled(rg_rest, b_rest)]) };
+    let [start, rest] = [shuffled(rg, b), shuffled(rg_rest, b_rest)]
+        .map(|bytes| unsafe { std::mem::transmute::<__m256i, [u64; 4]>(bytes) });
     let pixels = [start[0], start[1], rest[0], start[2], start[3], rest[2]];
     let mut out = [0; 48];
     for (out, eight) in out.as_chunks_mut::<8>().0.iter_mut().zip(pixels) {

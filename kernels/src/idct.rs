@@ -165,7 +165,7 @@ fn avx2(block: &[i16; 64], steps: &[i16; 64]) -> Option<[u64; 8]> {
 #[target_feature(enable = "avx2")]
 fn vectors(values: &[i16; 64]) -> [__m256i; 4] {
     // SAFETY: 128 bytes each; any bytes are vectors.
-    unsafe { std::mem::transmute(*values) }
+    unsafe { std::mem::transmute::<[i16; 64], [__m256i; 4]>(*values) }
 }
 
 /// One dimension of eight rows or columns: from pairs of coefficients to values in order.
@@ -245,7 +245,8 @@ fn bytes(columns: [__m256i; 8]) -> [u64; 8] {
     let (left, right) = (four(&columns[..4]), four(&columns[4..]));
     let rows = [_mm256_unpacklo_epi32(left, right), _mm256_unpackhi_epi32(left, right)];
     // SAFETY: 64 bytes each; any bytes are integers.
-    let [y0, y1, y4, y5, y2, y3, y6, y7] = unsafe { std::mem::transmute(rows) };
+    let [y0, y1, y4, y5, y2, y3, y6, y7] =
+        unsafe { std::mem::transmute::<[__m256i; 2], [u64; 8]>(rows) };
     [y0, y1, y2, y3, y4, y5, y6, y7]
 }
 

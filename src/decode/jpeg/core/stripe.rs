@@ -126,7 +126,11 @@ fn chroma_rows(grid: Grid, row: u64, y: u64) -> [usize; 2] {
         return [place(y); 2];
     }
     let near = y / 2;
-    let far = if y % 2 == 0 { near.saturating_sub(1) } else { (near + 1).min(8 * grid.rows - 1) };
+    let far = if y.is_multiple_of(2) {
+        near.saturating_sub(1)
+    } else {
+        (near + 1).min(8 * grid.rows - 1)
+    };
     [place(near), place(far)]
 }
 
