@@ -70,7 +70,13 @@ impl Both {
                 let first = found.iter().zip(&expected).position(|(a, b)| a != b);
                 assert_eq!(first, None, "{name}, {window:?}: the first byte that differs");
             }
-            Err(error) => panic!("{name}, {window:?}: zune-jpeg says {error}"),
+            // Where an interval divides no row, zune-jpeg reads segments beside the window too, and
+            // may find damage there. The core must find it when it reads them.
+            Err(error) => {
+                let (width, height) = (self.size(jpeg).unwrap().width, window.top + window.height);
+                let all = pixels(&mut self.core, jpeg, Window { top: 0, left: 0, height, width });
+                assert!(all.is_err(), "{name}, {window:?}: zune-jpeg says {error}");
+            }
         }
         true
     }
@@ -234,8 +240,8 @@ fn damage_is_left_to_zune() {
     for i in 0..10 {
         let size = Size::new(30 + i, 90 - 5 * i);
         let jpeg = noise(size, SAMPLINGS[i as usize % 5], 70, &mut rng);
-        // A row of MCUs: a segment is then all that zune-jpeg reads, too.
-        files.push((format!("noise {i}"), recut(&mut read_coefficients(&jpeg).unwrap(), u16::MAX)));
+        let tile = [8, 32, u16::MAX][i as usize % 3];
+        files.push((format!("noise {i}"), recut(&mut read_coefficients(&jpeg).unwrap(), tile)));
     }
     for n in 0..20 * pictures() {
         let (name, jpeg) = &files[n as usize % files.len()];
