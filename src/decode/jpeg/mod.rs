@@ -1,20 +1,24 @@
-//! JPEG, by zune-jpeg: no more of a picture than a window needs.
+//! JPEG: no more of a picture than a window needs.
 //!
-//! | file                                    | decoded                                        |
-//! |-----------------------------------------|------------------------------------------------|
-//! | one sequential scan                     | all columns, the rows down to the window's last |
-//! | and restart markers                     | the window's tiles, and up to two more beside  |
-//! | progressive, or a scan for each component | everything                                   |
+//! | file                                      | decoded by  | what                                 |
+//! |-------------------------------------------|-------------|--------------------------------------|
+//! | usual: baseline, one scan, YCbCr or gray  | [`core`]    | the window                           |
+//! | another of one sequential scan            | zune-jpeg   | all columns, the rows down to the window's last |
+//! | and restart markers                       |             | the window's tiles, and up to two more beside |
+//! | progressive, or a scan for each component | zune-jpeg   | everything                           |
 //!
-//! The decoder itself knows nothing of windows: it is given a file cut down to one
+//! Where the core takes a file, it gives zune-jpeg's pixels, and whatever it finds wrong with one
+//! it leaves to zune-jpeg to say. That knows nothing of windows: it is given a file cut down to one
 //! ([`cut`]). What it gets wrong without saying so is refused beforehand.
 
+mod core;
 mod cut;
 mod headers;
 mod index;
 mod parts;
 mod scans;
 
+use self::core::{Core, Source};
 use super::orientation::Orientation;
 use super::{DecodeError, DecodeOptions, Decoded, ImageDecoder};
 use crate::source::EncodedImage;
@@ -27,11 +31,26 @@ pub(crate) use parts::{Frame, Part, Parts, ScanParts};
 use scans::{Scans, finest};
 use zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions};
 
+/// By what JPEGs are decoded: for tests and benches, which compare the two.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// By our own decoder, and what that leaves by zune-jpeg.
+    #[default]
+    Both,
+    /// By our own, and what that leaves is an error.
+    Core,
+    /// By zune-jpeg.
+    Zune,
+}
+
 /// Decodes JPEGs. One for each worker: it keeps its buffers.
 #[derive(Debug, Default)]
 pub(super) struct JpegDecoder {
     options: DecodeOptions,
-    /// The file as the decoder sees it.
+    by: By,
+    core: Core,
+    /// The file as zune-jpeg sees it.
     file: Vec<u8>,
     /// Offsets of the file's restart markers.
     restarts: Vec<usize>,
@@ -41,8 +60,8 @@ pub(super) struct JpegDecoder {
 }
 
 impl JpegDecoder {
-    pub(super) fn new(options: DecodeOptions) -> Self {
-        Self { options, ..Self::default() }
+    pub(super) fn new(options: DecodeOptions, by: By) -> Self {
+        Self { options, by, ..Self::default() }
     }
 
     /// Reads the headers and checks them against limits, sample table and what is decoded right.
@@ -80,27 +99,58 @@ impl JpegDecoder {
         headers: &Headers,
         wanted: Window,
     ) -> Result<Decoded<'_>, DecodeError> {
-        let Self { restarts, pixels, file, .. } = self;
-        let (size, part, left) = match Scans::survey(bytes, headers, restarts)? {
-            Scans::Single(scan) => {
-                let cut = Cut::plan(headers, wanted);
-                cut.write(bytes, headers, &scan, file);
-                // Rare ratios go through other code, which we do not trust to write every row.
-                let room = buffer(pixels, cut.decoded, !is_common(headers))?;
-                decode_into(file, cut.decoded, room)?;
-                (cut.decoded, cut.window, cut.lead)
+        let Self { by, core, restarts, file, pixels, .. } = self;
+        let scans = Scans::survey(bytes, headers, restarts)?;
+        let mut shown = None;
+        if let (By::Both | By::Core, Scans::Single(scan)) = (*by, &scans) {
+            let room = buffer(pixels, wanted.size(), false)?;
+            let done = core.decode(Source { bytes, headers, scan }, wanted, room);
+            shown = done.map(|()| Shown { size: wanted.size(), part: wanted, lead: 0 });
+        }
+        let Shown { size, part, lead } = match shown {
+            Some(shown) => shown,
+            None if *by == By::Core => {
+                return Err(DecodeError::Damaged { reason: "left to zune-jpeg".into() });
             }
-            Scans::Several => {
-                let room = buffer(pixels, headers.size, true)?;
-                decode_into(bytes, headers.size, room)?;
-                (headers.size, headers.size.full(), 0)
-            }
+            None => by_zune(bytes, headers, &scans, wanted, file, pixels)?,
         };
         let view = ImageView::packed(pixels, size)
-            .and_then(|view| view.crop(Window { top: 0, left, ..part }))
+            .and_then(|view| view.crop(Window { top: 0, left: lead, ..part }))
             .expect("the buffer was made for this part");
         Ok(Decoded { view, top: part.top, left: part.left })
     }
+}
+
+/// What was decoded.
+struct Shown {
+    /// Of all pixels.
+    size: Size,
+    /// The part of the picture that can be taken from them.
+    part: Window,
+    /// Columns before it.
+    lead: u32,
+}
+
+/// Decodes `wanted`, a part of the picture as stored, at least.
+fn by_zune(
+    bytes: &[u8],
+    headers: &Headers,
+    scans: &Scans<'_>,
+    wanted: Window,
+    file: &mut Vec<u8>,
+    pixels: &mut Vec<u8>,
+) -> Result<Shown, DecodeError> {
+    let Scans::Single(scan) = scans else {
+        let size = headers.size;
+        decode_into(bytes, size, buffer(pixels, size, true)?)?;
+        return Ok(Shown { size, part: size.full(), lead: 0 });
+    };
+    let cut = Cut::plan(headers, wanted);
+    cut.write(bytes, headers, scan, file);
+    let Cut { decoded: size, window: part, lead, .. } = cut;
+    // Rare ratios go through other code, which we do not trust to write every row.
+    decode_into(file, size, buffer(pixels, size, !is_common(headers))?)?;
+    Ok(Shown { size, part, lead })
 }
 
 impl ImageDecoder for JpegDecoder {

@@ -91,7 +91,7 @@ pub(super) struct Grid {
     /// Columns of MCUs.
     pub(super) columns: u64,
     /// Rows of MCUs.
-    rows: u64,
+    pub(super) rows: u64,
     /// Blocks of an MCU.
     blocks: u64,
 }
@@ -223,7 +223,7 @@ pub(super) fn end_of_data(
 }
 
 /// Where the next `ff` is.
-fn find_ff(bytes: &[u8], from: usize) -> Option<usize> {
+pub(super) fn find_ff(bytes: &[u8], from: usize) -> Option<usize> {
     let is_ff = |&byte: &u8| byte == 0xff;
     let (chunks, tail) = bytes.get(from..)?.as_chunks::<64>();
     // Without an early exit the compiler makes vectors of it; one chunk in five has a match.
