@@ -2,7 +2,7 @@
 //!
 //! | file                                      | decoded by  | what                                 |
 //! |-------------------------------------------|-------------|--------------------------------------|
-//! | usual: baseline, one scan, YCbCr or gray  | [`core`]    | the window                           |
+//! | usual: baseline, one scan, YCbCr or gray  | `core`      | the window                           |
 //! | another of one sequential scan            | zune-jpeg   | all columns, the rows down to the window's last |
 //! | and restart markers                       |             | not the rows above either, where they allow it |
 //! | and an interval that divides a row        |             | and only the columns of the window's tiles |
