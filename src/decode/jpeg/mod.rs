@@ -2,7 +2,7 @@
 //!
 //! | file                                      | decoded by  | what                                 |
 //! |-------------------------------------------|-------------|--------------------------------------|
-//! | usual: baseline, one scan, YCbCr or gray  | [`core`]    | the window                           |
+//! | usual: baseline, one scan, YCbCr or gray  | `core`      | the window                           |
 //! | another of one sequential scan            | zune-jpeg   | all columns, the rows down to the window's last |
 //! | and restart markers                       |             | the window's tiles, and up to two more beside |
 //! | progressive, or a scan for each component | zune-jpeg   | everything                           |

@@ -77,7 +77,7 @@ impl Codes<'_> {
         Some(())
     }
 
-    /// Reads all but the first coefficient. At least [`LOOK`](super::huffman::LOOK) bits are known before.
+    /// Reads all but the first coefficient. As many bits are known before as one look needs.
     #[inline(always)]
     fn values(self, bits: &mut Bits<'_>, mut store: impl FnMut(usize, i32)) -> Option<usize> {
         let mut next = 1;

@@ -8,7 +8,7 @@
 //! look up a shorter code at once, with all that it says; a longer one is searched for by length.
 
 /// Bits that are looked up at once.
-pub(super) const LOOK: u32 = 10;
+const LOOK: u32 = 10;
 
 /// The most bits of a code with its value that are looked up at once: with two of them and
 /// [`LOOK`] bits more, 56 bits are enough.
