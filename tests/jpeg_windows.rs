@@ -9,7 +9,7 @@
 #[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each binary uses its own part")]
 mod jpegs;
 
-use fuseloop::decode::{Decoder, tile_interval};
+use fuseloop::decode::{By, DecodeOptions, Decoder, tile_interval};
 use fuseloop::recut::{Recutter, Tile};
 use fuseloop::sample::Limits;
 use fuseloop_ops::{Size, Window};
@@ -84,16 +84,21 @@ fn corner_windows(size: Size) -> Vec<Window> {
     all
 }
 
+/// As the loader decodes, and as it does what it leaves to zune-jpeg: from a file cut down.
+fn decoders() -> [Decoder; 2] {
+    [By::Both, By::Zune].map(|by| Decoder::by(by, DecodeOptions::default()))
+}
+
 /// Asserts that `windows` of a file are those of the plain picture.
 fn assert_windows(
-    decoder: &mut Decoder,
+    decoders: &mut [Decoder; 2],
     plain: &Plain,
     bytes: &[u8],
     windows: impl IntoIterator<Item = Window>,
     what: &dyn Fn() -> String,
 ) {
-    for window in windows {
-        let found = pixels(decoder, bytes, window);
+    for (window, decoder) in windows.into_iter().flat_map(|w| [(w, 0), (w, 1)]) {
+        let found = pixels(&mut decoders[decoder], bytes, window);
         let found = found.unwrap_or_else(|error| panic!("{}, {window:?}: {error}", what()));
         let wanted = plain.crop(window);
         let wrong = found.iter().zip(&wanted).filter(|(a, b)| a != b).count();
@@ -103,7 +108,7 @@ fn assert_windows(
 
 /// All windows worth trying of one file, with an index and without.
 fn assert_file(plain: &Plain, bytes: &[u8], mcu: Size, interval: u16, what: &dyn Fn() -> String) {
-    let (mut decoder, mut rng) = (Decoder::default(), random(u64::from(interval)));
+    let (mut decoders, mut rng) = (decoders(), random(u64::from(interval)));
     let size = plain.size;
     let mut windows = corner_windows(size);
     for _ in 0..asked("FUSELOOP_WINDOWS", WINDOWS) / 2 {
@@ -114,7 +119,7 @@ fn assert_file(plain: &Plain, bytes: &[u8], mcu: Size, interval: u16, what: &dyn
     assert_eq!(indexed.len() - bytes.len(), index_len(&indexed), "{}", what());
     for bytes in [bytes, &indexed] {
         let windows = windows.iter().copied();
-        assert_windows(&mut decoder, plain, bytes, windows, what);
+        assert_windows(&mut decoders, plain, bytes, windows, what);
     }
 }
 
@@ -163,7 +168,7 @@ fn windows_of_a_large_picture_are_those_of_the_whole() {
             let mut rng = random(u64::from(interval));
             let windows = (0..10).map(|_| edge_window(LARGE, mcu, interval, &mut rng));
             let what = || format!("{LARGE} {colour:?}, a marker every {interval}");
-            assert_windows(&mut Decoder::default(), &plain, &bytes, windows, &what);
+            assert_windows(&mut decoders(), &plain, &bytes, windows, &what);
         }
     });
 }
@@ -175,13 +180,13 @@ fn assert_photograph(path: &Path, and: &[Tile]) {
     let recut = |tile| Recutter::new(tile, Limits::DEFAULT).recut(&original).unwrap();
     let tiles = recut(Tile::default());
     let bare = tiles[..tiles.len() - index_len(&tiles)].to_vec();
-    let (mut decoder, mut rng) = (Decoder::default(), random(plain.size.pixels()));
+    let (mut decoders, mut rng) = (decoders(), random(plain.size.pixels()));
     let windows: Vec<Window> = (0..asked("FUSELOOP_WINDOWS", WINDOWS))
         .map(|_| random_window(plain.size, &mut rng))
         .collect();
     let mut assert = |name: &dyn Debug, bytes: &[u8], windows: &[Window]| {
         let what = || format!("{}, {name:?}", path.display());
-        assert_windows(&mut decoder, &plain, bytes, windows.iter().copied(), &what);
+        assert_windows(&mut decoders, &plain, bytes, windows.iter().copied(), &what);
     };
     assert(&"tiles with an index", &tiles, &windows);
     let few = &windows[..windows.len() / 4];

@@ -4,9 +4,9 @@
 //!
 //! | method | |
 //! |---|---|
-//! | whole | our decoder, the file as it is: unmodified zune-jpeg |
-//! | window of the file as it is | no markers: what lies below the window is saved |
+//! | whole, window of the file as it is | our decoder; no markers: above and beside the window only bits are read |
 //! | window, re-cut | restart markers every 32 or 64 pixels, or every row of MCUs |
+//! | the same (zune-jpeg) | unmodified zune-jpeg, of windows the file cut down to one |
 //! | libjpeg-turbo whole | accurate IDCT, smooth upsampling |
 //! | libjpeg-turbo crop and skip | `jpeg_crop_scanline`, `jpeg_skip_scanlines`, no row below |
 //! | libjpeg-turbo whole, re-cut | what markers cost who reads all |
@@ -29,7 +29,7 @@ mod process;
 mod turn;
 
 use common::median;
-use fuseloop::decode::Decoder;
+use fuseloop::decode::{By, DecodeOptions, Decoder};
 use fuseloop::recut::Tile;
 use libjpeg::Libjpeg;
 use pictures::{Photographs, Recut};
@@ -97,18 +97,25 @@ fn measure(set: &Photographs, rounds: usize, program: Option<&Path>, folder: &Pa
 }
 
 fn ours<'a>(set: &'a Photographs, recut: &'a [Recut; 3]) -> Vec<Method<'a>> {
-    let [tiles, wide_tiles, rows] = recut;
-    let windows = |name, files: &'a [Vec<u8>]| {
-        let mut decoder = Decoder::default();
+    let [tiles, wide_tiles, rows] = recut.each_ref().map(|recut| &recut.files);
+    let decoder = |by| Decoder::by(by, DecodeOptions::default());
+    let all = |name, by| {
+        let mut decoder = decoder(by);
+        Method::new(name, move || whole(&mut decoder, set, &set.files))
+    };
+    let windows = |name, by, files: &'a [Vec<u8>]| {
+        let mut decoder = decoder(by);
         Method::new(name, move || windowed(&mut decoder, set, files))
     };
-    let mut decoder = Decoder::default();
     vec![
-        Method::new(WHOLE, move || whole(&mut decoder, set, &set.files)),
-        windows("window of the file as it is", &set.files),
-        windows(RECUT, &tiles.files),
-        windows("window, re-cut, tiles of 64", &wide_tiles.files),
-        windows("window, re-cut, rows", &rows.files),
+        all("whole", By::Both),
+        windows("window of the file as it is", By::Both, &set.files),
+        windows(RECUT, By::Both, tiles),
+        windows("window, re-cut, tiles of 64", By::Both, wide_tiles),
+        windows("window, re-cut, rows", By::Both, rows),
+        all(WHOLE, By::Zune),
+        windows("window as it is (zune-jpeg)", By::Zune, &set.files),
+        windows("window, tiles of 32 (zune-jpeg)", By::Zune, tiles),
     ]
 }
 
@@ -152,7 +159,7 @@ fn print_bytes(set: &Photographs, recut: &[Recut; 3]) {
 fn print_row(method: &Method<'_>, all: &[Method<'_>], set: &Photographs) {
     let micros = median(method.turns.iter().map(|turn| turn.micros()));
     let share = 100.0 * method.turns[0].pixels_each() / set.pixels_each();
-    print!("  {:<30} {micros:>8.1} us, {share:>3.0} % decoded", method.name);
+    print!("  {:<32} {micros:>8.1} us, {share:>3.0} % decoded", method.name);
     for (name, _) in YARDSTICKS {
         if let Some(yardstick) = all.iter().find(|other| other.name == name) {
             print!("  {:.2} x {name}", method.over(yardstick));

@@ -17,8 +17,8 @@
 //! There is no padding: an interval need not divide the row, and any decoder shows the file as it
 //! shows the original. A re-cut file re-cut is the same bytes.
 //!
-//! Every call proves its result: both files are decoded by the loader's own decoder and compared
-//! byte by byte. A sequential picture in several scans is refused by that decoder, or decoded wrong
+//! Every call proves its result: the original is decoded by zune-jpeg, the re-cut file as the
+//! loader does, and the pixels are compared byte by byte. A sequential picture in several scans is refused by that decoder, or decoded wrong
 //! (where a row is one MCU): of those the coefficients are read back and compared instead.
 //!
 //! Coefficients are read and written by libjpeg-turbo-rs. It is young, so it is given only what
@@ -30,7 +30,7 @@ mod check;
 mod kept;
 mod tile;
 
-use crate::decode::{DecodeOptions, Decoder, Parts, append_segment_index};
+use crate::decode::{By, DecodeOptions, Decoder, Parts, append_segment_index};
 use crate::panicked;
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
@@ -45,7 +45,7 @@ pub use tile::{NoTile, Tile};
 pub struct Recutter {
     tile: Tile,
     limits: Limits,
-    /// Decodes the file as it was.
+    /// Decodes the file as it was, by another decoder than the loader's.
     before: Decoder,
     /// Decodes the re-cut file.
     after: Decoder,
@@ -55,8 +55,9 @@ impl Recutter {
     /// Cuts tiles of `tile`; pictures over `limits` are kept as they are.
     #[must_use]
     pub fn new(tile: Tile, limits: Limits) -> Self {
-        let decoder = || Decoder::new(DecodeOptions { limits, ..DecodeOptions::default() });
-        Self { tile, limits, before: decoder(), after: decoder() }
+        let options = DecodeOptions { limits, ..DecodeOptions::default() };
+        let (before, after) = (Decoder::by(By::Zune, options), Decoder::new(options));
+        Self { tile, limits, before, after }
     }
 
     /// The same picture as an interleaved baseline JPEG with restart markers.

@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// How far apart restart markers stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tile {
-    /// A tile of so many columns, or the next width that suits the picture.
+    /// A tile of so many columns, or up to twice as many, as the picture's width suits.
     Pixels(u16),
     /// A row of MCUs.
     Row,

@@ -168,7 +168,7 @@ fn is_frame(marker: u8) -> bool {
 
 /// Encodes packed RGB as `cv2.imencode('.jpg')` does: baseline, 4:2:0 with averaged chroma,
 /// the standard tables scaled to `quality` (1 to 100). One thing is added unless `is_bare`, which
-/// any decoder reads: restart markers at [`tile_interval`]. They cost about 2 % of the bytes and
+/// any decoder reads: restart markers at [`tile_interval`]. They cost 1 to 2 % of the bytes and
 /// let the loader decode little more than the window it wants.
 ///
 /// # Errors

@@ -170,8 +170,10 @@ pub fn with_index(jpeg: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Bytes of an index of segments: a length each, their number, a mark. 0 if there is none.
+/// Bytes of an index of segments: a length each, their bytes, their number, a mark. 0 if there is
+/// none.
 pub fn index_len(bytes: &[u8]) -> usize {
     let Some((rest, b"FSEGIDX\x01")) = bytes.split_last_chunk() else { return 0 };
-    rest.last_chunk().map_or(0, |count| 2 * u32::from_le_bytes(*count) as usize + 12)
+    let Some((rest, _)) = rest.split_last_chunk::<4>() else { return 0 };
+    rest.last_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize + 16)
 }

@@ -11,14 +11,28 @@ const SIZE: Size = Size::new(70, 150);
 fn tiles() -> (Vec<u8>, Vec<u16>) {
     let jpeg = with_markers(&drawn(SIZE, Colour::ALL[3]), 2);
     let indexed = with_index(&jpeg);
-    let lengths = indexed[jpeg.len()..indexed.len() - 12].as_chunks::<2>().0;
-    let lengths = lengths.iter().map(|length| u16::from_le_bytes(*length)).collect();
+    let mut coded = &indexed[jpeg.len()..indexed.len() - 16];
+    let mut lengths = vec![];
+    while let Some((&length, rest)) = coded.split_first() {
+        let (length, rest) = match (length, rest) {
+            (0xff, [low, high, rest @ ..]) => (u16::from_le_bytes([*low, *high]), rest),
+            _ => (length.into(), rest),
+        };
+        lengths.push(length);
+        coded = rest;
+    }
     (jpeg, lengths)
 }
 
+/// With an index of these lengths, which are said to be of `count` segments.
 fn with(jpeg: &[u8], lengths: &[u16], count: u32) -> Vec<u8> {
-    let lengths: Vec<u8> = lengths.iter().flat_map(|length| length.to_le_bytes()).collect();
-    [jpeg, &lengths, &count.to_le_bytes(), b"FSEGIDX\x01"].concat()
+    let code = |&length: &u16| match length.to_le_bytes() {
+        [short @ 0..=0xfe, 0] => vec![short],
+        [low, high] => vec![0xff, low, high],
+    };
+    let coded: Vec<u8> = lengths.iter().flat_map(code).collect();
+    let length = coded.len() as u32;
+    [jpeg, &coded, &length.to_le_bytes(), &count.to_le_bytes(), b"FSEGIDX\x01"].concat()
 }
 
 /// The same outcome as without an index, for all of the picture and a part of it.
@@ -73,9 +87,15 @@ fn a_wrong_count_does_not_change_a_pixel() {
     assert_of_no_account("one too many", &jpeg, &with(&jpeg, &many, 26));
     let twice = with_index(&with_index(&jpeg));
     assert_of_no_account("twice", &jpeg, &twice);
-    for at in 1..=12 {
+    for at in 1..=16 {
         let indexed = with_index(&jpeg);
         assert_of_no_account("cut", &jpeg, &indexed[..indexed.len() - at]);
+    }
+    for length in [0, 24, 26, 27, 1 << 20, u32::MAX] {
+        let mut indexed = with_index(&jpeg);
+        let at = indexed.len() - 16;
+        indexed[at..at + 4].copy_from_slice(&length.to_le_bytes());
+        assert_of_no_account("another length of the lengths", &jpeg, &indexed);
     }
     assert_of_no_account("nothing but an index", &[], &with(&[], &lengths, 25));
     assert_of_no_account("an index of nothing", &[], &with(&[], &[], u32::MAX));

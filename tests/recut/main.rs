@@ -106,11 +106,12 @@ fn interval(jpeg: &[u8]) -> u16 {
     found.map_or(0, |found| u16::from_be_bytes([found.bytes[4], found.bytes[5]]))
 }
 
-/// Bytes of the index behind the picture.
-fn index_len(jpeg: &[u8]) -> usize {
-    let Some(rest) = jpeg.strip_suffix(b"FSEGIDX\x01") else { return 0 };
-    let (_, count) = rest.split_last_chunk::<4>().unwrap();
-    12 + 2 * u32::from_le_bytes(*count) as usize
+/// Segments that the index behind the picture tells of, and its bytes.
+fn index(jpeg: &[u8]) -> (u32, usize) {
+    let Some(rest) = jpeg.strip_suffix(b"FSEGIDX\x01") else { return (0, 0) };
+    let (rest, segments) = rest.split_last_chunk().unwrap();
+    let bytes = u32::from_le_bytes(*rest.last_chunk().unwrap());
+    (u32::from_le_bytes(*segments), 16 + bytes as usize)
 }
 
 /// A size in the tests' order: columns, rows.

@@ -241,11 +241,12 @@ fn window(tall: Span, wide: Span) -> Window {
 }
 
 /// The restart interval, in MCUs, to write a JPEG with so that its windows are cheap to decode:
-/// `tile` pixels, or up to half as many more where that divides a row; at most a whole row.
+/// the fewest from `tile` pixels to twice as many that divide a row, or the most of those if none
+/// does; at most a whole row.
 ///
 /// `width` is the picture's, `mcu_width` 16 where chroma has half the columns, 8 where it has all
-/// or there is none. Markers every 32 pixels cost about 2 % of the bytes, and halve the decoding
-/// of `RandomResizedCrop`'s windows.
+/// or there is none. With markers every 32 to 64 pixels a file is 1 to 2 % longer, and windows of
+/// `RandomResizedCrop` are decoded in three quarters of the time.
 ///
 /// # Panics
 ///
@@ -254,8 +255,8 @@ fn window(tall: Span, wide: Span) -> Window {
 pub fn tile_interval(width: u16, mcu_width: u16, tile: u16) -> u16 {
     let columns = width.div_ceil(mcu_width);
     let least = tile.div_ceil(mcu_width).clamp(1, columns.max(1));
-    let most = columns.min(least.saturating_add(least / 2));
-    (least..=most).find(|interval| columns.is_multiple_of(*interval)).unwrap_or(least)
+    let most = columns.min(least.saturating_mul(2));
+    (least..=most).find(|interval| columns.is_multiple_of(*interval)).unwrap_or(most)
 }
 
 /// The multiple of `step` at or before `at`.
@@ -366,15 +367,15 @@ mod tests {
     }
 
     #[test]
-    fn a_tile_is_as_wide_as_asked_or_up_to_half_wider_if_that_divides_a_row() {
+    fn a_tile_is_as_wide_as_asked_or_up_to_twice_that_to_divide_a_row() {
         for (width, mcu_width, tile, interval) in [
             (512, 16, 32, 2),
             (500, 16, 32, 2),
             (336, 16, 32, 3),
-            (496, 16, 32, 2), // 31 MCUs: no interval divides them
-            (500, 8, 32, 4),  // 63
+            (496, 16, 32, 4), // 31 MCUs: no interval divides them
+            (500, 8, 32, 7),  // 63
             (400, 8, 32, 5),
-            (224, 8, 64, 8),
+            (224, 8, 64, 14),
             (20, 8, 32, 3),
             (1, 16, 32, 1),
             (65535, 8, 32, 4),

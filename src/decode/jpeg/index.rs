@@ -3,11 +3,11 @@
 //! Behind the end marker, where decoders no longer look:
 //!
 //! ```text
-//! length:2 x n  n:4  "FSEGIDX\x01"        little-endian
+//! length:1 or 3 x n  bytes of the lengths:4  n:4  "FSEGIDX\x01"        little-endian
 //! ```
 //!
-//! A length is that of a segment's coded bytes, without the restart marker behind it; the first
-//! segment begins where the scan's data do. Finding the markers by a look through all coded bytes
+//! A length is that of a segment's coded bytes, without the restart marker behind it: one byte, or
+//! ff and two bytes from 255 on. The first segment begins where the scan's data do. Finding the markers by a look through all coded bytes
 //! costs 2 % of decoding a window, and needs bytes that are otherwise not touched.
 //!
 //! What it says is checked against the file: behind each segment stands the restart marker of its
@@ -19,6 +19,9 @@ use crate::decode::DecodeError;
 
 /// The last bytes of a file with an index.
 const MAGIC: [u8; 8] = *b"FSEGIDX\x01";
+
+/// Before a length of two bytes.
+const LONG: u8 = 0xff;
 
 /// Appends the index to a JPEG of one sequential scan with restart markers. Of other files, and
 /// of those with a segment of 64 KiB or more, nothing is changed.
@@ -40,10 +43,21 @@ pub fn append_segment_index(jpeg: &mut Vec<u8>) -> Result<(), DecodeError> {
     let lengths: Result<Vec<u16>, _> =
         (0..segments).map(|segment| u16::try_from(scan.segment(segment).len())).collect();
     let Ok(lengths) = lengths else { return Ok(()) };
-    jpeg.extend(lengths.into_iter().flat_map(u16::to_le_bytes));
+    let coded: Vec<u8> = lengths.into_iter().flat_map(code).flatten().collect();
+    let Ok(bytes) = u32::try_from(coded.len()) else { return Ok(()) };
+    jpeg.extend_from_slice(&coded);
+    jpeg.extend_from_slice(&bytes.to_le_bytes());
     jpeg.extend_from_slice(&n.to_le_bytes());
     jpeg.extend_from_slice(&MAGIC);
     Ok(())
+}
+
+/// A length in one byte or three.
+fn code(length: u16) -> [Option<u8>; 3] {
+    match length.to_le_bytes() {
+        [short, 0] if short < LONG => [Some(short), None, None],
+        [low, high] => [Some(LONG), Some(low), Some(high)],
+    }
 }
 
 /// The offset of the marker behind the scan, and in `restarts` the offsets of the restart
@@ -51,25 +65,44 @@ pub fn append_segment_index(jpeg: &mut Vec<u8>) -> Result<(), DecodeError> {
 pub(super) fn read(bytes: &[u8], headers: &Headers, restarts: &mut Vec<usize>) -> Option<usize> {
     let (rest, magic) = bytes.split_last_chunk()?;
     let (rest, count) = rest.split_last_chunk()?;
-    let count = u32::from_le_bytes(*count);
-    if *magic != MAGIC || u64::from(count) != segment_count(headers) {
+    let (rest, length) = rest.split_last_chunk()?;
+    let count = u64::from(u32::from_le_bytes(*count));
+    if *magic != MAGIC || count != segment_count(headers) {
         return None;
     }
-    let start = rest.len().checked_sub(2 * usize::try_from(count).ok()?)?;
-    let (jpeg, lengths) = rest.split_at(start);
-    let (last, others) = lengths.as_chunks::<2>().0.split_last()?;
+    let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
+    let (jpeg, mut lengths) = rest.split_at(rest.len().checked_sub(length)?);
     restarts.clear();
     let mut at = headers.scan.data;
-    for (n, length) in others.iter().enumerate() {
-        at += usize::from(u16::from_le_bytes(*length));
-        if marker(jpeg, at)? != 0xd0 + (n % 8) as u8 {
+    for n in 0..count {
+        at += take(&mut lengths)?;
+        let found = marker(jpeg, at)?;
+        if n + 1 == count {
+            let is_end = lengths.is_empty() && !matches!(found, 0 | 0xd0..=0xd7 | 0xff);
+            return is_end.then_some(at);
+        }
+        if found != 0xd0 + (n % 8) as u8 {
             return None;
         }
         restarts.push(at);
         at += 2;
     }
-    at += usize::from(u16::from_le_bytes(*last));
-    (!matches!(marker(jpeg, at)?, 0 | 0xd0..=0xd7 | 0xff)).then_some(at)
+    None
+}
+
+/// Takes a length.
+fn take(lengths: &mut &[u8]) -> Option<usize> {
+    match **lengths {
+        [LONG, low, high, ref rest @ ..] => {
+            *lengths = rest;
+            Some(usize::from(u16::from_le_bytes([low, high])))
+        }
+        [LONG, ..] | [] => None,
+        [length, ref rest @ ..] => {
+            *lengths = rest;
+            Some(usize::from(length))
+        }
+    }
 }
 
 /// The second byte of the marker at an offset.
