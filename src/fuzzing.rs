@@ -169,7 +169,7 @@ mod tests {
             tried += 1;
             Ok(())
         })
-        .budget_ms(1000);
+        .budget_ms(1000 * seconds());
         println!("{decoded} of {tried} changed JPEGs decoded");
         assert!(decoded >= tried / 5, "{decoded} of {tried}: most inputs test nothing");
     }
@@ -190,10 +190,15 @@ mod tests {
         Ok(bytes)
     }
 
-    /// Pieces of real files: spliced, cut, changed. `FUSELOOP_FUZZ_SECONDS` goes on for longer.
+    /// For how long JPEGs are changed: one second, or as many as are asked for.
+    fn seconds() -> u64 {
+        let asked = std::env::var("FUSELOOP_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok());
+        asked.unwrap_or(1)
+    }
+
+    /// Pieces of real files: spliced, cut, changed.
     #[test]
     fn jpeg_recut_smoke() {
-        let seconds = std::env::var("FUSELOOP_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok());
         let (jpegs, mut recut, mut tried) = (jpegs(), 0u64, 0u64);
         let mut recutter = Recutter::new(Tile::default(), Limits::SMALL);
         arbtest::arbtest(|u| {
@@ -203,7 +208,7 @@ mod tests {
             jpeg_recut(&bytes);
             Ok(())
         })
-        .budget_ms(1000 * seconds.unwrap_or(1));
+        .budget_ms(1000 * seconds());
         println!("{recut} of {tried} damaged files re-cut");
         assert!(recut >= tried / 10, "{recut} of {tried}: most inputs test nothing");
     }
