@@ -393,6 +393,21 @@ fn missing_scans_and_restart_markers_are_noticed() {
     assert_eq!(error, DecodeError::Restarts { found: 7, expected: 8 });
 }
 
+/// One too many means that bytes were changed or put in; but some encoders end the last segment
+/// with one too.
+#[test]
+fn a_restart_marker_too_many_is_noticed_unless_it_is_the_last() {
+    let mut decoder = Decoder::default();
+    let bytes = golden("440_restart.jpg");
+    let expected = whole(&mut decoder, &unmeasured(&bytes)).unwrap();
+    let with_one_at = |at: usize| [&bytes[..at], &[0xff, 0xd0], &bytes[at..]].concat();
+    let middle = bytes.windows(2).position(|pair| pair == [0xff, 0xd3]).unwrap() + 9;
+    let error = whole(&mut decoder, &unmeasured(&with_one_at(middle))).unwrap_err();
+    assert_eq!(error, DecodeError::Restarts { found: 9, expected: 8 });
+    let last = with_one_at(bytes.len() - 2);
+    assert!(whole(&mut decoder, &unmeasured(&last)).unwrap() == expected);
+}
+
 #[test]
 fn a_size_other_than_the_tables_is_an_error_that_names_both() {
     let mut decoder = Decoder::default();

@@ -150,7 +150,7 @@ pub enum DecodeError {
         /// Fewest bytes for that size.
         least: u64,
     },
-    /// Fewer restart markers than the restart interval asks for.
+    /// Fewer or more restart markers than the restart interval asks for.
     #[error("{found} restart markers in the JPEG, its interval asks for {expected}")]
     Restarts {
         /// Markers there are.

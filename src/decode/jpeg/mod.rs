@@ -148,8 +148,7 @@ fn by_zune(
     let cut = Cut::plan(headers, wanted);
     cut.write(bytes, headers, scan, file);
     let Cut { decoded: size, window: part, lead, .. } = cut;
-    // Rare ratios go through other code, which we do not trust to write every row.
-    decode_into(file, size, buffer(pixels, size, !is_common(headers))?)?;
+    decode_into(file, size, buffer(pixels, size, true)?)?;
     Ok(Shown { size, part, lead })
 }
 
@@ -195,13 +194,8 @@ fn check_sampling(headers: &Headers) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// Whether all ratios are 1 or 2.
-fn is_common(headers: &Headers) -> bool {
-    let (h, v) = finest(headers);
-    h <= 2 && v <= 2
-}
-
-/// Room for a picture. What it holds is of another picture, unless it is to be `cleared`.
+/// Room for a picture. What it holds is of another picture, unless it is to be `cleared`: zune-jpeg
+/// may call a damaged picture decoded of which it did not write every row.
 fn buffer(pixels: &mut Vec<u8>, size: Size, cleared: bool) -> Result<&mut [u8], DecodeError> {
     let bytes = usize::try_from(size.pixels() * RGB as u64).unwrap_or(usize::MAX);
     if pixels.len() < bytes {

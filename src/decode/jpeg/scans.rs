@@ -65,8 +65,10 @@ impl<'a> Scans<'a> {
         // A block is a DC code and an AC code, of one bit or more each.
         check_length(headers, end - start, grid.mcus() * grid.blocks * 2)?;
         let expected = segment_count(headers) - 1;
+        // Some encoders end the last segment with a marker too.
+        let is_ended = restarts.last().is_some_and(|last| last + 2 == end);
         let found = restarts.len() as u64;
-        if found < expected {
+        if found != expected && !(is_ended && found == expected + 1) {
             return Err(DecodeError::Restarts { found, expected });
         }
         Ok(Self::Single(SingleScan { start, restarts, end }))
