@@ -54,7 +54,7 @@ fn jpeg(size: Size, restarts: bool) -> Vec<u8> {
     let mut encoder = Encoder::new(&mut bytes, 90);
     encoder.set_sampling_factor(SamplingFactor::F_2_2);
     if restarts {
-        encoder.set_restart_interval(tile_interval(size.width as u16, 16));
+        encoder.set_restart_interval(tile_interval(size.width as u16, 16, 32));
     }
     encoder.encode(&pixels, size.width as u16, size.height as u16, ColorType::Rgb).unwrap();
     bytes

@@ -1,9 +1,12 @@
 //! What must hold for any bytes: the checks that fuzz targets run, and every test run for a
 //! second.
 
+use crate::decode::{DecodeOptions, Decoder};
+use crate::recut::{Kept, Recutter, Tile};
 use crate::sample::{Epoch, Limits};
-use crate::source::{Beton, Buffer, Source};
+use crate::source::{Beton, Buffer, EncodedImage, ImageMode, Source};
 use crate::spec::Spec;
+use fuseloop_ops::{ImageView, SampleKey, Window};
 use std::path::Path;
 
 /// A `.beton` file of any bytes opens or is refused, and every value of one that opens reads
@@ -22,6 +25,47 @@ pub fn beton(bytes: &[u8]) {
     let _ = Source::fingerprint(&file);
 }
 
+/// A JPEG of any bytes is decoded or refused, whatever window is wanted; and a window that is
+/// decoded has the pixels of the whole, where that is decoded too.
+///
+/// Of a damaged file a window may be refused and the whole not: where a segment has too few bits, the
+/// decoder takes zeros for them, but behind the last one it finds ones.
+pub fn jpeg_window(bytes: &[u8]) {
+    let options = DecodeOptions { exif_orientation: true, limits: Limits::SMALL };
+    let mut decoder = Decoder::new(options);
+    let image = EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes };
+    let Ok(size) = decoder.size(&image) else { return };
+    let whole = pixels(&mut decoder, &image, size.full());
+    let mut rng = SampleKey::new(bytes.len() as u64, 0, fold(bytes)).op(0);
+    for _ in 0..4 {
+        let (height, width) = (1 + rng.below(size.height), 1 + rng.below(size.width));
+        let top = rng.below(size.height - height + 1);
+        let left = rng.below(size.width - width + 1);
+        let window = Window { top, left, height, width };
+        let part = pixels(&mut decoder, &image, window);
+        if let (Some(part), Some(whole)) = (part, &whole) {
+            let view = ImageView::packed(whole, size).and_then(|view| view.crop(window));
+            assert!(Some(part) == view.map(packed), "{window:?} of {size}");
+        }
+    }
+}
+
+/// The pixels of a window, if it is not refused.
+fn pixels(decoder: &mut Decoder, image: &EncodedImage<'_>, window: Window) -> Option<Vec<u8>> {
+    let decoded = decoder.decode(image, window).ok()?;
+    Some(packed(decoded.window(window).expect("at least what was asked for")))
+}
+
+fn packed(view: ImageView<'_>) -> Vec<u8> {
+    (0..view.size().height).flat_map(|y| view.row(y)).copied().collect()
+}
+
+/// A number that any byte changes (FNV-1a), to draw windows by.
+fn fold(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
 /// A pipeline file of any bytes is understood or refused, and the ops of one that is understood
 /// are made or refused in any epoch.
 pub fn spec_toml(bytes: &[u8]) {
@@ -31,6 +75,16 @@ pub fn spec_toml(bytes: &[u8]) {
         for epoch in [0, 7, u32::MAX] {
             let _ = spec.ops(field, Epoch(epoch));
         }
+    }
+}
+
+/// A JPEG of any bytes is re-cut or kept, and one that is re-cut re-cuts to itself.
+pub fn jpeg_recut(bytes: &[u8]) {
+    let mut recutter = Recutter::new(Tile::Pixels(16), Limits::SMALL);
+    match recutter.recut(bytes) {
+        Ok(recut) => assert!(recutter.recut(&recut).as_ref() == Ok(&recut), "another file"),
+        Err(Kept::Panicked { message }) => panic!("{message}"),
+        Err(_) => {}
     }
 }
 
@@ -87,6 +141,39 @@ mod tests {
         assert!(opened >= tried / 5, "{opened} of {tried}: most inputs test nothing");
     }
 
+    /// Small JPEGs of all kinds, and themselves with restart markers and an index.
+    fn jpegs() -> Vec<Vec<u8>> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/jpeg");
+        let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let jpegs = paths.filter(|path| path.extension().is_some_and(|kind| kind == "jpg"));
+        let mut jpegs: Vec<_> = jpegs.map(|path| std::fs::read(path).unwrap()).collect();
+        let mut recutter = Recutter::new(Tile::Pixels(16), Limits::SMALL);
+        let recut: Vec<_> = jpegs.iter().filter_map(|jpeg| recutter.recut(jpeg).ok()).collect();
+        jpegs.extend(recut);
+        jpegs.sort();
+        jpegs
+    }
+
+    #[test]
+    fn jpeg_window_smoke() {
+        let jpegs = jpegs();
+        let (mut decoded, mut tried) = (0u32, 0u32);
+        arbtest::arbtest(|u| {
+            let bytes = spliced(&jpegs, u)?;
+            jpeg_window(&bytes);
+            let image = EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes: &bytes };
+            let mut decoder = Decoder::default();
+            let size = decoder.size(&image);
+            let whole = size.ok().and_then(|size| pixels(&mut decoder, &image, size.full()));
+            decoded += u32::from(whole.is_some());
+            tried += 1;
+            Ok(())
+        })
+        .budget_ms(1000 * seconds());
+        println!("{decoded} of {tried} changed JPEGs decoded");
+        assert!(decoded >= tried / 5, "{decoded} of {tried}: most inputs test nothing");
+    }
+
     /// A file with up to 3 numbers overwritten: anywhere, or where the tables lie.
     fn damaged(whole: &[u8], u: &mut Unstructured<'_>) -> arbitrary::Result<Vec<u8>> {
         let mut bytes = whole.to_vec();
@@ -99,6 +186,57 @@ mod tests {
             let number: u64 = u.arbitrary()?;
             let width = (*u.choose(&[1, 2, 8])?).min(bytes.len() - at);
             bytes[at..at + width].copy_from_slice(&number.to_le_bytes()[..width]);
+        }
+        Ok(bytes)
+    }
+
+    /// For how long JPEGs are changed: one second, or as many as are asked for.
+    fn seconds() -> u64 {
+        let asked = std::env::var("FUSELOOP_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok());
+        asked.unwrap_or(1)
+    }
+
+    /// Pieces of real files: spliced, cut, changed.
+    #[test]
+    fn jpeg_recut_smoke() {
+        let (jpegs, mut recut, mut tried) = (jpegs(), 0u64, 0u64);
+        let mut recutter = Recutter::new(Tile::default(), Limits::SMALL);
+        arbtest::arbtest(|u| {
+            let bytes = spliced(&jpegs, u)?;
+            recut += u64::from(recutter.recut(&bytes).is_ok());
+            tried += 1;
+            jpeg_recut(&bytes);
+            Ok(())
+        })
+        .budget_ms(1000 * seconds());
+        println!("{recut} of {tried} damaged files re-cut");
+        assert!(recut >= tried / 10, "{recut} of {tried}: most inputs test nothing");
+    }
+
+    /// The beginning of one file and the end of another, with up to 4 pieces changed.
+    fn spliced(files: &[Vec<u8>], u: &mut Unstructured<'_>) -> arbitrary::Result<Vec<u8>> {
+        let (head, tail) = (u.choose(files)?, u.choose(files)?);
+        let at = u.choose_index(head.len())?;
+        let from = if u.ratio(1, 2)? { at.min(tail.len()) } else { u.choose_index(tail.len())? };
+        let mut bytes =
+            if u.ratio(1, 4)? { [&head[..at], &tail[from..]].concat() } else { head.clone() };
+        for _ in 0..u.int_in_range(0..=4)? {
+            // Headers are a small part of a file, and the part with the most to say.
+            let end = if u.ratio(1, 2)? { bytes.len() } else { bytes.len().min(700) };
+            let at = u.choose_index(end)?;
+            match u.int_in_range(0..=3)? {
+                0 => bytes[at] = u.arbitrary()?,
+                1 => bytes[at] ^= 1 << u.int_in_range(0..=7)?,
+                2 => drop(bytes.drain(at..bytes.len().min(at + u.int_in_range(1..=20)?))),
+                _ => {
+                    let piece = bytes[at..bytes.len().min(at + u.int_in_range(1..=300)?)].to_vec();
+                    let to = u.choose_index(bytes.len())?;
+                    bytes.splice(to..to, piece);
+                }
+            }
+            if bytes.is_empty() {
+                break;
+            }
         }
         Ok(bytes)
     }

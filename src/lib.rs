@@ -16,6 +16,7 @@
 //! | [`run`] | threads and the ring: the only module that knows there are any |
 //! | [`loader`] | all of it together |
 //! | [`spec`] | pipelines as data: TOML files |
+//! | [`recut`] | JPEGs re-cut without loss, so that windows of them are cheap to decode |
 //! | [`mod@write`] | a folder, a list or an iterator to a `.beton` file |
 //! | [`mod@verify`] | a whole dataset, checked for damage |
 //! | [`workload`] | the usual lists of ops, by name |
@@ -29,6 +30,7 @@ pub mod loader;
 pub mod order;
 mod panicked;
 pub mod plan;
+pub mod recut;
 pub mod run;
 pub mod sample;
 pub mod source;

@@ -1,8 +1,11 @@
 //! Damaged and hostile `.beton` files: an error that says what is wrong, or the right values.
 //! Never a panic, never memory on a number's word.
-#![allow(unsafe_code, reason = "a global allocator that counts is an unsafe trait")]
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
+#[path = "common/counting.rs"]
+mod counting;
+
+use counting::asked_for;
 use fuseloop::sample::{Limits, SampleId};
 use fuseloop::source::beton::{
     Allocation, Cell, Header, ImageCell, OpenError, ReadErrorKind, RowLayout,
@@ -11,37 +14,10 @@ use fuseloop::source::{
     Beton, CustomRow, CustomRows, FieldKind, FieldSpec, ImageMode, OpenOptions, OwnedValue,
     SourceErrorKind,
 };
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell as Counter;
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
-
-/// Counts the bytes that each thread asks for, given back or not.
-struct Counting;
-
-thread_local! {
-    static ASKED_FOR: Counter<u64> = const { Counter::new(0) };
-}
-
-// SAFETY: every call is passed on to `System` unchanged, and so are its results; the counter is
-// a thread's own number without a destructor, and counting allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ASKED_FOR.set(ASKED_FOR.get() + layout.size() as u64);
-        // SAFETY: our caller's promise is `System`'s.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: our caller's promise is `System`'s, from which `ptr` came.
-        unsafe { System.dealloc(ptr, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 fn golden(name: &str) -> Vec<u8> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/beton");
@@ -274,9 +250,9 @@ fn assert_refused_cheaply(bytes: Vec<u8>) {
     let bytes: std::sync::Arc<[u8]> = bytes.into();
     // The best of three: a busy machine may take the processor away for longer.
     let times = [(); 3].map(|()| {
-        let (before, start) = (ASKED_FOR.get(), Instant::now());
+        let (before, start) = (asked_for(), Instant::now());
         assert!(Beton::from_bytes(bytes.clone(), &Limits::DEFAULT).is_err());
-        assert!(ASKED_FOR.get() - before < 1 << 20);
+        assert!(asked_for() - before < 1 << 20);
         start.elapsed()
     });
     assert!(times.iter().min() < Some(&Duration::from_millis(10)), "{times:?}");
@@ -312,11 +288,11 @@ fn a_value_that_claims_much_is_refused_without_memory() {
     parts.rows[0][2] = Cell::Bytes { ptr: DATA, size: u64::MAX };
     parts.rows[1][2] = Cell::Bytes { ptr: u64::MAX, size: 1 << 29 };
     let beton = open(&parts.bytes()).unwrap();
-    let before = ASKED_FOR.get();
+    let before = asked_for();
     for sample in beton.samples() {
         assert!(beton.owned(sample, 2).is_err());
     }
-    assert!(ASKED_FOR.get() - before < 1 << 10);
+    assert!(asked_for() - before < 1 << 10);
 }
 
 #[test]

@@ -123,6 +123,111 @@ fn write_stores_as_it_is_told() {
 }
 
 #[test]
+fn write_re_cuts_jpegs_if_told_and_says_which_it_could_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let photos = folder(dir.path());
+    let whole = fs::read(photos.join("dog/5.jpg")).unwrap();
+    fs::write(photos.join("dog/9.jpg"), &whole[..whole.len() / 2]).unwrap();
+    let write = |more: &[&str]| told(dir.path(), &[&["write", "photos", "x.beton"], more].concat());
+    let text = write(&["--write-mode", "tiled"]);
+    for word in ["x.beton: 7 images", "6 JPEGs re-cut: ", " %)\n", "kept unchanged 1 JPEG:\n"] {
+        assert!(text.contains(word), "{word}:\n{text}");
+    }
+    assert!(text.contains("9.jpg (sample 6, image): it "), "{text}");
+    assert!(text.contains("1 JPEG stored byte for byte"), "{text}");
+    let bytes = || fs::read(dir.path().join("x.beton")).unwrap();
+    let tiled = bytes();
+    write(&["--tile", "32"]);
+    assert!(bytes() == tiled, "the one is the other");
+    write(&["--write-mode", "tiled", "--tile", "row"]);
+    assert!(bytes() != tiled);
+    let text = write(&["--write-mode", "smart", "--smart-threshold", "10000", "--tile", "64"]);
+    assert!(text.contains("4 JPEGs re-cut: "), "{text}");
+    assert!(!write(&[]).contains("re-cut"));
+}
+
+#[test]
+fn recut_writes_a_folder_or_a_file_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let photos = folder(dir.path());
+    fs::write(photos.join("dog/9.jpg"), "no JPEG").unwrap();
+    let text = told(dir.path(), &["recut", "photos", "new/tiled", "-j", "2"]);
+    for word in [
+        "new/tiled: 7 JPEGs, ",
+        " images/s\n6 JPEGs re-cut: ",
+        "1 other file copied\nkept unchanged 1 JPEG:\n",
+        "9.jpg: it is not a JPEG",
+    ] {
+        assert!(text.contains(word), "{word}:\n{text}");
+    }
+    assert!(dir.path().join("new/tiled/cat/notes.txt").is_file());
+
+    fs::remove_file(photos.join("dog/9.jpg")).unwrap();
+    told(dir.path(), &["write", "photos", "plain.beton"]);
+    told(dir.path(), &["write", "photos", "tiled.beton", "--write-mode", "tiled"]);
+    let text = told(dir.path(), &["recut", "plain.beton", "again.beton"]);
+    for word in ["again.beton: 6 JPEGs, ", "6 samples in 1 page\n6 JPEGs re-cut: "] {
+        assert!(text.contains(word), "{word}:\n{text}");
+    }
+    let read = |name: &str| fs::read(dir.path().join(name)).unwrap();
+    assert!(read("again.beton") == read("tiled.beton"), "two ways to the same file");
+    told(dir.path(), &["recut", "plain.beton", "again.beton", "--tile", "row"]);
+    assert!(read("again.beton") != read("tiled.beton"), "what is there is replaced");
+}
+
+/// Every file of `dst` is that of `whole`; gives how many there are, without unfinished ones.
+fn whole_files(dst: &Path, whole: &Path) -> usize {
+    let (mut count, mut open) = (0, vec![dst.to_owned()]);
+    while let Some(next) = open.pop() {
+        let Ok(entries) = fs::read_dir(next) else { continue };
+        for path in entries.map(|entry| entry.unwrap().path()) {
+            let name = path.strip_prefix(dst).unwrap();
+            if name.to_str().unwrap().starts_with(".fuseloop-") {
+                continue;
+            } else if path.is_dir() {
+                open.push(path);
+            } else {
+                assert!(
+                    fs::read(&path).unwrap() == fs::read(whole.join(name)).unwrap(),
+                    "{path:?}"
+                );
+                count += 1;
+            }
+        }
+    }
+    count
+}
+
+/// Wherever a run is killed, each file of the copy is whole or not there; the next run finishes it.
+#[test]
+fn a_killed_recut_leaves_whole_files_only() {
+    let kills = std::env::var("FUSELOOP_KILLS").map_or(10, |kills| kills.parse().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let photos = dir.path().join("photos");
+    for n in 0..60 {
+        fs::create_dir_all(photos.join(format!("{}", n % 3))).unwrap();
+        fs::write(photos.join(format!("{}/{n}.jpg", n % 3)), jpeg(200 + n, 150, 1)).unwrap();
+    }
+    told(dir.path(), &["recut", "photos", "whole"]);
+    let whole = dir.path().join("whole");
+    for kill in 0..kills {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_fuseloop"))
+            .args(["recut", "photos", "killed"])
+            .current_dir(dir.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(3 + kill * 37 % 150));
+        let _ = child.kill();
+        child.wait().unwrap();
+        assert!(whole_files(&dir.path().join("killed"), &whole) <= 60);
+    }
+    told(dir.path(), &["recut", "photos", "killed"]);
+    assert_eq!(whole_files(&dir.path().join("killed"), &whole), 60);
+    assert_eq!(fs::read_dir(dir.path().join("killed")).unwrap().count(), 3, "nothing is left over");
+}
+
+#[test]
 fn info_tells_fields_sizes_and_labels() {
     let dir = dataset();
     let text = told(dir.path(), &["info", "photos.beton"]);
@@ -585,6 +690,18 @@ fn an_error_names_the_cause_and_the_next_step() {
         (&["write", "photos", "x.beton", "--page-size", "5"], "page size 5", "8388608"),
         (&["write", "photos", "x.beton", "--jpeg-quality", "0"], "quality 0", "--jpeg-quality"),
         (
+            &["write", "photos", "x.beton", "--write-mode", "raw", "--tile", "32"],
+            "`--tile`",
+            "tiled",
+        ),
+        (&["recut", "none", "x"], "none: No such file", "check the path"),
+        (&["recut", "photos", "photos"], "which is to be re-cut", "a place of its own"),
+        (&["recut", "photos", "photos/cat/new"], "choose a place outside", "a place of its own"),
+        (&["recut", "photos", "text.beton"], "text.beton\" is a file", "name a folder"),
+        (&["recut", "photos.beton", "photos.beton"], "another name", "a place of its own"),
+        (&["recut", "photos.beton", "photos"], "is a directory", "name a file"),
+        (&["recut", "text.beton", "x.beton"], "text.beton: version", "is it a .beton file?"),
+        (
             &["bench", "photos.beton", "-p", "none.toml"],
             "none.toml: No such file",
             "check the path",
@@ -622,6 +739,8 @@ fn what_is_not_understood_is_2_and_lists_what_there_is() {
     assert_eq!(refused(dir.path(), &["train"]).0, 2);
     assert_eq!(refused(dir.path(), &["write", "photos"]).0, 2);
     assert_eq!(refused(dir.path(), &["bench", "photos.beton", "--epochs", "0"]).0, 2);
+    let (code, errors) = refused(dir.path(), &["recut", "photos", "x", "--tile", "0"]);
+    assert!(code == 2 && errors.contains("expected `row`, or pixels from 8 to 1024"), "{errors}");
     let (code, help) = refused(dir.path(), &[]);
     assert_eq!(code, 2);
     assert!(help.contains("Usage:") && help.contains("fuseloop demo"), "{help}");
@@ -630,7 +749,8 @@ fn what_is_not_understood_is_2_and_lists_what_there_is() {
 #[test]
 fn every_command_has_help_with_examples() {
     let dir = tempfile::tempdir().unwrap();
-    for command in ["demo", "write", "info", "bench", "dump", "explain", "preview", "replay", "ops"]
+    for command in
+        ["demo", "write", "recut", "info", "bench", "dump", "explain", "preview", "replay", "ops"]
     {
         let help = told(dir.path(), &[command, "--help"]);
         assert!(help.contains("Examples:\n  fuseloop "), "{command}:\n{help}");

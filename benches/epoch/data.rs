@@ -1,6 +1,7 @@
 //! The files that epochs are measured on.
 
 use crate::pictures;
+use fuseloop::recut::Tile;
 use fuseloop::source::{FieldKind, FieldSpec};
 use fuseloop::write::{FieldValue, ImageInput, ImageOptions, WriteMode, WriteOptions};
 use fuseloop::write::{write_folder, write_iter};
@@ -13,6 +14,8 @@ use std::path::{Path, PathBuf};
 pub(crate) enum Images {
     /// Photographs, else drawn pictures.
     Jpeg,
+    /// The same, re-cut without loss into tiles.
+    Tiled,
     /// Drawn squares of so many pixels a side.
     Raw(u32),
 }
@@ -21,6 +24,7 @@ impl Images {
     pub(crate) fn name(self) -> String {
         match self {
             Self::Jpeg => "jpeg".into(),
+            Self::Tiled => "tiled jpeg".into(),
             Self::Raw(side) => format!("raw {side}x{side}"),
         }
     }
@@ -29,15 +33,27 @@ impl Images {
     pub(crate) fn file(self, dir: &Path) -> PathBuf {
         let file = dir.join(self.name());
         if !file.exists() {
-            match (self, photographs()) {
-                (Self::Jpeg, Some(folder)) => {
-                    let _ = write_folder(folder, &file, &WriteOptions::default()).unwrap();
-                }
-                (Self::Jpeg, None) => write_drawn(&file),
-                (Self::Raw(side), _) => write_raw(&file, side),
+            match self {
+                Self::Jpeg => write_jpegs(&file, None),
+                Self::Tiled => write_jpegs(&file, Some(Tile::default())),
+                Self::Raw(side) => write_raw(&file, side),
             }
         }
         file
+    }
+
+    /// What the plain loop reads: nobody else knows of tiles.
+    pub(crate) fn plain(self) -> Self {
+        if let Self::Tiled = self { Self::Jpeg } else { self }
+    }
+}
+
+fn write_jpegs(file: &Path, tile: Option<Tile>) {
+    let image = ImageOptions { tile, ..ImageOptions::default() };
+    let options = WriteOptions { image, ..WriteOptions::default() };
+    match photographs() {
+        Some(folder) => drop(write_folder(folder, file, &options).unwrap()),
+        None => write_drawn(file, &options),
     }
 }
 
@@ -58,14 +74,14 @@ fn drawn(count: u32, width: u32, height: u32) -> Vec<Vec<u8>> {
     (0..count).into_par_iter().map(draw).collect()
 }
 
-fn write_drawn(file: &Path) {
+fn write_drawn(file: &Path, options: &WriteOptions) {
     println!("no photographs at hand: jpeg are drawn pictures of 500 x 375");
     let rows = drawn(128, 500, 375).into_iter().map(|pixels| {
         let mut jpeg = vec![];
         Encoder::new(&mut jpeg, 90).encode(&pixels, 500, 375, ColorType::Rgb).unwrap();
         vec![FieldValue::Image(ImageInput::JpegBytes(jpeg)), FieldValue::Int(0)]
     });
-    let _ = write_iter(rows, &fields(), file, &WriteOptions::default()).unwrap();
+    let _ = write_iter(rows, &fields(), file, options).unwrap();
 }
 
 /// About 50 MB: more than the caches hold.

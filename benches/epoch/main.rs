@@ -9,6 +9,8 @@
 //! An id reads `epoch/<images>/<workload>/<threads> threads/<how>`. Images are
 //!
 //! * `jpeg`: `data/imagenet` of the folder `FUSELOOP_SHARED` or `../shared`, else drawn ones of 500 x 375
+//! * `tiled jpeg`: the same re-cut without loss (`write --write-mode tiled`); the plain loop reads
+//!   the originals
 //! * `raw 32x32` and `raw 256x256`: drawn ones, stored as pixels
 //!
 //! Besides criterion's figures, images/s and processor time an image are printed: medians of
@@ -56,9 +58,11 @@ impl Case {
     }
 }
 
-const CASES: [Case; 4] = [
+const CASES: [Case; 6] = [
     Case { images: Images::Jpeg, workload: Workload::ImageNet, batch: 64, tolerance: 2.0 },
     Case { images: Images::Jpeg, workload: Workload::Jitter, batch: 64, tolerance: 5.0 },
+    Case { images: Images::Tiled, workload: Workload::ImageNet, batch: 64, tolerance: 2.0 },
+    Case { images: Images::Tiled, workload: Workload::Jitter, batch: 64, tolerance: 5.0 },
     Case { images: Images::Raw(32), workload: Workload::Cifar, batch: 512, tolerance: 2.0 },
     Case { images: Images::Raw(256), workload: Workload::Crop, batch: 64, tolerance: 2.0 },
 ];
@@ -73,7 +77,7 @@ fn main() {
     for case in &CASES {
         for threads in [1, 2] {
             if asked_for(&case.id(threads)) {
-                compare(&mut criterion, case, &case.images.file(dir.path()), threads);
+                compare(&mut criterion, case, dir.path(), threads);
             }
         }
     }
@@ -103,9 +107,10 @@ fn fused(loader: &Loader, mut each: impl FnMut(&Batch)) -> u64 {
     images
 }
 
-fn compare(criterion: &mut Criterion, case: &Case, file: &Path, threads: usize) {
-    let loader = loader(case, file, threads);
-    let mut baseline = Baseline::new(file, case.workload, case.batch, threads, SEED);
+fn compare(criterion: &mut Criterion, case: &Case, dir: &Path, threads: usize) {
+    let loader = loader(case, &case.images.file(dir), threads);
+    let plain = case.images.plain().file(dir);
+    let mut baseline = Baseline::new(&plain, case.workload, case.batch, threads, SEED);
     check(&loader, &mut baseline, case);
     let mut run_fused = || {
         fused(&loader, |batch| {

@@ -12,15 +12,24 @@
 //! | `entry` | both put together, stored or streamed, for a row by address |
 //! | `filter` | the rows of `fuseloop_ops::rows`, compiled for the CPU's vectors |
 //! | `mix` | rows of a batch mixed in place |
+//! | `cpu` | any work, compiled for the CPU |
+//! | `idct` | blocks of a JPEG |
+//! | `color` | rows of a JPEG's pixels |
 
+mod color;
+mod cpu;
 mod entry;
 mod filter;
+mod idct;
 pub mod mix;
 mod rows;
 mod source;
 
+pub use color::{gray_row, ycbcr_row};
+pub use cpu::{Work, for_cpu};
 pub use entry::{Entry, end_streams};
 pub use filter::filter_row;
+pub use idct::{ORDER, idct, idct_flat};
 pub use source::Numbers;
 
 use entry::portable;

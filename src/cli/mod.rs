@@ -18,6 +18,7 @@ mod preview;
 mod print;
 mod problem;
 mod process;
+mod recut;
 mod replay;
 mod source;
 mod trace;
@@ -47,6 +48,7 @@ struct Cli {
 enum Command {
     Demo(demo::Args),
     Write(write::Args),
+    Recut(recut::Args),
     Info(info::Args),
     Verify(verify::Args),
     Bench(bench::Args),
@@ -63,6 +65,7 @@ pub(crate) fn main(start: Instant) -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Demo(args) => demo::run(&args, start),
         Command::Write(args) => write::run(&args),
+        Command::Recut(args) => recut::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Bench(args) => bench::run(&args, start),

@@ -13,7 +13,9 @@ use fuseloop::source::beton::HeaderError;
 use fuseloop::source::{Escaped, OpenError, ReadErrorKind, SourceError, SourceErrorKind};
 use fuseloop::spec::{ParseCause, ParseError};
 use fuseloop::verify::VerifyError;
-use fuseloop::write::{ListError, OptionsError, SampleError, TargetError, WriteError};
+use fuseloop::write::{
+    ImageError, ListError, OptionsError, RecutError, SampleError, TargetError, WriteError,
+};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +30,10 @@ pub(super) enum Problem {
     Sample(#[from] fuseloop::loader::SampleError),
     #[error(transparent)]
     Write(#[from] WriteError),
+    #[error(transparent)]
+    Recut(#[from] RecutError),
+    #[error("`--tile` is for JPEGs, `--write-mode raw` stores none")]
+    NoTiles,
     #[error(transparent)]
     Plan(#[from] PlanError),
     #[error(transparent)]
@@ -93,6 +99,8 @@ impl Problem {
             Self::Run(error) => run_help(error),
             Self::Sample(error) => sample_help(&error.cause),
             Self::Write(error) => write_help(error),
+            Self::Recut(error) => recut_help(error),
+            Self::NoTiles => Some("`--write-mode tiled` stores JPEGs that are fast to crop"),
             Self::Plan(error) => plan_help(error),
             Self::Spec(error) => parse_help(error),
             Self::Op(error) => op_help(&error.cause),
@@ -226,16 +234,41 @@ fn write_help(error: &WriteError) -> Option<&'static str> {
             Some("other formats can't be stored yet: convert them to JPEG first")
         }
         WriteError::List(ListError::Io { source, .. }) => io_help(source),
-        WriteError::Target(TargetError::Busy { .. }) => Some("wait for it, or end it"),
-        WriteError::Target(TargetError::Directory { .. }) => {
-            Some("name a file in it, such as `train.beton`")
+        WriteError::Target(error) => target_help(error),
+        WriteError::Write { source, .. } => io_help(source),
+        _ => None,
+    }
+}
+
+fn target_help(error: &TargetError) -> Option<&'static str> {
+    match error {
+        TargetError::Busy { .. } => Some("wait for it, or end it"),
+        TargetError::Directory { .. } => Some("name a file in it, such as `train.beton`"),
+        TargetError::ReadOnly { .. } => Some("remove it, or choose another name"),
+        TargetError::Io { source, .. } => io_help(source),
+        _ => None,
+    }
+}
+
+fn recut_help(error: &RecutError) -> Option<&'static str> {
+    match error {
+        RecutError::Source(error) => match &error.kind {
+            SourceErrorKind::Open(OpenError::Io(error)) => io_help(error),
+            _ => source_help(error),
+        },
+        RecutError::Write(WriteError::Sample { .. }) => {
+            Some("`--damaged skip` leaves such samples out and lists them")
         }
-        WriteError::Target(TargetError::ReadOnly { .. }) => {
-            Some("remove it, or choose another name")
+        RecutError::Write(error) => write_help(error),
+        RecutError::List(ListError::Io { source, .. }) => io_help(source),
+        RecutError::Same { .. } | RecutError::Inside { .. } => {
+            Some("the original stays as it is: give the copy a place of its own")
         }
-        WriteError::Target(TargetError::Io { source, .. }) | WriteError::Write { source, .. } => {
-            io_help(source)
+        RecutError::NotAFolder { .. } => Some("name a folder for the copy, which may be new"),
+        RecutError::File { cause: ImageError::Read { .. }, .. } => {
+            Some("`--damaged skip` leaves such files out and lists them")
         }
+        RecutError::Target(error) => target_help(error),
         _ => None,
     }
 }

@@ -111,10 +111,10 @@ pub enum DecodeError {
         v_max: u8,
     },
     /// A sequential JPEG in several scans, one of which has several components, or with fewer
-    /// rows of chroma than of luma: the decoder would give wrong pixels.
+    /// rows of chroma than of luma, or one MCU wide: the decoder would give wrong pixels.
     #[error(
-        "a sequential JPEG with {in_scan} of {components} components in a scan, or vertically \
-         subsampled, is not supported: rewrite it with jpegtran"
+        "a sequential JPEG in several scans ({in_scan} of {components} components in one) is not \
+         supported in its size or sampling: `fuseloop recut` rewrites it without loss"
     )]
     SequentialScans {
         /// Components in the scan.
@@ -127,6 +127,12 @@ pub enum DecodeError {
     MissingScan {
         /// Which component, from 0.
         component: usize,
+    },
+    /// More scans than a picture has use for.
+    #[error("a JPEG of over {max} scans")]
+    Scans {
+        /// Most scans that are decoded.
+        max: u32,
     },
     /// The file ends before the picture does: no end marker follows the pixels.
     #[error("the JPEG is cut short: {len} bytes and no end marker")]
@@ -144,7 +150,7 @@ pub enum DecodeError {
         /// Fewest bytes for that size.
         least: u64,
     },
-    /// Fewer restart markers than the restart interval asks for.
+    /// Fewer or more restart markers than the restart interval asks for.
     #[error("{found} restart markers in the JPEG, its interval asks for {expected}")]
     Restarts {
         /// Markers there are.
@@ -210,6 +216,7 @@ mod tests {
                 "JPEG component 1 is sampled 3x1 where the finest is 3x2".into(),
             ),
             (E::MissingScan { component: 2 }, "JPEG component 2 has no scan".into()),
+            (E::Scans { max: 100 }, "a JPEG of over 100 scans".into()),
             (E::Truncated { len: 99 }, "the JPEG is cut short: 99 bytes and no end marker".into()),
             (
                 E::TooShort { size, found: 1, least: 2 },

@@ -4,12 +4,13 @@
 //! (EncodedImage, Window)  ->  u8 [rows, columns, 3], at least the window
 //! ```
 //!
-//! | stored as                             | what is decoded                     | copied       |
-//! |---------------------------------------|-------------------------------------|--------------|
-//! | raw                                   | nothing: the pixels are lent        | nothing      |
-//! | JPEG                                  | rows down to the window's last      | into scratch |
-//! | JPEG with restart markers             | the rows, or tiles, of the window   | into scratch |
-//! | JPEG, progressive or in several scans | the whole picture                   | into scratch |
+//! | stored as                             | what is decoded                          | copied       |
+//! |---------------------------------------|------------------------------------------|--------------|
+//! | raw                                   | nothing: the pixels are lent             | nothing      |
+//! | JPEG                                  | the window; bits before it are passed over | into scratch |
+//! | JPEG with restart markers             | the window, of the bytes of its tiles    | into scratch |
+//! | JPEG of a rarer kind                  | the rows, or tiles, of the window        | into scratch |
+//! | JPEG, progressive or in several scans | the whole picture                        | into scratch |
 //!
 //! Inside the window the pixels are those of the whole picture's decode, bit for bit. Gray
 //! becomes RGB; CMYK and YCCK become RGB without a colour profile. The IDCT is the accurate one,
@@ -24,7 +25,10 @@ mod orientation;
 mod raw;
 
 pub use error::DecodeError;
-pub use jpeg::tile_interval;
+#[doc(hidden)]
+pub use jpeg::By;
+pub(crate) use jpeg::{Frame, Part, Parts, ScanParts};
+pub use jpeg::{append_segment_index, tile_interval};
 
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
@@ -85,7 +89,15 @@ impl Decoder {
     /// A decoder with empty buffers.
     #[must_use]
     pub fn new(options: DecodeOptions) -> Self {
-        Self { jpeg: jpeg::JpegDecoder::new(options), raw: raw::RawDecoder::new(options.limits) }
+        Self::by(By::Both, options)
+    }
+
+    /// A decoder that decodes JPEGs by what it is told.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn by(by: By, options: DecodeOptions) -> Self {
+        let jpeg = jpeg::JpegDecoder::new(options, by);
+        Self { jpeg, raw: raw::RawDecoder::new(options.limits) }
     }
 
     /// The picture's size after orientation: the one that windows refer to. Costs well under a

@@ -11,11 +11,11 @@
 //! A fatal error ends the work on samples after it at once; those before it are still encoded,
 //! since one of them may fail as well and the first in order is the one reported.
 
+use super::cut::{Cut, StoredImage};
 use super::file::{Builder, Finished};
 use super::flow::Flow;
-use super::image::StoredImage;
 use super::pixels::Pixels;
-use super::report::{Skipped, SkippedSample};
+use super::report::{Change, KeptJpeg, Listed, Skipped, SkippedSample};
 use super::value::{Encoding, Failed, FieldValue, SampleError, Stored, first_path};
 use super::{Damaged, WriteError};
 use crate::panicked::message;
@@ -55,6 +55,9 @@ pub(super) struct Engine<'a> {
 pub(super) struct Placed {
     pub(super) skipped: Skipped,
     pub(super) passed_through: u64,
+    pub(super) recut: u64,
+    pub(super) recut_bytes: Change,
+    pub(super) kept: Listed<KeptJpeg>,
 }
 
 /// Jobs of consecutive samples.
@@ -169,8 +172,8 @@ impl Engine<'_> {
     ) -> Result<(), EngineError> {
         match outcome {
             Ok(stored) => {
-                placed.passed_through += passed_through(&stored);
                 builder.push(&stored).map_err(EngineError::Write)?;
+                self.count(sample, stored, placed);
             }
             Err(Failed { path, cause }) if self.is_fatal(&cause) => {
                 return Err(EngineError::Sample { sample, path, cause });
@@ -180,6 +183,26 @@ impl Engine<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Counts what became of a sample's JPEGs.
+    fn count(&self, sample: SampleId, stored: Vec<Stored>, placed: &mut Placed) {
+        for (field, stored) in self.encoding.fields.iter().zip(stored) {
+            let Stored::Image(image) = stored else { continue };
+            placed.passed_through += u64::from(image.is_passed_through());
+            let StoredImage { bytes, path, cut, .. } = image;
+            match cut {
+                Cut::Unasked => {}
+                Cut::Done { before, .. } => {
+                    placed.recut += 1;
+                    let (before, after) = (before as u64, bytes.len() as u64);
+                    placed.recut_bytes.add(Change { before, after });
+                }
+                Cut::Kept(cause) => {
+                    placed.kept.add(KeptJpeg { sample, field: field.name.clone(), path, cause });
+                }
+            }
+        }
     }
 
     fn is_fatal(&self, cause: &SampleError) -> bool {
@@ -291,11 +314,4 @@ fn bytes(outcome: &Outcome) -> usize {
     let stored = outcome.iter().flatten();
     let held = |stored: &Stored| size_of::<Stored>() + stored.in_pages().map_or(0, <[u8]>::len);
     size_of::<(SampleId, Outcome)>() + stored.map(held).sum::<usize>()
-}
-
-fn passed_through(sample: &[Stored]) -> u64 {
-    let untouched = |stored: &&Stored| {
-        matches!(stored, Stored::Image(StoredImage { passed_through: true, .. }))
-    };
-    sample.iter().filter(untouched).count() as u64
 }

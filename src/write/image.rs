@@ -7,15 +7,19 @@
 //! | a JPEG        | **its own bytes**, unless it is resized or a quality is asked for | decoded   |
 //! | RGB pixels    | encoded: baseline, 4:2:0, quality 90 unless asked      | as they are           |
 //!
+//! | of a `.beton` | as it is there                                         | as it is there        |
+//!
 //! Storing a JPEG's own bytes loses nothing and costs one read; FFCV can't, it decodes and
-//! encodes every image anew. Sizes and modes are FFCV's; so is the resize, OpenCV's
+//! encodes every image anew. With [`ImageOptions::tile`] every JPEG stored is re-cut on its way
+//! ([`crate::recut`]), or kept as it would be without if it can't be. Sizes and modes are FFCV's; so is the resize, OpenCV's
 //! `INTER_AREA` ([`fuseloop_ops::area`]). EXIF orientation is not applied, as FFCV does not.
 
+use super::cut::{Cut, StoredImage};
 use super::jpeg::{self, Head, HeadError};
 use super::mode::{ImageOptions, raw_bytes};
 use super::pixels::{Pixels, PixelsError};
 use crate::sample::{Limits, SampleId};
-use crate::source::ImageMode;
+use crate::source::{ImageMode, OwnedImage};
 use fuseloop_ops::Size;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -40,6 +44,9 @@ pub enum ImageInput {
         /// Rows.
         height: u32,
     },
+    /// A picture of a `.beton` file. It stays raw or a JPEG as it is, of its size, whatever its
+    /// bytes are: of the options only `tile` and `verify` are looked at.
+    Stored(OwnedImage),
 }
 
 impl ImageInput {
@@ -47,6 +54,7 @@ impl ImageInput {
     pub(super) fn held(&self) -> usize {
         match self {
             Self::JpegBytes(bytes) | Self::Rgb { pixels: bytes, .. } => bytes.len(),
+            Self::Stored(image) => image.bytes.len(),
             Self::Path(_) => 0,
         }
     }
@@ -132,17 +140,6 @@ impl ImageError {
     }
 }
 
-/// An image as it lies in the file.
-#[derive(Debug)]
-pub(super) struct StoredImage {
-    pub(super) mode: ImageMode,
-    pub(super) width: u16,
-    pub(super) height: u16,
-    pub(super) bytes: Vec<u8>,
-    /// Whether these are the bytes of the JPEG given.
-    pub(super) passed_through: bool,
-}
-
 /// Where an image stands in the input.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
@@ -164,32 +161,102 @@ pub(super) fn store(
     limits: &Limits,
     pixels: &mut Pixels,
 ) -> Result<StoredImage, ImageError> {
-    let loaded = load(input, limits)?;
+    let path = match &input {
+        ImageInput::Path(path) => Some(path.clone()),
+        _ => None,
+    };
+    let loaded = match input {
+        ImageInput::Stored(image) => return store_again(image, options, limits, pixels),
+        ImageInput::JpegBytes(bytes) => load(bytes)?,
+        ImageInput::Path(path) => load(read_file(&path, limits.max_sample_bytes)?)?,
+        ImageInput::Rgb { pixels, width, height } => {
+            let size = Size::new(height, width);
+            check_rgb(&pixels, size)?;
+            Loaded::Rgb { pixels, size }
+        }
+    };
     let from = match &loaded {
         Loaded::Jpeg { head, .. } => head.size,
         Loaded::Rgb { size, .. } => *size,
     };
     let size = options.stored_size(from);
-    let (Ok(width), Ok(height)) = (u16::try_from(size.width), u16::try_from(size.height)) else {
-        return Err(ImageError::Side { size });
-    };
     let as_jpeg = options.wants_jpeg(size, place.sample, place.field);
-    let stored = |mode, bytes| StoredImage { mode, width, height, bytes, passed_through: false };
 
     let loaded = match loaded {
         Loaded::Jpeg { bytes, head } if as_jpeg && size == from && options.quality.is_none() => {
-            check_untouched(&bytes, head, options, limits, pixels)?;
-            return Ok(StoredImage { passed_through: true, ..stored(ImageMode::Jpeg, bytes) });
+            let jpeg = stored(ImageMode::Jpeg, size, bytes)?;
+            let jpeg = StoredImage { is_given: true, path, ..jpeg };
+            check_untouched(&jpeg.bytes, head, options, limits, pixels)?;
+            return Ok(jpeg.recut(options.tile, pixels));
         }
         other => other,
     };
+    // Looked at before the work is done.
+    sides(size)?;
     let rgb = scaled(loaded, size, limits, pixels)?;
-    if !as_jpeg {
-        return Ok(stored(ImageMode::Raw, rgb));
+    if as_jpeg {
+        Ok(StoredImage { path, ..encode(&rgb, size, options, pixels)? })
+    } else {
+        stored(ImageMode::Raw, size, rgb)
     }
-    let jpeg = jpeg::encode(&rgb, width, height, options.quality.unwrap_or(QUALITY))
-        .map_err(|e| ImageError::Encode { message: e.to_string() })?;
-    Ok(stored(ImageMode::Jpeg, jpeg))
+}
+
+/// An image as it lies in another file.
+fn store_again(
+    image: OwnedImage,
+    options: &ImageOptions,
+    limits: &Limits,
+    pixels: &mut Pixels,
+) -> Result<StoredImage, ImageError> {
+    let OwnedImage { mode, width, height, bytes } = image;
+    let size = Size::new(height, width);
+    if mode == ImageMode::Raw {
+        check_rgb(&bytes, size)?;
+        return stored(mode, size, bytes);
+    }
+    check_pixel_count(size)?;
+    let jpeg = StoredImage { is_given: true, ..stored(mode, size, bytes)? };
+    if options.verify {
+        check_pixels(size, limits)?;
+        pixels.verify(&jpeg.bytes, size)?;
+    }
+    Ok(jpeg.recut(options.tile, pixels))
+}
+
+/// Packed RGB as a JPEG. One that is re-cut gets its restart markers there.
+fn encode(
+    rgb: &[u8],
+    size: Size,
+    options: &ImageOptions,
+    pixels: &mut Pixels,
+) -> Result<StoredImage, ImageError> {
+    let (width, height) = sides(size)?;
+    let quality = options.quality.unwrap_or(QUALITY);
+    let encode = |is_bare| {
+        jpeg::encode(rgb, width, height, quality, is_bare)
+            .map_err(|e| ImageError::Encode { message: e.to_string() })
+    };
+    let jpeg = stored(ImageMode::Jpeg, size, encode(options.tile.is_some())?)?;
+    let mut jpeg = jpeg.recut(options.tile, pixels);
+    if matches!(jpeg.cut, Cut::Kept(_)) {
+        jpeg.bytes = encode(false)?;
+    }
+    Ok(jpeg)
+}
+
+/// An image that was made here, and is not re-cut.
+fn stored(mode: ImageMode, size: Size, bytes: Vec<u8>) -> Result<StoredImage, ImageError> {
+    let (width, height) = sides(size)?;
+    let (is_given, path, cut) = (false, None, Cut::Unasked);
+    Ok(StoredImage { mode, width, height, bytes, is_given, path, cut })
+}
+
+/// Width and height as the format has them.
+fn sides(size: Size) -> Result<(u16, u16), ImageError> {
+    match (u16::try_from(size.width), u16::try_from(size.height)) {
+        (Ok(width), Ok(height)) => Ok((width, height)),
+        _ => Err(ImageError::Side { size }),
+    }
 }
 
 /// Checks a JPEG that is stored as it is.
@@ -234,27 +301,23 @@ fn check_pixels(size: Size, limits: &Limits) -> Result<(), ImageError> {
     Ok(())
 }
 
-/// Reads what is given, and its size.
-fn load(input: ImageInput, limits: &Limits) -> Result<Loaded, ImageError> {
-    let bytes = match input {
-        ImageInput::JpegBytes(bytes) => bytes,
-        ImageInput::Path(path) => read_file(&path, limits.max_sample_bytes)?,
-        ImageInput::Rgb { pixels, width, height } => return check_rgb(pixels, width, height),
-    };
+/// A JPEG and what its header says.
+fn load(bytes: Vec<u8>) -> Result<Loaded, ImageError> {
     let head = Head::parse(&bytes)?;
     Ok(Loaded::Jpeg { bytes, head })
 }
 
-fn check_rgb(pixels: Vec<u8>, width: u32, height: u32) -> Result<Loaded, ImageError> {
-    let size = Size::new(height, width);
-    if size.pixels() == 0 {
-        return Err(ImageError::NoPixels { size });
-    }
+fn check_rgb(pixels: &[u8], size: Size) -> Result<(), ImageError> {
+    check_pixel_count(size)?;
     let expected = raw_bytes(size);
     if pixels.len() as u64 != expected {
         return Err(ImageError::PixelCount { found: pixels.len(), size, expected });
     }
-    Ok(Loaded::Rgb { pixels, size })
+    Ok(())
+}
+
+fn check_pixel_count(size: Size) -> Result<(), ImageError> {
+    if size.pixels() == 0 { Err(ImageError::NoPixels { size }) } else { Ok(()) }
 }
 
 /// Reads a regular file of at most `max` bytes.

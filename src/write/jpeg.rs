@@ -167,9 +167,9 @@ fn is_frame(marker: u8) -> bool {
 }
 
 /// Encodes packed RGB as `cv2.imencode('.jpg')` does: baseline, 4:2:0 with averaged chroma,
-/// the standard tables scaled to `quality` (1 to 100). One thing is added, which any decoder
-/// reads: restart markers at [`tile_interval`]. They cost about 2 % of the bytes and let the
-/// loader decode little more than the window it wants.
+/// the standard tables scaled to `quality` (1 to 100). One thing is added unless `is_bare`, which
+/// any decoder reads: restart markers at [`tile_interval`]. They cost 1 to 2 % of the bytes and
+/// let the loader decode little more than the window it wants.
 ///
 /// # Errors
 ///
@@ -179,15 +179,21 @@ pub(super) fn encode(
     width: u16,
     height: u16,
     quality: u8,
+    is_bare: bool,
 ) -> Result<Vec<u8>, EncodingError> {
     let mut out = Vec::new();
     let mut encoder = Encoder::new(&mut out, quality.clamp(1, 100));
     encoder.set_sampling_factor(SamplingFactor::F_2_2);
     encoder.set_chroma_subsampling_method(ChromaSubsamplingMethod::Average);
-    encoder.set_restart_interval(tile_interval(width, MCU_WIDTH));
+    if !is_bare {
+        encoder.set_restart_interval(tile_interval(width, MCU_WIDTH, TILE));
+    }
     encoder.encode(rgb, width, height, ColorType::Rgb)?;
     Ok(out)
 }
+
+/// Pixels between restart markers.
+const TILE: u16 = 32;
 
 /// Columns of an MCU where chroma has half the columns.
 const MCU_WIDTH: u16 = 16;
@@ -197,7 +203,7 @@ mod tests {
     use super::*;
 
     fn sample() -> Vec<u8> {
-        encode(&[128; 3 * 5 * 7], 7, 5, 90).unwrap()
+        encode(&[128; 3 * 5 * 7], 7, 5, 90, false).unwrap()
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! counted in [`ImageList::ignored`], but for names that begin with a dot. Links are followed;
 //! a directory is read once, however many links lead to it, so no loop of links is endless.
 
+use super::walk::Walk;
 use crate::source::Escaped;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -75,7 +76,7 @@ pub enum ListError {
 }
 
 impl ListError {
-    fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { path: path.to_owned(), source }
     }
 }
@@ -111,7 +112,7 @@ pub struct Ignored {
 }
 
 impl Ignored {
-    fn add(&mut self, path: PathBuf, reason: &'static str) {
+    pub(super) fn add(&mut self, path: PathBuf, reason: &'static str) {
         self.count += 1;
         if self.first.len() < KEPT {
             self.first.push((path, reason));
@@ -136,12 +137,12 @@ impl ImageList {
     ///
     /// If the folder or one below can't be listed, holds no JPEG, or a name has no class.
     pub fn from_folder(dir: &Path) -> Result<Self, ListError> {
-        let mut walk = Walk::default();
+        let mut walk = Walk::new(other_than_jpeg);
         let top = walk.list(dir)?;
         let mut list = if top.dirs.is_empty() {
-            by_prefix(top.images)?
+            by_prefix(top.files)?
         } else {
-            for image in top.images {
+            for image in top.files {
                 walk.ignored.add(image, "beside the class folders, not in one");
             }
             by_folder(&mut walk, top.dirs)?
@@ -252,74 +253,12 @@ fn read_table(table: &Path) -> Result<Vec<(String, String)>, ListError> {
     Ok(rows)
 }
 
-/// A walk over directories that reads each of them once.
-#[derive(Default)]
-struct Walk {
-    seen: BTreeSet<PathBuf>,
-    ignored: Ignored,
+/// Why a file is not a sample.
+fn other_than_jpeg(path: &Path) -> Option<&'static str> {
+    (!is_jpeg_name(path)).then_some("not called .jpg or .jpeg")
 }
 
-/// What one directory holds, sorted by the bytes of the names.
-#[derive(Default)]
-struct Listing {
-    images: Vec<PathBuf>,
-    dirs: Vec<PathBuf>,
-}
-
-impl Walk {
-    /// The images of a directory and of all below it, sorted by path.
-    fn below(&mut self, dir: PathBuf) -> Result<Vec<PathBuf>, ListError> {
-        let mut images = Vec::new();
-        // A stack of our own: directories may be nested deeper than a thread's.
-        let mut open = vec![dir];
-        while let Some(dir) = open.pop() {
-            let listing = self.list(&dir)?;
-            images.extend(listing.images);
-            open.extend(listing.dirs);
-        }
-        images.sort_by(|a, b| bytes(a).cmp(bytes(b)));
-        Ok(images)
-    }
-
-    /// What a directory holds; nothing if it was read before.
-    fn list(&mut self, dir: &Path) -> Result<Listing, ListError> {
-        let mut listing = Listing::default();
-        let real = fs::canonicalize(dir).map_err(ListError::io(dir))?;
-        if !self.seen.insert(real) {
-            self.ignored.add(dir.to_owned(), "a directory that was read already, by another path");
-            return Ok(listing);
-        }
-        let mut paths = Vec::new();
-        for entry in fs::read_dir(dir).map_err(ListError::io(dir))? {
-            let entry = entry.map_err(ListError::io(dir))?;
-            if !entry.file_name().as_encoded_bytes().starts_with(b".") {
-                paths.push(entry.path());
-            }
-        }
-        paths.sort_by(|a, b| bytes(a).cmp(bytes(b)));
-        for path in paths {
-            self.sort_in(path, &mut listing);
-        }
-        Ok(listing)
-    }
-
-    fn sort_in(&mut self, path: PathBuf, listing: &mut Listing) {
-        // Follows links, opens nothing: a pipe would block.
-        match fs::metadata(&path) {
-            Err(_) => self.ignored.add(path, "unreadable, or a link to nothing"),
-            Ok(found) if found.is_dir() => listing.dirs.push(path),
-            Ok(found) if !found.is_file() => self.ignored.add(path, "not a regular file"),
-            Ok(_) if is_jpeg_name(&path) => listing.images.push(path),
-            Ok(_) => self.ignored.add(path, "not called .jpg or .jpeg"),
-        }
-    }
-}
-
-fn bytes(path: &Path) -> &[u8] {
-    path.as_os_str().as_encoded_bytes()
-}
-
-fn is_jpeg_name(path: &Path) -> bool {
+pub(super) fn is_jpeg_name(path: &Path) -> bool {
     let is = |ext: &OsStr| ext.eq_ignore_ascii_case("jpg") || ext.eq_ignore_ascii_case("jpeg");
     path.extension().is_some_and(is)
 }

@@ -5,11 +5,14 @@
 //! | a folder of images, a CSV     | [`write_folder`] |
 //! | samples that are had by index | [`write()`]      |
 //! | samples that come one by one  | [`write_iter`], [`try_write_iter`] |
+//! | another `.beton`, its JPEGs re-cut | [`recut_beton`] |
 //!
-//! All three encode samples on several threads and give the same bytes for any number of them.
+//! All encode samples on several threads and give the same bytes for any number of them.
 //! The file appears at its path whole or not at all (`target.rs`). Memory grows with the
 //! number of samples only by their rows and 24 bytes a stored value; of values, 64 MiB and a
 //! few samples a thread are held.
+//!
+//! [`recut_folder`] writes no `.beton`: it is a folder's copy with its JPEGs re-cut.
 //!
 //! ```no_run
 //! use fuseloop::write::{ImageOptions, WriteMode, WriteOptions, write_folder};
@@ -23,8 +26,10 @@
 //! # Ok::<(), fuseloop::write::WriteError>(())
 //! ```
 
+mod beton;
 #[cfg(test)]
 mod crash;
+mod cut;
 mod engine;
 mod file;
 mod flow;
@@ -32,23 +37,33 @@ mod image;
 mod jpeg;
 mod json;
 mod list;
+mod mirror;
 mod mode;
+mod opened;
 mod options;
 mod pages;
 mod pixels;
 mod report;
+mod staging;
 mod step;
 mod target;
+mod tree;
 mod value;
+mod walk;
 
+pub use beton::recut_beton;
 pub use file::SchemaError;
 pub use image::{ImageError, ImageInput};
 pub use jpeg::HeadError;
 pub use list::{Ignored, ImageList, Labelled, ListError};
+pub use mirror::{MirrorReport, RecutError, recut_folder};
 pub use mode::{ImageOptions, OptionsError, WriteMode};
-pub use options::{Damaged, MAX_PAGE_SIZE, MIN_PAGE_SIZE, WriteOptions};
+pub use options::{Damaged, MAX_PAGE_SIZE, MIN_PAGE_SIZE, RecutOptions, WriteOptions};
 pub use pixels::PixelsError;
-pub use report::{FolderReport, Skipped, SkippedSample, WriteReport};
+pub use report::{
+    Change, FolderReport, KeptCause, KeptFile, KeptJpeg, Listed, Skipped, SkippedSample,
+    WriteReport,
+};
 pub use target::TargetError;
 pub use value::{FieldValue, SampleError};
 
@@ -268,7 +283,7 @@ fn write_jobs<J: Send>(
     let builder =
         Builder::new(&schema, target.file(watch), announced.unwrap_or(0)).map_err(at_target)?;
 
-    let bar = options.progress.then(|| bar(announced));
+    let bar = options.progress.then(|| bar(announced, "samples"));
     let progress = || {
         if let Some(bar) = &bar {
             bar.inc(1);
@@ -286,21 +301,24 @@ fn write_jobs<J: Send>(
         samples: finished.samples,
         skipped: placed.skipped,
         passed_through: placed.passed_through,
+        recut: placed.recut,
+        recut_bytes: placed.recut_bytes,
+        kept: placed.kept,
         pages: finished.pages,
         bytes: finished.bytes,
     })
 }
 
 /// A bar on stderr; indicatif draws nothing where that is not a terminal.
-fn bar(announced: Option<u64>) -> ProgressBar {
+fn bar(announced: Option<u64>, noun: &str) -> ProgressBar {
     let (bar, template) = match announced {
         Some(count) => {
-            let template = "{wide_bar} {human_pos}/{human_len} samples, {per_sec}, {eta} left";
+            let template = "{wide_bar} {human_pos}/{human_len} NOUN, {per_sec}, {eta} left";
             (ProgressBar::new(count), template)
         }
-        None => (ProgressBar::no_length(), "{spinner} {human_pos} samples, {per_sec}"),
+        None => (ProgressBar::no_length(), "{spinner} {human_pos} NOUN, {per_sec}"),
     };
-    match ProgressStyle::with_template(template) {
+    match ProgressStyle::with_template(&template.replace("NOUN", noun)) {
         Ok(style) => bar.with_style(style),
         Err(_) => bar, // a template that is wrong costs its looks, not the file
     }

@@ -11,6 +11,7 @@
 //! Names and arithmetic are those of FFCV's `RGBImageField`, but for `u`: in FFCV the number of
 //! workers decides it, and all of them draw the same sequence.
 
+use crate::recut::Tile;
 use crate::sample::SampleId;
 use fuseloop_ops::Size;
 
@@ -36,6 +37,17 @@ pub enum WriteMode {
 }
 
 /// How the images of a field are stored.
+///
+/// JPEGs of which a loader decodes little more than the window it wants, the pixels unchanged:
+///
+/// ```
+/// use fuseloop::recut::Tile;
+/// use fuseloop::write::{ImageOptions, WriteOptions};
+///
+/// let image = ImageOptions { tile: Some(Tile::default()), ..ImageOptions::default() };
+/// let options = WriteOptions { image, ..WriteOptions::default() };
+/// # let _ = options;
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImageOptions {
     /// JPEG or raw.
@@ -48,6 +60,10 @@ pub struct ImageOptions {
     /// Decodes also those JPEGs that are stored as they are, so that a damaged one is found
     /// when writing and not in training.
     pub verify: bool,
+    /// Re-cuts every stored JPEG without loss: the same coefficients, with restart markers so far
+    /// apart. What can't be re-cut is stored as it would be without, and listed:
+    /// [`WriteReport::kept`](super::WriteReport::kept). `None` leaves JPEGs as they are.
+    pub tile: Option<Tile>,
     /// Seeds [`WriteMode::Proportion`].
     pub seed: u64,
 }
@@ -60,6 +76,7 @@ impl Default for ImageOptions {
             max_resolution: None,
             quality: None,
             verify: false,
+            tile: None,
             seed: 0,
         }
     }

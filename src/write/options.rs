@@ -2,6 +2,7 @@
 
 use super::WriteError;
 use super::mode::ImageOptions;
+use crate::recut::Tile;
 use crate::sample::Limits;
 use crate::source::{FieldKind, FieldSpec};
 use std::collections::BTreeMap;
@@ -96,8 +97,49 @@ impl WriteOptions {
 
     /// How many threads encode.
     pub(super) fn thread_count(&self) -> usize {
-        let one = NonZeroUsize::MIN;
-        let asked = self.threads.unwrap_or_else(|| thread::available_parallelism().unwrap_or(one));
-        asked.get().min(MAX_THREADS)
+        thread_count(self.threads)
+    }
+}
+
+/// As many threads as asked for, or one a core.
+fn thread_count(asked: Option<NonZeroUsize>) -> usize {
+    let cores = || thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    asked.unwrap_or_else(cores).get().min(MAX_THREADS)
+}
+
+/// How a dataset is re-cut.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecutOptions {
+    /// How far apart restart markers stand.
+    pub tile: Tile,
+    /// Threads that re-cut, at most 1024; `None` is one a core. What is written does not depend on
+    /// it.
+    pub threads: Option<NonZeroUsize>,
+    /// What to do with samples or files that can't be read. A JPEG that can be read and not be
+    /// decoded is none of them: it is kept as it is.
+    pub damaged: Damaged,
+    /// Draws a bar on stderr, if that is a terminal.
+    pub progress: bool,
+    /// How large a value may be, and how many pixels may be decoded.
+    pub limits: Limits,
+}
+
+impl Default for RecutOptions {
+    /// Tiles of 32 pixels, a thread a core, no bar.
+    fn default() -> Self {
+        Self {
+            tile: Tile::default(),
+            threads: None,
+            damaged: Damaged::default(),
+            progress: false,
+            limits: Limits::DEFAULT,
+        }
+    }
+}
+
+impl RecutOptions {
+    /// How many threads re-cut.
+    pub(super) fn thread_count(&self) -> usize {
+        thread_count(self.threads)
     }
 }

@@ -1,6 +1,8 @@
-//! Pixels for the writer: decoding and resizing, with the working memory of one thread.
+//! What the writer does to pictures, with the working memory of one thread: decoding, resizing,
+//! re-cutting.
 
 use crate::decode::{DecodeError, DecodeOptions, Decoder};
+use crate::recut::{Kept, Recutter, Tile};
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
 use fuseloop_ops::area::{AreaError, AreaRows, AreaScratch, AreaTables};
@@ -28,12 +30,30 @@ pub enum PixelsError {
 pub(super) struct Pixels {
     decoder: Decoder,
     scratch: AreaScratch,
+    /// One for each tile there is among the fields, made when it is first asked for.
+    recutters: Vec<(Tile, Recutter)>,
+    limits: Limits,
 }
 
 impl Pixels {
     pub(super) fn new(limits: Limits) -> Self {
         let options = DecodeOptions { limits, ..DecodeOptions::default() };
-        Self { decoder: Decoder::new(options), scratch: AreaScratch::default() }
+        Self {
+            decoder: Decoder::new(options),
+            scratch: AreaScratch::default(),
+            recutters: Vec::new(),
+            limits,
+        }
+    }
+
+    /// The same picture with restart markers every `tile`.
+    pub(super) fn recut(&mut self, jpeg: &[u8], tile: Tile) -> Result<Vec<u8>, Kept> {
+        let known = self.recutters.iter().position(|(of, _)| *of == tile);
+        let place = known.unwrap_or_else(|| {
+            self.recutters.push((tile, Recutter::new(tile, self.limits)));
+            self.recutters.len() - 1
+        });
+        self.recutters[place].1.recut(jpeg)
     }
 
     /// Decodes a whole JPEG for its errors alone.

@@ -2,10 +2,11 @@
 
 use super::list::Ignored;
 use super::value::SampleError;
+use crate::recut;
 use crate::sample::SampleId;
 use std::path::PathBuf;
 
-/// How many skipped samples are kept. All are counted.
+/// How many of a list are kept. All are counted.
 const KEPT: usize = 100;
 
 /// What was written.
@@ -17,6 +18,12 @@ pub struct WriteReport {
     pub skipped: Skipped,
     /// Images stored as the JPEG they were given as, byte for byte.
     pub passed_through: u64,
+    /// JPEGs that were re-cut: see [`ImageOptions::tile`](super::ImageOptions::tile).
+    pub recut: u64,
+    /// Bytes of those JPEGs, before and after.
+    pub recut_bytes: Change,
+    /// JPEGs that were to be re-cut and can't be.
+    pub kept: Listed<KeptJpeg>,
     /// Pages of the file.
     pub pages: u64,
     /// Bytes of the file.
@@ -35,22 +42,7 @@ pub struct FolderReport {
 }
 
 /// Samples left out: how many, and the first of them.
-#[derive(Debug, Default)]
-pub struct Skipped {
-    /// How many.
-    pub count: u64,
-    /// The first 100.
-    pub first: Vec<SkippedSample>,
-}
-
-impl Skipped {
-    pub(super) fn add(&mut self, sample: SkippedSample) {
-        self.count += 1;
-        if self.first.len() < KEPT {
-            self.first.push(sample);
-        }
-    }
-}
+pub type Skipped = Listed<SkippedSample>;
 
 /// A sample left out.
 #[derive(Debug)]
@@ -61,4 +53,107 @@ pub struct SkippedSample {
     pub path: Option<PathBuf>,
     /// What is wrong with it.
     pub cause: SampleError,
+}
+
+/// Bytes before and after.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Before.
+    pub before: u64,
+    /// After.
+    pub after: u64,
+}
+
+impl Change {
+    pub(super) fn add(&mut self, more: Self) {
+        self.before += more.before;
+        self.after += more.after;
+    }
+}
+
+/// Things of one kind: how many, and the first of them in the input's order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed<T> {
+    /// How many.
+    pub count: u64,
+    /// The first 100.
+    pub first: Vec<T>,
+}
+
+impl<T> Default for Listed<T> {
+    /// None.
+    fn default() -> Self {
+        Self { count: 0, first: Vec::new() }
+    }
+}
+
+impl<T> Listed<T> {
+    pub(super) fn add(&mut self, one: T) {
+        self.count += 1;
+        if self.first.len() < KEPT {
+            self.first.push(one);
+        }
+    }
+
+    /// What several threads have listed, each in the order of `place`.
+    pub(super) fn merge<P: Ord>(
+        parts: impl Iterator<Item = Self>,
+        place: impl Fn(&T) -> P,
+    ) -> Self {
+        let mut all = Self::default();
+        for part in parts {
+            all.count += part.count;
+            all.first.extend(part.first);
+        }
+        all.first.sort_by_key(place);
+        all.first.truncate(KEPT);
+        all
+    }
+}
+
+/// A JPEG that is stored as it would be if none were re-cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptJpeg {
+    /// Its sample's place in the input.
+    pub sample: SampleId,
+    /// Its field's name.
+    pub field: String,
+    /// Its file, if it is from one.
+    pub path: Option<PathBuf>,
+    /// Why.
+    pub cause: KeptCause,
+}
+
+/// A JPEG file that is copied as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptFile {
+    /// Its place among the files.
+    pub place: u64,
+    /// Its path.
+    pub path: PathBuf,
+    /// Why.
+    pub cause: KeptCause,
+}
+
+/// Why a JPEG is not re-cut.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeptCause {
+    /// It is damaged, or of a kind that is not re-cut.
+    #[error(transparent)]
+    Jpeg(#[from] recut::Kept),
+    /// Markers make it longer, and its sample would not fit a page any more.
+    #[error("re-cut, its sample takes {size} bytes, a page has {page_size}")]
+    Page {
+        /// Bytes of the sample's values with all its JPEGs re-cut.
+        size: u64,
+        /// Bytes of a page.
+        page_size: u32,
+    },
+    /// More bytes than are read of one file.
+    #[error("more than {max} bytes, the limit on one value")]
+    TooManyBytes {
+        /// [`Limits::max_sample_bytes`](crate::Limits::max_sample_bytes).
+        max: u64,
+    },
 }

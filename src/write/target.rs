@@ -66,7 +66,7 @@ pub enum TargetError {
 }
 
 impl TargetError {
-    fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { action, path: path.to_owned(), source }
     }
 }
@@ -146,7 +146,8 @@ fn resolve(path: &Path) -> Result<PathBuf, TargetError> {
     Ok(path)
 }
 
-fn check_replaceable(path: &Path) -> Result<(), TargetError> {
+/// Whether what is at `path` may be replaced; it need not be there.
+pub(super) fn check_replaceable(path: &Path) -> Result<(), TargetError> {
     let found = match fs::metadata(path) {
         Ok(found) => found,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -230,13 +231,13 @@ fn clean_up(
 
 /// Makes the rename itself durable.
 #[cfg(unix)]
-fn sync_dir(dir: &Path) -> io::Result<()> {
+pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
 /// Other systems have no such call, or refuse it on directories.
 #[cfg(not(unix))]
-fn sync_dir(_dir: &Path) -> io::Result<()> {
+pub(super) fn sync_dir(_dir: &Path) -> io::Result<()> {
     Ok(())
 }
 

@@ -5,7 +5,7 @@
 //! | float, int   | [`Float`], [`Int`]               | 8 bytes               |                        |
 //! | image        | [`Image`]                        | mode, sides, pointer  | see [`ImageOptions`]   |
 //! | bytes        | [`Bytes`]                        | pointer, size         | the bytes              |
-//! | json         | [`Json`]                         | pointer, size         | Python's text and a NUL|
+//! | json         | [`Json`], [`StoredJson`]         | pointer, size         | Python's text and a NUL|
 //! | array, tensor| [`NdArray`], [`TorchTensor`]     | pointer               | the elements, C order  |
 //! | custom       | [`Custom`]                       | the bytes             |                        |
 //!
@@ -14,14 +14,17 @@
 //! [`Image`]: FieldValue::Image
 //! [`Bytes`]: FieldValue::Bytes
 //! [`Json`]: FieldValue::Json
+//! [`StoredJson`]: FieldValue::StoredJson
 //! [`NdArray`]: FieldValue::NdArray
 //! [`TorchTensor`]: FieldValue::TorchTensor
 //! [`Custom`]: FieldValue::Custom
 
-use super::image::{self, ImageError, ImageInput, Place, StoredImage};
+use super::cut::StoredImage;
+use super::image::{self, ImageError, ImageInput, Place};
 use super::json;
 use super::mode::ImageOptions;
 use super::pixels::Pixels;
+use super::report::KeptCause;
 use crate::sample::{Limits, SampleId};
 use crate::source::{FieldKind, FieldSpec, NdType};
 use std::path::{Path, PathBuf};
@@ -46,6 +49,8 @@ pub enum FieldValue {
     },
     /// For [`FieldKind::Json`].
     Json(serde_json::Value),
+    /// For [`FieldKind::Json`]: the text of a `.beton` file with its final NUL, stored as it is.
+    StoredJson(Vec<u8>),
     /// For [`FieldKind::TorchTensor`]: as [`NdArray`](Self::NdArray).
     TorchTensor {
         /// Type of an element, the field's own.
@@ -66,7 +71,7 @@ impl FieldValue {
             Self::Image(_) => "image",
             Self::Bytes(_) => "bytes",
             Self::NdArray { .. } => "array",
-            Self::Json(_) => "json",
+            Self::Json(_) | Self::StoredJson(_) => "json",
             Self::TorchTensor { .. } => "tensor",
             Self::Custom(_) => "custom",
         }
@@ -78,6 +83,7 @@ impl FieldValue {
             Self::Float(_) | Self::Int(_) | Self::Json(_) => size_of::<Self>(),
             Self::Image(input) => input.held(),
             Self::Bytes(bytes)
+            | Self::StoredJson(bytes)
             | Self::Custom(bytes)
             | Self::NdArray { bytes, .. }
             | Self::TorchTensor { bytes, .. } => bytes.len(),
@@ -246,11 +252,24 @@ impl Encoding<'_> {
         for (field, value) in row.into_iter().enumerate() {
             stored.push(self.value(Place { sample, field }, value, pixels)?);
         }
-        let size = room(&stored);
-        if size > u64::from(self.page_size) {
-            return Err(SampleError::TooLarge { size, page_size: self.page_size });
-        }
+        self.fit(&mut stored)?;
         Ok(stored)
+    }
+
+    /// Sees to it that a sample fits a page, by less re-cutting if need be.
+    fn fit(&self, sample: &mut [Stored]) -> Result<(), SampleError> {
+        let page_size = self.page_size;
+        let size = room(sample);
+        if size > u64::from(page_size) {
+            let cause = KeptCause::Page { size, page_size };
+            images(sample).for_each(|image| image.shorten(&cause));
+        }
+        let size = room(sample);
+        if size > u64::from(page_size) {
+            return Err(SampleError::TooLarge { size, page_size });
+        }
+        images(sample).for_each(StoredImage::settle);
+        Ok(())
     }
 
     fn value(
@@ -263,7 +282,8 @@ impl Encoding<'_> {
         match (kind, value) {
             (FieldKind::Float, FieldValue::Float(value)) => Ok(Stored::Float(value)),
             (FieldKind::Int, FieldValue::Int(value)) => Ok(Stored::Int(value)),
-            (FieldKind::Bytes, FieldValue::Bytes(bytes)) => Ok(Stored::Bytes(bytes)),
+            (FieldKind::Bytes, FieldValue::Bytes(bytes))
+            | (FieldKind::Json, FieldValue::StoredJson(bytes)) => Ok(Stored::Bytes(bytes)),
             (FieldKind::Json, FieldValue::Json(value)) => json::stored_bytes(&value)
                 .map(Stored::Bytes)
                 .ok_or_else(|| SampleError::TooDeep { field: name.clone() }),
@@ -298,6 +318,13 @@ impl Encoding<'_> {
             }),
         }
     }
+}
+
+fn images(sample: &mut [Stored]) -> impl Iterator<Item = &mut StoredImage> {
+    sample.iter_mut().filter_map(|stored| match stored {
+        Stored::Image(image) => Some(image),
+        _ => None,
+    })
 }
 
 fn check_length(field: &str, expected: u64, bytes: &[u8]) -> Result<(), SampleError> {

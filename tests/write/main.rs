@@ -11,6 +11,7 @@ mod folders;
 mod format;
 mod images;
 mod plain;
+mod recut;
 mod refused;
 
 use fuseloop::sample::{Limits, SampleId};

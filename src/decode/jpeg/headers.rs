@@ -248,8 +248,23 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// Headers of a colour picture, its chroma sampled once for `factor` by `factor` pixels.
+    pub(in super::super) fn of_size(size: Size, factor: u8, restart_interval: u16) -> Headers {
+        let factors = [factor, 1, 1];
+        let component = |(id, &f)| Component { id, h: f, v: f };
+        Headers {
+            size,
+            progressive: false,
+            components: Vec4::collect((1..).zip(&factors).map(component)),
+            height_at: 0,
+            scan: Scan { ids: Vec4::collect(1..=3), has_dc: true, data: 0 },
+            restart_interval,
+            exif: None,
+        }
+    }
 
     /// A frame header of `bits`, 16 rows, 32 columns and components of factors 2x1, 1x1, ...
     fn frame(marker: u8, bits: u8, components: u8) -> Vec<u8> {

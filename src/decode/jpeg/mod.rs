@@ -1,19 +1,24 @@
-//! JPEG, by zune-jpeg: no more of a picture than a window needs.
+//! JPEG: no more of a picture than a window needs.
 //!
-//! | file                                    | decoded                                        |
-//! |-----------------------------------------|------------------------------------------------|
-//! | one sequential scan                     | all columns, the rows down to the window's last |
-//! | and restart markers                     | not the rows above either, where they allow it |
-//! | and an interval that divides a row      | and only the columns of the window's tiles     |
-//! | progressive, or a scan for each component | everything                                   |
+//! | file                                      | decoded by  | what                                 |
+//! |-------------------------------------------|-------------|--------------------------------------|
+//! | usual: baseline, one scan, YCbCr or gray  | `core`      | the window                           |
+//! | another of one sequential scan            | zune-jpeg   | all columns, the rows down to the window's last |
+//! | and restart markers                       |             | the window's tiles, and up to two more beside |
+//! | progressive, or a scan for each component | zune-jpeg   | everything                           |
 //!
-//! The decoder itself knows nothing of windows: it is given a file cut down to one
+//! Where the core takes a file, it gives zune-jpeg's pixels, and whatever it finds wrong with one
+//! it leaves to zune-jpeg to say. That knows nothing of windows: it is given a file cut down to one
 //! ([`cut`]). What it gets wrong without saying so is refused beforehand.
 
+mod core;
 mod cut;
 mod headers;
+mod index;
+mod parts;
 mod scans;
 
+use self::core::{Core, Source};
 use super::orientation::Orientation;
 use super::{DecodeError, DecodeOptions, Decoded, ImageDecoder};
 use crate::source::EncodedImage;
@@ -21,14 +26,31 @@ use cut::Cut;
 pub use cut::tile_interval;
 use fuseloop_ops::{ImageView, RGB, Size, Window};
 use headers::Headers;
+pub use index::append_segment_index;
+pub(crate) use parts::{Frame, Part, Parts, ScanParts};
 use scans::{Scans, finest};
 use zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions};
+
+/// By what JPEGs are decoded: for tests and benches, which compare the two.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// By our own decoder, and what that leaves by zune-jpeg.
+    #[default]
+    Both,
+    /// By our own, and what that leaves is an error.
+    Core,
+    /// By zune-jpeg.
+    Zune,
+}
 
 /// Decodes JPEGs. One for each worker: it keeps its buffers.
 #[derive(Debug, Default)]
 pub(super) struct JpegDecoder {
     options: DecodeOptions,
-    /// The file as the decoder sees it.
+    by: By,
+    core: Core,
+    /// The file as zune-jpeg sees it.
     file: Vec<u8>,
     /// Offsets of the file's restart markers.
     restarts: Vec<usize>,
@@ -38,8 +60,8 @@ pub(super) struct JpegDecoder {
 }
 
 impl JpegDecoder {
-    pub(super) fn new(options: DecodeOptions) -> Self {
-        Self { options, ..Self::default() }
+    pub(super) fn new(options: DecodeOptions, by: By) -> Self {
+        Self { options, by, ..Self::default() }
     }
 
     /// Reads the headers and checks them against limits, sample table and what is decoded right.
@@ -70,29 +92,64 @@ impl JpegDecoder {
         }
     }
 
-    /// Decodes `wanted`, a part of the picture as stored, at least; returns which part it is.
+    /// Decodes `wanted`, a part of the picture as stored, at least.
     fn part(
         &mut self,
         bytes: &[u8],
         headers: &Headers,
         wanted: Window,
-    ) -> Result<Window, DecodeError> {
-        match Scans::survey(bytes, headers, &mut self.restarts)? {
-            Scans::Single(scan) => {
-                let cut = Cut::plan(headers, wanted);
-                cut.write(bytes, headers, &scan, &mut self.file);
-                // Rare ratios go through other code, which we do not trust to write every row.
-                let pixels = buffer(&mut self.pixels, cut.window.size(), !is_common(headers))?;
-                decode_into(&self.file, cut.window.size(), pixels)?;
-                Ok(cut.window)
-            }
-            Scans::Several => {
-                let pixels = buffer(&mut self.pixels, headers.size, true)?;
-                decode_into(bytes, headers.size, pixels)?;
-                Ok(headers.size.full())
-            }
+    ) -> Result<Decoded<'_>, DecodeError> {
+        let Self { by, core, restarts, file, pixels, .. } = self;
+        let scans = Scans::survey(bytes, headers, restarts)?;
+        let mut shown = None;
+        if let (By::Both | By::Core, Scans::Single(scan)) = (*by, &scans) {
+            let room = buffer(pixels, wanted.size(), false)?;
+            let done = core.decode(Source { bytes, headers, scan }, wanted, room);
+            shown = done.map(|()| Shown { size: wanted.size(), part: wanted, lead: 0 });
         }
+        let Shown { size, part, lead } = match shown {
+            Some(shown) => shown,
+            None if *by == By::Core => {
+                return Err(DecodeError::Damaged { reason: "left to zune-jpeg".into() });
+            }
+            None => by_zune(bytes, headers, &scans, wanted, file, pixels)?,
+        };
+        let view = ImageView::packed(pixels, size)
+            .and_then(|view| view.crop(Window { top: 0, left: lead, ..part }))
+            .expect("the buffer was made for this part");
+        Ok(Decoded { view, top: part.top, left: part.left })
     }
+}
+
+/// What was decoded.
+struct Shown {
+    /// Of all pixels.
+    size: Size,
+    /// The part of the picture that can be taken from them.
+    part: Window,
+    /// Columns before it.
+    lead: u32,
+}
+
+/// Decodes `wanted`, a part of the picture as stored, at least.
+fn by_zune(
+    bytes: &[u8],
+    headers: &Headers,
+    scans: &Scans<'_>,
+    wanted: Window,
+    file: &mut Vec<u8>,
+    pixels: &mut Vec<u8>,
+) -> Result<Shown, DecodeError> {
+    let Scans::Single(scan) = scans else {
+        let size = headers.size;
+        decode_into(bytes, size, buffer(pixels, size, true)?)?;
+        return Ok(Shown { size, part: size.full(), lead: 0 });
+    };
+    let cut = Cut::plan(headers, wanted);
+    cut.write(bytes, headers, scan, file);
+    let Cut { decoded: size, window: part, lead, .. } = cut;
+    decode_into(file, size, buffer(pixels, size, true)?)?;
+    Ok(Shown { size, part, lead })
 }
 
 impl ImageDecoder for JpegDecoder {
@@ -110,16 +167,14 @@ impl ImageDecoder for JpegDecoder {
         let orientation = self.orientation(image, &headers);
         super::check_window(wanted, orientation.turned(headers.size))?;
         let stored = orientation.stored(wanted, headers.size);
-        let part = self.part(image.bytes, &headers, stored)?;
-        let view = ImageView::packed(&self.pixels, part.size());
-        let view = view.expect("the buffer was made for this part");
-        let Window { top, left, .. } = part;
-        let decoded = Decoded { view, top, left };
         if orientation == Orientation::UPRIGHT {
-            return Ok(decoded);
+            return self.part(image.bytes, &headers, stored);
         }
+        let mut turned = std::mem::take(&mut self.turned);
+        let decoded = self.part(image.bytes, &headers, stored)?;
         let window = decoded.window(stored).expect("the part holds the window");
-        orientation.turn(window, &mut self.turned);
+        orientation.turn(window, &mut turned);
+        self.turned = turned;
         let view = ImageView::packed(&self.turned, wanted.size());
         let view = view.expect("turning keeps the number of pixels");
         Ok(Decoded { view, top: wanted.top, left: wanted.left })
@@ -139,13 +194,8 @@ fn check_sampling(headers: &Headers) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// Whether all ratios are 1 or 2.
-fn is_common(headers: &Headers) -> bool {
-    let (h, v) = finest(headers);
-    h <= 2 && v <= 2
-}
-
-/// Room for a picture. What it holds is of another picture, unless it is to be `cleared`.
+/// Room for a picture. What it holds is of another picture, unless it is to be `cleared`: zune-jpeg
+/// may call a damaged picture decoded of which it did not write every row.
 fn buffer(pixels: &mut Vec<u8>, size: Size, cleared: bool) -> Result<&mut [u8], DecodeError> {
     let bytes = usize::try_from(size.pixels() * RGB as u64).unwrap_or(usize::MAX);
     if pixels.len() < bytes {

@@ -4,9 +4,14 @@
 //! other `ffXX` ends them. So a file cut short has no marker behind its pixels, and that is how
 //! we know: the decoder itself takes what is missing for zeros near the end.
 
-use super::headers::{EOI, Headers, SOS, Scan, Segments};
+use super::headers::{Component, EOI, Headers, SOS, Scan, Segments};
+use super::index;
 use crate::decode::DecodeError;
 use std::ops::Range;
+
+/// Each may be a walk over all blocks for a few bytes. Encoders write about ten; the decoder would
+/// stop here too, but only when it has walked so often.
+const MAX_SCANS: u32 = 100;
 
 /// What follows the headers.
 #[derive(Debug)]
@@ -52,19 +57,29 @@ impl<'a> Scans<'a> {
             return Ok(Self::Several);
         }
         let start = headers.scan.data;
-        let end = end_of_data(bytes, start, restarts)?;
+        let end = match index::read(bytes, headers, restarts) {
+            Some(end) => end,
+            None => end_of_data(bytes, start, restarts)?,
+        };
         let grid = Grid::of(headers);
         // A block is a DC code and an AC code, of one bit or more each.
         check_length(headers, end - start, grid.mcus() * grid.blocks * 2)?;
-        let expected = match headers.restart_interval {
-            0 => 0,
-            interval => grid.mcus().div_ceil(interval.into()) - 1,
-        };
+        let expected = segment_count(headers) - 1;
+        // Some encoders end the last segment with a marker too.
+        let is_ended = restarts.last().is_some_and(|last| last + 2 == end);
         let found = restarts.len() as u64;
-        if found < expected {
+        if found != expected && !(is_ended && found == expected + 1) {
             return Err(DecodeError::Restarts { found, expected });
         }
         Ok(Self::Single(SingleScan { start, restarts, end }))
+    }
+}
+
+/// How many segments a picture in one scan has.
+pub(super) fn segment_count(headers: &Headers) -> u64 {
+    match headers.restart_interval {
+        0 => 1,
+        interval => Grid::of(headers).mcus().div_ceil(interval.into()),
     }
 }
 
@@ -78,7 +93,7 @@ pub(super) struct Grid {
     /// Columns of MCUs.
     pub(super) columns: u64,
     /// Rows of MCUs.
-    rows: u64,
+    pub(super) rows: u64,
     /// Blocks of an MCU.
     blocks: u64,
 }
@@ -98,7 +113,7 @@ impl Grid {
         Self { mcu_height, mcu_width, columns, rows, blocks }
     }
 
-    fn mcus(self) -> u64 {
+    pub(super) fn mcus(self) -> u64 {
         self.columns * self.rows
     }
 }
@@ -125,11 +140,13 @@ fn survey_several(
 ) -> Result<(), DecodeError> {
     let components = &*headers.components;
     // A block's DC coefficient takes a bit or more.
-    check_length(headers, bytes.len() - headers.scan.data, Grid::of(headers).mcus())?;
+    check_length(headers, bytes.len() - headers.scan.data, blocks(headers))?;
+    let grid = Grid::of(headers);
+    let is_narrow = grid.columns == 1 && grid.rows > 1;
     let mut seen = [false; 4];
     let mut scan = headers.scan.clone();
-    loop {
-        if !headers.progressive && (scan.ids.len() > 1 || finest(headers).1 > 1) {
+    for _ in 0..MAX_SCANS {
+        if !headers.progressive && (scan.ids.len() > 1 || finest(headers).1 > 1 || is_narrow) {
             let (in_scan, components) = (scan.ids.len() as u8, components.len() as u8);
             return Err(DecodeError::SequentialScans { in_scan, components });
         }
@@ -137,13 +154,25 @@ fn survey_several(
             *seen |= scan.has_dc && scan.ids.contains(&component.id);
         }
         let end = end_of_data(bytes, scan.data, restarts)?;
-        let Some(next) = next_scan(bytes, end)? else { break };
+        let Some(next) = next_scan(bytes, end)? else {
+            let missing = seen[..components.len()].iter().position(|&seen| !seen);
+            return missing.map_or(Ok(()), |component| Err(DecodeError::MissingScan { component }));
+        };
         scan = next;
     }
-    match seen[..components.len()].iter().position(|&seen| !seen) {
-        Some(component) => Err(DecodeError::MissingScan { component }),
-        None => Ok(()),
-    }
+    Err(DecodeError::Scans { max: MAX_SCANS })
+}
+
+/// Blocks of all components that hold pixels.
+fn blocks(headers: &Headers) -> u64 {
+    let (h_max, v_max) = finest(headers);
+    let across = |side: u32, factor: u8, most: u8| {
+        u64::from((side * u32::from(factor)).div_ceil(u32::from(most)).div_ceil(8))
+    };
+    let of = |c: &Component| {
+        across(headers.size.width, c.h, h_max) * across(headers.size.height, c.v, v_max)
+    };
+    headers.components.iter().map(of).sum()
 }
 
 /// The scan whose header is the first from `at` on, none if the picture ends before.
@@ -172,7 +201,7 @@ fn next_scan(bytes: &[u8], at: usize) -> Result<Option<Scan>, DecodeError> {
 /// # Errors
 ///
 /// If no marker follows.
-fn end_of_data(
+pub(super) fn end_of_data(
     bytes: &[u8],
     start: usize,
     restarts: &mut Vec<usize>,
@@ -196,7 +225,7 @@ fn end_of_data(
 }
 
 /// Where the next `ff` is.
-fn find_ff(bytes: &[u8], from: usize) -> Option<usize> {
+pub(super) fn find_ff(bytes: &[u8], from: usize) -> Option<usize> {
     let is_ff = |&byte: &u8| byte == 0xff;
     let (chunks, tail) = bytes.get(from..)?.as_chunks::<64>();
     // Without an early exit the compiler makes vectors of it; one chunk in five has a match.

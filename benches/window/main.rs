@@ -1,0 +1,190 @@
+//! Decoding the windows that `RandomResizedCrop` takes of photographs, on one thread.
+//!
+//! A row reads `<method>  us a picture  share of its pixels decoded  <- over each yardstick`:
+//!
+//! | method | |
+//! |---|---|
+//! | whole, window of the file as it is | our decoder; no markers: above and beside the window only bits are read |
+//! | window, re-cut | restart markers every 32 or 64 pixels, or every row of MCUs |
+//! | the same (zune-jpeg) | unmodified zune-jpeg, of windows the file cut down to one |
+//! | libjpeg-turbo whole | accurate IDCT, smooth upsampling |
+//! | libjpeg-turbo crop and skip | `jpeg_crop_scanline`, `jpeg_skip_scanlines`, no row below |
+//! | libjpeg-turbo whole, re-cut | what markers cost who reads all |
+//!
+//! Photographs are `data/imagenet` of the folder `FUSELOOP_SHARED` or `../shared`, as they are and
+//! made smaller as for training. Windows are drawn once, by the op itself (scale 0.08..1, ratio
+//! 3/4..4/3), four of each photograph. The methods take turns, round by round; ratios are medians
+//! of the rounds' ratios, so that a slow moment of the machine hits all. Times are the processor's.
+//!
+//! `-- nothing` runs each once, with few photographs.
+#![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod libjpeg;
+mod pictures;
+#[path = "../../src/cli/process.rs"]
+#[allow(dead_code, unused_imports, reason = "a benchmark asks for less than the command")]
+mod process;
+mod turn;
+
+use common::median;
+use fuseloop::decode::{By, DecodeOptions, Decoder};
+use fuseloop::recut::Tile;
+use libjpeg::Libjpeg;
+use pictures::{Photographs, Recut};
+use std::path::Path;
+use turn::{Turn, whole, windowed};
+
+const WHOLE: &str = "whole (zune-jpeg)";
+const RECUT: &str = "window, re-cut, tiles of 32";
+const LIBJPEG: &str = "libjpeg-turbo whole";
+const CROP: &str = "libjpeg-turbo crop and skip";
+
+/// What the table compares with, and the most that [`RECUT`] may take of it.
+const YARDSTICKS: [(&str, f64); 3] = [(LIBJPEG, 0.62), (WHOLE, 0.52), (CROP, 0.85)];
+
+/// A way to decode, and what each of its turns took.
+struct Method<'a> {
+    name: &'static str,
+    run: Box<dyn FnMut() -> Turn + 'a>,
+    turns: Vec<Turn>,
+}
+
+impl<'a> Method<'a> {
+    fn new(name: &'static str, run: impl FnMut() -> Turn + 'a) -> Self {
+        Self { name, run: Box::new(run), turns: vec![] }
+    }
+
+    /// The median over the rounds of its time over another's.
+    fn over(&self, other: &Self) -> f64 {
+        median(self.turns.iter().zip(&other.turns).map(|(a, b)| a.micros() / b.micros()))
+    }
+}
+
+fn main() {
+    let is_full = std::env::args().any(|arg| arg == "--bench")
+        && !std::env::args().any(|arg| arg == "nothing" || arg == "--test");
+    let (rounds, photographs) = if is_full { (7, usize::MAX) } else { (1, 4) };
+    let paths = pictures::paths(photographs);
+    if paths.is_empty() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = libjpeg::compile(folder.path());
+    let original = Photographs::original(&paths);
+    let smaller = original.smaller();
+    for set in [original, smaller] {
+        measure(&set, rounds, program.as_deref(), folder.path());
+        if is_full {
+            print_recutting(&set);
+        }
+        println!();
+    }
+}
+
+fn measure(set: &Photographs, rounds: usize, program: Option<&Path>, folder: &Path) {
+    let recut = [Tile::Pixels(32), Tile::Pixels(64), Tile::Row].map(|tile| set.recut(tile));
+    print_bytes(set, &recut);
+    let mut methods = ours(set, &recut);
+    methods.extend(program.into_iter().flat_map(|program| theirs(set, &recut, program, folder)));
+    for _ in 0..rounds {
+        methods.iter_mut().for_each(|method| method.turns.push((method.run)()));
+    }
+    println!("{rounds} rounds in turn:");
+    methods.iter().for_each(|method| print_row(method, &methods, set));
+    print_aims(&methods);
+}
+
+fn ours<'a>(set: &'a Photographs, recut: &'a [Recut; 3]) -> Vec<Method<'a>> {
+    let [tiles, wide_tiles, rows] = recut.each_ref().map(|recut| &recut.files);
+    let decoder = |by| Decoder::by(by, DecodeOptions::default());
+    let all = |name, by| {
+        let mut decoder = decoder(by);
+        Method::new(name, move || whole(&mut decoder, set, &set.files))
+    };
+    let windows = |name, by, files: &'a [Vec<u8>]| {
+        let mut decoder = decoder(by);
+        Method::new(name, move || windowed(&mut decoder, set, files))
+    };
+    vec![
+        all("whole", By::Both),
+        windows("window of the file as it is", By::Both, &set.files),
+        windows(RECUT, By::Both, tiles),
+        windows("window, re-cut, tiles of 64", By::Both, wide_tiles),
+        windows("window, re-cut, rows", By::Both, rows),
+        all(WHOLE, By::Zune),
+        windows("window as it is (zune-jpeg)", By::Zune, &set.files),
+        windows("window, tiles of 32 (zune-jpeg)", By::Zune, tiles),
+    ]
+}
+
+fn theirs<'a>(
+    set: &'a Photographs,
+    recut: &'a [Recut; 3],
+    program: &Path,
+    folder: &Path,
+) -> Vec<Method<'a>> {
+    let start = |files| Libjpeg::start(program, folder, files, &set.windows);
+    let [mut full, mut crop, mut tiles] =
+        [&set.files, &set.files, &recut[0].files].map(|files| start(files));
+    vec![
+        Method::new(LIBJPEG, move || full.turn("full")),
+        Method::new(CROP, move || crop.turn("crop")),
+        Method::new("libjpeg-turbo whole, re-cut", move || tiles.turn("full")),
+    ]
+}
+
+fn print_bytes(set: &Photographs, recut: &[Recut; 3]) {
+    let (count, bytes) = (set.files.len(), set.bytes());
+    println!(
+        "{}: {count} pictures, {:.1} kpixel and {:.1} kB each, windows of {:.0} % of the area",
+        set.name,
+        set.pixels_each() / 1e3,
+        bytes as f64 / 1e3 / count as f64,
+        100.0 * set.wanted_each() / set.pixels_each(),
+    );
+    for (name, recut) in ["tiles of 32", "tiles of 64", "rows"].iter().zip(recut) {
+        let (with, without) = recut.bytes();
+        let more = |now: usize| 100.0 * (now as f64 / bytes as f64 - 1.0);
+        println!(
+            "  re-cut, {name:<12} {:+5.2} % bytes, {:+5.2} % with the index; {} kept as they are",
+            more(without),
+            more(with),
+            recut.kept
+        );
+    }
+}
+
+fn print_row(method: &Method<'_>, all: &[Method<'_>], set: &Photographs) {
+    let micros = median(method.turns.iter().map(|turn| turn.micros()));
+    let share = 100.0 * method.turns[0].pixels_each() / set.pixels_each();
+    print!("  {:<32} {micros:>8.1} us, {share:>3.0} % decoded", method.name);
+    for (name, _) in YARDSTICKS {
+        if let Some(yardstick) = all.iter().find(|other| other.name == name) {
+            print!("  {:.2} x {name}", method.over(yardstick));
+        }
+    }
+    println!();
+}
+
+fn print_aims(methods: &[Method<'_>]) {
+    let named = |name| methods.iter().find(|method| method.name == name);
+    let Some(recut) = named(RECUT) else { return };
+    for (name, most) in YARDSTICKS {
+        if let Some(yardstick) = named(name) {
+            let ratio = recut.over(yardstick);
+            let verdict = if ratio <= most { "reached" } else { "MISSED" };
+            println!("{RECUT}, over {name}: {ratio:.3}; aim: <= {most:.2}: {verdict}");
+        }
+    }
+}
+
+fn print_recutting(set: &Photographs) {
+    let one = median((0..3).map(|_| set.recut_alone().as_secs_f64()));
+    let together = median((0..3).map(|_| set.recut_together(1000).as_secs_f64()));
+    println!(
+        "re-cutting: {:.2} ms a picture on one thread, {together:.1} s for 1000 on all cores",
+        one * 1e3 / set.files.len() as f64
+    );
+}

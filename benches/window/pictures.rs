@@ -1,0 +1,166 @@
+//! The photographs, the windows wanted of them, and their re-cut files.
+
+use fuseloop::decode::Decoder;
+use fuseloop::recut::{Recutter, Tile};
+use fuseloop::sample::Limits;
+use fuseloop::source::{EncodedImage, ImageMode};
+use fuseloop_ops::{GeometryOp as _, Motion, RandomResizedCrop, SampleKey, Size, Window, area};
+use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
+use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Windows of each photograph.
+const WINDOWS: u64 = 4;
+
+/// A set of JPEGs and the windows wanted of them.
+pub(crate) struct Photographs {
+    pub(crate) name: &'static str,
+    pub(crate) files: Vec<Vec<u8>>,
+    pub(crate) sizes: Vec<Size>,
+    /// Each with the file that it is of; as many of each file.
+    pub(crate) windows: Vec<(usize, Window)>,
+}
+
+/// A picture with its longer side no longer than 500 pixels.
+fn smaller(bytes: &[u8], size: Size) -> Vec<u8> {
+    let mut decoder = Decoder::default();
+    let whole = decoder.decode(&encoded(bytes, size), size.full()).unwrap();
+    let longer = size.height.max(size.width);
+    let side = |pixels: u32| (pixels * longer.min(500) / longer).max(1);
+    let out = Size::new(side(size.height), side(size.width));
+    let pixels = area::resize(whole.window(size.full()).unwrap(), out).unwrap();
+    let mut jpeg = vec![];
+    let mut encoder = Encoder::new(&mut jpeg, 90);
+    encoder.set_sampling_factor(SamplingFactor::R_4_2_0);
+    encoder.encode(&pixels, out.width as u16, out.height as u16, ColorType::Rgb).unwrap();
+    jpeg
+}
+
+/// Files re-cut.
+pub(crate) struct Recut {
+    pub(crate) files: Vec<Vec<u8>>,
+    /// Those that were not: they are the originals.
+    pub(crate) kept: usize,
+}
+
+pub(crate) fn encoded(bytes: &[u8], size: Size) -> EncodedImage<'_> {
+    EncodedImage { mode: ImageMode::Jpeg, width: size.width, height: size.height, bytes }
+}
+
+/// The first `most` photographs of `data/imagenet` in the folder `FUSELOOP_SHARED` or `../shared`.
+pub(crate) fn paths(most: usize) -> Vec<PathBuf> {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
+    let shared = std::env::var_os("FUSELOOP_SHARED").map_or_else(beside, PathBuf::from);
+    let Ok(folder) = std::fs::read_dir(shared.join("data/imagenet")) else {
+        println!("nothing measured: no photographs at {}", shared.display());
+        return vec![];
+    };
+    let mut paths: Vec<_> = folder.map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "JPEG"));
+    paths.sort();
+    paths.truncate(most);
+    paths
+}
+
+impl Photographs {
+    /// As they are.
+    pub(crate) fn original(paths: &[PathBuf]) -> Self {
+        let files = paths.iter().map(|path| std::fs::read(path).unwrap()).collect();
+        Self::new("photographs as they are", files)
+    }
+
+    /// As FFCV's writer makes them: at most 500 pixels a side, quality 90, 4:2:0, no markers.
+    pub(crate) fn smaller(&self) -> Self {
+        let both: Vec<_> = self.files.iter().zip(&self.sizes).collect();
+        let files = both.par_iter().map(|&(bytes, &size)| smaller(bytes, size)).collect();
+        Self::new("at most 500 pixels a side, quality 90, 4:2:0", files)
+    }
+
+    fn new(name: &'static str, files: Vec<Vec<u8>>) -> Self {
+        let mut decoder = Decoder::default();
+        let unmeasured = |bytes| encoded(bytes, Size::new(0, 0));
+        let sizes: Vec<Size> =
+            files.iter().map(|bytes| decoder.size(&unmeasured(bytes)).unwrap()).collect();
+        let windows = (0..WINDOWS)
+            .flat_map(|turn| sizes.iter().enumerate().map(move |(file, &size)| (turn, file, size)))
+            .map(|(turn, file, size)| (file, window(turn, file as u64, size)))
+            .collect();
+        Self { name, files, sizes, windows }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.files.iter().map(Vec::len).sum()
+    }
+
+    /// Pixels of a picture, on average.
+    pub(crate) fn pixels_each(&self) -> f64 {
+        self.sizes.iter().map(|size| size.pixels() as f64).sum::<f64>() / self.files.len() as f64
+    }
+
+    /// Pixels of a window, on average.
+    pub(crate) fn wanted_each(&self) -> f64 {
+        let pixels = self.windows.iter().map(|(_, window)| window.size().pixels() as f64);
+        pixels.sum::<f64>() / self.windows.len() as f64
+    }
+
+    pub(crate) fn recut(&self, tile: Tile) -> Recut {
+        let recut = |bytes: &Vec<u8>| recutter(tile).recut(bytes).ok();
+        let files: Vec<Option<Vec<u8>>> = self.files.par_iter().map(recut).collect();
+        let kept = files.iter().filter(|file| file.is_none()).count();
+        let both = files.into_iter().zip(&self.files);
+        let files = both.map(|(recut, file)| recut.unwrap_or_else(|| file.clone())).collect();
+        Recut { files, kept }
+    }
+
+    /// The time that re-cutting all takes on this thread.
+    pub(crate) fn recut_alone(&self) -> Duration {
+        let mut recutter = recutter(Tile::default());
+        let start = Instant::now();
+        self.files.iter().for_each(|bytes| drop(recutter.recut(bytes)));
+        start.elapsed()
+    }
+
+    /// The time that re-cutting `count` files takes on all cores, these again and again.
+    pub(crate) fn recut_together(&self, count: usize) -> Duration {
+        let files: Vec<&Vec<u8>> = self.files.iter().cycle().take(count).collect();
+        let start = Instant::now();
+        files.par_iter().for_each_init(
+            || recutter(Tile::default()),
+            |recutter, bytes| drop(recutter.recut(bytes)),
+        );
+        start.elapsed()
+    }
+}
+
+impl Recut {
+    /// All bytes, and those without the indexes behind the pictures' ends.
+    pub(crate) fn bytes(&self) -> (usize, usize) {
+        let all = self.files.iter().map(Vec::len).sum();
+        (all, all - self.files.iter().map(|bytes| index_bytes(bytes)).sum::<usize>())
+    }
+}
+
+/// Bytes of a file's index of segments: a length each, their number, a mark.
+fn index_bytes(bytes: &[u8]) -> usize {
+    let Some((rest, b"FSEGIDX\x01")) = bytes.split_last_chunk() else { return 0 };
+    let count = rest.last_chunk().map_or(0, |count| u32::from_le_bytes(*count));
+    2 * count as usize + 4 + 8
+}
+
+fn recutter(tile: Tile) -> Recutter {
+    Recutter::new(tile, Limits::DEFAULT)
+}
+
+/// The window that training would take of `file` in epoch `turn`.
+fn window(turn: u64, file: u64, size: Size) -> Window {
+    let crop = RandomResizedCrop::new(224, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO);
+    let mut rng = SampleKey::new(turn, 0, file).op(0);
+    let mut motions = vec![];
+    crop.unwrap().draw(&mut rng, size, &mut motions);
+    let Some(Motion::Frame { top, left, size, .. }) = motions.first() else {
+        panic!("a crop comes first: {motions:?}")
+    };
+    let (top, left) = (top.cast_unsigned(), left.cast_unsigned());
+    Window { top, left, height: size.height, width: size.width }
+}

@@ -1,0 +1,76 @@
+//! What one turn of a method took, and the methods of ours.
+
+use crate::pictures::Photographs;
+use crate::process;
+use fuseloop::decode::Decoder;
+use fuseloop_ops::{Size, Window};
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// One turn: all pictures or windows once.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Turn {
+    pub(crate) nanos: u64,
+    pub(crate) decodes: u64,
+    /// Pixels that were decoded, wanted or not.
+    pub(crate) pixels: u64,
+}
+
+impl Turn {
+    pub(crate) fn micros(self) -> f64 {
+        self.nanos as f64 / 1e3 / self.decodes as f64
+    }
+
+    pub(crate) fn pixels_each(self) -> f64 {
+        self.pixels as f64 / self.decodes as f64
+    }
+}
+
+/// Every picture of `files` whole, once.
+pub(crate) fn whole(decoder: &mut Decoder, set: &Photographs, files: &[Vec<u8>]) -> Turn {
+    let wanted = set.sizes.iter().enumerate().map(|(file, size)| (file, size.full()));
+    turn(decoder, &set.sizes, files, wanted)
+}
+
+/// Every window once.
+pub(crate) fn windowed(decoder: &mut Decoder, set: &Photographs, files: &[Vec<u8>]) -> Turn {
+    turn(decoder, &set.sizes, files, set.windows.iter().copied())
+}
+
+fn turn(
+    decoder: &mut Decoder,
+    sizes: &[Size],
+    files: &[Vec<u8>],
+    wanted: impl Iterator<Item = (usize, Window)>,
+) -> Turn {
+    let mut turn = Turn::default();
+    let clock = Clock::start();
+    for (file, window) in wanted {
+        let image = crate::pictures::encoded(&files[file], sizes[file]);
+        let decoded = decoder.decode(&image, window).unwrap();
+        turn.decodes += 1;
+        // Rows lie as far apart as those that were decoded are long.
+        let row = black_box(decoded).view.stride() as u64 / 3;
+        turn.pixels += row * u64::from(decoded.view.size().height);
+    }
+    turn.nanos = clock.elapsed().as_nanos() as u64;
+    turn
+}
+
+/// Processor time, so that others who have the processor meanwhile do not count; by the wall where
+/// the system does not tell it.
+struct Clock {
+    wall: Instant,
+    processor: Option<Duration>,
+}
+
+impl Clock {
+    fn start() -> Self {
+        Self { wall: Instant::now(), processor: process::cpu_time() }
+    }
+
+    fn elapsed(&self) -> Duration {
+        let processor = process::cpu_time().zip(self.processor).map(|(now, then)| now - then);
+        processor.unwrap_or_else(|| self.wall.elapsed())
+    }
+}

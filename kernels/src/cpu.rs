@@ -1,0 +1,61 @@
+//! Any work, compiled for the vectors and the bit instructions of the CPU.
+//!
+//! ```text
+//! for_cpu(work)  =  work.run()
+//! ```
+//!
+//! The same source twice: what [`run`](Work::run) calls and is marked `#[inline(always)]` becomes
+//! part of a function compiled for AVX2 and BMI, and of one for any CPU. On integers both give the
+//! same bits whatever the compiler makes of them; work on floats does not belong here.
+
+#![allow(unsafe_code, reason = "a function compiled for the CPU's features, behind a check")]
+
+/// Work to be compiled for the CPU.
+pub trait Work {
+    /// What it gives.
+    type Output;
+
+    /// Does it. To be marked `#[inline(always)]`, or nothing is gained.
+    fn run(self) -> Self::Output;
+}
+
+/// Does `work` with what the CPU has.
+pub fn for_cpu<W: Work>(work: W) -> W::Output {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2")
+        && std::arch::is_x86_feature_detected!("bmi1")
+        && std::arch::is_x86_feature_detected!("bmi2")
+    {
+        // SAFETY: the CPU has AVX2, BMI1 and BMI2, asked just above.
+        return unsafe { avx2(work) };
+    }
+    work.run()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2")]
+fn avx2<W: Work>(work: W) -> W::Output {
+    work.run()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Sum<'a>(&'a [u32]);
+
+    impl Work for Sum<'_> {
+        type Output = u32;
+
+        #[inline(always)]
+        fn run(self) -> u32 {
+            self.0.iter().sum()
+        }
+    }
+
+    #[test]
+    fn work_gives_what_it_gives() {
+        let numbers: Vec<u32> = (0..100).collect();
+        assert_eq!(for_cpu(Sum(&numbers)), Sum(&numbers).run());
+    }
+}

@@ -1,0 +1,350 @@
+//! The inverse discrete cosine transform of a JPEG's block (ITU-T T.81, A.3.3).
+//!
+//! ```text
+//! out[y][x] = clamp(128 + 1/4 sum_v sum_u  f(u) f(v) c[v][u] cos((2x+1)u pi/16) cos((2y+1)v pi/16))
+//! ```
+//!
+//! with f(0) = 1/sqrt 2 and f = 1 else, and c the coefficients times their steps. In integers:
+//! columns first, then rows, each sum with the constants of [`ODD`] and [`EVEN`]. Between the two,
+//! values have two bits behind the point.
+//!
+//! | | |
+//! |--------|----------------------------------------------------------------------|
+//! | input  | coefficients and steps, `i16`, both in the order of [`ORDER`]        |
+//! | output | 8 rows of 8 bytes, so many bytes apart                               |
+//! | cost   | 24 multiplications of vectors                                        |
+//!
+//! The constants are those of the flow graph of Loeffler, Ligtenberg and Moschytz (ICASSP 1989)
+//! times 4096, rounded, and multiplied out: so the bits are those of decoders that go along the
+//! graph. All sums wrap: on coefficients that no picture has, the result means nothing, but it is
+//! one and the same. [`plain`] is the meaning. The fast form multiplies pairs of `i16`, and leaves
+//! blocks whose sums could leave an `i16` to it.
+
+#![allow(unsafe_code, reason = "vectors as the CPU has them")]
+
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
+
+/// Pairs of rows that are multiplied together.
+const PAIRS: [[usize; 2]; 4] = [[0, 4], [2, 6], [1, 3], [5, 7]];
+
+/// The columns of a row, so that packing the results brings them together in pairs too.
+const COLUMNS: [usize; 8] = [0, 2, 1, 5, 4, 6, 3, 7];
+
+/// Where the coefficient of row v and column u is stored: `ORDER[8 * v + u]`.
+///
+/// Pairs of rows interleaved, the columns in an order that suits the second half.
+pub const ORDER: [u8; 64] = order();
+
+const fn order() -> [u8; 64] {
+    let (mut order, mut place) = ([0; 64], 0);
+    while place < 64 {
+        let v = PAIRS[place / 16][place % 2];
+        order[8 * v + COLUMNS[place % 16 / 2]] = place as u8;
+        place += 1;
+    }
+    order
+}
+
+/// 4096 times sqrt 2 cos(k pi/16), and so on: what coefficients 0 and 4, 2 and 6 are multiplied by
+/// for the even part of values 0..4.
+const EVEN: [[i16; 4]; 4] = [
+    [4096, 4096, 5352, 2217],
+    [4096, -4096, 2217, -5350],
+    [4096, -4096, -2217, 5350],
+    [4096, 4096, -5352, -2217],
+];
+
+/// The same for coefficients 1, 3, 5 and 7 and the odd part.
+const ODD: [[i16; 4]; 4] = [
+    [5683, 4816, 3219, 1131],
+    [4816, -1129, -5681, -3218],
+    [3219, -5681, 1132, 4816],
+    [1131, -3218, 4816, -5680],
+];
+
+/// What is added before the shift, and the shift: first two of twelve bits are kept, then none
+/// of them and of three more, since both directions together are eight times too large.
+const FIRST: (i32, u32) = (1 << 9, 10);
+const SECOND: (i32, u32) = ((1 << 16) + (1 << 9) + (128 << 17), 17);
+
+/// Writes the samples of a block to the first 8 bytes of 8 rows, `stride` bytes apart.
+///
+/// # Panics
+///
+/// If `out` ends before the last of them.
+#[inline]
+pub fn idct(block: &[i16; 64], steps: &[i16; 64], out: &mut [u8], stride: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the CPU has AVX2, asked just above.
+        if let Some(rows) = unsafe { avx2(block, steps) } {
+            return store(&rows, out, stride);
+        }
+    }
+    store(&plain(block, steps), out, stride);
+}
+
+/// Writes a block of one value, as [`idct`] does for a block without other coefficients than the
+/// first. `dc` is that times its step.
+///
+/// # Panics
+///
+/// As [`idct`].
+#[inline]
+pub fn idct_flat(dc: i16, out: &mut [u8], stride: usize) {
+    let value = ((i32::from(dc) + 4 + (128 << 3)) >> 3).clamp(0, 255) as u8;
+    store(&[u64::from_ne_bytes([value; 8]); 8], out, stride);
+}
+
+#[inline(always)]
+fn store(rows: &[u64; 8], out: &mut [u8], stride: usize) {
+    let out = &mut out[..7 * stride + 8];
+    for (y, row) in rows.iter().enumerate() {
+        out[y * stride..y * stride + 8].copy_from_slice(&row.to_ne_bytes());
+    }
+}
+
+/// The meaning: rows of a block.
+fn plain(block: &[i16; 64], steps: &[i16; 64]) -> [u64; 8] {
+    let at = |v: usize, u: usize| {
+        let place = usize::from(ORDER[8 * v + u]);
+        i32::from(block[place]).wrapping_mul(steps[place].into())
+    };
+    let columns: [_; 8] =
+        std::array::from_fn(|u| transform(std::array::from_fn(|v| at(v, u)), FIRST));
+    std::array::from_fn(|y| {
+        let row = transform(std::array::from_fn(|u| columns[u][y]), SECOND);
+        u64::from_ne_bytes(row.map(|value| value.clamp(0, 255) as u8))
+    })
+}
+
+/// One dimension of eight coefficients.
+fn transform(c: [i32; 8], (round, shift): (i32, u32)) -> [i32; 8] {
+    let sum = |factors: [i16; 4], c: [i32; 4]| {
+        let products = factors.iter().zip(c).map(|(&f, c)| c.wrapping_mul(f.into()));
+        products.fold(0, i32::wrapping_add)
+    };
+    std::array::from_fn(|x| {
+        let part = x.min(7 - x);
+        let even = sum(EVEN[part], [c[0], c[4], c[2], c[6]]).wrapping_add(round);
+        let odd = sum(ODD[part], [c[1], c[3], c[5], c[7]]);
+        (if x < 4 { even.wrapping_add(odd) } else { even.wrapping_sub(odd) }) >> shift
+    })
+}
+
+/// The largest sum of absolute coefficients, in half a column, whose transform fits into an `i16`:
+/// (2 * 2950 * 5683 + 512) / 1024 < 2^15.
+#[cfg(target_arch = "x86_64")]
+const LARGEST: i16 = 2950;
+
+/// [`plain`], or `None` if the coefficients are too large for it.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn avx2(block: &[i16; 64], steps: &[i16; 64]) -> Option<[u64; 8]> {
+    let zero = _mm256_setzero_si256();
+    let (mut rows, mut sums, mut lost) = ([zero; 4], zero, zero);
+    for ((row, block), steps) in rows.iter_mut().zip(vectors(block)).zip(vectors(steps)) {
+        *row = _mm256_mullo_epi16(block, steps);
+        // The high half of a product that fits is its sign.
+        let (high, sign) = (_mm256_mulhi_epi16(block, steps), _mm256_srai_epi16::<15>(*row));
+        lost = _mm256_or_si256(lost, _mm256_xor_si256(high, sign));
+        sums = _mm256_adds_epu16(sums, _mm256_abs_epi16(*row));
+    }
+    lost = _mm256_or_si256(lost, _mm256_subs_epu16(sums, _mm256_set1_epi16(LARGEST)));
+    if _mm256_testz_si256(lost, lost) == 0 {
+        return None;
+    }
+    let columns = transform_avx2::<10>(rows, FIRST.0);
+    Some(bytes(transform_avx2::<17>(transposed(columns), SECOND.0)))
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn vectors(values: &[i16; 64]) -> [__m256i; 4] {
+    // SAFETY: 128 bytes each; any bytes are vectors.
+    unsafe { std::mem::transmute::<[i16; 64], [__m256i; 4]>(*values) }
+}
+
+/// One dimension of eight rows or columns: from pairs of coefficients to values in order.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn transform_avx2<const SHIFT: i32>(c: [__m256i; 4], round: i32) -> [__m256i; 8] {
+    let round = _mm256_set1_epi32(round);
+    let mut values = [round; 8];
+    let sum = _mm256_add_epi32(_mm256_madd_epi16(c[0], pair(EVEN[0][0], EVEN[0][1])), round);
+    let difference = _mm256_add_epi32(_mm256_madd_epi16(c[0], pair(EVEN[1][0], EVEN[1][1])), round);
+    let low = _mm256_madd_epi16(c[1], pair(EVEN[0][2], EVEN[0][3]));
+    let high = _mm256_madd_epi16(c[1], pair(EVEN[1][2], EVEN[1][3]));
+    let even = [
+        _mm256_add_epi32(sum, low),
+        _mm256_add_epi32(difference, high),
+        _mm256_sub_epi32(difference, high),
+        _mm256_sub_epi32(sum, low),
+    ];
+    for (x, (even, [a, b, c_, d])) in even.into_iter().zip(ODD).enumerate() {
+        let odd = _mm256_add_epi32(
+            _mm256_madd_epi16(c[2], pair(a, b)),
+            _mm256_madd_epi16(c[3], pair(c_, d)),
+        );
+        values[x] = _mm256_srai_epi32::<SHIFT>(_mm256_add_epi32(even, odd));
+        values[7 - x] = _mm256_srai_epi32::<SHIFT>(_mm256_sub_epi32(even, odd));
+    }
+    values
+}
+
+/// Two factors, for all pairs.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn pair(first: i16, second: i16) -> __m256i {
+    _mm256_set1_epi32(i32::from(second) << 16 | i32::from(first as u16))
+}
+
+/// From rows of values, columns as in [`COLUMNS`], to pairs of columns as in [`PAIRS`].
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn transposed(rows: [__m256i; 8]) -> [__m256i; 4] {
+    // A row's columns of either half of the pairs lie in one half of the vector.
+    let pairs = |a: __m256i, b: __m256i| {
+        let packed = _mm256_packs_epi32(a, b);
+        let firsts = _mm256_castsi256_si128(packed);
+        let seconds = _mm256_extracti128_si256::<1>(packed);
+        [_mm_unpacklo_epi16(firsts, seconds), _mm_unpackhi_epi16(firsts, seconds)]
+    };
+    let [[r0, r1], [r2, r3]] = [pairs(rows[0], rows[1]), pairs(rows[2], rows[3])];
+    let [[r4, r5], [r6, r7]] = [pairs(rows[4], rows[5]), pairs(rows[6], rows[7])];
+    let r = [(r0, r4), (r1, r5), (r2, r6), (r3, r7)].map(|(low, high)| _mm256_set_m128i(high, low));
+    let low = [_mm256_unpacklo_epi32(r[0], r[1]), _mm256_unpacklo_epi32(r[2], r[3])];
+    let high = [_mm256_unpackhi_epi32(r[0], r[1]), _mm256_unpackhi_epi32(r[2], r[3])];
+    [
+        _mm256_unpacklo_epi64(low[0], low[1]),
+        _mm256_unpackhi_epi64(low[0], low[1]),
+        _mm256_unpacklo_epi64(high[0], high[1]),
+        _mm256_unpackhi_epi64(high[0], high[1]),
+    ]
+}
+
+/// From columns of values to rows of bytes, clamped.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn bytes(columns: [__m256i; 8]) -> [u64; 8] {
+    // In each half four bytes of four columns, and then of four rows.
+    let turn = _mm256_broadcastsi128_si256(_mm_setr_epi8(
+        0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15,
+    ));
+    let four = |c: &[__m256i]| {
+        let pairs = [_mm256_packs_epi32(c[0], c[1]), _mm256_packs_epi32(c[2], c[3])];
+        _mm256_shuffle_epi8(_mm256_packus_epi16(pairs[0], pairs[1]), turn)
+    };
+    let (left, right) = (four(&columns[..4]), four(&columns[4..]));
+    let rows = [_mm256_unpacklo_epi32(left, right), _mm256_unpackhi_epi32(left, right)];
+    // SAFETY: 64 bytes each; any bytes are integers.
+    let [y0, y1, y4, y5, y2, y3, y6, y7] =
+        unsafe { std::mem::transmute::<[__m256i; 2], [u64; 8]>(rows) };
+    [y0, y1, y2, y3, y4, y5, y6, y7]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::f64::consts::{FRAC_1_SQRT_2, PI};
+
+    /// The formula at the top.
+    fn exact(c: &[i16; 64]) -> [f64; 64] {
+        let f = |u: usize| if u == 0 { FRAC_1_SQRT_2 } else { 1.0 };
+        let cos = |x: usize, u: usize| ((2 * x + 1) as f64 * u as f64 * PI / 16.0).cos();
+        std::array::from_fn(|at| {
+            let term = |i: usize| {
+                let (v, u) = (i / 8, i % 8);
+                let c = f64::from(c[usize::from(ORDER[i])]);
+                f(u) * f(v) * c * cos(at % 8, u) * cos(at / 8, v)
+            };
+            (128.0 + (0..64).map(term).sum::<f64>() / 4.0).clamp(0.0, 255.0)
+        })
+    }
+
+    fn samples(block: &[i16; 64], steps: &[i16; 64]) -> [u8; 64] {
+        let mut out = [0; 64];
+        idct(block, steps, &mut out, 8);
+        out
+    }
+
+    fn plain_samples(block: &[i16; 64], steps: &[i16; 64]) -> Vec<u8> {
+        plain(block, steps).into_iter().flat_map(u64::to_ne_bytes).collect()
+    }
+
+    #[test]
+    fn a_block_is_the_formulas_to_a_level() {
+        arbtest::arbtest(|u| {
+            let mut block = [0; 64];
+            for _ in 0..u.int_in_range(1..=20)? {
+                block[u.int_in_range(0..=63)?] = u.int_in_range(-200..=200)?;
+            }
+            for (found, expected) in samples(&block, &[1; 64]).iter().zip(exact(&block)) {
+                assert!((f64::from(*found) - expected).abs() < 1.0, "{found} {expected}");
+            }
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn the_fast_form_gives_the_meanings_bits() {
+        arbtest::arbtest(|u| {
+            let largest = *u.choose(&[5, 100, 900, 1500, 3000, i16::MAX])?;
+            let (mut block, mut steps) = ([0; 64], [0; 64]);
+            let (share, step_end) = (u.int_in_range(1..=64)?, *u.choose(&[1, 3, 255])?);
+            for (coefficient, step) in block.iter_mut().zip(&mut steps) {
+                if u.ratio(share, 64)? {
+                    *coefficient = u.int_in_range(-largest..=largest)?;
+                }
+                *step = u.int_in_range(0..=step_end)?;
+            }
+            assert_eq!(
+                samples(&block, &steps),
+                *plain_samples(&block, &steps),
+                "{block:?} {steps:?}"
+            );
+            Ok(())
+        })
+        .budget_ms(2000);
+    }
+
+    #[test]
+    fn the_largest_sums_are_right_in_the_fast_form() {
+        for place in 0..64 {
+            for value in [LARGEST - 1, LARGEST, LARGEST + 1, i16::MAX, i16::MIN] {
+                for value in [value, value.saturating_neg()] {
+                    // All of a column's sum in one coefficient of either half.
+                    let mut block = [0; 64];
+                    (block[place], block[place ^ 1]) = (value, value);
+                    assert_eq!(samples(&block, &[1; 64]), *plain_samples(&block, &[1; 64]));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_flat_block_gives_the_same_either_way() {
+        for dc in i16::MIN..=i16::MAX {
+            let (mut block, mut out) = ([0; 64], [0; 64]);
+            block[0] = dc;
+            idct_flat(dc, &mut out, 8);
+            assert_eq!(out, *plain_samples(&block, &[1; 64]), "{dc}");
+        }
+    }
+
+    #[test]
+    fn rows_lie_a_stride_apart() {
+        let mut out = [7; 7 * 10 + 8];
+        idct_flat(0, &mut out, 10);
+        for (at, value) in out.iter().enumerate() {
+            assert_eq!(*value, if at % 10 < 8 { 128 } else { 7 });
+        }
+    }
+}

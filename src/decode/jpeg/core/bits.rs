@@ -1,0 +1,151 @@
+//! The bits of entropy-coded data, from the first of a byte to the last.
+//!
+//! ```text
+//! coded bytes   12 ff 00 34      ->      bits of   12 ff 34
+//! ```
+//!
+//! An `ff` in the data is followed by a stuffed `00` (T.81, F.1.2.3). Stuffing is taken out of a
+//! whole segment first: `ff` is rare, so this is mostly copying, and reading then is eight bytes
+//! at a time without a look at them.
+
+use super::super::scans::find_ff;
+
+/// Zeros behind a segment's bytes, so that eight can be read at any place of it and beyond.
+const PAD: usize = 16;
+
+/// Copies the bytes of a segment without their stuffing, and with [`PAD`] zeros behind.
+///
+/// `None` if an `ff` is followed by something else: a marker, or nothing.
+pub(super) fn unstuff(coded: &[u8], bytes: &mut Vec<u8>) -> Option<()> {
+    bytes.clear();
+    let mut at = 0;
+    while let Some(found) = find_ff(coded, at) {
+        if coded.get(found + 1) != Some(&0) {
+            return None;
+        }
+        bytes.extend_from_slice(&coded[at..=found]);
+        at = found + 2;
+    }
+    bytes.extend_from_slice(&coded[at..]);
+    bytes.extend_from_slice(&[0; PAD]);
+    Some(())
+}
+
+/// Reads bits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bits<'a> {
+    bytes: &'a [u8],
+    place: Place,
+}
+
+/// A place between two bits of a segment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Place {
+    /// Offset of the first byte that is not in `word`, or not with all its bits.
+    at: usize,
+    /// The next bits, the first of them on top.
+    word: u64,
+    /// How many of them are known.
+    count: u32,
+}
+
+impl<'a> Bits<'a> {
+    /// The bits from `place` on of a segment that [`unstuff`] wrote.
+    pub(super) fn new(bytes: &'a [u8], place: Place) -> Self {
+        Self { bytes, place }
+    }
+
+    /// How far it has come.
+    pub(super) fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Makes at least 56 bits known. `None` if the segment's end lies behind.
+    #[inline(always)]
+    pub(super) fn refill(&mut self) -> Option<()> {
+        let next = self.bytes.get(self.place.at..)?.first_chunk()?;
+        // Bits beyond `count` may be there already: they are the same ones.
+        self.place.word |= u64::from_be_bytes(*next) >> self.place.count;
+        self.place.at += (63 - self.place.count as usize) >> 3;
+        self.place.count |= 56;
+        Some(())
+    }
+
+    /// The next 64 bits, as many of them as are known.
+    #[inline(always)]
+    pub(super) fn peek(&self) -> u64 {
+        self.place.word
+    }
+
+    /// Passes over `n` known bits, 63 at most.
+    #[inline(always)]
+    pub(super) fn consume(&mut self, n: u32) {
+        self.place.word <<= n & 63;
+        self.place.count = self.place.count.wrapping_sub(n);
+    }
+
+    /// Whether no more was consumed than the segment has.
+    pub(super) fn is_inside(&self) -> bool {
+        let len = self.bytes.len().saturating_sub(PAD);
+        self.place.at * 8 <= len * 8 + self.place.count as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unstuffed(coded: &[u8]) -> Option<Vec<u8>> {
+        let mut bytes = vec![7; 3];
+        unstuff(coded, &mut bytes)?;
+        let (bytes, pad) = bytes.split_at(bytes.len() - PAD);
+        assert_eq!(pad, [0; PAD]);
+        Some(bytes.to_vec())
+    }
+
+    #[test]
+    fn stuffed_bytes_are_taken_out_and_markers_refused() {
+        assert_eq!(unstuffed(&[]), Some(vec![]));
+        assert_eq!(unstuffed(&[0x12, 0xff, 0, 0x34]), Some(vec![0x12, 0xff, 0x34]));
+        assert_eq!(unstuffed(&[0xff, 0, 0xff, 0, 0]), Some(vec![0xff, 0xff, 0]));
+        assert_eq!(unstuffed(&[1, 0xff]), None);
+        assert_eq!(unstuffed(&[0xff, 0xd0]), None);
+        assert_eq!(unstuffed(&[0xff, 0xff, 0]), None);
+    }
+
+    #[test]
+    fn bits_come_in_order_whatever_their_number() {
+        let coded: Vec<u8> =
+            (0..100u32).map(|i| (i.wrapping_mul(2_654_435_769) >> 24) as u8).collect();
+        let mut bytes = coded.clone();
+        bytes.extend_from_slice(&[0; PAD]);
+        let bit = |n: usize| u64::from(coded.get(n / 8).copied().unwrap_or(0) >> (7 - n % 8) & 1);
+        for step in 1..=31 {
+            let (mut bits, mut at) = (Bits::new(&bytes, Place::default()), 0);
+            while at + step <= 8 * coded.len() {
+                bits.refill().unwrap();
+                let expected = (at..at + step).fold(0, |value, n| value << 1 | bit(n));
+                assert_eq!(bits.peek() >> (64 - step), expected, "{step} bits from {at}");
+                bits.consume(step as u32);
+                at += step;
+                assert!(bits.is_inside());
+            }
+        }
+    }
+
+    #[test]
+    fn what_lies_behind_the_end_is_noticed() {
+        let bytes = [0; PAD + 2];
+        let mut bits = Bits::new(&bytes, Place::default());
+        bits.refill().unwrap();
+        bits.consume(16);
+        assert!(bits.is_inside());
+        bits.consume(1);
+        assert!(!bits.is_inside());
+        let refills = (0..100).take_while(|_| {
+            bits.consume(31);
+            bits.refill().is_some()
+        });
+        assert!(refills.count() < 5, "and reading on comes to an end");
+    }
+}

@@ -1,0 +1,221 @@
+//! A block's coefficients from its bits (T.81, F.2.2).
+//!
+//! ```text
+//! DC code, difference | AC code, value | ... | AC code, value | end        at most 63 values
+//! ```
+//!
+//! What is not a block is an error, here and in [`skip`]: codes that are none, more than 63
+//! values, bits that end before. The end of the bits is noticed late, by zeros read behind it: a
+//! segment's blocks count only once [`Bits::is_inside`] says so.
+
+use super::bits::Bits;
+use super::huffman::{Entry, Rare, Table};
+use fuseloop_kernels::ORDER;
+
+/// Where each coefficient is stored, in the order of the file (T.81, figure 5).
+pub(super) const PLACES: [u8; 64] = places();
+
+#[rustfmt::skip]
+const ZIGZAG: [u8; 64] = [
+     0,  1,  8, 16,  9,  2,  3, 10, 17, 24, 32, 25, 18, 11,  4,  5,
+    12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13,  6,  7, 14, 21, 28,
+    35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51,
+    58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
+];
+
+const fn places() -> [u8; 64] {
+    let (mut places, mut at) = ([0; 64], 0);
+    while at < 64 {
+        places[at] = ORDER[ZIGZAG[at] as usize];
+        at += 1;
+    }
+    places
+}
+
+/// A component's tables.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Codes<'a> {
+    /// Of the DC differences.
+    pub(super) dc: &'a Table,
+    /// Of the other coefficients.
+    pub(super) ac: &'a Table,
+}
+
+impl Codes<'_> {
+    /// Reads a block into `block`, which is zeros, and adds its difference to `dc`.
+    ///
+    /// Returns the place behind its last coefficient: 1 if it is DC alone.
+    #[inline(always)]
+    pub(super) fn read(
+        self,
+        bits: &mut Bits<'_>,
+        dc: &mut i32,
+        block: &mut [i16; 64],
+    ) -> Option<usize> {
+        self.difference(bits, dc)?;
+        block[0] = i16::try_from(*dc).ok()?;
+        self.values(bits, |at, value| block[usize::from(PLACES[at & 63] & 63)] = value as i16)
+    }
+
+    /// Passes over a block, and adds its difference to `dc`.
+    #[inline(always)]
+    pub(super) fn skip(self, bits: &mut Bits<'_>, dc: &mut i32) -> Option<()> {
+        self.difference(bits, dc)?;
+        self.values(bits, |_, _| ()).map(|_| ())
+    }
+
+    #[inline(always)]
+    fn difference(self, bits: &mut Bits<'_>, dc: &mut i32) -> Option<()> {
+        bits.refill()?;
+        let mut entry = self.dc.look(bits.peek());
+        if entry.run() > 0 {
+            let Rare::Value(found) = self.dc.rare(bits.peek(), entry)? else { return None };
+            entry = found;
+        }
+        *dc = dc.wrapping_add(entry.value(bits.peek()));
+        bits.consume(entry.bits());
+        Some(())
+    }
+
+    /// Reads all but the first coefficient. As many bits are known before as one look needs.
+    #[inline(always)]
+    fn values(self, bits: &mut Bits<'_>, mut store: impl FnMut(usize, i32)) -> Option<usize> {
+        let mut next = 1;
+        loop {
+            // Looked up while more bits are on their way; those are enough for two.
+            let first = self.ac.look(bits.peek());
+            bits.refill()?;
+            if next + first.run() > 63 {
+                match self.rare(bits, first, &mut next, &mut store)? {
+                    true => continue,
+                    false => return Some(next),
+                }
+            }
+            take(bits, first, &mut next, &mut store);
+            let second = self.ac.look(bits.peek());
+            if next + second.run() > 63 {
+                match self.rare(bits, second, &mut next, &mut store)? {
+                    true => continue,
+                    false => return Some(next),
+                }
+            }
+            take(bits, second, &mut next, &mut store);
+        }
+    }
+
+    /// Reads what is not looked up at once, or would lie outside of the block. At least 32 bits
+    /// are known before, and as many as one look needs after. Whether the block goes on.
+    #[inline(always)]
+    fn rare(
+        self,
+        bits: &mut Bits<'_>,
+        entry: Entry,
+        next: &mut usize,
+        store: &mut impl FnMut(usize, i32),
+    ) -> Option<bool> {
+        if *next > 63 {
+            return Some(false);
+        }
+        if entry.is_end() {
+            bits.consume(entry.bits());
+            return Some(false);
+        }
+        match self.ac.rare(bits.peek(), entry)? {
+            Rare::Value(found) if *next + found.run() < 64 => take(bits, found, next, store),
+            Rare::Zeros(found) if *next + 16 < 64 => {
+                bits.consume(found.bits());
+                *next += 16;
+            }
+            Rare::End(found) => {
+                bits.consume(found.bits());
+                return Some(false);
+            }
+            _ => return None,
+        }
+        bits.refill()?;
+        Some(true)
+    }
+}
+
+/// Stores a value and passes over it.
+#[inline(always)]
+fn take(bits: &mut Bits<'_>, entry: Entry, next: &mut usize, store: &mut impl FnMut(usize, i32)) {
+    *next += entry.run();
+    store(*next, entry.value(bits.peek()));
+    bits.consume(entry.bits());
+    *next += 1;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bits::{Place, unstuff};
+    use super::super::huffman::Kind;
+    use super::*;
+
+    /// DC sizes 0, 1, 2 as `00`, `01`, `10`; AC end, 0/1, 3/2, sixteen zeros as `00`, `01`, `100`,
+    /// `101`.
+    fn tables() -> (Table, Table) {
+        let mut dc = [0; 16];
+        dc[1] = 3;
+        let mut ac = [0; 16];
+        (ac[1], ac[2]) = (2, 2);
+        let dc = Table::new(Kind::Dc, &dc, &[0, 1, 2]).unwrap();
+        (dc, Table::new(Kind::Ac, &ac, &[0, 0x01, 0x32, 0xf0]).unwrap())
+    }
+
+    /// Reads a block of `code`, and passes over it: the block, its length, the DC value.
+    fn read(code: &str) -> Option<([i16; 64], usize, i32)> {
+        let code: Vec<char> = code.chars().filter(|c| *c != ' ').collect();
+        let coded: Vec<u8> = code
+            .chunks(8)
+            .map(|bits| {
+                bits.iter().enumerate().map(|(i, bit)| u8::from(*bit == '1') << (7 - i)).sum()
+            })
+            .collect();
+        let mut bytes = Vec::new();
+        unstuff(&coded, &mut bytes).unwrap();
+        let (dc, ac) = tables();
+        let codes = Codes { dc: &dc, ac: &ac };
+        let mut bits = Bits::new(&bytes, Place::default());
+        let mut passing = bits;
+        let (mut sum, mut other) = (100, 100);
+        let mut block = [0; 64];
+        let length = codes.read(&mut bits, &mut sum, &mut block);
+        assert_eq!(codes.skip(&mut passing, &mut other).is_some(), length.is_some());
+        if length.is_some() {
+            assert_eq!((passing.is_inside(), other), (bits.is_inside(), sum));
+        }
+        bits.is_inside().then_some((block, length?, sum))
+    }
+
+    #[test]
+    fn a_block_is_read_in_the_order_of_the_zigzag() {
+        let mut expected = [0; 64];
+        (expected[0], expected[PLACES[1] as usize], expected[PLACES[5] as usize]) = (97, 1, -2);
+        assert_eq!(
+            read("10 00, 01 1, 100 01, 00".replace(',', "").as_str()),
+            Some((expected, 6, 97))
+        );
+        let mut expected = [0; 64];
+        expected[0] = 100;
+        assert_eq!(read("00 00"), Some((expected, 1, 100)));
+        (expected[PLACES[17] as usize], expected[PLACES[34] as usize]) = (-1, 1);
+        assert_eq!(read("00 101 01 0 101 01 1 00"), Some((expected, 35, 100)));
+    }
+
+    #[test]
+    fn a_full_block_needs_no_end() {
+        let (block, length, _) = read(&("00 ".to_string() + &"01 1".repeat(63))).unwrap();
+        assert_eq!((length, block[1..].iter().all(|&value| value == 1)), (64, true));
+    }
+
+    #[test]
+    fn what_is_no_block_is_refused() {
+        assert_eq!(read("11"), None, "no DC code");
+        assert_eq!(read("00 11"), None, "no AC code");
+        assert_eq!(read(&("00".to_string() + &"011".repeat(60) + "100 11")), None, "too many");
+        assert_eq!(read(&("00".to_string() + &"101".repeat(4))), None, "too many zeros");
+        assert_eq!(read("00 011 011"), None, "bits end");
+        assert_eq!(read(""), None, "no bits");
+    }
+}

@@ -1,0 +1,206 @@
+//! What decoding needs of a JPEG's headers, and which JPEGs are decoded here.
+//!
+//! ```text
+//! ffc0 or ffc1   8 bits, 1 component, or 3 of luma 1x1, 2x1, 1x2 or 2x2 and chroma 1x1
+//! ffc4           (class:4 table:4  count:1 x 16  symbol:1 x sum) x n        Huffman tables
+//! ffdb           (0:4 table:4  step:1 x 64) x n                             quantisation
+//! ffee           "Adobe" version:2 flags:4 transform:1                      colours
+//! ffda           all components, in the frame's order, all 64 coefficients
+//! ```
+//!
+//! Anything else, and anything wrong, is left to the other decoder: its verdict is the one.
+
+use super::super::headers::{Headers, SOS, Segments};
+use super::entropy::{Codes, PLACES};
+use super::huffman::{Kind, Table};
+
+const DHT: u8 = 0xc4;
+const DAC: u8 = 0xcc;
+const DQT: u8 = 0xdb;
+const DNL: u8 = 0xdc;
+const DRI: u8 = 0xdd;
+const APP1: u8 = 0xe1;
+const APP14: u8 = 0xee;
+const EXTENDED_XMP: &[u8] = b"http://ns.adobe.com/xmp/extension/\0";
+
+/// A picture's tables. Huffman tables are kept for the next picture, which often has the same.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    dc: [Option<Box<Table>>; 4],
+    ac: [Option<Box<Table>>; 4],
+    /// The segments that `dc` and `ac` were read from, each with its length before it.
+    read_from: Vec<u8>,
+    /// Those of the present picture.
+    definitions: Vec<u8>,
+    /// Steps, each where its coefficient is.
+    steps: [Option<[i16; 64]>; 4],
+}
+
+/// A colour component.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Channel {
+    /// Columns of blocks in an MCU.
+    pub(super) h: usize,
+    /// Rows of blocks in an MCU.
+    pub(super) v: usize,
+    pub(super) steps: [i16; 64],
+    dc: usize,
+    ac: usize,
+}
+
+/// The components of a picture, one or three.
+#[derive(Clone, Debug)]
+pub(super) struct Frame {
+    channels: [Channel; 3],
+    count: usize,
+}
+
+impl Frame {
+    /// The components in order.
+    pub(super) fn channels(&self) -> &[Channel] {
+        &self.channels[..self.count]
+    }
+
+    /// The codes of a component.
+    pub(super) fn codes<'a>(&self, channel: usize, tables: &'a Tables) -> Option<Codes<'a>> {
+        let Channel { dc, ac, .. } = self.channels.get(channel)?;
+        let dc = tables.dc.get(*dc)?.as_ref()?;
+        Some(Codes { dc, ac: tables.ac.get(*ac)?.as_ref()? })
+    }
+}
+
+impl Tables {
+    /// Reads what is not in `headers` yet. `None` if the picture is not decoded here.
+    pub(super) fn read(&mut self, bytes: &[u8], headers: &Headers) -> Option<Frame> {
+        if headers.progressive || !is_sampled_simply(headers) {
+            return None;
+        }
+        self.steps = [None; 4];
+        self.definitions.clear();
+        let (mut quantised, mut segments) = ([0; 3], Segments { bytes, at: 2 });
+        loop {
+            let segment = segments.next().ok()?;
+            let body = &bytes[segment.body];
+            match segment.marker {
+                SOS => {
+                    self.define()?;
+                    return self.frame(headers, body, quantised);
+                }
+                DHT => {
+                    self.definitions.extend_from_slice(&(body.len() as u16).to_be_bytes());
+                    self.definitions.extend_from_slice(body);
+                }
+                DQT => self.quantise(body)?,
+                DAC | DNL => return None,
+                DRI if body.len() != 2 => return None,
+                // Too short for what it says it is, which is an error to the other decoder.
+                APP1 if body.starts_with(EXTENDED_XMP) && body.len() < EXTENDED_XMP.len() + 40 => {
+                    return None;
+                }
+                APP14 if body.starts_with(b"Adobe") && !is_ycbcr(headers, body) => return None,
+                0xc0 | 0xc1 => {
+                    let components = body.get(6..)?.as_chunks::<3>().0;
+                    for (table, [.., number]) in quantised.iter_mut().zip(components) {
+                        *table = usize::from(*number);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Reads a segment of quantisation tables.
+    fn quantise(&mut self, body: &[u8]) -> Option<()> {
+        let (tables, []) = body.as_chunks::<65>() else { return None };
+        for [number, steps @ ..] in tables {
+            let table = self.steps.get_mut(usize::from(*number))?.insert([0; 64]);
+            for (place, step) in PLACES.iter().zip(steps) {
+                table[usize::from(*place)] = i16::from(*step);
+            }
+        }
+        Some(())
+    }
+
+    /// Makes the Huffman tables, unless they are the last picture's.
+    fn define(&mut self) -> Option<()> {
+        if self.definitions == self.read_from {
+            return Some(());
+        }
+        self.read_from.clear(); // until all of it was read
+        self.dc = [const { None }; 4];
+        self.ac = [const { None }; 4];
+        let definitions = std::mem::take(&mut self.definitions);
+        let mut rest = &definitions[..];
+        while let Some((length, after)) = rest.split_first_chunk() {
+            let (body, after) = after.split_at_checked(u16::from_be_bytes(*length).into())?;
+            self.define_all(body)?;
+            rest = after;
+        }
+        self.definitions = std::mem::replace(&mut self.read_from, definitions);
+        Some(())
+    }
+
+    /// Makes the tables of a segment.
+    fn define_all(&mut self, mut body: &[u8]) -> Option<()> {
+        while let Some((&id, rest)) = body.split_first() {
+            let (counts, rest) = rest.split_first_chunk()?;
+            let symbols = counts.iter().map(|&count| usize::from(count)).sum();
+            let (symbols, rest) = rest.split_at_checked(symbols)?;
+            let (tables, kind) = match id >> 4 {
+                0 => (&mut self.dc, Kind::Dc),
+                1 => (&mut self.ac, Kind::Ac),
+                _ => return None,
+            };
+            *tables.get_mut(usize::from(id & 15))? =
+                Some(Box::new(Table::new(kind, counts, symbols)?));
+            body = rest;
+        }
+        Some(())
+    }
+
+    /// Puts together what the scan's header, `body`, names.
+    fn frame(&self, headers: &Headers, body: &[u8], quantised: [usize; 3]) -> Option<Frame> {
+        let count = headers.components.len();
+        let (named, parameters) = body.get(1..)?.split_at_checked(2 * count)?;
+        if parameters != [0, 63, 0] {
+            return None;
+        }
+        let empty = Channel { h: 1, v: 1, steps: [0; 64], dc: 0, ac: 0 };
+        let mut frame = Frame { channels: [empty; 3], count };
+        for (i, [id, codes]) in named.as_chunks::<2>().0.iter().enumerate() {
+            let component = headers.components.get(i).filter(|component| component.id == *id)?;
+            let (h, v) = if count == 1 { (1, 1) } else { (component.h, component.v) };
+            *frame.channels.get_mut(i)? = Channel {
+                h: h.into(),
+                v: v.into(),
+                steps: (*self.steps.get(quantised[i])?)?,
+                dc: (codes >> 4).into(),
+                ac: (codes & 15).into(),
+            };
+            frame.codes(i, self)?;
+        }
+        Some(frame)
+    }
+}
+
+/// Whether the components and their factors are among those at the top, in one scan.
+fn is_sampled_simply(headers: &Headers) -> bool {
+    if headers.scan.ids.len() != headers.components.len() {
+        return false;
+    }
+    match &*headers.components {
+        [only] => only.h <= 2 && only.v <= 2,
+        [y, cb, cr] => {
+            let distinct = y.id != cb.id && cb.id != cr.id && y.id != cr.id;
+            let chroma = [cb, cr].iter().all(|component| (component.h, component.v) == (1, 1));
+            // These ids say that the components are red, green and blue.
+            distinct && chroma && y.h <= 2 && y.v <= 2 && [y.id, cb.id, cr.id] != *b"RGB"
+        }
+        _ => false,
+    }
+}
+
+/// Whether an Adobe segment says that three components are YCbCr.
+fn is_ycbcr(headers: &Headers, body: &[u8]) -> bool {
+    headers.components.len() == 3 && body.len() >= 12 && body[11] == 1
+}

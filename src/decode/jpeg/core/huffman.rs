@@ -1,0 +1,266 @@
+//! Huffman codes (T.81, annex C and F.2.2.3).
+//!
+//! ```text
+//! next bits   code | value's bits | ...        code -> symbol = run:4 size:4
+//! ```
+//!
+//! The codes of a table are in order: by length, and then by number. The first [`LOOK`] bits
+//! look up a shorter code at once, with all that it says; a longer one is searched for by length.
+
+/// Bits that are looked up at once.
+const LOOK: u32 = 10;
+
+/// The most bits of a code with its value that are looked up at once: with two of them and
+/// [`LOOK`] bits more, 56 bits are enough.
+const MOST: u32 = 23;
+
+/// What a code says.
+///
+/// | bits   |                                                                           |
+/// |-------:|---------------------------------------------------------------------------|
+/// |   0..8 | bits of the code and of the value behind it                               |
+/// |  8..16 | bits of the code                                                          |
+/// | 16..24 | bits of the value                                                         |
+/// | 24..32 | zeros before it; [`END`](Self::END) and above are not followed by a value |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry(u32);
+
+impl Entry {
+    /// All that is left of the block is zeros.
+    const END: u8 = 64;
+    /// Sixteen zeros.
+    const ZEROS: u8 = 65;
+    /// Longer than [`LOOK`] bits, with its value longer than [`MOST`], or no code.
+    const LONG: Self = Self(66 << 24);
+
+    /// Whether it ends a block.
+    #[inline(always)]
+    pub(super) fn is_end(self) -> bool {
+        self.run() == usize::from(Self::END)
+    }
+
+    fn new(symbol: u8, code: u32, kind: Kind) -> Self {
+        let size = u32::from(symbol & 15);
+        let run = match (kind, symbol) {
+            (Kind::Dc, _) => 0,
+            (Kind::Ac, 0xf0) => Self::ZEROS,
+            (Kind::Ac, _) if size == 0 => Self::END,
+            (Kind::Ac, _) => symbol >> 4,
+        };
+        Self((code + size) | code << 8 | size << 16 | u32::from(run) << 24)
+    }
+
+    /// Zeros before the value, [`END`](Self::END), or more if it is something rare.
+    #[inline(always)]
+    pub(super) fn run(self) -> usize {
+        (self.0 >> 24) as usize
+    }
+
+    /// Bits of the code and of its value.
+    #[inline(always)]
+    pub(super) fn bits(self) -> u32 {
+        self.0 & 255
+    }
+
+    /// The value behind the code, which `bits` begin with (F.2.2.1, EXTEND).
+    #[inline(always)]
+    pub(super) fn value(self, bits: u64) -> i32 {
+        let (code, size) = (self.0 >> 8 & 63, self.0 >> 16 & 63);
+        let bits = bits << code;
+        // A value that begins with 0 is negative: the bits less 2^size - 1.
+        let negative = !((bits as i64) >> 63);
+        let value = (bits >> 1 >> (63 - size)) as i64;
+        (value + (negative & ((-1 << size) + 1))) as i32
+    }
+}
+
+/// What a table's symbols mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The size of a difference.
+    Dc,
+    /// A run of zeros, and the size of a value.
+    Ac,
+}
+
+/// A table of codes.
+#[derive(Clone, Debug)]
+pub(super) struct Table {
+    kind: Kind,
+    lookup: [Entry; 1 << LOOK],
+    /// For each length the 16 bits behind those that a code of it begins; 0 if there is none.
+    ends: [u32; 17],
+    /// For each length the place of a code's symbol, less the code.
+    offsets: [i32; 17],
+    symbols: [u8; 256],
+}
+
+/// A code that is not looked up at once, or is not followed by a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rare {
+    /// A code with a value after all.
+    Value(Entry),
+    /// The end of the block.
+    End(Entry),
+    /// Sixteen zeros.
+    Zeros(Entry),
+}
+
+impl Table {
+    /// The table of so many codes of each length from 1 on, and their symbols in order.
+    ///
+    /// `None` for what can't be: codes that don't fit into their length, one of ones only
+    /// (which T.81 leaves unused), or a difference of 16 bits.
+    pub(super) fn new(kind: Kind, counts: &[u8; 16], symbols: &[u8]) -> Option<Self> {
+        let mut table = Self {
+            kind,
+            lookup: [Entry::LONG; 1 << LOOK],
+            ends: [0; 17],
+            offsets: [0; 17],
+            symbols: [0; 256],
+        };
+        if symbols.len() > 256 || (kind == Kind::Dc && symbols.iter().any(|&symbol| symbol > 15)) {
+            return None;
+        }
+        table.symbols[..symbols.len()].copy_from_slice(symbols);
+        let (mut code, mut place) = (0, 0);
+        for (length, &count) in (1..=16).zip(counts) {
+            let end = code + u32::from(count);
+            if count > 0 {
+                if end >= 1 << length {
+                    return None;
+                }
+                table.offsets[length as usize] = place as i32 - code as i32;
+                table.ends[length as usize] = end << (16 - length);
+                let symbols = symbols.get(place..place + usize::from(count))?;
+                table.fill(code, length, symbols);
+                place += symbols.len();
+            }
+            code = end << 1;
+        }
+        (place == symbols.len()).then_some(table)
+    }
+
+    /// Enters the codes of `length` from `code` on.
+    fn fill(&mut self, code: u32, length: u32, symbols: &[u8]) {
+        if length > LOOK {
+            return;
+        }
+        let each = 1 << (LOOK - length);
+        let places = self.lookup[code as usize * each..].chunks_exact_mut(each);
+        for (places, &symbol) in places.zip(symbols) {
+            let entry = Entry::new(symbol, length, self.kind);
+            if entry.bits() <= MOST {
+                places.fill(entry);
+            }
+        }
+    }
+
+    /// What `bits` begin with; a run of [`END`](Entry::END) or more is [`rare`](Self::rare).
+    #[inline(always)]
+    pub(super) fn look(&self, bits: u64) -> Entry {
+        self.lookup[(bits >> (64 - LOOK)) as usize]
+    }
+
+    /// What `bits` begin with, of which `entry` is known. `None` if it is no code.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn rare(&self, bits: u64, entry: Entry) -> Option<Rare> {
+        let entry = if entry == Entry::LONG { self.search(bits)? } else { entry };
+        Some(match (entry.0 >> 24) as u8 {
+            Entry::END => Rare::End(entry),
+            Entry::ZEROS => Rare::Zeros(entry),
+            _ => Rare::Value(entry),
+        })
+    }
+
+    /// What `bits` begin with, length by length.
+    fn search(&self, bits: u64) -> Option<Entry> {
+        let bits = (bits >> 48) as u32;
+        let length = (1..=16).find(|&length| bits < self.ends[length as usize])?;
+        let place = (bits >> (16 - length)) as i32 + self.offsets[length as usize];
+        let symbol = self.symbols.get(usize::try_from(place).ok()?)?;
+        Some(Entry::new(*symbol, length, self.kind))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The luma DC codes of T.81, table K.3.
+    const DC: ([u8; 16], [u8; 12]) =
+        ([0, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+
+    fn top(bits: &str) -> u64 {
+        let bits: String = bits.chars().filter(|c| *c != ' ').collect();
+        u64::from_str_radix(&bits, 2).unwrap() << (64 - bits.len())
+    }
+
+    #[test]
+    fn codes_and_their_values_are_those_of_the_standard() {
+        let table = Table::new(Kind::Dc, &DC.0, &DC.1).unwrap();
+        for (bits, consumed, value) in [
+            ("00", 2, 0),
+            ("010 0", 4, -1),
+            ("010 1", 4, 1),
+            ("011 00", 5, -3),
+            ("011 10", 5, 2),
+            ("11111110 0000000000", 18, -1023),
+            ("111111110 11111111111", 20, 2047),
+        ] {
+            let bits = top(bits);
+            let entry = table.look(bits);
+            assert_eq!((entry.bits(), entry.value(bits)), (consumed, value), "{bits:b}");
+            assert_eq!(table.search(bits), Some(entry), "{bits:b}");
+        }
+        assert_eq!(table.rare(!0, table.look(!0)), None, "ones are no code");
+    }
+
+    #[test]
+    fn a_code_is_looked_up_as_it_is_searched_for() {
+        let counts = [1; 16];
+        let symbols: Vec<u8> = (0..16_u8).map(|i| i.wrapping_mul(0x3b)).collect();
+        let table = Table::new(Kind::Ac, &counts, &symbols).unwrap();
+        for bits in (0..=0xffff_u64).map(|bits| bits << 48) {
+            let found = table.look(bits);
+            let searched = table.search(bits);
+            assert!(found == Entry::LONG || searched == Some(found), "{bits:x}");
+            assert_eq!(searched.is_none(), bits == 0xffff << 48, "{bits:x}");
+        }
+    }
+
+    #[test]
+    fn what_an_ac_code_says_is_told_apart() {
+        let table =
+            Table::new(Kind::Ac, &counts(&[(2, 3), (12, 1)]), &[0, 0xf0, 0x21, 0x35]).unwrap();
+        let rare = |bits| table.rare(top(bits), table.look(top(bits)));
+        assert!(matches!(rare("00"), Some(Rare::End(entry)) if entry.bits() == 2));
+        assert!(matches!(rare("01"), Some(Rare::Zeros(entry)) if entry.bits() == 2));
+        let value = table.look(top("10 1"));
+        assert_eq!((value.run(), value.bits(), value.value(top("10 1"))), (2, 3, 1));
+        assert!(
+            matches!(rare("110000000000"), Some(Rare::Value(e)) if (e.run(), e.bits()) == (3, 17))
+        );
+    }
+
+    #[test]
+    fn tables_that_cannot_be_are_refused() {
+        let new = |kind, pairs: &[(usize, u8)], symbols: &[u8]| {
+            Table::new(kind, &counts(pairs), symbols).is_some()
+        };
+        assert!(new(Kind::Ac, &[], &[]));
+        assert!(new(Kind::Dc, &[(1, 1)], &[15]));
+        assert!(!new(Kind::Dc, &[(1, 1)], &[16]));
+        assert!(!new(Kind::Ac, &[(1, 2)], &[1, 2]), "a code of ones");
+        assert!(!new(Kind::Ac, &[(1, 1), (2, 3)], &[1, 2, 3, 4]), "too many");
+        assert!(!new(Kind::Ac, &[(2, 2)], &[1]), "a symbol too few");
+        assert!(!new(Kind::Ac, &[(2, 2)], &[1, 2, 3]), "one too many");
+    }
+
+    fn counts(pairs: &[(usize, u8)]) -> [u8; 16] {
+        let mut counts = [0; 16];
+        pairs.iter().for_each(|&(length, count)| counts[length - 1] = count);
+        counts
+    }
+}

@@ -1,0 +1,156 @@
+//! A row of MCUs as samples, and its pixels.
+//!
+//! ```text
+//! blocks -> planes of samples -> chroma upsampled -> RGB, straight to its place
+//! ```
+//!
+//! Above a stripe's own rows each plane keeps the last row of the stripe before: with half the
+//! rows of chroma, the last row of pixels of a stripe needs chroma of the next, and so its pixels
+//! are made with that one's.
+
+use super::super::scans::Grid;
+use super::frame::Channel;
+use super::upsample;
+use fuseloop_kernels::{gray_row, ycbcr_row};
+use fuseloop_ops::{RGB, Window};
+use std::ops::Range;
+
+/// Samples of a component, by rows.
+#[derive(Debug, Default)]
+struct Plane {
+    /// Columns and rows for each of an MCU.
+    h: usize,
+    v: usize,
+    columns: usize,
+    /// The row before the stripe, and the stripe's.
+    samples: Vec<u8>,
+}
+
+/// A row of MCUs. One for each decoder: it keeps its buffers.
+#[derive(Debug, Default)]
+pub(super) struct Stripe {
+    planes: [Plane; 3],
+    channels: usize,
+    /// For either chroma a row between two, and one of as many columns as luma has.
+    scratch: [[Vec<u8>; 2]; 2],
+}
+
+/// Which part of a picture is decoded.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) grid: Grid,
+    /// Rows and columns of MCUs.
+    pub(super) rows: Range<u64>,
+    pub(super) columns: Range<u64>,
+    /// Pixels, all of them in those MCUs.
+    pub(super) wanted: Window,
+}
+
+impl Plane {
+    fn row(&self, row: usize) -> &[u8] {
+        &self.samples[row * self.columns..][..self.columns]
+    }
+}
+
+impl Stripe {
+    /// Makes room for the rows of a part.
+    pub(super) fn begin(&mut self, part: &Part, channels: &[Channel]) {
+        let mcus = (part.columns.end - part.columns.start) as usize;
+        self.channels = channels.len();
+        for (plane, channel) in self.planes.iter_mut().zip(channels) {
+            (plane.h, plane.v, plane.columns) = (channel.h, channel.v, 8 * channel.h * mcus);
+            // What it holds is written before it is read, but for the first row before the picture.
+            plane.samples.resize((1 + 8 * channel.v) * plane.columns, 0);
+        }
+        for [between, wide] in &mut self.scratch {
+            between.resize(8 * mcus, 0);
+            wide.resize(16 * mcus, 0);
+        }
+    }
+
+    /// Where the samples of block (`x`, `y`) of the part's MCU `mcu` of this row go, and how far
+    /// apart its rows lie.
+    #[inline(always)]
+    pub(super) fn place(
+        &mut self,
+        channel: usize,
+        mcu: usize,
+        [x, y]: [usize; 2],
+    ) -> (&mut [u8], usize) {
+        let plane = &mut self.planes[channel];
+        let start = (1 + 8 * y) * plane.columns + 8 * (mcu * plane.h + x);
+        (&mut plane.samples[start..], plane.columns)
+    }
+
+    /// Writes the pixels that this row of MCUs completes, `row` of the picture.
+    #[inline(always)]
+    pub(super) fn write(&mut self, part: &Part, row: u64, pixels: &mut [u8]) {
+        let grid = part.grid;
+        let (mcu, wanted) = (u64::from(grid.mcu_height), part.wanted);
+        let late = u64::from(self.channels == 3 && mcu > 8);
+        let end = (row + 1) * mcu - if row + 1 == grid.rows { 0 } else { late };
+        let end = end.min((wanted.top + wanted.height).into());
+        let width = wanted.width as usize * RGB;
+        for y in (row * mcu).saturating_sub(late).max(wanted.top.into())..end {
+            let at = (y - u64::from(wanted.top)) as usize * width;
+            self.write_row(part, row, y, &mut pixels[at..at + width]);
+        }
+        for plane in &mut self.planes[..self.channels] {
+            let last = 8 * plane.v * plane.columns;
+            plane.samples.copy_within(last.., 0);
+        }
+    }
+
+    #[inline(always)]
+    fn write_row(&mut self, part: &Part, row: u64, y: u64, out: &mut [u8]) {
+        let Self { planes: [luma, chroma @ ..], channels, scratch } = self;
+        let left = part.columns.start * u64::from(part.grid.mcu_width);
+        let left = (u64::from(part.wanted.left) - left) as usize;
+        let columns = left..left + part.wanted.width as usize;
+        let luma_row = luma.row((y + 1 - row * u64::from(part.grid.mcu_height)) as usize);
+        if *channels == 1 {
+            return gray_row(&luma_row[columns], out);
+        }
+        let rows = chroma_rows(part.grid, row, y);
+        let [for_cb, for_cr] = scratch;
+        let cb = &chroma_row(&chroma[0], luma, rows, for_cb)[columns.clone()];
+        let cr = &chroma_row(&chroma[1], luma, rows, for_cr)[columns.clone()];
+        ycbcr_row(&luma_row[columns], cb, cr, out);
+    }
+}
+
+/// The rows of the chroma planes that row `y` of the picture is made from: near and far.
+fn chroma_rows(grid: Grid, row: u64, y: u64) -> [usize; 2] {
+    let place = |at: u64| (at + 1 - 8 * row) as usize;
+    if grid.mcu_height == 8 {
+        return [place(y); 2];
+    }
+    let near = y / 2;
+    let far = if y.is_multiple_of(2) {
+        near.saturating_sub(1)
+    } else {
+        (near + 1).min(8 * grid.rows - 1)
+    };
+    [place(near), place(far)]
+}
+
+/// A row of chroma with as many columns as luma.
+#[inline(always)]
+fn chroma_row<'a>(
+    plane: &'a Plane,
+    luma: &Plane,
+    [near, far]: [usize; 2],
+    [between, wide]: &'a mut [Vec<u8>; 2],
+) -> &'a [u8] {
+    let row = if luma.v == 1 {
+        plane.row(near)
+    } else {
+        upsample::rows(plane.row(near), plane.row(far), between);
+        &between[..plane.columns]
+    };
+    if luma.h == 1 {
+        return row;
+    }
+    upsample::columns(row, wide);
+    wide
+}

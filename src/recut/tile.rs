@@ -1,0 +1,93 @@
+//! How wide a tile is: from one restart marker to the next.
+
+use crate::decode::tile_interval;
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+/// How far apart restart markers stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tile {
+    /// A tile of so many columns, or up to twice as many, as the picture's width suits.
+    Pixels(u16),
+    /// A row of MCUs.
+    Row,
+}
+
+/// Words that are no tile.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a tile of `{found}`: expected `row`, or pixels from {} to {}",
+    Tile::PIXELS.start(), Tile::PIXELS.end())]
+pub struct NoTile {
+    /// The words.
+    pub found: String,
+}
+
+impl Tile {
+    /// Tiles that can be asked for by name. Narrower ones are all markers; wider ones are rows.
+    pub const PIXELS: RangeInclusive<u16> = 8..=1024;
+
+    /// MCUs between restart markers in a picture of `width` columns.
+    pub(super) fn interval(self, width: u16, mcu_width: u16) -> u16 {
+        match self {
+            Self::Pixels(pixels) => tile_interval(width, mcu_width, pixels),
+            Self::Row => width.div_ceil(mcu_width),
+        }
+    }
+}
+
+impl Default for Tile {
+    /// 32 pixels.
+    fn default() -> Self {
+        Self::Pixels(32)
+    }
+}
+
+impl fmt::Display for Tile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pixels(pixels) => pixels.fmt(f),
+            Self::Row => f.write_str("row"),
+        }
+    }
+}
+
+impl FromStr for Tile {
+    type Err = NoTile;
+
+    fn from_str(words: &str) -> Result<Self, NoTile> {
+        if words == "row" {
+            return Ok(Self::Row);
+        }
+        let pixels = words.parse().ok().filter(|pixels| Self::PIXELS.contains(pixels));
+        pixels.map(Self::Pixels).ok_or(NoTile { found: words.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tile_is_written_as_it_is_read() {
+        for words in ["8", "32", "64", "1024", "row"] {
+            assert_eq!(words.parse::<Tile>().unwrap().to_string(), words);
+        }
+        assert_eq!(Tile::default(), Tile::Pixels(32));
+    }
+
+    #[test]
+    fn other_words_are_no_tile() {
+        for words in ["", "7", "1025", "-8", "32.0", "Row", "65536"] {
+            let message = words.parse::<Tile>().unwrap_err().to_string();
+            let expected = format!("a tile of `{words}`: expected `row`, or pixels from 8 to 1024");
+            assert_eq!(message, expected);
+        }
+    }
+
+    #[test]
+    fn a_rows_interval_is_its_mcus() {
+        assert_eq!(Tile::Row.interval(500, 16), 32);
+        assert_eq!(Tile::Pixels(32).interval(500, 16), 2);
+    }
+}

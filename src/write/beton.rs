@@ -1,0 +1,108 @@
+//! A `.beton` file written again with its JPEGs re-cut.
+//!
+//! | of the file             | in the new one                                              |
+//! |-------------------------|-------------------------------------------------------------|
+//! | fields, order, page size| the same                                                    |
+//! | JPEGs of image fields   | re-cut ([`crate::recut`]); their own bytes where they can't be |
+//! | every other value       | its own bytes                                               |
+//! | user-defined fields     | refused: their rows may point to places that have moved     |
+//!
+//! A file that this has written comes out again as the same bytes.
+
+use super::{
+    FieldValue, ImageInput, ImageOptions, RecutError, RecutOptions, Samples, WriteOptions,
+    WriteReport, write,
+};
+use crate::sample::SampleId;
+use crate::source::{Beton, FieldKind, FieldSpec, OwnedValue, ReadError};
+use std::fs;
+use std::path::Path;
+
+/// Writes a `.beton` file again with its JPEGs re-cut, so that windows of them are cheap to
+/// decode. No pixel changes.
+///
+/// A JPEG that can't be re-cut stays as it is and is listed in [`WriteReport::kept`]. A sample that
+/// can't be read ends it, or is left out: see [`RecutOptions::damaged`].
+///
+/// ```no_run
+/// use fuseloop::write::{RecutOptions, recut_beton};
+///
+/// let report = recut_beton("train.beton", "tiled.beton", &RecutOptions::default())?;
+/// println!("{} re-cut, {} kept as they are", report.recut, report.kept.count);
+/// # Ok::<(), fuseloop::write::RecutError>(())
+/// ```
+///
+/// # Errors
+///
+/// See [`RecutError`]. What lay at `out` is untouched then.
+pub fn recut_beton(
+    src: impl AsRef<Path>,
+    out: impl AsRef<Path>,
+    options: &RecutOptions,
+) -> Result<WriteReport, RecutError> {
+    let (src, out) = (src.as_ref(), out.as_ref());
+    let beton = Beton::open(src, &options.limits)?;
+    if is_same(src, out) {
+        return Err(RecutError::Same { path: out.to_owned() });
+    }
+    let image = ImageOptions { tile: Some(options.tile), ..ImageOptions::default() };
+    let options = WriteOptions {
+        page_size: beton.header().page_size,
+        threads: options.threads,
+        damaged: options.damaged,
+        progress: options.progress,
+        image,
+        limits: options.limits,
+        ..WriteOptions::default()
+    };
+    Ok(write(&Again(&beton), beton.fields(), out, &options)?)
+}
+
+/// Whether two paths lead to one file, as far as the system tells.
+fn is_same(a: &Path, b: &Path) -> bool {
+    matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
+}
+
+/// The samples of a file, to be written as they are stored.
+struct Again<'a>(&'a Beton);
+
+impl Samples for Again<'_> {
+    fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn sample(
+        &self,
+        id: SampleId,
+    ) -> Result<Vec<FieldValue>, Box<dyn std::error::Error + Send + Sync>> {
+        let Self(beton) = self;
+        let value = |(place, field): (usize, &FieldSpec)| {
+            // The kind alone: the writer says which sample it was.
+            let told = |error: ReadError| format!("field {:?}: {}", field.name, error.kind);
+            Ok(FieldValue::again(beton.owned(id, place).map_err(told)?, &field.kind))
+        };
+        beton.fields().iter().enumerate().map(value).collect()
+    }
+}
+
+impl FieldValue {
+    /// A value of a field of this kind, to be written as a file stores it.
+    #[must_use]
+    pub fn again(stored: OwnedValue, kind: &FieldKind) -> Self {
+        match (stored, kind) {
+            (OwnedValue::Float(value), _) => Self::Float(value),
+            (OwnedValue::Int(value), _) => Self::Int(value),
+            (OwnedValue::Image(image), _) => Self::Image(ImageInput::Stored(image)),
+            (OwnedValue::Json(text), _) => Self::StoredJson(text),
+            (OwnedValue::Custom(row), _) => Self::Custom(row),
+            (OwnedValue::NdArray(bytes), FieldKind::NdArray { dtype, .. }) => {
+                Self::NdArray { dtype: *dtype, bytes }
+            }
+            (OwnedValue::NdArray(bytes), FieldKind::TorchTensor { dtype, .. }) => {
+                Self::TorchTensor { dtype: *dtype, bytes }
+            }
+            // An array for another kind of field is refused when it is written.
+            (OwnedValue::Bytes(bytes) | OwnedValue::NdArray(bytes), _) => Self::Bytes(bytes),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Files that appear in a folder one by one, each whole or not at all.
+//!
+//! ```text
+//! DST/.fuseloop-x7Gq2k.partial/lock     locked while its writer lives
+//! DST/.fuseloop-x7Gq2k.partial/17       written, fsync -> rename to its path below DST
+//! ```
+//!
+//! The directories themselves are synced once, by [`finish`](Staging::finish): a rename that a
+//! power cut undoes leaves the file absent, which is as good as not yet written. What a killed
+//! writer leaves is deleted by the next one of the same folder; two at once are refused, as for a
+//! single file (`target.rs`).
+
+use super::target::{TargetError, check_replaceable, sync_dir};
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+const PREFIX: &str = ".fuseloop-";
+const SUFFIX: &str = ".partial";
+const LOCK: &str = "lock";
+
+/// Where files lie until they are whole. Dropped, it is deleted with what is in it.
+#[derive(Debug)]
+pub(super) struct Staging {
+    /// Let go before the directory is deleted.
+    _lock: File,
+    dir: TempDir,
+}
+
+impl Staging {
+    /// A place for unfinished files in `folder`, which must be there.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses, or another writer of the folder is alive.
+    pub(super) fn create(folder: &Path) -> Result<Self, TargetError> {
+        let dir = tempfile::Builder::new()
+            .prefix(PREFIX)
+            .suffix(SUFFIX)
+            .tempdir_in(folder)
+            .map_err(TargetError::io("create a directory in it", folder))?;
+        let lock_path = dir.path().join(LOCK);
+        let lock = File::create(&lock_path).map_err(TargetError::io("create it", &lock_path))?;
+        // Where the file system has no locks, two writers give a whole file each.
+        let _ = lock.try_lock();
+        clean_up(folder, dir.path())?;
+        Ok(Self { _lock: lock, dir })
+    }
+
+    /// An empty unfinished file, and its path. Each `number` is asked for once.
+    pub(super) fn file(&self, number: u64) -> Result<(File, PathBuf), TargetError> {
+        let path = self.dir.path().join(number.to_string());
+        let file = File::create(&path).map_err(TargetError::io("create it", &path))?;
+        Ok((file, path))
+    }
+
+    /// Makes a file durable and puts it at its path. A link there is not followed but refused:
+    /// it may lead to the very file that this one is made of.
+    pub(super) fn put(&self, staged: (File, PathBuf), path: &Path) -> Result<(), TargetError> {
+        let (file, staged) = staged;
+        file.sync_all().map_err(TargetError::io("sync", &staged))?;
+        if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
+            return Err(TargetError::NotAFile { path: path.to_owned() });
+        }
+        check_replaceable(path)?;
+        fs::rename(&staged, path).map_err(TargetError::io("rename into place", path))
+    }
+
+    /// Makes the renames durable: `dirs` are all directories with new names in them.
+    pub(super) fn finish<'a>(
+        self,
+        dirs: impl IntoIterator<Item = &'a Path>,
+    ) -> Result<(), TargetError> {
+        drop(self);
+        dirs.into_iter().try_for_each(|dir| sync_dir(dir).map_err(TargetError::io("sync", dir)))
+    }
+}
+
+/// Deletes what killed writers of the same folder left.
+///
+/// # Errors
+///
+/// [`TargetError::Busy`] if one of them is alive.
+fn clean_up(folder: &Path, own: &Path) -> Result<(), TargetError> {
+    let listing = fs::read_dir(folder).map_err(TargetError::io("list", folder))?;
+    for entry in listing.flatten() {
+        let (partial, name) = (entry.path(), entry.file_name());
+        let name = name.as_encoded_bytes();
+        let is_staging = name.starts_with(PREFIX.as_bytes()) && name.ends_with(SUFFIX.as_bytes());
+        if !is_staging || partial.file_name() == own.file_name() {
+            continue;
+        }
+        // Without a lock it is a stranger's, or of a writer that begins at this moment.
+        let Ok(lock) = File::open(partial.join(LOCK)) else { continue };
+        match lock.try_lock() {
+            Ok(()) => ignore_missing(fs::remove_dir_all(&partial))
+                .map_err(TargetError::io("delete a leftover", &partial))?,
+            Err(TryLockError::WouldBlock) => {
+                return Err(TargetError::Busy { path: folder.to_owned(), partial });
+            }
+            Err(TryLockError::Error(_)) => {}
+        }
+    }
+    Ok(())
+}
+
+fn ignore_missing(outcome: io::Result<()>) -> io::Result<()> {
+    outcome.or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let names = fs::read_dir(dir).unwrap();
+        let mut names: Vec<String> =
+            names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_appears_when_it_is_put_and_nothing_else_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.jpg");
+        fs::write(&path, "old").unwrap();
+        let staging = Staging::create(dir.path()).unwrap();
+        let mut staged = staging.file(0).unwrap();
+        staged.0.write_all(b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        staging.put(staged, &path).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        staging.file(1).unwrap().0.write_all(b"unfinished").unwrap();
+        staging.finish([dir.path()]).unwrap();
+        assert_eq!(names(dir.path()), ["a.jpg"]);
+    }
+
+    #[test]
+    fn a_dead_writers_leftover_is_deleted_and_a_live_one_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let dead = dir.path().join(".fuseloop-dead.partial");
+        fs::create_dir(&dead).unwrap();
+        fs::write(dead.join("lock"), "").unwrap();
+        fs::write(dead.join("7"), "part").unwrap();
+        let first = Staging::create(dir.path()).unwrap();
+        assert!(!dead.exists());
+        let error = Staging::create(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("is being written by another process"), "{error}");
+        drop(first);
+        assert!(names(dir.path()).is_empty());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (real, link) = (dir.path().join("real"), dir.path().join("link"));
+        fs::write(&real, "original").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let staging = Staging::create(dir.path()).unwrap();
+        let staged = staging.file(0).unwrap();
+        assert!(staging.put(staged, &link).is_err());
+        assert_eq!(fs::read(&real).unwrap(), b"original");
+    }
+}

@@ -1,0 +1,179 @@
+//! JPEGs of all kinds, the windows to try on them, and plain decoding to compare with.
+
+use fuseloop::decode::{DecodeError, Decoder};
+use fuseloop::source::{EncodedImage, ImageMode};
+use fuseloop_ops::{ImageView, Size, Window};
+use libjpeg_turbo_rs::{ColorSpace, Encoder, PixelFormat, Subsampling};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use std::path::{Path, PathBuf};
+
+/// A JPEG whose size the source does not know.
+pub fn unmeasured(bytes: &[u8]) -> EncodedImage<'_> {
+    EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes }
+}
+
+/// The pixels of `window`, packed.
+pub fn pixels(decoder: &mut Decoder, bytes: &[u8], window: Window) -> Result<Vec<u8>, DecodeError> {
+    let decoded = decoder.decode(&unmeasured(bytes), window)?;
+    Ok(packed(decoded.window(window).expect("at least the window")))
+}
+
+fn packed(view: ImageView<'_>) -> Vec<u8> {
+    (0..view.size().height).flat_map(|y| view.row(y).to_vec()).collect()
+}
+
+/// A picture as zune-jpeg decodes it, with nothing of ours in between.
+pub struct Plain {
+    pub size: Size,
+    pub rgb: Vec<u8>,
+}
+
+impl Plain {
+    pub fn decode(bytes: &[u8]) -> Self {
+        let options = zune_core::options::DecoderOptions::new_fast()
+            .jpeg_set_out_colorspace(zune_core::colorspace::ColorSpace::RGB);
+        let cursor = zune_core::bytestream::ZCursor::new(bytes);
+        let mut decoder = zune_jpeg::JpegDecoder::new_with_options(cursor, options);
+        let rgb = decoder.decode().unwrap();
+        let (width, height) = decoder.dimensions().unwrap();
+        Self { size: Size::new(height as u32, width as u32), rgb }
+    }
+
+    pub fn crop(&self, window: Window) -> Vec<u8> {
+        packed(ImageView::packed(&self.rgb, self.size).unwrap().crop(window).unwrap())
+    }
+}
+
+/// The folder of data beside the repository.
+fn shared() -> PathBuf {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
+    std::env::var_os("FUSELOOP_SHARED").map_or(beside, PathBuf::from)
+}
+
+/// The photographs beside the repository, if they are there.
+pub fn photographs() -> Vec<PathBuf> {
+    let Ok(folder) = std::fs::read_dir(shared().join("data/imagenet")) else {
+        println!("skipped: no photographs at {}", shared().display());
+        return Vec::new();
+    };
+    let mut paths: Vec<_> = folder.map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "JPEG"));
+    paths.sort();
+    paths
+}
+
+/// How many of something a slow tier asks for.
+pub fn asked(variable: &str, usual: usize) -> usize {
+    std::env::var(variable).map_or(usual, |count| count.parse().unwrap())
+}
+
+pub fn random(seed: u64) -> Xoshiro256PlusPlus {
+    Xoshiro256PlusPlus::seed_from_u64(seed)
+}
+
+/// A number below `count`.
+pub fn below(rng: &mut impl Rng, count: usize) -> usize {
+    rng.next_u32() as usize % count
+}
+
+pub fn random_window(size: Size, rng: &mut impl Rng) -> Window {
+    let height = 1 + rng.next_u32() % size.height;
+    let width = 1 + rng.next_u32() % size.width;
+    let top = rng.next_u32() % (size.height - height + 1);
+    let left = rng.next_u32() % (size.width - width + 1);
+    Window { top, left, height, width }
+}
+
+/// A picture's components.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Colour {
+    Gray,
+    /// Blue and red differences sampled so.
+    Rgb(Subsampling),
+    Cmyk,
+    Ycck,
+}
+
+impl Colour {
+    pub const ALL: [Self; 11] = {
+        use Subsampling as S;
+        [
+            Self::Gray,
+            Self::Rgb(S::S444),
+            Self::Rgb(S::S422),
+            Self::Rgb(S::S420),
+            Self::Rgb(S::S440),
+            Self::Rgb(S::S411),
+            Self::Rgb(S::S441),
+            Self::Rgb(S::S410),
+            Self::Rgb(S::S24),
+            Self::Cmyk,
+            Self::Ycck,
+        ]
+    };
+
+    /// Height and width of an MCU, in pixels.
+    pub fn mcu(self) -> Size {
+        use Subsampling as S;
+        let (across, down) = match self {
+            Self::Rgb(S::S422) => (2, 1),
+            Self::Rgb(S::S420) => (2, 2),
+            Self::Rgb(S::S440) => (1, 2),
+            Self::Rgb(S::S411) => (4, 1),
+            Self::Rgb(S::S441) => (1, 4),
+            Self::Rgb(S::S410) => (4, 2),
+            Self::Rgb(S::S24) => (2, 4),
+            _ => (1, 1),
+        };
+        Size::new(8 * down, 8 * across)
+    }
+}
+
+/// A JPEG of noise on a slope: baseline, without restart markers.
+pub fn drawn(size: Size, colour: Colour) -> Vec<u8> {
+    let (format, values) = match colour {
+        Colour::Gray => (PixelFormat::Grayscale, 1),
+        Colour::Rgb(_) => (PixelFormat::Rgb, 3),
+        Colour::Cmyk | Colour::Ycck => (PixelFormat::Cmyk, 4),
+    };
+    let mut rng = random(size.pixels());
+    let pixels: Vec<u8> = (0..size.pixels() as usize * values)
+        .map(|i| (i / 97 % 191) as u8 + rng.next_u32() as u8 % 64)
+        .collect();
+    let (width, height) = (size.width as usize, size.height as usize);
+    let encoder = Encoder::new(&pixels, width, height, format).quality(80);
+    let encoder = match colour {
+        Colour::Rgb(subsampling) => encoder.subsampling(subsampling),
+        Colour::Ycck => encoder.colorspace(ColorSpace::Ycck).subsampling(Subsampling::S444),
+        Colour::Gray | Colour::Cmyk => encoder.subsampling(Subsampling::S444),
+    };
+    encoder.encode().unwrap()
+}
+
+/// The same coefficients as a baseline file with a restart marker every `interval` MCUs.
+pub fn with_markers(jpeg: &[u8], interval: u16) -> Vec<u8> {
+    let mut coefficients = libjpeg_turbo_rs::read_coefficients(jpeg).unwrap();
+    coefficients.restart_interval = interval;
+    libjpeg_turbo_rs::write_coefficients_optimized(&coefficients).unwrap()
+}
+
+/// The same coefficients as a progressive file.
+pub fn progressive(jpeg: &[u8]) -> Vec<u8> {
+    let coefficients = libjpeg_turbo_rs::read_coefficients(jpeg).unwrap();
+    libjpeg_turbo_rs::write_coefficients_progressive(&coefficients, None).unwrap()
+}
+
+pub fn with_index(jpeg: &[u8]) -> Vec<u8> {
+    let mut bytes = jpeg.to_vec();
+    fuseloop::decode::append_segment_index(&mut bytes).unwrap();
+    bytes
+}
+
+/// Bytes of an index of segments: a length each, their bytes, their number, a mark. 0 if there is
+/// none.
+pub fn index_len(bytes: &[u8]) -> usize {
+    let Some((rest, b"FSEGIDX\x01")) = bytes.split_last_chunk() else { return 0 };
+    let Some((rest, _)) = rest.split_last_chunk::<4>() else { return 0 };
+    rest.last_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize + 16)
+}
