@@ -2,14 +2,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
+#[path = "common/photographs.rs"]
+mod photographs;
+
 use fuseloop::decode::{By, DecodeError, DecodeOptions, Decoder};
 use fuseloop::sample::Limits;
 use fuseloop::source::{EncodedImage, ImageMode};
 use fuseloop_ops::{ImageView, Size, Window};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
+use photographs::photographs;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Size of the goldens that are not FFCV's.
 const GOLDEN: Size = Size::new(37, 45);
@@ -105,20 +109,6 @@ fn undisturbed(bytes: &[u8]) -> Vec<u8> {
     let options = options.jpeg_set_out_colorspace(zune_core::colorspace::ColorSpace::RGB);
     let cursor = zune_core::bytestream::ZCursor::new(bytes);
     zune_jpeg::JpegDecoder::new_with_options(cursor, options).decode().unwrap()
-}
-
-/// The photographs beside the repository, if they are there.
-fn photographs() -> Vec<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
-    let shared = std::env::var_os("FUSELOOP_SHARED").map_or(beside, PathBuf::from);
-    let Ok(folder) = std::fs::read_dir(shared.join("data/imagenet")) else {
-        println!("skipped: no photographs at {}", shared.display());
-        return Vec::new();
-    };
-    let mut paths: Vec<_> = folder.map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "JPEG"));
-    paths.sort();
-    paths
 }
 
 fn random_window(size: Size, rng: &mut impl Rng) -> Window {

@@ -5,11 +5,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
+#[path = "common/photographs.rs"]
+mod photographs;
+
 use fuseloop::decode::{By, DecodeError, DecodeOptions, Decoder, tile_interval};
 use fuseloop::source::{EncodedImage, ImageMode};
 use fuseloop_ops::{Size, Window};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use libjpeg_turbo_rs::{JpegCoefficients, read_coefficients, write_coefficients_optimized};
+use photographs::photographs;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::path::{Path, PathBuf};
@@ -121,20 +125,6 @@ fn goldens() -> Vec<(String, Vec<u8>)> {
     files.iter().map(|path| (name(path), std::fs::read(path).unwrap())).collect()
 }
 
-/// The photographs beside the repository, if they are there.
-fn photographs() -> Vec<(String, Vec<u8>)> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
-    let shared = std::env::var_os("FUSELOOP_SHARED").map_or(beside, PathBuf::from);
-    let Ok(folder) = std::fs::read_dir(shared.join("data/imagenet")) else {
-        println!("skipped: no photographs at {}", shared.display());
-        return Vec::new();
-    };
-    let mut paths: Vec<_> = folder.map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "JPEG"));
-    paths.sort();
-    paths.iter().map(|path| (path.display().to_string(), std::fs::read(path).unwrap())).collect()
-}
-
 /// Noise on a slope.
 fn noise(size: Size, sampling: Option<SamplingFactor>, quality: u8, rng: &mut impl Rng) -> Vec<u8> {
     let values = size.pixels() as usize * sampling.map_or(1, |_| 3);
@@ -179,11 +169,12 @@ fn the_usual_goldens_are_taken_and_the_others_left() {
 #[test]
 fn photographs_as_they_are_and_recut_have_the_same_pixels() {
     let (mut both, mut rng) = (Both::new(), Xoshiro256PlusPlus::seed_from_u64(2));
-    for (i, (name, jpeg)) in photographs().iter().enumerate() {
-        both.agree_all(jpeg, 2, &mut rng, name);
-        let mut coefficients = read_coefficients(jpeg).unwrap();
+    for (i, path) in photographs().iter().enumerate() {
+        let (name, jpeg) = (path.display().to_string(), std::fs::read(path).unwrap());
+        both.agree_all(&jpeg, 2, &mut rng, &name);
+        let mut coefficients = read_coefficients(&jpeg).unwrap();
         let tile = [32, 1, 64, u16::MAX, 48][i % 5];
-        both.agree_all(&recut(&mut coefficients, tile), 3, &mut rng, name);
+        both.agree_all(&recut(&mut coefficients, tile), 3, &mut rng, &name);
     }
 }
 

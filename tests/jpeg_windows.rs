@@ -8,12 +8,15 @@
 #[path = "common/jpegs.rs"]
 #[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each binary uses its own part")]
 mod jpegs;
+#[path = "common/photographs.rs"]
+mod photographs;
 
 use fuseloop::decode::{By, DecodeOptions, Decoder, tile_interval};
 use fuseloop::recut::{Recutter, Tile};
 use fuseloop::sample::Limits;
 use fuseloop_ops::{Size, Window};
 use jpegs::*;
+use photographs::photographs;
 use rand_xoshiro::rand_core::Rng;
 use rayon::iter::{IndexedParallelIterator as _, IntoParallelIterator as _};
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};

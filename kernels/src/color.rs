@@ -18,6 +18,8 @@
 #![allow(unsafe_code, reason = "vectors as the CPU has them")]
 
 #[cfg(target_arch = "x86_64")]
+use crate::cpu::pair;
+#[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
 const ONE: i16 = 1 << 14;
@@ -109,14 +111,6 @@ fn sixteen(y: &[u8; 16], cb: &[u8; 16], cr: &[u8; 16]) -> [u8; 48] {
 fn words(bytes: &[u8; 16]) -> __m256i {
     // SAFETY: 16 bytes each; any bytes are a vector.
     _mm256_cvtepu8_epi16(unsafe { std::mem::transmute::<[u8; 16], __m128i>(*bytes) })
-}
-
-/// Two factors, for all pairs.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-#[target_feature(enable = "avx2")]
-fn pair(first: i16, second: i16) -> __m256i {
-    _mm256_set1_epi32(i32::from(second) << 16 | i32::from(first as u16))
 }
 
 /// Pixels, of eight red and eight green bytes and eight blue ones in each half.

@@ -38,6 +38,14 @@ fn avx2<W: Work>(work: W) -> W::Output {
     work.run()
 }
 
+/// Two factors, for all pairs of words.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(crate) fn pair(first: i16, second: i16) -> std::arch::x86_64::__m256i {
+    std::arch::x86_64::_mm256_set1_epi32(i32::from(second) << 16 | i32::from(first as u16))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

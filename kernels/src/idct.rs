@@ -23,6 +23,8 @@
 #![allow(unsafe_code, reason = "vectors as the CPU has them")]
 
 #[cfg(target_arch = "x86_64")]
+use crate::cpu::pair;
+#[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
 /// Pairs of rows that are multiplied together.
@@ -194,14 +196,6 @@ fn transform_avx2<const SHIFT: i32>(c: [__m256i; 4], round: i32) -> [__m256i; 8]
         values[7 - x] = _mm256_srai_epi32::<SHIFT>(_mm256_sub_epi32(even, odd));
     }
     values
-}
-
-/// Two factors, for all pairs.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-#[target_feature(enable = "avx2")]
-fn pair(first: i16, second: i16) -> __m256i {
-    _mm256_set1_epi32(i32::from(second) << 16 | i32::from(first as u16))
 }
 
 /// From rows of values, columns as in [`COLUMNS`], to pairs of columns as in [`PAIRS`].

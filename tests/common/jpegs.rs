@@ -6,7 +6,6 @@ use fuseloop_ops::{ImageView, Size, Window};
 use libjpeg_turbo_rs::{ColorSpace, Encoder, PixelFormat, Subsampling};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use std::path::{Path, PathBuf};
 
 /// A JPEG whose size the source does not know.
 pub fn unmeasured(bytes: &[u8]) -> EncodedImage<'_> {
@@ -43,24 +42,6 @@ impl Plain {
     pub fn crop(&self, window: Window) -> Vec<u8> {
         packed(ImageView::packed(&self.rgb, self.size).unwrap().crop(window).unwrap())
     }
-}
-
-/// The folder of data beside the repository.
-fn shared() -> PathBuf {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
-    std::env::var_os("FUSELOOP_SHARED").map_or(beside, PathBuf::from)
-}
-
-/// The photographs beside the repository, if they are there.
-pub fn photographs() -> Vec<PathBuf> {
-    let Ok(folder) = std::fs::read_dir(shared().join("data/imagenet")) else {
-        println!("skipped: no photographs at {}", shared().display());
-        return Vec::new();
-    };
-    let mut paths: Vec<_> = folder.map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "JPEG"));
-    paths.sort();
-    paths
 }
 
 /// How many of something a slow tier asks for.

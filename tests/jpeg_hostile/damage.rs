@@ -1,6 +1,7 @@
 //! Files cut short and bytes changed, of photographs as they are and with restart markers.
 
 use crate::jpegs::*;
+use crate::photographs::photographs;
 use crate::whole;
 use fuseloop::decode::{Decoder, tile_interval};
 use fuseloop_ops::Size;

@@ -12,6 +12,8 @@ mod indexes;
 #[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each binary uses its own part")]
 mod jpegs;
 mod loader;
+#[path = "../common/photographs.rs"]
+mod photographs;
 
 use fuseloop::decode::{DecodeError, Decoder};
 use jpegs::{pixels, unmeasured};

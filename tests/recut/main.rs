@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
+#[path = "../common/photographs.rs"]
+mod common;
 mod hostile;
 mod kinds;
 mod metadata;

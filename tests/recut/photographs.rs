@@ -1,23 +1,10 @@
 //! Real photographs: the same pixels, at about the same size.
 
+use super::common::photographs;
 use super::{assert_recut, index};
 use fuseloop::recut::{Recutter, Tile};
 use fuseloop::sample::Limits;
-use std::path::{Path, PathBuf};
-
-/// The photographs beside the repository, if they are there.
-fn photographs() -> Vec<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
-    let shared = std::env::var_os("FUSELOOP_SHARED").map_or(beside, PathBuf::from);
-    let Ok(folder) = std::fs::read_dir(shared.join("data/imagenet")) else {
-        println!("skipped: no photographs at {}", shared.display());
-        return Vec::new();
-    };
-    let mut paths: Vec<_> = folder.map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "JPEG"));
-    paths.sort();
-    paths
-}
+use std::path::PathBuf;
 
 /// Bytes of all photographs: as they were, re-cut, and of the indexes alone.
 fn sizes(tile: Tile, photographs: &[PathBuf]) -> [usize; 3] {

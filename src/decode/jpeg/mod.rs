@@ -171,10 +171,12 @@ impl ImageDecoder for JpegDecoder {
             return self.part(image.bytes, &headers, stored);
         }
         let mut turned = std::mem::take(&mut self.turned);
-        let decoded = self.part(image.bytes, &headers, stored)?;
-        let window = decoded.window(stored).expect("the part holds the window");
-        orientation.turn(window, &mut turned);
-        self.turned = turned;
+        let outcome = self.part(image.bytes, &headers, stored).map(|decoded| {
+            let window = decoded.window(stored).expect("the part holds the window");
+            orientation.turn(window, &mut turned);
+        });
+        self.turned = turned; // also if there is nothing to turn: the next picture wants it
+        outcome?;
         let view = ImageView::packed(&self.turned, wanted.size());
         let view = view.expect("turning keeps the number of pixels");
         Ok(Decoded { view, top: wanted.top, left: wanted.left })
