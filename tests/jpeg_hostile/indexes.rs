@@ -2,7 +2,7 @@
 
 use crate::jpegs::*;
 use crate::whole;
-use fuseloop::decode::Decoder;
+use fuseloop::decode::{DecodeError, Decoder};
 use fuseloop_ops::{Size, Window};
 
 const SIZE: Size = Size::new(70, 150);
@@ -140,4 +140,20 @@ fn a_cut_picture_with_an_index_is_refused_or_right() {
         let found = pixels(&mut decoder, &bytes, window);
         assert!(found.is_err() || found == Ok(plain.crop(window)), "{cut} bytes, {window:?}");
     }
+}
+
+/// An index may say nothing of a marker inside a segment: whoever reads that one finds it.
+#[test]
+fn a_marker_that_an_index_passes_over_is_found() {
+    let (jpeg, lengths) = tiles();
+    let third = jpeg.windows(2).position(|pair| pair == [0xff, 0xd2]).unwrap();
+    let mut changed = jpeg.clone();
+    changed[third + 8..third + 10].copy_from_slice(&[0xff, 0xd5]);
+    let indexed = with(&changed, &lengths, 25);
+    let refused = whole(&mut Decoder::default(), &indexed).unwrap_err();
+    assert_eq!(refused, DecodeError::Restarts { found: 25, expected: 24 });
+    // Elsewhere the picture is what it was.
+    let part = Window { top: 20, left: 40, height: 30, width: 50 };
+    let found = pixels(&mut Decoder::default(), &indexed, part).unwrap();
+    assert_eq!(found, Plain::decode(&jpeg).crop(part));
 }

@@ -11,10 +11,12 @@
 //! costs 2 % of decoding a window, and needs bytes that are otherwise not touched.
 //!
 //! What it says is checked against the file: behind each segment stands the restart marker of its
-//! number, behind the last another marker. What does not fit is as good as absent.
+//! number, behind the last another marker. What does not fit is as good as absent. That there are
+//! no more markers it does not show: zune-jpeg, which makes something of them, is given what was
+//! looked through.
 
 use super::headers::Headers;
-use super::scans::{Scans, segment_count};
+use super::scans::{Markers, Scans, segment_count};
 use crate::decode::DecodeError;
 
 /// The last bytes of a file with an index.
@@ -33,7 +35,9 @@ pub fn append_segment_index(jpeg: &mut Vec<u8>) -> Result<(), DecodeError> {
     let headers = Headers::parse(jpeg)?;
     let count = segment_count(&headers);
     let mut restarts = Vec::new();
-    let Scans::Single(scan) = Scans::survey(jpeg, &headers, &mut restarts)? else { return Ok(()) };
+    let Scans::Single(scan) = Scans::survey(jpeg, &headers, Markers::Found, &mut restarts)? else {
+        return Ok(());
+    };
     let (Ok(n), Ok(segments)) = (u32::try_from(count), usize::try_from(count)) else {
         return Ok(());
     };

@@ -28,7 +28,7 @@ use fuseloop_ops::{ImageView, RGB, Size, Window};
 use headers::Headers;
 pub use index::append_segment_index;
 pub(crate) use parts::{Frame, Part, Parts, ScanParts};
-use scans::{Scans, finest};
+use scans::{Markers, Scans, finest};
 use zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions};
 
 /// By what JPEGs are decoded: for tests and benches, which compare the two.
@@ -100,11 +100,12 @@ impl JpegDecoder {
         wanted: Window,
     ) -> Result<Decoded<'_>, DecodeError> {
         let Self { by, core, restarts, file, pixels, .. } = self;
-        let scans = Scans::survey(bytes, headers, restarts)?;
         let mut shown = None;
-        if let (By::Both | By::Core, Scans::Single(scan)) = (*by, &scans) {
+        if *by != By::Zune
+            && let Scans::Single(scan) = Scans::survey(bytes, headers, Markers::Told, restarts)?
+        {
             let room = buffer(pixels, wanted.size(), false)?;
-            let done = core.decode(Source { bytes, headers, scan }, wanted, room);
+            let done = core.decode(Source { bytes, headers, scan: &scan }, wanted, room);
             shown = done.map(|()| Shown { size: wanted.size(), part: wanted, lead: 0 });
         }
         let Shown { size, part, lead } = match shown {
@@ -112,7 +113,10 @@ impl JpegDecoder {
             None if *by == By::Core => {
                 return Err(DecodeError::Damaged { reason: "left to zune-jpeg".into() });
             }
-            None => by_zune(bytes, headers, &scans, wanted, file, pixels)?,
+            None => {
+                let scans = Scans::survey(bytes, headers, Markers::Found, restarts)?;
+                by_zune(bytes, headers, &scans, wanted, file, pixels)?
+            }
         };
         let view = ImageView::packed(pixels, size)
             .and_then(|view| view.crop(Window { top: 0, left: lead, ..part }))

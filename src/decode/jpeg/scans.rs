@@ -22,6 +22,16 @@ pub(super) enum Scans<'a> {
     Several,
 }
 
+/// How it is known where restart markers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Markers {
+    /// By the file's index, if it has one. There may be markers in segments, which whoever reads
+    /// those must notice.
+    Told,
+    /// By a look at all coded data.
+    Found,
+}
+
 /// Where the segments of a picture's only scan lie.
 #[derive(Debug)]
 pub(super) struct SingleScan<'a> {
@@ -42,7 +52,8 @@ impl SingleScan<'_> {
 }
 
 impl<'a> Scans<'a> {
-    /// Looks through the coded data of `bytes`. `restarts` is room for markers' offsets.
+    /// Looks through the coded data of `bytes`, or believes what their index says of them.
+    /// `restarts` is room for markers' offsets.
     ///
     /// # Errors
     ///
@@ -50,6 +61,7 @@ impl<'a> Scans<'a> {
     pub(super) fn survey(
         bytes: &[u8],
         headers: &Headers,
+        markers: Markers,
         restarts: &'a mut Vec<usize>,
     ) -> Result<Self, DecodeError> {
         if headers.progressive || headers.scan.ids.len() < headers.components.len() {
@@ -57,10 +69,11 @@ impl<'a> Scans<'a> {
             return Ok(Self::Several);
         }
         let start = headers.scan.data;
-        let end = match index::read(bytes, headers, restarts) {
-            Some(end) => end,
-            None => end_of_data(bytes, start, restarts)?,
+        let told = match markers {
+            Markers::Told => index::read(bytes, headers, restarts),
+            Markers::Found => None,
         };
+        let end = told.map_or_else(|| end_of_data(bytes, start, restarts), Ok)?;
         let grid = Grid::of(headers);
         // A block is a DC code and an AC code, of one bit or more each.
         check_length(headers, end - start, grid.mcus() * grid.blocks * 2)?;
