@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop recut imagenet/train tiled/train       # a folder: the same names in a new one
-  fuseloop recut train.beton tiled.beton          # FFCV reads the new file as its own
+  fuseloop recut train.beton tiled.beton          # the same samples, in the same format
   fuseloop recut train.beton tiled.beton --tile row
   fuseloop write imagenet/train train.beton --write-mode tiled   # in one go")]
 pub(super) struct Args {

@@ -27,7 +27,7 @@ mod raw;
 pub use error::DecodeError;
 #[doc(hidden)]
 pub use jpeg::By;
-pub(crate) use jpeg::{Frame, Part, Parts, ScanParts};
+pub(crate) use jpeg::{Frame, MAX_SCANS, Part, Parts, ScanParts};
 pub use jpeg::{append_segment_index, tile_interval};
 
 use crate::sample::Limits;

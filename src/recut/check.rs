@@ -5,11 +5,9 @@
 //! side of a thin picture, so it is they, padding included, that are counted.
 
 use super::{Kept, blocks};
-use crate::decode::Parts;
+use crate::decode::{MAX_SCANS, Parts};
 use crate::sample::Limits;
 
-/// Scans of one picture: as many as the decoder takes.
-const MAX_SCANS: u64 = 100;
 /// Coefficients of a picture, for each pixel of the limit: CMYK without subsampling.
 const MAX_COMPONENTS: u64 = 4;
 /// Coefficients visited by all scans together, for each pixel of the limit: twenty scans of a
@@ -36,7 +34,7 @@ pub(super) fn check(parts: &Parts, limits: &Limits) -> Result<(), Kept> {
     if needed > max || u64::from(frame.width) * u64::from(frame.height) > limits.max_pixels {
         return Err(Kept::Pixels { needed, max });
     }
-    let max = (limits.max_pixels.saturating_mul(MAX_VISITS) / needed).min(MAX_SCANS);
+    let max = (limits.max_pixels.saturating_mul(MAX_VISITS) / needed).min(MAX_SCANS.into());
     if scans.len() as u64 > max {
         return Err(Kept::Scans { found: scans.len(), max });
     }

@@ -6,13 +6,13 @@
 //! |---------------|-------------------------------------------------------|-----------------------|
 //! | a JPEG        | **its own bytes**, unless it is resized or a quality is asked for | decoded   |
 //! | RGB pixels    | encoded: baseline, 4:2:0, quality 90 unless asked      | as they are           |
-//!
 //! | of a `.beton` | as it is there                                         | as it is there        |
 //!
 //! Storing a JPEG's own bytes loses nothing and costs one read; FFCV can't, it decodes and
 //! encodes every image anew. With [`ImageOptions::tile`] every JPEG stored is re-cut on its way
-//! ([`crate::recut`]), or kept as it would be without if it can't be. Sizes and modes are FFCV's; so is the resize, OpenCV's
-//! `INTER_AREA` ([`fuseloop_ops::area`]). EXIF orientation is not applied, as FFCV does not.
+//! ([`crate::recut`]), or kept as it would be without if it can't be. Sizes and modes are FFCV's;
+//! so is the resize, OpenCV's `INTER_AREA` ([`fuseloop_ops::area`]). EXIF orientation is not
+//! applied, as FFCV does not.
 
 use super::cut::{Cut, StoredImage};
 use super::jpeg::{self, Head, HeadError};

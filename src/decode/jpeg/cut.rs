@@ -29,8 +29,9 @@
 //! there the cut ends as the picture does, for which it must begin at a row that begins a segment.
 
 use super::headers::{EOI, Headers};
-use super::scans::{Grid, SingleScan};
+use super::scans::{Grid, SingleScan, mcus};
 use fuseloop_ops::{Size, Window};
+use std::ops::Range;
 
 /// Ones between the data and the end marker, more than the decoder reads ahead (64 bits).
 ///
@@ -212,9 +213,7 @@ struct Span {
 impl Span {
     /// The MCUs needed for `len` pixels from `start` on.
     fn new(start: u32, len: u32, side: u32, mcu: u32) -> Self {
-        let margin = u32::from(mcu > 8); // chroma's neighbour, where chroma is subsampled
-        let first = u64::from(start.saturating_sub(margin) / mcu);
-        let end = u64::from((start + len + margin).min(side).div_ceil(mcu));
+        let Range { start: first, end } = mcus(start, len, side, mcu);
         Self { first, end, mcu, side }
     }
 

@@ -19,9 +19,11 @@ use std::ops::Range;
 
 pub(super) const EOI: u8 = 0xd9;
 pub(super) const SOS: u8 = 0xda;
+pub(super) const DHT: u8 = 0xc4;
+pub(super) const DQT: u8 = 0xdb;
+pub(super) const DRI: u8 = 0xdd;
+pub(super) const APP1: u8 = 0xe1;
 const SOI: u8 = 0xd8;
-const DRI: u8 = 0xdd;
-const APP1: u8 = 0xe1;
 /// SOF0..SOF15 but for three that are something else.
 const FRAMES: Range<u8> = 0xc0..0xd0;
 const NOT_FRAMES: [u8; 3] = [0xc4, 0xc8, 0xcc];

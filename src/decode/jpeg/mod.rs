@@ -28,6 +28,7 @@ use fuseloop_ops::{ImageView, RGB, Size, Window};
 use headers::Headers;
 pub use index::append_segment_index;
 pub(crate) use parts::{Frame, Part, Parts, ScanParts};
+pub(crate) use scans::MAX_SCANS;
 use scans::{Markers, Scans, finest};
 use zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions};
 
@@ -100,12 +101,11 @@ impl JpegDecoder {
         wanted: Window,
     ) -> Result<Decoded<'_>, DecodeError> {
         let Self { by, core, restarts, file, pixels, .. } = self;
+        let scans = Scans::survey(bytes, headers, Markers::Told, restarts)?;
         let mut shown = None;
-        if *by != By::Zune
-            && let Scans::Single(scan) = Scans::survey(bytes, headers, Markers::Told, restarts)?
-        {
+        if let (By::Both | By::Core, Scans::Single(scan)) = (*by, &scans) {
             let room = buffer(pixels, wanted.size(), false)?;
-            let done = core.decode(Source { bytes, headers, scan: &scan }, wanted, room);
+            let done = core.decode(Source { bytes, headers, scan }, wanted, room);
             shown = done.map(|()| Shown { size: wanted.size(), part: wanted, lead: 0 });
         }
         let Shown { size, part, lead } = match shown {
@@ -114,7 +114,11 @@ impl JpegDecoder {
                 return Err(DecodeError::Damaged { reason: "left to zune-jpeg".into() });
             }
             None => {
-                let scans = Scans::survey(bytes, headers, Markers::Found, restarts)?;
+                let scans = if scans.are_told() {
+                    Scans::survey(bytes, headers, Markers::Found, restarts)?
+                } else {
+                    scans
+                };
                 by_zune(bytes, headers, &scans, wanted, file, pixels)?
             }
         };

@@ -8,14 +8,11 @@
 //! segment's beginning with its marker. One look through the coded data finds their ends, with
 //! the same eyes as the decoder's ([`end_of_data`]).
 
-use super::headers::{EOI, Headers, SOS, Scan, Segment, Segments};
+use super::headers::{DHT, DQT, DRI, EOI, Headers, SOS, Scan, Segment, Segments};
 use super::scans::end_of_data;
 use crate::decode::DecodeError;
 use std::ops::Range;
 
-const DHT: u8 = 0xc4;
-const DQT: u8 = 0xdb;
-const DRI: u8 = 0xdd;
 const COM: u8 = 0xfe;
 
 /// Where a part of the file lies.

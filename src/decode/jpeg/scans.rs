@@ -11,7 +11,7 @@ use std::ops::Range;
 
 /// Each may be a walk over all blocks for a few bytes. Encoders write about ten; the decoder would
 /// stop here too, but only when it has walked so often.
-const MAX_SCANS: u32 = 100;
+pub(crate) const MAX_SCANS: u32 = 100;
 
 /// What follows the headers.
 #[derive(Debug)]
@@ -41,6 +41,8 @@ pub(super) struct SingleScan<'a> {
     restarts: &'a [usize],
     /// Offset of the marker behind the scan.
     end: usize,
+    /// How this is known.
+    markers: Markers,
 }
 
 impl SingleScan<'_> {
@@ -52,6 +54,11 @@ impl SingleScan<'_> {
 }
 
 impl<'a> Scans<'a> {
+    /// Whether an index alone tells where the restart markers are.
+    pub(super) fn are_told(&self) -> bool {
+        matches!(self, Self::Single(scan) if scan.markers == Markers::Told)
+    }
+
     /// Looks through the coded data of `bytes`, or believes what their index says of them.
     /// `restarts` is room for markers' offsets.
     ///
@@ -73,7 +80,10 @@ impl<'a> Scans<'a> {
             Markers::Told => index::read(bytes, headers, restarts),
             Markers::Found => None,
         };
-        let end = told.map_or_else(|| end_of_data(bytes, start, restarts), Ok)?;
+        let (end, markers) = match told {
+            Some(end) => (end, Markers::Told),
+            None => (end_of_data(bytes, start, restarts)?, Markers::Found),
+        };
         let grid = Grid::of(headers);
         // A block is a DC code and an AC code, of one bit or more each.
         check_length(headers, end - start, grid.mcus() * grid.blocks * 2)?;
@@ -84,7 +94,7 @@ impl<'a> Scans<'a> {
         if found != expected && !(is_ended && found == expected + 1) {
             return Err(DecodeError::Restarts { found, expected });
         }
-        Ok(Self::Single(SingleScan { start, restarts, end }))
+        Ok(Self::Single(SingleScan { start, restarts, end, markers }))
     }
 }
 
@@ -129,6 +139,13 @@ impl Grid {
     pub(super) fn mcus(self) -> u64 {
         self.columns * self.rows
     }
+}
+
+/// The MCUs of `mcu` pixels that `len` pixels from `start` on, of `side`, need.
+pub(super) fn mcus(start: u32, len: u32, side: u32, mcu: u32) -> Range<u64> {
+    let margin = u32::from(mcu > 8); // chroma's neighbour, where chroma is subsampled
+    let end = (start + len + margin).min(side).div_ceil(mcu);
+    u64::from(start.saturating_sub(margin) / mcu)..end.into()
 }
 
 /// The largest factors.

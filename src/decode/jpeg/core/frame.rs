@@ -10,16 +10,12 @@
 //!
 //! Anything else, and anything wrong, is left to the other decoder: its verdict is the one.
 
-use super::super::headers::{Headers, SOS, Segments};
+use super::super::headers::{APP1, DHT, DQT, DRI, Headers, SOS, Segments};
 use super::entropy::{Codes, PLACES};
 use super::huffman::{Kind, Table};
 
-const DHT: u8 = 0xc4;
 const DAC: u8 = 0xcc;
-const DQT: u8 = 0xdb;
 const DNL: u8 = 0xdc;
-const DRI: u8 = 0xdd;
-const APP1: u8 = 0xe1;
 const APP14: u8 = 0xee;
 const EXTENDED_XMP: &[u8] = b"http://ns.adobe.com/xmp/extension/\0";
 

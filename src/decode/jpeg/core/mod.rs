@@ -28,12 +28,11 @@ mod stripe;
 mod upsample;
 
 use super::headers::Headers;
-use super::scans::{Grid, SingleScan};
+use super::scans::{Grid, SingleScan, mcus};
 use frame::Tables;
 use fuseloop_kernels::{Work, for_cpu};
 use fuseloop_ops::Window;
 use segments::Reader;
-use std::ops::Range;
 use stripe::{Part, Stripe};
 
 /// Decodes windows. One for each worker: it keeps its buffers.
@@ -81,13 +80,6 @@ impl Part {
         let columns = mcus(wanted.left, wanted.width, headers.size.width, grid.mcu_width);
         Self { grid, rows, columns, wanted }
     }
-}
-
-/// The MCUs of `mcu` pixels for `len` pixels from `start` on, of `side`.
-fn mcus(start: u32, len: u32, side: u32, mcu: u32) -> Range<u64> {
-    let margin = u32::from(mcu > 8); // chroma's neighbour, where chroma is subsampled
-    let end = (start + len + margin).min(side).div_ceil(mcu);
-    u64::from(start.saturating_sub(margin) / mcu)..end.into()
 }
 
 /// All of a window's decoding.
