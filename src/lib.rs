@@ -23,6 +23,7 @@
 
 pub mod batch;
 pub mod decode;
+pub mod device;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod jit;

@@ -3,7 +3,7 @@
 //! A module imports what lies before it, never what comes after:
 //!
 //! ```text
-//! sample < sync < panicked < source < decode < order < plan < jit < batch < run < loader        (lib, main: anything)
+//! sample < sync < panicked < source < decode < order < plan < jit < batch < device < run < loader     (lib, main: anything)
 //!                                 ├ recut: sample, source, decode; write uses it
 //!                                 ├ write: sample, source, decode, recut; only lib and main use it
 //!                                 └ verify: sample, source, decode; only lib and main use it
@@ -16,9 +16,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules of `src`, each allowed to use those before it.
-const LAYERS: [&str; 11] = [
-    "sample", "sync", "panicked", "source", "decode", "order", "plan", "jit", "batch", "run",
-    "loader",
+const LAYERS: [&str; 12] = [
+    "sample", "sync", "panicked", "source", "decode", "order", "plan", "jit", "batch", "device",
+    "run", "loader",
 ];
 
 /// Modules beside the layers, and what each may use.

@@ -11,12 +11,13 @@
 //! | cast     | convert                           |                      | the final store                 |
 //! | view     | view                              |                      | nothing: another name           |
 //! | layout   | channels first                    |                      | the final store                 |
+//! | device   | to device                         |                      | none: what follows may run there |
 //! | host     | poison                            |                      | none: it ends the loop          |
 //! | mix      | AugMix                            | weights, and chains  | loops of their own, and sums    |
 //! | label    | one-hot                           |                      | scalar code                     |
 //! | batch    | mixup                             | for a batch: shares  | none: mixes finished batches    |
 
-use crate::{DType, Emit, Layout, Mixed, Motion, Ops, Pixels, Rng, Size, TypeError, Window};
+use crate::{DType, Device, Emit, Layout, Mixed, Motion, Ops, Pixels, Rng, Size, TypeError, Window};
 use std::fmt;
 use std::sync::Arc;
 
@@ -185,6 +186,8 @@ pub enum Class<'a> {
     View(DType),
     /// Changes where the channels lie.
     Layout(Layout),
+    /// What follows runs on a device, if the loader has one.
+    Device(Device),
     /// Works on a label.
     Label(&'a dyn LabelOp),
     /// Mixes the samples of a finished batch.

@@ -24,7 +24,7 @@ pub(crate) use self::pool::{Lease, Pool};
 pub(crate) use self::ragged::pack;
 pub use self::ragged::{Ragged, Rows};
 pub use self::slot::{Element, RowsMut};
-pub(crate) use self::slot::{Filling, Slot};
+pub(crate) use self::slot::{Companion, Filling, Slot};
 use crate::sample::{Epoch, SampleId, Visit};
 use crate::sync::{Arc, Weak};
 
@@ -277,7 +277,11 @@ impl fmt::Debug for Batch {
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        if let (Some(slot), Some(pool)) = (self.slot.take(), self.pool.upgrade()) {
+        let Some(mut slot) = self.slot.take() else { return };
+        if let Some(companion) = slot.companion_mut() {
+            companion.let_go();
+        }
+        if let Some(pool) = self.pool.upgrade() {
             pool.give(slot);
         }
     }

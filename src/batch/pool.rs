@@ -80,6 +80,9 @@ impl Pool {
             Lease::Free(slot) => slot,
             Lease::New => self.allocate()?,
         };
+        if let Some(companion) = slot.companion_mut() {
+            companion.reclaim();
+        }
         slot.visits_mut().clear();
         Ok(slot)
     }

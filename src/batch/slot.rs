@@ -19,6 +19,7 @@
 
 #![allow(unsafe_code, reason = "workers write disjoint rows of one allocation at the same time")]
 
+use std::any::Any;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 use std::slice;
@@ -113,8 +114,19 @@ impl Buffer {
     }
 }
 
+/// What a stage keeps beside the memory of a batch: what a device has of it, and knows of it.
+pub(crate) trait Companion: Any + Send + Sync {
+    /// The user has dropped the batch. Called where that happens: may not wait.
+    fn let_go(&mut self);
+
+    /// Waits until nothing but its owner reads the memory, which is about to be written again.
+    fn reclaim(&mut self);
+}
+
 /// The memory of one batch: a buffer for each tensor, and which sample each row is.
 pub(crate) struct Slot {
+    /// Before the memory, so that it is gone before that is.
+    companion: Option<Box<dyn Companion>>,
     tensors: Vec<Buffer>,
     visits: Vec<Visit>,
     /// The samples of `visits`, once they are noted.
@@ -135,7 +147,7 @@ impl Slot {
         let tensors = tensors.collect::<Result<_, _>>()?;
         let rows = spec.rows().min(1 << 16);
         let (visits, ids) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
-        Ok(Self { tensors, visits, ids })
+        Ok(Self { companion: None, tensors, visits, ids })
     }
 
     /// What each row is; as many rows as visits are in use.
@@ -161,7 +173,18 @@ impl Slot {
 
     /// All rows in use.
     pub(crate) fn rows_mut(&mut self) -> RowsMut<'_> {
-        RowsMut { tensors: &self.tensors, first: 0, count: self.visits.len() }
+        let count = self.visits.len();
+        RowsMut { tensors: &self.tensors, first: 0, count, companion: Some(&mut self.companion) }
+    }
+
+    /// What a stage keeps beside it.
+    pub(crate) fn companion(&self) -> Option<&dyn Companion> {
+        self.companion.as_deref()
+    }
+
+    /// The same, to tell it something.
+    pub(crate) fn companion_mut(&mut self) -> Option<&mut (dyn Companion + 'static)> {
+        self.companion.as_deref_mut()
     }
 
     /// Leaves out the rows `gone`, which are in order and each there once; the others move up.
@@ -251,7 +274,7 @@ impl Filling {
         let first = chunk * self.chunk.get();
         let count = self.chunk.get().min(self.slot.visits.len() - first);
         let visits = &self.slot.visits[first..first + count];
-        Some((visits, RowsMut { tensors: &self.slot.tensors, first, count }))
+        Some((visits, RowsMut { tensors: &self.slot.tensors, first, count, companion: None }))
     }
 
     /// Hands out nothing more. What was handed out stays so.
@@ -289,6 +312,8 @@ pub struct RowsMut<'a> {
     tensors: &'a [Buffer],
     first: usize,
     count: usize,
+    /// Of the slot, if these are all its rows.
+    companion: Option<&'a mut Option<Box<dyn Companion>>>,
 }
 
 impl RowsMut<'_> {
@@ -345,7 +370,12 @@ impl RowsMut<'_> {
     #[must_use]
     pub fn row(&mut self, i: usize) -> RowsMut<'_> {
         assert!(i < self.count, "row {i} of {}", self.count);
-        RowsMut { tensors: self.tensors, first: self.first + i, count: 1 }
+        RowsMut { tensors: self.tensors, first: self.first + i, count: 1, companion: None }
+    }
+
+    /// What a stage keeps beside the memory of the batch; `None` for some of its rows.
+    pub(crate) fn companion(&mut self) -> Option<&mut Option<Box<dyn Companion>>> {
+        self.companion.as_deref_mut()
     }
 }
 

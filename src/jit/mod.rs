@@ -199,14 +199,15 @@ impl Kernel {
         self.plan.explain() + &code
     }
 
-    /// Makes one sample's output from its decoded pixels.
+    /// Makes one sample's output from its decoded pixels; of a plan that a device ends, the
+    /// picture that the device gets.
     ///
     /// # Panics
     ///
-    /// If `out` is not of [`ImagePlan::sample_bytes`], or is not aligned as its elements are, or
+    /// If `out` is not of [`ImagePlan::host_bytes`], or is not aligned as its elements are, or
     /// `source` lacks pixels of [`ImagePlan::wanted`].
     pub fn run(&self, scratch: &mut Scratch, source: Source<'_>, draws: &Draws, out: &mut [u8]) {
-        assert_eq!(out.len(), self.plan.sample_bytes(), "bytes of a sample");
+        assert_eq!(out.len(), self.plan.host_bytes(), "bytes of a sample");
         self.run_any_size(scratch, source, draws, out);
     }
 
@@ -323,12 +324,12 @@ fn first_links(plan: &ImagePlan) -> Vec<Vec<Link>> {
         plan.links(block, &draws, &mut links, &mut leaves);
         links
     };
-    plan.blocks().iter().map(of_block).collect()
+    plan.blocks()[..plan.host_blocks()].iter().map(of_block).collect()
 }
 
 /// The tables that nothing is drawn for.
 fn fixed_tables(plan: &ImagePlan) -> Vec<(usize, Box<Table>)> {
-    let steps = plan.blocks().iter().flat_map(|block| &block.steps);
+    let steps = plan.blocks()[..plan.host_blocks()].iter().flat_map(|block| &block.steps);
     let needs_none = |leaf: &usize| match plan.leaves()[*leaf].op.class() {
         Class::Table(op) => op.slots() == 0 && !op.needs_histogram(),
         Class::Pixel(op) => op.slots() == 0,
@@ -350,7 +351,7 @@ fn fixed_tables(plan: &ImagePlan) -> Vec<(usize, Box<Table>)> {
 /// The oracle on part of an image: what lies around is never read.
 fn evaluate_part(plan: &ImagePlan, source: Source<'_>, draws: &Draws) -> Vec<u8> {
     if source.view.size() == source.whole {
-        return evaluate(plan, &source.view, draws);
+        return oracle::evaluate_host(plan, &source.view, draws);
     }
     let stride = source.whole.width as usize * 3;
     let mut whole = vec![0; stride * source.whole.height as usize];
@@ -360,5 +361,5 @@ fn evaluate_part(plan: &ImagePlan, source: Source<'_>, draws: &Draws) -> Vec<u8>
         whole[at..at + row.len()].copy_from_slice(row);
     }
     let whole = ImageView::packed(&whole, source.whole).expect("made of this size");
-    evaluate(plan, &whole, draws)
+    oracle::evaluate_host(plan, &whole, draws)
 }

@@ -19,8 +19,18 @@ use fuseloop_ops::{
 /// If `draws` were not made by `plan` for an image of this size.
 #[must_use]
 pub fn evaluate(plan: &ImagePlan, source: &ImageView<'_>, draws: &Draws) -> Vec<u8> {
-    let picture = walk(plan, source, draws, |_, _| {});
+    let picture = walk(plan, plan.leaves().len(), source, draws, |_, _| {});
     store(&picture, plan.stored_dtype(), plan.output().layout)
+}
+
+/// What the host's blocks make of a sample: what a device gets, or the output.
+pub(super) fn evaluate_host(plan: &ImagePlan, source: &ImageView<'_>, draws: &Draws) -> Vec<u8> {
+    if plan.staged().is_none() {
+        return evaluate(plan, source, draws);
+    }
+    let end = plan.blocks()[plan.host_blocks() - 1].ops.end;
+    let picture = walk(plan, end, source, draws, |_, _| {});
+    store(&picture, DType::U8, Layout::ChannelsLast)
 }
 
 /// A picture on its way: after one op.
@@ -99,7 +109,7 @@ impl Scale {
 pub fn evaluate_steps(plan: &ImagePlan, source: &ImageView<'_>, draws: &Draws) -> Vec<Step> {
     let (mut steps, mut scale) = (vec![], Scale::LEVELS);
     let mut drawn = draws.describe(plan).into_iter();
-    walk(plan, source, draws, |index, picture| {
+    walk(plan, plan.leaves().len(), source, draws, |index, picture| {
         if draws.active[index] {
             scale = scale.after(&plan.leaves()[index], plan, draws);
         }
@@ -109,16 +119,17 @@ pub fn evaluate_steps(plan: &ImagePlan, source: &ImageView<'_>, draws: &Draws) -
     steps
 }
 
-/// Goes through the ops; `each` sees every leaf and the picture after it. Gives the last picture.
+/// Goes through the ops up to leaf `end`; `each` sees every leaf and the picture after it. Gives the last picture.
 fn walk(
     plan: &ImagePlan,
+    end: usize,
     source: &ImageView<'_>,
     draws: &Draws,
     mut each: impl FnMut(usize, &Picture),
 ) -> Picture {
     let mut picture = Picture::from_view(source);
     let begins = |index| plan.blocks()[1..].iter().any(|block| block.ops.start == index);
-    for (index, leaf) in plan.leaves().iter().enumerate() {
+    for (index, leaf) in plan.leaves()[..end].iter().enumerate() {
         if begins(index) {
             picture.round(); // what lies between two blocks is bytes
         }
@@ -133,7 +144,7 @@ fn walk(
         }
         each(index, &picture);
     }
-    if begins(plan.leaves().len()) {
+    if begins(end) {
         picture.round();
     }
     picture
@@ -185,9 +196,12 @@ fn after(
             let buffers = &mut mix::Buffers::default();
             picture = picture.changed(|pixels| mix::mix(plan, index, draws, pixels, buffers, step));
         }
+        // What a device gets is bytes.
+        Class::Device(_) if leaf.input.dtype == DType::U8 => picture.round(),
         Class::Cast(_)
         | Class::View(_)
         | Class::Layout(_)
+        | Class::Device(_)
         | Class::Label(_)
         | Class::Choice(_)
         | Class::Batch(_) => {}

@@ -56,6 +56,20 @@ pub struct Block {
     pub layout: Layout,
     /// Whether it is stored around the caches: for batches far larger than they are.
     pub streams: bool,
+    /// What it has to do with a device.
+    pub device: Role,
+}
+
+/// What a block has to do with a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Role {
+    /// Nothing.
+    #[default]
+    Host,
+    /// Its output is what a device gets.
+    Staged,
+    /// A device runs it.
+    Device,
 }
 
 /// Links of some leaves, which a sample runs if it runs the first of them.
@@ -170,6 +184,7 @@ impl Block {
             dtype: DType::U8,
             layout: Layout::ChannelsLast,
             streams: false,
+            device: Role::Host,
         }
     }
 
@@ -183,6 +198,10 @@ impl Block {
     /// The block with all its leaves, folded, if it is small enough to be compiled.
     fn finished(mut self, leaves: &[Leaf], rule: NumberRule) -> Result<Self, PlanError> {
         fold::matrices(&mut self, leaves, rule);
+        if self.device == Role::Device {
+            // A table would have to be copied with every sample, and one body does for all.
+            return Ok(self);
+        }
         fold::tables(&mut self, leaves, rule);
         let place = |leaf: usize| leaves[leaf].place;
         let (found, most) = (self.code_steps(leaves), MAX_STEPS);
@@ -305,25 +324,30 @@ pub(super) fn may_skip(leaf: &Leaf) -> bool {
 }
 
 /// Splits flat leaves into blocks, and gives each leaf its slots. Gives the blocks, and the number
-/// of slots of a sample.
+/// of slots of a sample. What comes after the leaf `device` is for a device: a block never goes
+/// over it.
 pub(super) fn split(
     leaves: &mut [Leaf],
     output: ImageType,
     rule: NumberRule,
+    device: Option<usize>,
 ) -> Result<(Vec<Block>, usize), PlanError> {
     let (mut blocks, mut block, mut makers) = (vec![], Block::new(0, 0), vec![]);
     for leaf in 0..leaves.len() {
         let maker = row_maker(&leaves[leaf], rule);
         let fits = maker.is_none_or(|maker| block.takes_rows(leaves, leaf, maker, &makers));
         if block.host.is_some() || !fits {
+            let role = block.device;
             blocks.push(block.finished(leaves, rule)?);
             block = Block::new(leaf, blocks[blocks.len() - 1].slots.end);
+            block.device = role;
         }
         if let Some(maker) = maker {
             block.rows = Some(maker);
             makers.push(leaf);
         }
-        let before = multiplies(&leaves[leaf]).then(|| block.clone());
+        let is_host = block.device != Role::Device;
+        let before = (is_host && multiplies(&leaves[leaf])).then(|| block.clone());
         let mut slot = add(&mut block, leaves, leaf);
         block.ops.end = leaf + 1;
         let is_bytes = leaves[leaf].input.dtype == DType::U8;
@@ -336,6 +360,12 @@ pub(super) fn split(
             block.ops.end = leaf + 1;
         }
         leaves[leaf].slot = slot;
+        if device == Some(leaf) {
+            block.device = Role::Staged;
+            blocks.push(block.finished(leaves, rule)?);
+            block = Block::new(leaf + 1, blocks[blocks.len() - 1].slots.end);
+            block.device = Role::Device;
+        }
     }
     let ends_on_host = block.host.is_some();
     let last = block.finished(leaves, rule)?;
@@ -382,9 +412,14 @@ fn add(block: &mut Block, leaves: &[Leaf], leaf: usize) -> usize {
         Class::Shuffled(parts) => return block.add_shuffled(leaf, parts),
         Class::Cast(DType::U8) if input.dtype != DType::U8 => block.add_step(leaf, Link::Round),
         Class::Host(_) | Class::Mix(_) => block.host = Some(leaf),
+        // What a device gets is bytes. Without a step before it, values are bytes as they are.
+        Class::Device(_) if input.dtype == DType::U8 && !block.steps.is_empty() => {
+            block.add_step(leaf, Link::Round);
+        }
         Class::Cast(_)
         | Class::View(_)
         | Class::Layout(_)
+        | Class::Device(_)
         | Class::Label(_)
         | Class::Choice(_)
         | Class::Batch(_) => {}

@@ -95,6 +95,7 @@ impl Draws {
             Class::Cast(_)
             | Class::View(_)
             | Class::Layout(_)
+            | Class::Device(_)
             | Class::Label(_)
             | Class::Choice(_)
             | Class::Batch(_) => String::new(),

@@ -11,7 +11,9 @@
 //! do nothing are left out.
 
 use super::{ImagePlan, PlanError, batch_ops};
-use fuseloop_ops::{ChoiceOp, Class, ImageType, NumberRule, Op, Ops, Type, TypeError, stream};
+use fuseloop_ops::{
+    ChoiceOp, Class, DType, ImageType, Layout, NumberRule, Op, Ops, Type, TypeError, stream,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -83,6 +85,35 @@ pub(super) struct Flat {
     pub(super) types: Vec<ImageType>,
 }
 
+impl Flat {
+    /// The leaf that a device's begin after, if more than a copy is left to it.
+    pub(super) fn device(&self) -> Option<usize> {
+        self.leaves.iter().position(|leaf| matches!(leaf.op.class(), Class::Device(_)))
+    }
+
+    /// Whether a device gets what it can go on with: pictures of bytes, all of one size.
+    fn check_device(&self) -> Result<(), PlanError> {
+        let Some(at) = self.device().filter(|at| works_on(&self.leaves[at + 1..])) else {
+            return Ok(());
+        };
+        let Leaf { op, input, place, .. } = &self.leaves[at];
+        let expected = if input.size().is_none() {
+            "images of one size (put it after the crop or resize)"
+        } else if (input.dtype, input.layout) != (DType::U8, Layout::ChannelsLast) {
+            "a u8 image, channels last (put Normalize, Convert and ToChannelsFirst after it, or it last)"
+        } else {
+            return Ok(());
+        };
+        let found = Type::Image(*input).to_string();
+        Err(PlanError::Type { place: *place, error: TypeError { op: op.name(), expected, found } })
+    }
+}
+
+/// Whether any of these is an op on samples.
+pub(super) fn works_on(leaves: &[Leaf]) -> bool {
+    leaves.iter().any(|leaf| !matches!(leaf.op.class(), Class::Batch(_)))
+}
+
 /// Makes `ops` flat, for images of type `input`.
 pub(super) fn flatten(ops: &Ops, input: ImageType, rule: NumberRule) -> Result<Flat, PlanError> {
     let mut walk =
@@ -94,6 +125,7 @@ pub(super) fn flatten(ops: &Ops, input: ImageType, rule: NumberRule) -> Result<F
         current = walk.op(op, &[], current, 0)?;
         walk.flat.types.push(current);
     }
+    walk.flat.check_device()?;
     Ok(walk.flat)
 }
 
@@ -135,6 +167,12 @@ impl Walk {
             let expected = "a finished batch (put it last, outside of containers)";
             return Err(self.refuse(op.as_ref(), expected, input));
         }
+        if let Class::Device(_) = op.class()
+            && (depth > 0 || self.flat.device().is_some())
+        {
+            let expected = "to stand in a list once, outside of containers";
+            return Err(self.refuse(op.as_ref(), expected, input));
+        }
         let is_view = matches!(op.class(), Class::View(_));
         if is_view && depth > 0 {
             return Err(self.refuse(
@@ -143,7 +181,8 @@ impl Walk {
                 input,
             ));
         }
-        let may_follow = is_view || matches!(op.class(), Class::Layout(_) | Class::Batch(_));
+        let may_follow = is_view
+            || matches!(op.class(), Class::Layout(_) | Class::Batch(_) | Class::Device(_));
         if self.viewed && !may_follow {
             return Err(self.refuse(op.as_ref(), "an image before its View", input));
         }

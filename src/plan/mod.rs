@@ -29,7 +29,7 @@ pub mod leaf;
 mod variants;
 
 pub use array::ArrayPlan;
-pub use block::{Block, Link, Region};
+pub use block::{Block, Link, Region, Role};
 pub use describe::Description;
 pub use drawn::{Drawn, Fate};
 pub use draws::Draws;
@@ -146,7 +146,21 @@ impl ImagePlan {
     ///
     /// See [`PlanError`].
     pub fn new(ops: Ops, input: ImageType, rule: NumberRule) -> Result<Self, PlanError> {
-        let plan = Self::of_any_size(ops, input, rule)?;
+        Self::sized(Self::of_any_size(ops, input, rule)?)
+    }
+
+    /// The same where a device runs what comes after [`ToDevice`](fuseloop_ops::ToDevice): no
+    /// block goes over it. Without the op, or with nothing after it, this is [`new`](Self::new).
+    ///
+    /// # Errors
+    ///
+    /// See [`PlanError`].
+    pub fn on_device(ops: Ops, input: ImageType, rule: NumberRule) -> Result<Self, PlanError> {
+        Self::sized(Self::split(ops, input, rule, true)?)
+    }
+
+    /// The plan, if its outputs share a size.
+    fn sized(plan: Self) -> Result<Self, PlanError> {
         if plan.output.size().is_none() {
             let (height, width) = (plan.output.height.to_string(), plan.output.width.to_string());
             return Err(PlanError::Varies { height, width });
@@ -156,12 +170,23 @@ impl ImagePlan {
 
     /// The same for outputs that need not share a size: no batch can be made of them.
     fn of_any_size(ops: Ops, input: ImageType, rule: NumberRule) -> Result<Self, PlanError> {
+        Self::split(ops, input, rule, false)
+    }
+
+    fn split(
+        ops: Ops,
+        input: ImageType,
+        rule: NumberRule,
+        on_device: bool,
+    ) -> Result<Self, PlanError> {
         if ops.len() > MAX_OPS {
             return Err(PlanError::TooLong { found: ops.len() });
         }
-        let leaf::Flat { mut leaves, choices, removed, types } = leaf::flatten(&ops, input, rule)?;
+        let flat = leaf::flatten(&ops, input, rule)?;
+        let device = flat.device().filter(|at| on_device && leaf::works_on(&flat.leaves[at + 1..]));
+        let leaf::Flat { mut leaves, choices, removed, types } = flat;
         let output = types.last().copied().unwrap_or(input);
-        let (blocks, slots) = block::split(&mut leaves, output, rule)?;
+        let (blocks, slots) = block::split(&mut leaves, output, rule, device)?;
         Ok(Self {
             name: "pipeline".into(),
             ops,
@@ -194,6 +219,9 @@ impl ImagePlan {
     /// that memory is what it waits for.
     #[must_use]
     pub fn for_batches_of(self, samples: usize) -> Self {
+        if self.staged().is_some() {
+            return self;
+        }
         const LARGE: usize = 16 << 20;
         const LONG: u32 = 128;
         const FEW_LINKS: usize = 2;
@@ -317,6 +345,27 @@ impl ImagePlan {
     #[must_use]
     pub fn blocks(&self) -> &[Block] {
         &self.blocks
+    }
+
+    /// How many of the blocks the host runs: the others are a device's.
+    #[must_use]
+    pub fn host_blocks(&self) -> usize {
+        let is_host = |block: &&Block| block.device != Role::Device;
+        self.blocks.iter().take_while(is_host).count()
+    }
+
+    /// The picture that the host leaves to a device, if it does.
+    #[must_use]
+    pub fn staged(&self) -> Option<ImageType> {
+        let block = self.blocks.iter().find(|block| block.device == Role::Staged)?;
+        Some(self.leaves[block.ops.end - 1].input)
+    }
+
+    /// Bytes that the host makes of a sample: the output's, or those that a device gets.
+    #[must_use]
+    pub fn host_bytes(&self) -> usize {
+        let staged = self.staged().and_then(|image| image.size());
+        staged.map_or_else(|| self.sample_bytes(), |size| 3 * size.pixels() as usize)
     }
 
     /// Numbers drawn for a sample, over all ops.

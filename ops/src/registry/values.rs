@@ -1,9 +1,15 @@
 //! Ops that say how values are stored: their scale, type and layout.
 
 use super::{Kind, OpInfo, Preset, built, required};
-use crate::{Convert, Normalize, ToChannelsFirst, ToChannelsLast, View};
+use crate::{Convert, Normalize, ToChannelsFirst, ToChannelsLast, ToDevice, View};
 
 const VALUES: &str = "values";
+
+/// What a list may name; a loader may be told any other.
+const DEVICES: &[&str] = &[
+    "auto", "cpu", "cuda", "cuda:0", "cuda:1", "cuda:2", "cuda:3", "cuda:4", "cuda:5", "cuda:6",
+    "cuda:7",
+];
 
 pub(super) const OPS: &[OpInfo] = &[
     OpInfo {
@@ -58,5 +64,18 @@ pub(super) const OPS: &[OpInfo] = &[
         params: &[],
         aliases: &[],
         build: |_| Ok(built(ToChannelsLast)),
+    },
+    OpInfo {
+        name: "ToDevice",
+        class: VALUES,
+        summary: "what comes after it, of images and labels, is computed on a device",
+        params: &[required(
+            "device",
+            Kind::Word(DEVICES),
+            Preset::Word("auto"),
+            "auto takes the first GPU if there is one, and the CPU if not",
+        )],
+        aliases: &[],
+        build: |args| Ok(built(ToDevice::new(&args.text("device")?)?)),
     },
 ];

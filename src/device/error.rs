@@ -1,0 +1,118 @@
+//! What can be wrong with a device, in one line that names the cure.
+
+/// Why a device can't be used, or has failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// Built without the feature.
+    #[error(
+        "cuda:{ordinal} was asked for, but this build has no CUDA in it: build with the feature `cuda`, or take the device \"cpu\""
+    )]
+    NotBuilt {
+        /// The device asked for.
+        ordinal: u32,
+    },
+    /// The driver's library can't be loaded.
+    #[error(
+        "a GPU was asked for, but the NVIDIA driver's library (libcuda.so.1) is not on this machine: install the driver, or take the device \"cpu\" or \"auto\""
+    )]
+    NoDriver,
+    /// A toolkit's stub was loaded in the driver's place.
+    #[error(
+        "libcuda.so is the CUDA toolkit's stub, not a driver: take its `stubs` folder off LD_LIBRARY_PATH"
+    )]
+    StubDriver,
+    /// The driver is older than what we call.
+    #[error(
+        "the NVIDIA driver supports CUDA {found_major}.{found_minor}, and 12.0 or newer is needed: update it to 525 or newer"
+    )]
+    DriverTooOld {
+        /// What it supports.
+        found_major: u32,
+        /// What it supports.
+        found_minor: u32,
+    },
+    /// The driver is there and offers nothing.
+    #[error(
+        "the NVIDIA driver offers no usable GPU ({reason}): look at CUDA_VISIBLE_DEVICES and nvidia-smi"
+    )]
+    NoDevice {
+        /// What the driver says.
+        reason: String,
+    },
+    /// A number that no GPU has.
+    #[error("cuda:{asked} was asked for, but this process sees {have} GPU(s): CUDA_VISIBLE_DEVICES decides which")]
+    NoSuchDevice {
+        /// The device asked for.
+        asked: u32,
+        /// How many there are.
+        have: u32,
+    },
+    /// The process was forked after a GPU was opened.
+    #[error(
+        "this process was forked from one that used the GPU, which CUDA does not survive: start workers by spawn, or open the loader after the fork"
+    )]
+    Forked,
+    /// No run-time compiler, and the kernel is none of those that are shipped.
+    #[error(
+        "this pipeline's kernel has to be compiled, and NVRTC was not found: `pip install nvidia-cuda-nvrtc-cu12`, or name the library in FUSELOOP_NVRTC (tried {tried})"
+    )]
+    NoCompiler {
+        /// Where it was looked for.
+        tried: String,
+    },
+    /// The run-time compiler refused a kernel.
+    #[error("NVRTC refused a kernel ({log}): please report it, with the list of ops")]
+    Compile {
+        /// The first lines of what it said.
+        log: String,
+    },
+    /// The driver refused a kernel.
+    #[error("the driver refused a kernel: {log}")]
+    Module {
+        /// What it said.
+        log: String,
+    },
+    /// Not enough memory on the device.
+    #[error(
+        "no {bytes} bytes of GPU memory for {what}: take smaller batches, or fewer of them (`device_batches`)"
+    )]
+    NoMemory {
+        /// What was asked for.
+        bytes: u64,
+        /// What for.
+        what: &'static str,
+    },
+    /// All buffers are with the user.
+    #[error(
+        "all {limit} batches on the device are still held: drop or copy what you keep, or allow more (`device_batches`)"
+    )]
+    AllHeld {
+        /// How many there are.
+        limit: usize,
+    },
+    /// A pipeline that a device can't run.
+    #[error("op {place} of the list, {op}, can't run on a device: {reason}")]
+    CannotRun {
+        /// The op's place, from 0.
+        place: usize,
+        /// The op.
+        op: &'static str,
+        /// Why, and what to do about it.
+        reason: String,
+    },
+    /// A stream that is none.
+    #[error("stream {stream} is none that DLPack knows: 1 and 2 are CUDA's own, -1 is none, others are handles")]
+    BadStream {
+        /// What was given.
+        stream: i64,
+    },
+    /// Anything else that the driver says.
+    #[error("CUDA: {call}: {reason}")]
+    Driver {
+        /// The call.
+        call: &'static str,
+        /// What the driver says.
+        reason: String,
+    },
+}

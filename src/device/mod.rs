@@ -1,0 +1,15 @@
+//! Devices: where training reads batches, and what is computed there.
+//!
+//! ```text
+//! rows of a batch ──copy stream──▶ staged bytes ──compute stream: one kernel──▶ tensors ──event──▶ your stream
+//! (page-locked slot)               (a ring of 3)                                (a pool)
+//! ```
+//!
+//! A [`Program`] says what is done with a batch, and touches no GPU: it is generated from plans,
+//! and tests run it in other ways. What does touch one is `cuda`, behind the feature of that name.
+
+mod error;
+mod program;
+
+pub use error::DeviceError;
+pub(crate) use program::{Addresses, Kernel, Made, Program, Tensor};

@@ -1,0 +1,1 @@
+//! Stand-ins for the CUDA driver and for NVRTC.
