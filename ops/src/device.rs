@@ -67,7 +67,9 @@ mod tests {
 
     #[test]
     fn other_names_are_refused() {
-        for name in ["", "gpu", "cuda:", "cuda:-1", "cuda:1024", "cuda:99999999999", "CPU", "\u{1b}"] {
+        for name in
+            ["", "gpu", "cuda:", "cuda:-1", "cuda:1024", "cuda:99999999999", "CPU", "\u{1b}"]
+        {
             let error = name.parse::<Device>().unwrap_err().to_string();
             assert!(error.contains("cpu, auto, cuda or cuda:N"), "{error}");
             assert!(!error.contains('\u{1b}'), "{error:?}");

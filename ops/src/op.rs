@@ -17,7 +17,9 @@
 //! | label    | one-hot                           |                      | scalar code                     |
 //! | batch    | mixup                             | for a batch: shares  | none: mixes finished batches    |
 
-use crate::{DType, Device, Emit, Layout, Mixed, Motion, Ops, Pixels, Rng, Size, TypeError, Window};
+use crate::{
+    DType, Device, Emit, Layout, Mixed, Motion, Ops, Pixels, Rng, Size, TypeError, Window,
+};
 use std::fmt;
 use std::sync::Arc;
 

@@ -23,8 +23,8 @@ use fuseloop_ops::DType;
 pub(crate) use self::pool::{Lease, Pool};
 pub(crate) use self::ragged::pack;
 pub use self::ragged::{Ragged, Rows};
-pub use self::slot::{Element, RowsMut};
 pub(crate) use self::slot::{Companion, Filling, Slot};
+pub use self::slot::{Element, RowsMut};
 use crate::sample::{Epoch, SampleId, Visit};
 use crate::sync::{Arc, Weak};
 
@@ -47,9 +47,12 @@ impl TensorSpec {
         Self { name: name.into(), dtype, shape: shape.into(), rows: Rows::Even }
     }
 
-    /// Bytes of one sample; `None` if the product overflows.
+    /// Bytes of one sample in the batch's own memory; `None` if the product overflows.
     #[must_use]
     pub fn row_bytes(&self) -> Option<usize> {
+        if let Rows::Device { staged } = self.rows {
+            return Some(staged);
+        }
         self.shape.iter().try_fold(self.dtype.bytes(), |bytes, &n| bytes.checked_mul(n))
     }
 }
@@ -248,8 +251,16 @@ impl Batch {
         match spec.rows {
             Rows::Even => Ok(self.slot().bytes(k)),
             Rows::Ragged { sizes } => Ok(self.packed_bytes(k, sizes)),
-            Rows::List { .. } => Err(TensorError::uneven(spec)),
+            Rows::List { .. } | Rows::Device { .. } => Err(TensorError::uneven(spec)),
         }
+    }
+
+    /// The number of the tensor called `name`, and what a stage keeps beside the batch.
+    pub(crate) fn beside(
+        &self,
+        name: &str,
+    ) -> Result<(usize, Option<&dyn Companion>), TensorError> {
+        Ok((self.spec.find(name)?, self.slot().companion()))
     }
 
     /// The tensor called `name`, if its elements are `T`.
@@ -345,6 +356,20 @@ pub enum TensorError {
         /// The method of [`Batch`] that gives it.
         with: &'static str,
     },
+    /// It lies on a device.
+    #[error("'{name}' lies on a device: ask for it with `device_tensor`, or `to_host` for a copy")]
+    OnDevice {
+        /// The tensor.
+        name: String,
+    },
+    /// It lies in the host's memory.
+    #[error(
+        "'{name}' lies in the host's memory: ask for it with `tensor` (only what is after ToDevice lies on a device)"
+    )]
+    OnHost {
+        /// The tensor.
+        name: String,
+    },
     /// The samples are of one size.
     #[error("the samples of '{name}' are of one size: ask for it with `tensor`")]
     Even {
@@ -355,8 +380,12 @@ pub enum TensorError {
 
 impl TensorError {
     fn uneven(spec: &TensorSpec) -> Self {
-        let with = if matches!(spec.rows, Rows::Ragged { .. }) { "ragged" } else { "list" };
-        Self::Uneven { name: spec.name.clone(), with }
+        let name = spec.name.clone();
+        match spec.rows {
+            Rows::Device { .. } => Self::OnDevice { name },
+            Rows::Ragged { .. } => Self::Uneven { name, with: "ragged" },
+            Rows::Even | Rows::List { .. } => Self::Uneven { name, with: "list" },
+        }
     }
 }
 

@@ -32,6 +32,11 @@ pub enum Rows {
         /// The tensor of the batch that says how long each is along the first dimension.
         sizes: usize,
     },
+    /// They lie on a device; a batch's own memory has what they were made of.
+    Device {
+        /// Bytes of a sample of that.
+        staged: usize,
+    },
 }
 
 impl Rows {
@@ -39,7 +44,7 @@ impl Rows {
     #[must_use]
     pub const fn sizes(self) -> Option<usize> {
         match self {
-            Self::Even => None,
+            Self::Even | Self::Device { .. } => None,
             Self::List { sizes } | Self::Ragged { sizes } => Some(sizes),
         }
     }

@@ -41,7 +41,9 @@ pub enum DeviceError {
         reason: String,
     },
     /// A number that no GPU has.
-    #[error("cuda:{asked} was asked for, but this process sees {have} GPU(s): CUDA_VISIBLE_DEVICES decides which")]
+    #[error(
+        "cuda:{asked} was asked for, but this process sees {have} GPU(s): CUDA_VISIBLE_DEVICES decides which"
+    )]
     NoSuchDevice {
         /// The device asked for.
         asked: u32,
@@ -102,7 +104,9 @@ pub enum DeviceError {
         reason: String,
     },
     /// A stream that is none.
-    #[error("stream {stream} is none that DLPack knows: 1 and 2 are CUDA's own, -1 is none, others are handles")]
+    #[error(
+        "stream {stream} is none that DLPack knows: 1 and 2 are CUDA's own, -1 is none, others are handles"
+    )]
     BadStream {
         /// What was given.
         stream: i64,

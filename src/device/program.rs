@@ -102,7 +102,8 @@ mod tests {
 
     #[test]
     fn arguments_are_words_in_order() {
-        let tensor = Tensor { staged: 8, dtype: DType::F32, shape: vec![3, 2], made: Made::Computed };
+        let tensor =
+            Tensor { staged: 8, dtype: DType::F32, shape: vec![3, 2], made: Made::Computed };
         assert_eq!(tensor.row_bytes(), 24);
         let program = Program {
             source: String::new(),

@@ -238,7 +238,9 @@ impl Block {
             Class::Mix(_) => "chains of loops of their own on the stored picture, and their sum",
             Class::Batch(_) => "on the finished batch, in place",
             Class::View(_) => "the stored bits under another name",
-            Class::Device(_) if self.device == Role::Staged => "bytes for a device, copied with the batch",
+            Class::Device(_) if self.device == Role::Staged => {
+                "bytes for a device, copied with the batch"
+            }
             Class::Device(_) => "values rounded to bytes, as a device would get them",
             Class::Label(_) | Class::Choice(_) => "",
         }

@@ -181,8 +181,8 @@ impl Walk {
                 input,
             ));
         }
-        let may_follow = is_view
-            || matches!(op.class(), Class::Layout(_) | Class::Batch(_) | Class::Device(_));
+        let may_follow =
+            is_view || matches!(op.class(), Class::Layout(_) | Class::Batch(_) | Class::Device(_));
         if self.viewed && !may_follow {
             return Err(self.refuse(op.as_ref(), "an image before its View", input));
         }
