@@ -136,7 +136,7 @@ impl Batch {
         let (k, spec) = self.typed::<T>(name)?;
         let sizes = match spec.rows {
             Rows::Ragged { sizes } => sizes,
-            Rows::List { .. } => return Err(TensorError::uneven(spec)),
+            Rows::List { .. } | Rows::Device { .. } => return Err(TensorError::uneven(spec)),
             Rows::Even => return Err(TensorError::Even { name: name.to_owned() }),
         };
         let inner = spec.shape.get(1..).unwrap_or_default().to_vec();
