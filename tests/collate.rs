@@ -112,7 +112,7 @@ fn assert_as_stored<T: Plain>(batch: &Batch, values: &[Vec<u8>], form: &Collate,
     assert_eq!(lengths.shape(), [batch.len()]);
     assert!(lengths.as_slice().iter().eq(&lengths_of(&want, item)), "{form:?}");
     match batch.specs()[0].rows {
-        Rows::Even => {
+        Rows::Even | Rows::Device { .. } => {
             let rows = batch.tensor::<T>("text").unwrap();
             assert_eq!(rows.shape()[..2], [batch.len(), 9]);
             for (i, want) in want.iter().enumerate() {

@@ -112,8 +112,10 @@ impl Batch {
         name: &str,
     ) -> Result<impl ExactSizeIterator<Item = &'a [T]> + use<'a, T>, TensorError> {
         let (k, spec) = self.typed::<T>(name)?;
-        let Some(sizes) = spec.rows.sizes() else {
-            return Err(TensorError::Even { name: name.to_owned() });
+        let sizes = match spec.rows {
+            Rows::List { sizes } | Rows::Ragged { sizes } => sizes,
+            Rows::Device { .. } => return Err(TensorError::uneven(spec)),
+            Rows::Even => return Err(TensorError::Even { name: name.to_owned() }),
         };
         let (elements, place) = (self.slot().elements::<T>(k), spec.shape.iter().product());
         let is_packed = matches!(spec.rows, Rows::Ragged { .. });
