@@ -45,15 +45,14 @@ DEV float div_rn(float a, float b) { return __fdiv_rn(a, b); }
 DEV float fma_rn(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 DEV float sqrt_rn(float a) { return __fsqrt_rn(a); }
 DEV double add_rn(double a, double b) { return __dadd_rn(a, b); }
-DEV double sub_rn(double a, double b) { return __dsub_rn(a, b); }
 DEV double mul_rn(double a, double b) { return __dmul_rn(a, b); }
 DEV float truncated(float a) { return truncf(a); }
 DEV float floored(float a) { return floorf(a); }
 DEV float rounded(float a) { return rintf(a); }
 DEV i32 int_of(float a) { return __float2int_rz(a); }
 DEV float float_of_int(i32 a) { return __int2float_rn(a); }
-DEV float float_of_u64(u64 a) { return __ull2float_rn(a); }
-DEV float narrowed(double a) { return __double2float_rn(a); }
+DEV float float_of_i64(i64 a) { return __ll2float_rn(a); }
+DEV i32 int_of(double a) { return __double2int_rz(a); }
 
 DEV u16 f16_bits(float v) { u16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(v)); return h; }
 DEV float f16_value(u16 h) { float v; asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(h)); return v; }
@@ -126,26 +125,58 @@ DEV void load_mapped(const u8* pixels, i32 height, i32 width, const i32* map, i3
     }
 }
 
-// One element as it is stored, and its value.
+// The sum that the threads of an earlier kernel made.
+DEV i64 sum_at(const u64* sum) { return (i64)*sum; }
+
+// What a record says of how its row is mixed: see record.rs.
+struct Mix { u32 how, partner; i32 x0, x1, y0, y1; float own, rest; };
+DEV Mix mix_at(const u8* m)
+{
+    Mix mix = { load_word(m), load_word(m + 4), (i32)load_word(m + 16), (i32)load_word(m + 20),
+        (i32)load_word(m + 24), (i32)load_word(m + 28), float_of(load_word(m + 8)), float_of(load_word(m + 12)) };
+    return mix;
+}
+// Whether any of pixels (y, x..x+8) is mixed.
+DEV bool is_mixed(const Mix& mix, i32 y, i32 x)
+{
+    if (mix.how < 2u) return mix.how == 1u;
+    return y >= mix.y0 && y < mix.y1 && x + 8 > mix.x0 && x < mix.x1;
+}
+// As MixUp::eval has it.
+DEV float blended(const Mix& mix, float own, float partner)
+{
+    return add_rn(mul_rn(partner, mix.rest), mul_rn(own, mix.own));
+}
+
+// One element as it is stored, its value, and what MixUp makes of two. `m` is the record's part.
 struct OfU8 {
     typedef u8 Stored;
     MEMBER u32 bits(float v) { return (u32)int_of(level(v)); }
     MEMBER float value(u32 bits) { return (float)bits; }
+    MEMBER u32 mixed(const u8* m, const Mix&, u32 own, u32 partner)
+    {
+        double share = double_of(load_word(m + 32), load_word(m + 36));
+        double rest = double_of(load_word(m + 40), load_word(m + 44));
+        return (u32)int_of(add_rn(mul_rn(share, (double)own), mul_rn(rest, (double)partner)));
+    }
 };
 struct OfF16 {
     typedef u16 Stored;
     MEMBER u32 bits(float v) { return f16_bits(v); }
     MEMBER float value(u32 bits) { return f16_value((u16)bits); }
+    MEMBER u32 mixed(const u8*, const Mix& mix, u32 own, u32 partner) { return bits(blended(mix, value(own), value(partner))); }
 };
 struct OfBf16 {
     typedef u16 Stored;
     MEMBER u32 bits(float v) { return bf16_bits(v); }
     MEMBER float value(u32 bits) { return bf16_value((u16)bits); }
+    MEMBER u32 mixed(const u8*, const Mix& mix, u32 own, u32 partner) { return bits(blended(mix, value(own), value(partner))); }
 };
 struct OfF32 {
     typedef u32 Stored;
     MEMBER u32 bits(float v) { return bits_of(v); }
     MEMBER float value(u32 bits) { return float_of(bits); }
+    MEMBER u32 mixed(const u8*, const Mix& mix, u32 own, u32 partner) { return bits(blended(mix, value(own), value(partner))); }
 };
 
 // Stores `N` elements whose bits are `bits`, side by side from `to` on. `whole`: `to` is a multiple

@@ -66,7 +66,6 @@ DEV float div_rn(float a, float b) { return a / b; }
 DEV float fma_rn(float a, float b, float c) { return fmaf(a, b, c); }
 DEV float sqrt_rn(float a) { return sqrtf(a); }
 DEV double add_rn(double a, double b) { return a + b; }
-DEV double sub_rn(double a, double b) { return a - b; }
 DEV double mul_rn(double a, double b) { return a * b; }
 DEV float truncated(float a) { return truncf(a); }
 DEV float floored(float a) { return floorf(a); }
@@ -80,8 +79,8 @@ DEV i32 int_of(float a)
     return (i32)a;
 }
 DEV float float_of_int(i32 a) { return (float)a; }
-DEV float float_of_u64(u64 a) { return (float)a; }
-DEV float narrowed(double a) { return (float)a; }
+DEV float float_of_i64(i64 a) { return (float)a; }
+DEV i32 int_of(double a) { return (i32)a; }
 
 // To nearest even, with infinities and subnormals: as cvt.rn.f16.f32.
 DEV u16 f16_bits(float v)

@@ -15,6 +15,8 @@
 //! | `cpu` | any work, compiled for the CPU |
 //! | `idct` | blocks of a JPEG |
 //! | `color` | rows of a JPEG's pixels |
+//!
+//! `cuda/` has what GPU kernels are written in: [`CUDA_PRELUDE`].
 
 mod color;
 mod cpu;
@@ -31,6 +33,9 @@ pub use entry::{Entry, end_streams};
 pub use filter::filter_row;
 pub use idct::{ORDER, idct, idct_flat};
 pub use source::Numbers;
+
+/// What generated GPU kernels begin with: loads, stores and roundings, in CUDA C without headers.
+pub const CUDA_PRELUDE: &str = include_str!("../cuda/fuseloop.cuh");
 
 use entry::portable;
 #[cfg(target_arch = "x86_64")]

@@ -33,13 +33,21 @@ pub struct Pixels {
     pub channels: [F32x4; 3],
 }
 
-/// The 16-byte constants of one kernel, each once.
+/// The 16-byte constants of one kernel, each once unless [`distinct`](Self::distinct).
 #[derive(Clone, Debug, Default)]
 pub struct Constants {
     table: Vec<[u8; 16]>,
+    distinct: bool,
 }
 
 impl Constants {
+    /// Constants that are kept once for each time they are asked for: then their number and their
+    /// order don't depend on which are equal.
+    #[must_use]
+    pub fn distinct() -> Self {
+        Self { table: vec![], distinct: true }
+    }
+
     /// The constants, in the order the code reads them.
     #[must_use]
     pub fn table(&self) -> &[[u8; 16]] {
@@ -58,7 +66,8 @@ impl Constants {
 
     /// The byte offset of a constant.
     fn offset(&mut self, bytes: [u8; 16]) -> i32 {
-        let found = self.table.iter().position(|kept| *kept == bytes);
+        let same = |kept: &[u8; 16]| !self.distinct && *kept == bytes;
+        let found = self.table.iter().position(same);
         let index = found.unwrap_or_else(|| {
             self.table.push(bytes);
             self.table.len() - 1

@@ -10,9 +10,13 @@
 
 #[cfg_attr(not(feature = "cuda"), path = "none.rs")]
 pub mod cuda;
+#[doc(hidden)]
+pub mod check;
 mod error;
 mod part;
 mod program;
+mod record;
+mod text;
 
 pub use cuda::{Gpu, GpuInfo};
 pub use error::DeviceError;

@@ -9,6 +9,9 @@
 //! All kernels of a program take one struct by value, the program's [`arguments`](Program::arguments),
 //! and run in order, each with a grid of `(rows, parts)` blocks of [`THREADS`](Program::THREADS).
 
+use super::part::Part;
+use super::text::{self, Piece, Refused};
+use super::DeviceError;
 use fuseloop_ops::DType;
 
 /// The work of a device for batches of one kind.
@@ -77,9 +80,42 @@ impl Tensor {
     }
 }
 
+/// Groups that one thread makes, where there are many: what it reads of the record is read once.
+const GROUPS_A_THREAD: u64 = 4;
+
 impl Program {
     /// Threads of a block.
     pub(crate) const THREADS: u32 = 256;
+
+    /// What a device does for a batch of `parts`.
+    ///
+    /// # Errors
+    ///
+    /// If they ask for what no kernel does.
+    pub(crate) fn new(parts: &[&Part]) -> Result<Self, DeviceError> {
+        let pieces: Vec<Piece<'_>> = parts.iter().map(|part| piece(part)).collect();
+        let refused = |(tensor, Refused { leaf, reason }): (usize, Refused)| {
+            let (place, op) = match parts[tensor] {
+                Part::Image(image) => (image.leaf(leaf).place, image.leaf(leaf).op.name()),
+                Part::OneHot(_) | Part::Copied { .. } => (0, "ToDevice"),
+            };
+            DeviceError::CannotRun { place, op, reason }
+        };
+        let written = text::write(&pieces).map_err(refused)?;
+        let most = parts.iter().map(|part| groups(part)).max().unwrap_or(0);
+        let kernel = |(entry, tensor): (String, Option<usize>)| {
+            let groups = tensor.map_or(most, |tensor| groups(parts[tensor]));
+            let blocks = groups.div_ceil(GROUPS_A_THREAD * u64::from(Self::THREADS));
+            Kernel { entry, parts: blocks.clamp(1, 65_535) as u32 }
+        };
+        Ok(Self {
+            source: written.source,
+            tensors: parts.iter().map(|part| tensor(part)).collect(),
+            kernels: written.entries.into_iter().map(kernel).collect(),
+            scratch: 8 * written.sums,
+            constants: written.constants,
+        })
+    }
 
     /// The bytes of the one struct that every kernel takes:
     ///
@@ -93,6 +129,42 @@ impl Program {
         bytes.extend(self.constants.iter().flat_map(|word| word.to_le_bytes()));
         bytes.resize(bytes.len().next_multiple_of(8), 0);
         bytes
+    }
+}
+
+fn piece(part: &Part) -> Piece<'_> {
+    match part {
+        Part::Image(image) => image.piece(),
+        Part::OneHot(hot) => hot.piece(),
+        Part::Copied { .. } => Piece::Copied,
+    }
+}
+
+/// How many groups of elements kernels go over.
+fn groups(part: &Part) -> u64 {
+    match part {
+        Part::Image(image) => image.groups(),
+        Part::OneHot(hot) => hot.groups(),
+        Part::Copied { .. } => 0,
+    }
+}
+
+fn tensor(part: &Part) -> Tensor {
+    match part {
+        Part::Image(image) => Tensor {
+            staged: image.staged_bytes(),
+            dtype: image.plan().dtype(),
+            shape: image.plan().shape(),
+            made: Made::Computed,
+        },
+        Part::OneHot(hot) => {
+            let (dtype, shape) = hot.tensor();
+            Tensor { staged: hot.staged_bytes(), dtype, shape, made: Made::Computed }
+        }
+        Part::Copied { dtype, shape } => {
+            let staged = shape.iter().product::<usize>() * dtype.bytes();
+            Tensor { staged, dtype: *dtype, shape: shape.clone(), made: Made::Copied }
+        }
     }
 }
 

@@ -24,6 +24,7 @@ mod variants;
 
 pub use compile::{CompileError, unsupported};
 pub use measure::{BlockCosts, Costs, Meter};
+pub(crate) use oracle::evaluate_host;
 pub use oracle::{Step, evaluate, evaluate_steps};
 pub use predict::predict;
 pub use shot::Source;
@@ -351,7 +352,7 @@ fn fixed_tables(plan: &ImagePlan) -> Vec<(usize, Box<Table>)> {
 /// The oracle on part of an image: what lies around is never read.
 fn evaluate_part(plan: &ImagePlan, source: Source<'_>, draws: &Draws) -> Vec<u8> {
     if source.view.size() == source.whole {
-        return oracle::evaluate_host(plan, &source.view, draws);
+        return evaluate_host(plan, &source.view, draws);
     }
     let stride = source.whole.width as usize * 3;
     let mut whole = vec![0; stride * source.whole.height as usize];
@@ -361,5 +362,5 @@ fn evaluate_part(plan: &ImagePlan, source: Source<'_>, draws: &Draws) -> Vec<u8>
         whole[at..at + row.len()].copy_from_slice(row);
     }
     let whole = ImageView::packed(&whole, source.whole).expect("made of this size");
-    oracle::evaluate_host(plan, &whole, draws)
+    evaluate_host(plan, &whole, draws)
 }

@@ -24,7 +24,7 @@ pub fn evaluate(plan: &ImagePlan, source: &ImageView<'_>, draws: &Draws) -> Vec<
 }
 
 /// What the host's blocks make of a sample: what a device gets, or the output.
-pub(super) fn evaluate_host(plan: &ImagePlan, source: &ImageView<'_>, draws: &Draws) -> Vec<u8> {
+pub(crate) fn evaluate_host(plan: &ImagePlan, source: &ImageView<'_>, draws: &Draws) -> Vec<u8> {
     if plan.staged().is_none() {
         return evaluate(plan, source, draws);
     }

@@ -234,7 +234,11 @@ impl Block {
 
     fn add_geometry(&mut self, leaf: usize, op: &dyn GeometryOp, input: &ImageType) {
         if let Some(fill) = op.fills(input) {
-            if self.rows.is_some() || !self.steps.is_empty() || self.framed.is_some() {
+            let is_copied = self.device != Role::Device // a device has no copy to frame
+                && self.rows.is_none()
+                && self.steps.is_empty()
+                && self.framed.is_none();
+            if !is_copied {
                 self.add_region(leaf, true, fill.map(f32::from));
             } else {
                 self.framed = Some((leaf, fill));
@@ -314,7 +318,7 @@ fn users_are_exclusive(block: &Block, leaves: &[Leaf], slot: usize, leaf: usize)
 }
 
 /// Whether a draw may leave the leaf out.
-pub(super) fn may_skip(leaf: &Leaf) -> bool {
+pub(crate) fn may_skip(leaf: &Leaf) -> bool {
     match leaf.op.class() {
         Class::Pixel(op) => op.may_skip(),
         Class::Table(op) => op.may_skip(),

@@ -23,6 +23,19 @@ pub struct LabelError {
     pub classes: u32,
 }
 
+/// A one-hot vector, for whatever class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HotValues {
+    /// Type of an element.
+    pub(crate) dtype: DType,
+    /// How many elements.
+    pub(crate) classes: u32,
+    /// The bits of an element that is not the class's.
+    pub(crate) cold: u32,
+    /// The bits of the one that is.
+    pub(crate) hot: u32,
+}
+
 /// The value of a scalar field.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Scalar {
@@ -97,6 +110,43 @@ impl LabelPlan {
         self.shape.iter().product::<usize>() * self.dtype.bytes()
     }
 
+    /// The vector that is made after [`ToDevice`](fuseloop_ops::ToDevice), if one is, of elements
+    /// of at most 32 bits.
+    pub(crate) fn hot_on_device(&self) -> Option<HotValues> {
+        let classes = |class: Class<'_>| match class {
+            Class::Label(op) => op.classes(),
+            _ => None,
+        };
+        let device = self.ops.iter().position(|op| matches!(op.class(), Class::Device(_)))?;
+        let place = self.ops.iter().position(|op| classes(op.class()).is_some())?;
+        let classes = classes(self.ops[place].class()).filter(|_| device < place)?;
+        let first = one_hot(0, classes).ok()?;
+        let last = self.ops[place + 1..].iter().try_fold(first, |hot, op| hot.after(op.class(), 0));
+        let Ok(Elements::Hot(elements, ..)) = last else { return None };
+        let bits = |element: Element| {
+            let bytes = element.bytes().enumerate().take(4);
+            bytes.fold(0, |word, (k, byte)| word | u32::from(byte) << (8 * k))
+        };
+        let [cold, hot] = elements.map(bits);
+        (self.dtype.bytes() <= 4).then_some(HotValues { dtype: self.dtype, classes, cold, hot })
+    }
+
+    /// The class that the ops make of a label before it becomes a one-hot vector.
+    ///
+    /// # Errors
+    ///
+    /// If the vector has no such class.
+    pub(crate) fn class(&self, sample: u64, value: Scalar) -> Result<u32, LabelError> {
+        let mut elements = Elements::of(value);
+        for op in &self.ops {
+            elements = elements.after(op.class(), sample)?;
+            if let Elements::Hot(_, class, _) = elements {
+                return Ok(class as u32);
+            }
+        }
+        Ok(0)
+    }
+
     /// Writes the label of `sample` as the ops make it, before a batch is mixed: the class twice
     /// and a share of 1, where [`mixes_classes`](Self::mixes_classes).
     ///
@@ -109,10 +159,7 @@ impl LabelPlan {
     /// If `out` is not of [`sample_bytes`](Self::sample_bytes).
     pub fn run(&self, sample: u64, value: Scalar, out: &mut [u8]) -> Result<(), LabelError> {
         assert_eq!(out.len(), self.sample_bytes(), "bytes of a label");
-        let mut elements = Elements::One(match value {
-            Scalar::Int(label) => label.into(),
-            Scalar::Float(number) => number.into(),
-        });
+        let mut elements = Elements::of(value);
         for op in &self.ops {
             elements = elements.after(op.class(), sample)?;
         }
@@ -148,6 +195,13 @@ enum Elements {
 }
 
 impl Elements {
+    fn of(value: Scalar) -> Self {
+        Self::One(match value {
+            Scalar::Int(label) => label.into(),
+            Scalar::Float(number) => number.into(),
+        })
+    }
+
     fn after(self, class: Class<'_>, sample: u64) -> Result<Self, LabelError> {
         Ok(match (class, self) {
             (Class::Cast(to), elements) => elements.each(|element| element.converted(to)),

@@ -1,0 +1,333 @@
+//! For tests: a batch of pictures and labels through a program's kernels, by whoever can run them,
+//! held against the oracle.
+//!
+//! Addresses are those of this process's memory, so a kernel's host build and an interpreter read
+//! and write what lies here. Bytes around every tensor are looked at afterwards.
+
+use super::{Addresses, DeviceError, ImagePart, OneHotPart, Part, Program};
+use crate::jit::evaluate;
+use crate::plan::batch_ops::mixers;
+use crate::plan::label::Scalar;
+use crate::plan::{Draws, ImagePlan, LabelPlan};
+use fuseloop_ops::{
+    BatchKey, DType, ImageView, Layout, MixUp, Mixed, Ops, SampleKey, Size, mixed_label,
+};
+use half::{bf16, f16};
+use std::sync::Arc;
+
+/// A batch, as it is staged, and what its tensors must become.
+#[derive(Debug)]
+pub struct Trial {
+    program: Program,
+    rows: usize,
+    staged: Vec<Aligned>,
+    want: Vec<Vec<u8>>,
+}
+
+/// One launch of a kernel.
+#[derive(Debug)]
+pub struct Launch<'a> {
+    /// The function.
+    pub entry: &'a str,
+    /// Rows of the grid.
+    pub rows: u32,
+    /// Blocks for each row.
+    pub parts: u32,
+    /// Threads of a block.
+    pub threads: u32,
+    /// The struct that it takes.
+    pub arguments: &'a [u8],
+    /// What it may touch: address, bytes, and whether it may write there.
+    pub memory: &'a [(u64, usize, bool)],
+}
+
+/// Why a trial failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The kernels could not be run.
+    #[error("{0}")]
+    Launch(String),
+    /// A tensor is not what it should be.
+    #[error("tensor {tensor}, row {row}, byte {byte}: {found:#04x} in place of {want:#04x}; {differ} bytes differ")]
+    Differs {
+        /// The tensor.
+        tensor: usize,
+        /// Its row.
+        row: usize,
+        /// The byte of the row.
+        byte: usize,
+        /// What is there.
+        found: u8,
+        /// What should be.
+        want: u8,
+        /// Bytes that differ in all.
+        differ: usize,
+    },
+    /// Bytes around a tensor were written.
+    #[error("bytes around tensor {0} were written")]
+    Outside(usize),
+}
+
+/// Bytes that begin at a multiple of 256, with bytes of another value around.
+#[derive(Debug, Clone)]
+struct Aligned {
+    bytes: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+const AROUND: u8 = 0xC7;
+const SPACE: usize = 256;
+
+impl Aligned {
+    fn new(len: usize, value: u8) -> Self {
+        let mut bytes = vec![AROUND; len + 3 * SPACE];
+        let start = SPACE + (SPACE - (bytes.as_ptr() as usize) % SPACE) % SPACE;
+        bytes[start..start + len].fill(value);
+        Self { bytes, start, len }
+    }
+
+    fn of(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.len]
+    }
+
+    fn of_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.start + self.len]
+    }
+
+    fn address(&self) -> u64 {
+        self.bytes.as_ptr() as u64 + self.start as u64
+    }
+
+    fn is_alone(&self) -> bool {
+        let after = self.start + self.len;
+        let around = self.bytes[..self.start].iter().chain(&self.bytes[after..]);
+        around.into_iter().all(|byte| *byte == AROUND)
+    }
+}
+
+impl Trial {
+    /// A batch of `pictures` and, if there is a plan for them, of labels 0, 1, .. that wrap at 5.
+    ///
+    /// # Errors
+    ///
+    /// If a device can't run the plan.
+    ///
+    /// # Panics
+    ///
+    /// If the plan leaves nothing to a device, or a picture is not of its size.
+    pub fn new(
+        plan: ImagePlan,
+        label: Option<&LabelPlan>,
+        pictures: &[(Size, Vec<u8>)],
+        seed: u64,
+    ) -> Result<Self, DeviceError> {
+        let plan = Arc::new(plan);
+        let image = ImagePart::new(&plan)?;
+        let rows = pictures.len();
+        let batch = BatchKey::new(seed, 0, 7);
+        let mut staged = Aligned::new(rows * image.staged_bytes(), 0xEE);
+        let mut want = vec![];
+        let mut draws = Draws::default();
+        for (row, (size, pixels)) in pictures.iter().enumerate() {
+            plan.draw(SampleKey::new(seed, 0, row as u64), *size, &mut draws);
+            let view = ImageView::packed(pixels, *size).expect("a picture of its size");
+            let bytes = image.staged_bytes();
+            let row = &mut staged.of_mut()[row * bytes..][..bytes];
+            let host = crate::jit::evaluate_host(&plan, &view, &draws);
+            row[..host.len()].copy_from_slice(&host);
+            image.record(&draws, row);
+            want.push(evaluate(&plan, &view, &draws));
+        }
+        let (size, ops) = (plan.output_size(), plan.ops().clone());
+        each_mix(&ops, batch, rows, size, |mixer, mixed| {
+            image.mix(mixer, mixed, staged.of_mut());
+            let blend = |own: &[u8], partner: &[u8], m: &Mixed| mixed_picture(&plan, own, partner, m);
+            want = mixed_rows(&want, mixed, blend);
+        });
+        let (mut parts, mut all, mut wants) = (vec![Part::Image(image)], vec![staged], vec![want.concat()]);
+        if let Some((part, staged, want)) = label.and_then(|label| labels(label, batch, rows, size)) {
+            parts.push(Part::OneHot(part));
+            all.push(staged);
+            wants.push(want);
+        }
+        let program = Program::new(&parts.iter().collect::<Vec<_>>())?;
+        Ok(Self { program, rows, staged: all, want: wants })
+    }
+
+    /// The text of the kernels.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.program.source
+    }
+
+    /// The functions in it, in order.
+    pub fn entries(&self) -> impl Iterator<Item = &str> {
+        self.program.kernels.iter().map(|kernel| kernel.entry.as_str())
+    }
+
+    /// Runs all kernels in order by `launch` and looks at what they made.
+    ///
+    /// # Errors
+    ///
+    /// See [`Failure`].
+    pub fn run(
+        &self,
+        mut launch: impl FnMut(&Launch<'_>) -> Result<(), String>,
+    ) -> Result<(), Failure> {
+        let rows = self.rows;
+        let outs = self.program.tensors.iter().map(|t| Aligned::new(rows * t.row_bytes(), 0xAA));
+        let outs: Vec<Aligned> = outs.collect();
+        let scratch = Aligned::new(rows * self.program.scratch, 0);
+        let addresses = |all: &[Aligned]| all.iter().map(Aligned::address).collect::<Vec<u64>>();
+        let (staged, tensors) = (addresses(&self.staged), addresses(&outs));
+        let at = Addresses {
+            rows: rows as u32,
+            staged: &staged,
+            tensors: &tensors,
+            scratch: scratch.address(),
+        };
+        let arguments = self.program.arguments(&at);
+        // Kernels may read a few bytes behind what is staged, as a device's buffer has them.
+        let mut memory: Vec<_> =
+            self.staged.iter().map(|s| (s.address(), s.len + 8, false)).collect();
+        memory.extend(outs.iter().map(|out| (out.address(), out.len, true)));
+        memory.push((scratch.address(), scratch.len, true));
+        for kernel in &self.program.kernels {
+            let launched = launch(&Launch {
+                entry: &kernel.entry,
+                rows: rows as u32,
+                parts: kernel.parts,
+                threads: Program::THREADS,
+                arguments: &arguments,
+                memory: &memory,
+            });
+            launched.map_err(Failure::Launch)?;
+        }
+        for (tensor, (out, want)) in outs.iter().zip(&self.want).enumerate() {
+            if !out.is_alone() {
+                return Err(Failure::Outside(tensor));
+            }
+            compare(tensor, out.of(), want, rows)?;
+        }
+        Ok(())
+    }
+}
+
+fn compare(tensor: usize, found: &[u8], want: &[u8], rows: usize) -> Result<(), Failure> {
+    let bytes = (want.len() / rows.max(1)).max(1);
+    let different = || found.iter().zip(want).enumerate().filter(|(_, (a, b))| a != b);
+    let Some((at, (found, want))) = different().next() else { return Ok(()) };
+    Err(Failure::Differs {
+        tensor,
+        row: at / bytes,
+        byte: at % bytes,
+        found: *found,
+        want: *want,
+        differ: different().count(),
+    })
+}
+
+/// Draws for every op that mixes, in order.
+fn each_mix(
+    ops: &Ops,
+    batch: BatchKey,
+    rows: usize,
+    size: Size,
+    mut each: impl FnMut(usize, &[Mixed]),
+) {
+    for (number, mixer) in mixers(ops).enumerate() {
+        let mut rng = batch.op(mixer.name, mixer.occurrence);
+        each(number, &mixer.op.draw(&mut rng, rows, size));
+    }
+}
+
+fn mixed_rows(
+    rows: &[Vec<u8>],
+    mixed: &[Mixed],
+    blend: impl Fn(&[u8], &[u8], &Mixed) -> Vec<u8>,
+) -> Vec<Vec<u8>> {
+    let row = |(row, own): (usize, &Vec<u8>)| {
+        let m = &mixed[row];
+        if m.share == 1.0 || m.partner == row { own.clone() } else { blend(own, &rows[m.partner], m) }
+    };
+    rows.iter().enumerate().map(row).collect()
+}
+
+/// A picture mixed with another, one element at a time.
+fn mixed_picture(plan: &ImagePlan, own: &[u8], partner: &[u8], mixed: &Mixed) -> Vec<u8> {
+    let (dtype, size) = (plan.dtype(), plan.output_size());
+    let (height, width) = (size.height as usize, size.width as usize);
+    let bytes = dtype.bytes();
+    let elements = own.chunks(bytes).zip(partner.chunks(bytes)).enumerate();
+    let element = |(k, (own, partner)): (usize, (&[u8], &[u8]))| {
+        let pixel = match plan.output().layout {
+            Layout::ChannelsFirst => k % (height * width),
+            Layout::ChannelsLast => k / 3,
+        };
+        let (y, x) = ((pixel / width) as u32, (pixel % width) as u32);
+        match mixed.window {
+            None => blended(dtype, own, partner, |a, b| MixUp::eval(a, b, mixed.share), mixed.share),
+            Some(w) => {
+                let rows = w.top..w.top + w.height;
+                let inside = rows.contains(&y) && (w.left..w.left + w.width).contains(&x);
+                if inside { partner.to_vec() } else { own.to_vec() }
+            }
+        }
+    };
+    elements.flat_map(element).collect()
+}
+
+fn blended(
+    dtype: DType,
+    own: &[u8],
+    partner: &[u8],
+    blend: impl Fn(f32, f32) -> f32,
+    share: f64,
+) -> Vec<u8> {
+    let pair = |bytes: &[u8]| u16::from_le_bytes([bytes[0], bytes[1]]);
+    let four = |b: &[u8]| f32::from_le_bytes([b[0], b[1], b[2], b[3]]);
+    match dtype {
+        DType::U8 => vec![MixUp::eval_u8(own[0], partner[0], share)],
+        DType::F16 => {
+            let [a, b] = [own, partner].map(|bytes| f16::from_bits(pair(bytes)).to_f32());
+            f16::from_f32(blend(a, b)).to_le_bytes().to_vec()
+        }
+        DType::Bf16 => {
+            let [a, b] = [own, partner].map(|bytes| bf16::from_bits(pair(bytes)).to_f32());
+            bf16::from_f32(blend(a, b)).to_le_bytes().to_vec()
+        }
+        _ => blend(four(own), four(partner)).to_le_bytes().to_vec(),
+    }
+}
+
+/// Labels of a batch, staged, and what they become.
+fn labels(
+    plan: &LabelPlan,
+    batch: BatchKey,
+    rows: usize,
+    size: Size,
+) -> Option<(OneHotPart, Aligned, Vec<u8>)> {
+    let part = OneHotPart::new(plan)?;
+    let bytes = part.staged_bytes();
+    let mut staged = Aligned::new(rows * bytes, 0xEE);
+    let mut want = vec![];
+    for row in 0..rows {
+        let value = Scalar::Int(row as i64 % 5);
+        let to = &mut staged.of_mut()[row * bytes..][..bytes];
+        part.fill(plan, row as u64, value, to).ok()?;
+        let mut label = vec![0; plan.sample_bytes()];
+        plan.run(row as u64, value, &mut label).ok()?;
+        want.push(label);
+    }
+    each_mix(plan.ops(), batch, rows, size, |mixer, mixed| {
+        part.mix(mixer, mixed, staged.of_mut());
+        want = mixed_rows(&want, mixed, |own, partner, m| {
+            let width = plan.dtype().bytes();
+            let elements = own.chunks(width).zip(partner.chunks(width));
+            let blend = |a, b| mixed_label(a, b, m.share);
+            elements.flat_map(|(a, b)| blended(plan.dtype(), a, b, blend, m.share)).collect()
+        });
+    });
+    Some((part, staged, want.concat()))
+}

@@ -1,0 +1,295 @@
+//! The record of a sample: what was drawn for it, as words that a kernel reads behind its pixels.
+//!
+//! ```text
+//! for each pass:    row sign, row offset, column sign, column offset       which pixel is which
+//!                   rows, columns                                          0 if it is not taken
+//!                   x0, x1, y0, y1      for each region                    what is painted
+//!                   row sign, row offset, column sign, column offset       for each op that asks where it is
+//! for each 32 steps: a bit a step                                          which run
+//! for each shuffled step: its order, 4 bits a part
+//! slots                                                                    the ops' numbers
+//! for each op that mixes: how, partner, own and partner's weight as f32,
+//!                         x0, x1, y0, y1, the same weights as f64
+//! tables, 3 x 256 f32 each
+//! ```
+//!
+//! Pass 0 is what is stored; each reading (a mean) is a pass of its own before it.
+
+use crate::plan::block::{Link, Reading, reading};
+use crate::plan::compose::{PassMap, compose};
+use crate::plan::{Block, Draws, ImagePlan};
+use fuseloop_ops::{Mixed, Size, Window};
+
+/// Words of an op that mixes.
+pub(super) const MIX_WORDS: usize = 12;
+
+/// How a row is mixed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mixing {
+    /// Not at all.
+    Kept = 0,
+    /// All values, in shares.
+    Shares = 1,
+    /// A rectangle is the partner's.
+    Window = 2,
+}
+
+/// Where things lie in a record, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    regions: usize,
+    maps: usize,
+    passes: usize,
+    steps: usize,
+    shuffled: usize,
+    slots: usize,
+    mixers: usize,
+    tables: usize,
+}
+
+impl Layout {
+    pub(super) fn new(block: &Block, readings: usize, mixers: usize) -> Self {
+        Self {
+            regions: block.regions.len(),
+            maps: block.placed.len(),
+            passes: 1 + readings,
+            steps: block.steps.len(),
+            shuffled: block.steps.iter().filter(|step| step.links.len() > 1).count(),
+            slots: block.slots.len(),
+            mixers,
+            tables: block.tables,
+        }
+    }
+
+    fn pass_words(&self) -> usize {
+        6 + 4 * (self.regions + self.maps)
+    }
+
+    /// The map of a pass.
+    pub(super) fn pass(&self, pass: usize) -> usize {
+        pass * self.pass_words()
+    }
+
+    /// Rows and columns of a pass.
+    pub(super) fn size(&self, pass: usize) -> usize {
+        self.pass(pass) + 4
+    }
+
+    /// A region of a pass.
+    pub(super) fn region(&self, pass: usize, region: usize) -> usize {
+        self.pass(pass) + 6 + 4 * region
+    }
+
+    /// The map of an op in a pass.
+    pub(super) fn map(&self, pass: usize, map: usize) -> usize {
+        self.region(pass, self.regions + map)
+    }
+
+    /// The word of bits that says whether `step` runs.
+    pub(super) fn active(&self, step: usize) -> usize {
+        self.pass(self.passes) + step / 32
+    }
+
+    /// The order of shuffled step number `shuffled`.
+    pub(super) fn order(&self, shuffled: usize) -> usize {
+        self.pass(self.passes) + self.steps.div_ceil(32) + shuffled
+    }
+
+    /// The block's slot number `slot`.
+    pub(super) fn slot(&self, slot: usize) -> usize {
+        self.order(self.shuffled) + slot
+    }
+
+    /// Op number `mixer` of those that mix; at a multiple of 2 words.
+    pub(super) fn mix(&self, mixer: usize) -> usize {
+        self.slot(self.slots).next_multiple_of(2) + MIX_WORDS * mixer
+    }
+
+    /// A table.
+    pub(super) fn table(&self, table: usize) -> usize {
+        self.mix(self.mixers) + 3 * 256 * table
+    }
+
+    /// Words in all; a multiple of 4.
+    pub(super) fn words(&self) -> usize {
+        self.table(self.tables).next_multiple_of(4)
+    }
+}
+
+/// A link that needs something of the whole picture first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Needed {
+    /// Its leaf.
+    pub(super) leaf: usize,
+    /// Part of a shuffled op.
+    pub(super) part: Option<usize>,
+    /// The slot, of the plan, that the mean is for.
+    pub(super) slot: usize,
+}
+
+/// The means that links of a block need, in the order of the links; `Err` with the leaf of one
+/// that needs its levels counted.
+pub(super) fn needed(plan: &ImagePlan, block: &Block) -> Result<Vec<Needed>, usize> {
+    let links = block.steps.iter().flat_map(|step| step.links.iter().map(move |link| (step, *link)));
+    let of_link = |(step, link): (&crate::plan::block::Step, Link)| {
+        match reading(plan.leaves(), link)? {
+            Reading::Mean { part, slot, .. } => {
+                Some(Ok(Needed { leaf: step.leaves[0], part, slot }))
+            }
+            Reading::Levels { .. } => Some(Err(step.leaves[0])),
+        }
+    };
+    links.filter_map(of_link).collect()
+}
+
+/// The words of one record, being written.
+pub(super) struct Words<'a>(pub(super) &'a mut [[u8; 4]]);
+
+impl Words<'_> {
+    fn set(&mut self, at: usize, word: u32) {
+        self.0[at] = word.to_le_bytes();
+    }
+
+    fn set_all(&mut self, at: usize, words: impl IntoIterator<Item = i64>) {
+        for (k, word) in words.into_iter().enumerate() {
+            self.set(at + k, word.clamp(i32::MIN.into(), i32::MAX.into()) as i32 as u32);
+        }
+    }
+
+    /// Everything that is drawn for a sample alone. Nothing is mixed until that is told.
+    pub(super) fn write(
+        &mut self,
+        plan: &ImagePlan,
+        block: &Block,
+        layout: &Layout,
+        means: &[Needed],
+        draws: &Draws,
+        staged: Size,
+    ) {
+        self.0.fill([0; 4]);
+        let active = |means: &&Needed| draws.active[means.leaf];
+        let leaves: Vec<usize> = means.iter().filter(active).map(|mean| mean.leaf).collect();
+        let mut passes = compose(block, draws, &leaves, staged).passes.into_iter();
+        self.pass(layout, 0, passes.next().as_ref(), true);
+        for (k, mean) in means.iter().enumerate() {
+            let pass = if active(&mean) { passes.next() } else { None };
+            self.pass(layout, 1 + k, pass.as_ref(), changes_something(plan, mean, draws));
+        }
+        self.steps(plan, block, layout, draws);
+        for (k, slot) in draws.slots[block.slots.clone()].iter().enumerate() {
+            self.set(layout.slot(k), slot.to_bits());
+        }
+    }
+
+    /// One pass; all zeros if it is not taken.
+    fn pass(&mut self, layout: &Layout, number: usize, pass: Option<&PassMap>, runs: bool) {
+        let Some(pass) = pass.filter(|_| runs) else { return };
+        let PassMap { rows, columns, size, .. } = pass;
+        let numbers = [rows.sign, rows.offset, columns.sign, columns.offset];
+        let size = [i64::from(size.height), i64::from(size.width)];
+        self.set_all(layout.pass(number), numbers.into_iter().chain(size));
+        for (region, r) in &pass.regions {
+            self.set_all(layout.region(number, *region), [r.left, r.right, r.top, r.bottom]);
+        }
+        for (map, [rows, columns]) in &pass.maps {
+            let numbers = [rows.sign, rows.offset, columns.sign, columns.offset];
+            self.set_all(layout.map(number, *map), numbers);
+        }
+    }
+
+    /// Which steps run, in which orders, and their tables.
+    fn steps(&mut self, plan: &ImagePlan, block: &Block, layout: &Layout, draws: &Draws) {
+        let (mut shuffled, mut bits) = (0, vec![0u32; block.steps.len().div_ceil(32)]);
+        for (k, step) in block.steps.iter().enumerate() {
+            let leaf = step.leaves[0];
+            let runs = draws.active[leaf];
+            bits[k / 32] |= u32::from(runs) << (k % 32);
+            if step.links.len() > 1 {
+                let order = draws.orders.iter().find(|(of, _)| *of == leaf);
+                let order = order.map_or(0, |(_, order)| *order);
+                let parts = crate::plan::block::nth_order(step.links.len(), order);
+                let packed = parts.iter().rev().fold(0, |word, part| word << 4 | *part as u32);
+                self.set(layout.order(shuffled), packed);
+                shuffled += 1;
+            }
+            if let (Link::Table { table, .. }, true) = (step.links[0], runs) {
+                let mut values = Box::new([[0.0; 256]; 3]);
+                plan.table(&step.leaves, draws, &[[0; 256]; 3], &mut values);
+                for (i, value) in values.iter().flatten().enumerate() {
+                    self.set(layout.table(table) + i, value.to_bits());
+                }
+            }
+        }
+        for (k, bits) in bits.into_iter().enumerate() {
+            self.set(layout.active(32 * k), bits);
+        }
+    }
+
+    /// How row number `row` is mixed, at word `at`.
+    pub(super) fn mix(&mut self, at: usize, row: usize, mixed: &Mixed) {
+        let Mixed { partner, share, window } = *mixed;
+        let how = match window {
+            _ if share == 1.0 || partner == row => Mixing::Kept,
+            Some(_) => Mixing::Window,
+            None => Mixing::Shares,
+        };
+        let Window { top, left, height, width } =
+            window.unwrap_or(Window { top: 0, left: 0, height: 0, width: 0 });
+        let rest = 1.0 - share;
+        let words = [how as u32, partner as u32, (share as f32).to_bits(), (rest as f32).to_bits()];
+        let window = [left, left + width, top, top + height];
+        let doubles = [share, rest].map(f64::to_bits);
+        let doubles = doubles.iter().flat_map(|bits| [*bits as u32, (*bits >> 32) as u32]);
+        for (k, word) in words.into_iter().chain(window).chain(doubles).enumerate() {
+            self.set(at + k, word);
+        }
+    }
+}
+
+/// Whether a mean changes anything for these draws.
+fn changes_something(plan: &ImagePlan, mean: &Needed, draws: &Draws) -> bool {
+    let op = crate::plan::block::pixel_op(plan.leaves(), mean.leaf, mean.part);
+    op.is_some_and(|op| !op.is_identity(&draws.slots[mean.slot + 1 - op.slots()..=mean.slot]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_a_record_lie_behind_each_other() {
+        let layout = Layout {
+            regions: 2,
+            maps: 1,
+            passes: 3,
+            steps: 33,
+            shuffled: 1,
+            slots: 5,
+            mixers: 2,
+            tables: 1,
+        };
+        assert_eq!([layout.pass(1), layout.size(1)], [18, 22]);
+        assert_eq!([layout.region(1, 1), layout.map(1, 0), layout.pass(2)], [28, 32, 36]);
+        assert_eq!([layout.active(0), layout.active(32), layout.order(0)], [54, 55, 56]);
+        assert_eq!([layout.slot(0), layout.slot(4), layout.mix(0)], [57, 61, 62]);
+        assert_eq!([layout.mix(1), layout.table(0), layout.words()], [74, 86, 856]);
+    }
+
+    #[test]
+    fn a_row_that_keeps_its_own_is_not_mixed() {
+        let mut words = [[0; 4]; MIX_WORDS];
+        let mut written = |row, share, window| {
+            Words(&mut words).mix(0, row, &Mixed { partner: 3, share, window });
+            words.map(u32::from_le_bytes)
+        };
+        assert_eq!(written(1, 1.0, None)[0], Mixing::Kept as u32);
+        assert_eq!(written(3, 0.5, None)[0], Mixing::Kept as u32);
+        let half = 0.5f32.to_bits();
+        assert_eq!(written(1, 0.5, None)[..4], [Mixing::Shares as u32, 3, half, half]);
+        let window = Window { top: 1, left: 2, height: 3, width: 4 };
+        let with_window = written(1, 0.75, Some(window));
+        assert_eq!(with_window[0], Mixing::Window as u32);
+        assert_eq!(with_window[4..8], [2, 6, 1, 4]);
+        assert_eq!(with_window[8..10], [0, (0.75f64.to_bits() >> 32) as u32]);
+    }
+}

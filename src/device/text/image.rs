@@ -1,0 +1,402 @@
+//! The text of a picture's kernels: its links, in order, for eight pixels at a time.
+//!
+//! ```text
+//! p0_pixels<PASS>(row, y, x)   loads through the pass's map, then the links; a reading stops before its own
+//! p0_read1, p0_read2, ..       kernels: the sum of the greys that a link needs, in integers
+//! p0_mixed0(row, y, x)         pixels as they are stored
+//! p0_mixed1, ..                the same mixed with the partner's, by each op that mixes
+//! p0_store(row)                all groups of a row, to the tensor
+//! ```
+//!
+//! Which links run, in which order, and all sizes are in the records and the arguments: one text
+//! serves all samples, epochs and sizes. A sample is a row of blocks, so threads that run together
+//! never part.
+
+use super::translate::{Frame, function};
+use super::{Builder, Refused};
+use crate::device::record::{Layout, Needed};
+use crate::plan::block::{Link, Step, pixel_op, reading};
+use crate::plan::{Block, ImagePlan, Region};
+use fuseloop_ops::{Class, DType, Emit, F32x4, Layout as Channels, Pixels};
+use std::fmt::Write as _;
+
+/// What the text of one picture is made of.
+pub(crate) struct Image<'a> {
+    pub(crate) plan: &'a ImagePlan,
+    pub(crate) block: &'a Block,
+    pub(crate) layout: &'a Layout,
+    pub(crate) means: &'a [Needed],
+    pub(crate) mixers: usize,
+}
+
+/// A picture's place in the program.
+pub(super) struct Place {
+    /// Its tensor.
+    pub(super) tensor: usize,
+    /// Its first word of the arguments' constants: bytes of a staged row, where the record begins,
+    /// rows and columns as staged, rows and columns of the output.
+    pub(super) sizes: usize,
+    /// Its first sum in a row's scratch.
+    pub(super) sum: usize,
+}
+
+/// The words at [`Place::sizes`].
+pub(crate) const SIZES: usize = 6;
+
+impl Image<'_> {
+    /// Writes its functions and the kernels of its readings. Gives those kernels' names.
+    pub(super) fn write(&self, to: &mut Builder, at: &Place) -> Result<Vec<String>, Refused> {
+        let p = at.tensor;
+        let _ = writeln!(
+            to.text,
+            "\n// {}: {}",
+            self.plan.name().escape_default(),
+            self.names().join(", ")
+        );
+        self.accessors(to, at);
+        let calls = self.steps(to, p)?;
+        let _ = writeln!(
+            to.text,
+            "template <int PASS> DEV void p{p}_pixels(const Arguments& a, u32 row, i32 y, i32 x, Group& g)\n{{\n    \
+             const u8* record = p{p}_record(a, row);\n    \
+             const u8* pass = record + 4 * (PASS * {pass_words});\n    \
+             i32 map[4] = {{ (i32)load_word(pass), (i32)load_word(pass + 4), (i32)load_word(pass + 8), (i32)load_word(pass + 12) }};\n    \
+             load_mapped(p{p}_staged(a, row), (i32)a.k[{h}], (i32)a.k[{w}], map, y, x, g);\n{calls}}}",
+            pass_words = self.layout.pass(1),
+            h = at.sizes + 2,
+            w = at.sizes + 3,
+        );
+        let readings = self.readings(to, at)?;
+        self.store(to, at);
+        Ok(readings)
+    }
+
+    fn names(&self) -> Vec<&'static str> {
+        self.plan.leaves()[self.block.ops.clone()].iter().map(|leaf| leaf.op.name()).collect()
+    }
+
+    fn accessors(&self, to: &mut Builder, at: &Place) {
+        let (p, k) = (at.tensor, at.sizes);
+        let _ = writeln!(
+            to.text,
+            "DEV const u8* p{p}_staged(const Arguments& a, u32 row) {{ return (const u8*)a.staged{p} + (u64)row * a.k[{k}]; }}\n\
+             DEV const u8* p{p}_record(const Arguments& a, u32 row) {{ return p{p}_staged(a, row) + a.k[{}]; }}",
+            k + 1
+        );
+        for (n, mean) in self.means.iter().enumerate() {
+            let (size, slot) = (4 * self.layout.size(1 + n), 4 * self.slot(mean.slot));
+            let _ = writeln!(
+                to.text,
+                "DEV float p{p}_mean{n}(const Arguments& a, u32 row)\n{{\n    \
+                 const u8* record = p{p}_record(a, row);\n    \
+                 u32 height = load_word(record + {size}), width = load_word(record + {});\n    \
+                 if (height == 0) return float_of(load_word(record + {slot}));\n    \
+                 i64 sum = sum_at((const u64*)a.scratch + (u64)row * SUMS + {});\n    \
+                 return div_rn(float_of_i64(sum), float_of_i64((i64)height * width));\n}}",
+                size + 4,
+                at.sum + n
+            );
+        }
+    }
+
+    /// Where a slot of the plan lies in the record, in words.
+    fn slot(&self, slot: usize) -> usize {
+        self.layout.slot(slot - self.block.slots.start)
+    }
+
+    /// Writes the functions of all links; gives the text that calls them in order.
+    fn steps(&self, to: &mut Builder, p: usize) -> Result<String, Refused> {
+        let (mut calls, mut shuffled, mut mean, mut written) = (String::new(), 0, 0, vec![]);
+        for (k, step) in self.block.steps.iter().enumerate() {
+            let mut links = vec![];
+            for link in &step.links {
+                let needs = reading(self.plan.leaves(), *link).map(|_| {
+                    mean += 1;
+                    mean - 1
+                });
+                let name = self.op_function(to, p, *link, step, &mut written)?;
+                links.push(self.link(p, *link, needs, name.as_deref()));
+            }
+            let body = match &links[..] {
+                [one] => one.clone(),
+                parts => {
+                    let order = 4 * self.layout.order(shuffled);
+                    shuffled += 1;
+                    in_order(parts, order)
+                }
+            };
+            let guarded = self.may_rest(step);
+            if guarded {
+                let word = 4 * self.layout.active(k);
+                let _ = writeln!(calls, "    if (load_word(record + {word}) >> {} & 1u)", k % 32);
+            }
+            let _ = write!(calls, "    {{\n{body}    }}\n");
+        }
+        Ok(calls)
+    }
+
+    /// Whether a sample may go without the step.
+    fn may_rest(&self, step: &Step) -> bool {
+        let leaf = &self.plan.leaves()[step.leaves[0]];
+        !leaf.guards.is_empty() || crate::plan::block::may_skip(leaf)
+    }
+
+    /// Writes the function of a link of arithmetic, unless it is there; gives its name.
+    fn op_function(
+        &self,
+        to: &mut Builder,
+        p: usize,
+        link: Link,
+        step: &Step,
+        written: &mut Vec<Link>,
+    ) -> Result<Option<String>, Refused> {
+        let number = written.iter().position(|known| *known == link);
+        let name = format!("p{p}_op{}", number.unwrap_or(written.len()));
+        let (rule, constants) = (self.plan.rule(), None);
+        let frame = Frame { name: &name, rule, slots: 0, placed: false, mean: false, constants };
+        if number.is_some() {
+            return Ok(Some(name));
+        }
+        let made = match link {
+            Link::Value { leaf, part, map, .. } => {
+                let Some(op) = pixel_op(self.plan.leaves(), leaf, part) else { return Ok(None) };
+                let passed = op.normalizes().map(|_| to.constants.len());
+                let (slots, mean) = (op.slots(), op.needs_mean());
+                let placed = map.is_some();
+                let frame = Frame { slots, placed, mean, constants: passed, ..frame };
+                function(frame, |e, pixels| op.emit(e, pixels))
+            }
+            Link::Matrix { .. } => function(Frame { slots: 12, ..frame }, matrix),
+            Link::Table { .. } | Link::Paint { .. } | Link::Round => return Ok(None),
+        };
+        let refused = |what: String| {
+            let reason = format!("it emits `{what}`, which no kernel has: put it before ToDevice");
+            Refused { leaf: step.leaves[0], reason }
+        };
+        let (text, words) = made.map_err(refused)?;
+        to.text.push_str(&text);
+        to.constants.extend(words);
+        written.push(link);
+        Ok(Some(name))
+    }
+
+    /// What a link does to the group `g`.
+    fn link(&self, p: usize, link: Link, mean: Option<usize>, name: Option<&str>) -> String {
+        let name = name.unwrap_or_default();
+        let mean = match mean {
+            None => "        const float mean = 0.0f;\n".to_owned(),
+            Some(n) => format!(
+                "        if (PASS == {}) return;\n        const float mean = p{p}_mean{n}(a, row);\n",
+                n + 1
+            ),
+        };
+        match link {
+            Link::Value { slot, map, .. } => {
+                let (place, row, column) = match map {
+                    None => (String::new(), "y", "x + i".to_owned()),
+                    Some(map) => (self.place(map), "own_row", "own_column + column_step * i".into()),
+                };
+                let slots = 4 * self.slot(slot);
+                format!(
+                    "{mean}{place}        EACH_PIXEL {name}(a, record + {slots}, mean, {row}, {column}, g.v[0][i], g.v[1][i], g.v[2][i]);\n"
+                )
+            }
+            Link::Matrix { slot } => {
+                let slots = 4 * self.slot(slot);
+                format!(
+                    "{mean}        EACH_PIXEL {name}(a, record + {slots}, mean, y, x, g.v[0][i], g.v[1][i], g.v[2][i]);\n"
+                )
+            }
+            Link::Table { table, .. } => {
+                let at = 4 * self.layout.table(table);
+                format!(
+                    "        EACH_CHANNEL EACH_PIXEL g.v[c][i] = float_of(load_word(record + {at} + 4 * (256 * c + ((u32)int_of(level(g.v[c][i])) & 255u))));\n"
+                )
+            }
+            Link::Round => "        EACH_CHANNEL EACH_PIXEL g.v[c][i] = level(g.v[c][i]);\n".into(),
+            Link::Paint { region } => self.paint(region),
+        }
+    }
+
+    /// Where the pixels are, as an op sees it. Integers wrap, as in compiled code.
+    fn place(&self, map: usize) -> String {
+        let at = 4 * (self.layout.map(0, map));
+        format!(
+            "        const u8* own = pass + {at};\n        \
+             const i32 own_row = (i32)((u32)y * load_word(own) + load_word(own + 4));\n        \
+             const i32 column_step = (i32)load_word(own + 8);\n        \
+             const i32 own_column = (i32)((u32)x * load_word(own + 8) + load_word(own + 12));\n"
+        )
+    }
+
+    fn paint(&self, region: usize) -> String {
+        let at = 4 * self.layout.region(0, region);
+        let Region { outside, fill, .. } = self.block.regions[region];
+        let [r, g, b] = fill.map(|v| format!("float_of({:#010x}u)", v.to_bits()));
+        let which = if outside { "!" } else { "" };
+        format!(
+            "        const u8* region = pass + {at};\n        \
+             const i32 x0 = (i32)load_word(region), x1 = (i32)load_word(region + 4);\n        \
+             const bool row_is_in = y >= (i32)load_word(region + 8) && y < (i32)load_word(region + 12);\n        \
+             EACH_PIXEL if ({which}(row_is_in && x + i >= x0 && x + i < x1)) {{ g.v[0][i] = {r}; g.v[1][i] = {g}; g.v[2][i] = {b}; }}\n"
+        )
+    }
+
+    /// The kernels that sum greys.
+    fn readings(&self, to: &mut Builder, at: &Place) -> Result<Vec<String>, Refused> {
+        let p = at.tensor;
+        let Some(first) = self.means.first() else { return Ok(vec![]) };
+        let (name, rule) = (format!("p{p}_grey"), self.plan.rule());
+        let frame = Frame { name: &name, rule, slots: 0, placed: false, mean: false, constants: None };
+        let grey = |e: &mut Emit<'_, '_>, pixels| Pixels { channels: [e.grey(pixels); 3] };
+        let refused = |reason| Refused { leaf: first.leaf, reason };
+        to.text.push_str(&function(frame, grey).map_err(refused)?.0);
+        let mut names = vec![];
+        for n in 0..self.means.len() {
+            let name = format!("p{p}_read{}", n + 1);
+            let size = 4 * self.layout.size(1 + n);
+            let _ = writeln!(
+                to.text,
+                "KERNEL({name}, Arguments)\n{{\n    \
+                 const u32 row = row_of();\n    \
+                 const u8* record = p{p}_record(a, row);\n    \
+                 const u32 height = load_word(record + {size}), width = load_word(record + {});\n    \
+                 const u32 per_row = (width + 7u) / 8u, groups = per_row * height;\n    \
+                 u64 sum = 0;\n    \
+                 for (u32 k = first_group(); k < groups; k += group_step()) {{\n        \
+                 const i32 y = (i32)(k / per_row), x = (i32)(8u * (k % per_row));\n        \
+                 Group g;\n        \
+                 p{p}_pixels<{}>(a, row, y, x, g);\n        \
+                 EACH_PIXEL {{\n            \
+                 p{p}_grey(a, record, 0.0f, y, x, g.v[0][i], g.v[1][i], g.v[2][i]);\n            \
+                 if (x + i < (i32)width) sum += (u64)(i64)int_of(g.v[0][i]);\n        \
+                 }}\n    }}\n    \
+                 if (sum) add_to((u64*)a.scratch + (u64)row * SUMS + {}, sum);\n}}",
+                size + 4,
+                n + 1,
+                at.sum + n
+            );
+            names.push(name);
+        }
+        Ok(names)
+    }
+
+    /// The pixels as stored, mixed, and the loop over a row's groups.
+    fn store(&self, to: &mut Builder, at: &Place) {
+        let (p, k) = (at.tensor, at.sizes);
+        let element = element(self.block.dtype).unwrap_or_default();
+        let _ = writeln!(
+            to.text,
+            "DEV void p{p}_mixed0(const Arguments& a, u32 row, i32 y, i32 x, u32 bits[3][8])\n{{\n    \
+             Group g;\n    p{p}_pixels<0>(a, row, y, x, g);\n    \
+             EACH_CHANNEL EACH_PIXEL bits[c][i] = {element}::bits(g.v[c][i]);\n}}"
+        );
+        for n in 0..self.mixers {
+            let _ = writeln!(
+                to.text,
+                "DEV void p{p}_mixed{}(const Arguments& a, u32 row, i32 y, i32 x, u32 bits[3][8])\n{{\n    \
+                 p{p}_mixed{n}(a, row, y, x, bits);\n    \
+                 const u8* m = p{p}_record(a, row) + {};\n    \
+                 const Mix mix = mix_at(m);\n    \
+                 if (!is_mixed(mix, y, x)) return;\n    \
+                 u32 other[3][8];\n    \
+                 p{p}_mixed{n}(a, mix.partner, y, x, other);\n    \
+                 if (mix.how == 1u) {{\n        \
+                 EACH_CHANNEL EACH_PIXEL bits[c][i] = {element}::mixed(m, mix, bits[c][i], other[c][i]);\n    \
+                 }} else {{\n        \
+                 EACH_CHANNEL EACH_PIXEL if (x + i >= mix.x0 && x + i < mix.x1) bits[c][i] = other[c][i];\n    \
+                 }}\n}}",
+                n + 1,
+                4 * self.layout.mix(n)
+            );
+        }
+        let store = match self.block.layout {
+            Channels::ChannelsFirst => format!("store_planes<{element}>(to, height, width,"),
+            Channels::ChannelsLast => format!("store_pixels<{element}>(to, width,"),
+        };
+        let _ = writeln!(
+            to.text,
+            "DEV void p{p}_store(const Arguments& a, u32 row)\n{{\n    \
+             const u32 height = a.k[{}], width = a.k[{}];\n    \
+             const u32 per_row = (width + 7u) / 8u, groups = per_row * height;\n    \
+             void* to = (u8*)a.tensor{p} + (u64)row * height * width * 3u * sizeof({element}::Stored);\n    \
+             for (u32 k = first_group(); k < groups; k += group_step()) {{\n        \
+             const u32 y = k / per_row, x = 8u * (k % per_row);\n        \
+             const u32 left = width - x, count = left < 8u ? left : 8u;\n        \
+             u32 bits[3][8];\n        \
+             p{p}_mixed{}(a, row, (i32)y, (i32)x, bits);\n        \
+             {store} y, x, count, bits);\n    }}\n}}",
+            k + 4,
+            k + 5,
+            self.mixers
+        );
+        let _ = writeln!(to.body, "    p{p}_store(a, row);");
+    }
+}
+
+/// Parts of a shuffled op, in the order that the record has.
+fn in_order(parts: &[String], order: usize) -> String {
+    let mut text = format!(
+        "        const u32 order = load_word(record + {order});\n        \
+         for (u32 part = 0; part < {}; part++) {{\n        switch (order >> (4u * part) & 15u) {{\n",
+        parts.len()
+    );
+    for (number, part) in parts.iter().enumerate() {
+        let _ = write!(text, "        case {number}: {{\n{part}        }} break;\n");
+    }
+    text.push_str("        }\n        }\n");
+    text
+}
+
+/// By the matrix in twelve slots, clamped, as compiled code has it.
+fn matrix(e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    e.each(pixels, |e, c, _| {
+        let mut sum: F32x4 = e.slot(4 * c + 3);
+        for k in [2, 1, 0] {
+            let factor = e.slot(4 * c + k);
+            sum = e.fma(pixels.channels[k], factor, sum);
+        }
+        e.clamp(sum)
+    })
+}
+
+/// What elements of a type are called in the text; `None` for a type that no kernel stores.
+pub(crate) fn element(dtype: DType) -> Option<&'static str> {
+    match dtype {
+        DType::U8 => Some("OfU8"),
+        DType::F16 => Some("OfF16"),
+        DType::Bf16 => Some("OfBf16"),
+        DType::F32 => Some("OfF32"),
+        _ => None,
+    }
+}
+
+/// Why a device can't run the block: the first leaf that it can't, and what to do.
+pub(crate) fn refused(plan: &ImagePlan, block: &Block) -> Option<Refused> {
+    let refuse = |leaf, reason: &str| Some(Refused { leaf, reason: reason.to_owned() });
+    let leaves = plan.leaves().iter().enumerate().skip(block.ops.start);
+    for (index, leaf) in leaves {
+        match leaf.op.class() {
+            Class::Geometry(op) if op.makes_rows().is_some() => {
+                return refuse(index, "it makes rows of a whole picture: put it before ToDevice");
+            }
+            Class::Table(op) if op.needs_histogram() => {
+                return refuse(index, "it counts levels first: put it before ToDevice");
+            }
+            Class::Host(_) | Class::Mix(_) => {
+                return refuse(index, "it is plain Rust: put it before ToDevice");
+            }
+            Class::Shuffled(parts) if parts.len() > 8 => {
+                return refuse(index, "a record has room for eight shuffled parts");
+            }
+            _ => {}
+        }
+    }
+    if element(block.dtype).is_none() {
+        return refuse(
+            plan.leaves().len() - 1,
+            "a kernel stores u8, f16, bf16 and f32: convert to one of them, or put ToDevice last",
+        );
+    }
+    None
+}

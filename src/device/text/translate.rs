@@ -1,0 +1,467 @@
+//! From the IR of an op to CUDA C: the op's one meaning in code, for another compiler.
+//!
+//! What an op [emits](fuseloop_ops::PixelOp::emit) does the same in each of a vector's four lanes,
+//! so it is written once, for one lane:
+//!
+//! | IR | CUDA C |
+//! |---|---|
+//! | `F32X4` | `float` |
+//! | `I32X4`, masks | `u32`; a mask is all ones or 0 |
+//! | a load of a slot | the word of the sample's record |
+//! | a load of a constant | its bits, or a word of the arguments |
+//! | blocks and jumps | labels and `goto` |
+//!
+//! An instruction that is not among those an op has words for is refused by name: a user's op may
+//! emit any.
+
+use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
+use cranelift_codegen::ir::types::{F32X4, I32X4, I64};
+use cranelift_codegen::ir::{
+    Block, BlockArg, BlockCall, Function, Inst, InstBuilder, InstructionData, Opcode, Type, Value,
+};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use fuseloop_ops::{Constants, Emit, F32x4, I32x4, NumberRule, Pixels};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+/// What is translated, and into what it is put.
+#[derive(Clone, Copy)]
+pub(super) struct Frame<'a> {
+    /// The function's name.
+    pub(super) name: &'a str,
+    /// How values are rounded between ops.
+    pub(super) rule: NumberRule,
+    /// How many slots the op has.
+    pub(super) slots: usize,
+    /// Whether it asks where a pixel is.
+    pub(super) placed: bool,
+    /// Whether its last slot is a mean, which no record has.
+    pub(super) mean: bool,
+    /// The place of its first constant in the arguments, if constants are passed there: then the
+    /// text is the same whatever they are.
+    pub(super) constants: Option<usize>,
+}
+
+/// Translates what `emit` emits, as the function
+/// `name(a, slots, mean, row, column, red, green, blue)` of one pixel. Gives its text, and the constants that
+/// the arguments have for it.
+///
+/// # Errors
+///
+/// The name of an instruction that has no translation.
+pub(super) fn function(
+    frame: Frame<'_>,
+    emit: impl FnOnce(&mut Emit<'_, '_>, Pixels) -> Pixels,
+) -> Result<(String, Vec<u32>), String> {
+    let (function, constants) = ir(frame, emit);
+    let entry = function.layout.entry_block().expect("it was begun with one");
+    let params = function.dfg.block_params(entry);
+    let mut text = Text {
+        function: &function,
+        constants: &constants,
+        passed: frame.constants,
+        mean: if frame.mean { frame.slots.checked_sub(1) } else { None },
+        bases: [params[0], params[1]],
+        forms: HashMap::new(),
+        declared: String::new(),
+        body: String::new(),
+    };
+    let names = ["red", "green", "blue", "(u32)row", "(u32)column"];
+    for (index, (param, name)) in params[2..].iter().zip(names).enumerate() {
+        let form = if index < 3 { Form::Float } else { Form::Word };
+        text.declare(*param, form);
+        let _ = writeln!(text.body, "    {param} = {name};");
+    }
+    text.blocks()?;
+    let used = frame.constants.map_or(0, |_| constants.table().len());
+    let words = constants.table()[..used].iter().map(lane).collect::<Result<_, _>>()?;
+    let Text { declared, body, .. } = text;
+    let head = format!(
+        "DEV void {}(const Arguments& a, const u8* slots, float mean, i32 row, i32 column, float& red, float& green, float& blue)",
+        frame.name
+    );
+    Ok((format!("{head}\n{{\n{declared}{body}}}\n"), words))
+}
+
+/// The IR, of a function `(constants, record, r, g, b[, row, column]) -> (r, g, b)`.
+fn ir(
+    frame: Frame<'_>,
+    emit: impl FnOnce(&mut Emit<'_, '_>, Pixels) -> Pixels,
+) -> (Function, Constants) {
+    let mut function = Function::new();
+    let mut context = FunctionBuilderContext::new();
+    let mut builder = FunctionBuilder::new(&mut function, &mut context);
+    let entry = builder.create_block();
+    let places = if frame.placed { 2 } else { 0 };
+    let types = [I64; 2].into_iter().chain([F32X4; 3]).chain([I32X4; 2].into_iter().take(places));
+    let params: Vec<Value> = types.map(|ty| builder.append_block_param(entry, ty)).collect();
+    builder.switch_to_block(entry);
+    let mut constants =
+        if frame.constants.is_some() { Constants::distinct() } else { Constants::default() };
+    let place = frame.placed.then(|| [params[5], params[6]].map(I32x4));
+    let mut e = Emit {
+        builder: &mut builder,
+        constants: &mut constants,
+        table: params[0],
+        record: params[1],
+        slots: 0,
+        slot_count: frame.slots,
+        rule: frame.rule,
+        place,
+        x86: false,
+    };
+    let pixels = emit(&mut e, Pixels { channels: [2, 3, 4].map(|k| F32x4(params[k])) });
+    builder.ins().return_(&pixels.channels.map(|channel| channel.0));
+    builder.seal_all_blocks();
+    (function, constants)
+}
+
+/// How a value is held.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    Float,
+    Word,
+    /// A word that is all ones or 0.
+    Mask,
+}
+
+/// A value: the variable it is in, and what that holds.
+#[derive(Clone)]
+struct Held {
+    name: String,
+    form: Form,
+}
+
+impl Held {
+    fn float(&self) -> String {
+        if self.form == Form::Float { self.name.clone() } else { format!("float_of({})", self.name) }
+    }
+
+    fn word(&self) -> String {
+        if self.form == Form::Float { format!("bits_of({})", self.name) } else { self.name.clone() }
+    }
+}
+
+/// The text as it grows.
+struct Text<'a> {
+    function: &'a Function,
+    constants: &'a Constants,
+    passed: Option<usize>,
+    /// The slot that is a mean.
+    mean: Option<usize>,
+    /// The addresses of constants and of the record.
+    bases: [Value; 2],
+    forms: HashMap<Value, Held>,
+    declared: String,
+    body: String,
+}
+
+impl Text<'_> {
+    /// Declares the variable of `value`.
+    fn declare(&mut self, value: Value, form: Form) {
+        let ty = if form == Form::Float { "float" } else { "u32" };
+        let _ = writeln!(self.declared, "    {ty} {value};");
+        self.forms.insert(value, Held { name: value.to_string(), form });
+    }
+
+    fn held(&self, value: Value) -> Result<Held, String> {
+        let value = self.function.dfg.resolve_aliases(value);
+        self.forms.get(&value).cloned().ok_or_else(|| "a value of the block compiler".to_owned())
+    }
+
+    fn float(&self, value: Value) -> Result<String, String> {
+        Ok(self.held(value)?.float())
+    }
+
+    fn word(&self, value: Value) -> Result<String, String> {
+        Ok(self.held(value)?.word())
+    }
+
+    /// All blocks, in order. Their parameters are declared first: a jump may go forward.
+    fn blocks(&mut self) -> Result<(), String> {
+        let function = self.function;
+        let entry = function.layout.entry_block();
+        for block in function.layout.blocks().filter(|block| Some(*block) != entry) {
+            for &param in function.dfg.block_params(block) {
+                let form = form_of(function.dfg.value_type(param))?;
+                self.declare(param, form);
+            }
+        }
+        for block in function.layout.blocks() {
+            if Some(block) != entry {
+                let _ = writeln!(self.body, "{block}:");
+            }
+            for inst in function.layout.block_insts(block) {
+                self.inst(inst)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One instruction.
+    fn inst(&mut self, inst: Inst) -> Result<(), String> {
+        let dfg = &self.function.dfg;
+        match dfg.insts[inst] {
+            InstructionData::Jump { destination, .. } => self.jump(destination),
+            InstructionData::Brif { arg, blocks: [then, otherwise], .. } => {
+                let _ = writeln!(self.body, "    if ({}) {{", self.word(arg)?);
+                self.jump(then)?;
+                self.body.push_str("    } else {\n");
+                self.jump(otherwise)?;
+                self.body.push_str("    }\n");
+                Ok(())
+            }
+            InstructionData::MultiAry { opcode: Opcode::Return, .. } => self.give(dfg.inst_args(inst)),
+            data => {
+                let result = dfg.first_result(inst);
+                if data.opcode() == Opcode::Bitcast {
+                    let same = self.held(dfg.inst_args(inst)[0])?;
+                    self.forms.insert(result, same);
+                    return Ok(());
+                }
+                let (text, form) = self.value(data, dfg.inst_args(inst))?;
+                self.declare(result, form);
+                let _ = writeln!(self.body, "    {result} = {text};");
+                Ok(())
+            }
+        }
+    }
+
+    /// What an instruction computes.
+    fn value(&self, data: InstructionData, args: &[Value]) -> Result<(String, Form), String> {
+        let float = |k: usize| self.float(args[k]);
+        let word = |k: usize| self.word(args[k]);
+        let calls = |name: &str| -> Result<(String, Form), String> {
+            let args = (0..args.len()).map(float).collect::<Result<Vec<_>, _>>()?;
+            Ok((format!("{name}({})", args.join(", ")), Form::Float))
+        };
+        let words = |sign: &str| Ok((format!("{} {sign} {}", word(0)?, word(1)?), Form::Word));
+        match (data.opcode(), data) {
+            (Opcode::Fadd, _) => calls("add_rn"),
+            (Opcode::Fsub, _) => calls("sub_rn"),
+            (Opcode::Fmul, _) => calls("mul_rn"),
+            (Opcode::Fdiv, _) => calls("div_rn"),
+            (Opcode::Fma, _) => calls("fma_rn"),
+            (Opcode::Sqrt, _) => calls("sqrt_rn"),
+            (Opcode::Trunc, _) => calls("truncated"),
+            (Opcode::Floor, _) => calls("floored"),
+            (Opcode::Nearest, _) => calls("rounded"),
+            (Opcode::FcvtFromSint, _) => {
+                Ok((format!("float_of_int((i32){})", word(0)?), Form::Float))
+            }
+            (Opcode::FcvtToSintSat, _) => Ok((format!("(u32)int_of({})", float(0)?), Form::Word)),
+            (Opcode::Iadd, _) => words("+"),
+            (Opcode::Isub, _) => words("-"),
+            (Opcode::Imul, _) => words("*"),
+            (Opcode::Ishl, _) => Ok((format!("{} << ({} & 31u)", word(0)?, word(1)?), Form::Word)),
+            (Opcode::Ushr, _) => Ok((format!("{} >> ({} & 31u)", word(0)?, word(1)?), Form::Word)),
+            (Opcode::Band, _) => self.bits("&", args),
+            (Opcode::Bor, _) => self.bits("|", args),
+            (Opcode::Bxor, _) => self.bits("^", args),
+            (Opcode::Bitselect, _) => self.select(args),
+            (Opcode::VanyTrue, _) => Ok((format!("{} ? 1u : 0u", word(0)?), Form::Word)),
+            (Opcode::Iconst, InstructionData::UnaryImm { imm, .. }) => {
+                Ok((format!("{}u", imm.bits() as u32), Form::Word))
+            }
+            (Opcode::Fcmp, InstructionData::FloatCompare { cond, .. }) => {
+                let sign = float_sign(cond)?;
+                Ok((format!("{} {sign} {} ? ~0u : 0u", float(0)?, float(1)?), Form::Mask))
+            }
+            (Opcode::Icmp, InstructionData::IntCompare { cond, .. }) => {
+                let sign = int_sign(cond)?;
+                Ok((format!("(i32){} {sign} (i32){} ? ~0u : 0u", word(0)?, word(1)?), Form::Mask))
+            }
+            (Opcode::Load, InstructionData::Load { arg, offset, .. }) => {
+                let loaded = self.load(arg, offset.into())?;
+                Ok((loaded, Form::Word))
+            }
+            (opcode, _) => Err(opcode.to_string()),
+        }
+    }
+
+    /// A word of the record or a constant, at an offset in vectors of 16 bytes.
+    fn load(&self, base: Value, offset: i32) -> Result<String, String> {
+        let [constants, record] = self.bases;
+        let base = self.function.dfg.resolve_aliases(base);
+        let index = offset as usize / 16;
+        if offset % 16 != 0 {
+            return Err("a load of part of a vector".to_owned());
+        }
+        if base == record && Some(index) == self.mean {
+            return Ok("bits_of(mean)".to_owned());
+        }
+        if base == record {
+            return Ok(format!("load_word(slots + {})", 4 * index));
+        }
+        match (base == constants, self.passed, self.constants.table().get(index)) {
+            (true, Some(first), Some(_)) => Ok(format!("a.k[{}]", first + index)),
+            (true, None, Some(bytes)) => Ok(format!("{:#010x}u", lane(bytes)?)),
+            _ => Err("a load of memory that is not its own".to_owned()),
+        }
+    }
+
+    fn bits(&self, sign: &str, args: &[Value]) -> Result<(String, Form), String> {
+        let (a, b) = (self.held(args[0])?, self.held(args[1])?);
+        let masks = a.form == Form::Mask && b.form == Form::Mask;
+        let form = if masks { Form::Mask } else { Form::Word };
+        Ok((format!("{} {sign} {}", a.word(), b.word()), form))
+    }
+
+    /// `args[1]` where `args[0]` has ones, `args[2]` where it has zeros.
+    fn select(&self, args: &[Value]) -> Result<(String, Form), String> {
+        let [mask, a, b] = [self.held(args[0])?, self.held(args[1])?, self.held(args[2])?];
+        if mask.form != Form::Mask {
+            let mask = mask.word();
+            return Ok((format!("({mask} & {}) | (~{mask} & {})", a.word(), b.word()), Form::Word));
+        }
+        let (a, b, form) = if a.form == Form::Float || b.form == Form::Float {
+            (a.float(), b.float(), Form::Float)
+        } else {
+            (a.word(), b.word(), Form::Word)
+        };
+        Ok((format!("{} ? {a} : {b}", mask.word()), form))
+    }
+
+    /// Sets a block's parameters, all at once, and goes there.
+    fn jump(&mut self, to: BlockCall) -> Result<(), String> {
+        let function = self.function;
+        let block: Block = to.block(&function.dfg.value_lists);
+        let params = function.dfg.block_params(block).to_vec();
+        let mut sets = String::new();
+        self.body.push_str("    {\n");
+        for (k, (arg, param)) in to.args(&function.dfg.value_lists).zip(params).enumerate() {
+            let BlockArg::Value(arg) = arg else { return Err("an exception".to_owned()) };
+            let (ty, value) = match self.held(param)?.form {
+                Form::Float => ("float", self.float(arg)?),
+                _ => ("u32", self.word(arg)?),
+            };
+            let _ = writeln!(self.body, "        {ty} next{k} = {value};");
+            let _ = writeln!(sets, "        {param} = next{k};");
+        }
+        // In a scope of their own, so that no label is jumped to past a declaration.
+        let _ = writeln!(self.body, "{sets}        goto {block};\n    }}");
+        Ok(())
+    }
+
+    fn give(&mut self, values: &[Value]) -> Result<(), String> {
+        for (channel, value) in ["red", "green", "blue"].iter().zip(values) {
+            let _ = writeln!(self.body, "    {channel} = {};", self.float(*value)?);
+        }
+        self.body.push_str("    return;\n");
+        Ok(())
+    }
+}
+
+/// The word that all four lanes of a constant are.
+fn lane(bytes: &[u8; 16]) -> Result<u32, String> {
+    let lanes = bytes.as_chunks::<4>().0;
+    if lanes.iter().any(|lane| *lane != lanes[0]) {
+        return Err("a constant that differs from lane to lane".to_owned());
+    }
+    Ok(u32::from_le_bytes(lanes[0]))
+}
+
+fn form_of(ty: Type) -> Result<Form, String> {
+    match ty {
+        F32X4 => Ok(Form::Float),
+        I32X4 => Ok(Form::Word),
+        other => Err(format!("a value of type {other}")),
+    }
+}
+
+fn float_sign(cond: FloatCC) -> Result<&'static str, String> {
+    match cond {
+        FloatCC::LessThan => Ok("<"),
+        FloatCC::LessThanOrEqual => Ok("<="),
+        FloatCC::GreaterThan => Ok(">"),
+        FloatCC::GreaterThanOrEqual => Ok(">="),
+        FloatCC::Equal => Ok("=="),
+        FloatCC::NotEqual => Ok("!="),
+        other => Err(format!("fcmp {other}")),
+    }
+}
+
+fn int_sign(cond: IntCC) -> Result<&'static str, String> {
+    match cond {
+        IntCC::SignedLessThan => Ok("<"),
+        IntCC::SignedLessThanOrEqual => Ok("<="),
+        IntCC::SignedGreaterThan => Ok(">"),
+        IntCC::SignedGreaterThanOrEqual => Ok(">="),
+        IntCC::Equal => Ok("=="),
+        IntCC::NotEqual => Ok("!="),
+        other => Err(format!("icmp {other}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fuseloop_ops::{Normalize, Op, PixelOp};
+
+    const FRAME: Frame<'_> = Frame {
+        name: "op",
+        rule: NumberRule::Fused,
+        slots: 1,
+        placed: false,
+        mean: false,
+        constants: None,
+    };
+
+    #[test]
+    fn arithmetic_is_written_lane_for_lane() {
+        let (text, words) = function(FRAME, |e, pixels| {
+            e.each(pixels, |e, _, v| {
+                let factor = e.slot(0);
+                let v = e.mul(v, factor);
+                e.clamp(v)
+            })
+        })
+        .unwrap();
+        assert!(words.is_empty());
+        assert!(text.contains("load_word(slots + 0)"), "{text}");
+        assert!(text.contains("mul_rn("), "{text}");
+        assert!(text.contains("0x437f0000u"), "255, by its bits: {text}");
+        assert!(text.contains("? ~0u : 0u"), "{text}");
+    }
+
+    #[test]
+    fn the_text_of_normalize_is_the_same_for_all_numbers() {
+        let text = |mean: [f64; 3]| {
+            let op = Normalize::new(mean, [1.0; 3]).unwrap();
+            let fuseloop_ops::Class::Pixel(op) = op.class() else { panic!("a pixel op") };
+            let frame = Frame { slots: 0, constants: Some(5), ..FRAME };
+            function(frame, |e, pixels| PixelOp::emit(op, e, pixels)).unwrap()
+        };
+        let (one, one_words) = text([1.0, 2.0, 3.0]);
+        let (other, other_words) = text([0.0, 0.0, 255.0]);
+        assert_eq!(one, other);
+        assert_eq!((one_words.len(), other_words.len()), (12, 12));
+        assert!(one.contains("a.k[5]") && one.contains("a.k[16]"), "{one}");
+    }
+
+    #[test]
+    fn what_runs_in_few_places_is_jumped_over() {
+        let (text, _) = function(FRAME, |e, pixels| {
+            let zero = e.splat(0.0);
+            let mask = e.less(pixels.channels[0], zero);
+            e.where_any(mask, pixels, |e, pixels| e.each(pixels, |e, _, v| e.sqrt(v)))
+        })
+        .unwrap();
+        assert!(text.contains("goto block1;") && text.contains("block2:"), "{text}");
+    }
+
+    #[test]
+    fn other_instructions_are_refused_by_name() {
+        let refused = function(FRAME, |e, pixels| {
+            let fabs = e.builder.ins().fabs(pixels.channels[0].0);
+            Pixels { channels: [F32x4(fabs); 3] }
+        });
+        assert_eq!(refused.unwrap_err(), "fabs");
+        let load = function(FRAME, |e, pixels| {
+            let table = e.table;
+            let word = e.builder.ins().load(F32X4, cranelift_codegen::ir::MemFlagsData::new(), table, 1 << 20);
+            Pixels { channels: [F32x4(word), pixels.channels[1], pixels.channels[2]] }
+        });
+        assert_eq!(load.unwrap_err(), "a load of memory that is not its own");
+    }
+}

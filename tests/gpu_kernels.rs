@@ -1,0 +1,240 @@
+//! Generated GPU kernels, built for the host: whatever list a device takes, its kernels give the bits
+//! that the ops' plain meanings give, and touch no byte outside their tensors.
+//!
+//! The very text that NVRTC compiles is compiled by the host's C++ compiler, with
+//! `kernels/cuda/host_cuda.h` in the device's place, many programs in one library. Threads run one
+//! after the other, then once more in the opposite order. Misaligned accesses, faults on a device,
+//! are counted there. `FUSELOOP_KERNELS=2000` tries more programs.
+
+#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
+#![allow(unsafe_code, reason = "kernels are called by address")]
+
+mod common;
+
+use common::lists::{List, noise};
+use common::random_ops;
+use fuseloop::device::check::{Launch, Trial};
+use fuseloop::plan::{ImagePlan, LabelPlan};
+use fuseloop_ops::*;
+use libloading::Library;
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+/// Programs compiled together.
+const TOGETHER: usize = 30;
+
+/// What `KERNEL` of host_cuda.h makes.
+type Entry = unsafe extern "C" fn(*const c_void, u32, u32, u32, u32) -> i32;
+
+/// Programs as one library.
+struct Built {
+    library: Library,
+    _folder: tempfile::TempDir,
+}
+
+/// Compiles the sources as one file; `None`, said in a line, where there is no compiler.
+fn build(sources: &[(usize, &Trial)]) -> Option<Built> {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/cuda");
+    let mut text = fuseloop_kernels::CUDA_PRELUDE.to_owned();
+    for (number, trial) in sources {
+        let _ = writeln!(text, "#undef SUMS\nnamespace program{number} {{");
+        let kernel = format!("KERNEL(program{number}_");
+        text.push_str(&body(trial).replace("KERNEL(", &kernel));
+        text.push_str("}\n");
+    }
+    let (cpp, library) = (folder.path().join("kernels.cpp"), folder.path().join("kernels.so"));
+    std::fs::write(&cpp, text).unwrap();
+    let flags = ["-std=c++17", "-O1", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-shared", "-fPIC"];
+    let compiler = std::env::var("CXX").unwrap_or_else(|_| "g++".into());
+    let output = Command::new(&compiler)
+        .args(flags)
+        .args(if std::is_x86_feature_detected!("fma") { vec!["-mfma"] } else { vec![] })
+        .arg("-I")
+        .arg(host)
+        .arg(&cpp)
+        .arg("-o")
+        .arg(&library)
+        .output();
+    let Ok(output) = output else {
+        println!("skipped: no C++ compiler ({compiler})");
+        return None;
+    };
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}", log.lines().take(40).collect::<Vec<_>>().join("\n"));
+    // SAFETY: the library was made of our own kernels just now, and runs nothing when loaded.
+    let library = unsafe { Library::new(&library) }.unwrap();
+    Some(Built { library, _folder: folder })
+}
+
+impl Built {
+    /// Runs a program in both orders of threads; what is wrong, if something is.
+    fn wrong(&self, number: usize, trial: &Trial) -> Option<String> {
+        [0, 1].into_iter().find_map(|backwards| {
+            let launch = |launch: &Launch<'_>| self.launch(number, launch, backwards);
+            let failed = trial.run(launch).err()?;
+            Some(format!("backwards {backwards}: {failed}"))
+        })
+    }
+
+    fn launch(&self, number: usize, launch: &Launch<'_>, backwards: u32) -> Result<(), String> {
+        let name = format!("program{number}_{}\0", launch.entry);
+        // SAFETY: `KERNEL` of host_cuda.h declares every entry so.
+        let entry = unsafe { self.library.get::<Entry>(name.as_bytes()) }.map_err(|e| e.to_string())?;
+        let arguments = launch.arguments.as_ptr().cast();
+        // Two blocks and 64 threads, so that loops turn more than once.
+        let (parts, threads) = (launch.parts.clamp(1, 2), 64);
+        // SAFETY: the arguments are the struct that the program declares, and name memory of the
+        // trial, which outlives the call.
+        match unsafe { entry(arguments, launch.rows, parts, threads, backwards) } {
+            0 => Ok(()),
+            count => Err(format!("{count} misaligned accesses")),
+        }
+    }
+}
+
+/// Tries all programs, a library for so many of them; panics with the first that is wrong.
+fn try_all(trials: &[(String, Trial)]) {
+    let numbered: Vec<_> = trials.iter().enumerate().collect();
+    for some in numbered.chunks(TOGETHER) {
+        let sources: Vec<_> = some.iter().map(|(number, (_, trial))| (*number, trial)).collect();
+        let Some(built) = build(&sources) else { return };
+        for (number, (words, trial)) in some {
+            if let Some(wrong) = built.wrong(*number, trial) {
+                panic!("{words}: {wrong}\n{}", body(trial));
+            }
+        }
+    }
+}
+
+fn body(trial: &Trial) -> &str {
+    trial.source().strip_prefix(fuseloop_kernels::CUDA_PRELUDE).unwrap()
+}
+
+fn device() -> ToDevice {
+    ToDevice::to(Device::Cuda(0))
+}
+
+fn pictures(rng: &mut Rng, size: Size, count: usize) -> Vec<(Size, Vec<u8>)> {
+    (0..count).map(|_| (size, noise(rng, size))).collect()
+}
+
+/// A random list with ToDevice somewhere, of which a device takes the rest; ops that mix at its end.
+fn random(number: u64) -> (String, Trial) {
+    let mut rng = SampleKey::new(91, 0, number).op(0);
+    loop {
+        let size = Size::new(1 + rng.below(40), 1 + rng.below(60));
+        let (List { mut ops, input, rule, .. }, _) = List::random(&mut rng, size, 7);
+        let mixers = [0, 0, 1, 2][rng.below(4) as usize];
+        for _ in 0..mixers {
+            ops.push(mixer(&mut rng));
+        }
+        let mut label: Ops = ops![device(), OneHot::new(5).unwrap(), LabelSmoothing::new(0.1).unwrap()];
+        if rng.coin(0.5) {
+            label.push(Arc::new(Convert::to([DType::F16, DType::Bf16][rng.below(2) as usize])));
+        }
+        label.extend(ops[ops.len() - mixers..].iter().cloned());
+        let place = rng.below(ops.len() as u32 + 1) as usize;
+        ops.insert(place, Arc::new(device()));
+        let Ok(plan) = ImagePlan::on_device(ops.clone(), input, rule) else { continue };
+        if plan.staged().is_none() {
+            continue;
+        }
+        let label = LabelPlan::new(label, DType::I64).unwrap();
+        let pictures = pictures(&mut rng, size, 5);
+        let Ok(trial) = Trial::new(plan, Some(&label), &pictures, number) else { continue };
+        let names: Vec<_> = ops.iter().map(|op| format!("{op:?}")).collect();
+        return (format!("program {number} of {size}, {rule:?}: {}", names.join(", ")), trial);
+    }
+}
+
+fn mixer(rng: &mut Rng) -> Arc<dyn Op> {
+    let partner = if rng.coin(0.5) { Partner::Permuted } else { Partner::Previous };
+    if rng.coin(0.5) {
+        Arc::new(MixUp::new(0.4).unwrap().per_sample().partner(partner))
+    } else {
+        Arc::new(CutMix::new(1.0).unwrap().per_sample().partner(partner))
+    }
+}
+
+#[test]
+fn random_lists_give_the_same_bits_in_kernels_and_evaluated() {
+    let count = std::env::var("FUSELOOP_KERNELS").map_or(120, |n| n.parse().unwrap());
+    let trials: Vec<_> = (0..count).map(random).collect();
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    for (words, _) in &trials {
+        let after = words.split("ToDevice").nth(1).unwrap();
+        for name in random_ops::names().iter().filter(|name| after.contains(**name)) {
+            *seen.entry(name).or_default() += 1;
+        }
+    }
+    println!("{count} programs; on the device: {seen:?}");
+    try_all(&trials);
+}
+
+/// Every width modulo 8, and every place that a flipped, shifted row may begin at.
+#[test]
+fn every_width_and_offset_is_right() {
+    let mut trials = vec![];
+    for width in 1..=26 {
+        for (k, dtype) in [DType::U8, DType::F16, DType::Bf16, DType::F32].into_iter().enumerate() {
+            let flip = RandomHorizontalFlip::new(0.5).unwrap();
+            let crop = RandomCrop::new(3, width).unwrap();
+            let mut ops = ops![device(), crop, flip];
+            if dtype != DType::U8 {
+                ops.push(Arc::new(Normalize::imagenet()));
+                ops.push(Arc::new(Convert::to(dtype)));
+            }
+            if (width as usize + k).is_multiple_of(2) {
+                ops.push(Arc::new(ToChannelsFirst));
+            }
+            let size = Size::new(5, width + 3 + k as u32);
+            let input = ImageType::decoded(Dim::fixed(size.height), Dim::fixed(size.width));
+            let plan = ImagePlan::on_device(ops, input, NumberRule::Fused).unwrap();
+            let mut rng = SampleKey::new(5, width, k as u64).op(0);
+            let trial = Trial::new(plan, None, &pictures(&mut rng, size, 4), 11).unwrap();
+            trials.push((format!("{width} columns of {dtype}"), trial));
+        }
+    }
+    try_all(&trials);
+}
+
+/// Numbers and sizes are arguments: pipelines that differ in them alone share one text.
+#[test]
+fn one_text_serves_all_sizes_and_numbers() {
+    let source = |side: u32, normalize: Normalize, p: f64| {
+        let flip = RandomHorizontalFlip::new(p).unwrap();
+        let ops = ops![device(), flip, normalize, Convert::to(DType::F16), ToChannelsFirst];
+        let input = ImageType::decoded(Dim::fixed(side), Dim::fixed(side));
+        let plan = ImagePlan::on_device(ops, input, NumberRule::Fused).unwrap();
+        let size = Size::new(side, side);
+        let pictures = [(size, vec![0; 3 * size.pixels() as usize])];
+        Trial::new(plan, None, &pictures, 0).unwrap().source().to_owned()
+    };
+    let half = Normalize::new([127.5; 3], [127.5; 3]).unwrap();
+    assert_eq!(source(16, Normalize::imagenet(), 0.5), source(31, half, 1.0));
+}
+
+/// What a device can't run is refused with the op's place and what to do.
+#[test]
+fn what_no_kernel_does_is_refused() {
+    let refused = |ops: Ops| {
+        let input = ImageType::decoded(Dim::fixed(20), Dim::fixed(20));
+        let plan = ImagePlan::on_device(ops, input, NumberRule::Fused).unwrap();
+        let picture = [(Size::new(20, 20), vec![0; 1200])];
+        Trial::new(plan, None, &picture, 0).unwrap_err().to_string()
+    };
+    let resize = Resize::new(8, 8).unwrap();
+    assert_eq!(
+        refused(ops![device(), resize, Normalize::imagenet()]),
+        "op 1 of the list, Resize, can't run on a device: it makes rows of a whole picture: put it before ToDevice"
+    );
+    let error = refused(ops![device(), RandomEqualize::new(1.0).unwrap()]);
+    assert!(error.contains("op 1 of the list, RandomEqualize") && error.contains("levels"), "{error}");
+    let error = refused(ops![device(), Normalize::imagenet(), Convert::to(DType::F64)]);
+    assert!(error.contains("u8, f16, bf16 and f32"), "{error}");
+}
