@@ -49,7 +49,15 @@ fn build(sources: &[(usize, &Trial)]) -> Option<Built> {
     }
     let (cpp, library) = (folder.path().join("kernels.cpp"), folder.path().join("kernels.so"));
     std::fs::write(&cpp, text).unwrap();
-    let flags = ["-std=c++17", "-O1", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-shared", "-fPIC"];
+    let flags = [
+        "-std=c++17",
+        "-O1",
+        "-ffp-contract=off",
+        "-fno-strict-aliasing",
+        "-w",
+        "-shared",
+        "-fPIC",
+    ];
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "g++".into());
     let output = Command::new(&compiler)
         .args(flags)
@@ -84,7 +92,8 @@ impl Built {
     fn launch(&self, number: usize, launch: &Launch<'_>, backwards: u32) -> Result<(), String> {
         let name = format!("program{number}_{}\0", launch.entry);
         // SAFETY: `KERNEL` of host_cuda.h declares every entry so.
-        let entry = unsafe { self.library.get::<Entry>(name.as_bytes()) }.map_err(|e| e.to_string())?;
+        let entry =
+            unsafe { self.library.get::<Entry>(name.as_bytes()) }.map_err(|e| e.to_string())?;
         let arguments = launch.arguments.as_ptr().cast();
         // Two blocks and 64 threads, so that loops turn more than once.
         let (parts, threads) = (launch.parts.clamp(1, 2), 64);
@@ -133,7 +142,8 @@ fn random(number: u64) -> (String, Trial) {
         for _ in 0..mixers {
             ops.push(mixer(&mut rng));
         }
-        let mut label: Ops = ops![device(), OneHot::new(5).unwrap(), LabelSmoothing::new(0.1).unwrap()];
+        let mut label: Ops =
+            ops![device(), OneHot::new(5).unwrap(), LabelSmoothing::new(0.1).unwrap()];
         if rng.coin(0.5) {
             label.push(Arc::new(Convert::to([DType::F16, DType::Bf16][rng.below(2) as usize])));
         }
@@ -234,7 +244,10 @@ fn what_no_kernel_does_is_refused() {
         "op 1 of the list, Resize, can't run on a device: it makes rows of a whole picture: put it before ToDevice"
     );
     let error = refused(ops![device(), RandomEqualize::new(1.0).unwrap()]);
-    assert!(error.contains("op 1 of the list, RandomEqualize") && error.contains("levels"), "{error}");
+    assert!(
+        error.contains("op 1 of the list, RandomEqualize") && error.contains("levels"),
+        "{error}"
+    );
     let error = refused(ops![device(), Normalize::imagenet(), Convert::to(DType::F64)]);
     assert!(error.contains("u8, f16, bf16 and f32"), "{error}");
 }

@@ -25,6 +25,7 @@ mod filter;
 mod idct;
 pub mod mix;
 mod rows;
+mod shipped;
 mod source;
 
 pub use color::{gray_row, ycbcr_row};
@@ -32,6 +33,7 @@ pub use cpu::{Work, for_cpu};
 pub use entry::{Entry, end_streams};
 pub use filter::filter_row;
 pub use idct::{ORDER, idct, idct_flat};
+pub use shipped::{SHIPPED_PTX, shipped_ptx};
 pub use source::Numbers;
 
 /// What generated GPU kernels begin with: loads, stores and roundings, in CUDA C without headers.

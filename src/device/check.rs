@@ -48,7 +48,9 @@ pub enum Failure {
     #[error("{0}")]
     Launch(String),
     /// A tensor is not what it should be.
-    #[error("tensor {tensor}, row {row}, byte {byte}: {found:#04x} in place of {want:#04x}; {differ} bytes differ")]
+    #[error(
+        "tensor {tensor}, row {row}, byte {byte}: {found:#04x} in place of {want:#04x}; {differ} bytes differ"
+    )]
     Differs {
         /// The tensor.
         tensor: usize,
@@ -142,11 +144,14 @@ impl Trial {
         let (size, ops) = (plan.output_size(), plan.ops().clone());
         each_mix(&ops, batch, rows, size, |mixer, mixed| {
             image.mix(mixer, mixed, staged.of_mut());
-            let blend = |own: &[u8], partner: &[u8], m: &Mixed| mixed_picture(&plan, own, partner, m);
+            let blend =
+                |own: &[u8], partner: &[u8], m: &Mixed| mixed_picture(&plan, own, partner, m);
             want = mixed_rows(&want, mixed, blend);
         });
-        let (mut parts, mut all, mut wants) = (vec![Part::Image(image)], vec![staged], vec![want.concat()]);
-        if let Some((part, staged, want)) = label.and_then(|label| labels(label, batch, rows, size)) {
+        let (mut parts, mut all, mut wants) =
+            (vec![Part::Image(image)], vec![staged], vec![want.concat()]);
+        if let Some((part, staged, want)) = label.and_then(|label| labels(label, batch, rows, size))
+        {
             parts.push(Part::OneHot(part));
             all.push(staged);
             wants.push(want);
@@ -249,7 +254,11 @@ fn mixed_rows(
 ) -> Vec<Vec<u8>> {
     let row = |(row, own): (usize, &Vec<u8>)| {
         let m = &mixed[row];
-        if m.share == 1.0 || m.partner == row { own.clone() } else { blend(own, &rows[m.partner], m) }
+        if m.share == 1.0 || m.partner == row {
+            own.clone()
+        } else {
+            blend(own, &rows[m.partner], m)
+        }
     };
     rows.iter().enumerate().map(row).collect()
 }
@@ -267,7 +276,9 @@ fn mixed_picture(plan: &ImagePlan, own: &[u8], partner: &[u8], mixed: &Mixed) ->
         };
         let (y, x) = ((pixel / width) as u32, (pixel % width) as u32);
         match mixed.window {
-            None => blended(dtype, own, partner, |a, b| MixUp::eval(a, b, mixed.share), mixed.share),
+            None => {
+                blended(dtype, own, partner, |a, b| MixUp::eval(a, b, mixed.share), mixed.share)
+            }
             Some(w) => {
                 let rows = w.top..w.top + w.height;
                 let inside = rows.contains(&y) && (w.left..w.left + w.width).contains(&x);

@@ -8,17 +8,20 @@
 //! A [`Program`] says what is done with a batch, and touches no GPU: it is generated from plans,
 //! and tests run it in other ways. What does touch one is `cuda`, behind the feature of that name.
 
-#[cfg_attr(not(feature = "cuda"), path = "none.rs")]
-pub mod cuda;
 #[doc(hidden)]
 pub mod check;
+#[cfg_attr(not(feature = "cuda"), path = "none.rs")]
+pub mod cuda;
 mod error;
 mod part;
 mod program;
 mod record;
 mod text;
+mod usual;
 
 pub use cuda::{Gpu, GpuInfo};
 pub use error::DeviceError;
 pub(crate) use part::{ImagePart, OneHotPart, Part};
 pub(crate) use program::{Addresses, Kernel, Made, Program, Tensor};
+#[doc(hidden)]
+pub use usual::usual;

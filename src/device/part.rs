@@ -72,7 +72,10 @@ impl ImagePart {
         }
         let [own] = of_device else {
             let leaf = of_device.get(1).map_or(0, |block| block.ops.start.min(leaves.len() - 1));
-            return refuse(&leaves[leaf], "it needs what is before it stored: put it before ToDevice".into());
+            return refuse(
+                &leaves[leaf],
+                "it needs what is before it stored: put it before ToDevice".into(),
+            );
         };
         let means = needed(plan, own).unwrap_or_default(); // `refused` has seen the levels
         let mixers = batch_ops::mixers(plan.ops()).count();
@@ -210,4 +213,3 @@ impl OneHotPart {
         (self.values.dtype, vec![self.values.classes as usize])
     }
 }
-

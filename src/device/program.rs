@@ -9,9 +9,9 @@
 //! All kernels of a program take one struct by value, the program's [`arguments`](Program::arguments),
 //! and run in order, each with a grid of `(rows, parts)` blocks of [`THREADS`](Program::THREADS).
 
+use super::DeviceError;
 use super::part::Part;
 use super::text::{self, Piece, Refused};
-use super::DeviceError;
 use fuseloop_ops::DType;
 
 /// The work of a device for batches of one kind.
@@ -25,6 +25,8 @@ pub(crate) struct Program {
     pub(crate) kernels: Vec<Kernel>,
     /// Bytes of scratch for each row.
     pub(crate) scratch: usize,
+    /// The tensors that kernels make, in the order of the arguments.
+    computed: Vec<usize>,
     /// What follows the addresses in the arguments.
     pub(crate) constants: Vec<u32>,
 }
@@ -93,9 +95,10 @@ impl Program {
     ///
     /// If they ask for what no kernel does.
     pub(crate) fn new(parts: &[&Part]) -> Result<Self, DeviceError> {
-        let pieces: Vec<Piece<'_>> = parts.iter().map(|part| piece(part)).collect();
+        let computed = computed(parts);
+        let pieces: Vec<Piece<'_>> = computed.iter().filter_map(|&k| piece(parts[k])).collect();
         let refused = |(tensor, Refused { leaf, reason }): (usize, Refused)| {
-            let (place, op) = match parts[tensor] {
+            let (place, op) = match parts[computed[tensor]] {
                 Part::Image(image) => (image.leaf(leaf).place, image.leaf(leaf).op.name()),
                 Part::OneHot(_) | Part::Copied { .. } => (0, "ToDevice"),
             };
@@ -104,7 +107,7 @@ impl Program {
         let written = text::write(&pieces).map_err(refused)?;
         let most = parts.iter().map(|part| groups(part)).max().unwrap_or(0);
         let kernel = |(entry, tensor): (String, Option<usize>)| {
-            let groups = tensor.map_or(most, |tensor| groups(parts[tensor]));
+            let groups = tensor.map_or(most, |tensor| groups(parts[computed[tensor]]));
             let blocks = groups.div_ceil(GROUPS_A_THREAD * u64::from(Self::THREADS));
             Kernel { entry, parts: blocks.clamp(1, 65_535) as u32 }
         };
@@ -113,6 +116,7 @@ impl Program {
             tensors: parts.iter().map(|part| tensor(part)).collect(),
             kernels: written.entries.into_iter().map(kernel).collect(),
             scratch: 8 * written.sums,
+            computed,
             constants: written.constants,
         })
     }
@@ -120,10 +124,12 @@ impl Program {
     /// The bytes of the one struct that every kernel takes:
     ///
     /// ```text
-    /// u64 scratch; u64 rows; { u64 staged, tensor; } for each tensor; u32 for each constant
+    /// u64 scratch; u64 rows; { u64 staged, tensor; } for each computed tensor; u32 for each constant
     /// ```
+    ///
+    /// Pictures come before vectors, so that their order in the batch makes no other text.
     pub(crate) fn arguments(&self, at: &Addresses<'_>) -> Vec<u8> {
-        let pairs = at.staged.iter().zip(at.tensors).flat_map(|(staged, tensor)| [staged, tensor]);
+        let pairs = self.computed.iter().flat_map(|&k| [&at.staged[k], &at.tensors[k]]);
         let words = [at.scratch, u64::from(at.rows)];
         let mut bytes: Vec<u8> = words.iter().chain(pairs).flat_map(|w| w.to_le_bytes()).collect();
         bytes.extend(self.constants.iter().flat_map(|word| word.to_le_bytes()));
@@ -132,11 +138,18 @@ impl Program {
     }
 }
 
-fn piece(part: &Part) -> Piece<'_> {
+/// The parts that kernels make: pictures, then vectors.
+fn computed(parts: &[&Part]) -> Vec<usize> {
+    let of = |is: fn(&Part) -> bool| (0..parts.len()).filter(move |&k| is(parts[k]));
+    let images = of(|part| matches!(part, Part::Image(_)));
+    images.chain(of(|part| matches!(part, Part::OneHot(_)))).collect()
+}
+
+fn piece(part: &Part) -> Option<Piece<'_>> {
     match part {
-        Part::Image(image) => image.piece(),
-        Part::OneHot(hot) => hot.piece(),
-        Part::Copied { .. } => Piece::Copied,
+        Part::Image(image) => Some(image.piece()),
+        Part::OneHot(hot) => Some(hot.piece()),
+        Part::Copied { .. } => None,
     }
 }
 
@@ -182,6 +195,7 @@ mod tests {
             tensors: vec![tensor],
             kernels: vec![],
             scratch: 0,
+            computed: vec![0],
             constants: vec![7],
         };
         let at = Addresses { rows: 5, staged: &[256], tensors: &[512], scratch: 768 };

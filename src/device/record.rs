@@ -130,15 +130,15 @@ pub(super) struct Needed {
 /// The means that links of a block need, in the order of the links; `Err` with the leaf of one
 /// that needs its levels counted.
 pub(super) fn needed(plan: &ImagePlan, block: &Block) -> Result<Vec<Needed>, usize> {
-    let links = block.steps.iter().flat_map(|step| step.links.iter().map(move |link| (step, *link)));
-    let of_link = |(step, link): (&crate::plan::block::Step, Link)| {
-        match reading(plan.leaves(), link)? {
+    let links =
+        block.steps.iter().flat_map(|step| step.links.iter().map(move |link| (step, *link)));
+    let of_link =
+        |(step, link): (&crate::plan::block::Step, Link)| match reading(plan.leaves(), link)? {
             Reading::Mean { part, slot, .. } => {
                 Some(Ok(Needed { leaf: step.leaves[0], part, slot }))
             }
             Reading::Levels { .. } => Some(Err(step.leaves[0])),
-        }
-    };
+        };
     links.filter_map(of_link).collect()
 }
 

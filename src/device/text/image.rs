@@ -47,12 +47,7 @@ impl Image<'_> {
     /// Writes its functions and the kernels of its readings. Gives those kernels' names.
     pub(super) fn write(&self, to: &mut Builder, at: &Place) -> Result<Vec<String>, Refused> {
         let p = at.tensor;
-        let _ = writeln!(
-            to.text,
-            "\n// {}: {}",
-            self.plan.name().escape_default(),
-            self.names().join(", ")
-        );
+        to.text.push_str("\n// a picture\n");
         self.accessors(to, at);
         let calls = self.steps(to, p)?;
         let _ = writeln!(
@@ -69,10 +64,6 @@ impl Image<'_> {
         let readings = self.readings(to, at)?;
         self.store(to, at);
         Ok(readings)
-    }
-
-    fn names(&self) -> Vec<&'static str> {
-        self.plan.leaves()[self.block.ops.clone()].iter().map(|leaf| leaf.op.name()).collect()
     }
 
     fn accessors(&self, to: &mut Builder, at: &Place) {
@@ -194,7 +185,9 @@ impl Image<'_> {
             Link::Value { slot, map, .. } => {
                 let (place, row, column) = match map {
                     None => (String::new(), "y", "x + i".to_owned()),
-                    Some(map) => (self.place(map), "own_row", "own_column + column_step * i".into()),
+                    Some(map) => {
+                        (self.place(map), "own_row", "own_column + column_step * i".into())
+                    }
                 };
                 let slots = 4 * self.slot(slot);
                 format!(
@@ -247,7 +240,8 @@ impl Image<'_> {
         let p = at.tensor;
         let Some(first) = self.means.first() else { return Ok(vec![]) };
         let (name, rule) = (format!("p{p}_grey"), self.plan.rule());
-        let frame = Frame { name: &name, rule, slots: 0, placed: false, mean: false, constants: None };
+        let frame =
+            Frame { name: &name, rule, slots: 0, placed: false, mean: false, constants: None };
         let grey = |e: &mut Emit<'_, '_>, pixels| Pixels { channels: [e.grey(pixels); 3] };
         let refused = |reason| Refused { leaf: first.leaf, reason };
         to.text.push_str(&function(frame, grey).map_err(refused)?.0);

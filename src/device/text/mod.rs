@@ -31,8 +31,6 @@ const MAX_ARGUMENTS: usize = 4000;
 pub(crate) enum Piece<'a> {
     Image(Image<'a>, [u32; image::SIZES]),
     OneHot(OneHot, [u32; hot::WORDS]),
-    /// Copied: no kernel has to do with it.
-    Copied,
 }
 
 /// A leaf that can't be translated, and why.
@@ -72,7 +70,6 @@ pub(crate) fn write(pieces: &[Piece<'_>]) -> Result<Written, (usize, Refused)> {
     for (tensor, piece) in pieces.iter().enumerate() {
         let first = to.constants.len();
         match piece {
-            Piece::Copied => {}
             Piece::OneHot(hot, words) => {
                 to.constants.extend(words);
                 hot.write(&mut to, tensor, first);

@@ -134,7 +134,11 @@ struct Held {
 
 impl Held {
     fn float(&self) -> String {
-        if self.form == Form::Float { self.name.clone() } else { format!("float_of({})", self.name) }
+        if self.form == Form::Float {
+            self.name.clone()
+        } else {
+            format!("float_of({})", self.name)
+        }
     }
 
     fn word(&self) -> String {
@@ -211,7 +215,9 @@ impl Text<'_> {
                 self.body.push_str("    }\n");
                 Ok(())
             }
-            InstructionData::MultiAry { opcode: Opcode::Return, .. } => self.give(dfg.inst_args(inst)),
+            InstructionData::MultiAry { opcode: Opcode::Return, .. } => {
+                self.give(dfg.inst_args(inst))
+            }
             data => {
                 let result = dfg.first_result(inst);
                 if data.opcode() == Opcode::Bitcast {
@@ -459,7 +465,12 @@ mod tests {
         assert_eq!(refused.unwrap_err(), "fabs");
         let load = function(FRAME, |e, pixels| {
             let table = e.table;
-            let word = e.builder.ins().load(F32X4, cranelift_codegen::ir::MemFlagsData::new(), table, 1 << 20);
+            let word = e.builder.ins().load(
+                F32X4,
+                cranelift_codegen::ir::MemFlagsData::new(),
+                table,
+                1 << 20,
+            );
             Pixels { channels: [F32x4(word), pixels.channels[1], pixels.channels[2]] }
         });
         assert_eq!(load.unwrap_err(), "a load of memory that is not its own");

@@ -1,0 +1,32 @@
+//! Kernels that are shipped compiled, as PTX, for machines without NVRTC.
+//!
+//! The first line of each names the text that it was compiled from, by SHA-256, so that one that
+//! is stale is never taken. `scripts/kernels_ptx.py` makes them.
+
+use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
+
+/// Their names, and their PTX: version 8.0, for compute capability 7.5 and above.
+pub const SHIPPED_PTX: &[(&str, &str)] = include!("shipped_table.in");
+
+/// The PTX of kernels whose text is `source`, if they are shipped.
+#[must_use]
+pub fn shipped_ptx(source: &str) -> Option<&'static str> {
+    let mut head = "// source ".to_owned();
+    for byte in Sha256::digest(source) {
+        let _ = write!(head, "{byte:02x}");
+    }
+    head.push('\n');
+    SHIPPED_PTX.iter().map(|(_, ptx)| *ptx).find(|ptx| ptx.starts_with(&head))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_texts_have_none() {
+        assert_eq!(shipped_ptx("KERNEL(batch, Arguments) {}"), None);
+        assert!(SHIPPED_PTX.iter().all(|(_, ptx)| ptx.starts_with("// source ")));
+    }
+}

@@ -1,0 +1,46 @@
+//! The kernels that are shipped compiled are those that the generator writes now.
+//!
+//! `scripts/kernels_ptx.py` compiles them anew: it has this test write their texts to the folder in
+//! `FUSELOOP_KERNEL_SOURCES`.
+
+#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
+
+use fuseloop::device::usual;
+use fuseloop_kernels::{SHIPPED_PTX, shipped_ptx};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+#[test]
+fn every_usual_kernel_is_shipped_as_it_is_now() {
+    if let Some(folder) = std::env::var_os("FUSELOOP_KERNEL_SOURCES").map(PathBuf::from) {
+        for (name, source) in usual() {
+            std::fs::write(folder.join(format!("{name}.cu")), source).unwrap();
+        }
+        return;
+    }
+    let stale: Vec<_> = usual()
+        .into_iter()
+        .filter(|(_, source)| shipped_ptx(source).is_none())
+        .map(|(name, _)| name)
+        .collect();
+    assert!(stale.is_empty(), "run scripts/kernels_ptx.py: no PTX of {stale:?} as they are now");
+}
+
+#[test]
+fn nothing_else_is_shipped() {
+    let usual = usual();
+    let names: BTreeSet<&str> = usual.iter().map(|(name, _)| name.as_str()).collect();
+    let shipped: BTreeSet<&str> = SHIPPED_PTX.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, shipped);
+    let sources: BTreeSet<&str> = usual.iter().map(|(_, source)| source.as_str()).collect();
+    assert_eq!(sources.len(), usual.len(), "no two have one text");
+}
+
+/// Any driver since 525 takes PTX 8.0, and any GPU since Turing what is for sm_75.
+#[test]
+fn it_runs_on_every_gpu_since_turing() {
+    for (name, ptx) in SHIPPED_PTX {
+        assert!(ptx.contains(".version 8.0\n") && ptx.contains(".target sm_75\n"), "{name}");
+        assert!(ptx.contains(".entry batch("), "{name}");
+    }
+}
