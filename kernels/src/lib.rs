@@ -15,6 +15,7 @@
 //! | `cpu` | any work, compiled for the CPU |
 //! | `idct` | blocks of a JPEG |
 //! | `color` | rows of a JPEG's pixels |
+//! | `shipped` | GPU kernels compiled beforehand |
 
 mod color;
 mod cpu;
@@ -23,6 +24,7 @@ mod filter;
 mod idct;
 pub mod mix;
 mod rows;
+mod shipped;
 mod source;
 
 pub use color::{gray_row, ycbcr_row};
@@ -30,6 +32,7 @@ pub use cpu::{Work, for_cpu};
 pub use entry::{Entry, end_streams};
 pub use filter::filter_row;
 pub use idct::{ORDER, idct, idct_flat};
+pub use shipped::shipped_ptx;
 pub use source::Numbers;
 
 use entry::portable;
