@@ -15,6 +15,7 @@
 //! | `cpu` | any work, compiled for the CPU |
 //! | `idct` | blocks of a JPEG |
 //! | `color` | rows of a JPEG's pixels |
+//! | `shipped` | GPU kernels compiled beforehand |
 //!
 //! `cuda/` has what GPU kernels are written in: [`CUDA_PRELUDE`].
 

@@ -12,16 +12,25 @@
 pub mod check;
 #[cfg_attr(not(feature = "cuda"), path = "none.rs")]
 pub mod cuda;
+mod dlpack;
 mod error;
+mod info;
 mod part;
 mod program;
 mod record;
 mod text;
 mod usual;
+mod stream;
+mod tensor;
 
-pub use cuda::{Gpu, GpuInfo};
+pub use cuda::Gpu;
+pub(crate) use cuda::Lane;
+pub use dlpack::{DlpackCapsule, ManagedTensor};
 pub use error::DeviceError;
+pub use info::{Compiler, DeviceStats, GpuInfo, KernelOrigin};
 pub(crate) use part::{ImagePart, OneHotPart, Part};
 pub(crate) use program::{Addresses, Kernel, Made, Program, Tensor};
 #[doc(hidden)]
 pub use usual::usual;
+pub use stream::{Stream, StreamHandle};
+pub use tensor::{DeviceTensor, DeviceTensorError};

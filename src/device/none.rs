@@ -1,17 +1,13 @@
 //! What stands for `cuda` in a build without it: no GPU can be opened.
 
-use super::{DeviceError, Program};
-use crate::batch::RowsMut;
+use super::{Compiler, DeviceError, DeviceStats, GpuInfo, Program, Stream};
+use crate::batch::{Companion, RowsMut};
+use fuseloop_ops::DType;
 use std::sync::Arc;
 
 /// A GPU. There is none in this build.
 #[derive(Debug)]
 pub enum Gpu {}
-
-/// What is known of a GPU.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct GpuInfo {}
 
 impl Gpu {
     /// Opens a GPU: refuses to.
@@ -21,6 +17,24 @@ impl Gpu {
     /// [`DeviceError::NotBuilt`].
     pub fn open(ordinal: u32) -> Result<Arc<Self>, DeviceError> {
         Err(DeviceError::NotBuilt { ordinal })
+    }
+
+    /// What GPUs there are: nobody knows.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::NotBuilt`].
+    pub fn all() -> Result<Vec<GpuInfo>, DeviceError> {
+        Err(DeviceError::NotBuilt { ordinal: 0 })
+    }
+
+    /// The compiler of kernels: there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::NotBuilt`].
+    pub fn compiler() -> Result<Compiler, DeviceError> {
+        Err(DeviceError::NotBuilt { ordinal: 0 })
     }
 
     /// What is known of it.
@@ -50,5 +64,50 @@ impl Lane {
         _: &[usize],
     ) -> Result<(), DeviceError> {
         match **self {}
+    }
+
+    pub(crate) fn stats(&self) -> DeviceStats {
+        match *self {}
+    }
+}
+
+/// A stream's hold on a batch.
+pub(crate) enum Use {}
+
+/// A tensor on a device.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) address: u64,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) dtype: DType,
+    pub(crate) device: u32,
+}
+
+/// What is kept beside a slot.
+pub(crate) enum Freight {}
+
+impl Freight {
+    pub(crate) fn of(_: &dyn Companion) -> Option<&Self> {
+        None
+    }
+
+    pub(crate) fn ordinal(&self) -> u32 {
+        match *self {}
+    }
+
+    pub(crate) fn find(&self, _: usize) -> Option<Found> {
+        match *self {}
+    }
+
+    pub(crate) fn hand_over(&self, _: Stream) -> Result<(), DeviceError> {
+        match *self {}
+    }
+
+    pub(crate) fn lend(&self, _: Stream) -> Option<Result<Use, DeviceError>> {
+        match *self {}
+    }
+
+    pub(crate) fn read(&self, _: &Found) -> Result<Vec<u8>, DeviceError> {
+        match *self {}
     }
 }

@@ -1,54 +1,33 @@
 //! GPUs by CUDA.
+//!
+//! | file | |
+//! |---|---|
+//! | `driver` | the driver's functions |
+//! | `context` | a GPU's primary context, current only while we call |
+//! | `handles` | streams, events, memory, modules |
+//! | `gpu` | what GPUs there are, and one opened |
+//! | `nvrtc` | the run-time compiler, wherever it lies |
+//! | `cache` | what it compiled, kept in files |
+//! | `kernels` | a program's kernels, from wherever they can be had |
+//! | `held` | the memory of batches, and who reads it |
+//! | `freight` | what is kept beside the host's slot |
+//! | `lane` | all together: the way of a batch |
+//!
+//! No context is made unless a GPU is opened, and none of ours is left current on a caller's thread.
 
-use super::{DeviceError, Program};
-use crate::batch::RowsMut;
-use std::sync::Arc;
+mod cache;
+mod context;
+mod driver;
+mod freight;
+mod gpu;
+mod handles;
+mod held;
+mod kernels;
+mod lane;
+mod nvrtc;
 
-/// A GPU. There is none in this build.
-#[derive(Debug)]
-pub enum Gpu {}
+pub use gpu::Gpu;
 
-/// What is known of a GPU.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct GpuInfo {}
-
-impl Gpu {
-    /// Opens a GPU: refuses to.
-    ///
-    /// # Errors
-    ///
-    /// [`DeviceError::NotBuilt`].
-    pub fn open(ordinal: u32) -> Result<Arc<Self>, DeviceError> {
-        Err(DeviceError::NotBuilt { ordinal })
-    }
-
-    /// What is known of it.
-    #[must_use]
-    pub fn info(&self) -> &GpuInfo {
-        match *self {}
-    }
-}
-
-/// The way of batches to a GPU.
-#[derive(Debug)]
-pub(crate) enum Lane {}
-
-impl Lane {
-    pub(crate) fn new(
-        gpu: &Arc<Gpu>,
-        _: Program,
-        _: usize,
-        _: usize,
-    ) -> Result<Arc<Self>, DeviceError> {
-        match **gpu {}
-    }
-
-    pub(crate) fn submit(
-        self: &Arc<Self>,
-        _: &mut RowsMut<'_>,
-        _: &[usize],
-    ) -> Result<(), DeviceError> {
-        match **self {}
-    }
-}
+pub(crate) use freight::{Found, Freight};
+pub(crate) use held::Use;
+pub(crate) use lane::Lane;

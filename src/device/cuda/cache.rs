@@ -1,0 +1,263 @@
+//! Compiled kernels, kept in files: a process need not compile what one before it has.
+//!
+//! ```text
+//! $XDG_CACHE_HOME/fuseloop/kernels/<key>.cubin      or ~/.cache, or $FUSELOOP_KERNEL_CACHE; `off` is none
+//! key = SHA-256 of the text, NVRTC's options and version, and the version of this crate
+//! ```
+//!
+//! | offset | size | |
+//! |---:|---:|---|
+//! | 0 | 8 | `FLKERN1\n` |
+//! | 8 | 32 | the key, so that no file stands for another |
+//! | 40 | 8 | bytes of the image, little-endian |
+//! | 48 | 32 | SHA-256 of the image |
+//! | 80 | | the image |
+//!
+//! A file of which anything is not so is as good as none. Files appear whole or not at all. What
+//! can't be written is not kept, and no error.
+//!
+//! An image is code: a folder that others own or may write to is not used. Ours is made for its owner
+//! alone. When all files take more than 256 MB the oldest go.
+
+use std::fs::{self, DirBuilder, Metadata};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use std::{env, fmt};
+
+use sha2::{Digest, Sha256};
+
+const MAGIC: &[u8; 8] = b"FLKERN1\n";
+/// Most bytes of all files.
+const MOST: u64 = 256 << 20;
+
+/// What an image is of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Key([u8; 32]);
+
+impl Key {
+    /// Of the text and all that the image depends on.
+    pub(super) fn of(source: &str, options: &[String], nvrtc: (i32, i32)) -> Self {
+        let version = format!("{} {}.{}", env!("CARGO_PKG_VERSION"), nvrtc.0, nvrtc.1);
+        let mut hash = Sha256::new();
+        for part in [version.as_str(), source].into_iter().chain(options.iter().map(String::as_str))
+        {
+            // With their lengths, so that no two lists are alike.
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part.as_bytes());
+        }
+        Self(hash.finalize().into())
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// A folder of images.
+pub(super) struct Folder {
+    path: PathBuf,
+    most: u64,
+}
+
+impl Folder {
+    /// The one that the environment names; `None` if there is to be none, or it is not safe.
+    pub(super) fn of_environment() -> Option<Self> {
+        let path = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let folder = match env::var_os("FUSELOOP_KERNEL_CACHE") {
+            Some(off) if off == "off" => return None,
+            Some(folder) => PathBuf::from(folder),
+            None => path("XDG_CACHE_HOME")
+                .or_else(|| Some(path("HOME")?.join(".cache")))?
+                .join("fuseloop")
+                .join("kernels"),
+        };
+        Self::open(&folder, MOST)
+    }
+
+    /// The folder at `path`, made if it is not there.
+    fn open(path: &Path, most: u64) -> Option<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(path).ok()?;
+        // The owner of a process's own folder is the process's.
+        let (folder, own) = (fs::metadata(path).ok()?, fs::metadata("/proc/self").ok()?);
+        is_private(&folder, own.uid()).then(|| Self { path: path.to_owned(), most })
+    }
+
+    fn file(&self, key: &Key) -> PathBuf {
+        self.path.join(format!("{key}.cubin"))
+    }
+
+    /// The image of `key`, if there is a whole one.
+    pub(super) fn load(&self, key: &Key) -> Option<Vec<u8>> {
+        parse(&fs::read(self.file(key)).ok()?, key).map(<[u8]>::to_vec)
+    }
+
+    /// Keeps `image`, if it can.
+    pub(super) fn store(&self, key: &Key, image: &[u8]) {
+        if self.write(key, image).is_ok() {
+            self.shrink();
+        }
+    }
+
+    fn write(&self, key: &Key, image: &[u8]) -> std::io::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(&self.path)?;
+        file.write_all(MAGIC)?;
+        file.write_all(&key.0)?;
+        file.write_all(&(image.len() as u64).to_le_bytes())?;
+        file.write_all(&Sha256::digest(image))?;
+        file.write_all(image)?;
+        file.persist(self.file(key))?;
+        Ok(())
+    }
+
+    /// Takes away the oldest files while there are too many bytes.
+    fn shrink(&self) {
+        let Ok(entries) = fs::read_dir(&self.path) else { return };
+        let mut files: Vec<(SystemTime, u64, PathBuf)> = entries
+            .flatten()
+            .filter(|entry| entry.path().extension().is_some_and(|end| end == "cubin"))
+            .filter_map(|entry| {
+                let file = entry.metadata().ok()?;
+                Some((file.modified().ok()?, file.len(), entry.path()))
+            })
+            .collect();
+        files.sort();
+        let mut all: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
+        for (_, bytes, path) in files {
+            if all <= self.most {
+                return;
+            }
+            all -= bytes;
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Whether a folder is one that only user `own` writes to.
+fn is_private(folder: &Metadata, own: u32) -> bool {
+    folder.is_dir() && folder.uid() == own && folder.mode() & 0o022 == 0
+}
+
+/// The image in a file; `None` if it is not one of `key`.
+fn parse<'a>(mut bytes: &'a [u8], key: &Key) -> Option<&'a [u8]> {
+    let whole = take::<8>(&mut bytes)? == MAGIC && *take::<32>(&mut bytes)? == key.0;
+    let length = u64::from_le_bytes(*take(&mut bytes)?);
+    let hash = take::<32>(&mut bytes)?;
+    let whole = whole && bytes.len() as u64 == length;
+    (whole && Sha256::digest(bytes).as_slice() == hash).then_some(bytes)
+}
+
+/// Takes the next `N` bytes off `rest`.
+fn take<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; N]> {
+    let (head, tail) = rest.split_first_chunk()?;
+    *rest = tail;
+    Some(head)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use std::time::Duration;
+
+    fn key(source: &str) -> Key {
+        Key::of(source, &["--fmad=false".to_owned()], (12, 4))
+    }
+
+    fn private() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_key_is_of_the_text_the_options_and_the_compiler() {
+        let options = |list: &[&str]| list.iter().map(|&o| o.to_owned()).collect::<Vec<_>>();
+        let all = [
+            Key::of("a", &options(&["b"]), (12, 4)),
+            Key::of("ab", &options(&[]), (12, 4)),
+            Key::of("a", &options(&["b", ""]), (12, 4)),
+            Key::of("a", &options(&["c"]), (12, 4)),
+            Key::of("a", &options(&["b"]), (12, 5)),
+            Key::of("a", &options(&["b"]), (13, 4)),
+        ];
+        let different: std::collections::HashSet<_> = all.iter().collect();
+        assert_eq!(different.len(), all.len());
+        assert_eq!(key("a").to_string(), key("a").to_string());
+        assert_eq!(key("a").to_string().len(), 64);
+    }
+
+    #[test]
+    fn what_is_kept_is_found_by_its_key_alone() {
+        let dir = private();
+        let folder = Folder::open(dir.path(), MOST).unwrap();
+        assert_eq!(folder.load(&key("a")), None);
+        folder.store(&key("a"), b"image");
+        folder.store(&key("empty"), b"");
+        assert_eq!(folder.load(&key("a")).unwrap(), b"image");
+        assert_eq!(folder.load(&key("empty")).unwrap(), b"");
+        assert_eq!(folder.load(&key("b")), None);
+        // The file of one key under the name of another.
+        fs::rename(folder.file(&key("a")), folder.file(&key("b"))).unwrap();
+        assert_eq!(folder.load(&key("b")), None);
+    }
+
+    #[test]
+    fn a_file_with_any_byte_changed_missing_or_added_is_as_good_as_none() {
+        let dir = private();
+        let folder = Folder::open(dir.path(), MOST).unwrap();
+        folder.store(&key("a"), b"image");
+        let whole = fs::read(folder.file(&key("a"))).unwrap();
+        assert_eq!(parse(&whole, &key("a")), Some(&b"image"[..]));
+        for place in 0..whole.len() {
+            let mut changed = whole.clone();
+            changed[place] ^= 1;
+            assert_eq!(parse(&changed, &key("a")), None, "byte {place}");
+            assert_eq!(parse(&whole[..place], &key("a")), None, "cut at {place}");
+        }
+        assert_eq!(parse(&[&whole[..], b"x"].concat(), &key("a")), None);
+        let mut endless = whole;
+        endless[40..48].fill(0xff);
+        assert_eq!(parse(&endless, &key("a")), None);
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_to_is_not_used() {
+        for mode in [0o777, 0o770, 0o707, 0o702, 0o720] {
+            let dir = private();
+            fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
+            assert!(Folder::open(dir.path(), MOST).is_none(), "{mode:o}");
+        }
+        let dir = private();
+        let folder = fs::metadata(dir.path()).unwrap();
+        assert!(is_private(&folder, folder.uid()) && !is_private(&folder, folder.uid() + 1));
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(Folder::open(&file, MOST).is_none());
+    }
+
+    #[test]
+    fn a_folder_is_made_for_its_owner_alone() {
+        let dir = private();
+        let inner = dir.path().join("a/b");
+        assert!(Folder::open(&inner, MOST).is_some());
+        assert_eq!(fs::metadata(inner).unwrap().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn the_oldest_go_when_there_is_too_much() {
+        let dir = private();
+        let folder = Folder::open(dir.path(), 250).unwrap();
+        for (age, name) in [(30, "old"), (20, "middle")] {
+            folder.store(&key(name), b"0123456789");
+            let file = fs::File::open(folder.file(&key(name))).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
+        }
+        folder.store(&key("new"), b"0123456789");
+        assert_eq!(folder.load(&key("old")), None);
+        assert!(folder.load(&key("middle")).is_some() && folder.load(&key("new")).is_some());
+    }
+}

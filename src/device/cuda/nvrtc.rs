@@ -1,0 +1,413 @@
+//! NVRTC, CUDA's run-time compiler: found wherever it lies, loaded once.
+//!
+//! | tried, in order | |
+//! |---|---|
+//! | `$FUSELOOP_NVRTC` | a library, or a folder of some; nothing else is tried then |
+//! | `libnvrtc.so.13`, `.12`, `libnvrtc.so` | what the system or PyTorch has loaded or would; one of the driver's own version first, since an older driver may refuse what a newer one made |
+//! | `nvidia/*/lib` of the site-packages of `$VIRTUAL_ENV` and `$CONDA_PREFIX` | what pip installs |
+//!
+//! Beside a library lie its builtins, which that of CUDA 13 does not find by itself: they are loaded
+//! before it.
+
+#![allow(unsafe_code, reason = "functions of a C library")]
+
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::{env, fs, ptr};
+
+use libloading::Library;
+
+use crate::device::{Compiler, DeviceError};
+
+type Program = *mut c_void;
+
+/// What code is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// This very architecture: a CUBIN.
+    Exact(u32),
+    /// The newest that the compiler knows, for the driver to go on from: PTX.
+    Virtual(u32),
+}
+
+impl Target {
+    /// What the compiler is told.
+    pub(super) fn options(self) -> Vec<String> {
+        let architecture = match self {
+            Self::Exact(sm) => format!("--gpu-architecture=sm_{sm}"),
+            Self::Virtual(compute) => format!("--gpu-architecture=compute_{compute}"),
+        };
+        // A multiplication and an addition stay two: the same bits as on the CPU.
+        vec![architecture, "--std=c++17".to_owned(), "--fmad=false".to_owned()]
+    }
+
+    /// For a GPU of `sm`, by a compiler that knows `known`.
+    fn of(sm: u32, known: &[u32]) -> Self {
+        let older = known.iter().copied().filter(|&compute| compute < sm).max();
+        match older {
+            Some(compute) if !known.contains(&sm) => Self::Virtual(compute),
+            _ => Self::Exact(sm),
+        }
+    }
+}
+
+macro_rules! functions {
+    ($($name:ident($($argument:ty),*);)*) => {
+        #[allow(non_snake_case, reason = "names of the library")]
+        struct Functions {
+            $($name: unsafe extern "C" fn($($argument),*) -> c_int,)*
+        }
+
+        impl Functions {
+            fn find(library: &'static Library) -> Option<Self> {
+                // SAFETY: the types are those of nvrtc.h; the library stays loaded.
+                unsafe { Some(Self { $($name: *library.get(stringify!($name)).ok()?,)* }) }
+            }
+        }
+    };
+}
+
+functions! {
+    nvrtcVersion(*mut c_int, *mut c_int);
+    nvrtcCreateProgram(
+        *mut Program, *const c_char, *const c_char, c_int, *const *const c_char,
+        *const *const c_char
+    );
+    nvrtcCompileProgram(Program, c_int, *const *const c_char);
+    nvrtcDestroyProgram(*mut Program);
+    nvrtcGetProgramLogSize(Program, *mut usize);
+    nvrtcGetProgramLog(Program, *mut c_char);
+    nvrtcGetCUBINSize(Program, *mut usize);
+    nvrtcGetCUBIN(Program, *mut c_char);
+    nvrtcGetPTXSize(Program, *mut usize);
+    nvrtcGetPTX(Program, *mut c_char);
+}
+
+/// Writes how many bytes there are, or the bytes.
+type Size = unsafe extern "C" fn(Program, *mut usize) -> c_int;
+type Bytes = unsafe extern "C" fn(Program, *mut c_char) -> c_int;
+
+/// The compiler.
+pub(super) struct Nvrtc {
+    library: &'static Library,
+    functions: Functions,
+    version: (i32, i32),
+    path: PathBuf,
+}
+
+impl Nvrtc {
+    /// The compiler, looked for once; `driver` is the CUDA that the driver supports.
+    ///
+    /// # Errors
+    ///
+    /// If it is nowhere.
+    pub(super) fn get(driver: u32) -> Result<&'static Self, DeviceError> {
+        static NVRTC: OnceLock<Result<Nvrtc, DeviceError>> = OnceLock::new();
+        let found = NVRTC.get_or_init(|| Self::find(&Search::of_environment(driver).candidates()));
+        found.as_ref().map_err(Clone::clone)
+    }
+
+    fn find(candidates: &[PathBuf]) -> Result<Self, DeviceError> {
+        let tried = || {
+            let names = candidates.iter().map(|path| path.display().to_string());
+            DeviceError::NoCompiler { tried: names.collect::<Vec<_>>().join(", ") }
+        };
+        candidates.iter().find_map(|path| Self::load(path)).ok_or_else(tried)
+    }
+
+    fn load(path: &Path) -> Option<Self> {
+        load_builtins(path);
+        // SAFETY: a library that is called as NVRTC is, or that the user named as such.
+        let library = unsafe { Library::new(path) }.ok()?;
+        // It stays for as long as the process: it has threads and tables of its own.
+        let library: &'static Library = Box::leak(Box::new(library));
+        let functions = Functions::find(library)?;
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: writes two ints.
+        let code = unsafe { (functions.nvrtcVersion)(&raw mut major, &raw mut minor) };
+        let (version, path) = ((major, minor), path.to_owned());
+        (code == 0).then_some(Self { library, functions, version, path })
+    }
+
+    pub(super) fn version(&self) -> (i32, i32) {
+        self.version
+    }
+
+    /// What is known of it.
+    pub(super) fn describe(&self) -> Compiler {
+        Compiler { version: self.version, path: self.path.clone() }
+    }
+
+    /// What to make for a GPU of this capability.
+    pub(super) fn target(&self, capability: (u32, u32)) -> Target {
+        let sm = capability.0 * 10 + capability.1;
+        Target::of(sm, &self.architectures().unwrap_or_default())
+    }
+
+    /// The architectures it makes code for; `None` if it won't say.
+    fn architectures(&self) -> Option<Vec<u32>> {
+        type Ints = unsafe extern "C" fn(*mut c_int) -> c_int;
+        let mut count = 0;
+        // SAFETY: writes one int, and then as many as it said; the types are those of nvrtc.h.
+        unsafe {
+            let how_many = self.library.get::<Ints>("nvrtcGetNumSupportedArchs").ok()?;
+            let which = self.library.get::<Ints>("nvrtcGetSupportedArchs").ok()?;
+            let known = how_many(&raw mut count) == 0;
+            let mut all = vec![0; usize::try_from(count).ok().filter(|_| known)?];
+            (which(all.as_mut_ptr()) == 0).then_some(())?;
+            Some(all.into_iter().filter_map(|sm| u32::try_from(sm).ok()).collect())
+        }
+    }
+
+    /// Compiles `source`.
+    ///
+    /// # Errors
+    ///
+    /// If it is refused, with the first of what is said about it.
+    pub(super) fn compile(
+        &self,
+        source: &str,
+        options: &[String],
+        target: Target,
+    ) -> Result<Vec<u8>, DeviceError> {
+        let text = |text: &str| {
+            CString::new(text).map_err(|_| DeviceError::Compile { log: "a zero in it".to_owned() })
+        };
+        let options = options.iter().map(|option| text(option)).collect::<Result<Vec<_>, _>>()?;
+        let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
+        let work = Work::new(&self.functions, &text(source)?)?;
+        // SAFETY: as many options as it is told, which live in `options` above.
+        let code = unsafe {
+            (self.functions.nvrtcCompileProgram)(
+                work.program,
+                options.len() as c_int,
+                options.as_ptr(),
+            )
+        };
+        let functions = &self.functions;
+        let image = match target {
+            Target::Exact(_) => work.bytes(functions.nvrtcGetCUBINSize, functions.nvrtcGetCUBIN),
+            Target::Virtual(_) => work.bytes(functions.nvrtcGetPTXSize, functions.nvrtcGetPTX),
+        };
+        match image {
+            Some(image) if code == 0 && !image.is_empty() => Ok(image),
+            _ => Err(DeviceError::Compile { log: work.log(code) }),
+        }
+    }
+}
+
+/// A text that is compiled.
+struct Work<'a> {
+    functions: &'a Functions,
+    program: Program,
+}
+
+impl<'a> Work<'a> {
+    fn new(functions: &'a Functions, source: &CStr) -> Result<Self, DeviceError> {
+        let (mut program, none) = (ptr::null_mut(), ptr::null());
+        // SAFETY: writes one pointer; copies the text, which ends at a zero. There are no headers.
+        let code = unsafe {
+            let (to, text) = (&raw mut program, source.as_ptr());
+            (functions.nvrtcCreateProgram)(to, text, c"fuseloop.cu".as_ptr(), 0, none, none)
+        };
+        if code == 0 {
+            return Ok(Self { functions, program });
+        }
+        Err(DeviceError::Compile { log: format!("error {code}") })
+    }
+
+    /// What `size` says there is of and `bytes` writes.
+    fn bytes(&self, size: Size, bytes: Bytes) -> Option<Vec<u8>> {
+        let mut room = 0;
+        // SAFETY: writes one size, and then as many bytes as it said.
+        unsafe {
+            (size(self.program, &raw mut room) == 0).then_some(())?;
+            let mut all = vec![0u8; room];
+            (bytes(self.program, all.as_mut_ptr().cast()) == 0).then_some(all)
+        }
+    }
+
+    /// What was said, in one line.
+    fn log(&self, code: c_int) -> String {
+        let log =
+            self.bytes(self.functions.nvrtcGetProgramLogSize, self.functions.nvrtcGetProgramLog);
+        match shorten(&String::from_utf8_lossy(&log.unwrap_or_default())) {
+            empty if empty.is_empty() => format!("error {code}"),
+            text => text,
+        }
+    }
+}
+
+impl Drop for Work<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the program is ours, and not used after.
+        unsafe { (self.functions.nvrtcDestroyProgram)(&raw mut self.program) };
+    }
+}
+
+/// The first lines of a log, as one.
+fn shorten(log: &str) -> String {
+    let lines = log.split(['\n', '\0']).map(str::trim).filter(|line| !line.is_empty());
+    let text = lines.take(6).collect::<Vec<_>>().join("; ");
+    text.chars().take(800).collect()
+}
+
+/// Loads the builtins that lie beside the library at `path`, for good.
+fn load_builtins(path: &Path) {
+    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
+        return;
+    };
+    for file in entries(folder).into_iter().filter(|file| starts(file, "libnvrtc-builtins.so")) {
+        // SAFETY: a library of tables, beside the one that looks for it.
+        if let Ok(library) = unsafe { Library::new(file) } {
+            std::mem::forget(library);
+        }
+    }
+}
+
+fn starts(path: &Path, with: &str) -> bool {
+    path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with(with))
+}
+
+/// What lies in a folder, in order; nothing if it is none.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return vec![] };
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+/// Where to look.
+struct Search {
+    named: Option<PathBuf>,
+    /// Where Pythons are installed.
+    prefixes: Vec<PathBuf>,
+    driver: u32,
+}
+
+impl Search {
+    fn of_environment(driver: u32) -> Self {
+        let path = |name| env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let prefixes = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(path).collect();
+        Self { named: path("FUSELOOP_NVRTC"), prefixes, driver }
+    }
+
+    /// The names it goes by, that of the driver's version first.
+    fn names(&self) -> [&'static str; 3] {
+        match self.driver {
+            ..13 => ["libnvrtc.so.12", "libnvrtc.so.13", "libnvrtc.so"],
+            _ => ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"],
+        }
+    }
+
+    /// All that is tried, in order.
+    fn candidates(&self) -> Vec<PathBuf> {
+        let names = self.names();
+        let in_folder = |folder: PathBuf| names.map(|name| folder.join(name));
+        match &self.named {
+            Some(named) if named.is_dir() => {
+                let below = [named.clone()].into_iter().chain(nvidia(named));
+                let found: Vec<_> = below.flat_map(in_folder).filter(|p| p.exists()).collect();
+                // Where there is none it is good to know what it should have been.
+                if found.is_empty() { in_folder(named.clone()).to_vec() } else { found }
+            }
+            Some(named) => vec![named.clone()],
+            None => {
+                let installed = self.prefixes.iter().flat_map(|prefix| site_packages(prefix));
+                let installed = installed.flat_map(|site| nvidia(&site)).flat_map(in_folder);
+                let system = names.into_iter().map(PathBuf::from);
+                system.chain(installed.filter(|path| path.exists())).collect()
+            }
+        }
+    }
+}
+
+/// The folders of libraries that NVIDIA's packages have in `site`.
+fn nvidia(site: &Path) -> Vec<PathBuf> {
+    entries(&site.join("nvidia")).into_iter().map(|package| package.join("lib")).collect()
+}
+
+/// The packages of the Pythons installed at `prefix`.
+fn site_packages(prefix: &Path) -> Vec<PathBuf> {
+    let pythons = entries(&prefix.join("lib")).into_iter().filter(|path| starts(path, "python"));
+    pythons.map(|python| python.join("site-packages")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn search(named: Option<&Path>, prefix: &Path, driver: u32) -> Vec<PathBuf> {
+        let (named, prefixes) = (named.map(Path::to_owned), vec![prefix.to_owned()]);
+        Search { named, prefixes, driver }.candidates()
+    }
+
+    /// An empty file at `path` of `folder`.
+    fn put(folder: &Path, path: &str) -> PathBuf {
+        let path = folder.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "").unwrap();
+        path
+    }
+
+    #[test]
+    fn the_system_comes_first_and_the_drivers_version_before_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let twelve = ["libnvrtc.so.12", "libnvrtc.so.13", "libnvrtc.so"].map(PathBuf::from);
+        assert_eq!(search(None, dir.path(), 12), twelve);
+        let thirteen = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"].map(PathBuf::from);
+        assert_eq!(search(None, dir.path(), 13), thirteen);
+    }
+
+    #[test]
+    fn what_pip_installed_comes_after() {
+        let dir = tempfile::tempdir().unwrap();
+        let site = "lib/python3.12/site-packages/nvidia";
+        let old = put(dir.path(), &format!("{site}/cuda_nvrtc/lib/libnvrtc.so.12"));
+        let new = put(dir.path(), &format!("{site}/cu13/lib/libnvrtc.so.13"));
+        put(dir.path(), "lib/ruby/site-packages/nvidia/cu13/lib/libnvrtc.so.13");
+        assert_eq!(search(None, dir.path(), 13)[3..], [new, old]);
+    }
+
+    #[test]
+    fn what_is_named_is_all_that_is_tried() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("mine.so");
+        assert_eq!(search(Some(&file), dir.path(), 12), [file]);
+        let none = search(Some(dir.path()), dir.path(), 12);
+        assert_eq!(none[0], dir.path().join("libnvrtc.so.12"));
+        let wheel = put(dir.path(), "nvidia/cuda_nvrtc/lib/libnvrtc.so.12");
+        assert_eq!(search(Some(dir.path()), dir.path(), 12), [wheel]);
+        let plain = put(dir.path(), "libnvrtc.so");
+        assert_eq!(search(Some(dir.path()), dir.path(), 12)[0], plain);
+    }
+
+    #[test]
+    fn where_it_was_looked_for_is_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let no_library = put(dir.path(), "libnvrtc.so.12");
+        let missing = dir.path().join("missing.so");
+        let error = Nvrtc::find(&[no_library.clone(), missing.clone()]).err().unwrap();
+        let tried = format!("{}, {}", no_library.display(), missing.display());
+        assert_eq!(error, DeviceError::NoCompiler { tried });
+    }
+
+    #[test]
+    fn an_older_compiler_makes_ptx_of_the_newest_it_knows() {
+        assert_eq!(Target::of(90, &[]), Target::Exact(90));
+        assert_eq!(Target::of(90, &[75, 80, 90, 100]), Target::Exact(90));
+        assert_eq!(Target::of(120, &[75, 80, 90]), Target::Virtual(90));
+        assert_eq!(Target::of(50, &[75, 80, 90]), Target::Exact(50));
+        let options = Target::Virtual(90).options();
+        assert_eq!(options, ["--gpu-architecture=compute_90", "--std=c++17", "--fmad=false"]);
+        assert_eq!(Target::Exact(86).options()[0], "--gpu-architecture=sm_86");
+    }
+
+    #[test]
+    fn a_log_is_cut_to_a_line() {
+        assert_eq!(shorten("\n a \n\nb\0"), "a; b");
+        assert_eq!(shorten(&"x\n".repeat(100)), "x; x; x; x; x; x");
+        assert_eq!(shorten(&"é".repeat(10_000)).chars().count(), 800);
+    }
+}
