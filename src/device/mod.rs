@@ -14,7 +14,7 @@ mod error;
 mod part;
 mod program;
 
-pub use cuda::{Gpu, GpuInfo};
+pub use cuda::{Gpu, GpuInfo, compiler, kernel_cache};
 pub use error::DeviceError;
 pub(crate) use part::{ImagePart, OneHotPart, Part};
 pub(crate) use program::{Addresses, Kernel, Made, Program, Tensor};

@@ -34,6 +34,11 @@ pub struct Placement {
     pub fallback: Option<String>,
 }
 
+impl Placement {
+    /// The CPU, since nothing else was asked for.
+    pub const CPU: Self = Self { device: Device::Cpu, fallback: None };
+}
+
 impl fmt::Display for Placement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.fallback {
@@ -170,7 +175,7 @@ impl Site {
     /// What was decided; the CPU as long as there was nothing to decide.
     pub(super) fn placement(&self) -> Placement {
         match self.decided().as_ref().map(|decided| &decided.on) {
-            None => Placement { device: Device::Cpu, fallback: None },
+            None => Placement::CPU,
             Some(On::Host(reason)) => {
                 Placement { device: Device::Cpu, fallback: Some(reason.clone()) }
             }
