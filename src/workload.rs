@@ -20,11 +20,12 @@
 //! ```
 
 use fuseloop_ops::{
-    CenterCrop, ColorJitter, Cutout, Normalize, Ops, ParamError, RandomCrop, RandomHorizontalFlip,
-    RandomResizedCrop, RandomTranslate, ToChannelsFirst, ops,
+    CenterCrop, Class, ColorJitter, Cutout, Device, Normalize, Ops, ParamError, RandomCrop,
+    RandomHorizontalFlip, RandomResizedCrop, RandomTranslate, ToChannelsFirst, ToDevice, ops,
 };
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// A list of ops with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -103,6 +104,27 @@ impl Workload {
             Self::Crop => crop(),
         }
     }
+}
+
+/// The same list, with what makes floats of bytes left to a device: `ToDevice` before the first
+/// `Normalize`, `Convert` or `ToChannelsFirst`. A list that has the op stays as it is.
+///
+/// ```
+/// use fuseloop::ops::Device;
+/// use fuseloop::workload::{Workload, on_device};
+///
+/// let ops = on_device(Workload::ImageNet.ops()?, Device::Auto);
+/// assert_eq!(ops.iter().position(|op| op.name() == "ToDevice"), Some(2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use]
+pub fn on_device(mut ops: Ops, device: Device) -> Ops {
+    const LAST: [&str; 3] = ["Normalize", "Convert", "ToChannelsFirst"];
+    if !ops.iter().any(|op| matches!(op.class(), Class::Device(_))) {
+        let place = ops.iter().position(|op| LAST.contains(&op.name())).unwrap_or(ops.len());
+        ops.insert(place, Arc::new(ToDevice::to(device)));
+    }
+    ops
 }
 
 /// W1 for images of `side` pixels.

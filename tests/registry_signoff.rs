@@ -27,7 +27,8 @@ const ELSEWHERE: [(&str, &str); 5] = [
 ];
 
 /// Image ops that also take labels, and why.
-const ALSO_LABELS: [(&str, &str); 4] = [
+const ALSO_LABELS: [(&str, &str); 5] = [
+    ("ToDevice", "labels lie somewhere too"),
     ("Convert", "labels have an element type too"),
     ("RandomApply", "takes what its list takes"),
     ("RandomChoice", "takes what its lists take"),
@@ -35,7 +36,8 @@ const ALSO_LABELS: [(&str, &str); 4] = [
 ];
 
 /// Ops without a test against somebody else's output, and why.
-const NO_ORIGINAL: [(&str, &str); 17] = [
+const NO_ORIGINAL: [(&str, &str); 18] = [
+    ("ToDevice", "what bytes are, rounded where they lie"),
     ("RandomZoomOut", "a Pad, which has goldens, of drawn sides"),
     ("RandomRotate90", "pixels move whole: a picture and its turns say all"),
     ("D4", "pixels move whole: a picture and its eight images say all"),

@@ -4,9 +4,9 @@ use super::measure::{self, Measured};
 use super::print::{bytes, counted, millis, rate, say};
 use super::problem::Problem;
 use super::process::{self, Memory};
-use super::source::{Pipeline, Setup};
+use super::source::{OnDevice, Pipeline, Setup};
 use super::trace::{self, Traced};
-use fuseloop::loader::Stats;
+use fuseloop::loader::{Placement, Stats};
 use fuseloop::run::Phase;
 use fuseloop::source::Escaped;
 use serde_json::{Value, json};
@@ -25,12 +25,15 @@ use std::time::{Duration, Instant};
   fuseloop bench train.beton --workload W3 --workers 2 --epochs 5
   fuseloop bench train.beton --pipeline imagenet.toml
   fuseloop bench train.beton --batches 50 --json
+  fuseloop bench train.beton --device auto        # the GPU normalizes, if there is one
   fuseloop bench train.beton --batches 20 --trace trace.json   # look at it in ui.perfetto.dev")]
 pub(super) struct Args {
     /// The file.
     file: PathBuf,
     #[command(flatten)]
     pipeline: Pipeline,
+    #[command(flatten)]
+    on: OnDevice,
     /// Epochs to run.
     #[arg(long, short, default_value = "3")]
     epochs: NonZeroU32,
@@ -59,10 +62,12 @@ struct Report {
     first_batch: Duration,
     memory: Option<Memory>,
     traced: Option<Traced>,
+    /// Where the lists' ends ran.
+    device: Placement,
 }
 
 pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
-    let setup = args.pipeline.setup()?;
+    let setup = args.pipeline.setup()?.on(&args.on);
     let builder = setup.builder(&args.file)?;
     // Not `recompile(args.recompile)`: a pipeline file may ask for it too.
     let builder = if args.recompile { builder.recompile(true) } else { builder };
@@ -82,6 +87,7 @@ pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
     let trace = |path| trace::write(&loader, args.epochs.get(), batches, path);
     let report = Report {
         samples: loader.samples(),
+        device: loader.device(),
         stats,
         first_batch: epochs[0].first_batch_at - start,
         memory: process::memory(),
@@ -119,13 +125,14 @@ fn median_cpu(epochs: &[Measured]) -> Option<f64> {
 fn in_words(args: &Args, setup: &Setup, report: &Report) -> String {
     let file = args.file.display().to_string();
     let mut text = format!(
-        "{}: {}, {}: {}\n{}, batches of {}\n\n",
+        "{}: {}, {}: {}\n{}, batches of {}\n{}\n",
         Escaped(&file),
         counted(report.samples, "sample"),
         setup.ops,
         setup.ops.summary(),
         counted(setup.threads() as u64, "worker"),
         setup.batch_size,
+        device_words(&report.device),
     );
     let warm_up = report.epochs.len() > 1;
     for (number, epoch) in report.epochs.iter().enumerate() {
@@ -144,6 +151,11 @@ fn in_words(args: &Args, setup: &Setup, report: &Report) -> String {
     let _ = writeln!(text, "median    {speed:>10} images/s {cpu}\n");
     add_process(&mut text, args, report);
     text
+}
+
+/// Nothing where only the CPU was asked for.
+fn device_words(placement: &Placement) -> String {
+    if *placement == Placement::CPU { String::new() } else { format!("device: {placement}\n") }
 }
 
 fn cpu_words(ms: Option<f64>) -> String {
@@ -195,6 +207,8 @@ fn as_json(args: &Args, setup: &Setup, report: &Report) -> Value {
         "workers": setup.threads(),
         "batch_size": setup.batch_size,
         "seed": setup.seed,
+        "device": report.device.device.to_string(),
+        "device_fallback": report.device.fallback,
         "recompile": args.recompile,
         "epochs": report.epochs.iter().map(epoch).collect::<Vec<_>>(),
         "warm_up_epochs": report.epochs.len() - counting(&report.epochs).len(),

@@ -4,11 +4,11 @@
 use super::pick::{image_fields, spread};
 use super::print::say;
 use super::problem::Problem;
-use super::source::{Pipeline, Setup};
+use super::source::{OnDevice, Pipeline, Setup};
 use super::tree;
 use fuseloop::Loader;
 use fuseloop::jit::{BlockCosts, CompileError, Costs, Meter, predict, unsupported};
-use fuseloop::loader::{Inspector, Phases};
+use fuseloop::loader::{Inspector, Phases, Placement};
 use fuseloop::ops::{ImageType, Layout, Type};
 use fuseloop::plan::Description;
 use serde_json::{Value, json};
@@ -23,6 +23,7 @@ use std::time::Duration;
 #[command(after_help = "Examples:
   fuseloop explain train.beton --workload W3
   fuseloop explain train.beton --pipeline imagenet.toml --epoch 5 --json
+  fuseloop explain train.beton --device auto     # what is left to a GPU, if there is one
   fuseloop explain train.beton --clif | less
   fuseloop explain train.beton --asm | less
   FUSELOOP_PERF=1 perf record fuseloop bench train.beton    # perf report then names the loops")]
@@ -31,6 +32,8 @@ pub(super) struct Args {
     file: PathBuf,
     #[command(flatten)]
     pipeline: Pipeline,
+    #[command(flatten)]
+    on: OnDevice,
     /// The epoch whose pipelines and draws are shown.
     #[arg(long, default_value_t = 0)]
     epoch: u32,
@@ -110,7 +113,7 @@ pub(super) struct OtherField {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
-    let setup = args.pipeline.setup()?;
+    let setup = args.pipeline.setup()?.on(&args.on);
     let loader = setup.builder(&args.file)?.build()?;
     let (mut reports, mut listings) = (vec![], String::new());
     for name in image_fields(&loader, &args.file)? {
@@ -125,9 +128,14 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     }
     let others = other_fields(args, &setup, &loader)?;
     if args.json {
-        return say(&format!("{:#}\n", as_json(args, &setup, &reports, &others)));
+        return say(&format!("{:#}\n", as_json(args, &setup, &loader, &reports, &others)));
     }
-    let title = format!("{}: {}\n", setup.ops, setup.ops.summary());
+    let placement = loader.device();
+    let device = match placement == Placement::CPU {
+        true => String::new(),
+        false => format!("device: {placement}\n"),
+    };
+    let title = format!("{}: {}\n{device}", setup.ops, setup.ops.summary());
     say(&(title + &tree::in_words(&reports, &others) + &listings))
 }
 
@@ -204,13 +212,22 @@ fn other_fields(args: &Args, setup: &Setup, loader: &Loader) -> Result<Vec<Other
     Ok(others)
 }
 
-fn as_json(args: &Args, setup: &Setup, reports: &[FieldReport], others: &[OtherField]) -> Value {
+fn as_json(
+    args: &Args,
+    setup: &Setup,
+    loader: &Loader,
+    reports: &[FieldReport],
+    others: &[OtherField],
+) -> Value {
+    let Placement { device, fallback, .. } = loader.device();
     let other = |other: &OtherField| json!({ "name": other.name, "output": other.output.to_string(), "ops": other.ops });
     json!({
         "file": args.file.to_string_lossy(),
         "workload": setup.ops.workload(),
         "pipeline": setup.ops.file().map(|path| path.to_string_lossy()),
         "epoch": args.epoch,
+        "device": device.to_string(),
+        "device_fallback": fallback,
         "not_compiled": unsupported(),
         "images": reports.iter().map(field_json).collect::<Vec<_>>(),
         "others": others.iter().map(other).collect::<Vec<_>>(),

@@ -1,5 +1,6 @@
 //! `fuseloop info`: what a file holds, from its tables alone, and what this CPU runs.
 
+use super::gpu;
 use super::print::{bytes, count, counted, say};
 use super::problem::Problem;
 use fuseloop::LoadError;
@@ -13,17 +14,23 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop info train.beton
-  fuseloop info train.beton --json | jq .fields")]
+  fuseloop info train.beton --json | jq .fields
+  fuseloop info --gpu         # what ToDevice finds on this machine")]
 pub(super) struct Args {
     /// The file.
-    file: PathBuf,
+    #[arg(required_unless_present = "gpu", conflicts_with = "gpu")]
+    file: Option<PathBuf>,
+    /// Show the GPUs of this machine in place of a file: what ToDevice finds.
+    #[arg(long)]
+    gpu: bool,
     /// As one JSON object.
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
-    let beton = Beton::open(&args.file, &fuseloop::Limits::DEFAULT).map_err(LoadError::from)?;
+    let Some(file) = &args.file else { return gpu::run(args.json) };
+    let beton = Beton::open(file, &fuseloop::Limits::DEFAULT).map_err(LoadError::from)?;
     if args.json { say(&format!("{:#}\n", as_json(&beton))) } else { say(&in_words(&beton)) }
 }
 

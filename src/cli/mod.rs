@@ -9,6 +9,7 @@ mod demo;
 mod dump;
 mod explain;
 mod font;
+mod gpu;
 mod info;
 mod measure;
 mod npy;

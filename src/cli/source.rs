@@ -1,11 +1,11 @@
 //! What several commands share: opening a file and giving its fields their ops.
 
 use super::problem::Problem;
-use fuseloop::ops::{Ops, ParamError};
+use fuseloop::ops::{Device, Ops, ParamError};
 use fuseloop::sample::Epoch;
 use fuseloop::source::{Escaped, FieldKind};
 use fuseloop::spec::Settings;
-use fuseloop::workload::{UnknownWorkload, Workload};
+use fuseloop::workload::{UnknownWorkload, Workload, on_device};
 use fuseloop::{Loader, LoaderBuilder, Order, Spec};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -34,6 +34,19 @@ pub(super) struct Pipeline {
     sequential: bool,
 }
 
+/// Where the end of the lists runs.
+#[derive(clap::Args, Clone, Debug)]
+pub(super) struct OnDevice {
+    /// Run the end of the image ops there: auto (the first GPU if one can be used), cpu, cuda:0. A
+    /// workload gets a ToDevice before Normalize; a pipeline file has its own.
+    #[arg(long, value_parser = device)]
+    device: Option<Device>,
+}
+
+fn device(name: &str) -> Result<Device, ParamError> {
+    name.parse()
+}
+
 /// A name as clap wants it.
 pub(super) fn workload(name: &str) -> Result<Workload, UnknownWorkload> {
     name.parse()
@@ -46,6 +59,8 @@ pub(super) struct Setup {
     pub(super) seed: u64,
     workers: Option<usize>,
     order: Order,
+    /// Where lists run; as they say themselves, if it is not given.
+    device: Option<Device>,
 }
 
 /// Where the ops of the fields are from.
@@ -75,21 +90,39 @@ impl Pipeline {
             seed: self.seed.or(said.seed).unwrap_or(0),
             workers: self.workers.or(said.workers),
             order: order.unwrap_or(Order::Random),
+            // What is looked at or written to files is made of the same numbers here.
+            device: Some(Device::Cpu),
         })
     }
 }
 
 impl Setup {
+    /// The same, on a device.
+    pub(super) fn on(self, on: &OnDevice) -> Self {
+        Self { device: on.device, ..self }
+    }
+
     /// A loader of `path` with these ops.
     pub(super) fn builder(&self, path: &Path) -> Result<LoaderBuilder, Problem> {
         let builder = match &self.ops {
             FieldOps::Workload(workload) => {
-                let workload = *workload;
-                on_images(path, move |_| workload.ops())?.drop_last(false)
+                let (workload, device) = (*workload, self.device);
+                let ops = move |_| {
+                    let ops = workload.ops()?;
+                    Ok(match device {
+                        None | Some(Device::Cpu) => ops,
+                        Some(device) => on_device(ops, device),
+                    })
+                };
+                on_images(path, ops)?.drop_last(false)
             }
             FieldOps::File { spec, .. } => spec.apply(opened(path)?.drop_last(false)),
         };
         let builder = builder.batch_size(self.batch_size).seed(self.seed).order(self.order.clone());
+        let builder = match self.device {
+            Some(device) => builder.device(&device.to_string()),
+            None => builder,
+        };
         Ok(match self.workers {
             Some(workers) => builder.workers(workers),
             None => builder,

@@ -18,10 +18,10 @@ mod info;
 mod part;
 mod program;
 mod record;
-mod text;
-mod usual;
 mod stream;
 mod tensor;
+mod text;
+mod usual;
 
 pub use cuda::Gpu;
 pub(crate) use cuda::Lane;
@@ -30,7 +30,7 @@ pub use error::DeviceError;
 pub use info::{Compiler, DeviceStats, GpuInfo, KernelOrigin};
 pub(crate) use part::{ImagePart, OneHotPart, Part};
 pub(crate) use program::{Addresses, Kernel, Made, Program, Tensor};
-#[doc(hidden)]
-pub use usual::usual;
 pub use stream::{Stream, StreamHandle};
 pub use tensor::{DeviceTensor, DeviceTensorError};
+#[doc(hidden)]
+pub use usual::usual;

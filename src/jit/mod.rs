@@ -129,6 +129,11 @@ impl Kernel {
         &self.plan
     }
 
+    /// The plan, to keep.
+    pub(crate) fn shared_plan(&self) -> &Arc<ImagePlan> {
+        &self.plan
+    }
+
     /// How long compiling took so far, for all kernels that share the code.
     #[must_use]
     pub fn compile_time(&self) -> Duration {

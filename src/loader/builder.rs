@@ -2,6 +2,7 @@
 
 use super::cache::{Cache, SampleCache};
 use super::choose::{self, FactsOf, Keep};
+use super::device;
 use super::outputs::{Extra, Pipeline, Wanted};
 use super::stage::Shared;
 use super::works::{self, Setup};
@@ -68,6 +69,7 @@ pub struct LoaderBuilder {
     memory_limit: Option<u64>,
     timeout: Option<Duration>,
     cache: Option<Cache>,
+    pub(super) wish: device::Wish,
     setup: Setup,
 }
 
@@ -106,6 +108,7 @@ impl LoaderBuilder {
             memory_limit: None,
             timeout: None,
             cache: None,
+            wish: device::Wish::default(),
             setup: Setup {
                 seed: 0,
                 rule: NumberRule::Fused,
@@ -448,16 +451,18 @@ impl LoaderBuilder {
     /// See [`LoadError`].
     pub fn build(self) -> Result<Loader, LoadError> {
         let batch_size = NonZeroUsize::new(self.setup.batch_size).ok_or(LoadError::BatchSize)?;
-        let options = self.engine_options()?;
+        let mut options = self.engine_options()?;
+        let site = self.wish.site(self.setup.batch_size, self.batches_ahead)?;
         let setup = self.setup_on_ranks()?;
         let pages = self.pages()?;
         let subset = choose::subset(&*self.source, self.indices, &self.filters)?;
         let order = self.order.prepare(&FactsOf(&*self.source), subset.clone())?;
         let outputs = self.wanted.resolve(&*self.source)?;
         let cache = self.cache.map(|cache| SampleCache::open(cache, &*self.source)).transpose()?;
-        let shared = Shared::new(subset, cache.map(Arc::new));
+        let shared = Shared::new(subset, cache.map(Arc::new), site);
         let mut kernels = KernelCache::default();
         let stage = works::stage(&self.source, &outputs, Epoch(0), &setup, &mut kernels, &shared)?;
+        options.max_slots = shared.site.max_slots().or(options.max_slots);
         let compiled = Compiled { outputs, stage: Arc::new(stage), cache: kernels };
         Ok(Loader {
             dataset: self.source.fingerprint(),

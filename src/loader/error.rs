@@ -3,6 +3,7 @@
 use super::cache::CacheError;
 use super::{CollateCause, CollateError, CursorError};
 use crate::decode::DecodeError;
+use crate::device::DeviceError;
 use crate::jit::CompileError;
 use crate::order::OrderError;
 use crate::plan::PlanError;
@@ -10,7 +11,7 @@ use crate::plan::label::LabelError;
 use crate::run::RunError;
 use crate::sample::SampleId;
 use crate::source::{BoxError, Escaped, ReadErrorKind, SourceError};
-use fuseloop_ops::{ParamError, Size};
+use fuseloop_ops::{Device, ParamError, Size};
 use std::fmt;
 
 /// Why a loader, or one of its epochs, could not be made.
@@ -214,9 +215,50 @@ pub enum LoadError {
     /// The cache.
     #[error(transparent)]
     Cache(#[from] CacheError),
+    /// A name of no device.
+    #[error("device: {0}")]
+    DeviceName(ParamError),
+    /// The device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A list that a device can't run.
+    #[error("output {}: {error}", Escaped(output))]
+    OnDevice {
+        /// The output.
+        output: String,
+        /// Why not.
+        error: DeviceError,
+    },
+    /// Lists for several devices.
+    #[error(
+        "lists name both {} and {} in ToDevice: a loader has one device, which `LoaderBuilder::device` names for all",
+        devices[0], devices[1]
+    )]
+    TwoDevices {
+        /// Two of them.
+        devices: [Device; 2],
+    },
+    /// A device that would have nothing to do.
+    #[error(
+        "{device} was asked for, but no list of ops has ToDevice: put it into the image's list, before Normalize"
+    )]
+    NothingForDevice {
+        /// The device.
+        device: Device,
+    },
+    /// No batch may be on the device.
+    #[error("0 batches on the device: give 1 or more (`device_batches`)")]
+    DeviceBatches,
     /// The engine.
     #[error(transparent)]
     Run(#[from] RunError),
+}
+
+impl LoadError {
+    /// Whether it is a device that could not be had, or can't run what it should: a CPU could.
+    pub(super) fn is_of_device(&self) -> bool {
+        matches!(self, Self::Device(_) | Self::OnDevice { .. })
+    }
 }
 
 /// Why a sample could not be loaded. The engine adds the batch and the sample's id.

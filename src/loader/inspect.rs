@@ -7,7 +7,7 @@ use super::error::{SampleCause, SampleError};
 use super::stage::LoaderStage;
 use super::{LoadError, Loader};
 use crate::decode::Decoder;
-use crate::jit::{Kernel, Scratch, Source};
+use crate::jit::{Kernel, Scratch, Source, evaluate};
 use crate::plan::Draws;
 use crate::sample::{Epoch, SampleId};
 use crate::source::{Buffer, EncodedImage, Source as Dataset, Value};
@@ -157,9 +157,12 @@ impl Inspector {
         let wanted = plan.wanted(&draws);
         let decoded = self.decoder.decode(&image, wanted)?;
         let part = Source { view: decoded.view, top: decoded.top, left: decoded.left, whole: size };
-        let mut row = vec![0; plan.sample_bytes()];
+        let mut row = vec![0; plan.host_bytes()];
         self.kernel.run(&mut self.scratch, part, &draws, &mut row);
         let whole = self.decoder.decode(&image, size.full())?;
+        if plan.staged().is_some() {
+            row = evaluate(plan, &whole.view, &draws); // what a device makes, bit for bit
+        }
         let rows = (0..size.height).flat_map(|y| whole.view.row(y));
         Ok(Inspected { draws, wanted, pixels: rows.copied().collect(), row })
     }
@@ -176,7 +179,7 @@ impl Inspector {
         let read = start.elapsed();
         let plan = self.kernel.plan();
         let mut times = [const { vec![] }; 4];
-        let (mut draws, mut row) = (Draws::default(), vec![0; plan.sample_bytes()]);
+        let (mut draws, mut row) = (Draws::default(), vec![0; plan.host_bytes()]);
         let mut size = Size::default();
         for _ in 0..rounds.max(1) {
             let start = Instant::now();

@@ -11,6 +11,8 @@
 
 use super::LoadError;
 use super::works::{FieldWork, OutputWork};
+use crate::batch::RowsMut;
+use crate::device::Part;
 use crate::plan::batch_ops::{Mixer, mixers};
 use fuseloop_kernels::mix::{blend_bf16, blend_f16, blend_f32, blend_f64, blend_u8};
 use fuseloop_ops::{
@@ -86,23 +88,45 @@ fn size_for_label(works: &[OutputWork], label: &str, ops: &Ops) -> Result<Size, 
     }
 }
 
+/// Mixes a finished batch, output by output; what lies on a device is told how.
+pub(super) fn mix_batch(
+    works: &[OutputWork],
+    key: BatchKey,
+    rows: &mut RowsMut<'_>,
+    spare: &mut Vec<u8>,
+) {
+    let count = rows.len();
+    for (k, work) in works.iter().enumerate() {
+        let Some(mix) = &work.mix else { continue };
+        let (ops, bytes) = (work.work.ops(), rows.output(k));
+        match &work.part {
+            Some(Part::Image(part)) => {
+                mix.tell(ops, key, count, |mixer, mixed| part.mix(mixer, mixed, bytes));
+            }
+            Some(Part::OneHot(part)) => {
+                mix.tell(ops, key, count, |mixer, mixed| part.mix(mixer, mixed, bytes));
+            }
+            Some(Part::Copied { .. }) | None => mix.apply(ops, key, count, bytes, spare),
+        }
+    }
+}
+
 impl Mix {
     /// Mixes the rows of a batch by every op that does so, in order. `spare` is for one row.
-    pub(super) fn apply(
-        &self,
-        ops: &Ops,
-        key: BatchKey,
-        rows: usize,
-        bytes: &mut [u8],
-        spare: &mut Vec<u8>,
-    ) {
-        for Mixer { op, name, occurrence } in mixers(ops) {
-            let mixed = op.draw(&mut key.op(name, occurrence), rows, self.size);
-            along_cycles(bytes, &mixed, spare, |row, own, partner| {
+    fn apply(&self, ops: &Ops, key: BatchKey, rows: usize, bytes: &mut [u8], spare: &mut Vec<u8>) {
+        self.tell(ops, key, rows, |_, mixed| {
+            along_cycles(bytes, mixed, spare, |row, own, partner| {
                 let Mixed { share, window, .. } = mixed[row];
                 let is_kept = share == 1.0 || mixed[row].partner == row;
                 self.row(own, partner, share, window, is_kept);
             });
+        });
+    }
+
+    /// Draws for every op that mixes a batch, in order, and tells `each` its number and the draws.
+    fn tell(&self, ops: &Ops, key: BatchKey, rows: usize, mut each: impl FnMut(usize, &[Mixed])) {
+        for (number, Mixer { op, name, occurrence }) in mixers(ops).enumerate() {
+            each(number, &op.draw(&mut key.op(name, occurrence), rows, self.size));
         }
     }
 

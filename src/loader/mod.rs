@@ -3,7 +3,8 @@
 //! ```text
 //! Source ─▶ order ─▶ for each sample of a batch, on any worker:
 //!                     read ─▶ draw ─▶ decode what the draws want ─▶ compiled loop ─▶ a row of the batch
-//!                   for each finished batch: mix its rows (MixUp, CutMix), on one worker
+//!                   for each finished batch: mix its rows (MixUp, CutMix), on one worker;
+//!                     send what stands after ToDevice on its way to a GPU, if it has one
 //! ```
 //!
 //! [`Loader::open`] gives a [`LoaderBuilder`]; [`build`](LoaderBuilder::build) checks everything
@@ -17,6 +18,7 @@ mod choose;
 mod collate;
 mod cursor;
 mod damaged;
+mod device;
 mod epoch;
 mod error;
 mod inspect;
@@ -31,6 +33,7 @@ pub use cache::{Cache, CacheError, CacheStats};
 pub use collate::{Collate, CollateCause, CollateError};
 pub use cursor::{Cursor, CursorError};
 pub use damaged::{OnDamaged, Quarantine, Quarantined};
+pub use device::Placement;
 pub use epoch::Batches;
 pub use error::{LoadError, SampleCause, SampleError};
 pub use inspect::{Inspected, Inspector, Phases};

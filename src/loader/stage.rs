@@ -3,10 +3,13 @@
 use super::cache::{Keeper, SampleCache, Seat};
 use super::collate;
 use super::damaged::{MAX_SUBSTITUTES, OnDamaged, Ward};
+use super::device::{Site, Way};
 use super::error::{SampleCause, SampleError};
+use super::mixing;
 use super::works::{FieldWork, OutputWork, Setup, fingerprint};
 use crate::batch::{self, RowsMut, TensorSpec};
 use crate::decode::Decoder;
+use crate::device::Part;
 use crate::jit::{Kernel, Scratch, Source};
 use crate::order::Subset;
 use crate::plan::Draws;
@@ -31,6 +34,8 @@ pub(super) struct LoaderStage {
     tensors: Vec<TensorSpec>,
     /// For each output, the tensor with the sizes of its samples, if they differ.
     sizes: Vec<Option<usize>>,
+    /// The way to a device, if some outputs lie on one.
+    way: Option<Way>,
     epoch: Epoch,
     chunk: NonZeroUsize,
     setup: Setup,
@@ -47,13 +52,16 @@ pub(super) struct Shared {
     pub(super) ward: Arc<Ward>,
     /// Decoded samples, if they are kept.
     pub(super) cache: Option<Arc<SampleCache>>,
+    /// Where outputs are made.
+    pub(super) site: Arc<Site>,
     /// The samples that substitutes are drawn from.
     subset: Subset,
 }
 
 impl Shared {
-    pub(super) fn new(subset: Subset, cache: Option<Arc<SampleCache>>) -> Self {
-        Self { decoded: Arc::default(), ward: Arc::default(), cache, subset }
+    pub(super) fn new(subset: Subset, cache: Option<Arc<SampleCache>>, site: Site) -> Self {
+        let site = Arc::new(site);
+        Self { decoded: Arc::default(), ward: Arc::default(), cache, site, subset }
     }
 }
 
@@ -91,6 +99,7 @@ impl LoaderStage {
     pub(super) fn new(
         source: Arc<dyn Dataset>,
         outputs: Vec<OutputWork>,
+        way: Option<Way>,
         epoch: Epoch,
         setup: &Setup,
         shared: Shared,
@@ -108,7 +117,19 @@ impl LoaderStage {
         let fields = by_field(&outputs);
         let (outputs, setup): (Arc<[_]>, _) = (outputs.into(), *setup);
         let fingerprint = fingerprint(&outputs, &setup);
-        Self { source, outputs, fields, tensors, sizes, epoch, chunk, setup, fingerprint, shared }
+        Self {
+            source,
+            outputs,
+            fields,
+            tensors,
+            sizes,
+            way,
+            epoch,
+            chunk,
+            setup,
+            fingerprint,
+            shared,
+        }
     }
 
     /// The same work, over the source as one run reads it.
@@ -177,7 +198,7 @@ impl LoaderStage {
     }
 
     pub(super) fn explain(&self) -> String {
-        let mut text = String::new();
+        let mut text = self.device_words();
         for output in self.outputs.iter() {
             let _ = writeln!(text, "{}:", output.title);
             match &output.work {
@@ -193,6 +214,18 @@ impl LoaderStage {
             }
         }
         text
+    }
+
+    /// Where outputs with [`ToDevice`](fuseloop_ops::ToDevice) are made; nothing without any.
+    fn device_words(&self) -> String {
+        let placement = self.shared.site.placement();
+        let on = self.outputs.iter().filter(|output| output.part.is_some());
+        let on = on.map(|output| output.name.as_str()).collect::<Vec<_>>().join(", ");
+        match (&placement.fallback, on.is_empty()) {
+            (None, true) => String::new(),
+            (Some(_), _) => format!("device: {placement}\n"),
+            (None, false) => format!("device: {placement} ({on})\n"),
+        }
     }
 
     /// Makes all outputs of one field of a sample. `rows` are those of all outputs of the batch.
@@ -279,8 +312,13 @@ impl LoaderStage {
         watch.phase(Phase::Kernel);
         let (top, left) = (decoded.top, decoded.left);
         for ((k, kernel), draws) in kernels().zip(draws.iter()) {
-            let source = Source { view: decoded.view, top, left, whole: size };
-            kernel.run(scratch, source, draws, rows.of(k));
+            let (source, row) = (Source { view: decoded.view, top, left, whole: size }, rows.of(k));
+            let Some(Part::Image(part)) = &self.outputs[k].part else {
+                kernel.run(scratch, source, draws, row);
+                continue;
+            };
+            kernel.run(scratch, source, draws, &mut row[..kernel.plan().host_bytes()]);
+            part.record(draws, row);
         }
         for (k, collated) in outputs.iter().filter_map(|&k| self.outputs[k].collated(k)) {
             let picture = decoded.window(collated.window(size)?).expect("decoded, as wanted");
@@ -418,13 +456,9 @@ impl Stage for LoaderStage {
     ) -> Result<(), Box<dyn Error + Send + Sync>> {
         // Each rank mixes with shares of its own; one process alone, as if there were no ranks.
         let batch = batch * self.setup.world + self.setup.rank;
-        let (key, count) = (BatchKey::new(self.setup.seed, epoch.0, batch), rows.len());
-        for (k, output) in self.outputs.iter().enumerate() {
-            if let Some(mix) = &output.mix {
-                mix.apply(output.work.ops(), key, count, rows.output(k), &mut worker.spare);
-            }
-        }
+        let key = BatchKey::new(self.setup.seed, epoch.0, batch);
+        mixing::mix_batch(&self.outputs, key, rows, &mut worker.spare);
         batch::pack(rows, &self.tensors);
-        Ok(())
+        Ok(self.way.as_ref().map_or(Ok(()), |way| way.submit(rows))?)
     }
 }

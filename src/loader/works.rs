@@ -2,15 +2,17 @@
 
 use super::collate::{self, Collated};
 use super::cursor;
+use super::device;
 use super::error::SampleCause;
 use super::mixing::{self, Mix};
 use super::outputs::{DrawsOf, Output};
 use super::stage::{LoaderStage, Shared};
 use super::{LoadError, OnDamaged};
-use crate::batch::TensorSpec;
+use crate::batch::{Rows, TensorSpec};
 use crate::decode::DecodeOptions;
+use crate::device::{ImagePart, OneHotPart, Part};
 use crate::jit::{Kernel, KernelCache};
-use crate::plan::label::Scalar;
+use crate::plan::label::{LabelError, Scalar};
 use crate::plan::{ArrayPlan, ImagePlan, LabelPlan};
 use crate::sample::{Epoch, SampleId};
 use crate::source::{FieldKind, Source, Value};
@@ -94,6 +96,8 @@ pub(super) struct OutputWork {
     pub(super) work: FieldWork,
     /// How finished batches are mixed, if they are.
     pub(super) mix: Option<Mix>,
+    /// Its way to a device, if it lies on one.
+    pub(super) part: Option<Part>,
 }
 
 impl OutputWork {
@@ -115,7 +119,20 @@ impl OutputWork {
 
     /// Its tensor.
     pub(super) fn tensor(&self) -> TensorSpec {
-        TensorSpec::new(&*self.name, self.work.dtype(), self.work.shape())
+        let rows = match &self.part {
+            None => Rows::Even,
+            Some(_) => Rows::Device { staged: self.staged_bytes() },
+        };
+        TensorSpec { rows, ..TensorSpec::new(&*self.name, self.work.dtype(), self.work.shape()) }
+    }
+
+    /// Bytes of a sample that the host makes.
+    fn staged_bytes(&self) -> usize {
+        match &self.part {
+            Some(Part::Image(part)) => part.staged_bytes(),
+            Some(Part::OneHot(part)) => part.staged_bytes(),
+            Some(Part::Copied { .. }) | None => self.work.row_bytes(),
+        }
     }
 
     /// Makes what is not an image. Gives the length of a sample, or 1 where all have one size.
@@ -128,10 +145,10 @@ impl OutputWork {
         match (&self.work, value) {
             (FieldWork::Collated(collated), value) => return Ok(collated.fill(value, row)?),
             (FieldWork::Label(plan), Value::Int(label)) => {
-                plan.run(sample.0, Scalar::Int(label), row)?;
+                self.fill_label(plan, sample, Scalar::Int(label), row)?;
             }
             (FieldWork::Label(plan), Value::Float(number)) => {
-                plan.run(sample.0, Scalar::Float(number), row)?;
+                self.fill_label(plan, sample, Scalar::Float(number), row)?;
             }
             (FieldWork::Array(plan), Value::NdArray(stored)) => plan.run(stored, row),
             (
@@ -148,6 +165,19 @@ impl OutputWork {
         }
         Ok(1)
     }
+
+    fn fill_label(
+        &self,
+        plan: &LabelPlan,
+        sample: SampleId,
+        value: Scalar,
+        row: &mut [u8],
+    ) -> Result<(), LabelError> {
+        match &self.part {
+            Some(Part::OneHot(part)) => part.fill(plan, sample.0, value, row),
+            _ => plan.run(sample.0, value, row),
+        }
+    }
 }
 
 /// Plans and compiles the outputs for an epoch.
@@ -159,32 +189,57 @@ pub(super) fn stage(
     cache: &mut KernelCache,
     shared: &Shared,
 ) -> Result<LoaderStage, LoadError> {
-    let works = outputs.iter().map(|output| output_work(&**source, output, epoch, setup, cache));
-    let mut works = works.collect::<Result<Vec<_>, _>>()?;
-    let mixes = mixing::resolve(&works)?;
-    works.iter_mut().zip(mixes).for_each(|(work, mix)| work.mix = mix);
-    collate::check_names(&works)?;
-    Ok(LoaderStage::new(Arc::clone(source), works, epoch, setup, shared.clone()))
+    let lists = outputs.iter().map(|output| output.ops(epoch)).collect::<Result<Vec<_>, _>>()?;
+    shared.site.check_asked(&lists)?;
+    let (works, way) = shared.site.make(&lists, |staged| {
+        let each = outputs.iter().zip(&lists).zip(staged);
+        let works = each.map(|((output, ops), staged)| {
+            output_work(&**source, output, ops.clone(), *staged, setup, cache)
+        });
+        let mut works = works.collect::<Result<Vec<_>, _>>()?;
+        let mixes = mixing::resolve(&works)?;
+        works.iter_mut().zip(mixes).for_each(|(work, mix)| work.mix = mix);
+        collate::check_names(&works)?;
+        Ok(works)
+    })?;
+    Ok(LoaderStage::new(Arc::clone(source), works, way, epoch, setup, shared.clone()))
 }
 
+/// Plans and compiles one output; `staged`, if it lies on a device.
 fn output_work(
     source: &dyn Source,
     output: &Output,
-    epoch: Epoch,
+    ops: Ops,
+    staged: bool,
     setup: &Setup,
     cache: &mut KernelCache,
 ) -> Result<OutputWork, LoadError> {
+    let work = field_work(source, output, ops, staged, setup, cache)?;
+    let part = if staged { Some(part(&work, &output.name)?) } else { None };
+    let (name, title) = (output.name.clone(), output.title.clone());
+    let (field, draws) = (output.field, output.draws);
+    Ok(OutputWork { name, field, draws, title, work, mix: None, part })
+}
+
+fn field_work(
+    source: &dyn Source,
+    output: &Output,
+    ops: Ops,
+    staged: bool,
+    setup: &Setup,
+    cache: &mut KernelCache,
+) -> Result<FieldWork, LoadError> {
     let spec = &source.fields()[output.field];
     let name = || output.name.clone();
     let plan = |error| LoadError::Plan { output: name(), error };
-    let ops = output.ops(epoch)?;
-    let work = match &spec.kind {
+    Ok(match &spec.kind {
         _ if let Some(collate) = &output.collate => {
             collate.work(source, output.field, &output.name, &ops, setup)?
         }
         FieldKind::RgbImage => {
             let input = image_type(source, output.field, setup)?;
-            let image = ImagePlan::new(ops, input, setup.rule).map_err(plan)?;
+            let new = if staged { ImagePlan::on_device } else { ImagePlan::new };
+            let image = new(ops, input, setup.rule).map_err(plan)?;
             let image = image.named(&output.name).for_batches_of(setup.batch_size);
             let kernel = cache.compile(image);
             let kernel = kernel.map_err(|error| LoadError::Compile { output: name(), error })?;
@@ -193,7 +248,7 @@ fn output_work(
         FieldKind::Int => FieldWork::Label(LabelPlan::new(ops, DType::I64).map_err(plan)?),
         FieldKind::Float => FieldWork::Label(LabelPlan::new(ops, DType::F64).map_err(plan)?),
         kind => match plain_work(source, output.field, kind, setup)? {
-            plain if ops.is_empty() => plain,
+            plain if device::only_moves(&ops) => plain,
             FieldWork::Copied { dtype, shape } if is_array(kind, &shape) => {
                 FieldWork::Array(ArrayPlan::new(ops, dtype, shape).map_err(plan)?)
             }
@@ -201,9 +256,20 @@ fn output_work(
                 return Err(LoadError::NoPipeline { field: spec.name.clone(), kind: kind.word() });
             }
         },
+    })
+}
+
+/// The way of an output to a device: staged as the host makes it, or with something left to do.
+fn part(work: &FieldWork, output: &str) -> Result<Part, LoadError> {
+    let refused = |error| LoadError::OnDevice { output: output.to_owned(), error };
+    let left = match work {
+        FieldWork::Image(kernel) if kernel.plan().staged().is_some() => {
+            Some(Part::Image(ImagePart::new(kernel.shared_plan()).map_err(refused)?))
+        }
+        FieldWork::Label(plan) => OneHotPart::new(plan).map(Part::OneHot),
+        _ => None,
     };
-    let (field, draws, title) = (output.field, output.draws, output.title.clone());
-    Ok(OutputWork { name: name(), field, draws, title, work, mix: None })
+    Ok(left.unwrap_or_else(|| Part::Copied { dtype: work.dtype(), shape: work.shape() }))
 }
 
 /// What the sides of a picture are at most, where nothing is known of them: JPEG's own limit.
@@ -291,7 +357,8 @@ pub(super) fn fingerprint(outputs: &[OutputWork], setup: &Setup) -> u64 {
     let output = |output: &OutputWork| {
         let OutputWork { name, field, draws, work, .. } = output;
         let collated = output.collated(0).map(|(_, collated)| collated);
-        format!("{name:?} {field} {draws:?} {:?} {:?} {collated:?}", work.dtype(), work.ops())
+        let ops = device::anywhere(work.ops());
+        format!("{name:?} {field} {draws:?} {:?} {ops:?} {collated:?}", work.dtype())
     };
     cursor::fingerprint(std::iter::once(rules).chain(outputs.iter().map(output)))
 }

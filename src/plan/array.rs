@@ -92,7 +92,7 @@ impl ArrayPlan {
 /// Whether an op keeps the elements apart.
 fn is_taken(class: Class<'_>, before: &Type, after: &Type) -> bool {
     match class {
-        Class::Cast(_) | Class::View(_) => true,
+        Class::Cast(_) | Class::View(_) | Class::Device(_) => true,
         Class::Label(op) => op.keeps_elements(),
         Class::Batch(_) => before == after,
         _ => false,

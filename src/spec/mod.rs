@@ -31,6 +31,8 @@
 //! | `on_damaged` | `"fail"` | or `"skip"`, `"substitute"`: [`OnDamaged`] |
 //! | `unordered` | false | whether batches are delivered as they are finished |
 //! | `memory_limit` | none | most bytes of all batches together |
+//! | `device` | as each `ToDevice` says | where what stands after it is computed: `"auto"`, `"cpu"`, `"cuda:0"` |
+//! | `device_batches` | the loader's | most batches on the device at a time |
 //! | `exif_orientation` | false | whether JPEGs are turned as they say |
 //! | `without` | none | fields to leave out of the batches |
 //! | `collate` | none | a table: for each output, how samples that differ in size become a batch: [`Collate`] |
@@ -52,7 +54,7 @@ use crate::sample::Epoch;
 use fuseloop_ops::registry::{
     Args, Kind, ParamInfo, SpecCause, SpecError, Table, Value, build_ops, maybe,
 };
-use fuseloop_ops::{NumberRule, Ops, ParamError};
+use fuseloop_ops::{Device, NumberRule, Ops, ParamError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -108,6 +110,10 @@ pub struct Settings {
     pub unordered: Option<bool>,
     /// Most bytes of all batches together.
     pub memory_limit: Option<u64>,
+    /// Where what stands after `ToDevice` is computed.
+    pub device: Option<Device>,
+    /// Most batches on the device at a time.
+    pub device_batches: Option<usize>,
     /// Whether JPEGs are turned as their EXIF orientation says.
     pub exif_orientation: Option<bool>,
     /// Fields to leave out.
@@ -157,6 +163,8 @@ const TOP: &[ParamInfo] = &[
     maybe("recompile", Kind::Bool, "whether pipelines are made for each epoch"),
     maybe("workers", Kind::Whole, "threads"),
     maybe("batches_ahead", Kind::Whole, "batches begun before they are asked for"),
+    maybe("device", Kind::Text, "where what stands after ToDevice is computed"),
+    maybe("device_batches", Kind::Whole, "most batches on the device at a time"),
     maybe("exif_orientation", Kind::Bool, "whether JPEGs are turned as they say"),
     maybe("without", Kind::Words, "fields to leave out of the batches"),
     maybe("collate", Kind::Table, "how samples that differ in size become a batch"),
@@ -178,6 +186,8 @@ impl Settings {
             recompile: args.if_given("recompile", Args::bool)?,
             workers: args.if_given("workers", Args::usize)?,
             batches_ahead: args.if_given("batches_ahead", Args::usize)?,
+            device: args.if_given("device", |args, name| Ok(args.text(name)?.parse()?))?,
+            device_batches: args.if_given("device_batches", Args::usize)?,
             exif_orientation: args.if_given("exif_orientation", Args::bool)?,
             without: args.if_given("without", Args::texts)?.unwrap_or_default(),
             collate: collate::of_table(args.if_given("collate", Args::table)?.unwrap_or_default())?,
@@ -272,6 +282,8 @@ impl Spec {
         builder = set(builder, settings.workers, LoaderBuilder::workers);
         builder = set(builder, settings.batches_ahead, LoaderBuilder::batches_ahead);
         builder = set(builder, settings.exif_orientation, LoaderBuilder::exif_orientation);
+        builder = set(builder, settings.device, |b, device| b.device(&device.to_string()));
+        builder = set(builder, settings.device_batches, LoaderBuilder::device_batches);
         for field in &settings.without {
             builder = builder.without(field);
         }

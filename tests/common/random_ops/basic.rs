@@ -1,4 +1,5 @@
-//! Crops, resizes, flips, the three colour changes and their jitter, normalization, conversion.
+//! Crops, resizes, flips, the three colour changes and their jitter, normalization, conversion, and
+//! the step onto a device.
 
 use fuseloop_ops::*;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub const NAMES: &[&str] = &[
     "ColorJitter",
     "Normalize",
     "Convert",
+    "ToDevice",
     "Poison",
 ];
 
@@ -79,6 +81,7 @@ pub fn op(name: &str, rng: &mut Rng, before: &ImageType) -> Arc<dyn Op> {
             let to = DType::ALL[rng.below(DType::ALL.len() as u32) as usize];
             Arc::new(Convert::to(to))
         }
+        "ToDevice" => Arc::new(ToDevice::to(Device::Auto)),
         "Poison" => {
             let size = before.size().unwrap_or(Size::new(1, 1));
             let pixels = size.pixels() as usize;

@@ -1,0 +1,109 @@
+//! `fuseloop info --gpu`: what `ToDevice` finds on this machine.
+//!
+//! ```text
+//! driver: CUDA 12.4
+//! cuda:0: NVIDIA H100 80GB HBM3, 9.0, 85.0 GB, 132 multiprocessors, 0000:1B:00.0
+//! compiler: NVRTC 12.4, /usr/lib/libnvrtc.so.12
+//! kernels: 1.2 MB in /home/me/.cache/fuseloop/kernels
+//! ```
+//!
+//! What is missing is told with its reason and is no error: the CPU does all that a GPU would.
+
+use super::print::{bytes, say};
+use super::problem::Problem;
+use fuseloop::device::{DeviceError, Gpu, GpuInfo};
+use fuseloop::source::Escaped;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// All that is told.
+struct Report {
+    gpus: Result<Vec<GpuInfo>, DeviceError>,
+    compiler: Result<String, DeviceError>,
+    kernels: Option<(PathBuf, u64)>,
+}
+
+pub(super) fn run(as_json: bool) -> Result<(), Problem> {
+    let compiler = Gpu::compiler().map(|found| found.to_string());
+    let report = Report { gpus: Gpu::all(), compiler, kernels: Gpu::kernel_cache() };
+    if as_json { say(&format!("{:#}\n", report.json())) } else { say(&report.words()) }
+}
+
+impl Report {
+    fn words(&self) -> String {
+        let gpus = match &self.gpus {
+            Ok(gpus) => {
+                let driver = gpus.first().map_or_else(String::new, |gpu| {
+                    format!("driver: CUDA {}.{}\n", gpu.driver.0, gpu.driver.1)
+                });
+                driver + &gpus.iter().map(gpu_words).collect::<String>()
+            }
+            Err(reason) => format!("no GPU: {reason}\n"),
+        };
+        let compiler = match &self.compiler {
+            Ok(found) => format!("compiler: {}\n", Escaped(found)),
+            Err(reason) => format!("no compiler: {reason}\n"),
+        };
+        let kernels = match &self.kernels {
+            Some((folder, size)) => {
+                let folder = folder.display().to_string();
+                format!("kernels: {} in {}\n", bytes(*size), Escaped(&folder))
+            }
+            None => "kernels: not kept on disk\n".to_owned(),
+        };
+        gpus + &compiler + &kernels
+    }
+
+    fn json(&self) -> Value {
+        let reason = |error: &DeviceError| error.to_string();
+        let gpus = self.gpus.as_deref().unwrap_or_default();
+        json!({
+            "gpus": gpus.iter().map(gpu_json).collect::<Vec<_>>(),
+            "no_gpu": self.gpus.as_ref().err().map(reason),
+            "compiler": self.compiler.as_ref().ok(),
+            "no_compiler": self.compiler.as_ref().err().map(reason),
+            "kernel_cache": self.kernels.as_ref().map(|(folder, _)| folder.to_string_lossy()),
+            "kernel_cache_bytes": self.kernels.as_ref().map(|(_, size)| size),
+        })
+    }
+}
+
+fn gpu_words(gpu: &GpuInfo) -> String {
+    let GpuInfo { ordinal, name, capability: (major, minor), multiprocessors, .. } = gpu;
+    let (name, memory, bus) = (Escaped(name), bytes(gpu.memory), Escaped(&gpu.pci_bus_id));
+    format!(
+        "cuda:{ordinal}: {name}, {major}.{minor}, {memory}, {multiprocessors} multiprocessors, {bus}\n"
+    )
+}
+
+fn gpu_json(gpu: &GpuInfo) -> Value {
+    let version = |(major, minor): (u32, u32)| format!("{major}.{minor}");
+    json!({
+        "device": format!("cuda:{}", gpu.ordinal),
+        "name": gpu.name,
+        "capability": version(gpu.capability),
+        "memory": gpu.memory,
+        "multiprocessors": gpu.multiprocessors,
+        "pci_bus_id": gpu.pci_bus_id,
+        "driver": version(gpu.driver),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_told_with_its_reason() {
+        let none = Report {
+            gpus: Err(DeviceError::NoDriver),
+            compiler: Err(DeviceError::NoCompiler { tried: "libnvrtc.so.12".to_owned() }),
+            kernels: None,
+        };
+        let text = none.words();
+        assert!(text.starts_with("no GPU: a GPU was asked for, but the NVIDIA driver's"), "{text}");
+        assert!(text.contains("no compiler: ") && text.contains("tried libnvrtc.so.12"), "{text}");
+        assert_eq!(none.json()["gpus"], json!([]));
+        assert_eq!(none.json()["no_gpu"], DeviceError::NoDriver.to_string());
+    }
+}
