@@ -3,6 +3,7 @@
 use super::{Compiler, DeviceError, DeviceStats, GpuInfo, Program, Stream};
 use crate::batch::{Companion, RowsMut};
 use fuseloop_ops::DType;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A GPU. There is none in this build.
@@ -35,6 +36,12 @@ impl Gpu {
     /// [`DeviceError::NotBuilt`].
     pub fn compiler() -> Result<Compiler, DeviceError> {
         Err(DeviceError::NotBuilt { ordinal: 0 })
+    }
+
+    /// Where compiled kernels are kept: nowhere.
+    #[must_use]
+    pub fn kernel_cache() -> Option<(PathBuf, u64)> {
+        None
     }
 
     /// What is known of it.

@@ -86,6 +86,13 @@ impl Folder {
         is_private(&folder, own.uid()).then(|| Self { path: path.to_owned(), most })
     }
 
+    /// Where it is, and how many bytes are in it.
+    pub(super) fn size(self) -> (PathBuf, u64) {
+        let files = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        let bytes = files.filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum();
+        (self.path, bytes)
+    }
+
     fn file(&self, key: &Key) -> PathBuf {
         self.path.join(format!("{key}.cubin"))
     }

@@ -1,6 +1,7 @@
 //! GPUs: what there are, and one that is opened.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -11,6 +12,7 @@ use cudarc::driver::sys::CUdevice_attribute::{
     CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT as MULTIPROCESSORS,
 };
 
+use super::cache::Folder;
 use super::context::Context;
 use super::driver::Driver;
 use super::nvrtc::Nvrtc;
@@ -60,15 +62,21 @@ impl Gpu {
         (0..driver.count()?).map(|ordinal| describe(driver, ordinal, version)).collect()
     }
 
-    /// The compiler of kernels that would be used.
+    /// The compiler of kernels that would be used: it needs no GPU.
     ///
     /// # Errors
     ///
-    /// If there is no driver, or no compiler: then only what is [shipped](crate::device::KernelOrigin)
+    /// If there is none: then only what is [shipped](crate::device::KernelOrigin)
     /// can be run.
     pub fn compiler() -> Result<Compiler, DeviceError> {
-        let (_, version) = begun()?;
-        Nvrtc::get(version.0).map(Nvrtc::describe)
+        let version = begun().map_or(OLDEST, |(_, version)| version.0);
+        Nvrtc::get(version).map(Nvrtc::describe)
+    }
+
+    /// Where compiled kernels are kept, and how many bytes of them; `None` if they are not.
+    #[must_use]
+    pub fn kernel_cache() -> Option<(PathBuf, u64)> {
+        Folder::of_environment().map(Folder::size)
     }
 
     /// What is known of it.
@@ -83,6 +91,9 @@ impl fmt::Debug for Gpu {
         f.debug_tuple("Gpu").field(&self.info).finish()
     }
 }
+
+/// The major version of the oldest CUDA that is taken.
+const OLDEST: u32 = 12;
 
 /// The driver, begun in this process and not in one that it was forked from.
 fn begun() -> Result<(&'static Driver, (u32, u32)), DeviceError> {

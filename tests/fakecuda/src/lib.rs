@@ -1,1 +1,32 @@
-//! Stand-ins for the CUDA driver and for NVRTC.
+//! Stand-ins for the CUDA driver and for NVRTC, and what tests need to run on them.
+//!
+//! ```text
+//! test ──on_fake_gpu──▶ the same test binary again, with LD_LIBRARY_PATH at a folder of links
+//!                         libcuda.so.1, libnvrtc.so.12 ──▶ libfuseloop_fakecuda.so, this crate
+//! ```
+//!
+//! One crate, built twice: as a library for C that has the names of `libcuda` and of `libnvrtc`,
+//! and as a Rust library for tests. What the former knows, a test asks by [`Report`]: the two
+//! share no memory.
+//!
+//! | module   | stands for                                                                   |
+//! |----------|------------------------------------------------------------------------------|
+//! | `driver` | the driver: memory, streams that run late, events, modules, launches         |
+//! | `nvrtc`  | the run-time compiler: kernels become code of the host, by `g++`             |
+//! | [`ptx`]  | a GPU: reads PTX as the real NVRTC writes it and runs it, each access checked |
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("libcuda.so.1 is a name of Linux");
+
+mod abi;
+mod driver;
+mod host_build;
+mod image;
+mod install;
+mod memory;
+mod nvrtc;
+pub mod ptx;
+mod report;
+
+pub use install::{Install, has_host_compiler, on_fake_gpu};
+pub use report::{Report, calls};

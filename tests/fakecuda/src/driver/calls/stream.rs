@@ -1,0 +1,76 @@
+//! Streams. Waiting for one, or asking it, needs no current context; giving it work does.
+
+use crate::abi::{Handle, Out, export};
+use crate::driver::code::Code;
+use crate::driver::stream::Stream;
+use crate::driver::world::current;
+use crate::driver::{call, driver};
+use std::sync::Arc;
+use std::sync::mpsc::TryRecvError;
+use std::time::Duration;
+
+export! { call => i32;
+    fn cuStreamCreate(handle: Out<Handle>, _flags: u32) {
+        create(&handle)
+    }
+
+    fn cuStreamCreateWithPriority(handle: Out<Handle>, _flags: u32, _priority: i32) {
+        create(&handle)
+    }
+
+    fn cuStreamDestroy_v2(handle: Handle) {
+        driver().world().streams.remove(&handle).map(|_| ()).ok_or(Code::INVALID_HANDLE)
+    }
+
+    fn cuStreamSynchronize(handle: Handle) {
+        let stream = find(handle)?;
+        synchronize(&stream)
+    }
+
+    fn cuStreamQuery(handle: Handle) {
+        let stream = find(handle)?;
+        let end = stream.end()?;
+        // A stream with nothing to do gets here at once; one with delays never does in time.
+        let idle = end.recv_timeout(Duration::from_micros(200)).is_ok()
+            || end.try_recv() == Err(TryRecvError::Disconnected);
+        if idle { driver().world().broken(stream.device).map_or(Ok(()), Err) } else { Err(Code::NOT_READY) }
+    }
+
+    fn cuStreamWaitEvent(handle: Handle, event: Handle, _flags: u32) {
+        let mut world = driver().world();
+        let device = current().ok_or(Code::INVALID_CONTEXT)?;
+        let stream = world.stream(handle, device)?;
+        let event = world.event(event)?;
+        if let Some(code) = world.broken(stream.device) {
+            return Err(code);
+        }
+        let number = event.recorded();
+        stream.push(move || event.wait(number))
+    }
+}
+
+fn create(handle: &Out<Handle>) -> Result<(), Code> {
+    let mut world = driver().world();
+    let device = world.here()?;
+    let stream = world.start_stream(device);
+    let new = world.handle();
+    handle.put(new)?;
+    world.streams.insert(new, stream);
+    Ok(())
+}
+
+/// A stream by its handle; a default one is that of the current context.
+fn find(handle: Handle) -> Result<Arc<Stream>, Code> {
+    let mut world = driver().world();
+    if handle <= 2 {
+        return world.stream_here(handle);
+    }
+    let stream = world.stream(handle, 0)?;
+    world.broken(stream.device).map_or(Ok(stream), Err)
+}
+
+/// Waits until all that a stream has is done.
+pub(crate) fn synchronize(stream: &Stream) -> Result<(), Code> {
+    let _ = stream.end()?.recv();
+    driver().world().broken(stream.device).map_or(Ok(()), Err)
+}

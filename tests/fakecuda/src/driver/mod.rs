@@ -1,0 +1,102 @@
+//! The fake driver: `libcuda.so.1` for machines without a GPU.
+//!
+//! ```text
+//!  program ──cu*()──▶ calls/ ──▶ World: contexts, allocations, streams, events, modules
+//!                        │            ▲ looked at again
+//!                        └──job──▶ stream's thread, late ──▶ copies; kernels: ptx or host build
+//! ```
+//!
+//! It is stricter than a real driver wherever that is lenient or quick:
+//!
+//! | what                                     | the fake                                          |
+//! |------------------------------------------|---------------------------------------------------|
+//! | a stream's work                          | is done after a random delay                      |
+//! | page-locked memory                       | is read and written when the stream gets there    |
+//! | other host memory                        | is read during the call                           |
+//! | memory freed while a stream still has it | `ILLEGAL_ADDRESS` when the stream gets there      |
+//! | memory, stream, event of another device  | an error                                          |
+//! | a call that needs a context              | an error without one                              |
+//! | `ILLEGAL_ADDRESS` and the like           | answer every later call on that device            |
+//! | what was not given back                  | is counted: `fake_cuda_report`                    |
+//!
+//! What it does not have: the driver's own memory pools, graphs, textures, peers, several contexts
+//! of one device, unified memory.
+
+mod calls;
+mod code;
+mod launch;
+mod module;
+mod settings;
+mod stream;
+mod world;
+
+use code::Code;
+use settings::Settings;
+use std::fmt::Debug;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use world::World;
+
+/// The one driver of the process.
+#[derive(Debug)]
+struct Driver {
+    settings: Settings,
+    world: Mutex<World>,
+}
+
+fn driver() -> &'static Driver {
+    static DRIVER: OnceLock<Driver> = OnceLock::new();
+    DRIVER.get_or_init(|| {
+        let settings = Settings::from_env();
+        let world = Mutex::new(World::new(settings.devices));
+        Driver { settings, world }
+    })
+}
+
+impl Driver {
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the environment wants this call to answer.
+    fn planned(&self, name: &'static str) -> Option<Code> {
+        let mut world = self.world();
+        let number = world.count_call(name);
+        let asked = |failure: &&settings::Failure| {
+            failure.name == name && failure.number.is_none_or(|n| n == number)
+        };
+        let code = self.settings.failures.iter().find(asked)?.code;
+        if let (true, Ok(device)) = (code.is_sticky(), world.here()) {
+            world.fault(device, code, format!("{name}, as FAKE_CUDA_FAIL asks"));
+        }
+        Some(code)
+    }
+}
+
+/// One call from C: counted, written down, and without a panic.
+fn call(
+    name: &'static str,
+    arguments: &[&dyn Debug],
+    body: impl FnOnce() -> Result<(), Code>,
+) -> i32 {
+    let answer = catch_unwind(AssertUnwindSafe(|| {
+        let driver = driver();
+        let answer = driver.planned(name).map_or_else(body, Err);
+        let number = answer.map_or_else(|code| code.0, |()| 0);
+        if driver.settings.log {
+            driver.world().log.push(format!("{name}{arguments:?} = {number}"));
+        }
+        number
+    }));
+    answer.unwrap_or(Code::UNKNOWN.0)
+}
+
+/// Does a stream's work, unless its device is broken; if it goes wrong, the device is.
+fn on_device(device: usize, work: impl FnOnce() -> Result<(), (Code, String)>) {
+    if driver().world().broken(device).is_some() {
+        return;
+    }
+    if let Err((code, text)) = work() {
+        driver().world().fault(device, code, text);
+    }
+}

@@ -1,0 +1,90 @@
+//! What the environment asks of the fake driver, read once.
+//!
+//! | variable             | means                                                      | if absent |
+//! |----------------------|------------------------------------------------------------|-----------|
+//! | `FAKE_CUDA_DEVICES`  | how many GPUs there are                                    | 1         |
+//! | `FAKE_CUDA_DRIVER`   | the CUDA version, as `cuDriverGetVersion` has it           | 13000     |
+//! | `FAKE_CUDA_SM`       | compute capability of every GPU, two or three digits       | 90        |
+//! | `FAKE_CUDA_MEMORY`   | bytes of memory of each GPU                                | 2^32      |
+//! | `FAKE_CUDA_DELAY_US` | a stream waits up to that long before each piece of work   | 300       |
+//! | `FAKE_CUDA_SEED`     | of the delays and of the order of threads                  | 1         |
+//! | `FAKE_CUDA_FAIL`     | `name:n:code`, `,` between several: the n-th call, from 1, | nothing   |
+//! |                      | of that function answers code. `*` for n: every call       |           |
+//! | `FAKE_CUDA_LOG`      | if set, calls are written down: `fake_cuda_log` gives them | no        |
+
+use super::code::Code;
+use std::env;
+use std::str::FromStr;
+
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) devices: usize,
+    pub(crate) driver: i32,
+    pub(crate) sm: u32,
+    pub(crate) memory: u64,
+    pub(crate) delay_us: u64,
+    pub(crate) seed: u64,
+    pub(crate) failures: Vec<Failure>,
+    pub(crate) log: bool,
+}
+
+/// A call that is to fail.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) name: String,
+    /// Which call, from 1; `None` for every one.
+    pub(crate) number: Option<u64>,
+    pub(crate) code: Code,
+}
+
+impl Settings {
+    /// # Panics
+    ///
+    /// If a variable can't be read: a test that asks for what it does not get proves nothing.
+    pub(crate) fn from_env() -> Self {
+        let failures = env::var("FAKE_CUDA_FAIL").unwrap_or_default();
+        Self {
+            devices: number("FAKE_CUDA_DEVICES", 1),
+            driver: number("FAKE_CUDA_DRIVER", 13000),
+            sm: number("FAKE_CUDA_SM", 90),
+            memory: number("FAKE_CUDA_MEMORY", 1 << 32),
+            delay_us: number("FAKE_CUDA_DELAY_US", 300),
+            seed: number("FAKE_CUDA_SEED", 1),
+            failures: failures.split(',').filter(|text| !text.is_empty()).map(failure).collect(),
+            log: env::var_os("FAKE_CUDA_LOG").is_some(),
+        }
+    }
+}
+
+fn number<T: FromStr>(name: &str, otherwise: T) -> T {
+    let Ok(text) = env::var(name) else { return otherwise };
+    text.trim().parse().unwrap_or_else(|_| panic!("{name}: {text:?} is no such number"))
+}
+
+fn failure(text: &str) -> Failure {
+    let parts: Vec<&str> = text.split(':').map(str::trim).collect();
+    let read = || {
+        let &[name, number, code] = parts.as_slice() else { return None };
+        let number = if number == "*" { None } else { Some(number.parse().ok()?) };
+        Some(Failure { name: name.to_owned(), number, code: Code(code.parse().ok()?) })
+    };
+    read().unwrap_or_else(|| panic!("FAKE_CUDA_FAIL: {text:?} is no name:n:code"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_a_name_a_number_and_a_code() {
+        let first = Failure { name: "cuInit".into(), number: Some(2), code: Code(100) };
+        assert_eq!(failure("cuInit:2:100"), first);
+        assert_eq!(failure(" cuInit : * : 100").number, None);
+    }
+
+    #[test]
+    #[should_panic(expected = "is no name:n:code")]
+    fn a_failure_without_a_code_is_refused() {
+        failure("cuInit:2");
+    }
+}

@@ -1,0 +1,123 @@
+//! Streams and events: work that is done in order, and late.
+//!
+//! A stream is a thread with a queue. Before each piece of work it waits for a random time, so that
+//! whatever is not ordered by an event or a host's wait is done in the wrong order sooner or later.
+//! A stream is ordered with no other, the default stream included: as those created with
+//! `CU_STREAM_NON_BLOCKING`, and stricter than a real one created without.
+//!
+//! An event counts how often it was recorded and how far that has been reached. Who waits for it
+//! waits for the last record that was asked for before the wait.
+
+use super::code::Code;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+type Job = Box<dyn FnOnce() + Send>;
+
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) device: usize,
+    queue: Sender<Job>,
+}
+
+impl Stream {
+    /// Starts one. `panicked` is called if a piece of work panics.
+    pub(crate) fn start(device: usize, seed: u64, delay_us: u64, panicked: fn(usize)) -> Arc<Self> {
+        let (queue, work) = channel();
+        thread::spawn(move || run(&work, seed, delay_us, || panicked(device)));
+        Arc::new(Self { device, queue })
+    }
+
+    pub(crate) fn push(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Code> {
+        self.queue.send(Box::new(job)).map_err(|_| Code::INVALID_HANDLE)
+    }
+
+    /// What to wait for, to know that everything pushed so far is done.
+    pub(crate) fn end(&self) -> Result<Receiver<()>, Code> {
+        let (done, wait) = channel();
+        self.push(move || {
+            let _ = done.send(());
+        })?;
+        Ok(wait)
+    }
+}
+
+fn run(work: &Receiver<Job>, seed: u64, delay_us: u64, panicked: impl Fn()) {
+    let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    for job in work {
+        if delay_us > 0 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            thread::sleep(Duration::from_micros(random % delay_us));
+        }
+        if catch_unwind(AssertUnwindSafe(job)).is_err() {
+            panicked();
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Event {
+    pub(crate) device: usize,
+    pub(crate) timed: bool,
+    marks: Mutex<Marks>,
+    reached: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Marks {
+    recorded: u64,
+    reached: u64,
+    when: Option<Instant>,
+}
+
+impl Event {
+    pub(crate) fn new(device: usize, timed: bool) -> Arc<Self> {
+        Arc::new(Self { device, timed, marks: Mutex::default(), reached: Condvar::new() })
+    }
+
+    fn marks(&self) -> MutexGuard<'_, Marks> {
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records it behind what the stream has been given so far.
+    pub(crate) fn record(self: &Arc<Self>, stream: &Stream) -> Result<(), Code> {
+        let event = Arc::clone(self);
+        let mut marks = self.marks();
+        marks.recorded += 1;
+        let number = marks.recorded;
+        stream.push(move || {
+            let mut marks = event.marks();
+            marks.reached = marks.reached.max(number);
+            marks.when = Some(Instant::now());
+            event.reached.notify_all();
+        })
+    }
+
+    /// The last record asked for: what a wait that begins now is for.
+    pub(crate) fn recorded(&self) -> u64 {
+        self.marks().recorded
+    }
+
+    pub(crate) fn wait(&self, number: u64) {
+        let mut marks = self.marks();
+        while marks.reached < number {
+            marks = self.reached.wait(marks).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    pub(crate) fn is_reached(&self) -> bool {
+        let marks = self.marks();
+        marks.reached >= marks.recorded
+    }
+
+    /// When the last record was reached; `None` if none was asked for, or not yet.
+    pub(crate) fn when(&self) -> Option<Instant> {
+        let marks = self.marks();
+        if marks.reached >= marks.recorded { marks.when } else { None }
+    }
+}

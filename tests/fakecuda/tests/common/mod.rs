@@ -1,0 +1,5 @@
+//! What the tests of the fake share: its driver and an NVRTC, called as a program calls them.
+#![allow(dead_code, reason = "each test takes what it needs")]
+
+pub(crate) mod gpu;
+pub(crate) mod nvrtc;
