@@ -10,6 +10,8 @@
 //! | `FAKE_CUDA_SEED`     | of the delays and of the order of threads                  | 1         |
 //! | `FAKE_CUDA_FAIL`     | `name:n:code`, `,` between several: the n-th call, from 1, | nothing   |
 //! |                      | of that function answers code. `*` for n: every call       |           |
+//! | `FAKE_CUDA_DEAF`     | `a<b`: stream a does not wait for events of stream b, `,`  | nobody    |
+//! |                      | between several. Counted from 1 as made; 0 is the host     |           |
 //! | `FAKE_CUDA_LOG`      | if set, calls are written down: `fake_cuda_log` gives them | no        |
 
 use super::code::Code;
@@ -25,6 +27,8 @@ pub(crate) struct Settings {
     pub(crate) delay_us: u64,
     pub(crate) seed: u64,
     pub(crate) failures: Vec<Failure>,
+    /// Who does not wait for whom: what a driver would never do, in place of a wait forgotten.
+    pub(crate) deaf: Vec<(u64, u64)>,
     pub(crate) log: bool,
 }
 
@@ -51,9 +55,26 @@ impl Settings {
             delay_us: number("FAKE_CUDA_DELAY_US", 300),
             seed: number("FAKE_CUDA_SEED", 1),
             failures: failures.split(',').filter(|text| !text.is_empty()).map(failure).collect(),
+            deaf: deaf(&env::var("FAKE_CUDA_DEAF").unwrap_or_default()),
             log: env::var_os("FAKE_CUDA_LOG").is_some(),
         }
     }
+}
+
+impl Settings {
+    /// Whether stream `who` is deaf to events of `whom`.
+    pub(crate) fn is_deaf(&self, who: u64, whom: u64) -> bool {
+        self.deaf.contains(&(who, whom))
+    }
+}
+
+fn deaf(text: &str) -> Vec<(u64, u64)> {
+    let pair = |text: &str| {
+        let (who, whom) = text.split_once('<')?;
+        Some((who.trim().parse().ok()?, whom.trim().parse().ok()?))
+    };
+    let read = |part| pair(part).unwrap_or_else(|| panic!("FAKE_CUDA_DEAF: {part:?} is no a<b"));
+    text.split(',').filter(|part| !part.is_empty()).map(read).collect()
 }
 
 fn number<T: FromStr>(name: &str, otherwise: T) -> T {

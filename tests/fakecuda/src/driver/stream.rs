@@ -9,6 +9,7 @@
 //! waits for the last record that was asked for before the wait.
 
 use super::code::Code;
+use super::settings::Settings;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -20,15 +21,23 @@ type Job = Box<dyn FnOnce() + Send>;
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) device: usize,
+    /// In the order in which they were made, from 1.
+    pub(crate) number: u64,
     queue: Sender<Job>,
 }
 
 impl Stream {
     /// Starts one. `panicked` is called if a piece of work panics.
-    pub(crate) fn start(device: usize, seed: u64, delay_us: u64, panicked: fn(usize)) -> Arc<Self> {
+    pub(crate) fn start(
+        device: usize,
+        number: u64,
+        settings: &Settings,
+        panicked: fn(usize),
+    ) -> Arc<Self> {
         let (queue, work) = channel();
+        let (seed, delay_us) = (settings.seed.wrapping_mul(1000) + number, settings.delay_us);
         thread::spawn(move || run(&work, seed, delay_us, || panicked(device)));
-        Arc::new(Self { device, queue })
+        Arc::new(Self { device, number, queue })
     }
 
     pub(crate) fn push(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Code> {
@@ -72,6 +81,8 @@ pub(crate) struct Event {
 struct Marks {
     recorded: u64,
     reached: u64,
+    /// The number of the stream it was last recorded on.
+    by: u64,
     when: Option<Instant>,
 }
 
@@ -89,6 +100,7 @@ impl Event {
         let event = Arc::clone(self);
         let mut marks = self.marks();
         marks.recorded += 1;
+        marks.by = stream.number;
         let number = marks.recorded;
         stream.push(move || {
             let mut marks = event.marks();
@@ -101,6 +113,11 @@ impl Event {
     /// The last record asked for: what a wait that begins now is for.
     pub(crate) fn recorded(&self) -> u64 {
         self.marks().recorded
+    }
+
+    /// The number of the stream that it was last recorded on.
+    pub(crate) fn by(&self) -> u64 {
+        self.marks().by
     }
 
     pub(crate) fn wait(&self, number: u64) {

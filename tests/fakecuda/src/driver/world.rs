@@ -142,8 +142,7 @@ impl World {
     pub(crate) fn start_stream(&mut self, device: usize) -> Arc<Stream> {
         self.started += 1;
         let settings = &driver().settings;
-        let seed = settings.seed.wrapping_mul(1000) + self.started;
-        Stream::start(device, seed, settings.delay_us, |device| {
+        Stream::start(device, self.started, settings, |device| {
             on_device(device, || Err((Code::LAUNCH_FAILED, "a piece of work panicked".to_owned())));
         })
     }

@@ -3,3 +3,4 @@
 
 pub(crate) mod gpu;
 pub(crate) mod nvrtc;
+pub(crate) mod training;

@@ -1,0 +1,153 @@
+//! A training loop: pipelines that end on a device, and somebody who reads the batches there.
+
+use super::gpu::{self, Pinned};
+use fuseloop::device::{DeviceTensorError, Stream, StreamHandle};
+use fuseloop::loader::Loader;
+use fuseloop::ops::*;
+use fuseloop::write::WriteMode;
+use fuseloop::{Batch, LoaderBuilder, Order};
+use std::path::{Path, PathBuf};
+
+#[path = "../../../common/dataset.rs"]
+#[allow(dead_code, clippy::unwrap_used, reason = "of many tests")]
+pub(crate) mod dataset;
+
+/// Rows of a batch.
+pub(crate) const ROWS: usize = 8;
+
+/// Sides of a picture: a batch is large enough for its pages to be locked.
+pub(crate) const SIDE: u32 = 64;
+
+/// 44 pictures of differing sizes.
+pub(crate) fn file() -> (tempfile::TempDir, PathBuf) {
+    dataset::write(44, WriteMode::Raw, dataset::varied)
+}
+
+/// The names of the lists of [`builder`].
+pub(crate) const LISTS: [&str; 4] = ["normalize", "jitter", "mixed", "copied"];
+
+/// A loader whose pictures and labels end on a device.
+pub(crate) fn builder(path: &Path, list: &'static str) -> LoaderBuilder {
+    let builder = Loader::open(path).unwrap().batch_size(ROWS).seed(3).drop_last(false);
+    builder
+        .order(Order::Random)
+        .pipeline("image", move |_| image(list))
+        .pipeline("label", move |_| label(list))
+}
+
+fn image(list: &str) -> Result<Ops, ParamError> {
+    let mut ops = ops![
+        RandomResizedCrop::new(SIDE, 0.3..=1.0, 0.8..=1.2)?,
+        ToDevice::new("cuda:0")?,
+        RandomHorizontalFlip::new(0.5)?,
+    ];
+    match list {
+        "normalize" => ops.extend(ops![Normalize::imagenet(), ToChannelsFirst]),
+        "jitter" => ops.extend(ops![
+            RandomTranslate::new(9, [1, 2, 3])?,
+            ColorJitter::new(0.4, 0.4, 0.4)?.hue(0.1)?,
+            RandomErasing::new(0.5, 0.02..=0.33, 0.3..=3.3)?,
+            Normalize::imagenet(),
+            Convert::to(DType::Bf16),
+        ]),
+        "mixed" => ops.extend(ops![
+            RandomBrightness::new(0.5, 0.4)?,
+            Normalize::imagenet(),
+            Convert::to(DType::F16),
+            ToChannelsFirst,
+            MixUp::new(0.4)?,
+            CutMix::new(1.0)?,
+        ]),
+        _ => return Ok(ops![CenterCrop::new(SIDE, SIDE)?, Normalize::imagenet(), ToDevice::new("cuda:0")?]),
+    }
+    Ok(ops)
+}
+
+fn label(list: &str) -> Result<Ops, ParamError> {
+    match list {
+        "mixed" => Ok(ops![
+            ToDevice::new("cuda:0")?,
+            OneHot::new(10)?,
+            LabelSmoothing::new(0.1)?,
+            MixUp::new(0.4)?,
+            CutMix::new(1.0)?,
+        ]),
+        _ => Ok(ops![Squeeze, ToDevice::new("cuda:0")?]),
+    }
+}
+
+/// All batches of an epoch as the CPU makes them: pictures and labels.
+pub(crate) fn on_cpu(path: &Path, list: &'static str) -> Vec<[Vec<u8>; 2]> {
+    let loader = builder(path, list).device("cpu").build().unwrap();
+    let bytes = |batch: &Batch, name| batch.bytes(name).unwrap().to_vec();
+    let batches = loader.epoch(0).unwrap().map(Result::unwrap);
+    batches.map(|batch| ["image", "label"].map(|name| bytes(&batch, name))).collect()
+}
+
+/// Somebody who reads batches on a stream of their own.
+pub(crate) struct Trainer {
+    stream: gpu::Handle,
+    read: Vec<[Pinned; 2]>,
+    /// How often each batch is read, to be slow.
+    turns: usize,
+}
+
+impl Trainer {
+    pub(crate) fn new(turns: usize) -> Self {
+        Self { stream: gpu::stream().unwrap(), read: vec![], turns }
+    }
+
+    pub(crate) fn handle(&self) -> gpu::Handle {
+        self.stream
+    }
+
+    #[allow(unsafe_code, reason = "a handle")]
+    pub(crate) fn stream(&self) -> Stream {
+        // SAFETY: it is never destroyed before the batches are dropped.
+        Stream::Handle(unsafe { StreamHandle::new(self.stream) })
+    }
+
+    /// Asks for a batch to be read, and lets it go before it has been.
+    pub(crate) fn take(&mut self, batch: Batch) -> Result<(), DeviceTensorError> {
+        let mut both = vec![];
+        for name in ["image", "label"] {
+            let tensor = batch.device_tensor(name, self.stream())?;
+            let bytes = tensor.shape().iter().product::<usize>() * tensor.dtype().bytes();
+            let to = Pinned::new(bytes).unwrap();
+            for _ in 0..self.turns {
+                to.download(tensor.ptr(), self.stream).unwrap();
+            }
+            both.push(to);
+        }
+        drop(batch);
+        self.read.push(both.try_into().unwrap_or_else(|_| panic!("two tensors")));
+        Ok(())
+    }
+
+    /// How many batches were not as they should be.
+    pub(crate) fn wrong(self, want: &[[Vec<u8>; 2]]) -> usize {
+        gpu::finish(self.stream).unwrap();
+        assert_eq!(self.read.len(), want.len(), "batches");
+        let mut wrong = 0;
+        for (read, want) in self.read.into_iter().zip(want) {
+            wrong += usize::from(read.iter().zip(want).any(|(read, want)| read.bytes() != *want));
+            read.into_iter().for_each(|read| read.free().unwrap());
+        }
+        gpu::destroy_stream(self.stream).unwrap();
+        wrong
+    }
+}
+
+/// An epoch read by a trainer who reads each batch `turns` times. Gives how many were wrong.
+pub(crate) fn epoch(path: &Path, list: &'static str, turns: usize) -> usize {
+    let want = on_cpu(path, list);
+    let loader = builder(path, list).build().unwrap();
+    gpu::enter(0).unwrap();
+    let mut trainer = Trainer::new(turns);
+    for batch in loader.epoch(0).unwrap() {
+        trainer.take(batch.unwrap()).unwrap();
+    }
+    let wrong = trainer.wrong(&want);
+    gpu::release(0).unwrap();
+    wrong
+}
