@@ -11,10 +11,13 @@
 #[cfg_attr(not(feature = "cuda"), path = "none.rs")]
 pub mod cuda;
 mod error;
+mod info;
 mod part;
 mod program;
 
-pub use cuda::{Gpu, GpuInfo, compiler, kernel_cache};
+pub use cuda::Gpu;
+pub(crate) use cuda::Lane;
 pub use error::DeviceError;
+pub use info::{Compiler, DeviceStats, GpuInfo, KernelOrigin};
 pub(crate) use part::{ImagePart, OneHotPart, Part};
 pub(crate) use program::{Addresses, Kernel, Made, Program, Tensor};

@@ -1,6 +1,6 @@
 //! GPUs by CUDA.
 
-use super::{DeviceError, Program};
+use super::{Compiler, DeviceError, DeviceStats, GpuInfo, Program};
 use crate::batch::RowsMut;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,26 +8,6 @@ use std::sync::Arc;
 /// A GPU. There is none in this build.
 #[derive(Debug)]
 pub enum Gpu {}
-
-/// What is known of a GPU.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct GpuInfo {
-    /// Its number, from 0.
-    pub ordinal: u32,
-    /// Its name.
-    pub name: String,
-    /// What it can run, as major and minor.
-    pub capability: (u32, u32),
-    /// Bytes of its memory.
-    pub memory: u64,
-    /// Its multiprocessors.
-    pub multiprocessors: u32,
-    /// Where it is plugged in.
-    pub pci_bus_id: String,
-    /// The CUDA version that its driver supports.
-    pub driver: (u32, u32),
-}
 
 impl Gpu {
     /// Opens a GPU: refuses to.
@@ -49,26 +29,26 @@ impl Gpu {
         Err(DeviceError::NoDriver)
     }
 
+    /// The compiler of kernels that was found.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::NoDriver`].
+    pub fn compiler() -> Result<Compiler, DeviceError> {
+        Err(DeviceError::NoDriver)
+    }
+
+    /// Where compiled kernels are kept, and how many bytes of them; `None` if they are not.
+    #[must_use]
+    pub fn kernel_cache() -> Option<(PathBuf, u64)> {
+        None
+    }
+
     /// What is known of it.
     #[must_use]
     pub fn info(&self) -> &GpuInfo {
         match *self {}
     }
-}
-
-/// The run-time compiler that was found: its version and where it lies.
-///
-/// # Errors
-///
-/// [`DeviceError::NoDriver`].
-pub fn compiler() -> Result<String, DeviceError> {
-    Err(DeviceError::NoDriver)
-}
-
-/// Where compiled kernels are kept, and how many bytes of them; `None` if they are not.
-#[must_use]
-pub fn kernel_cache() -> Option<(PathBuf, u64)> {
-    None
 }
 
 /// The way of batches to a GPU.
@@ -91,5 +71,9 @@ impl Lane {
         _: &[usize],
     ) -> Result<(), DeviceError> {
         match **self {}
+    }
+
+    pub(crate) fn stats(&self) -> DeviceStats {
+        match *self {}
     }
 }
