@@ -94,7 +94,7 @@ impl LoaderBuilder {
     }
 
     /// Most batches on the device at a time: those ahead and those that are held. Work waits at
-    /// the limit. Default: [`batches_ahead`](Self::batches_ahead) and 4 more.
+    /// the limit; who holds all of them and asks for one more gets an error. Default: [`batches_ahead`](Self::batches_ahead) and 4 more.
     #[must_use]
     pub fn device_batches(mut self, batches: usize) -> Self {
         self.wish.batches = Some(batches);
