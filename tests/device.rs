@@ -12,7 +12,10 @@ use fuseloop::loader::{Collate, Placement};
 use fuseloop::plan::{Draws, ImagePlan};
 use fuseloop::write::WriteMode;
 use fuseloop::{Batch, LoadError, Loader, LoaderBuilder, Order, Spec, ops::*};
+use serde_json::Value;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 const SEED: u64 = 5;
 const SIDE: u32 = 40;
@@ -265,15 +268,75 @@ fn a_pipeline_file_names_devices() {
     let text = "
         device = 'cpu'
         device_batches = 6
-        [fields]
-        image = [{ op = 'CenterCrop', size = 32 }, { op = 'ToDevice', device = 'cuda:0' }, 'Normalize']
+        [[fields.image]]
+        op = 'CenterCrop'
+        size = 32
+        [[fields.image]]
+        op = 'ToDevice'
+        device = 'cuda:0'
+        [[fields.image]]
+        op = 'ToChannelsFirst'
     ";
-    let spec: Spec = text.replace("'Normalize'", "'ToChannelsFirst'").parse().unwrap();
-    assert_eq!(spec.settings().device, Some(Device::Cpu));
-    assert_eq!(spec.settings().device_batches, Some(6));
+    let spec: Spec = text.parse().unwrap();
+    let settings = spec.settings();
+    assert_eq!((settings.device, settings.device_batches), (Some(Device::Cpu), Some(6)));
     let (_dir, path) = file();
     let loader = spec.apply(Loader::open(&path).unwrap()).build().unwrap();
     assert_eq!((loader.device(), &*loader.tensors()[0].shape), (Placement::CPU, &[3, 32, 32][..]));
     let error = text.replace("'cpu'", "'gpu'").parse::<Spec>().unwrap_err().to_string();
     assert!(error.contains("pipeline:2:") && error.contains("cuda:N"), "{error}");
+}
+
+/// Runs the command; gives its exit code and what it printed, and said beside.
+fn command(path: &Path, args: &[&str]) -> (i32, String, String) {
+    let (folder, name) = (path.parent().unwrap(), path.file_name().unwrap());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fuseloop"));
+    let args = args.iter().map(|arg| if *arg == "FILE" { name } else { OsStr::new(arg) });
+    let output = command.args(args).current_dir(folder).output().unwrap();
+    let [said, errors] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    (output.status.code().unwrap(), said, errors)
+}
+
+#[test]
+fn info_tells_what_there_is_or_why_there_is_nothing() {
+    if !has_no_gpu() {
+        return;
+    }
+    let (_dir, path) = file();
+    let (code, text, _) = command(&path, &["info", "--gpu"]);
+    assert!(code == 0 && text.starts_with("no GPU: ") && text.contains("libcuda.so.1"), "{text}");
+    let (code, text, _) = command(&path, &["info", "--gpu", "--json"]);
+    let told: Value = serde_json::from_str(&text).unwrap();
+    assert!(code == 0 && told["gpus"] == Value::Array(vec![]) && told["no_gpu"].is_string());
+    assert_eq!(command(&path, &["info"]).0, 2);
+    assert_eq!(command(&path, &["info", "FILE", "--gpu"]).0, 2);
+}
+
+#[test]
+fn bench_and_explain_say_where_they_run() {
+    if !has_no_gpu() {
+        return;
+    }
+    let (_dir, path) = file();
+    let says = |args: &[&str]| {
+        let (code, text, errors) = command(&path, args);
+        assert_eq!(code, 0, "{errors}");
+        text
+    };
+    for line in ["bench FILE -e 1 -n 1", "explain FILE -n 0"] {
+        let args: Vec<&str> = line.split(' ').collect();
+        let on = |device| says(&[&args[..], &["--device", device]].concat());
+        let reason = "device: cpu, since a GPU was asked for, but";
+        assert_eq!(on("auto").matches(reason).count(), 1, "{}", on("auto"));
+        assert!(!on("cpu").contains("device:") && !says(&args).contains("device:"));
+        let told: Value =
+            serde_json::from_str(&says(&[&args[..], &["--device", "auto", "--json"]].concat()))
+                .unwrap();
+        assert!(told["device"] == "cpu" && told["device_fallback"].is_string(), "{told}");
+        let (code, _, errors) = command(&path, &[&args[..], &["--device", "cuda:0"]].concat());
+        assert!(code == 1 && errors.contains("help: `fuseloop info --gpu`"), "{errors}");
+        assert_eq!(command(&path, &[&args[..], &["--device", "gpu"]].concat()).0, 2);
+    }
+    assert!(says(&["explain", "FILE", "-n", "0", "--device", "auto"]).contains("ToDevice"));
 }

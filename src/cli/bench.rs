@@ -6,6 +6,7 @@ use super::problem::Problem;
 use super::process::{self, Memory};
 use super::source::{OnDevice, Pipeline, Setup};
 use super::trace::{self, Traced};
+use fuseloop::device::DeviceStats;
 use fuseloop::loader::{Placement, Stats};
 use fuseloop::run::Phase;
 use fuseloop::source::Escaped;
@@ -64,6 +65,7 @@ struct Report {
     traced: Option<Traced>,
     /// Where the lists' ends ran.
     device: Placement,
+    sent: Option<DeviceStats>,
 }
 
 pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
@@ -88,6 +90,7 @@ pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
     let report = Report {
         samples: loader.samples(),
         device: loader.device(),
+        sent: loader.device_stats(),
         stats,
         first_batch: epochs[0].first_batch_at - start,
         memory: process::memory(),
@@ -169,6 +172,9 @@ fn add_process(text: &mut String, args: &Args, report: &Report) {
         let (peak, mapped) = (bytes(peak), bytes(mapped));
         let _ = writeln!(text, "peak memory  {peak} resident, of it {mapped} of mapped files");
     }
+    if let Some(sent) = &report.sent {
+        let _ = writeln!(text, "device       {}", sent_words(sent));
+    }
     let _ = writeln!(text, "{}", report.stats);
     if let (Some(traced), Some(path)) = (&report.traced, &args.trace) {
         let path = Escaped(&path.display().to_string()).to_string();
@@ -180,6 +186,19 @@ fn add_process(text: &mut String, args: &Args, report: &Report) {
         let spans = counted(spans, "span");
         let _ = writeln!(text, "trace        {path}: {spans}{lost}; open it in ui.perfetto.dev");
     }
+}
+
+fn sent_words(sent: &DeviceStats) -> String {
+    let kernels = match sent.kernels {
+        Some(origin) => format!(", kernels {origin} in {}", millis(sent.kernels_took)),
+        None => String::new(),
+    };
+    let pageable = match sent.pageable_copies {
+        0 => String::new(),
+        count => format!(", {} from memory that could not be locked", counted(count, "tensor")),
+    };
+    let [copied, taken] = [sent.bytes_copied, sent.device_bytes].map(bytes);
+    format!("{copied} copied to it{pageable}, {taken} of its memory taken{kernels}")
 }
 
 fn as_json(args: &Args, setup: &Setup, report: &Report) -> Value {
@@ -208,7 +227,10 @@ fn as_json(args: &Args, setup: &Setup, report: &Report) -> Value {
         "batch_size": setup.batch_size,
         "seed": setup.seed,
         "device": report.device.device.to_string(),
+        "gpu": report.device.gpu,
         "device_fallback": report.device.fallback,
+        "device_bytes_copied": report.sent.as_ref().map(|sent| sent.bytes_copied),
+        "device_pageable_copies": report.sent.as_ref().map(|sent| sent.pageable_copies),
         "recompile": args.recompile,
         "epochs": report.epochs.iter().map(epoch).collect::<Vec<_>>(),
         "warm_up_epochs": report.epochs.len() - counting(&report.epochs).len(),

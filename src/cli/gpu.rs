@@ -1,8 +1,7 @@
 //! `fuseloop info --gpu`: what `ToDevice` finds on this machine.
 //!
 //! ```text
-//! driver: CUDA 12.4
-//! cuda:0: NVIDIA H100 80GB HBM3, 9.0, 85.0 GB, 132 multiprocessors, 0000:1B:00.0
+//! cuda:0  NVIDIA H100, sm_90, 80.0 GiB, 132 multiprocessors, at 0000:1B:00.0, driver for CUDA 12.4
 //! compiler: NVRTC 12.4, /usr/lib/libnvrtc.so.12
 //! kernels: 1.2 MB in /home/me/.cache/fuseloop/kernels
 //! ```
@@ -11,7 +10,7 @@
 
 use super::print::{bytes, say};
 use super::problem::Problem;
-use fuseloop::device::{DeviceError, Gpu, GpuInfo};
+use fuseloop::device::{Compiler, DeviceError, Gpu, GpuInfo};
 use fuseloop::source::Escaped;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -19,29 +18,24 @@ use std::path::PathBuf;
 /// All that is told.
 struct Report {
     gpus: Result<Vec<GpuInfo>, DeviceError>,
-    compiler: Result<String, DeviceError>,
+    compiler: Result<Compiler, DeviceError>,
     kernels: Option<(PathBuf, u64)>,
 }
 
 pub(super) fn run(as_json: bool) -> Result<(), Problem> {
-    let compiler = Gpu::compiler().map(|found| found.to_string());
-    let report = Report { gpus: Gpu::all(), compiler, kernels: Gpu::kernel_cache() };
+    let (gpus, compiler, kernels) = (Gpu::all(), Gpu::compiler(), Gpu::kernel_cache());
+    let report = Report { gpus, compiler, kernels };
     if as_json { say(&format!("{:#}\n", report.json())) } else { say(&report.words()) }
 }
 
 impl Report {
     fn words(&self) -> String {
-        let gpus = match &self.gpus {
-            Ok(gpus) => {
-                let driver = gpus.first().map_or_else(String::new, |gpu| {
-                    format!("driver: CUDA {}.{}\n", gpu.driver.0, gpu.driver.1)
-                });
-                driver + &gpus.iter().map(gpu_words).collect::<String>()
-            }
+        let gpus: String = match &self.gpus {
+            Ok(gpus) => gpus.iter().map(|gpu| format!("{}\n", Escaped(&gpu.to_string()))).collect(),
             Err(reason) => format!("no GPU: {reason}\n"),
         };
         let compiler = match &self.compiler {
-            Ok(found) => format!("compiler: {}\n", Escaped(found)),
+            Ok(found) => format!("compiler: {}\n", Escaped(&found.to_string())),
             Err(reason) => format!("no compiler: {reason}\n"),
         };
         let kernels = match &self.kernels {
@@ -60,20 +54,12 @@ impl Report {
         json!({
             "gpus": gpus.iter().map(gpu_json).collect::<Vec<_>>(),
             "no_gpu": self.gpus.as_ref().err().map(reason),
-            "compiler": self.compiler.as_ref().ok(),
+            "compiler": self.compiler.as_ref().ok().map(Compiler::to_string),
             "no_compiler": self.compiler.as_ref().err().map(reason),
             "kernel_cache": self.kernels.as_ref().map(|(folder, _)| folder.to_string_lossy()),
             "kernel_cache_bytes": self.kernels.as_ref().map(|(_, size)| size),
         })
     }
-}
-
-fn gpu_words(gpu: &GpuInfo) -> String {
-    let GpuInfo { ordinal, name, capability: (major, minor), multiprocessors, .. } = gpu;
-    let (name, memory, bus) = (Escaped(name), bytes(gpu.memory), Escaped(&gpu.pci_bus_id));
-    format!(
-        "cuda:{ordinal}: {name}, {major}.{minor}, {memory}, {multiprocessors} multiprocessors, {bus}\n"
-    )
 }
 
 fn gpu_json(gpu: &GpuInfo) -> Value {

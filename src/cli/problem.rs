@@ -154,6 +154,7 @@ fn load_help(error: &LoadError) -> Option<&'static str> {
         LoadError::BatchSize => Some("`--batch-size 64` is usual"),
         LoadError::NoSuchField { .. } => Some("`fuseloop info FILE` shows the file's fields"),
         LoadError::Workers => Some("without `--workers` there is one for each core"),
+        LoadError::Device(_) => Some("`fuseloop info --gpu` shows what there is"),
         LoadError::Run(error) => run_help(error),
         _ => None,
     }

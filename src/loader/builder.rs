@@ -217,7 +217,8 @@ impl LoaderBuilder {
     }
 
     /// Most bytes of all batches together: those in work, those that are ready and those that are
-    /// held. Work pauses at the limit. Default: as many as `batches_ahead` and what is held take.
+    /// held; in the host's memory, where those for a device have what is copied there. Work pauses
+    /// at the limit. Default: as many as `batches_ahead` and what is held take.
     #[must_use]
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.memory_limit = Some(bytes);
@@ -280,7 +281,8 @@ impl LoaderBuilder {
     /// zeros to the longest, an array in its own type. Images of several sizes, and how long bytes
     /// are, come with [`collate`](Self::collate). An array takes
     /// [`Convert`](fuseloop_ops::Convert), [`Squeeze`](fuseloop_ops::Squeeze) and, if of floats,
-    /// the ops that mix samples; bytes and JSON take none.
+    /// the ops that mix samples; bytes and JSON take none. All but what is collated take
+    /// [`ToDevice`](fuseloop_ops::ToDevice).
     ///
     /// [`MixUp`](fuseloop_ops::MixUp) and [`CutMix`](fuseloop_ops::CutMix) stand last, in the
     /// image's list and, with the same parameters, in its label's.

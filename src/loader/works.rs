@@ -191,18 +191,31 @@ pub(super) fn stage(
 ) -> Result<LoaderStage, LoadError> {
     let lists = outputs.iter().map(|output| output.ops(epoch)).collect::<Result<Vec<_>, _>>()?;
     shared.site.check_asked(&lists)?;
-    let (works, way) = shared.site.make(&lists, |staged| {
-        let each = outputs.iter().zip(&lists).zip(staged);
-        let works = each.map(|((output, ops), staged)| {
-            output_work(&**source, output, ops.clone(), *staged, setup, cache)
-        });
-        let mut works = works.collect::<Result<Vec<_>, _>>()?;
-        let mixes = mixing::resolve(&works)?;
-        works.iter_mut().zip(mixes).for_each(|(work, mix)| work.mix = mix);
-        collate::check_names(&works)?;
-        Ok(works)
-    })?;
+    let (works, way) = shared
+        .site
+        .make(&lists, |staged| works(&**source, outputs, &lists, staged, setup, cache))?;
     Ok(LoaderStage::new(Arc::clone(source), works, way, epoch, setup, shared.clone()))
+}
+
+/// What is done for each output, whose ops are `lists`; the ends of those that are `staged` are
+/// left to a device.
+pub(super) fn works(
+    source: &dyn Source,
+    outputs: &[Output],
+    lists: &[Ops],
+    staged: &[bool],
+    setup: &Setup,
+    cache: &mut KernelCache,
+) -> Result<Vec<OutputWork>, LoadError> {
+    let each = outputs.iter().zip(lists).zip(staged);
+    let works = each.map(|((output, ops), staged)| {
+        output_work(source, output, ops.clone(), *staged, setup, cache)
+    });
+    let mut works = works.collect::<Result<Vec<_>, _>>()?;
+    let mixes = mixing::resolve(&works)?;
+    works.iter_mut().zip(mixes).for_each(|(work, mix)| work.mix = mix);
+    collate::check_names(&works)?;
+    Ok(works)
 }
 
 /// Plans and compiles one output; `staged`, if it lies on a device.

@@ -142,10 +142,8 @@ fn kept_batches_stay_as_they_are() {
             }
         }
         let failed = failed.expect("three are held");
-        let words = std::iter::successors(
-            Some(&failed as &dyn std::error::Error),
-            |error| error.source(),
-        );
+        let words =
+            std::iter::successors(Some(&failed as &dyn std::error::Error), |error| error.source());
         let words: Vec<String> = words.map(ToString::to_string).collect();
         assert!(words.join(": ").contains("device_batches"), "{words:?}");
         assert!(capsules.len() <= 3);

@@ -58,7 +58,13 @@ fn image(list: &str) -> Result<Ops, ParamError> {
             MixUp::new(0.4)?,
             CutMix::new(1.0)?,
         ]),
-        _ => return Ok(ops![CenterCrop::new(SIDE, SIDE)?, Normalize::imagenet(), ToDevice::new("cuda:0")?]),
+        _ => {
+            return Ok(ops![
+                CenterCrop::new(SIDE, SIDE)?,
+                Normalize::imagenet(),
+                ToDevice::new("cuda:0")?
+            ]);
+        }
     }
     Ok(ops)
 }

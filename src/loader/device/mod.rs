@@ -13,10 +13,12 @@
 //! error. A batch is made of the same numbers wherever it is made.
 
 use super::works::OutputWork;
+#[cfg(test)]
+mod tests;
+
 use super::{LoadError, Loader, LoaderBuilder};
 use crate::batch::RowsMut;
-use crate::device::cuda::Lane;
-use crate::device::{DeviceError, Gpu, Part, Program};
+use crate::device::{DeviceError, DeviceStats, Gpu, GpuInfo, Lane, Part, Program};
 use fuseloop_ops::{Class, Device, Op, Ops, ParamError, ToDevice};
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -24,26 +26,32 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Where the batches of a loader are made and lie. See [`Loader::device`](super::Loader::device).
 ///
-/// Its `Display` is one line: `cuda:0`, `cpu`, or `cpu, since ...` with the reason.
+/// Its `Display` is one line: `cuda:0 (NVIDIA H100)`, `cpu`, or `cpu, since ...` with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Placement {
     /// The device: never [`Device::Auto`].
     pub device: Device,
+    /// What its maker calls it, if it is a GPU.
+    pub gpu: Option<String>,
     /// Why the CPU runs what a GPU was wanted for, if it does.
     pub fallback: Option<String>,
 }
 
 impl Placement {
     /// The CPU, since nothing else was asked for.
-    pub const CPU: Self = Self { device: Device::Cpu, fallback: None };
+    pub const CPU: Self = Self { device: Device::Cpu, gpu: None, fallback: None };
 }
 
 impl fmt::Display for Placement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.device.fmt(f)?;
+        if let Some(name) = &self.gpu {
+            write!(f, " ({name})")?;
+        }
         match &self.fallback {
-            None => self.device.fmt(f),
-            Some(reason) => write!(f, "{}, since {reason}", self.device),
+            None => Ok(()),
+            Some(reason) => write!(f, ", since {reason}"),
         }
     }
 }
@@ -86,7 +94,7 @@ impl LoaderBuilder {
     }
 
     /// Most batches on the device at a time: those ahead and those that are held. Work waits at
-    /// the limit. Default: [`batches_ahead`](Self::batches_ahead) and 4 more.
+    /// the limit; who holds all of them and asks for one more gets an error. Default: [`batches_ahead`](Self::batches_ahead) and 4 more.
     #[must_use]
     pub fn device_batches(mut self, batches: usize) -> Self {
         self.wish.batches = Some(batches);
@@ -101,6 +109,13 @@ impl Loader {
     #[must_use]
     pub fn device(&self) -> Placement {
         self.shared.site.placement()
+    }
+
+    /// What has gone to the device, since the plan of the last epoch was first run; `None` on the
+    /// CPU.
+    #[must_use]
+    pub fn device_stats(&self) -> Option<DeviceStats> {
+        self.shared.site.stats()
     }
 }
 
@@ -147,7 +162,6 @@ enum On {
     Host(String),
     Gpu {
         gpu: Arc<Gpu>,
-        number: u32,
         /// The way that the last epoch took, and what it is for.
         last: Option<(Program, Arc<Lane>)>,
     },
@@ -177,11 +191,21 @@ impl Site {
         match self.decided().as_ref().map(|decided| &decided.on) {
             None => Placement::CPU,
             Some(On::Host(reason)) => {
-                Placement { device: Device::Cpu, fallback: Some(reason.clone()) }
+                Placement { fallback: Some(reason.clone()), ..Placement::CPU }
             }
-            Some(On::Gpu { number, .. }) => {
-                Placement { device: Device::Cuda(*number), fallback: None }
+            Some(On::Gpu { gpu, .. }) => {
+                let GpuInfo { ordinal, name, .. } = gpu.info();
+                let device = Device::Cuda(*ordinal);
+                Placement { device, gpu: Some(name.clone()), fallback: None }
             }
+        }
+    }
+
+    /// What has gone to a device, if any of it is on one.
+    fn stats(&self) -> Option<DeviceStats> {
+        match &self.decided().as_ref()?.on {
+            On::Host(_) => None,
+            On::Gpu { last, .. } => last.as_ref().map(|(_, lane)| lane.stats()),
         }
     }
 
@@ -232,7 +256,7 @@ impl Site {
             Ok((gpu, made))
         });
         let (on, made) = match tried {
-            Ok((gpu, made)) => (On::Gpu { gpu, number, last }, made),
+            Ok((gpu, made)) => (On::Gpu { gpu, last }, made),
             Err(error) if asked == Device::Auto && error.is_of_device() => {
                 (On::Host(error.to_string()), (make(&none)?, None))
             }

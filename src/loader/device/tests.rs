@@ -1,0 +1,119 @@
+//! What a worker stages for a device, with no device there.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+use super::super::stage::LoaderStage;
+use super::super::works;
+use super::*;
+use crate::batch::{BatchSpec, Rows, Slot};
+use crate::jit::KernelCache;
+use crate::run::{Stage, Watch};
+use crate::sample::{Epoch, SampleId, Visit};
+use crate::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
+use fuseloop_ops::*;
+
+const SIDE: u32 = 24;
+const SAMPLES: u64 = 6;
+
+struct Noise(Vec<FieldSpec>);
+
+impl Source for Noise {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.0
+    }
+
+    fn len(&self) -> u64 {
+        SAMPLES
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        let (mut rng, size) = (SampleKey::new(3, 0, sample.0).op(0), Size::new(40, 50));
+        let pixels = (0..3 * size.pixels()).map(|_| rng.below(256) as u8).collect();
+        let image = OwnedImage::rgb(size.height, size.width, pixels);
+        Ok(vec![OwnedValue::Image(image), OwnedValue::Int(sample.0 as i64)])
+    }
+}
+
+/// A loader on the CPU, of an image with this list.
+fn loader(image: fn() -> Ops) -> Loader {
+    let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
+    let fields = vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
+    let builder = Loader::from_source(Noise(fields)).device("cpu").batch_size(SAMPLES as usize);
+    let builder = builder.pipeline("image", move |_| Ok(image()));
+    builder.pipeline("label", |_| Ok(ops![Squeeze, ToDevice::to(Device::Auto)])).build().unwrap()
+}
+
+/// The same loader's stage as if there were a device, without the way there.
+fn staging(loader: &Loader) -> LoaderStage {
+    let outputs = loader.compiled().outputs.clone();
+    let lists: Vec<Ops> = outputs.iter().map(|output| output.ops(Epoch(0)).unwrap()).collect();
+    let (source, setup, cache) = (&loader.source, &loader.setup, &mut KernelCache::default());
+    let made = works::works(&**source, &outputs, &lists, &[true, true], setup, cache).unwrap();
+    LoaderStage::new(Arc::clone(source), made, None, Epoch(0), setup, loader.shared.clone())
+}
+
+/// All samples through a stage: the rows of each output.
+fn filled(stage: &LoaderStage) -> Vec<Vec<Vec<u8>>> {
+    let count = SAMPLES as usize;
+    let spec = BatchSpec::new(stage.outputs(), NonZeroUsize::new(count).unwrap()).unwrap();
+    let mut slot = Slot::new(&spec).unwrap();
+    let visits: Vec<Visit> = (0..SAMPLES).map(|sample| Visit::once(SampleId(sample))).collect();
+    slot.visits_mut().extend(&visits);
+    let (mut worker, mut rows) = (stage.worker(Watch::off()), slot.rows_mut());
+    stage.fill(&mut worker, Epoch(0), &visits, &mut rows).unwrap();
+    stage.finish(&mut worker, Epoch(0), 0, &mut rows).unwrap();
+    let each =
+        rows.outputs().map(|all| all.chunks(all.len() / count).map(<[u8]>::to_vec).collect());
+    each.collect()
+}
+
+fn head() -> Ops {
+    let jitter = ColorJitter::new(0.4, 0.4, 0.4).unwrap();
+    let flip = RandomHorizontalFlip::new(0.5).unwrap();
+    ops![RandomResizedCrop::new(SIDE, 0.3..=1.0, 0.8..=1.2).unwrap(), flip, jitter]
+}
+
+fn whole() -> Ops {
+    let tail = ops![
+        ToDevice::to(Device::Cuda(1)),
+        Normalize::imagenet(),
+        Convert::to(DType::F16),
+        ToChannelsFirst,
+        MixUp::new(1.0).unwrap(),
+    ];
+    head().into_iter().chain(tail).collect()
+}
+
+#[test]
+fn a_row_is_the_bytes_before_the_op_and_then_the_samples_record() {
+    let (host, loader) = (loader(head), loader(whole));
+    let stage = staging(&loader);
+    let bytes = 3 * (SIDE * SIDE) as usize;
+    let [image, label] = stage.outputs() else { panic!("two outputs") };
+    assert_eq!((image.dtype, &*image.shape), (DType::F16, &[3, 24, 24][..]));
+    assert!(matches!(image.rows, Rows::Device { staged } if staged >= bytes));
+    assert_eq!(label.rows, Rows::Device { staged: 8 });
+    let (staged, want) = (filled(&stage), filled(&host.current()));
+    for (sample, (row, want)) in staged[0].iter().zip(&want[0]).enumerate() {
+        // Mixing is the device's as well: nothing of the pixels has changed.
+        assert!(row[..bytes] == *want, "sample {sample}");
+    }
+    assert_eq!(staged[1], want[1]);
+}
+
+#[test]
+fn what_mixes_bytes_is_done_here_where_nothing_else_is_left() {
+    let mixed = || ops![CenterCrop::new(SIDE, SIDE).unwrap(), MixUp::new(1.0).unwrap()];
+    let moved = || {
+        let crop = CenterCrop::new(SIDE, SIDE).unwrap();
+        ops![crop, ToDevice::to(Device::Auto), MixUp::new(1.0).unwrap()]
+    };
+    let (host, loader) = (loader(mixed), loader(moved));
+    assert!(filled(&staging(&loader))[0] == filled(&host.current())[0]);
+}
+
+#[test]
+fn the_plan_is_the_same_one_wherever_it_runs() {
+    let loader = loader(whole);
+    assert_eq!(staging(&loader).fingerprint(), loader.current().fingerprint());
+}
