@@ -243,37 +243,25 @@ fn the_goldens_are_what_nvrtc_makes() {
     }
 }
 
-/// `increment` of 8 words by one block, with arguments of the test's choice.
-fn increment(
-    text: &str,
-    from: &[u64],
-    to: Option<&mut [u64]>,
-    [skip, count]: [u64; 2],
-) -> Result<u64, Fault> {
-    let program = Program::parse(text).unwrap();
+/// `increment` of `count` words from byte `skip` on of the eight that there are.
+fn increment(skip: u64, count: u64, writable: bool) -> Result<u64, Fault> {
+    let program = Program::parse(INCREMENT).unwrap();
+    // The allocator's memory: its addresses are multiples of 16.
+    let (from, mut to) = (vec![7; 32], vec![0; 64]);
     let mut memory = Memory::default();
-    let bytes =
-        |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
-    let from = bytes(from);
     let from = memory.lend(&from);
-    let mut own = vec![0; 64];
-    let to = match to {
-        Some(_) => memory.lend_mut(&mut own),
-        None => from,
-    };
-    let argument = bytes(&[from + skip, to, count]);
+    let to = if writable { memory.lend_mut(&mut to) } else { from };
+    let argument = [from + skip, to, count].map(u64::to_le_bytes).concat();
     let grid = Grid { blocks: [1, 1, 1], block: [256, 1, 1] };
     program.run("increment", grid, &[&argument], &memory)
 }
 
 #[test]
 fn what_a_kernel_must_not_do_is_found() {
-    let mut to = [0; 8];
-    let run = |skip, count, to| increment(INCREMENT, &[7; 4], to, [skip, count]);
-    assert!(run(0, 8, Some(&mut to[..])).unwrap() > 8 * 8);
-    assert!(matches!(run(0, 9, Some(&mut to[..])), Err(Fault::Illegal(_))), "a read behind");
-    assert!(matches!(run(2, 1, Some(&mut to[..])), Err(Fault::Misaligned(_))));
-    let fault = run(0, 1, None).unwrap_err().to_string();
+    assert!(increment(0, 8, true).unwrap() > 8 * 8);
+    assert!(matches!(increment(0, 9, true), Err(Fault::Illegal(_))), "a read behind");
+    assert!(matches!(increment(2, 1, true), Err(Fault::Misaligned(_))));
+    let fault = increment(0, 1, false).unwrap_err().to_string();
     assert!(fault.contains("illegal write") && fault.contains("st.global"), "{fault}");
 }
 
@@ -366,11 +354,14 @@ fn words_go_through_vectors_and_local_memory() {
          red.global.add.u32 [%rd2], 5;",
     );
     let program = Program::parse(&text).unwrap();
-    let mut words = 0x2_0000_0001u128.to_le_bytes();
+    let mut words = 0x2_0000_0001u128.to_le_bytes().to_vec();
     let mut memory = Memory::default();
     let at = memory.lend_mut(&mut words);
     let grid = Grid { blocks: [1, 1, 1], block: [1, 1, 1] };
     program.run("k", grid, &[&at.to_le_bytes()], &memory).unwrap();
     drop(memory);
-    assert_eq!(u128::from_le_bytes(words), (0x1_0000_0001 << 64) | 0x2_0000_0006);
+    assert_eq!(
+        u128::from_le_bytes(words.try_into().unwrap()),
+        (0x1_0000_0001 << 64) | 0x2_0000_0006
+    );
 }
