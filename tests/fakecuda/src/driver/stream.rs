@@ -10,6 +10,7 @@
 
 use super::code::Code;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -21,18 +22,27 @@ type Job = Box<dyn FnOnce() + Send>;
 pub(crate) struct Stream {
     pub(crate) device: usize,
     queue: Sender<Job>,
+    /// Pieces of work that it was given and has not done.
+    open: Arc<AtomicU64>,
 }
 
 impl Stream {
     /// Starts one. `panicked` is called if a piece of work panics.
     pub(crate) fn start(device: usize, seed: u64, delay_us: u64, panicked: fn(usize)) -> Arc<Self> {
         let (queue, work) = channel();
-        thread::spawn(move || run(&work, seed, delay_us, || panicked(device)));
-        Arc::new(Self { device, queue })
+        let open = Arc::new(AtomicU64::new(0));
+        let left = Arc::clone(&open);
+        thread::spawn(move || run(&work, &left, seed, delay_us, || panicked(device)));
+        Arc::new(Self { device, queue, open })
     }
 
     pub(crate) fn push(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Code> {
+        self.open.fetch_add(1, Ordering::SeqCst);
         self.queue.send(Box::new(job)).map_err(|_| Code::INVALID_HANDLE)
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.open.load(Ordering::SeqCst) == 0
     }
 
     /// What to wait for, to know that everything pushed so far is done.
@@ -45,7 +55,7 @@ impl Stream {
     }
 }
 
-fn run(work: &Receiver<Job>, seed: u64, delay_us: u64, panicked: impl Fn()) {
+fn run(work: &Receiver<Job>, open: &AtomicU64, seed: u64, delay_us: u64, panicked: impl Fn()) {
     let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     for job in work {
         if delay_us > 0 {
@@ -57,6 +67,7 @@ fn run(work: &Receiver<Job>, seed: u64, delay_us: u64, panicked: impl Fn()) {
         if catch_unwind(AssertUnwindSafe(job)).is_err() {
             panicked();
         }
+        open.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -177,7 +177,7 @@ impl Thread<'_> {
     fn address(&self, place: Place, element: Type, count: usize) -> Result<u64, Wrong> {
         let address = self.get(place.base).wrapping_add(place.offset);
         let whole = (element.bytes() * count) as u64;
-        if address % whole == 0 { Ok(address) } else { Err(Wrong::Misaligned(address)) }
+        if address.is_multiple_of(whole) { Ok(address) } else { Err(Wrong::Misaligned(address)) }
     }
 
     fn load(&mut self, to: &[Register], element: Type, place: Place) -> Result<(), Wrong> {

@@ -132,7 +132,7 @@ export! { call => i32;
 
     fn cuMemsetD32Async(to: u64, value: u32, words: usize, stream: Handle) {
         let len = words.checked_mul(4).ok_or(Code::INVALID_VALUE)?;
-        if to % 4 != 0 {
+        if !to.is_multiple_of(4) {
             return Err(Code::INVALID_VALUE);
         }
         later("copy", stream, Device { address: to, len }, move |_, to| {

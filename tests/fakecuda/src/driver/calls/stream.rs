@@ -6,8 +6,6 @@ use crate::driver::stream::Stream;
 use crate::driver::world::current;
 use crate::driver::{call, driver};
 use std::sync::Arc;
-use std::sync::mpsc::TryRecvError;
-use std::time::Duration;
 
 export! { call => i32;
     fn cuStreamCreate(handle: Out<Handle>, _flags: u32) {
@@ -29,11 +27,7 @@ export! { call => i32;
 
     fn cuStreamQuery(handle: Handle) {
         let stream = find(handle)?;
-        let end = stream.end()?;
-        // A stream with nothing to do gets here at once; one with delays never does in time.
-        let idle = end.recv_timeout(Duration::from_micros(200)).is_ok()
-            || end.try_recv() == Err(TryRecvError::Disconnected);
-        if idle { driver().world().broken(stream.device).map_or(Ok(()), Err) } else { Err(Code::NOT_READY) }
+        if stream.is_idle() { Ok(()) } else { Err(Code::NOT_READY) }
     }
 
     fn cuStreamWaitEvent(handle: Handle, event: Handle, _flags: u32) {
