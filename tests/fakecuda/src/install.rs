@@ -102,7 +102,8 @@ pub fn has_host_compiler() -> bool {
 }
 
 /// Runs `body` on the fake GPU. `name` is the test's own, with its modules, as `cargo test` prints
-/// it; `settings` are environment variables, those of the fake among them.
+/// it; `settings` are environment variables, those of the fake among them. A test may call this
+/// more than once with different settings: each child runs the body that has its own.
 ///
 /// # Panics
 ///
@@ -110,8 +111,10 @@ pub fn has_host_compiler() -> bool {
 /// calls this.
 pub fn on_fake_gpu(name: &str, settings: &[(&str, &str)], body: impl FnOnce()) {
     if env::var_os(CHILD).is_some() {
-        body();
-        println!("\n{DONE}");
+        if settings.iter().all(|(name, value)| env::var(name).as_deref() == Ok(value)) {
+            body();
+            println!("\n{DONE}");
+        }
         return;
     }
     let install = Install::new();

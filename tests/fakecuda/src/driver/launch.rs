@@ -6,8 +6,8 @@
 //! turns, so that nothing can depend on their order.
 
 use super::code::Code;
-use super::driver;
 use super::module::{Entry, Function};
+use super::{driver, linger};
 use crate::host_build::HostEntry;
 use crate::ptx::{Fault, Grid, Memory};
 use std::sync::Arc;
@@ -37,6 +37,7 @@ impl Launch {
     }
 
     pub(crate) fn run(&self) -> Outcome {
+        linger("kernel");
         let device = self.function.module.device;
         let mappings = driver().world().mappings(device);
         match &self.function.entry {

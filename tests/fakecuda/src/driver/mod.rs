@@ -35,6 +35,8 @@ use settings::Settings;
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
 use world::World;
 
 /// The one driver of the process.
@@ -70,6 +72,15 @@ impl Driver {
             world.fault(device, code, format!("{name}, as FAKE_CUDA_FAIL asks"));
         }
         Some(code)
+    }
+}
+
+/// Takes as long as work of that kind is to take longer.
+fn linger(kind: &str) {
+    let slow = driver().settings.slow.iter().filter(|(name, _)| name == kind);
+    let us = slow.map(|(_, us)| us).sum();
+    if us > 0 {
+        thread::sleep(Duration::from_micros(us));
     }
 }
 

@@ -7,6 +7,8 @@
 //! | `FAKE_CUDA_SM`       | compute capability of every GPU, two or three digits       | 90        |
 //! | `FAKE_CUDA_MEMORY`   | bytes of memory of each GPU                                | 2^32      |
 //! | `FAKE_CUDA_DELAY_US` | a stream waits up to that long before each piece of work   | 300       |
+//! | `FAKE_CUDA_SLOW`     | `work:us`, `,` between several: work of that kind takes so | nothing   |
+//! |                      | much longer: `upload`, `download`, `copy`, `kernel`        |           |
 //! | `FAKE_CUDA_SEED`     | of the delays and of the order of threads                  | 1         |
 //! | `FAKE_CUDA_FAIL`     | `name:n:code`, `,` between several: the n-th call, from 1, | nothing   |
 //! |                      | of that function answers code. `*` for n: every call       |           |
@@ -25,6 +27,8 @@ pub(crate) struct Settings {
     pub(crate) sm: u32,
     pub(crate) memory: u64,
     pub(crate) delay_us: u64,
+    /// Kinds of work, and the microseconds that they take longer.
+    pub(crate) slow: Vec<(String, u64)>,
     pub(crate) seed: u64,
     pub(crate) failures: Vec<Failure>,
     /// Who does not wait for whom: what a driver would never do, in place of a wait forgotten.
@@ -46,16 +50,16 @@ impl Settings {
     ///
     /// If a variable can't be read: a test that asks for what it does not get proves nothing.
     pub(crate) fn from_env() -> Self {
-        let failures = env::var("FAKE_CUDA_FAIL").unwrap_or_default();
         Self {
             devices: number("FAKE_CUDA_DEVICES", 1),
             driver: number("FAKE_CUDA_DRIVER", 13000),
             sm: number("FAKE_CUDA_SM", 90),
             memory: number("FAKE_CUDA_MEMORY", 1 << 32),
             delay_us: number("FAKE_CUDA_DELAY_US", 300),
+            slow: each("FAKE_CUDA_SLOW", slow),
             seed: number("FAKE_CUDA_SEED", 1),
-            failures: failures.split(',').filter(|text| !text.is_empty()).map(failure).collect(),
-            deaf: deaf(&env::var("FAKE_CUDA_DEAF").unwrap_or_default()),
+            failures: each("FAKE_CUDA_FAIL", failure),
+            deaf: each("FAKE_CUDA_DEAF", deaf),
             log: env::var_os("FAKE_CUDA_LOG").is_some(),
         }
     }
@@ -68,18 +72,29 @@ impl Settings {
     }
 }
 
-fn deaf(text: &str) -> Vec<(u64, u64)> {
-    let pair = |text: &str| {
+fn deaf(text: &str) -> (u64, u64) {
+    let read = || {
         let (who, whom) = text.split_once('<')?;
         Some((who.trim().parse().ok()?, whom.trim().parse().ok()?))
     };
-    let read = |part| pair(part).unwrap_or_else(|| panic!("FAKE_CUDA_DEAF: {part:?} is no a<b"));
-    text.split(',').filter(|part| !part.is_empty()).map(read).collect()
+    read().unwrap_or_else(|| panic!("FAKE_CUDA_DEAF: {text:?} is no a<b"))
 }
 
 fn number<T: FromStr>(name: &str, otherwise: T) -> T {
     let Ok(text) = env::var(name) else { return otherwise };
     text.trim().parse().unwrap_or_else(|_| panic!("{name}: {text:?} is no such number"))
+}
+
+fn each<T>(name: &str, read: fn(&str) -> T) -> Vec<T> {
+    let text = env::var(name).unwrap_or_default();
+    text.split(',').filter(|part| !part.is_empty()).map(read).collect()
+}
+
+fn slow(text: &str) -> (String, u64) {
+    let read = text.split_once(':').and_then(|(kind, us)| Some((kind, us.trim().parse().ok()?)));
+    let known = read.filter(|(kind, _)| ["upload", "download", "copy", "kernel"].contains(kind));
+    let (kind, us) = known.unwrap_or_else(|| panic!("FAKE_CUDA_SLOW: {text:?} is no work:us"));
+    (kind.to_owned(), us)
 }
 
 fn failure(text: &str) -> Failure {

@@ -11,6 +11,7 @@
 use super::code::Code;
 use super::settings::Settings;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -24,6 +25,8 @@ pub(crate) struct Stream {
     /// In the order in which they were made, from 1.
     pub(crate) number: u64,
     queue: Sender<Job>,
+    /// Pieces of work that it was given and has not done.
+    open: Arc<AtomicU64>,
 }
 
 impl Stream {
@@ -36,12 +39,19 @@ impl Stream {
     ) -> Arc<Self> {
         let (queue, work) = channel();
         let (seed, delay_us) = (settings.seed.wrapping_mul(1000) + number, settings.delay_us);
-        thread::spawn(move || run(&work, seed, delay_us, || panicked(device)));
-        Arc::new(Self { device, number, queue })
+        let open = Arc::new(AtomicU64::new(0));
+        let left = Arc::clone(&open);
+        thread::spawn(move || run(&work, &left, seed, delay_us, || panicked(device)));
+        Arc::new(Self { device, number, queue, open })
     }
 
     pub(crate) fn push(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Code> {
+        self.open.fetch_add(1, Ordering::SeqCst);
         self.queue.send(Box::new(job)).map_err(|_| Code::INVALID_HANDLE)
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.open.load(Ordering::SeqCst) == 0
     }
 
     /// What to wait for, to know that everything pushed so far is done.
@@ -54,7 +64,7 @@ impl Stream {
     }
 }
 
-fn run(work: &Receiver<Job>, seed: u64, delay_us: u64, panicked: impl Fn()) {
+fn run(work: &Receiver<Job>, open: &AtomicU64, seed: u64, delay_us: u64, panicked: impl Fn()) {
     let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     for job in work {
         if delay_us > 0 {
@@ -66,6 +76,7 @@ fn run(work: &Receiver<Job>, seed: u64, delay_us: u64, panicked: impl Fn()) {
         if catch_unwind(AssertUnwindSafe(job)).is_err() {
             panicked();
         }
+        open.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

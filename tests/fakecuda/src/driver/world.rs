@@ -180,7 +180,7 @@ impl World {
 
     /// Whether `len` bytes of the host are page-locked: all of them, or none.
     pub(crate) fn is_locked(&self, address: u64, len: usize) -> Result<bool, Code> {
-        let end = address + len as u64;
+        let end = address.saturating_add(len as u64);
         let ends = |(start, locked): (&u64, &Locked)| (*start, start + locked.len as u64);
         let Some((start, stop)) = self.locked.range(..end).next_back().map(ends) else {
             return Ok(false);

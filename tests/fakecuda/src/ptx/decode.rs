@@ -59,7 +59,10 @@ pub(super) fn instruction(text: &str, line: usize, names: &Names) -> Result<Inst
     Ok(Instruction { guard, op, line, text: text.to_owned() })
 }
 
-fn guard<'a>(text: &'a str, names: &Names) -> Result<(Option<(Register, bool)>, &'a str), Refused> {
+type Guard = Option<(Register, bool)>;
+
+/// The guard, and what comes after it.
+fn guard<'a>(text: &'a str, names: &Names) -> Result<(Guard, &'a str), Refused> {
     let Some(rest) = text.strip_prefix('@') else { return Ok((None, text)) };
     let (name, rest) = rest.split_once(char::is_whitespace).ok_or("a guard alone")?;
     let plain = name.trim_start_matches('!');

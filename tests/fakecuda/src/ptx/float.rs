@@ -5,6 +5,7 @@
 
 use super::integer::combination;
 use super::types::{Pure, pure};
+use std::cmp::Ordering;
 
 /// The one NaN that f32 arithmetic has.
 pub(super) const NAN: u32 = 0x7fff_ffff;
@@ -23,12 +24,14 @@ pub(super) fn decode(parts: &[&str]) -> Option<Pure> {
         ["setp", compare, width @ ("f32" | "f64")] => {
             let holds = comparison(compare)?;
             let read = reader(width);
-            pure(move |[a, b, ..]| u64::from(holds(read(a), read(b))))
+            pure(move |[a, b, ..]| u64::from(holds(read(a).partial_cmp(&read(b)))))
         }
         ["setp", compare, combine, width @ ("f32" | "f64")] => {
             let (holds, combined) = (comparison(compare)?, combination(combine)?);
             let read = reader(width);
-            pure(move |[a, b, c, _]| u64::from(combined(holds(read(a), read(b)), c != 0)))
+            pure(move |[a, b, c, _]| {
+                u64::from(combined(holds(read(a).partial_cmp(&read(b))), c != 0))
+            })
         }
         [name, "rn", "f32"] => rounded_f32(name),
         [name, "rn", "f64"] => rounded_f64(name),
@@ -43,22 +46,25 @@ fn reader(width: &str) -> fn(u64) -> f64 {
     if width == "f32" { |bits| f64::from(f32_of(bits)) } else { f64::from_bits }
 }
 
-fn comparison(name: &str) -> Option<fn(f64, f64) -> bool> {
+/// Of the order of two values: none, if one is no number.
+type Holds = fn(Option<Ordering>) -> bool;
+
+fn comparison(name: &str) -> Option<Holds> {
     Some(match name {
-        "eq" => |a, b| a == b,
-        "ne" => |a, b| a < b || a > b,
-        "lt" => |a, b| a < b,
-        "le" => |a, b| a <= b,
-        "gt" => |a, b| a > b,
-        "ge" => |a, b| a >= b,
-        "equ" => |a, b| !(a < b || a > b),
-        "neu" => |a, b| a != b,
-        "ltu" => |a, b| !(a >= b),
-        "leu" => |a, b| !(a > b),
-        "gtu" => |a, b| !(a <= b),
-        "geu" => |a, b| !(a < b),
-        "num" => |a, b| !a.is_nan() && !b.is_nan(),
-        "nan" => |a, b| a.is_nan() || b.is_nan(),
+        "eq" => |order| order.is_some_and(Ordering::is_eq),
+        "ne" => |order| order.is_some_and(Ordering::is_ne),
+        "lt" => |order| order.is_some_and(Ordering::is_lt),
+        "le" => |order| order.is_some_and(Ordering::is_le),
+        "gt" => |order| order.is_some_and(Ordering::is_gt),
+        "ge" => |order| order.is_some_and(Ordering::is_ge),
+        "equ" => |order| order.is_none_or(Ordering::is_eq),
+        "neu" => |order| order.is_none_or(Ordering::is_ne),
+        "ltu" => |order| order.is_none_or(Ordering::is_lt),
+        "leu" => |order| order.is_none_or(Ordering::is_le),
+        "gtu" => |order| order.is_none_or(Ordering::is_gt),
+        "geu" => |order| order.is_none_or(Ordering::is_ge),
+        "num" => |order| order.is_some(),
+        "nan" => |order| order.is_none(),
         _ => return None,
     })
 }

@@ -26,7 +26,8 @@ fn without_comments(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     for line in text.lines() {
         let code = line.split("//").next().unwrap_or_default();
-        let told = [".loc", ".file"].iter().any(|word| code.trim_start().starts_with(word));
+        let first = code.split_whitespace().next();
+        let told = first.is_some_and(|word| [".loc", ".file"].contains(&word));
         kept.push_str(if told { "" } else { code });
         kept.push('\n');
     }

@@ -177,13 +177,13 @@ impl Thread<'_> {
     fn address(&self, place: Place, element: Type, count: usize) -> Result<u64, Wrong> {
         let address = self.get(place.base).wrapping_add(place.offset);
         let whole = (element.bytes() * count) as u64;
-        if address % whole == 0 { Ok(address) } else { Err(Wrong::Misaligned(address)) }
+        if address.is_multiple_of(whole) { Ok(address) } else { Err(Wrong::Misaligned(address)) }
     }
 
     fn load(&mut self, to: &[Register], element: Type, place: Place) -> Result<(), Wrong> {
         let address = self.address(place, element, to.len())?;
         for (k, to) in to.iter().enumerate() {
-            let at = address + (k * element.bytes()) as u64;
+            let at = address.wrapping_add((k * element.bytes()) as u64);
             let bits = self.read(place.space, at, element.bytes());
             let bits = bits.ok_or(Wrong::Illegal("read", at))?;
             self.registers[*to] =
@@ -195,7 +195,7 @@ impl Thread<'_> {
     fn store(&mut self, from: &[Operand], element: Type, place: Place) -> Result<(), Wrong> {
         let address = self.address(place, element, from.len())?;
         for (k, from) in from.iter().enumerate() {
-            let at = address + (k * element.bytes()) as u64;
+            let at = address.wrapping_add((k * element.bytes()) as u64);
             let written = self.write(place.space, at, element.bytes(), self.get(*from));
             written.ok_or(Wrong::Illegal("write", at))?;
         }

@@ -108,6 +108,11 @@ pub(crate) fn finish(stream: Handle) -> Answer<()> {
     answer(unsafe { sys::cuStreamSynchronize(stream as _) })
 }
 
+pub(crate) fn is_idle(stream: Handle) -> Answer<()> {
+    // SAFETY: the fake looks handles up.
+    answer(unsafe { sys::cuStreamQuery(stream as _) })
+}
+
 /// Page-locked memory of the driver.
 pub(crate) struct Pinned {
     at: *mut u8,

@@ -58,7 +58,7 @@ export! { call => i32;
         driver().world().device(device)?;
         let sm = driver().settings.sm as i32;
         Ok(value.put(match attribute {
-            1 | 2 | 3 => 1024,          // threads of a block, and along x and y
+            1..=3 => 1024,          // threads of a block, and along x and y
             4 => 64,                    // along z
             5 => 0x7fff_ffff,           // blocks along x
             6 | 7 => 0xffff,            // along y and z

@@ -6,7 +6,7 @@ use super::stream::synchronize;
 use crate::abi::{Handle, Host, Out, export};
 use crate::driver::code::Code;
 use crate::driver::world::{Allocation, Locked};
-use crate::driver::{call, driver, on_device};
+use crate::driver::{call, driver, linger, on_device};
 use crate::memory::{Mapping, Span};
 use std::sync::Arc;
 
@@ -118,13 +118,13 @@ export! { call => i32;
     fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, len: usize, stream: Handle) {
         device_span(from, len)?;
         let source = Device { address: from, len };
-        later(stream, Device { address: to, len }, move |device, to| {
+        later("copy", stream, Device { address: to, len }, move |device, to| {
             source.on(device).map(|from| from.copy_to(to))
         })
     }
 
     fn cuMemsetD8Async(to: u64, value: u8, len: usize, stream: Handle) {
-        later(stream, Device { address: to, len }, move |_, to| {
+        later("copy", stream, Device { address: to, len }, move |_, to| {
             to.fill(value);
             Ok(())
         })
@@ -132,10 +132,10 @@ export! { call => i32;
 
     fn cuMemsetD32Async(to: u64, value: u32, words: usize, stream: Handle) {
         let len = words.checked_mul(4).ok_or(Code::INVALID_VALUE)?;
-        if to % 4 != 0 {
+        if !to.is_multiple_of(4) {
             return Err(Code::INVALID_VALUE);
         }
-        later(stream, Device { address: to, len }, move |_, to| {
+        later("copy", stream, Device { address: to, len }, move |_, to| {
             to.write(&value.to_le_bytes().repeat(words));
             Ok(())
         })
@@ -167,19 +167,25 @@ fn device_span(address: u64, len: usize) -> Result<Span, Code> {
     world.span(world.here()?, address, len).ok_or(Code::INVALID_VALUE)
 }
 
-/// Gives a stream work that writes `to`.
+/// Gives a stream work of a kind, on bytes of its device.
 fn later(
+    kind: &'static str,
     stream: Handle,
-    to: Device,
+    bytes: Device,
     work: impl FnOnce(usize, &Span) -> Outcome<()> + Send + 'static,
 ) -> Result<(), Code> {
-    if to.len == 0 {
+    if bytes.len == 0 {
         return Ok(());
     }
-    device_span(to.address, to.len)?;
+    device_span(bytes.address, bytes.len)?;
     let stream = driver().world().stream_here(stream)?;
     let device = stream.device;
-    stream.push(move || on_device(device, || work(device, &to.on(device)?)))
+    stream.push(move || {
+        on_device(device, || {
+            linger(kind);
+            work(device, &bytes.on(device)?)
+        });
+    })
 }
 
 fn to_device(to: u64, from: Host, len: usize, stream: Handle) -> Result<(), Code> {
@@ -187,14 +193,14 @@ fn to_device(to: u64, from: Host, len: usize, stream: Handle) -> Result<(), Code
     let to = Device { address: to, len };
     if driver().world().is_locked(from.address(), len)? {
         let address = from.address();
-        return later(stream, to, move |_, to| {
+        return later("upload", stream, to, move |_, to| {
             let _own = still_locked(address, len)?;
             source.copy_to(to);
             Ok(())
         });
     }
     let bytes = source.to_vec();
-    later(stream, to, move |_, to| {
+    later("upload", stream, to, move |_, to| {
         to.write(&bytes);
         Ok(())
     })
@@ -205,7 +211,7 @@ fn to_host(to: Host, from: u64, len: usize, stream: Handle) -> Result<bool, Code
     let (address, to) = (to.address(), to.span(len)?);
     let locked = driver().world().is_locked(address, len)?;
     let from = Device { address: from, len };
-    later(stream, from, move |_, from| {
+    later("download", stream, from, move |_, from| {
         let _own = if locked { still_locked(address, len)? } else { None };
         from.copy_to(&to);
         Ok(())

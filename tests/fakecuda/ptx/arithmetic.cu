@@ -1,0 +1,51 @@
+// Forty results of two words: everything that fuseloop.cuh computes with.
+struct Args { const u32* words; u32* out; u32 count; };
+KERNEL(arithmetic, Args)
+{
+    u32 i = first_group();
+    if (i >= a.count) return;
+    u32 x = load_word(a.words + 2 * i), y = load_word(a.words + 2 * i + 1);
+    float p = float_of(x), q = float_of(y);
+    double d = double_of(x, y), e = double_of(y, x);
+    u32* o = a.out + 40 * i;
+    *o++ = bits_of(add_rn(p, q));
+    *o++ = bits_of(sub_rn(p, q));
+    *o++ = bits_of(mul_rn(p, q));
+    *o++ = bits_of(div_rn(p, q));
+    *o++ = bits_of(fma_rn(p, q, p));
+    *o++ = bits_of(sqrt_rn(p));
+    *o++ = bits_of(truncated(p));
+    *o++ = bits_of(floored(p));
+    *o++ = bits_of(rounded(p));
+    *o++ = bits_of(narrowed(add_rn(d, e)));
+    *o++ = bits_of(narrowed(sub_rn(d, e)));
+    *o++ = bits_of(narrowed(mul_rn((double)p, (double)q)));
+    *o++ = bits_of(f16_value((u16)y));
+    *o++ = bits_of(float_of_int((i32)x));
+    *o++ = bits_of(float_of_u64((u64)x << 32 | y));
+    *o++ = (u32)int_of(p);
+    *o++ = f16_bits(p);
+    *o++ = bf16_bits(p);
+    *o++ = bits_of(bf16_value((u16)y));
+    *o++ = bits_of(clamped(p));
+    *o++ = bits_of(level(p));
+    *o++ = OfU8::bits(p);
+    *o++ = bits_of(lesser(p, q));
+    *o++ = bits_of(larger(p, q));
+    *o++ = shift_pair(x, y, x & 31);
+    *o++ = (u32)within((i32)x, -100, (i32)y);
+    *o++ = (u32)((u64)x * y >> 32);
+    *o++ = (u32)((i64)(i32)x * (i32)y >> 32);
+    *o++ = y ? x / y : 0;
+    *o++ = y ? x % y : 0;
+    *o++ = (u32)((i32)x >> (y & 31));
+    *o++ = x >> (y & 31) ^ x << (y & 31);
+    *o++ = (u32)(p < q) | (u32)(p <= q) << 1 | (u32)(p == q) << 2 | (u32)(p != q) << 3 | (u32)!(p < q) << 4;
+    *o++ = (p < 0.0f && q > 1.0f) || p != p;
+    *o++ = (u32)(i32)(signed char)x;
+    *o++ = (u32)(i32)(short)x;
+    *o++ = (u32)((u64)x * 0x9E3779B97F4A7C15ull >> 33);
+    *o++ = x > y ? x : y;
+    *o++ = (i32)x < (i32)y ? x : y;
+    *o++ = (x ^ y) & ~x | 5u * y;
+}
