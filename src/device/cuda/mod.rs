@@ -31,3 +31,6 @@ pub use gpu::Gpu;
 pub(crate) use freight::{Found, Freight};
 pub(crate) use held::Use;
 pub(crate) use lane::Lane;
+
+#[cfg(test)]
+mod tests;
