@@ -70,7 +70,9 @@ pub enum DeviceError {
         log: String,
     },
     /// The driver refused a kernel.
-    #[error("the driver refused a kernel: {log}")]
+    #[error(
+        "the driver refused a kernel ({log}): update the driver, or name an NVRTC no newer than it in FUSELOOP_NVRTC"
+    )]
     Module {
         /// What it said.
         log: String,
@@ -173,7 +175,7 @@ mod tests {
         );
         says(
             &DeviceError::Module { log: "CUDA_ERROR_INVALID_PTX".to_owned() },
-            "the driver refused a kernel: CUDA_ERROR_INVALID_PTX",
+            "the driver refused a kernel (CUDA_ERROR_INVALID_PTX): update the driver, or name an NVRTC no newer than it in FUSELOOP_NVRTC",
         );
         says(
             &DeviceError::NoMemory { bytes: 7, what: "a batch" },
