@@ -19,7 +19,6 @@ mod stream;
 mod tensor;
 
 pub use cuda::Gpu;
-pub(crate) use cuda::Lane;
 pub use dlpack::{DlpackCapsule, ManagedTensor};
 pub use error::DeviceError;
 pub use info::{Compiler, DeviceStats, GpuInfo, KernelOrigin};
