@@ -70,7 +70,9 @@ pub enum DeviceError {
         log: String,
     },
     /// The driver refused a kernel.
-    #[error("the driver refused a kernel: {log}")]
+    #[error(
+        "the driver refused a kernel ({log}): update the driver, or name an NVRTC no newer than it in FUSELOOP_NVRTC"
+    )]
     Module {
         /// What it said.
         log: String,
@@ -119,4 +121,81 @@ pub enum DeviceError {
         /// What the driver says.
         reason: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn says(error: &DeviceError, text: &str) {
+        assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
+    fn each_says_in_one_line_what_to_do() {
+        says(
+            &DeviceError::NotBuilt { ordinal: 1 },
+            "cuda:1 was asked for, but this build has no CUDA in it: build with the feature `cuda`, or take the device \"cpu\"",
+        );
+        says(
+            &DeviceError::NoDriver,
+            "a GPU was asked for, but the NVIDIA driver's library (libcuda.so.1) is not on this machine: install the driver, or take the device \"cpu\" or \"auto\"",
+        );
+        says(
+            &DeviceError::StubDriver,
+            "libcuda.so is the CUDA toolkit's stub, not a driver: take its `stubs` folder off LD_LIBRARY_PATH",
+        );
+        says(
+            &DeviceError::DriverTooOld { found_major: 11, found_minor: 8 },
+            "the NVIDIA driver supports CUDA 11.8, and 12.0 or newer is needed: update it to 525 or newer",
+        );
+        says(
+            &DeviceError::NoDevice { reason: "CUDA_ERROR_NO_DEVICE".to_owned() },
+            "the NVIDIA driver offers no usable GPU (CUDA_ERROR_NO_DEVICE): look at CUDA_VISIBLE_DEVICES and nvidia-smi",
+        );
+        says(
+            &DeviceError::NoSuchDevice { asked: 3, have: 1 },
+            "cuda:3 was asked for, but this process sees 1 GPU(s): CUDA_VISIBLE_DEVICES decides which",
+        );
+        says(
+            &DeviceError::Forked,
+            "this process was forked from one that used the GPU, which CUDA does not survive: start workers by spawn, or open the loader after the fork",
+        );
+    }
+
+    #[test]
+    fn each_of_a_kernel_or_of_memory_does_too() {
+        says(
+            &DeviceError::NoCompiler { tried: "libnvrtc.so.12".to_owned() },
+            "this pipeline's kernel has to be compiled, and NVRTC was not found: `pip install nvidia-cuda-nvrtc-cu12`, or name the library in FUSELOOP_NVRTC (tried libnvrtc.so.12)",
+        );
+        says(
+            &DeviceError::Compile { log: "line 1".to_owned() },
+            "NVRTC refused a kernel (line 1): please report it, with the list of ops",
+        );
+        says(
+            &DeviceError::Module { log: "CUDA_ERROR_INVALID_PTX".to_owned() },
+            "the driver refused a kernel (CUDA_ERROR_INVALID_PTX): update the driver, or name an NVRTC no newer than it in FUSELOOP_NVRTC",
+        );
+        says(
+            &DeviceError::NoMemory { bytes: 7, what: "a batch" },
+            "no 7 bytes of GPU memory for a batch: take smaller batches, or fewer of them (`device_batches`)",
+        );
+        says(
+            &DeviceError::AllHeld { limit: 4 },
+            "all 4 batches on the device are still held: drop or copy what you keep, or allow more (`device_batches`)",
+        );
+        says(
+            &DeviceError::CannotRun { place: 2, op: "Blur", reason: "it is none".to_owned() },
+            "op 2 of the list, Blur, can't run on a device: it is none",
+        );
+        says(
+            &DeviceError::BadStream { stream: 0 },
+            "stream 0 is none that DLPack knows: 1 and 2 are CUDA's own, -1 is none, others are handles",
+        );
+        says(
+            &DeviceError::Driver { call: "cuInit", reason: "why".to_owned() },
+            "CUDA: cuInit: why",
+        );
+    }
 }

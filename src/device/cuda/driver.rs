@@ -27,6 +27,8 @@ use crate::device::DeviceError;
 const SUCCESS: c_int = 0;
 /// Memory of the device is used up.
 pub(super) const OUT_OF_MEMORY: c_int = 2;
+/// Before `cuInit`; from it, in the fork of a process that called it.
+const NOT_INITIALIZED: c_int = 3;
 /// A toolkit's stub stands in the driver's place.
 const STUB_LIBRARY: c_int = 34;
 /// The oldest driver that is called: CUDA 12.0.
@@ -167,7 +169,9 @@ impl Driver {
             return Err(DeviceError::DriverTooOld { found_major: major, found_minor: minor });
         }
         // SAFETY: takes flags, of which there are none.
-        match unsafe { call!(self, cuInit(0)) } {
+        let code = unsafe { (self.cuInit)(0) };
+        match self.check("cuInit", code) {
+            Err(_) if code == NOT_INITIALIZED => Err(DeviceError::Forked),
             Err(DeviceError::Driver { reason, .. }) => Err(DeviceError::NoDevice { reason }),
             other => other.map(|()| (major, minor)),
         }

@@ -52,7 +52,8 @@ impl Gpu {
         Ok(gpu)
     }
 
-    /// What GPUs this process sees. Makes no context: no memory of theirs is taken.
+    /// What GPUs this process sees. Makes no context: no memory of theirs is taken. But the driver
+    /// begins, and what is forked from this process after can't use it.
     ///
     /// # Errors
     ///

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::cache::{Folder, Key};
 use super::gpu::Gpu;
-use super::handles::{Function, Module};
+use super::module::{Function, Module};
 use super::nvrtc::{Nvrtc, Target};
 use crate::device::program::Program;
 use crate::device::{DeviceError, KernelOrigin};

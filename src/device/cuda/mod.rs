@@ -4,9 +4,11 @@
 //! |---|---|
 //! | `driver` | the driver's functions |
 //! | `context` | a GPU's primary context, current only while we call |
-//! | `handles` | streams, events, memory, modules |
+//! | `handles` | streams, events, memory, locked pages |
+//! | `module` | kernels, loaded |
 //! | `gpu` | what GPUs there are, and one opened |
-//! | `nvrtc` | the run-time compiler, wherever it lies |
+//! | `nvrtc` | the run-time compiler |
+//! | `search` | where that may lie |
 //! | `cache` | what it compiled, kept in files |
 //! | `kernels` | a program's kernels, from wherever they can be had |
 //! | `held` | the memory of batches, and who reads it |
@@ -24,10 +26,15 @@ mod handles;
 mod held;
 mod kernels;
 mod lane;
+mod module;
 mod nvrtc;
+mod search;
 
 pub use gpu::Gpu;
 
 pub(crate) use freight::{Found, Freight};
 pub(crate) use held::Use;
 pub(crate) use lane::Lane;
+
+#[cfg(test)]
+mod tests;

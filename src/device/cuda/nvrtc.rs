@@ -1,23 +1,18 @@
-//! NVRTC, CUDA's run-time compiler: found wherever it lies, loaded once.
-//!
-//! | tried, in order | |
-//! |---|---|
-//! | `$FUSELOOP_NVRTC` | a library, or a folder of some; nothing else is tried then |
-//! | `libnvrtc.so.13`, `.12`, `libnvrtc.so` | what the system or PyTorch has loaded or would; one of the driver's own version first, since an older driver may refuse what a newer one made |
-//! | `nvidia/*/lib` of the site-packages of `$VIRTUAL_ENV` and `$CONDA_PREFIX` | what pip installs |
+//! NVRTC, CUDA's run-time compiler: found [wherever it lies](super::search), loaded once.
 //!
 //! Beside a library lie its builtins, which that of CUDA 13 does not find by itself: they are loaded
 //! before it.
 
 #![allow(unsafe_code, reason = "functions of a C library")]
 
-use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
+use std::ptr;
 use std::sync::OnceLock;
-use std::{env, fs, ptr};
 
 use libloading::Library;
 
+use super::search::{Search, entries, starts};
 use crate::device::{Compiler, DeviceError};
 
 type Program = *mut c_void;
@@ -266,127 +261,16 @@ fn load_builtins(path: &Path) {
     }
 }
 
-fn starts(path: &Path, with: &str) -> bool {
-    path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with(with))
-}
-
-/// What lies in a folder, in order; nothing if it is none.
-fn entries(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(folder) else { return vec![] };
-    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.sort();
-    paths
-}
-
-/// Where to look.
-struct Search {
-    named: Option<PathBuf>,
-    /// Where Pythons are installed.
-    prefixes: Vec<PathBuf>,
-    driver: u32,
-}
-
-impl Search {
-    fn of_environment(driver: u32) -> Self {
-        let path = |name| env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-        let prefixes = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(path).collect();
-        Self { named: path("FUSELOOP_NVRTC"), prefixes, driver }
-    }
-
-    /// The names it goes by, that of the driver's version first.
-    fn names(&self) -> [&'static str; 3] {
-        match self.driver {
-            ..13 => ["libnvrtc.so.12", "libnvrtc.so.13", "libnvrtc.so"],
-            _ => ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"],
-        }
-    }
-
-    /// All that is tried, in order.
-    fn candidates(&self) -> Vec<PathBuf> {
-        let names = self.names();
-        let in_folder = |folder: PathBuf| names.map(|name| folder.join(name));
-        match &self.named {
-            Some(named) if named.is_dir() => {
-                let below = [named.clone()].into_iter().chain(nvidia(named));
-                let found: Vec<_> = below.flat_map(in_folder).filter(|p| p.exists()).collect();
-                // Where there is none it is good to know what it should have been.
-                if found.is_empty() { in_folder(named.clone()).to_vec() } else { found }
-            }
-            Some(named) => vec![named.clone()],
-            None => {
-                let installed = self.prefixes.iter().flat_map(|prefix| site_packages(prefix));
-                let installed = installed.flat_map(|site| nvidia(&site)).flat_map(in_folder);
-                let system = names.into_iter().map(PathBuf::from);
-                system.chain(installed.filter(|path| path.exists())).collect()
-            }
-        }
-    }
-}
-
-/// The folders of libraries that NVIDIA's packages have in `site`.
-fn nvidia(site: &Path) -> Vec<PathBuf> {
-    entries(&site.join("nvidia")).into_iter().map(|package| package.join("lib")).collect()
-}
-
-/// The packages of the Pythons installed at `prefix`.
-fn site_packages(prefix: &Path) -> Vec<PathBuf> {
-    let pythons = entries(&prefix.join("lib")).into_iter().filter(|path| starts(path, "python"));
-    pythons.map(|python| python.join("site-packages")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn search(named: Option<&Path>, prefix: &Path, driver: u32) -> Vec<PathBuf> {
-        let (named, prefixes) = (named.map(Path::to_owned), vec![prefix.to_owned()]);
-        Search { named, prefixes, driver }.candidates()
-    }
-
-    /// An empty file at `path` of `folder`.
-    fn put(folder: &Path, path: &str) -> PathBuf {
-        let path = folder.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, "").unwrap();
-        path
-    }
-
-    #[test]
-    fn the_system_comes_first_and_the_drivers_version_before_others() {
-        let dir = tempfile::tempdir().unwrap();
-        let twelve = ["libnvrtc.so.12", "libnvrtc.so.13", "libnvrtc.so"].map(PathBuf::from);
-        assert_eq!(search(None, dir.path(), 12), twelve);
-        let thirteen = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"].map(PathBuf::from);
-        assert_eq!(search(None, dir.path(), 13), thirteen);
-    }
-
-    #[test]
-    fn what_pip_installed_comes_after() {
-        let dir = tempfile::tempdir().unwrap();
-        let site = "lib/python3.12/site-packages/nvidia";
-        let old = put(dir.path(), &format!("{site}/cuda_nvrtc/lib/libnvrtc.so.12"));
-        let new = put(dir.path(), &format!("{site}/cu13/lib/libnvrtc.so.13"));
-        put(dir.path(), "lib/ruby/site-packages/nvidia/cu13/lib/libnvrtc.so.13");
-        assert_eq!(search(None, dir.path(), 13)[3..], [new, old]);
-    }
-
-    #[test]
-    fn what_is_named_is_all_that_is_tried() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("mine.so");
-        assert_eq!(search(Some(&file), dir.path(), 12), [file]);
-        let none = search(Some(dir.path()), dir.path(), 12);
-        assert_eq!(none[0], dir.path().join("libnvrtc.so.12"));
-        let wheel = put(dir.path(), "nvidia/cuda_nvrtc/lib/libnvrtc.so.12");
-        assert_eq!(search(Some(dir.path()), dir.path(), 12), [wheel]);
-        let plain = put(dir.path(), "libnvrtc.so");
-        assert_eq!(search(Some(dir.path()), dir.path(), 12)[0], plain);
-    }
+    use std::fs;
 
     #[test]
     fn where_it_was_looked_for_is_said() {
         let dir = tempfile::tempdir().unwrap();
-        let no_library = put(dir.path(), "libnvrtc.so.12");
+        let no_library = dir.path().join("libnvrtc.so.12");
+        fs::write(&no_library, "").unwrap();
         let missing = dir.path().join("missing.so");
         let error = Nvrtc::find(&[no_library.clone(), missing.clone()]).err().unwrap();
         let tried = format!("{}, {}", no_library.display(), missing.display());

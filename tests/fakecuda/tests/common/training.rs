@@ -9,8 +9,8 @@ use fuseloop::{Batch, LoaderBuilder, Order};
 use std::path::{Path, PathBuf};
 
 #[path = "../../../common/dataset.rs"]
-#[allow(dead_code, clippy::unwrap_used, reason = "of many tests")]
-pub(crate) mod dataset;
+#[allow(dead_code, unreachable_pub, reason = "of many tests")]
+mod dataset;
 
 /// Rows of a batch.
 pub(crate) const ROWS: usize = 8;
@@ -18,9 +18,9 @@ pub(crate) const ROWS: usize = 8;
 /// Sides of a picture: a batch is large enough for its pages to be locked.
 pub(crate) const SIDE: u32 = 64;
 
-/// 44 pictures of differing sizes.
-pub(crate) fn file() -> (tempfile::TempDir, PathBuf) {
-    dataset::write(44, WriteMode::Raw, dataset::varied)
+/// So many pictures of differing sizes.
+pub(crate) fn file(count: u64) -> (tempfile::TempDir, PathBuf) {
+    dataset::write(count, WriteMode::Raw, dataset::varied)
 }
 
 /// The names of the lists of [`builder`].

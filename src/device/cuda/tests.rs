@@ -1,0 +1,156 @@
+//! Batches on a GPU. Without a driver, a real one or a fake, these tests say so and end.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use fuseloop_ops::DType;
+
+use super::{Gpu, Lane};
+use crate::batch::{Batch, BatchSpec, Pool, Rows, TensorSpec};
+use crate::device::{
+    DeviceError, DeviceTensorError, Kernel, KernelOrigin, Made, Program, Stream, Tensor,
+};
+use crate::sample::{Epoch, SampleId, Visit};
+
+/// Bytes of an image; not a multiple of anything.
+const IMAGE: usize = 1001;
+const ROWS: usize = 128;
+
+/// An image whose bytes grow by one on the device, and a label that is copied.
+fn program(kernel: bool) -> Program {
+    let source = concat!(
+        include_str!("../../../kernels/cuda/fuseloop.cuh"),
+        "struct Arguments { u64 scratch, rows, staged, made, staged_label, label; };\n",
+        "KERNEL(grow, Arguments) {\n",
+        "    const u8* from = (const u8*)a.staged + (u64)row_of() * 1001;\n",
+        "    u8* to = (u8*)a.made + (u64)row_of() * 1001;\n",
+        "    for (u32 i = first_group(); i < 1001; i += group_step()) to[i] = (u8)(from[i] + 1);\n",
+        "}\n"
+    );
+    let tensor = |staged, dtype, shape: &[usize], made| {
+        let shape = shape.to_vec();
+        Tensor { staged, dtype, shape, made }
+    };
+    let made = if kernel { Made::Computed } else { Made::Copied };
+    let kernels = vec![Kernel { entry: "grow".to_owned(), parts: 2 }];
+    Program {
+        source: source.to_owned(),
+        tensors: vec![
+            tensor(IMAGE, DType::U8, &[7, 143], made),
+            tensor(8, DType::I64, &[], Made::Copied),
+        ],
+        kernels: kernels.into_iter().filter(|_| kernel).collect(),
+        scratch: 16,
+        constants: vec![],
+    }
+}
+
+/// A lane and the pool of the host's slots.
+struct Port {
+    lane: Arc<Lane>,
+    pool: Arc<Pool>,
+}
+
+impl Port {
+    /// `None` where there is no GPU, or no compiler for a kernel.
+    fn open(kernel: bool, device_batches: usize) -> Option<Self> {
+        let lane = Gpu::open(0)
+            .and_then(|gpu| Lane::new(&gpu, program(kernel), ROWS, device_batches))
+            .map_err(|error| eprintln!("skipped: {error}"))
+            .ok()?;
+        let tensors = [("label", 8), ("other", 1), ("image", IMAGE)].map(|(name, staged)| {
+            let rows = if staged == 1 { Rows::Even } else { Rows::Device { staged } };
+            TensorSpec { rows, ..TensorSpec::new(name, DType::U8, []) }
+        });
+        let spec = BatchSpec::new(&tensors, NonZeroUsize::new(ROWS).unwrap()).unwrap();
+        let pool = Arc::new(Pool::new(Arc::new(spec), None, 2, Box::new(|| {})));
+        Some(Self { lane, pool })
+    }
+
+    /// Batch number `n`.
+    fn send(&self, n: u8, rows: usize) -> Result<Batch, DeviceError> {
+        let mut slot = self.pool.redeem(self.pool.take().unwrap()).unwrap();
+        slot.visits_mut().extend((0..rows as u64).map(|id| Visit::once(SampleId(id))));
+        let mut all = slot.rows_mut();
+        all.output(0).fill(n);
+        all.output(2).fill(n.wrapping_mul(3));
+        let outcome = self.lane.submit(&mut all, &[2, 0]);
+        let batch = Batch::new(slot, &self.pool, Epoch(0), u64::from(n));
+        outcome.map(|()| batch)
+    }
+}
+
+fn assert_is(batch: &Batch, n: u8, grown: u8) {
+    let image = n.wrapping_mul(3).wrapping_add(grown);
+    assert_eq!(batch.to_host("image").unwrap(), vec![image; batch.len() * IMAGE], "batch {n}");
+    assert_eq!(batch.to_host("label").unwrap(), vec![n; batch.len() * 8], "batch {n}");
+}
+
+#[test]
+fn batches_are_what_was_sent_however_many_are_under_way() {
+    for kernel in [false, true] {
+        let Some(port) = Port::open(kernel, 3) else { return };
+        let mut held = std::collections::VecDeque::new();
+        for n in 0..60 {
+            // The first is short, so that locked pages have to grow.
+            let batch = port.send(n, if n % 7 == 0 { 70 } else { ROWS }).unwrap();
+            let tensor = batch.device_tensor("image", Stream::Legacy).unwrap();
+            assert_eq!(tensor.shape(), [batch.len(), 7, 143]);
+            assert_eq!((tensor.dtype(), tensor.device()), (DType::U8, 0));
+            assert_eq!(tensor.ptr() % 256, 0);
+            held.push_back((n, batch));
+            if held.len() == 3 {
+                let (n, batch) = held.pop_front().unwrap();
+                assert_is(&batch, n, u8::from(kernel));
+            }
+        }
+        let stats = port.lane.stats();
+        assert_eq!((stats.batches, stats.buffers), (60, 3));
+        assert_eq!(stats.bytes_copied, (51 * ROWS + 9 * 70) as u64 * (IMAGE + 8) as u64);
+        assert_eq!(stats.kernels.is_some(), kernel);
+        assert_ne!(stats.kernels, Some(KernelOrigin::Shipped));
+    }
+}
+
+#[test]
+fn a_lane_gives_no_more_than_was_agreed_and_goes_on_after() {
+    let Some(port) = Port::open(false, 2) else { return };
+    let (first, second) = (port.send(1, ROWS).unwrap(), port.send(2, ROWS).unwrap());
+    let capsule = first.dlpack("image", Stream::PerThread).unwrap();
+    assert_eq!(port.send(3, ROWS).err(), Some(DeviceError::AllHeld { limit: 2 }));
+    drop(first);
+    assert_eq!(port.send(4, ROWS).err(), Some(DeviceError::AllHeld { limit: 2 }));
+    // On another thread, whose default stream is another.
+    std::thread::spawn(move || drop(capsule)).join().unwrap();
+    let fifth = port.send(5, ROWS).unwrap();
+    assert_is(&fifth, 5, 0);
+    assert_is(&second, 2, 0);
+}
+
+#[test]
+fn what_is_lent_outlives_everything() {
+    let Some(port) = Port::open(false, 2) else { return };
+    let batch = port.send(1, 3).unwrap();
+    let streams = [Stream::Legacy, Stream::Unordered];
+    let capsules = streams.map(|stream| batch.dlpack("label", stream).unwrap());
+    let address = batch.device_ptr("label", Stream::Legacy).unwrap();
+    drop(port);
+    assert_is(&batch, 1, 0);
+    drop(batch);
+    for capsule in &capsules {
+        assert!(!capsule.as_ptr().is_null());
+    }
+    assert_ne!(address, 0);
+    drop(capsules);
+}
+
+#[test]
+fn what_is_not_on_the_device_is_said_to_be_on_the_host() {
+    let Some(port) = Port::open(false, 2) else { return };
+    let batch = port.send(1, ROWS).unwrap();
+    assert_eq!(batch.device(), Some(0));
+    let error = batch.to_host("other").unwrap_err();
+    assert!(matches!(error, DeviceTensorError::Tensor(_)), "{error}");
+    let error = batch.device_tensor("nothing", Stream::Legacy).unwrap_err();
+    assert_eq!(error.to_string(), "no tensor 'nothing' in the batch, it has: label, other, image");
+}
