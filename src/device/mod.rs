@@ -24,6 +24,7 @@ mod text;
 mod usual;
 
 pub use cuda::Gpu;
+pub(crate) use cuda::Lane;
 pub use dlpack::{DlpackCapsule, ManagedTensor};
 pub use error::DeviceError;
 pub use info::{Compiler, DeviceStats, GpuInfo, KernelOrigin};
