@@ -83,7 +83,7 @@ impl Built {
     /// Runs a program in both orders of threads; what is wrong, if something is.
     fn wrong(&self, number: usize, trial: &Trial) -> Option<String> {
         [0, 1].into_iter().find_map(|backwards| {
-            let launch = |launch: &Launch<'_>| self.launch(number, launch, backwards);
+            let launch = |launch: Launch<'_>| self.launch(number, &launch, backwards);
             let failed = trial.run(launch).err()?;
             Some(format!("backwards {backwards}: {failed}"))
         })

@@ -37,8 +37,10 @@ pub struct Launch<'a> {
     pub threads: u32,
     /// The struct that it takes.
     pub arguments: &'a [u8],
-    /// What it may touch: address, bytes, and whether it may write there.
-    pub memory: &'a [(u64, usize, bool)],
+    /// What it may read.
+    pub reads: Vec<&'a [u8]>,
+    /// What it may read and write.
+    pub writes: Vec<&'a mut [u8]>,
 }
 
 /// Why a trial failed.
@@ -97,8 +99,9 @@ impl Aligned {
         &mut self.bytes[self.start..self.start + self.len]
     }
 
-    fn address(&self) -> u64 {
-        self.bytes.as_ptr() as u64 + self.start as u64
+    /// With the few bytes behind it that kernels may read, as a device's buffer has them.
+    fn of_with_slack(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.len + 8]
     }
 
     fn is_alone(&self) -> bool {
@@ -178,36 +181,25 @@ impl Trial {
     /// See [`Failure`].
     pub fn run(
         &self,
-        mut launch: impl FnMut(&Launch<'_>) -> Result<(), String>,
+        mut launch: impl FnMut(Launch<'_>) -> Result<(), String>,
     ) -> Result<(), Failure> {
         let rows = self.rows;
         let outs = self.program.tensors.iter().map(|t| Aligned::new(rows * t.row_bytes(), 0xAA));
-        let outs: Vec<Aligned> = outs.collect();
-        let scratch = Aligned::new(rows * self.program.scratch, 0);
-        let addresses = |all: &[Aligned]| all.iter().map(Aligned::address).collect::<Vec<u64>>();
-        let (staged, tensors) = (addresses(&self.staged), addresses(&outs));
-        let at = Addresses {
-            rows: rows as u32,
-            staged: &staged,
-            tensors: &tensors,
-            scratch: scratch.address(),
-        };
-        let arguments = self.program.arguments(&at);
-        // Kernels may read a few bytes behind what is staged, as a device's buffer has them.
-        let mut memory: Vec<_> =
-            self.staged.iter().map(|s| (s.address(), s.len + 8, false)).collect();
-        memory.extend(outs.iter().map(|out| (out.address(), out.len, true)));
-        memory.push((scratch.address(), scratch.len, true));
+        let mut outs: Vec<Aligned> = outs.collect();
+        let mut scratch = Aligned::new(rows * self.program.scratch, 0);
         for kernel in &self.program.kernels {
-            let launched = launch(&Launch {
-                entry: &kernel.entry,
-                rows: rows as u32,
-                parts: kernel.parts,
-                threads: Program::THREADS,
-                arguments: &arguments,
-                memory: &memory,
-            });
-            launched.map_err(Failure::Launch)?;
+            let reads: Vec<&[u8]> = self.staged.iter().map(Aligned::of_with_slack).collect();
+            let mut writes: Vec<&mut [u8]> = outs.iter_mut().map(Aligned::of_mut).collect();
+            let staged: Vec<u64> = reads.iter().map(|bytes| bytes.as_ptr() as u64).collect();
+            let tensors: Vec<u64> = writes.iter_mut().map(|b| b.as_mut_ptr() as u64).collect();
+            writes.push(scratch.of_mut());
+            let scratch = writes[tensors.len()].as_mut_ptr() as u64;
+            let (rows, threads) = (rows as u32, Program::THREADS);
+            let at = Addresses { rows, staged: &staged, tensors: &tensors, scratch };
+            let arguments = &self.program.arguments(&at);
+            let (entry, parts) = (&*kernel.entry, kernel.parts);
+            launch(Launch { entry, rows, parts, threads, arguments, reads, writes })
+                .map_err(Failure::Launch)?;
         }
         for (tensor, (out, want)) in outs.iter().zip(&self.want).enumerate() {
             if !out.is_alone() {

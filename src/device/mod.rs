@@ -29,7 +29,7 @@ pub use dlpack::{DlpackCapsule, ManagedTensor};
 pub use error::DeviceError;
 pub use info::{Compiler, DeviceStats, GpuInfo, KernelOrigin};
 pub(crate) use part::{ImagePart, OneHotPart, Part};
-pub(crate) use program::{Addresses, Kernel, Made, Program, Tensor};
+pub(crate) use program::{Addresses, Program};
 pub use stream::{Stream, StreamHandle};
 pub use tensor::{DeviceTensor, DeviceTensorError};
 #[doc(hidden)]

@@ -26,7 +26,7 @@ pub(crate) struct Program {
     /// Bytes of scratch for each row.
     pub(crate) scratch: usize,
     /// The tensors that kernels make, in the order of the arguments.
-    computed: Vec<usize>,
+    pub(crate) computed: Vec<usize>,
     /// What follows the addresses in the arguments.
     pub(crate) constants: Vec<u32>,
 }

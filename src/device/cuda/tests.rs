@@ -20,7 +20,7 @@ const ROWS: usize = 128;
 fn program(kernel: bool) -> Program {
     let source = concat!(
         include_str!("../../../kernels/cuda/fuseloop.cuh"),
-        "struct Arguments { u64 scratch, rows, staged, made, staged_label, label; };\n",
+        "struct Arguments { u64 scratch, rows, staged, made; };\n",
         "KERNEL(grow, Arguments) {\n",
         "    const u8* from = (const u8*)a.staged + (u64)row_of() * 1001;\n",
         "    u8* to = (u8*)a.made + (u64)row_of() * 1001;\n",
@@ -41,6 +41,7 @@ fn program(kernel: bool) -> Program {
         ],
         kernels: kernels.into_iter().filter(|_| kernel).collect(),
         scratch: 16,
+        computed: if kernel { vec![0] } else { vec![] },
         constants: vec![],
     }
 }
