@@ -7,9 +7,8 @@ use fuseloop_ops::DType;
 
 use super::{Gpu, Lane};
 use crate::batch::{Batch, BatchSpec, Pool, Rows, TensorSpec};
-use crate::device::{
-    DeviceError, DeviceTensorError, Kernel, KernelOrigin, Made, Program, Stream, Tensor,
-};
+use crate::device::program::{Kernel, Made, Tensor};
+use crate::device::{DeviceError, DeviceTensorError, KernelOrigin, Program, Stream};
 use crate::sample::{Epoch, SampleId, Visit};
 
 /// Bytes of an image; not a multiple of anything.
