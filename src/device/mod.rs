@@ -5,7 +5,7 @@
 //! (page-locked slot)               (a ring of 3)                                (a pool)
 //! ```
 //!
-//! A [`Program`] says what is done with a batch, and touches no GPU: it is generated from plans,
+//! A `Program` says what is done with a batch, and touches no GPU: it is generated from plans,
 //! and tests run it in other ways. What does touch one is `cuda`, behind the feature of that name.
 
 #[doc(hidden)]

@@ -103,7 +103,7 @@ impl LoaderBuilder {
 }
 
 impl Loader {
-    /// Where what stands after [`ToDevice`](fuseloop_ops::ToDevice) is computed, and so where those
+    /// Where what stands after [`ToDevice`] is computed, and so where those
     /// tensors lie; the CPU where no list has the op. If it is the CPU in place of a GPU, it says
     /// why. Decided when the loader is built, for all epochs.
     #[must_use]
