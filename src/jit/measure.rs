@@ -123,7 +123,7 @@ impl<'a> Meter<'a> {
     /// A meter that has seen no sample; `None` where no code can be compiled.
     #[must_use]
     pub fn new(kernel: &'a Kernel) -> Option<Self> {
-        let blocks = vec![BlockCosts::default(); kernel.plan.blocks().len()];
+        let blocks = vec![BlockCosts::default(); kernel.plan.host_blocks()];
         let sums = Costs { samples: 0, blocks };
         let meter = Self { kernel, twins: HashMap::new(), sums };
         unsupported().is_none().then_some(meter)

@@ -32,11 +32,11 @@ const COUNT: f64 = 1.5;
 const REGION: f64 = 0.2;
 
 /// What each block and op should cost for one sample, in the words of a [`Meter`](super::Meter).
-/// Ops in plain Rust are not predicted.
+/// Ops in plain Rust are not predicted, nor what a device does.
 #[must_use]
 pub fn predict(plan: &ImagePlan, source: Source<'_>, draws: &Draws) -> Costs {
     let mut size = source.whole;
-    let blocks = plan.blocks().iter().map(|block| {
+    let blocks = plan.blocks()[..plan.host_blocks()].iter().map(|block| {
         let mut costs = BlockCosts::default();
         for leaf in block.ops.clone().filter(|leaf| draws.active[*leaf]) {
             let before = size;

@@ -116,6 +116,9 @@ impl ImagePlan {
                 _ => format!("{} is plain Rust and gets the picture stored", name(host)),
             };
         }
+        if block.device == Role::Staged {
+            return "what follows is a device's".to_owned();
+        }
         let Some(next) = self.blocks().get(index + 1) else {
             return "it stores the batch".to_owned();
         };
@@ -194,8 +197,13 @@ impl Block {
         if readings > 0 {
             parts.push(format!("{readings} reading(s) of the picture"));
         }
-        parts.push(format!("one loop over the pixels, {} step(s) in registers", links().count()));
-        if self.variants(leaves) > 1 {
+        let by = if self.device == Role::Device {
+            "one kernel a batch"
+        } else {
+            "one loop over the pixels"
+        };
+        parts.push(format!("{by}, {} step(s) in registers", links().count()));
+        if self.device != Role::Device && self.variants(leaves) > 1 {
             parts.push(format!("up to {} loop bodies", self.variants(leaves)));
         }
         if self.streams {
@@ -229,6 +237,9 @@ impl Block {
             },
             Class::Pixel(op) if op.needs_mean() => "in registers, after a reading for the mean",
             Class::Pixel(_) => "in registers",
+            Class::Shuffled(_) if self.device == Role::Device => {
+                "in registers, in each sample's order"
+            }
             Class::Shuffled(_) => "in registers, one loop body for each order",
             Class::Table(op) if op.needs_histogram() => "a look-up, after levels are counted",
             Class::Table(_) => "a look-up",
@@ -284,6 +295,21 @@ mod tests {
             ["a u8 image [40, 40, 3]", "a u8 image [24, 24, 3]", "a f32 image [3, 24, 24]"]
         );
         assert!(plan.pushed_into_decode.len() <= 1 && plan.left_out.is_empty());
+    }
+
+    #[test]
+    fn what_a_device_does_is_told_apart() {
+        let device = ToDevice::new("cuda:0").unwrap();
+        let jitter = ColorJitter::new(0.4, 0.4, 0.4).unwrap();
+        let ops = ops![CenterCrop::new(8, 8).unwrap(), device, jitter, Normalize::imagenet()];
+        let input = ImageType::decoded(Dim::fixed(40), Dim::fixed(40));
+        let plan = ImagePlan::on_device(ops, input, NumberRule::Fused).unwrap();
+        assert_eq!((plan.host_blocks(), plan.host_bytes(), plan.sample_bytes()), (1, 192, 768));
+        let plan = plan.describe();
+        assert_eq!(plan.pushed_into_decode, ["CenterCrop"]);
+        assert_eq!(plan.blocks[0].ends, "what follows is a device's");
+        let summary = "1 reading(s) of the picture; one kernel a batch, 4 step(s) in registers";
+        assert_eq!(plan.blocks[1].summary, summary);
     }
 
     #[test]
