@@ -30,6 +30,9 @@ const TOGETHER: usize = 30;
 /// What `KERNEL` of host_cuda.h makes.
 type Entry = unsafe extern "C" fn(*const c_void, u32, u32, u32, u32) -> i32;
 
+/// What is written in place of what, everywhere.
+type Bug = (&'static str, &'static str);
+
 /// Programs as one library.
 struct Built {
     library: Library,
@@ -37,7 +40,7 @@ struct Built {
 }
 
 /// Compiles the sources as one file; `None`, said in a line, where there is no compiler.
-fn build(sources: &[(usize, &Trial)]) -> Option<Built> {
+fn build(sources: &[(usize, &Trial)], bug: Option<Bug>) -> Option<Built> {
     let folder = tempfile::tempdir().unwrap();
     let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/cuda");
     let mut text = fuseloop_kernels::CUDA_PRELUDE.to_owned();
@@ -48,6 +51,10 @@ fn build(sources: &[(usize, &Trial)]) -> Option<Built> {
         text.push_str("}\n");
     }
     let (cpp, library) = (folder.path().join("kernels.cpp"), folder.path().join("kernels.so"));
+    if let Some((from, to)) = bug {
+        assert!(text.contains(from), "no kernel has `{from}`");
+        text = text.replace(from, to);
+    }
     std::fs::write(&cpp, text).unwrap();
     let flags = [
         "-std=c++17",
@@ -111,7 +118,7 @@ fn try_all(trials: &[(String, Trial)]) {
     let numbered: Vec<_> = trials.iter().enumerate().collect();
     for some in numbered.chunks(TOGETHER) {
         let sources: Vec<_> = some.iter().map(|(number, (_, trial))| (*number, trial)).collect();
-        let Some(built) = build(&sources) else { return };
+        let Some(built) = build(&sources, None) else { return };
         for (number, (words, trial)) in some {
             if let Some(wrong) = built.wrong(*number, trial) {
                 panic!("{words}: {wrong}\n{}", body(trial));
@@ -250,4 +257,63 @@ fn what_no_kernel_does_is_refused() {
     );
     let error = refused(ops![device(), Normalize::imagenet(), Convert::to(DType::F64)]);
     assert!(error.contains("u8, f16, bf16 and f32"), "{error}");
+}
+
+/// What a generator, or whoever writes kernels, gets wrong first. Each must show.
+const BUGS: [Bug; 12] = [
+    ("left < 8u ? left : 8u", "8u"),
+    ("width % 8u == 0", "true"),
+    ("map[2] < 0 ? first - 7 : first", "first"),
+    ("first + map[2] * i", "first + i"),
+    ("off * 8u", "0u"),
+    ("y >= mix.y0 &&", "y > mix.y0 &&"),
+    ("mul_rn(partner, mix.rest)", "mul_rn(partner, mix.own)"),
+    ("a, mix.partner,", "a, row,"),
+    ("if (x + i < (i32)width) sum", "sum"),
+    ("order >> (4u * part)", "order >> (4u * 0u)"),
+    ("x + i < x1)", "x + i <= x1)"),
+    ("larger(lesser(v, 255.0f), 0.0f)", "lesser(v, 255.0f)"),
+];
+
+/// A few programs that have all of it between them.
+fn everything() -> Vec<Trial> {
+    let flip = || RandomHorizontalFlip::new(0.5).unwrap();
+    let jitter = || ColorJitter::new(0.8, 0.8, 0.8).unwrap();
+    let mixup = || MixUp::new(0.4).unwrap().per_sample();
+    let cutmix = || CutMix::new(1.0).unwrap().per_sample();
+    let translate = || RandomTranslate::new(5, [9, 8, 7]).unwrap();
+    let negative = ops![device(), Normalize::imagenet(), Convert::to(DType::U8)];
+    let lists: [(Size, Ops); 5] = [
+        (Size::new(3, 9), negative),
+        (
+            Size::new(7, 21),
+            ops![device(), flip(), RandomCrop::new(5, 19).unwrap(), ToChannelsFirst],
+        ),
+        (Size::new(9, 29), ops![device(), translate(), jitter(), Normalize::imagenet(), cutmix()]),
+        (Size::new(8, 24), ops![device(), flip(), Normalize::imagenet(), ToChannelsFirst, mixup()]),
+        (Size::new(8, 24), ops![device(), jitter(), Convert::to(DType::F16), cutmix(), mixup()]),
+    ];
+    let trial = |(size, ops): (Size, Ops)| {
+        let input = ImageType::decoded(Dim::fixed(size.height), Dim::fixed(size.width));
+        let plan = ImagePlan::on_device(ops, input, NumberRule::Fused).unwrap();
+        let mut rng = SampleKey::new(8, size.width, 0).op(0);
+        Trial::new(plan, None, &pictures(&mut rng, size, 8), 3).unwrap()
+    };
+    lists.map(trial).into()
+}
+
+#[test]
+fn a_planted_bug_is_found() {
+    let trials = everything();
+    let numbered: Vec<(usize, &Trial)> = trials.iter().enumerate().collect();
+    let wrong = |bug| {
+        let built = build(&numbered, bug)?;
+        Some(numbered.iter().find_map(|(number, trial)| built.wrong(*number, trial)))
+    };
+    let Some(none) = wrong(None) else { return };
+    assert_eq!(none, None, "without a bug");
+    for bug in BUGS {
+        let found = wrong(Some(bug)).unwrap();
+        assert!(found.is_some(), "`{}` in place of `{}` was not found", bug.1, bug.0);
+    }
 }
