@@ -12,6 +12,7 @@
 
 pub(crate) mod hot;
 pub(crate) mod image;
+mod links;
 mod translate;
 
 use hot::OneHot;

@@ -1,0 +1,182 @@
+//! What a picture's links do to eight pixels, as text: a function for each op, and the calls in order.
+
+use super::image::Image;
+use super::translate::{Frame, function};
+use super::{Builder, Refused};
+use crate::plan::Region;
+use crate::plan::block::{Link, Step, pixel_op, reading};
+use fuseloop_ops::{Emit, F32x4, Pixels};
+use std::fmt::Write as _;
+
+impl Image<'_> {
+    /// Where a slot of the plan lies in the record, in words.
+    pub(super) fn slot(&self, slot: usize) -> usize {
+        self.layout.slot(slot - self.block.slots.start)
+    }
+
+    /// Writes the functions of all links; gives the text that calls them in order.
+    pub(super) fn steps(&self, to: &mut Builder, p: usize) -> Result<String, Refused> {
+        let (mut calls, mut shuffled, mut mean, mut written) = (String::new(), 0, 0, vec![]);
+        for (k, step) in self.block.steps.iter().enumerate() {
+            let mut links = vec![];
+            for link in &step.links {
+                let needs = reading(self.plan.leaves(), *link).map(|_| {
+                    mean += 1;
+                    mean - 1
+                });
+                let name = self.op_function(to, p, *link, step, &mut written)?;
+                links.push(self.link(p, *link, needs, name.as_deref()));
+            }
+            let body = match &links[..] {
+                [one] => one.clone(),
+                parts => {
+                    let order = 4 * self.layout.order(shuffled);
+                    shuffled += 1;
+                    in_order(parts, order)
+                }
+            };
+            let guarded = self.may_rest(step);
+            if guarded {
+                let word = 4 * self.layout.active(k);
+                let _ = writeln!(calls, "    if (load_word(record + {word}) >> {} & 1u)", k % 32);
+            }
+            let _ = write!(calls, "    {{\n{body}    }}\n");
+        }
+        Ok(calls)
+    }
+
+    /// Whether a sample may go without the step.
+    fn may_rest(&self, step: &Step) -> bool {
+        let leaf = &self.plan.leaves()[step.leaves[0]];
+        !leaf.guards.is_empty() || crate::plan::block::may_skip(leaf)
+    }
+
+    /// Writes the function of a link of arithmetic, unless it is there; gives its name.
+    fn op_function(
+        &self,
+        to: &mut Builder,
+        p: usize,
+        link: Link,
+        step: &Step,
+        written: &mut Vec<Link>,
+    ) -> Result<Option<String>, Refused> {
+        let number = written.iter().position(|known| *known == link);
+        let name = format!("p{p}_op{}", number.unwrap_or(written.len()));
+        let (rule, constants) = (self.plan.rule(), None);
+        let frame = Frame { name: &name, rule, slots: 0, placed: false, mean: false, constants };
+        if number.is_some() {
+            return Ok(Some(name));
+        }
+        let made = match link {
+            Link::Value { leaf, part, map, .. } => {
+                let Some(op) = pixel_op(self.plan.leaves(), leaf, part) else { return Ok(None) };
+                let passed = op.normalizes().map(|_| to.constants.len());
+                let (slots, mean) = (op.slots(), op.needs_mean());
+                let placed = map.is_some();
+                let frame = Frame { slots, placed, mean, constants: passed, ..frame };
+                function(frame, |e, pixels| op.emit(e, pixels))
+            }
+            Link::Matrix { .. } => function(Frame { slots: 12, ..frame }, matrix),
+            Link::Table { .. } | Link::Paint { .. } | Link::Round => return Ok(None),
+        };
+        let refused = |what: String| {
+            let reason = format!("it emits `{what}`, which no kernel has: put it before ToDevice");
+            Refused { leaf: step.leaves[0], reason }
+        };
+        let (text, words) = made.map_err(refused)?;
+        to.text.push_str(&text);
+        to.constants.extend(words);
+        written.push(link);
+        Ok(Some(name))
+    }
+
+    /// What a link does to the group `g`.
+    fn link(&self, p: usize, link: Link, mean: Option<usize>, name: Option<&str>) -> String {
+        let name = name.unwrap_or_default();
+        let mean = match mean {
+            None => "        const float mean = 0.0f;\n".to_owned(),
+            Some(n) => format!(
+                "        if (PASS == {}) return;\n        const float mean = p{p}_mean{n}(a, row);\n",
+                n + 1
+            ),
+        };
+        match link {
+            Link::Value { slot, map, .. } => {
+                let (place, row, column) = match map {
+                    None => (String::new(), "y", "x + i".to_owned()),
+                    Some(map) => {
+                        (self.place(map), "own_row", "own_column + column_step * i".into())
+                    }
+                };
+                let slots = 4 * self.slot(slot);
+                format!(
+                    "{mean}{place}        EACH_PIXEL {name}(a, record + {slots}, mean, {row}, {column}, g.v[0][i], g.v[1][i], g.v[2][i]);\n"
+                )
+            }
+            Link::Matrix { slot } => {
+                let slots = 4 * self.slot(slot);
+                format!(
+                    "{mean}        EACH_PIXEL {name}(a, record + {slots}, mean, y, x, g.v[0][i], g.v[1][i], g.v[2][i]);\n"
+                )
+            }
+            Link::Table { table, .. } => {
+                let at = 4 * self.layout.table(table);
+                format!(
+                    "        EACH_CHANNEL EACH_PIXEL g.v[c][i] = float_of(load_word(record + {at} + 4 * (256 * c + ((u32)int_of(level(g.v[c][i])) & 255u))));\n"
+                )
+            }
+            Link::Round => "        EACH_CHANNEL EACH_PIXEL g.v[c][i] = level(g.v[c][i]);\n".into(),
+            Link::Paint { region } => self.paint(region),
+        }
+    }
+
+    /// Where the pixels are, as an op sees it. Integers wrap, as in compiled code.
+    fn place(&self, map: usize) -> String {
+        let at = 4 * (self.layout.map(0, map));
+        format!(
+            "        const u8* own = pass + {at};\n        \
+             const i32 own_row = (i32)((u32)y * load_word(own) + load_word(own + 4));\n        \
+             const i32 column_step = (i32)load_word(own + 8);\n        \
+             const i32 own_column = (i32)((u32)x * load_word(own + 8) + load_word(own + 12));\n"
+        )
+    }
+
+    fn paint(&self, region: usize) -> String {
+        let at = 4 * self.layout.region(0, region);
+        let Region { outside, fill, .. } = self.block.regions[region];
+        let [r, g, b] = fill.map(|v| format!("float_of({:#010x}u)", v.to_bits()));
+        let which = if outside { "!" } else { "" };
+        format!(
+            "        const u8* region = pass + {at};\n        \
+             const i32 x0 = (i32)load_word(region), x1 = (i32)load_word(region + 4);\n        \
+             const bool row_is_in = y >= (i32)load_word(region + 8) && y < (i32)load_word(region + 12);\n        \
+             EACH_PIXEL if ({which}(row_is_in && x + i >= x0 && x + i < x1)) {{ g.v[0][i] = {r}; g.v[1][i] = {g}; g.v[2][i] = {b}; }}\n"
+        )
+    }
+}
+
+/// Parts of a shuffled op, in the order that the record has.
+fn in_order(parts: &[String], order: usize) -> String {
+    let mut text = format!(
+        "        const u32 order = load_word(record + {order});\n        \
+         for (u32 part = 0; part < {}; part++) {{\n        switch (order >> (4u * part) & 15u) {{\n",
+        parts.len()
+    );
+    for (number, part) in parts.iter().enumerate() {
+        let _ = write!(text, "        case {number}: {{\n{part}        }} break;\n");
+    }
+    text.push_str("        }\n        }\n");
+    text
+}
+
+/// By the matrix in twelve slots, clamped, as compiled code has it.
+fn matrix(e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    e.each(pixels, |e, c, _| {
+        let mut sum: F32x4 = e.slot(4 * c + 3);
+        for k in [2, 1, 0] {
+            let factor = e.slot(4 * c + k);
+            sum = e.fma(pixels.channels[k], factor, sum);
+        }
+        e.clamp(sum)
+    })
+}
