@@ -1,5 +1,6 @@
 //! The fake driver is as strict as it says: each mistake that it is there to find is made here,
 //! once, and found.
+#![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 mod common;

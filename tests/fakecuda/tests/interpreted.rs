@@ -5,6 +5,7 @@
 //! The shipped kernels always; random programs where `FUSELOOP_NVRTC` names NVIDIA's compiler.
 //! `FUSELOOP_KERNELS=100` tries more of them.
 
+#![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 mod common;

@@ -3,6 +3,7 @@
 //!
 //! `ptx/*.ptx` was made by NVRTC 12.0.76 out of `ptx/*.cu` behind fuseloop.cuh. With FUSELOOP_NVRTC
 //! (a file or a folder) it is made again and compared; BLESS=1 writes it.
+#![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 mod common;

@@ -1,4 +1,5 @@
 //! The fake NVRTC: kernels become code of the host, which the fake driver runs.
+#![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 mod common;

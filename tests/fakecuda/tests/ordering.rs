@@ -5,6 +5,7 @@
 //! host ─fill─▶ staging[3] ─upload─▶ sources[3] ─kernel─▶ outputs[2] ─download─▶ seen
 //!                 ▲ Refilled          ▲ Read    Copied      ▲ Released
 //! ```
+#![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 mod common;

@@ -7,6 +7,7 @@
 //! | the PTX interpreter | shipped with the crate, made by NVIDIA's NVRTC |
 //! | the PTX interpreter | NVIDIA's NVRTC now, if `FUSELOOP_NVRTC` names it: see interpreted.rs |
 
+#![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 mod common;
