@@ -17,12 +17,12 @@ KERNEL(arithmetic, Args)
     *o++ = bits_of(truncated(p));
     *o++ = bits_of(floored(p));
     *o++ = bits_of(rounded(p));
-    *o++ = bits_of(narrowed(add_rn(d, e)));
-    *o++ = bits_of(narrowed(sub_rn(d, e)));
-    *o++ = bits_of(narrowed(mul_rn((double)p, (double)q)));
+    *o++ = bits_of((float)(add_rn(d, e)));
+    *o++ = bits_of((float)(sub_rn(d, e)));
+    *o++ = bits_of((float)(mul_rn((double)p, (double)q)));
     *o++ = bits_of(f16_value((u16)y));
     *o++ = bits_of(float_of_int((i32)x));
-    *o++ = bits_of(float_of_u64((u64)x << 32 | y));
+    *o++ = bits_of((float)((u64)x << 32 | y));
     *o++ = (u32)int_of(p);
     *o++ = f16_bits(p);
     *o++ = bf16_bits(p);
