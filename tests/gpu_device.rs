@@ -9,7 +9,6 @@
 //!
 //! The binary reads no file, so that it runs wherever it is carried: `scripts/gpu_check.sh`.
 
-#![cfg(feature = "cuda")]
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 mod common;

@@ -28,7 +28,7 @@ use super::module::Module;
 use super::nvrtc::Nvrtc;
 use crate::batch::{Batch, BatchSpec, Pool, Rows, TensorSpec};
 use crate::device::check::{Failure, Trial};
-use crate::device::program::{Addresses, Program};
+use crate::device::program::{Addresses, Program, Tensor};
 use crate::device::{DeviceError, DeviceStats, GpuInfo, Stream};
 use crate::sample::{Epoch, SampleId, Visit};
 
@@ -219,7 +219,7 @@ impl Port {
     fn new(gpu: &Arc<Gpu>, trial: &Trial) -> Result<Self, Failure> {
         let (program, rows) = (trial.program().clone(), trial.rows());
         let names: Vec<_> = (0..program.tensors.len()).map(|k| k.to_string()).collect();
-        let tensor = |(tensor, name): (&crate::device::Tensor, &String)| TensorSpec {
+        let tensor = |(tensor, name): (&Tensor, &String)| TensorSpec {
             rows: Rows::Device { staged: tensor.staged },
             ..TensorSpec::new(name, tensor.dtype, tensor.shape.clone())
         };
