@@ -4,14 +4,14 @@
 #   scripts/gpu_check.sh build [FOLDER]     on a machine with cargo; FOLDER: target/gpu_check
 #   FOLDER/gpu_check.sh run [FOLDER]        on one with a GPU: no cargo, no registry, no source
 #
-# | step | what | minutes at most |
-# |---|---|---|
-# | environment | the machine, its driver and compiler | |
-# | correctness | unit tests of the way to a GPU, usual lists, every width, 200 random programs: bit for bit | 3.5 |
-# | shipped | usual lists without a compiler | 0.5 |
-# | bench | copies, kernels, pipelines, code, loaders | 2 |
-# | sanitizer | memcheck, initcheck and racecheck of a few programs, if compute-sanitizer is found | 1.5 |
-# | python | what PyTorch sees | 1 |
+# | step | what | seconds at most |
+# |---|---|---:|
+# | environment | the machine, its driver and compiler | 30 |
+# | correctness | unit tests of the way to a GPU, usual lists, every width, 200 random programs: bit for bit | 185 |
+# | shipped | usual lists without a compiler | 30 |
+# | bench | copies, kernels, pipelines, code, loaders | 120 |
+# | sanitizer | memcheck, initcheck and racecheck of a few programs, if compute-sanitizer is found | 75 |
+# | python | what PyTorch sees | 45 |
 #
 # What is said goes to $OUT, or FOLDER/out: a file for each step, results.jsonl, and summary.md, which
 # is printed at the end. Exit code 1 if a step fails; with no GPU that is so unless REQUIRE_GPU=0.
@@ -106,7 +106,7 @@ sanitizer() {
     done
     for tool in memcheck initcheck racecheck; do
         if [[ -x $found ]]; then
-            what=$tool FUSELOOP_GPU_PROGRAMS=6 step sanitizer 40 "$found" --tool "$tool" \
+            what=$tool FUSELOOP_GPU_PROGRAMS=6 step sanitizer 25 "$found" --tool "$tool" \
                 --error-exitcode 9 "$folder/gpu_device" random usual --test-threads=1 --nocapture
         else
             what=$tool step sanitizer 5 echo "skipped: no compute-sanitizer"
@@ -124,15 +124,15 @@ run() {
     local small=${GPU_CHECK_SMALL:+--test}
     cd "$out"
     find_compiler
-    what="the machine" step environment 60 bash "$folder/gpu_check.sh" environment "$folder"
-    what="unit tests" step correctness 60 "$folder/unit_tests" device:: --test-threads=1 --nocapture
-    what="tests of devices" step correctness 60 "$folder/device_tests" --test-threads=2
-    what="programs" step correctness 150 "$folder/gpu_device" --test-threads=1 --nocapture
-    what="no compiler" FUSELOOP_NVRTC=/nowhere step shipped 60 "$folder/gpu_device" usual \
+    what="the machine" step environment 30 bash "$folder/gpu_check.sh" environment "$folder"
+    what="unit tests" step correctness 45 "$folder/unit_tests" device:: --test-threads=1 --nocapture
+    what="tests of devices" step correctness 30 "$folder/device_tests" --test-threads=2
+    what="programs" step correctness 110 "$folder/gpu_device" --test-threads=1 --nocapture
+    what="no compiler" FUSELOOP_NVRTC=/nowhere step shipped 30 "$folder/gpu_device" usual \
         --test-threads=1 --nocapture
-    what="table" step bench 150 "$folder/gpu_bench" --json $small
+    what="table" step bench 120 "$folder/gpu_bench" --json $small
     sanitizer
-    what="PyTorch" step python 90 python3 "$folder/gpu_check.py" "$folder/libfuseloop_torch.so" \
+    what="PyTorch" step python 45 python3 "$folder/gpu_check.py" "$folder/libfuseloop_torch.so" \
         --json python.jsonl
     cat python.jsonl >>results.jsonl 2>/dev/null && rm -f python.jsonl
     python3 "$folder/gpu_summary.py" results.jsonl | tee summary.md

@@ -203,6 +203,7 @@ fn millis(began: Instant) -> f64 {
     began.elapsed().as_secs_f64() * 1e3
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "what `map_err` gives it")]
 fn failed(error: impl ToString) -> Failure {
     Failure::Launch(error.to_string())
 }
