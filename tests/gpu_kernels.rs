@@ -12,9 +12,9 @@
 mod common;
 
 use common::random_ops;
-use common::trials::{device, every_width, random};
+use common::trials::{device, every_width, pictures, random};
 use fuseloop::device::check::{Launch, Trial};
-use fuseloop::plan::{ImagePlan, LabelPlan};
+use fuseloop::plan::ImagePlan;
 use fuseloop_ops::*;
 use libloading::Library;
 use std::collections::BTreeMap;
@@ -22,7 +22,6 @@ use std::ffi::c_void;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 
 /// Programs compiled together.
 const TOGETHER: usize = 30;
