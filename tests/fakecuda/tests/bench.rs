@@ -41,7 +41,8 @@ fn a_trial_is_launched_timed_and_sent_as_batches() {
         assert!(bench.copy(5000, 2).unwrap() > 0.0);
         let loads = bench.loads(&trial).unwrap();
         assert!(loads.shipped.is_some() && loads.compile.is_none() && loads.compiled.is_none());
-        drop((resident, bench));
+        drop(resident);
+        drop(bench);
         assert_eq!(Report::now(), Report::default(), "all is given back");
     });
 }
