@@ -11,10 +11,10 @@
 
 mod common;
 
-use common::lists::{List, noise};
 use common::random_ops;
+use common::trials::{device, every_width, pictures, random};
 use fuseloop::device::check::{Launch, Trial};
-use fuseloop::plan::{ImagePlan, LabelPlan};
+use fuseloop::plan::ImagePlan;
 use fuseloop_ops::*;
 use libloading::Library;
 use std::collections::BTreeMap;
@@ -22,7 +22,6 @@ use std::ffi::c_void;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 
 /// Programs compiled together.
 const TOGETHER: usize = 30;
@@ -131,53 +130,6 @@ fn body(trial: &Trial) -> &str {
     trial.source().strip_prefix(fuseloop_kernels::CUDA_PRELUDE).unwrap()
 }
 
-fn device() -> ToDevice {
-    ToDevice::to(Device::Cuda(0))
-}
-
-fn pictures(rng: &mut Rng, size: Size, count: usize) -> Vec<(Size, Vec<u8>)> {
-    (0..count).map(|_| (size, noise(rng, size))).collect()
-}
-
-/// A random list with ToDevice somewhere, of which a device takes the rest; ops that mix at its end.
-fn random(number: u64) -> (String, Trial) {
-    let mut rng = SampleKey::new(91, 0, number).op(0);
-    loop {
-        let size = Size::new(1 + rng.below(40), 1 + rng.below(60));
-        let (List { mut ops, input, rule, .. }, _) = List::random(&mut rng, size, 7);
-        let mixers = [0, 0, 1, 2][rng.below(4) as usize];
-        for _ in 0..mixers {
-            ops.push(mixer(&mut rng));
-        }
-        let mut label: Ops =
-            ops![device(), OneHot::new(5).unwrap(), LabelSmoothing::new(0.1).unwrap()];
-        if rng.coin(0.5) {
-            label.push(Arc::new(Convert::to([DType::F16, DType::Bf16][rng.below(2) as usize])));
-        }
-        label.extend(ops[ops.len() - mixers..].iter().cloned());
-        let place = rng.below(ops.len() as u32 + 1) as usize;
-        ops.insert(place, Arc::new(device()));
-        let Ok(plan) = ImagePlan::on_device(ops.clone(), input, rule) else { continue };
-        if plan.staged().is_none() {
-            continue;
-        }
-        let label = LabelPlan::new(label, DType::I64).unwrap();
-        let pictures = pictures(&mut rng, size, 5);
-        let Ok(trial) = Trial::new(plan, Some(&label), &pictures, number) else { continue };
-        let names: Vec<_> = ops.iter().map(|op| format!("{op:?}")).collect();
-        return (format!("program {number} of {size}, {rule:?}: {}", names.join(", ")), trial);
-    }
-}
-
-fn mixer(rng: &mut Rng) -> Arc<dyn Op> {
-    let partner = if rng.coin(0.5) { Partner::Permuted } else { Partner::Previous };
-    if rng.coin(0.5) {
-        Arc::new(MixUp::new(0.4).unwrap().per_sample().partner(partner))
-    } else {
-        Arc::new(CutMix::new(1.0).unwrap().per_sample().partner(partner))
-    }
-}
-
 #[test]
 fn random_lists_give_the_same_bits_in_kernels_and_evaluated() {
     let count = std::env::var("FUSELOOP_KERNELS").map_or(120, |n| n.parse().unwrap());
@@ -196,28 +148,7 @@ fn random_lists_give_the_same_bits_in_kernels_and_evaluated() {
 /// Every width modulo 8, and every place that a flipped, shifted row may begin at.
 #[test]
 fn every_width_and_offset_is_right() {
-    let mut trials = vec![];
-    for width in 1..=26 {
-        for (k, dtype) in [DType::U8, DType::F16, DType::Bf16, DType::F32].into_iter().enumerate() {
-            let flip = RandomHorizontalFlip::new(0.5).unwrap();
-            let crop = RandomCrop::new(3, width).unwrap();
-            let mut ops = ops![device(), crop, flip];
-            if dtype != DType::U8 {
-                ops.push(Arc::new(Normalize::imagenet()));
-                ops.push(Arc::new(Convert::to(dtype)));
-            }
-            if (width as usize + k).is_multiple_of(2) {
-                ops.push(Arc::new(ToChannelsFirst));
-            }
-            let size = Size::new(5, width + 3 + k as u32);
-            let input = ImageType::decoded(Dim::fixed(size.height), Dim::fixed(size.width));
-            let plan = ImagePlan::on_device(ops, input, NumberRule::Fused).unwrap();
-            let mut rng = SampleKey::new(5, width, k as u64).op(0);
-            let trial = Trial::new(plan, None, &pictures(&mut rng, size, 4), 11).unwrap();
-            trials.push((format!("{width} columns of {dtype}"), trial));
-        }
-    }
-    try_all(&trials);
+    try_all(&every_width());
 }
 
 /// Numbers and sizes are arguments: pipelines that differ in them alone share one text.

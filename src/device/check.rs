@@ -211,6 +211,29 @@ impl Trial {
     }
 }
 
+#[cfg(feature = "cuda")]
+impl Trial {
+    /// What is done with the batch.
+    pub(crate) fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// Samples of the batch.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Each tensor as it is staged, all rows.
+    pub(crate) fn staged(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.staged.iter().map(Aligned::of)
+    }
+
+    /// Holds tensor number `tensor`, made elsewhere, against the oracle.
+    pub(crate) fn compare(&self, tensor: usize, found: &[u8]) -> Result<(), Failure> {
+        compare(tensor, found, &self.want[tensor], self.rows)
+    }
+}
+
 fn compare(tensor: usize, found: &[u8], want: &[u8], rows: usize) -> Result<(), Failure> {
     let bytes = (want.len() / rows.max(1)).max(1);
     let different = || found.iter().zip(want).enumerate().filter(|(_, (a, b))| a != b);

@@ -25,6 +25,9 @@ mod usual;
 
 pub use cuda::Gpu;
 pub(crate) use cuda::Lane;
+#[cfg(feature = "cuda")]
+#[doc(hidden)]
+pub use cuda::bench;
 pub use dlpack::{DlpackCapsule, ManagedTensor};
 pub use error::DeviceError;
 pub use info::{Compiler, DeviceStats, GpuInfo, KernelOrigin};

@@ -6,3 +6,4 @@ pub mod guarded;
 pub mod interpreter;
 pub mod lists;
 pub mod random_ops;
+pub mod trials;

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | what there is | `cuInit`, `cuDriverGetVersion`, `cuDeviceGet`, `cuDeviceGetCount`, `cuDeviceGetName`, `cuDeviceGetAttribute`, `cuDeviceGetPCIBusId`, `cuDeviceTotalMem_v2` |
 //! | contexts | `cuDevicePrimaryCtxRetain`, `cuDevicePrimaryCtxRelease_v2`, `cuCtxPushCurrent_v2`, `cuCtxPopCurrent_v2`, `cuCtxSynchronize` |
-//! | memory | `cuMemAlloc_v2`, `cuMemFree_v2`, `cuMemHostRegister_v2`, `cuMemHostUnregister`, `cuMemcpyHtoDAsync_v2`, `cuMemcpyDtoHAsync_v2`, `cuMemsetD8Async` |
-//! | order | `cuStreamCreate`, `cuStreamDestroy_v2`, `cuStreamSynchronize`, `cuStreamWaitEvent`, `cuEventCreate`, `cuEventDestroy_v2`, `cuEventRecord`, `cuEventSynchronize` |
+//! | memory | `cuMemAlloc_v2`, `cuMemFree_v2`, `cuMemHostAlloc`, `cuMemFreeHost`, `cuMemHostRegister_v2`, `cuMemHostUnregister`, `cuMemcpyHtoDAsync_v2`, `cuMemcpyDtoHAsync_v2`, `cuMemcpyDtoDAsync_v2`, `cuMemsetD8Async` |
+//! | order | `cuStreamCreate`, `cuStreamDestroy_v2`, `cuStreamSynchronize`, `cuStreamWaitEvent`, `cuEventCreate`, `cuEventDestroy_v2`, `cuEventRecord`, `cuEventSynchronize`, `cuEventElapsedTime` |
 //! | kernels | `cuModuleLoadDataEx`, `cuModuleUnload`, `cuModuleGetFunction`, `cuLaunchKernel` |
 //! | errors | `cuGetErrorName`, `cuGetErrorString` |
 //!
@@ -81,10 +81,13 @@ functions! {
     cuCtxSynchronize();
     cuMemAlloc_v2(*mut u64, usize);
     cuMemFree_v2(u64);
+    cuMemHostAlloc(*mut *mut c_void, usize, c_uint);
+    cuMemFreeHost(*mut c_void);
     cuMemHostRegister_v2(*mut c_void, usize, c_uint);
     cuMemHostUnregister(*mut c_void);
     cuMemcpyHtoDAsync_v2(u64, *const c_void, usize, sys::CUstream);
     cuMemcpyDtoHAsync_v2(*mut c_void, u64, usize, sys::CUstream);
+    cuMemcpyDtoDAsync_v2(u64, u64, usize, sys::CUstream);
     cuMemsetD8Async(u64, c_uchar, usize, sys::CUstream);
     cuStreamCreate(*mut sys::CUstream, c_uint);
     cuStreamDestroy_v2(sys::CUstream);
@@ -94,6 +97,7 @@ functions! {
     cuEventDestroy_v2(sys::CUevent);
     cuEventRecord(sys::CUevent, sys::CUstream);
     cuEventSynchronize(sys::CUevent);
+    cuEventElapsedTime(*mut f32, sys::CUevent, sys::CUevent);
     cuModuleLoadDataEx(*mut sys::CUmodule, *const c_void, c_uint, *mut sys::CUjit_option, *mut *mut c_void);
     cuModuleUnload(sys::CUmodule);
     cuModuleGetFunction(*mut sys::CUfunction, sys::CUmodule, *const c_char);

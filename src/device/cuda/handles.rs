@@ -93,8 +93,8 @@ impl Drop for Event {
 
 /// A stream of ours.
 pub(super) struct Queue {
-    context: Arc<Context>,
-    handle: usize,
+    pub(super) context: Arc<Context>,
+    pub(super) handle: usize,
 }
 
 impl Queue {
@@ -249,7 +249,7 @@ impl Memory {
     /// # Panics
     ///
     /// If they are not.
-    fn span(&self, at: usize, len: usize) -> u64 {
+    pub(super) fn span(&self, at: usize, len: usize) -> u64 {
         let end = at.checked_add(len);
         assert!(end.is_some_and(|end| end <= self.bytes), "bytes {at}+{len} of {}", self.bytes);
         self.address + at as u64

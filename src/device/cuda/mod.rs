@@ -14,10 +14,15 @@
 //! | `held` | the memory of batches, and who reads it |
 //! | `freight` | what is kept beside the host's slot |
 //! | `lane` | all together: the way of a batch |
+//! | `clock` | the device's own time, and copies that only benchmarks ask for |
+//! | `bench` | for tests and benchmarks: trials on a real GPU, checked and timed |
 //!
 //! No context is made unless a GPU is opened, and none of ours is left current on a caller's thread.
 
+#[doc(hidden)]
+pub mod bench;
 mod cache;
+mod clock;
 mod context;
 mod driver;
 mod freight;

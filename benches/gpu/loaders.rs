@@ -1,0 +1,125 @@
+//! Whole loaders: raw pictures in memory, the same list with its end on the GPU and on the CPU.
+//!
+//! | list | on the host | on the device |
+//! |---|---|---|
+//! | cropped on the device | a copy of the picture | crop, flip, normalize, f16, channels first |
+//! | resized on the host | resized crop | flip, normalize, f16, channels first |
+
+use crate::cases::noise;
+use crate::table::Table;
+use crate::{Size, median};
+use fuseloop::device::Stream;
+use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
+use fuseloop::{Loader, SampleId, ops::*};
+use std::time::Instant;
+
+/// Pictures that there are; samples take them in turn.
+const PICTURES: u64 = 64;
+
+/// Pixels that they are wider and higher than what is made of them.
+const MORE: u32 = 32;
+
+/// Raw squares in memory.
+struct Squares {
+    side: u32,
+    count: u64,
+    pictures: Vec<Vec<u8>>,
+    fields: [FieldSpec; 2],
+}
+
+impl Squares {
+    fn new(side: u32, count: u64) -> Self {
+        let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
+        let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
+        let pictures = (0..PICTURES.min(count)).map(|row| noise(side, row)).collect();
+        Self { side, count, pictures, fields }
+    }
+}
+
+impl Source for Squares {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.fields
+    }
+
+    fn len(&self) -> u64 {
+        self.count
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        let picture = &self.pictures[sample.0 as usize % self.pictures.len()];
+        let image = OwnedImage::rgb(self.side, self.side, picture.clone());
+        Ok(vec![OwnedValue::Image(image), OwnedValue::Int(sample.0 as i64 % 10)])
+    }
+
+    fn name(&self) -> String {
+        "squares in memory".to_owned()
+    }
+}
+
+fn image(resized: bool, side: u32) -> Result<Ops, ParamError> {
+    let end = ops![
+        RandomHorizontalFlip::new(0.5)?,
+        Normalize::imagenet(),
+        Convert::to(DType::F16),
+        ToChannelsFirst,
+    ];
+    let device = ToDevice::new("auto")?;
+    let mut ops = if resized {
+        ops![RandomResizedCrop::new(side, 0.35..=1.0, 0.75..=1.3333)?, device]
+    } else {
+        ops![CenterCrop::new(side + MORE, side + MORE)?, device, RandomCrop::new(side, side)?]
+    };
+    ops.extend(end);
+    Ok(ops)
+}
+
+fn loader(device: &str, resized: bool, size: &Size) -> Loader {
+    let (side, batch) = (size.side, size.rows);
+    let squares = Squares::new(side + MORE, batch as u64 * u64::from(size.batches));
+    Loader::from_source(squares)
+        .batch_size(batch)
+        .seed(1)
+        .device(device)
+        .pipeline("image", move |_| image(resized, side))
+        .pipeline("label", |_| Ok(ops![Squeeze, ToDevice::new("auto")?]))
+        .build()
+        .unwrap()
+}
+
+/// Images a second of an epoch.
+fn epoch(loader: &Loader, number: u32) -> f64 {
+    let (began, mut images) = (Instant::now(), 0);
+    let mut last = None;
+    for batch in loader.epoch(number).unwrap() {
+        let batch = batch.unwrap();
+        images += batch.len();
+        if batch.device().is_some() {
+            batch.device_ptr("image", Stream::Legacy).unwrap();
+        }
+        last = Some(batch);
+    }
+    // A label is there when all that was sent before it is.
+    if let Some(batch) = last.filter(|batch| batch.device().is_some()) {
+        batch.to_host("label").unwrap();
+    }
+    images as f64 / began.elapsed().as_secs_f64()
+}
+
+pub(crate) fn compare(size: &Size, table: &mut Table) {
+    for (name, resized) in [("cropped on the device", false), ("resized on the host", true)] {
+        let [gpu, cpu] = ["cuda:0", "cpu"].map(|device| loader(device, resized, size));
+        let (mut there, mut here, mut over) = (vec![], vec![], vec![]);
+        for number in 0..=size.rounds as u32 {
+            let (a, b) = (epoch(&gpu, number), epoch(&cpu, number));
+            // The first epoch brings the memory.
+            if number > 0 {
+                there.push(a);
+                here.push(b);
+                over.push(a / b);
+            }
+        }
+        let over = Some(median(over));
+        table.row("loader", &format!("{name}, cuda:0"), median(there), "im/s", over, None);
+        table.row("loader", &format!("{name}, cpu"), median(here), "im/s", Some(1.0), None);
+    }
+}

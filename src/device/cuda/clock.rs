@@ -1,0 +1,133 @@
+//! What benchmarks ask of the driver and nobody else does: the device's own time, copies inside its
+//! memory, and memory of the host that the driver makes.
+//!
+//! ```text
+//! queue ──begin──▶ work ──end──▶      millis: between the two, as the device has seen it
+//! ```
+
+#![allow(unsafe_code, reason = "the driver's calls")]
+
+use std::ffi::c_uint;
+use std::ptr;
+use std::slice;
+use std::sync::Arc;
+
+use super::context::Context;
+use super::driver::call;
+use super::handles::{Memory, Queue};
+use crate::device::DeviceError;
+
+/// Events whose waiters sleep, and that note the time.
+const BLOCKING_SYNC: c_uint = 1;
+/// Pages that are locked for all contexts.
+const PORTABLE: c_uint = 1;
+
+/// Two points of a queue, and the time between them.
+pub(super) struct Clock {
+    context: Arc<Context>,
+    begun: usize,
+    ended: usize,
+}
+
+impl Clock {
+    pub(super) fn new(context: &Arc<Context>) -> Result<Self, DeviceError> {
+        let mut clock = Self { context: Arc::clone(context), begun: 0, ended: 0 };
+        let _scope = context.enter()?;
+        for handle in [&mut clock.begun, &mut clock.ended] {
+            let mut event = ptr::null_mut();
+            // SAFETY: writes one pointer.
+            unsafe { call!(context.driver, cuEventCreate(&raw mut event, BLOCKING_SYNC)) }?;
+            *handle = event as usize;
+        }
+        Ok(clock)
+    }
+
+    pub(super) fn begin(&self, queue: &Queue) -> Result<(), DeviceError> {
+        self.record(self.begun, queue)
+    }
+
+    pub(super) fn end(&self, queue: &Queue) -> Result<(), DeviceError> {
+        self.record(self.ended, queue)
+    }
+
+    fn record(&self, event: usize, queue: &Queue) -> Result<(), DeviceError> {
+        let _scope = self.context.enter()?;
+        // SAFETY: the event is ours, and the stream lives as long as `queue`.
+        unsafe { call!(self.context.driver, cuEventRecord(event as _, queue.handle as _)) }
+    }
+
+    /// Milliseconds from the one to the other; waits for it.
+    pub(super) fn millis(&self) -> Result<f64, DeviceError> {
+        let (driver, mut millis) = (self.context.driver, 0.0);
+        let _scope = self.context.enter()?;
+        // SAFETY: the events are ours; writes one float.
+        unsafe {
+            let (begun, ended) = (self.begun as _, self.ended as _);
+            call!(driver, cuEventSynchronize(ended))?;
+            call!(driver, cuEventElapsedTime(&raw mut millis, begun, ended))?;
+        }
+        Ok(f64::from(millis))
+    }
+}
+
+impl Drop for Clock {
+    fn drop(&mut self) {
+        let Ok(_scope) = self.context.enter() else { return };
+        for event in [self.begun, self.ended].into_iter().filter(|event| *event != 0) {
+            // SAFETY: the event is ours, and not used after.
+            let _ = unsafe { call!(self.context.driver, cuEventDestroy_v2(event as _)) };
+        }
+    }
+}
+
+/// Copies `len` bytes from one memory of the device to another, later.
+pub(super) fn copy_across(
+    queue: &Queue,
+    from: &Memory,
+    to: &Memory,
+    len: usize,
+) -> Result<(), DeviceError> {
+    let (source, target) = (from.span(0, len), to.span(0, len));
+    let _scope = queue.context.enter()?;
+    // SAFETY: `span` checked both; they are freed only after this is done.
+    unsafe {
+        let stream = queue.handle as _;
+        call!(queue.context.driver, cuMemcpyDtoDAsync_v2(target, source, len, stream))
+    }
+}
+
+/// Memory of the host that the driver made, page-locked; zeroed.
+pub(super) struct HostMemory {
+    context: Arc<Context>,
+    start: ptr::NonNull<u8>,
+    bytes: usize,
+}
+
+impl HostMemory {
+    pub(super) fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, DeviceError> {
+        let mut start = ptr::null_mut();
+        let _scope = context.enter()?;
+        // SAFETY: writes one pointer.
+        unsafe { call!(context.driver, cuMemHostAlloc(&raw mut start, bytes, PORTABLE)) }?;
+        let none = DeviceError::NoMemory { bytes: bytes as u64, what: "page-locked memory" };
+        let start = ptr::NonNull::new(start.cast::<u8>()).ok_or(none)?;
+        // SAFETY: so many bytes are ours now.
+        unsafe { start.write_bytes(0, bytes) };
+        Ok(Self { context: Arc::clone(context), start, bytes })
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        // SAFETY: made by `new`, of that many bytes, all written; nobody writes to them any more.
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for HostMemory {
+    fn drop(&mut self) {
+        if let Ok(_scope) = self.context.enter() {
+            let start = self.start.as_ptr().cast();
+            // SAFETY: made by `new`, and not used after: who asked for copies has waited for them.
+            let _ = unsafe { call!(self.context.driver, cuMemFreeHost(start)) };
+        }
+    }
+}

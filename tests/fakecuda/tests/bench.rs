@@ -1,0 +1,68 @@
+//! What measures and checks a real GPU (`benches/gpu`, `tests/gpu_device.rs`), tried on the fake: it
+//! runs, sees what is wrong, and gives everything back.
+
+#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
+
+use fuseloop::device::bench::{Bench, Pages, Resident};
+use fuseloop::device::check::{Failure, Trial};
+use fuseloop::plan::ImagePlan;
+use fuseloop_fakecuda::{Report, on_fake_gpu};
+use fuseloop_ops::*;
+
+/// No compiler: the shipped kernel runs. Nothing is kept from test to test.
+const SETTINGS: [(&str, &str); 2] =
+    [("FUSELOOP_NVRTC", "/nowhere/libnvrtc.so.12"), ("FUSELOOP_KERNEL_CACHE", "off")];
+
+/// A batch whose kernel is shipped.
+fn trial() -> Trial {
+    let device = ToDevice::to(Device::Cuda(0));
+    let ops = ops![device, Normalize::imagenet(), Convert::to(DType::F16), ToChannelsFirst];
+    let input = ImageType::decoded(Dim::fixed(9), Dim::fixed(13));
+    let plan = ImagePlan::on_device(ops, input, NumberRule::Fused).unwrap();
+    let picture = |row: usize| (0..9 * 13 * 3).map(|k| (k * 7 + row * 31) as u8).collect();
+    let pictures: Vec<_> = (0..4).map(|row| (Size::new(9, 13), picture(row))).collect();
+    Trial::new(plan, None, &pictures, 1).unwrap()
+}
+
+#[test]
+fn a_trial_is_launched_timed_and_sent_as_batches() {
+    on_fake_gpu("a_trial_is_launched_timed_and_sent_as_batches", &SETTINGS, || {
+        let trial = trial();
+        let bench = Bench::open(0).unwrap();
+        let resident = Resident::new(&bench, &trial, 3).unwrap();
+        resident.check().unwrap();
+        assert!(resident.time(4).unwrap() > 0.0);
+        let (millis, stats) = bench.pipelined(&trial, 9).unwrap();
+        assert!(millis > 0.0);
+        assert_eq!(stats.batches, 6 + 9);
+        for pages in [Pages::Pageable, Pages::Registered, Pages::Allocated] {
+            assert!(bench.upload(pages, 5000, 2).unwrap() > 0.0, "{pages:?}");
+        }
+        assert!(bench.copy(5000, 2).unwrap() > 0.0);
+        let loads = bench.loads(&trial).unwrap();
+        assert!(loads.shipped.is_some() && loads.compile.is_none() && loads.compiled.is_none());
+        drop(resident);
+        drop(bench);
+        assert_eq!(Report::now(), Report::default(), "all is given back");
+    });
+}
+
+/// A launch that is refused is an error, one that never happened is seen by what it did not write.
+#[test]
+fn what_was_not_launched_is_seen() {
+    let refusing = [&SETTINGS[..], &[("FAKE_CUDA_FAIL", "cuLaunchKernel:*:1")]].concat();
+    on_fake_gpu("what_was_not_launched_is_seen", &refusing, || {
+        let trial = trial();
+        let bench = Bench::open(0).unwrap();
+        let checked = Resident::new(&bench, &trial, 1).unwrap().check();
+        assert!(matches!(checked, Err(Failure::Launch(_))), "{checked:?}");
+        let sent = bench.pipelined(&trial, 2);
+        assert!(matches!(sent, Err(Failure::Launch(_))), "{sent:?}");
+    });
+    // And by the host alone, with nobody to refuse it.
+    let nothing = trial().run(|launch| {
+        assert_eq!(launch.rows, 4);
+        Ok(())
+    });
+    assert!(matches!(nothing, Err(Failure::Differs { .. })), "{nothing:?}");
+}
