@@ -64,8 +64,10 @@ impl Install {
         let mut command = Command::new(env::current_exe().expect("the path of this binary"));
         command.args(["--exact", name, "--nocapture", "--test-threads=1"]);
         command.env(CHILD, name).env("LD_LIBRARY_PATH", self.path());
-        // NVIDIA's compiler makes code for GPUs: the fake's is to be found instead.
-        command.env_remove("FUSELOOP_NVRTC");
+        // NVIDIA's compiler makes code for GPUs: the loader is to find the fake's instead.
+        if let Some(real) = env::var_os("FUSELOOP_NVRTC") {
+            command.env("REAL_NVRTC", real).env_remove("FUSELOOP_NVRTC");
+        }
         command
     }
 

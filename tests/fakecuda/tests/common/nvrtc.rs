@@ -31,7 +31,9 @@ impl Nvrtc {
 
     /// The one that FUSELOOP_NVRTC names, a file or a folder; `None` if it names none.
     pub(crate) fn real() -> Option<Self> {
-        let Some(named) = env::var_os("FUSELOOP_NVRTC").map(PathBuf::from) else {
+        // A child on the fake GPU has it under the other name.
+        let named = env::var_os("FUSELOOP_NVRTC").or_else(|| env::var_os("REAL_NVRTC"));
+        let Some(named) = named.map(PathBuf::from) else {
             println!("skipped: FUSELOOP_NVRTC names no NVRTC");
             return None;
         };
