@@ -39,8 +39,7 @@ pub(super) fn load(gpu: &Gpu, program: &Program) -> Result<Kernels, DeviceError>
     if program.kernels.is_empty() {
         return Ok(Kernels { functions: vec![], origin: None, took: Duration::ZERO });
     }
-    let (image, origin) = image(gpu, &program.source)?;
-    let module = Module::load(&gpu.context, &image)?;
+    let (module, origin) = module(gpu, &program.source)?;
     let functions = program.kernels.iter().map(|kernel| {
         let function = module.function(&kernel.entry)?;
         Ok((function, kernel.parts))
@@ -49,13 +48,15 @@ pub(super) fn load(gpu: &Gpu, program: &Program) -> Result<Kernels, DeviceError>
     Ok(Kernels { functions, origin: Some(origin), took: began.elapsed() })
 }
 
-/// The code of `source`, and where it was got.
-fn image(gpu: &Gpu, source: &str) -> Result<(Arc<[u8]>, KernelOrigin), DeviceError> {
+/// The code of `source`, loaded, and where it was got. What is shipped stands in for a compiler
+/// that is not there, and for one that is newer than the driver, which refuses what it makes.
+fn module(gpu: &Gpu, source: &str) -> Result<(Arc<Module>, KernelOrigin), DeviceError> {
     let info = gpu.info();
     let compiled = Nvrtc::get(info.driver.0)
-        .and_then(|nvrtc| compile(nvrtc, nvrtc.target(info.capability), source));
+        .and_then(|nvrtc| compile(nvrtc, nvrtc.target(info.capability), source))
+        .and_then(|(image, origin)| Ok((Module::load(&gpu.context, &image)?, origin)));
     compiled.or_else(|error| match fuseloop_kernels::shipped_ptx(source) {
-        Some(ptx) => Ok((ptx.as_bytes().into(), KernelOrigin::Shipped)),
+        Some(ptx) => Ok((Module::load(&gpu.context, ptx.as_bytes())?, KernelOrigin::Shipped)),
         None => Err(error),
     })
 }

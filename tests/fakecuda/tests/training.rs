@@ -14,7 +14,7 @@ mod common;
 
 use common::gpu;
 use common::training::{LISTS, Trainer, builder, epoch, file, on_cpu};
-use fuseloop::device::{DeviceError, Gpu, Stream};
+use fuseloop::device::{DeviceError, Gpu, KernelOrigin, Stream};
 use fuseloop::{LoadError, Loader};
 use fuseloop_fakecuda::{Report, has_host_compiler, on_fake_gpu};
 
@@ -55,6 +55,25 @@ fn shipped_kernels_need_no_compiler() {
         assert!(error.to_string().contains("pip install nvidia-cuda-nvrtc-cu12"), "{error}");
         let auto = builder(&path, "jitter").device("auto").build().unwrap();
         assert!(auto.device().to_string().starts_with("cpu, since "), "{}", auto.device());
+    });
+}
+
+/// A compiler newer than the driver makes what that refuses: the usual kernels are there all the same.
+#[test]
+fn shipped_kernels_stand_in_for_refused_ones() {
+    if !has_host_compiler() {
+        return;
+    }
+    let settings = [NO_CACHE, ("FAKE_CUDA_FAIL", "cuModuleLoadDataEx:1:222")];
+    on_fake_gpu("shipped_kernels_stand_in_for_refused_ones", &settings, || {
+        let (_dir, path) = file(9);
+        let want = on_cpu(&path, "normalize");
+        let loader = builder(&path, "normalize").build().unwrap();
+        let origin = loader.device_stats().and_then(|stats| stats.kernels);
+        assert_eq!(origin, Some(KernelOrigin::Shipped));
+        for (batch, want) in loader.epoch(0).unwrap().zip(&want) {
+            assert_eq!(batch.unwrap().to_host("image").unwrap(), want[0]);
+        }
     });
 }
 
