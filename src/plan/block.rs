@@ -346,6 +346,15 @@ pub(super) fn split(
             block = Block::new(leaf, blocks[blocks.len() - 1].slots.end);
             block.device = role;
         }
+        if device == Some(leaf) {
+            // Its output is bytes: nothing need round them before they are stored.
+            (block.ops.end, leaves[leaf].slot) = (leaf + 1, block.slots.end);
+            block.device = Role::Staged;
+            blocks.push(block.finished(leaves, rule)?);
+            block = Block::new(leaf + 1, blocks[blocks.len() - 1].slots.end);
+            block.device = Role::Device;
+            continue;
+        }
         if let Some(maker) = maker {
             block.rows = Some(maker);
             makers.push(leaf);
@@ -364,12 +373,6 @@ pub(super) fn split(
             block.ops.end = leaf + 1;
         }
         leaves[leaf].slot = slot;
-        if device == Some(leaf) {
-            block.device = Role::Staged;
-            blocks.push(block.finished(leaves, rule)?);
-            block = Block::new(leaf + 1, blocks[blocks.len() - 1].slots.end);
-            block.device = Role::Device;
-        }
     }
     let ends_on_host = block.host.is_some();
     let last = block.finished(leaves, rule)?;
