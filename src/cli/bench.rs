@@ -1,7 +1,7 @@
 //! `fuseloop bench`: how fast a file is loaded here, and what it costs.
 
 use super::measure::{self, Measured};
-use super::print::{bytes, counted, millis, rate, say};
+use super::print::{bytes, counted, device_line, millis, rate, say};
 use super::problem::Problem;
 use super::process::{self, Memory};
 use super::source::{OnDevice, Pipeline, Setup};
@@ -135,7 +135,7 @@ fn in_words(args: &Args, setup: &Setup, report: &Report) -> String {
         setup.ops.summary(),
         counted(setup.threads() as u64, "worker"),
         setup.batch_size,
-        device_words(&report.device),
+        device_line(&report.device),
     );
     let warm_up = report.epochs.len() > 1;
     for (number, epoch) in report.epochs.iter().enumerate() {
@@ -154,11 +154,6 @@ fn in_words(args: &Args, setup: &Setup, report: &Report) -> String {
     let _ = writeln!(text, "median    {speed:>10} images/s {cpu}\n");
     add_process(&mut text, args, report);
     text
-}
-
-/// Nothing where only the CPU was asked for.
-fn device_words(placement: &Placement) -> String {
-    if *placement == Placement::CPU { String::new() } else { format!("device: {placement}\n") }
 }
 
 fn cpu_words(ms: Option<f64>) -> String {

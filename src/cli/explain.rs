@@ -2,7 +2,7 @@
 //! made of it.
 
 use super::pick::{image_fields, spread};
-use super::print::say;
+use super::print::{device_line, say};
 use super::problem::Problem;
 use super::source::{OnDevice, Pipeline, Setup};
 use super::tree;
@@ -130,11 +130,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     if args.json {
         return say(&format!("{:#}\n", as_json(args, &setup, &loader, &reports, &others)));
     }
-    let placement = loader.device();
-    let device = match placement == Placement::CPU {
-        true => String::new(),
-        false => format!("device: {placement}\n"),
-    };
+    let device = device_line(&loader.device());
     let title = format!("{}: {}\n{device}", setup.ops, setup.ops.summary());
     say(&(title + &tree::in_words(&reports, &others) + &listings))
 }

@@ -1,6 +1,7 @@
 //! Text for people: numbers with separators, sizes, times; and stdout without panics.
 
 use super::problem::Problem;
+use fuseloop::loader::Placement;
 use std::io::{self, Write as _};
 use std::time::Duration;
 
@@ -64,6 +65,11 @@ pub(super) fn millis(time: Duration) -> String {
 )]
 pub(super) fn rate(per_second: f64) -> String {
     if per_second < 10.0 { format!("{per_second:.1}") } else { count(per_second.round() as u64) }
+}
+
+/// The line that says where lists run; nothing where only the CPU was asked for.
+pub(super) fn device_line(placement: &Placement) -> String {
+    if *placement == Placement::CPU { String::new() } else { format!("device: {placement}\n") }
 }
 
 #[cfg(test)]

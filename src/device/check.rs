@@ -6,11 +6,11 @@
 
 use super::{Addresses, DeviceError, ImagePart, OneHotPart, Part, Program};
 use crate::jit::evaluate;
-use crate::plan::batch_ops::mixers;
+use crate::plan::batch_ops::draw_each;
 use crate::plan::label::Scalar;
 use crate::plan::{Draws, ImagePlan, LabelPlan};
 use fuseloop_ops::{
-    BatchKey, DType, ImageView, Layout, MixUp, Mixed, Ops, SampleKey, Size, mixed_label,
+    BatchKey, DType, ImageView, Layout, MixUp, Mixed, SampleKey, Size, mixed_label,
 };
 use half::{bf16, f16};
 use std::sync::Arc;
@@ -145,7 +145,7 @@ impl Trial {
             want.push(evaluate(&plan, &view, &draws));
         }
         let (size, ops) = (plan.output_size(), plan.ops().clone());
-        each_mix(&ops, batch, rows, size, |mixer, mixed| {
+        draw_each(&ops, batch, rows, size, |mixer, mixed| {
             image.mix(mixer, mixed, staged.of_mut());
             let blend =
                 |own: &[u8], partner: &[u8], m: &Mixed| mixed_picture(&plan, own, partner, m);
@@ -248,20 +248,6 @@ fn compare(tensor: usize, found: &[u8], want: &[u8], rows: usize) -> Result<(), 
     })
 }
 
-/// Draws for every op that mixes, in order.
-fn each_mix(
-    ops: &Ops,
-    batch: BatchKey,
-    rows: usize,
-    size: Size,
-    mut each: impl FnMut(usize, &[Mixed]),
-) {
-    for (number, mixer) in mixers(ops).enumerate() {
-        let mut rng = batch.op(mixer.name, mixer.occurrence);
-        each(number, &mixer.op.draw(&mut rng, rows, size));
-    }
-}
-
 fn mixed_rows(
     rows: &[Vec<u8>],
     mixed: &[Mixed],
@@ -346,7 +332,7 @@ fn labels(
         plan.run(row as u64, value, &mut label).ok()?;
         want.push(label);
     }
-    each_mix(plan.ops(), batch, rows, size, |mixer, mixed| {
+    draw_each(plan.ops(), batch, rows, size, |mixer, mixed| {
         part.mix(mixer, mixed, staged.of_mut());
         want = mixed_rows(&want, mixed, |own, partner, m| {
             let width = plan.dtype().bytes();

@@ -15,7 +15,7 @@
 //!
 //! Pass 0 is what is stored; each reading (a mean) is a pass of its own before it.
 
-use crate::plan::block::{Link, Reading, reading};
+use crate::plan::block::{Link, Reading, Step, nth_order, pixel_op, reading};
 use crate::plan::compose::{PassMap, compose};
 use crate::plan::{Block, Draws, ImagePlan};
 use fuseloop_ops::{Mixed, Size, Window};
@@ -132,13 +132,10 @@ pub(super) struct Needed {
 pub(super) fn needed(plan: &ImagePlan, block: &Block) -> Result<Vec<Needed>, usize> {
     let links =
         block.steps.iter().flat_map(|step| step.links.iter().map(move |link| (step, *link)));
-    let of_link =
-        |(step, link): (&crate::plan::block::Step, Link)| match reading(plan.leaves(), link)? {
-            Reading::Mean { part, slot, .. } => {
-                Some(Ok(Needed { leaf: step.leaves[0], part, slot }))
-            }
-            Reading::Levels { .. } => Some(Err(step.leaves[0])),
-        };
+    let of_link = |(step, link): (&Step, Link)| match reading(plan.leaves(), link)? {
+        Reading::Mean { part, slot, .. } => Some(Ok(Needed { leaf: step.leaves[0], part, slot })),
+        Reading::Levels { .. } => Some(Err(step.leaves[0])),
+    };
     links.filter_map(of_link).collect()
 }
 
@@ -199,29 +196,29 @@ impl Words<'_> {
 
     /// Which steps run, in which orders, and their tables.
     fn steps(&mut self, plan: &ImagePlan, block: &Block, layout: &Layout, draws: &Draws) {
-        let (mut shuffled, mut bits) = (0, vec![0u32; block.steps.len().div_ceil(32)]);
-        for (k, step) in block.steps.iter().enumerate() {
+        let runs = |step: &Step| draws.active[step.leaves[0]];
+        for (k, steps) in block.steps.chunks(32).enumerate() {
+            let bit = |bits, step| bits << 1 | u32::from(runs(step));
+            self.set(layout.active(32 * k), steps.iter().rev().fold(0, bit));
+        }
+        let mut shuffled = 0;
+        for step in &block.steps {
             let leaf = step.leaves[0];
-            let runs = draws.active[leaf];
-            bits[k / 32] |= u32::from(runs) << (k % 32);
             if step.links.len() > 1 {
                 let order = draws.orders.iter().find(|(of, _)| *of == leaf);
                 let order = order.map_or(0, |(_, order)| *order);
-                let parts = crate::plan::block::nth_order(step.links.len(), order);
+                let parts = nth_order(step.links.len(), order);
                 let packed = parts.iter().rev().fold(0, |word, part| word << 4 | *part as u32);
                 self.set(layout.order(shuffled), packed);
                 shuffled += 1;
             }
-            if let (Link::Table { table, .. }, true) = (step.links[0], runs) {
+            if let (Link::Table { table, .. }, true) = (step.links[0], runs(step)) {
                 let mut values = Box::new([[0.0; 256]; 3]);
                 plan.table(&step.leaves, draws, &[[0; 256]; 3], &mut values);
                 for (i, value) in values.iter().flatten().enumerate() {
                     self.set(layout.table(table) + i, value.to_bits());
                 }
             }
-        }
-        for (k, bits) in bits.into_iter().enumerate() {
-            self.set(layout.active(32 * k), bits);
         }
     }
 
@@ -248,7 +245,7 @@ impl Words<'_> {
 
 /// Whether a mean changes anything for these draws.
 fn changes_something(plan: &ImagePlan, mean: &Needed, draws: &Draws) -> bool {
-    let op = crate::plan::block::pixel_op(plan.leaves(), mean.leaf, mean.part);
+    let op = pixel_op(plan.leaves(), mean.leaf, mean.part);
     op.is_some_and(|op| !op.is_identity(&draws.slots[mean.slot + 1 - op.slots()..=mean.slot]))
 }
 

@@ -23,6 +23,7 @@ mod shot;
 mod variants;
 
 pub use compile::{CompileError, unsupported};
+pub(crate) use emit::multiply;
 pub use measure::{BlockCosts, Costs, Meter};
 pub(crate) use oracle::evaluate_host;
 pub use oracle::{Step, evaluate, evaluate_steps};

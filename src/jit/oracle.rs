@@ -119,7 +119,8 @@ pub fn evaluate_steps(plan: &ImagePlan, source: &ImageView<'_>, draws: &Draws) -
     steps
 }
 
-/// Goes through the ops up to leaf `end`; `each` sees every leaf and the picture after it. Gives the last picture.
+/// Goes through the ops up to leaf `end`; `each` sees every leaf and the picture after it. Gives
+/// the last picture.
 fn walk(
     plan: &ImagePlan,
     end: usize,

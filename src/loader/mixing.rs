@@ -13,7 +13,7 @@ use super::LoadError;
 use super::works::{FieldWork, OutputWork};
 use crate::batch::RowsMut;
 use crate::device::Part;
-use crate::plan::batch_ops::{Mixer, mixers};
+use crate::plan::batch_ops::{draw_each, mixers};
 use fuseloop_kernels::mix::{blend_bf16, blend_f16, blend_f32, blend_f64, blend_u8};
 use fuseloop_ops::{
     BatchKey, DType, ImageType, Layout, Mixed, Ops, Size, Window, mixed_label, mixed_label_f64,
@@ -101,10 +101,10 @@ pub(super) fn mix_batch(
         let (ops, bytes) = (work.work.ops(), rows.output(k));
         match &work.part {
             Some(Part::Image(part)) => {
-                mix.tell(ops, key, count, |mixer, mixed| part.mix(mixer, mixed, bytes));
+                draw_each(ops, key, count, mix.size, |mixer, mixed| part.mix(mixer, mixed, bytes));
             }
             Some(Part::OneHot(part)) => {
-                mix.tell(ops, key, count, |mixer, mixed| part.mix(mixer, mixed, bytes));
+                draw_each(ops, key, count, mix.size, |mixer, mixed| part.mix(mixer, mixed, bytes));
             }
             Some(Part::Copied { .. }) | None => mix.apply(ops, key, count, bytes, spare),
         }
@@ -114,20 +114,13 @@ pub(super) fn mix_batch(
 impl Mix {
     /// Mixes the rows of a batch by every op that does so, in order. `spare` is for one row.
     fn apply(&self, ops: &Ops, key: BatchKey, rows: usize, bytes: &mut [u8], spare: &mut Vec<u8>) {
-        self.tell(ops, key, rows, |_, mixed| {
+        draw_each(ops, key, rows, self.size, |_, mixed| {
             along_cycles(bytes, mixed, spare, |row, own, partner| {
                 let Mixed { share, window, .. } = mixed[row];
                 let is_kept = share == 1.0 || mixed[row].partner == row;
                 self.row(own, partner, share, window, is_kept);
             });
         });
-    }
-
-    /// Draws for every op that mixes a batch, in order, and tells `each` its number and the draws.
-    fn tell(&self, ops: &Ops, key: BatchKey, rows: usize, mut each: impl FnMut(usize, &[Mixed])) {
-        for (number, Mixer { op, name, occurrence }) in mixers(ops).enumerate() {
-            each(number, &op.draw(&mut key.op(name, occurrence), rows, self.size));
-        }
     }
 
     /// One row, with its partner as that was. One that is kept is only told its share.

@@ -4,7 +4,7 @@
 //! batch is mixed row by row. So nothing that works on one sample may follow.
 
 use super::PlanError;
-use fuseloop_ops::{BatchOp, Class, Ops, TypeError};
+use fuseloop_ops::{BatchKey, BatchOp, Class, Mixed, Ops, Size, TypeError};
 
 /// An op on whole batches, with what its draws depend on.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +25,20 @@ pub fn mixers(ops: &Ops) -> impl Iterator<Item = Mixer<'_>> {
         let occurrence = ops[..place].iter().filter(|before| before.name() == name).count();
         Some(Mixer { op: batch_op, name, occurrence })
     })
+}
+
+/// Draws for every op on whole batches of a list, in order, for `rows` samples with images of
+/// `size`; tells `each` the op's number and its draws.
+pub(crate) fn draw_each(
+    ops: &Ops,
+    key: BatchKey,
+    rows: usize,
+    size: Size,
+    mut each: impl FnMut(usize, &[Mixed]),
+) {
+    for (number, Mixer { op, name, occurrence }) in mixers(ops).enumerate() {
+        each(number, &op.draw(&mut key.op(name, occurrence), rows, size));
+    }
 }
 
 /// Refuses the op at `place` if it works on one sample and the one before it on batches.

@@ -93,9 +93,8 @@ impl Image<'_> {
     fn readings(&self, to: &mut Builder, at: &Place) -> Result<Vec<String>, Refused> {
         let p = at.tensor;
         let Some(first) = self.means.first() else { return Ok(vec![]) };
-        let (name, rule) = (format!("p{p}_grey"), self.plan.rule());
-        let frame =
-            Frame { name: &name, rule, slots: 0, placed: false, mean: false, constants: None };
+        let name = format!("p{p}_grey");
+        let frame = Frame::of(&name, self.plan.rule());
         let grey = |e: &mut Emit<'_, '_>, pixels| Pixels { channels: [e.grey(pixels); 3] };
         let refused = |reason| Refused { leaf: first.leaf, reason };
         to.text.push_str(&function(frame, grey).map_err(refused)?.0);

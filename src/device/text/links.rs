@@ -3,9 +3,9 @@
 use super::image::Image;
 use super::translate::{Frame, function};
 use super::{Builder, Refused};
+use crate::jit::multiply;
 use crate::plan::Region;
 use crate::plan::block::{Link, Step, pixel_op, reading};
-use fuseloop_ops::{Emit, F32x4, Pixels};
 use std::fmt::Write as _;
 
 impl Image<'_> {
@@ -62,8 +62,7 @@ impl Image<'_> {
     ) -> Result<Option<String>, Refused> {
         let number = written.iter().position(|known| *known == link);
         let name = format!("p{p}_op{}", number.unwrap_or(written.len()));
-        let (rule, constants) = (self.plan.rule(), None);
-        let frame = Frame { name: &name, rule, slots: 0, placed: false, mean: false, constants };
+        let frame = Frame::of(&name, self.plan.rule());
         if number.is_some() {
             return Ok(Some(name));
         }
@@ -76,7 +75,7 @@ impl Image<'_> {
                 let frame = Frame { slots, placed, mean, constants: passed, ..frame };
                 function(frame, |e, pixels| op.emit(e, pixels))
             }
-            Link::Matrix { .. } => function(Frame { slots: 12, ..frame }, matrix),
+            Link::Matrix { .. } => function(Frame { slots: 12, ..frame }, multiply),
             Link::Table { .. } | Link::Paint { .. } | Link::Round => return Ok(None),
         };
         let refused = |what: String| {
@@ -167,16 +166,4 @@ fn in_order(parts: &[String], order: usize) -> String {
     }
     text.push_str("        }\n        }\n");
     text
-}
-
-/// By the matrix in twelve slots, clamped, as compiled code has it.
-fn matrix(e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
-    e.each(pixels, |e, c, _| {
-        let mut sum: F32x4 = e.slot(4 * c + 3);
-        for k in [2, 1, 0] {
-            let factor = e.slot(4 * c + k);
-            sum = e.fma(pixels.channels[k], factor, sum);
-        }
-        e.clamp(sum)
-    })
 }

@@ -42,6 +42,13 @@ pub(super) struct Frame<'a> {
     pub(super) constants: Option<usize>,
 }
 
+impl<'a> Frame<'a> {
+    /// Of an op that reads nothing but the pixel.
+    pub(super) const fn of(name: &'a str, rule: NumberRule) -> Self {
+        Self { name, rule, slots: 0, placed: false, mean: false, constants: None }
+    }
+}
+
 /// Translates what `emit` emits, as the function
 /// `name(a, slots, mean, row, column, red, green, blue)` of one pixel. Gives its text, and the constants that
 /// the arguments have for it.

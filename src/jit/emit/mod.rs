@@ -37,6 +37,7 @@ use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{FuncRef, InstBuilder, Value};
 use cranelift_frontend::FunctionBuilder;
 use fuseloop_ops::{Constants, Emit, NumberRule, RowMaker};
+pub(crate) use pass::multiply;
 pub(crate) use store::row_function;
 
 use ir::{Scalars, counted_loop};

@@ -251,7 +251,7 @@ pub(super) fn round(e: &mut Emit<'_, '_>, v: F32x4) -> F32x4 {
 
 /// By the matrix in twelve slots, a row each of factors of red, green, blue and a constant;
 /// clamped. As [`multiplied`](super::super::oracle::multiplied) has it.
-fn multiply(e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+pub(crate) fn multiply(e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
     e.each(pixels, |e, c, _| {
         let mut sum = e.slot(4 * c + 3);
         for k in [2, 1, 0] {

@@ -12,10 +12,10 @@
 //! whose pipelines are made anew stay where the first one was, and what can't run there is an
 //! error. A batch is made of the same numbers wherever it is made.
 
-use super::works::OutputWork;
 #[cfg(test)]
 mod tests;
 
+use super::works::OutputWork;
 use super::{LoadError, Loader, LoaderBuilder};
 use crate::batch::RowsMut;
 use crate::device::{DeviceError, DeviceStats, Gpu, GpuInfo, Lane, Part, Program};
@@ -94,7 +94,8 @@ impl LoaderBuilder {
     }
 
     /// Most batches on the device at a time: those ahead and those that are held. Work waits at
-    /// the limit; who holds all of them and asks for one more gets an error. Default: [`batches_ahead`](Self::batches_ahead) and 4 more.
+    /// the limit; who holds all of them and asks for one more gets an error. Default:
+    /// [`batches_ahead`](Self::batches_ahead) and 4 more.
     #[must_use]
     pub fn device_batches(mut self, batches: usize) -> Self {
         self.wish.batches = Some(batches);
@@ -103,8 +104,7 @@ impl LoaderBuilder {
 }
 
 impl Loader {
-    /// Where what stands after [`ToDevice`] is computed, and so where those
-    /// tensors lie; the CPU where no list has the op. If it is the CPU in place of a GPU, it says
+    /// Where what stands after [`ToDevice`] is computed, and so where those tensors lie; the CPU where no list has the op. If it is the CPU in place of a GPU, it says
     /// why. Decided when the loader is built, for all epochs.
     #[must_use]
     pub fn device(&self) -> Placement {
