@@ -4,7 +4,11 @@ pub mod beton;
 mod escape;
 mod file;
 mod generate;
+mod location;
+mod remote;
 mod samples;
+mod shards;
+pub mod stream;
 mod value;
 
 pub use beton::{
@@ -15,5 +19,7 @@ pub use beton::{
 pub use escape::Escaped;
 pub use file::ReadAt;
 pub use generate::{Busy, Flow, GenerateError, Generated, Generator, Queue};
+pub use location::{Location, LocationError};
 pub use samples::{BoxError, Buffer, Fingerprint, Record, RunPlan, Source, Upcoming};
+pub use stream::Stream;
 pub use value::{EncodedImage, OwnedImage, OwnedValue, Value};

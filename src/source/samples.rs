@@ -124,6 +124,13 @@ pub trait Source: Send + Sync + 'static {
         None
     }
 
+    /// What a sample is called where it is from: a file's name in a folder, the key of a sample in a
+    /// tar file. For errors, and for what is written of it elsewhere. A key is never used as a path.
+    fn key(&self, sample: SampleId) -> Option<String> {
+        let _ = sample;
+        None
+    }
+
     /// Which part of the storage a sample lies in, where reading a whole part is cheaper than
     /// reading its samples here and there: a page, a shard. For
     /// [`Order::QuasiRandom`](crate::order::Order).

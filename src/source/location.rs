@@ -1,0 +1,282 @@
+//! Where files are: paths and addresses, and the short forms in which many are named.
+//!
+//! | written                         | means                                                      |
+//! |---------------------------------|------------------------------------------------------------|
+//! | `train-{000..255}.tar`          | 256 names, as wide as the wider of the two numbers if one begins with a 0 |
+//! | `{train,val}.tar`               | `train.tar`, `val.tar`; braces may stand side by side       |
+//! | `a.tar::b.tar`                  | both lists, one after the other: WebDataset's own sign      |
+//! | `shards/*.tar`, `**/x-?.tar`    | the files there are, sorted by the bytes of their paths     |
+//! | `s3://`, `gs://`, `http(s)://`  | an address; braces are expanded, `*` is not                 |
+//! | `file:///data/x.tar`            | a path                                                      |
+//!
+//! Nothing is run: `pipe:` is refused. A name that is a file as it stands is that file, whatever signs
+//! are in it.
+
+use super::Escaped;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Where one file is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Location {
+    /// A file of this machine.
+    Path(PathBuf),
+    /// An object elsewhere: `s3://`, `gs://`, `http://` or `https://`.
+    Url(String),
+}
+
+/// Why a text names no files.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LocationError {
+    /// It would have a program run.
+    #[error("{}: programs are not run: write their output to a file first", Escaped(spec))]
+    Pipe {
+        /// The text.
+        spec: String,
+    },
+    /// An address of a kind that is not read.
+    #[error(
+        "{}: {}:// is not known; s3, gs, http, https and file are",
+        Escaped(spec),
+        Escaped(scheme)
+    )]
+    Scheme {
+        /// The text.
+        spec: String,
+        /// What stands before `://`.
+        scheme: String,
+    },
+    /// Braces that are not closed, or a range that is none.
+    #[error("{}: {reason}", Escaped(spec))]
+    Braces {
+        /// The text.
+        spec: String,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// A pattern that is none.
+    #[error("{}: {reason}", Escaped(spec))]
+    Pattern {
+        /// The text.
+        spec: String,
+        /// What is wrong, and where.
+        reason: String,
+    },
+    /// Nothing is there.
+    #[error("{}: no file is named so", Escaped(spec))]
+    Nothing {
+        /// The text.
+        spec: String,
+    },
+    /// More names than anybody has files.
+    #[error("{}: more than {MOST} files", Escaped(spec))]
+    Many {
+        /// The text.
+        spec: String,
+    },
+}
+
+/// Most files one text may name.
+const MOST: usize = 1 << 20;
+
+impl Location {
+    /// The files that a text names: see the top of the file. Each name once for each time it is
+    /// named; only those of a pattern are looked for on the disk.
+    ///
+    /// # Errors
+    ///
+    /// See [`LocationError`].
+    pub fn parse(spec: &str) -> Result<Vec<Self>, LocationError> {
+        if Path::new(spec).is_file() {
+            return Ok(vec![Self::Path(spec.into())]);
+        }
+        let mut found = vec![];
+        for part in spec.split("::").filter(|part| !part.is_empty()) {
+            for name in expand(part)? {
+                found.extend(of_name(&name)?);
+                if found.len() > MOST {
+                    return Err(LocationError::Many { spec: spec.to_owned() });
+                }
+            }
+        }
+        if found.is_empty() {
+            return Err(LocationError::Nothing { spec: spec.to_owned() });
+        }
+        Ok(found)
+    }
+
+    /// The last part of its name: what the kind of file is told by.
+    #[must_use]
+    pub fn file_name(&self) -> &str {
+        match self {
+            Self::Path(path) => path.file_name().and_then(|name| name.to_str()).unwrap_or(""),
+            Self::Url(url) => {
+                let url = url.split(['?', '#']).next().unwrap_or(url);
+                url.rsplit('/').next().unwrap_or(url)
+            }
+        }
+    }
+}
+
+/// With control characters escaped: names are other people's.
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => Escaped(&path.to_string_lossy()).fmt(f),
+            Self::Url(url) => Escaped(url).fmt(f),
+        }
+    }
+}
+
+/// The files of one name without braces.
+fn of_name(name: &str) -> Result<Vec<Location>, LocationError> {
+    let spec = || name.to_owned();
+    if name.starts_with("pipe:") {
+        return Err(LocationError::Pipe { spec: spec() });
+    }
+    match name.split_once("://") {
+        Some(("file", path)) => Ok(vec![Location::Path(path.into())]),
+        Some(("s3" | "gs" | "http" | "https", _)) => Ok(vec![Location::Url(spec())]),
+        Some((scheme, _)) if scheme.bytes().all(|b| b.is_ascii_alphanumeric()) => {
+            Err(LocationError::Scheme { spec: spec(), scheme: scheme.to_owned() })
+        }
+        _ if Path::new(name).is_file() || !name.contains(['*', '?', '[']) => {
+            Ok(vec![Location::Path(name.into())])
+        }
+        _ => globbed(name),
+    }
+}
+
+fn globbed(pattern: &str) -> Result<Vec<Location>, LocationError> {
+    let bad = |reason: String| LocationError::Pattern { spec: pattern.to_owned(), reason };
+    let options = glob::MatchOptions {
+        require_literal_leading_dot: true,
+        require_literal_separator: true,
+        ..glob::MatchOptions::new()
+    };
+    let found = glob::glob_with(pattern, options).map_err(|error| bad(error.to_string()))?;
+    let mut paths = vec![];
+    for path in found {
+        let path = path.map_err(|error| bad(error.to_string()))?;
+        if path.is_file() {
+            paths.push(path);
+        }
+        if paths.len() > MOST {
+            return Err(LocationError::Many { spec: pattern.to_owned() });
+        }
+    }
+    paths.sort_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
+    if paths.is_empty() {
+        return Err(LocationError::Nothing { spec: pattern.to_owned() });
+    }
+    Ok(paths.into_iter().map(Location::Path).collect())
+}
+
+/// A text's braces written out, the last ones varying fastest.
+fn expand(text: &str) -> Result<Vec<String>, LocationError> {
+    let bad = |reason| LocationError::Braces { spec: text.to_owned(), reason };
+    let mut names = vec![String::new()];
+    let mut rest = text;
+    while let Some((before, tail)) = rest.split_once('{') {
+        let (inside, after) = tail.split_once('}').ok_or_else(|| bad("a { without its }"))?;
+        let choices = choices(inside).map_err(bad)?;
+        if names.len().saturating_mul(choices.len()) > MOST {
+            return Err(LocationError::Many { spec: text.to_owned() });
+        }
+        let all = names
+            .iter()
+            .flat_map(|name| choices.iter().map(move |choice| format!("{name}{before}{choice}")));
+        names = all.collect();
+        rest = after;
+    }
+    names.iter_mut().for_each(|name| name.push_str(rest));
+    Ok(names)
+}
+
+/// What stands between two braces.
+fn choices(inside: &str) -> Result<Vec<String>, &'static str> {
+    if inside.contains('{') {
+        return Err("braces inside braces");
+    }
+    let Some((first, last)) = inside.split_once("..") else {
+        return Ok(inside.split(',').map(str::to_owned).collect());
+    };
+    let number = |text: &str| {
+        let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        is_number.then(|| text.parse::<u64>().ok()).flatten().ok_or("a range wants two numbers")
+    };
+    let (from, to) = (number(first)?, number(last)?);
+    if from > to {
+        return Err("a range that runs backwards");
+    }
+    if to - from >= MOST as u64 {
+        return Err("a range of more than a million");
+    }
+    let is_padded = [first, last].iter().any(|text| text.len() > 1 && text.starts_with('0'));
+    let width = if is_padded { first.len().max(last.len()) } else { 0 };
+    Ok((from..=to).map(|number| format!("{number:0width$}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn names(spec: &str) -> Vec<String> {
+        Location::parse(spec).unwrap().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn braces_and_lists_are_written_out() {
+        assert_eq!(names("a-{8..11}.tar"), ["a-8.tar", "a-9.tar", "a-10.tar", "a-11.tar"]);
+        assert_eq!(names("a-{08..10}"), ["a-08", "a-09", "a-10"]);
+        assert_eq!(names("a-{000..002}")[1], "a-001");
+        assert_eq!(names("{x,y}{0..1}"), ["x0", "x1", "y0", "y1"]);
+        assert_eq!(names("a.tar::b.tar"), ["a.tar", "b.tar"]);
+        assert_eq!(names("s3://b/{0..1}.tar::file:///c"), ["s3://b/0.tar", "s3://b/1.tar", "/c"]);
+    }
+
+    #[test]
+    fn what_names_nothing_is_refused() {
+        let told = |spec: &str| Location::parse(spec).unwrap_err().to_string();
+        assert_eq!(
+            told("pipe:cat x"),
+            "pipe:cat x: programs are not run: write their output to a file first"
+        );
+        assert_eq!(
+            told("ftp://x"),
+            "ftp://x: ftp:// is not known; s3, gs, http, https and file are"
+        );
+        assert_eq!(told("a-{1..x}"), "a-{1..x}: a range wants two numbers");
+        assert_eq!(told("a-{3..1}"), "a-{3..1}: a range that runs backwards");
+        assert_eq!(told("a-{1"), "a-{1: a { without its }");
+        assert_eq!(
+            told("{0..999}{0..999}{0..9}"),
+            "{0..999}{0..999}{0..9}: more than 1048576 files"
+        );
+        assert_eq!(told("nowhere/*.tar"), "nowhere/*.tar: no file is named so");
+        assert_eq!(told(""), ": no file is named so");
+    }
+
+    #[test]
+    fn a_pattern_finds_files_in_the_order_of_their_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["b.tar", "a.tar", "B.tar", ".c.tar", "x.txt"] {
+            fs::write(dir.path().join(name), []).unwrap();
+        }
+        fs::create_dir(dir.path().join("d.tar")).unwrap();
+        let found = Location::parse(dir.path().join("*.tar").to_str().unwrap()).unwrap();
+        assert_eq!(
+            found.iter().map(Location::file_name).collect::<Vec<_>>(),
+            ["B.tar", "a.tar", "b.tar"]
+        );
+        fs::write(dir.path().join("{0..9}.tar"), []).unwrap();
+        assert_eq!(names(dir.path().join("{0..9}.tar").to_str().unwrap()).len(), 1);
+    }
+
+    #[test]
+    fn an_address_has_a_file_name() {
+        assert_eq!(Location::Url("https://h/a/x.tar?sig=1/2".into()).file_name(), "x.tar");
+    }
+}

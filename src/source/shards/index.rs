@@ -1,0 +1,134 @@
+//! Where the samples of one shard lie in it: for each a key, and its parts.
+//!
+//! ```text
+//! sample i:  key            keys[key_ends[i-1] .. key_ends[i]]
+//!            parts          parts[part_ends[i-1] .. part_ends[i]]  = (name, offset, length)
+//! name:      ext of a tar member ("jpg"), "" for the one part of a TFRecord: names[part.name]
+//! ```
+//!
+//! Some 20 bytes a part and 8 and the key a sample.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// The samples of one shard, in the order in which they lie in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::source) struct ShardIndex {
+    names: Vec<String>,
+    by_name: HashMap<String, u16>,
+    keys: Vec<u8>,
+    key_ends: Vec<u32>,
+    parts: Vec<Part>,
+    part_ends: Vec<u32>,
+}
+
+/// One part of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::source) struct Part {
+    /// Into [`ShardIndex::names`].
+    pub(in crate::source) name: u16,
+    /// First byte in the shard.
+    pub(in crate::source) offset: u64,
+    /// Bytes.
+    pub(in crate::source) len: u64,
+}
+
+impl Part {
+    /// Its bytes' place.
+    pub(in crate::source) fn range(&self) -> Range<u64> {
+        self.offset..self.offset.saturating_add(self.len)
+    }
+}
+
+impl ShardIndex {
+    /// Adds a part to the sample in the making.
+    ///
+    /// `None` if there are 65,536 names already, or 2^32 parts.
+    pub(in crate::source) fn add(&mut self, name: &str, bytes: Range<u64>) -> Option<()> {
+        let name = match self.by_name.get(name) {
+            Some(&known) => known,
+            None => {
+                let number = u16::try_from(self.names.len()).ok()?;
+                self.names.push(name.to_owned());
+                self.by_name.insert(name.to_owned(), number);
+                number
+            }
+        };
+        u32::try_from(self.parts.len()).ok()?;
+        let len = bytes.end.saturating_sub(bytes.start);
+        self.parts.push(Part { name, offset: bytes.start, len });
+        Some(())
+    }
+
+    /// Ends the sample in the making: the parts added since the last.
+    ///
+    /// `None` if the keys are over 4 GiB.
+    pub(in crate::source) fn end(&mut self, key: &[u8]) -> Option<()> {
+        let key_end = u32::try_from(self.keys.len() + key.len()).ok()?;
+        let part_end = u32::try_from(self.parts.len()).ok()?;
+        self.keys.extend_from_slice(key);
+        self.key_ends.push(key_end);
+        self.part_ends.push(part_end);
+        Some(())
+    }
+
+    /// Number of samples.
+    pub(in crate::source) fn len(&self) -> usize {
+        self.part_ends.len()
+    }
+
+    /// Names of parts, each once.
+    pub(in crate::source) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The number of a name.
+    pub(in crate::source) fn name(&self, name: &str) -> Option<u16> {
+        self.by_name.get(name).copied()
+    }
+
+    /// A sample's key; empty beyond the last.
+    pub(in crate::source) fn key(&self, sample: usize) -> &[u8] {
+        self.keys.get(span(&self.key_ends, sample)).unwrap_or_default()
+    }
+
+    /// A sample's parts, in the order in which they lie; empty beyond the last.
+    pub(in crate::source) fn parts(&self, sample: usize) -> &[Part] {
+        self.parts.get(span(&self.part_ends, sample)).unwrap_or_default()
+    }
+}
+
+/// What belongs to `place`, by where each ends.
+fn span(ends: &[u32], place: usize) -> Range<usize> {
+    let end = ends.get(place).map_or(0, |&end| end as usize);
+    let start =
+        place.checked_sub(1).and_then(|before| ends.get(before)).map_or(0, |&end| end as usize);
+    start..end.max(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_have_their_keys_and_parts() {
+        let mut index = ShardIndex::default();
+        index.add("jpg", 512..600).unwrap();
+        index.add("cls", 1536..1537).unwrap();
+        index.end(b"a/1").unwrap();
+        index.end(b"").unwrap();
+        index.add("jpg", 3072..3080).unwrap();
+        index.end(b"a/2").unwrap();
+        assert_eq!((index.len(), index.names().len()), (3, 2));
+        assert_eq!(
+            (index.key(0), index.key(1), index.key(2), index.key(3)),
+            (&b"a/1"[..], &b""[..], &b"a/2"[..], &b""[..])
+        );
+        let parts =
+            |sample| index.parts(sample).iter().map(|p| (p.name, p.range())).collect::<Vec<_>>();
+        assert_eq!(parts(0), [(0, 512..600), (1, 1536..1537)]);
+        assert_eq!((parts(1), parts(3)), (vec![], vec![]));
+        assert_eq!(parts(2), [(0, 3072..3080)]);
+        assert_eq!((index.name("cls"), index.name("txt")), (Some(1), None));
+    }
+}

@@ -1,0 +1,129 @@
+//! The files that a dataset's samples lie in, and where in them.
+//!
+//! ```text
+//! names ─▶ Shards: open files, read at places ─▶ (tar, tfrecord) scan each ─▶ ShardIndex ─▶ samples
+//! ```
+
+mod index;
+
+pub(in crate::source) use index::{Part, ShardIndex};
+
+use super::file::FileBytes;
+use super::{BoxError, Location, ReadErrorKind, RunPlan, remote};
+use crate::sample::SampleId;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+/// One open file of several. A clone is the same file.
+#[derive(Clone)]
+pub(in crate::source) struct Shard {
+    pub(in crate::source) location: Location,
+    pub(in crate::source) bytes: Arc<FileBytes>,
+}
+
+impl Shard {
+    /// Opens a file, or an object elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// As the system says, with the name.
+    pub(in crate::source) fn open(location: Location) -> Result<Self, BoxError> {
+        let bytes = match &location {
+            Location::Path(path) => FileBytes::open(path),
+            Location::Url(url) => FileBytes::from_reader(remote::open(url)?),
+        };
+        let bytes = bytes.map_err(|error| format!("{location}: {error}"))?;
+        Ok(Self { location, bytes: Arc::new(bytes) })
+    }
+
+    /// Bytes held in memory, for tests and fuzzing.
+    pub(in crate::source) fn held(name: &str, bytes: &[u8]) -> Self {
+        let bytes = FileBytes::Held(bytes.into());
+        Self { location: Location::Path(name.into()), bytes: Arc::new(bytes) }
+    }
+
+    /// `range` of it: lent, or read into the buffer.
+    ///
+    /// # Errors
+    ///
+    /// As [`FileBytes::get`], with the name.
+    pub(in crate::source) fn get<'a>(
+        &'a self,
+        range: &Range<u64>,
+        buffer: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8], BoxError> {
+        let size = range.end.saturating_sub(range.start);
+        let got = self.bytes.get(range.start, size, buffer);
+        got.map_err(|error: ReadErrorKind| format!("{}: {error}", self.location).into())
+    }
+}
+
+/// The open files of a dataset, in order. A clone shares them.
+#[derive(Clone)]
+pub(in crate::source) struct Shards(Arc<[Shard]>);
+
+impl Shards {
+    /// Open files.
+    pub(in crate::source) fn new(shards: impl Into<Arc<[Shard]>>) -> Self {
+        Self(shards.into())
+    }
+
+    /// Opens all files that a text names, several at a time.
+    ///
+    /// # Errors
+    ///
+    /// With the first, by name, that can't be.
+    pub(in crate::source) fn open(spec: &str) -> Result<Self, BoxError> {
+        use rayon::prelude::*;
+        let locations = Location::parse(spec)?;
+        let opened: Vec<Result<Shard, BoxError>> =
+            locations.into_par_iter().map(Shard::open).collect();
+        let shards: Result<Vec<Shard>, BoxError> = opened.into_iter().collect();
+        Ok(Self::new(shards?))
+    }
+
+    /// All of them.
+    pub(in crate::source) fn all(&self) -> &[Shard] {
+        &self.0
+    }
+
+    /// What they are called together in errors.
+    pub(in crate::source) fn name(&self) -> String {
+        match &*self.0 {
+            [] => "no shards".to_owned(),
+            [one] => one.location.to_string(),
+            [first, .., last] => {
+                format!("{} .. {} ({} shards)", first.location, last.location, self.0.len())
+            }
+        }
+    }
+
+    /// The path, if there is one file of this machine alone.
+    pub(in crate::source) fn path(&self) -> Option<&Path> {
+        match &*self.0 {
+            [Shard { location: Location::Path(path), .. }] => Some(path),
+            _ => None,
+        }
+    }
+
+    /// The files as one run reads them, where some are elsewhere: what the run will want is
+    /// fetched ahead of it. `None`: as they are.
+    ///
+    /// # Errors
+    ///
+    /// If reading ahead can't be begun.
+    pub(in crate::source) fn ahead(
+        &self,
+        run: &RunPlan,
+        extents: Arc<dyn Extents>,
+    ) -> Result<Option<Self>, BoxError> {
+        remote::ahead(self, run, extents)
+    }
+}
+
+/// Where samples lie: what reading ahead is planned by.
+pub(in crate::source) trait Extents: Send + Sync {
+    /// Appends (shard, bytes) of what reading these fields of a sample reads.
+    fn extents(&self, sample: SampleId, fields: &[usize], out: &mut Vec<(usize, Range<u64>)>);
+}

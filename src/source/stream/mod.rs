@@ -1,0 +1,213 @@
+//! Streams: samples one after another, as tf.data has them.
+//!
+//! ```text
+//! Stream (what is to come: cheap, shared)  --open(Pass)-->  Items (one pass over it)  --next-->  Item
+//! ```
+//!
+//! An [`Item`] of a source that can be read in any order is only a place in it: a shuffle's buffer then
+//! holds places and not pictures, the loader's workers read them side by side, and passing over a
+//! million items to resume costs milliseconds. Items that can only be had in sequence (compressed
+//! shards) carry their record.
+//!
+//! A pass is a pure function of its [`Pass`]: a place in it, the number of items before, says all there
+//! is to say. That is what a cursor has.
+
+use super::{BoxError, FieldSpec, Fingerprint, Record, Source};
+use crate::sample::{Epoch, SampleId};
+use std::sync::Arc;
+
+/// Samples one after another. A clone is the same.
+#[derive(Clone)]
+pub struct Stream(Arc<dyn Streamed>);
+
+/// What a pass over a stream goes by: with the same, it gives the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pass {
+    /// The loader's seed.
+    pub seed: u64,
+    /// The epoch.
+    pub epoch: Epoch,
+    /// Which time it is in this epoch, where a stream is repeated: from 0.
+    pub turn: u64,
+}
+
+/// One item of a stream.
+#[derive(Clone)]
+pub enum Item {
+    /// A place: read when it is needed, by whoever needs it.
+    At {
+        /// What it is of.
+        source: Arc<dyn Source>,
+        /// Where.
+        sample: SampleId,
+    },
+    /// A record that could only be had in sequence.
+    Held {
+        /// Its values.
+        record: Arc<Record>,
+        /// What it is called in errors.
+        key: Arc<str>,
+    },
+}
+
+/// A pass over a stream.
+pub trait Items: Send {
+    /// The next item; `None` at the end, and from then on.
+    ///
+    /// # Errors
+    ///
+    /// If the stream can't go on. What is wrong with one item alone is told when that is read.
+    fn next(&mut self) -> Result<Option<Item>, BoxError>;
+
+    /// Passes over up to `count` items; returns how many, fewer only at the end. The same as asking
+    /// for them, and often much cheaper.
+    ///
+    /// # Errors
+    ///
+    /// As [`next`](Self::next).
+    fn skip(&mut self, count: u64) -> Result<u64, BoxError> {
+        for done in 0..count {
+            if self.next()?.is_none() {
+                return Ok(done);
+            }
+        }
+        Ok(count)
+    }
+}
+
+/// What can be streamed.
+pub trait Streamed: Send + Sync + 'static {
+    /// What a sample has, in order.
+    fn fields(&self) -> &[FieldSpec];
+
+    /// Begins a pass.
+    ///
+    /// # Errors
+    ///
+    /// If it can't be begun.
+    fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError>;
+
+    /// How many items a pass has, where that is known without one: the same for every pass.
+    fn known_len(&self) -> Option<u64> {
+        None
+    }
+
+    /// What it is called in errors.
+    fn name(&self) -> String {
+        "the stream".to_owned()
+    }
+
+    /// What tells it from others, the same in every process: a cursor of one is refused by another.
+    fn fingerprint(&self) -> u64;
+}
+
+impl Stream {
+    /// A stream of the user's own.
+    #[must_use]
+    pub fn new(streamed: impl Streamed) -> Self {
+        Self(Arc::new(streamed))
+    }
+
+    /// The samples of a source, in its order.
+    #[must_use]
+    pub fn of(source: Arc<dyn Source>) -> Self {
+        Self::new(Whole(source))
+    }
+
+    /// What a sample has, in order.
+    #[must_use]
+    pub fn fields(&self) -> &[FieldSpec] {
+        self.0.fields()
+    }
+
+    /// Begins a pass.
+    ///
+    /// # Errors
+    ///
+    /// If it can't be begun.
+    pub fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
+        self.0.open(pass)
+    }
+
+    /// How many items a pass has, where that is known without one.
+    #[must_use]
+    pub fn known_len(&self) -> Option<u64> {
+        self.0.known_len()
+    }
+
+    /// What it is called in errors.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.0.name()
+    }
+
+    /// What tells it from others.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        self.0.fingerprint()
+    }
+}
+
+impl Item {
+    /// Its values.
+    ///
+    /// # Errors
+    ///
+    /// If it can't be read.
+    pub fn read(&self) -> Result<Record, BoxError> {
+        match self {
+            Self::At { source, sample } => source.read(*sample),
+            Self::Held { record, .. } => Ok(Record::clone(record)),
+        }
+    }
+}
+
+/// A source from its first sample to its last.
+struct Whole(Arc<dyn Source>);
+
+impl Streamed for Whole {
+    fn fields(&self) -> &[FieldSpec] {
+        self.0.fields()
+    }
+
+    fn open(&self, _: &Pass) -> Result<Box<dyn Items>, BoxError> {
+        Ok(Box::new(InOrder { source: Arc::clone(&self.0), next: 0 }))
+    }
+
+    fn known_len(&self) -> Option<u64> {
+        Some(self.0.len())
+    }
+
+    fn name(&self) -> String {
+        self.0.name()
+    }
+
+    fn fingerprint(&self) -> u64 {
+        let mut print = Fingerprint::default();
+        print.text("whole");
+        print.number(self.0.fingerprint());
+        print.value()
+    }
+}
+
+struct InOrder {
+    source: Arc<dyn Source>,
+    next: u64,
+}
+
+impl Items for InOrder {
+    fn next(&mut self) -> Result<Option<Item>, BoxError> {
+        if self.next >= self.source.len() {
+            return Ok(None);
+        }
+        let sample = SampleId(self.next);
+        self.next += 1;
+        Ok(Some(Item::At { source: Arc::clone(&self.source), sample }))
+    }
+
+    fn skip(&mut self, count: u64) -> Result<u64, BoxError> {
+        let count = count.min(self.source.len() - self.next);
+        self.next += count;
+        Ok(count)
+    }
+}
