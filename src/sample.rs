@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// A number of samples, or of batches, that is not known before their end has come.
+pub const UNKNOWN: u64 = u64::MAX;
+
 /// A sample's place in its dataset, from 0. Not its place in the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SampleId(pub u64);

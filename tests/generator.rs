@@ -466,7 +466,7 @@ impl Upcoming for Rows {
 
 fn plan(rows: &[u64], batch_size: usize, batches_ahead: usize) -> RunPlan {
     let upcoming = Arc::new(Rows(rows.to_vec()));
-    RunPlan { epoch: Epoch(5), upcoming, batch_size, batches_ahead, fields: vec![0] }
+    RunPlan { seed: 0, epoch: Epoch(5), upcoming, batch_size, batches_ahead, fields: vec![0] }
 }
 
 fn int(record: &Record) -> i64 {

@@ -212,6 +212,7 @@ fn a_file_of_two_terabytes_is_read_by_pages() {
     let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
     let source = Arc::new(PagedBeton::new(beton, ProcessCache::default()));
     let run = fuseloop::source::RunPlan {
+        seed: 0,
         fields: vec![0],
         ..run_over(&(0..samples as usize).collect::<Vec<_>>(), 4)
     };

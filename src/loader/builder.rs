@@ -12,7 +12,8 @@ use crate::jit::KernelCache;
 use crate::order::{Order, Ranks};
 use crate::run::{Delivery, Engine, EngineOptions, LastBatch};
 use crate::sample::Epoch;
-use crate::source::{Beton, OpenOptions, PagedBeton, ProcessCache, Source, Value};
+use crate::source::stream::Played;
+use crate::source::{Beton, OpenOptions, PagedBeton, ProcessCache, Source, Stream, Value};
 use fuseloop_ops::{NumberRule, Ops, ParamError};
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -55,6 +56,8 @@ pub struct LoaderBuilder {
     source: Arc<dyn Source>,
     /// The source, if it is a file of pages.
     beton: Option<Arc<Beton>>,
+    /// The stream that the source is, if it is one.
+    stream: Option<Stream>,
     process_cache: Option<ProcessCache>,
     wanted: Wanted,
     indices: Option<Vec<u64>>,
@@ -94,6 +97,7 @@ impl LoaderBuilder {
         Self {
             source,
             beton: None,
+            stream: None,
             process_cache: None,
             wanted: Wanted::default(),
             indices: None,
@@ -119,6 +123,11 @@ impl LoaderBuilder {
                 world: 1,
             },
         }
+    }
+
+    pub(super) fn of_stream(stream: Stream) -> Self {
+        let played = Arc::new(Played::new(stream.clone()));
+        Self { stream: Some(stream), ..Self::of(played, DecodeOptions::default()) }
     }
 
     /// Samples of a batch. Default 64.
@@ -446,6 +455,37 @@ impl LoaderBuilder {
         Ok(Setup { rank: ranks.rank().into(), world: ranks.world().into(), ..self.setup })
     }
 
+    /// Refuses what a stream can't have: whatever asks for a sample out of its turn.
+    fn check_stream(&self) -> Result<(), LoadError> {
+        let Some(stream) = &self.stream else { return Ok(()) };
+        let world = self.ranks.map_or(1, Ranks::world);
+        let refused = |what: String, cure| Err(LoadError::Stream { what, cure });
+        if self.order != Order::Sequential {
+            let what = format!("{} order", self.order.name());
+            return refused(
+                what,
+                "shuffle the stream itself (`Stream::shuffle`), or open it by an index",
+            );
+        }
+        if self.indices.is_some() || !self.filters.is_empty() {
+            let cure = "take `Stream::filter`, `take` or `skip`, or open it by an index";
+            return refused("indices or filters".to_owned(), cure);
+        }
+        if self.cache.is_some() {
+            let cure = "take `Stream::cache_in_memory`, before what shuffles it";
+            return refused("cache of samples by their numbers".to_owned(), cure);
+        }
+        if self.setup.on_damaged == OnDamaged::Substitute {
+            return refused("other samples to substitute".to_owned(), "take `OnDamaged::Skip`");
+        }
+        if world > 1 && stream.known_len().is_none() {
+            let cure =
+                "cut it to one (`Stream::with_epoch`, `take`), or give each rank shards of its own";
+            return refused(format!("known length for {world} ranks to share"), cure);
+        }
+        Ok(())
+    }
+
     /// Checks it all, compiles the pipelines and starts the workers.
     ///
     /// # Errors
@@ -457,6 +497,7 @@ impl LoaderBuilder {
         let site = self.wish.site(self.setup.batch_size, self.batches_ahead)?;
         let setup = self.setup_on_ranks()?;
         let pages = self.pages()?;
+        self.check_stream()?;
         let subset = choose::subset(&*self.source, self.indices, &self.filters)?;
         let order = self.order.prepare(&FactsOf(&*self.source), subset.clone())?;
         let outputs = self.wanted.resolve(&*self.source)?;
@@ -476,6 +517,7 @@ impl LoaderBuilder {
             last: self.last,
             delivery: self.delivery,
             recompile: self.recompile,
+            is_stream: self.stream.is_some(),
             setup,
             compiled: Mutex::new(compiled),
             shared,

@@ -34,7 +34,8 @@ pub struct Cursor {
     pub seed: u64,
     /// The epoch.
     pub epoch: u32,
-    /// Rows of the epoch that were delivered, on all ranks together.
+    /// Rows of the epoch that were delivered, on all ranks together. At the end of a stream whose
+    /// length is not known: [`UNKNOWN`](crate::sample::UNKNOWN).
     pub position: u64,
 }
 

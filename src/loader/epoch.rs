@@ -48,7 +48,8 @@ impl Batches {
         Epoch(self.place.begin.epoch)
     }
 
-    /// Batches still to come if no error ends the epoch.
+    /// Batches still to come if no error ends the epoch; [`UNKNOWN`](crate::sample::UNKNOWN) of a
+    /// stream whose end is not known.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.run.remaining()
@@ -104,6 +105,9 @@ pub(super) struct Place {
 /// More than there are batches: marks a run that ended with an error, which stays where it is.
 const FAILED: u64 = 1 << 63;
 
+/// As many batches as there never are: marks a run that came to its end.
+const ENDED: u64 = FAILED - 1;
+
 impl Place {
     pub(super) fn new(
         begin: Cursor,
@@ -126,7 +130,7 @@ impl Place {
     /// The last batches may have lost all their rows: then none of them told.
     fn ended(&self) {
         if self.batches.load(Ordering::Relaxed) & FAILED == 0 {
-            self.delivered(FAILED - 1);
+            self.delivered(ENDED);
         }
     }
 
@@ -139,7 +143,11 @@ impl Place {
         if self.delivery == Delivery::Unordered {
             return Err(CursorError::Unordered.into());
         }
-        let position = self.next_batch().saturating_mul(self.rows).min(self.total);
+        let position = match self.next_batch() {
+            // Also where the total is not known.
+            ENDED => self.total,
+            batches => batches.saturating_mul(self.rows).min(self.total),
+        };
         Ok(Cursor { position, ..self.begin })
     }
 }

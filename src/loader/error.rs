@@ -10,6 +10,7 @@ use crate::plan::PlanError;
 use crate::plan::label::LabelError;
 use crate::run::RunError;
 use crate::sample::SampleId;
+use crate::source::stream::Halt;
 use crate::source::{BoxError, Escaped, ReadErrorKind, SourceError};
 use fuseloop_ops::{Device, ParamError, Size};
 use std::fmt;
@@ -209,6 +210,14 @@ pub enum LoadError {
         /// Ranks.
         world: u32,
     },
+    /// A setting that a stream can't have.
+    #[error("a stream has no {what}: {cure}")]
+    Stream {
+        /// The setting.
+        what: String,
+        /// What to do instead.
+        cure: &'static str,
+    },
     /// Every field was left out.
     #[error("no field is left to load")]
     NoOutputs,
@@ -299,6 +308,9 @@ pub enum SampleCause {
         /// What the source said.
         longest: usize,
     },
+    /// It is beyond the end of its stream, or of what the stream can give.
+    #[error(transparent)]
+    Halt(#[from] Halt),
     /// The source, one of the user's own, refuses.
     #[error(transparent)]
     Source(BoxError),
@@ -318,7 +330,10 @@ impl From<BoxError> for SampleCause {
     fn from(error: BoxError) -> Self {
         match error.downcast::<ReadErrorKind>() {
             Ok(kind) => Self::Read(*kind),
-            Err(error) => Self::Source(error),
+            Err(error) => match error.downcast::<Halt>() {
+                Ok(halt) => Self::Halt(*halt),
+                Err(error) => Self::Source(error),
+            },
         }
     }
 }

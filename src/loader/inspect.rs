@@ -10,10 +10,22 @@ use crate::decode::Decoder;
 use crate::jit::{Kernel, Scratch, Source, evaluate};
 use crate::plan::Draws;
 use crate::sample::{Epoch, SampleId};
-use crate::source::{Buffer, EncodedImage, Source as Dataset, Value};
+use crate::source::{Buffer, EncodedImage, Source as Dataset, Upcoming, Value};
 use fuseloop_ops::{ImageView, SampleKey, Size, Window};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// A run that asks for nothing: samples of it are read as they are asked for.
+struct Nothing;
+
+impl Upcoming for Nothing {
+    fn samples(&self) -> u64 {
+        0
+    }
+
+    fn at(&self, _: Range<u64>, _: &mut Vec<SampleId>) {}
+}
 
 /// Opens samples of one image field in one epoch; see [`Loader::inspect`].
 pub struct Inspector {
@@ -92,9 +104,14 @@ impl Loader {
     pub fn inspect(&self, field: &str, epoch: u32) -> Result<Option<Inspector>, LoadError> {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;
-        let found = stage.image(field);
-        Ok(found.map(|(output, field, kernel)| Inspector {
-            source: Arc::clone(&self.source),
+        let Some((output, field, kernel)) = stage.image(field) else { return Ok(None) };
+        let pass = if self.is_stream {
+            self.reading_ahead(&stage, epoch, Arc::new(Nothing))?
+        } else {
+            None
+        };
+        Ok(Some(Inspector {
+            source: pass.unwrap_or_else(|| Arc::clone(&self.source)),
             decoder: stage.decoder(),
             stage,
             kernel,

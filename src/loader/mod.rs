@@ -44,8 +44,8 @@ use crate::decode::DecodeOptions;
 use crate::jit::KernelCache;
 use crate::order::{EpochOrder, Prepared, Ranks};
 use crate::run::{Delivery, Engine, Headroom, LastBatch, Pass};
-use crate::sample::{Epoch, Limits};
-use crate::source::{Beton, PageStats, PagedBeton, RunPlan, Source};
+use crate::sample::{Epoch, Limits, UNKNOWN};
+use crate::source::{Beton, PageStats, PagedBeton, RunPlan, Source, Stream, Upcoming};
 use epoch::{Place, Rest};
 use fuseloop_ops::{Ops, ParamError};
 use outputs::Output;
@@ -69,6 +69,8 @@ pub struct Loader {
     last: LastBatch,
     delivery: Delivery,
     recompile: bool,
+    /// Whether a sample is a place in a pass of this epoch and seed, and means nothing without.
+    is_stream: bool,
     setup: works::Setup,
     compiled: Mutex<Compiled>,
     shared: stage::Shared,
@@ -109,6 +111,37 @@ impl Loader {
     #[must_use]
     pub fn from_source(source: impl Source) -> LoaderBuilder {
         LoaderBuilder::of(Arc::new(source), DecodeOptions::default())
+    }
+
+    /// A loader of samples that come one after another, to be set up by the builder's methods: see
+    /// [`stream`](crate::source::stream) for what streams are made of.
+    ///
+    /// Each epoch is one pass. A place in it is what elsewhere is a sample's number: in errors, in
+    /// cursors, and as what draws are a function of. The order is the stream's
+    /// ([`Order::Sequential`](crate::Order)): it is shuffled by [`Stream::shuffle`], cut by `take`,
+    /// filtered by `filter`, kept by `cache_in_memory`.
+    ///
+    /// The end need not be known: an epoch ends with the stream, its last batch short or left out,
+    /// and [`len`](Self::len), [`samples`](Self::samples) and
+    /// [`remaining`](Batches::remaining) are [`UNKNOWN`] until then. Several ranks take turns at the
+    /// places of a stream whose length is known; each passes over what is the others'.
+    ///
+    /// ```
+    /// use fuseloop::Loader;
+    /// use fuseloop::source::{BoxError, FieldKind, FieldSpec, Generator, OwnedValue, Stream};
+    ///
+    /// let fields = vec![FieldSpec { name: "label".to_owned(), kind: FieldKind::Int }];
+    /// let numbers = Generator::new(1, 4).source(fields, 100, |_, sample| {
+    ///     Ok::<_, BoxError>(vec![OwnedValue::Int(sample as i64)])
+    /// })?;
+    /// let stream = Stream::of(std::sync::Arc::new(numbers));
+    /// let loader = Loader::from_stream(stream).batch_size(32).drop_last(false).build()?;
+    /// assert_eq!(loader.epoch(0)?.map(|batch| batch.map(|b| b.len())).sum::<Result<usize, _>>()?, 100);
+    /// # Ok::<(), BoxError>(())
+    /// ```
+    #[must_use]
+    pub fn from_stream(stream: Stream) -> LoaderBuilder {
+        LoaderBuilder::of_stream(stream)
     }
 
     /// The batches of one pass over the dataset.
@@ -207,7 +240,9 @@ impl Loader {
     ) -> Result<Batches, LoadError> {
         let (rows, total) = (self.global_batch(), order.global_samples());
         let begin = self.begin(epoch, stage);
-        let view = self.reading_ahead(stage, epoch, &order, first_batch)?;
+        let first = first_batch.saturating_mul(self.batch_size.get() as u64);
+        let rest = Arc::new(Rest { order: order.clone(), first });
+        let view = self.reading_ahead(stage, epoch, rest)?;
         let stage = match &view {
             None => Arc::clone(stage),
             Some(view) => Arc::new(stage.over(Arc::clone(view))),
@@ -221,18 +256,17 @@ impl Loader {
         Ok(Batches::new(run, place, view))
     }
 
-    /// The source as this run reads it, where that is another.
+    /// The source as a run of what is upcoming reads it, where that is another.
     fn reading_ahead(
         &self,
         stage: &LoaderStage,
         epoch: Epoch,
-        order: &EpochOrder,
-        first_batch: u64,
+        upcoming: Arc<dyn Upcoming>,
     ) -> Result<Option<Arc<dyn Source>>, LoadError> {
-        let first = first_batch.saturating_mul(self.batch_size.get() as u64);
         let run = RunPlan {
+            seed: self.setup.seed,
             epoch,
-            upcoming: Arc::new(Rest { order: order.clone(), first }),
+            upcoming,
             batch_size: self.batch_size.get(),
             batches_ahead: self.engine.options().batches_ahead.get(),
             fields: stage.fields().collect(),
@@ -278,23 +312,25 @@ impl Loader {
         Ok(Arc::new(stage))
     }
 
-    /// Batches of an epoch on this rank.
+    /// Batches of an epoch on this rank; [`UNKNOWN`] of a stream whose end is not known.
     #[must_use]
     pub fn len(&self) -> u64 {
         let (samples, size) = (self.samples(), self.batch_size.get() as u64);
         match self.last {
+            _ if samples == UNKNOWN => UNKNOWN,
             LastBatch::Keep => samples.div_ceil(size),
             LastBatch::Drop => samples / size,
         }
     }
 
-    /// Whether an epoch has no batch.
+    /// Whether an epoch has no batch, as far as that is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Rows of an epoch on this rank, before a short last batch is dropped.
+    /// Rows of an epoch on this rank, before a short last batch is dropped; [`UNKNOWN`] of a stream
+    /// whose end is not known.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.order.len(self.ranks.as_ref())

@@ -15,6 +15,7 @@ use crate::order::Subset;
 use crate::plan::Draws;
 use crate::run::{Damaged, FillError, Phase, Stage, Watch};
 use crate::sample::{Epoch, SampleId, Visit};
+use crate::source::stream::Halt;
 use crate::source::{Buffer, EncodedImage, FieldKind, ImageMode, Source as Dataset, Value};
 use fuseloop_ops::{BatchKey, SampleKey, Size, Window, stream};
 use std::error::Error;
@@ -437,7 +438,12 @@ impl Stage for LoaderStage {
     }
 
     fn damaged(&self, epoch: Epoch, visit: Visit, attempt: u32, error: &FillError) -> Damaged {
+        let of_sample = error.source.downcast_ref::<SampleError>();
         let substitute = match self.setup.on_damaged {
+            _ if let Some(SampleError { cause: SampleCause::Halt(halt), .. }) = of_sample => {
+                // What a stream can't give is no damaged sample: there is nothing after it.
+                return if matches!(halt, Halt::End { .. }) { Damaged::End } else { Damaged::Fail };
+            }
             OnDamaged::Fail => return Damaged::Fail,
             OnDamaged::Skip => None,
             OnDamaged::Substitute if attempt >= MAX_SUBSTITUTES => return Damaged::Fail,

@@ -11,6 +11,7 @@ use super::stage::Stage;
 use super::worker;
 use super::{Headroom, RunError, Trace};
 use crate::batch::{BatchSpec, Pool};
+use crate::sample::UNKNOWN;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::counter::Ordering;
 use crate::sync::thread::{self, JoinHandle};
@@ -118,8 +119,11 @@ impl<S: Stage> Engine<S> {
         let pool = self.pool(spec)?;
         let samples = pass.samples();
         let batch_size = pass.batch_size.get() as u64;
-        let batches = samples.div_ceil(batch_size).saturating_sub(pass.first_batch);
-        let Pass { stage, epoch, schedule, first_batch, delivery, .. } = pass;
+        let batches = match samples {
+            UNKNOWN => UNKNOWN,
+            _ => samples.div_ceil(batch_size).saturating_sub(pass.first_batch),
+        };
+        let Pass { stage, epoch, schedule, first_batch, last, delivery, .. } = pass;
         let workers = self.threads.len();
         let id = self.shared.begin(|id| Run {
             id,
@@ -129,6 +133,7 @@ impl<S: Stage> Engine<S> {
             samples,
             batch_size,
             first_batch,
+            last,
             delivery,
             pool,
             workers,

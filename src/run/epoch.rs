@@ -7,7 +7,7 @@ use super::RunError;
 use super::shared::{Passed, Shared};
 use super::stage::{Schedule, Stage};
 use crate::batch::Batch;
-use crate::sample::Epoch;
+use crate::sample::{Epoch, UNKNOWN};
 use crate::sync::Arc;
 use crate::sync::counter::Ordering;
 
@@ -64,11 +64,12 @@ impl<S> Pass<S> {
         Self { stage, epoch, schedule, batch_size, last, first_batch: 0, delivery }
     }
 
-    /// Samples of the whole epoch, from its first batch on.
+    /// Samples of the whole epoch, from its first batch on, or [`UNKNOWN`].
     #[must_use]
     pub fn samples(&self) -> u64 {
         let all = self.schedule.samples();
         match self.last {
+            _ if all == UNKNOWN => all,
             LastBatch::Keep => all,
             LastBatch::Drop => all - all % self.batch_size.get() as u64,
         }
@@ -82,7 +83,7 @@ impl<S> Pass<S> {
 pub struct EpochRun<S: Stage> {
     shared: Arc<Shared<S>>,
     id: u64,
-    /// Batches not yet delivered; 0 when it is over.
+    /// Batches not yet delivered, or unknown; 0 when it is over.
     left: u64,
     skipped: u64,
     replaced: u64,
@@ -98,7 +99,8 @@ impl<S: Stage> EpochRun<S> {
         Self { shared, id, left: batches, skipped: 0, replaced: 0, closed: false }
     }
 
-    /// Batches still to come, if no error ends the run and none loses all its rows.
+    /// Batches still to come, if no error ends the run and none loses all its rows;
+    /// [`UNKNOWN`] where only the end will tell.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.left
@@ -125,8 +127,14 @@ impl<S: Stage> EpochRun<S> {
         }
     }
 
+    fn pass_over(&mut self, batches: u64) {
+        if self.left != UNKNOWN {
+            self.left = self.left.saturating_sub(batches);
+        }
+    }
+
     fn count(&mut self, batch: &Batch) {
-        self.left = self.left.saturating_sub(1);
+        self.pass_over(1);
         self.skipped += batch.skipped().len() as u64;
         self.replaced += batch.replaced().len() as u64;
         self.shared.batches.fetch_add(1, Ordering::Relaxed);
@@ -143,7 +151,7 @@ impl<S: Stage> Iterator for EpochRun<S> {
         }
         let mut passed = Passed::default();
         let delivered = self.shared.deliver(self.id, &mut passed);
-        self.left = self.left.saturating_sub(passed.batches);
+        self.pass_over(passed.batches);
         self.skipped += passed.skipped;
         match &delivered {
             Some(Ok(batch)) => self.count(batch),
@@ -154,7 +162,8 @@ impl<S: Stage> Iterator for EpochRun<S> {
 
     /// An error may end it at any time, and batches may lose all their rows.
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (0, usize::try_from(self.left).ok())
+        let most = Some(self.left).filter(|&left| left != UNKNOWN);
+        (0, most.and_then(|most| usize::try_from(most).ok()))
     }
 }
 

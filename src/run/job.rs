@@ -7,7 +7,7 @@ use super::meter::Meter;
 use super::repair::{Repairs, Trouble};
 use super::spans::{BatchSpan, EpochSpan};
 use super::stage::{FillError, Schedule, Stage};
-use super::{Delivery, Phase, RunError, Watch};
+use super::{Delivery, LastBatch, Phase, RunError, Watch};
 use crate::batch::{Batch, Filling, Lease, Pool, RowsMut};
 use crate::panicked::message;
 use crate::sample::{Epoch, Visit};
@@ -20,10 +20,11 @@ pub(super) struct Run<S> {
     pub(super) stage: Arc<S>,
     pub(super) epoch: Epoch,
     pub(super) schedule: Box<dyn Schedule>,
-    /// Samples delivered in all; the schedule may have more, which the last batch would.
+    /// Samples delivered in all, or unknown; the schedule may have more, which the last batch would.
     pub(super) samples: u64,
     pub(super) batch_size: u64,
     pub(super) first_batch: u64,
+    pub(super) last: LastBatch,
     pub(super) delivery: Delivery,
     pub(super) pool: Arc<Pool>,
     /// Threads that may share a batch.
@@ -63,16 +64,23 @@ pub(super) struct Job<S> {
     pub(super) run: Arc<Run<S>>,
     pub(super) batch: u64,
     pub(super) filling: Filling,
-    /// The failure of the lowest row so far.
+    /// The lowest row so far that ends the run.
     failure: Mutex<Option<Failure>>,
     repairs: Repairs,
     span: BatchSpan,
 }
 
-/// What went wrong, and at which row of the batch.
+/// At which row of the batch the run ends, and why.
 pub(super) struct Failure {
     pub(super) row: usize,
-    pub(super) error: RunError,
+    pub(super) reason: Reason,
+}
+
+/// Why a run ends at a row.
+pub(super) enum Reason {
+    Error(RunError),
+    /// There is no sample for it.
+    End,
 }
 
 /// A batch nobody works at any more.
@@ -80,6 +88,15 @@ pub(super) struct Finished {
     pub(super) run: u64,
     pub(super) batch: u64,
     pub(super) outcome: Outcome,
+    /// There are no samples after it.
+    pub(super) is_last: bool,
+}
+
+impl Finished {
+    /// It failed, with no other after it.
+    pub(super) fn failed(run: u64, batch: u64, error: RunError) -> Self {
+        Self { run, batch, outcome: Outcome::Error(error), is_last: true }
+    }
 }
 
 /// How a batch ended.
@@ -150,7 +167,7 @@ impl<S: Stage> Job<S> {
             Trouble::Panicked(message) => {
                 let (row, sample) = (rows.first_row(), visits[0].sample);
                 let error = RunError::Panicked { batch: self.batch, sample, message };
-                Err(Failure { row, error })
+                Err(Failure { row, reason: Reason::Error(error) })
             }
         }
     }
@@ -172,11 +189,19 @@ impl<S: Stage> Job<S> {
         let is_whole = filling.is_whole();
         let mut slot = filling.into_slot();
         let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let damage = repairs.apply(&mut slot);
+        // All rows before the end are filled, whether or not the others were begun.
+        let (end, error) = match failure {
+            None if !is_whole => (usize::MAX, Some(RunError::Stopped)),
+            None => (usize::MAX, None),
+            Some(Failure { reason: Reason::Error(error), .. }) => (usize::MAX, Some(error)),
+            Some(Failure { .. }) if run.last == LastBatch::Drop => (0, None),
+            Some(Failure { row, reason: Reason::End }) => (row, None),
+        };
+        let is_last = end < usize::MAX || error.is_some();
+        let damage = repairs.apply(&mut slot, end);
         let is_empty = slot.visits().is_empty();
-        let finished = match failure {
-            Some(failure) => Err(failure.error),
-            None if !is_whole => Err(RunError::Stopped),
+        let finished = match error {
+            Some(error) => Err(error),
             None if is_empty => Ok(()),
             None => {
                 desk.meter.phase(Phase::Finish);
@@ -194,14 +219,14 @@ impl<S: Stage> Job<S> {
             Ok(()) if is_empty => Outcome::Empty(leased.skipped().len() as u64),
             Ok(()) => Outcome::Batch(leased),
         };
-        Finished { run: run.id, batch, outcome }
+        Finished { run: run.id, batch, outcome, is_last }
     }
 
     /// A batch that nobody wants any more.
     pub(super) fn abandon(self) -> Finished {
         let Self { run, batch, filling, .. } = self;
         drop(Batch::new(filling.into_slot(), &run.pool, run.epoch, batch));
-        Finished { run: run.id, batch, outcome: Outcome::Error(RunError::Stopped) }
+        Finished::failed(run.id, batch, RunError::Stopped)
     }
 }
 

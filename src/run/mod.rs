@@ -35,6 +35,8 @@
 //!    it are still delivered, then the error, then nothing. Chunks are claimed in order and those
 //!    already claimed are finished, so of several bad samples in a batch always the first is
 //!    reported. Out of order, batches after `b` may have been delivered before the error was made.
+//!    A row for which there is no sample is the end: as an error, but the rows before it are
+//!    delivered as a batch, short or, with [`LastBatch::Drop`], not at all, and then nothing.
 //! 6. A row the stage refuses is dealt with on the spot, by the thread that has it: it is left out,
 //!    or filled with another visit, or the batch fails. Rows left out are closed up when all are
 //!    filled, before the batch is finished as a whole. A batch without rows is delivered as nothing:

@@ -3,12 +3,15 @@
 //! ```text
 //!   filled          a b X d Y f       X: substitute x, Y: skip
 //!   as delivered    a b x d f         rows move up, in order; the batch's visits say so
+//!
+//!   filled          a b X | . .       X: there is no such sample, the samples end here
+//!   as delivered    a b               and no batch after it
 //! ```
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::RunError;
-use super::job::{Desk, Failure, Job};
+use super::job::{Desk, Failure, Job, Reason};
 use super::stage::{Damaged, FillError, Stage};
 use crate::batch::{Damage, RowsMut, Slot};
 use crate::panicked::message;
@@ -46,7 +49,7 @@ impl Repairs {
         mut trouble: Trouble<FillError>,
     ) -> Result<(), Failure> {
         let (place, mut tried) = (row.first_row(), visit);
-        let failed = |error| Err(Failure { row: place, error });
+        let failed = |error| Err(Failure { row: place, reason: Reason::Error(error) });
         let panicked = |sample, message| RunError::Panicked { batch: job.batch, sample, message };
         for attempt in 0.. {
             let error = match trouble {
@@ -58,6 +61,7 @@ impl Repairs {
                     self.note(place, None);
                     break;
                 }
+                Ok(Damaged::End) => return Err(Failure { row: place, reason: Reason::End }),
                 Ok(Damaged::Substitute(other)) if attempt + 1 < MOST_ATTEMPTS => tried = other,
                 Ok(Damaged::Fail | Damaged::Substitute(_)) => {
                     let FillError { sample, source } = error;
@@ -81,11 +85,14 @@ impl Repairs {
         repairs.push(Repair { row, with });
     }
 
-    /// Has the visits of `slot` say what its rows are, and closes up those left out.
-    pub(super) fn apply(self, slot: &mut Slot) -> Damage {
+    /// Has the visits of `slot` say what its rows are, and closes up those left out; rows from `end`
+    /// on are none.
+    pub(super) fn apply(self, slot: &mut Slot, end: usize) -> Damage {
         let mut repairs = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         // Workers note them in no order.
         repairs.sort_unstable_by_key(|repair| repair.row);
+        repairs.retain(|repair| repair.row < end);
+        slot.visits_mut().truncate(end);
         let (mut damage, mut gone) = (Damage::default(), Vec::new());
         for Repair { row, with } in repairs {
             match with {

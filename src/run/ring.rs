@@ -142,7 +142,7 @@ impl<S: Stage> Ring<S> {
 
     /// Enters how a batch ended.
     pub(super) fn finish(&mut self, finished: Finished) -> Settled<S> {
-        let Finished { run, batch, outcome } = finished;
+        let Finished { run, batch, outcome, is_last } = finished;
         let mut settled = Settled { news: false, surplus: (Ahead::new(), None) };
         let Some(state) = self.state(run) else {
             settled.surplus.0.insert(batch, Some(outcome));
@@ -155,10 +155,10 @@ impl<S: Stage> Ring<S> {
             settled.news = settled.surplus.1.is_some();
             return settled;
         }
-        if matches!(outcome, Outcome::Error(_)) {
+        if is_last {
             settled.surplus.0 = state.stop_after(batch);
         }
-        // It has no place if it comes after an error.
+        // It has no place if it comes after an error or the end.
         match state.ahead.entry(batch) {
             Entry::Occupied(mut place) => {
                 place.insert(Some(outcome));

@@ -93,6 +93,9 @@ pub enum Damaged {
     Skip,
     /// The row is filled with this visit in its place.
     Substitute(Visit),
+    /// There is no such sample, and none after it in the order: the run ends before this row,
+    /// however many samples its schedule has. Who says so says it of all rows from there on.
+    End,
 }
 
 /// A sample that a stage could not fill a row with.
@@ -107,7 +110,8 @@ pub struct FillError {
 
 /// The samples of one run, in order. A pure function: several workers ask at once.
 pub trait Schedule: Send + Sync + 'static {
-    /// How many samples the run has.
+    /// How many samples the run has; [`UNKNOWN`](crate::sample::UNKNOWN) if only the stage can
+    /// tell, by [`Damaged::End`].
     fn samples(&self) -> u64;
 
     /// Appends what comes at `places` to `visits`. `places` ends at or before `samples()`.

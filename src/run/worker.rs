@@ -1,7 +1,7 @@
 //! What a thread of the engine does: open batches, fill chunks of them, until the engine stops.
 
 use super::Phase;
-use super::job::{Desk, Finished, Job, Outcome};
+use super::job::{Desk, Finished, Job};
 use super::ring::Work;
 use super::shared::Shared;
 use super::stage::Stage;
@@ -37,7 +37,7 @@ fn open<S: Stage>(shared: &Shared<S>, work: Work<S>, desk: &Desk<S>) -> Option<A
             Some(job)
         }
         Err(error) => {
-            shared.settle(Finished { run: id, batch, outcome: Outcome::Error(error) });
+            shared.settle(Finished::failed(id, batch, error));
             None
         }
     }

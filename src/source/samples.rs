@@ -5,6 +5,7 @@
 //! .beton file:    value(sample, field, buffer) -> Value         read into the buffer, or lent
 //! ```
 
+use super::stream::Item;
 use super::{FieldKind, FieldSpec, ImageStats, OwnedValue, Value};
 use crate::sample::{Epoch, SampleId};
 use std::error::Error;
@@ -61,7 +62,8 @@ pub trait Source: Send + Sync + 'static {
     /// What a sample has, in order.
     fn fields(&self) -> &[FieldSpec];
 
-    /// Number of samples.
+    /// Number of samples; of a stream whose end only reading it tells,
+    /// [`UNKNOWN`](crate::sample::UNKNOWN).
     fn len(&self) -> u64;
 
     /// All fields of a sample.
@@ -175,6 +177,8 @@ impl dyn Source {
 /// What is known of a run before it begins.
 #[derive(Clone)]
 pub struct RunPlan {
+    /// The loader's seed.
+    pub seed: u64,
     /// The epoch.
     pub epoch: Epoch,
     /// The samples in the order in which rows will be made of them.
@@ -203,6 +207,9 @@ pub struct Buffer {
     /// What a value is lent from, kept as long as that.
     pub(super) held: Option<Arc<dyn AsRef<[u8]> + Send + Sync>>,
     record: Option<(SampleId, Record)>,
+    /// An item of a stream, and the memory that reading it needs.
+    item: Option<(SampleId, Item)>,
+    inner: Option<Box<Buffer>>,
 }
 
 impl Buffer {
@@ -210,6 +217,29 @@ impl Buffer {
     pub fn forget(&mut self) {
         self.held = None;
         self.record = None;
+        self.item = None;
+        if let Some(inner) = &mut self.inner {
+            inner.forget();
+        }
+    }
+
+    /// Has it hold an item of a stream, unless it is the one it holds.
+    pub(super) fn of_item(
+        &mut self,
+        sample: SampleId,
+        item: impl FnOnce() -> Result<Item, BoxError>,
+    ) -> Result<(), BoxError> {
+        if self.item.as_ref().is_none_or(|(of, _)| *of != sample) {
+            self.forget();
+            self.item = Some((sample, item()?));
+        }
+        Ok(())
+    }
+
+    /// One field of the item it holds.
+    pub(super) fn of_its_item(&mut self, field: usize) -> Result<Value<'_>, BoxError> {
+        let Some((_, item)) = &self.item else { return Err("no item is held".into()) };
+        item.value(field, self.inner.get_or_insert_default())
     }
 
     /// Reads a sample's record, unless it is the one read last.
@@ -235,7 +265,7 @@ impl Buffer {
 }
 
 /// Refuses a record whose values are not what the fields say.
-fn check_record(record: &Record, fields: &[FieldSpec]) -> Result<(), BoxError> {
+pub(super) fn check_record(record: &Record, fields: &[FieldSpec]) -> Result<(), BoxError> {
     if record.len() != fields.len() {
         let (found, wanted) = (record.len(), fields.len());
         return Err(format!("a record of {found} values, there are {wanted} fields").into());

@@ -230,6 +230,7 @@ impl Upcoming for Samples {
 pub fn run_over(samples: &[usize], batch_size: usize) -> RunPlan {
     let samples = samples.iter().map(|&sample| SampleId(sample as u64)).collect();
     RunPlan {
+        seed: 0,
         epoch: Epoch(0),
         upcoming: Arc::new(Samples(samples)),
         batch_size,

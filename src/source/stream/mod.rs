@@ -12,8 +12,15 @@
 //! A pass is a pure function of its [`Pass`]: a place in it, the number of items before, says all there
 //! is to say. That is what a cursor has.
 
-use super::{BoxError, FieldSpec, Fingerprint, Record, Source};
-use crate::sample::{Epoch, SampleId};
+mod item;
+mod played;
+
+pub use item::Item;
+pub use played::Halt;
+pub(crate) use played::Played;
+
+use super::{BoxError, FieldSpec, Fingerprint, ImageStats, Source};
+use crate::sample::{Epoch, SampleId, UNKNOWN};
 use std::sync::Arc;
 
 /// Samples one after another. A clone is the same.
@@ -29,25 +36,6 @@ pub struct Pass {
     pub epoch: Epoch,
     /// Which time it is in this epoch, where a stream is repeated: from 0.
     pub turn: u64,
-}
-
-/// One item of a stream.
-#[derive(Clone)]
-pub enum Item {
-    /// A place: read when it is needed, by whoever needs it.
-    At {
-        /// What it is of.
-        source: Arc<dyn Source>,
-        /// Where.
-        sample: SampleId,
-    },
-    /// A record that could only be had in sequence.
-    Held {
-        /// Its values.
-        record: Arc<Record>,
-        /// What it is called in errors.
-        key: Arc<str>,
-    },
 }
 
 /// A pass over a stream.
@@ -92,9 +80,29 @@ pub trait Streamed: Send + Sync + 'static {
         None
     }
 
-    /// What it is called in errors.
+    /// What it is made of, if that is other streams of the same fields. What is known of values is
+    /// then taken from them.
+    fn parts(&self) -> &[Stream] {
+        &[]
+    }
+
+    /// The sizes of a field's pictures, if they are known; see [`Source::image_stats`].
+    fn image_stats(&self, field: usize) -> Option<ImageStats> {
+        match self.parts() {
+            [one] => one.image_stats(field),
+            _ => None,
+        }
+    }
+
+    /// Bytes of the longest value of a Bytes or JSON field, if that is known.
+    fn longest(&self, field: usize) -> Option<u64> {
+        let longest = self.parts().iter().map(|part| part.longest(field));
+        longest.reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b))).flatten()
+    }
+
+    /// What it is called in errors: by default as the first of its [`parts`](Self::parts).
     fn name(&self) -> String {
-        "the stream".to_owned()
+        self.parts().first().map_or_else(|| "the stream".to_owned(), Stream::name)
     }
 
     /// What tells it from others, the same in every process: a cursor of one is refused by another.
@@ -135,6 +143,18 @@ impl Stream {
         self.0.known_len()
     }
 
+    /// The sizes of a field's pictures, if they are known.
+    #[must_use]
+    pub fn image_stats(&self, field: usize) -> Option<ImageStats> {
+        self.0.image_stats(field)
+    }
+
+    /// Bytes of the longest value of a Bytes or JSON field, if that is known.
+    #[must_use]
+    pub fn longest(&self, field: usize) -> Option<u64> {
+        self.0.longest(field)
+    }
+
     /// What it is called in errors.
     #[must_use]
     pub fn name(&self) -> String {
@@ -145,20 +165,6 @@ impl Stream {
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         self.0.fingerprint()
-    }
-}
-
-impl Item {
-    /// Its values.
-    ///
-    /// # Errors
-    ///
-    /// If it can't be read.
-    pub fn read(&self) -> Result<Record, BoxError> {
-        match self {
-            Self::At { source, sample } => source.read(*sample),
-            Self::Held { record, .. } => Ok(Record::clone(record)),
-        }
     }
 }
 
@@ -175,7 +181,15 @@ impl Streamed for Whole {
     }
 
     fn known_len(&self) -> Option<u64> {
-        Some(self.0.len())
+        Some(self.0.len()).filter(|&len| len != UNKNOWN)
+    }
+
+    fn image_stats(&self, field: usize) -> Option<ImageStats> {
+        self.0.image_stats(field)
+    }
+
+    fn longest(&self, field: usize) -> Option<u64> {
+        self.0.longest(field)
     }
 
     fn name(&self) -> String {

@@ -6,6 +6,7 @@
 
 use std::env;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,9 +14,10 @@ use fuseloop_interleavings::DType;
 use fuseloop_interleavings::batch::{Batch, RowsMut, TensorSpec};
 use fuseloop_interleavings::faults::{self, Fault};
 use fuseloop_interleavings::run::{
-    Damaged, Delivery, Engine, EngineOptions, FillError, Pass, RunError, Stage, Watch,
+    Damaged, Delivery, Engine, EngineOptions, FillError, LastBatch, Pass, RunError, Schedule,
+    Stage, Watch,
 };
-use fuseloop_interleavings::sample::{Epoch, SampleId, Visit};
+use fuseloop_interleavings::sample::{Epoch, SampleId, UNKNOWN, Visit};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::{Arc, mpsc};
@@ -50,6 +52,8 @@ enum At {
     Error,
     Panic,
     Skip,
+    /// There is no such sample, and none after it.
+    End,
     /// The sample 1000 above stands in for it.
     Substitute,
 }
@@ -133,6 +137,7 @@ impl Stage for Rows {
     fn damaged(&self, _: Epoch, visit: Visit, _: u32, _: &FillError) -> Damaged {
         match (self.at)(visit.sample.0) {
             At::Skip => Damaged::Skip,
+            At::End => Damaged::End,
             At::Substitute => Damaged::Substitute(Visit::once(SampleId(visit.sample.0 % 8 + 1000))),
             _ => Damaged::Fail,
         }
@@ -305,6 +310,67 @@ fn damaged_rows_are_left_out_or_replaced_the_same_in_every_order() {
         assert!(run.next().is_none());
         assert_eq!((run.skipped(), run.replaced()), (5, 2));
     });
+}
+
+/// Samples without a known number.
+struct Endless;
+
+impl Schedule for Endless {
+    fn samples(&self) -> u64 {
+        UNKNOWN
+    }
+
+    fn visits(&self, places: Range<u64>, visits: &mut Vec<Visit>) {
+        visits.extend(places.map(|place| Visit::once(SampleId(place))));
+    }
+}
+
+/// Samples that end after 5, or after 6, which is between two batches. One is damaged.
+fn ending(delivery: Delivery, last: LastBatch) {
+    const AFTER: [fn(u64) -> At; 2] = [
+        |sample| match sample {
+            5.. => At::End,
+            2 => At::Skip,
+            _ => At::Fine,
+        },
+        |sample| if sample >= 6 { At::End } else { At::Fine },
+    ];
+    let engine = engine(options());
+    let which = some(2) - 1;
+    let stage = Arc::new(Rows { at: AFTER[which], ..Rows::new(some(3)) });
+    let pass = Pass::new(stage, Epoch(0), Box::new(Endless), n(2));
+    let mut run = engine.start(Pass { delivery, last, ..pass }).unwrap();
+    assert_eq!((run.remaining(), run.size_hint()), (UNKNOWN, (0, None)));
+    let mut seen: Vec<_> = run
+        .by_ref()
+        .map(|batch| {
+            let batch = batch.unwrap();
+            assert_holds(&batch, &batch.ids().iter().map(|id| id.0).collect::<Vec<_>>());
+            (batch.index(), batch.ids().iter().map(|id| id.0).collect::<Vec<_>>())
+        })
+        .collect();
+    assert_eq!(run.remaining(), 0);
+    if delivery == Delivery::Unordered {
+        seen.sort_unstable();
+    }
+    let mut wanted = match which {
+        0 => vec![(0, vec![0, 1]), (1, vec![3]), (2, vec![4])],
+        _ => vec![(0, vec![0, 1]), (1, vec![2, 3]), (2, vec![4, 5])],
+    };
+    if which == 0 && last == LastBatch::Drop {
+        wanted.pop();
+    }
+    assert_eq!(seen, wanted);
+    let next = engine.start(self::pass(&Arc::new(Rows::new(1)), 4, 2)).unwrap();
+    assert_eq!(next.map(Result::unwrap).count(), 2);
+}
+
+#[test]
+fn an_end_found_on_the_way_is_the_same_in_every_order() {
+    for last in [LastBatch::Keep, LastBatch::Drop] {
+        explore(move || ending(Delivery::InOrder, last));
+        explore(move || ending(Delivery::Unordered, last));
+    }
 }
 
 #[test]
