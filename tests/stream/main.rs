@@ -1,0 +1,9 @@
+//! Streams: what their combinators give against plain lists, and a loader over them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that finds something else has failed"
+)]
+
+mod loader;
+mod support;

@@ -1,0 +1,155 @@
+//! Streams of numbers, and what they give.
+
+use fuseloop::source::stream::{Item, Items, Pass, Stream, Streamed};
+use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
+use fuseloop::{Epoch, SampleId};
+use std::sync::Arc;
+
+pub fn fields() -> Vec<FieldSpec> {
+    let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
+    vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)]
+}
+
+pub fn record(number: u64) -> Record {
+    let image = OwnedImage::rgb(6, 6, vec![number as u8; 6 * 6 * 3]);
+    vec![OwnedValue::Image(image), OwnedValue::Int(number as i64)]
+}
+
+/// What goes wrong in a stream of numbers, and where.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    Nowhere,
+    /// This item can't be read.
+    Item(u64),
+    /// The stream can't go on after so many items.
+    Stream(u64),
+    /// It panics there.
+    Panic(u64),
+}
+
+/// Numbers from `first` on.
+#[derive(Clone)]
+pub struct Numbers {
+    pub fields: Vec<FieldSpec>,
+    pub first: u64,
+    pub count: u64,
+    /// Whether items are records, and the length is not known.
+    pub held: bool,
+    pub bad: At,
+}
+
+pub fn numbers(first: u64, count: u64) -> Numbers {
+    Numbers { fields: fields(), first, count, held: false, bad: At::Nowhere }
+}
+
+impl Numbers {
+    pub fn stream(self) -> Stream {
+        Stream::new(self)
+    }
+
+    /// In sequence only, its end not known.
+    pub fn held(self) -> Self {
+        Self { held: true, ..self }
+    }
+
+    pub fn bad(self, bad: At) -> Self {
+        Self { bad, ..self }
+    }
+}
+
+impl Source for Numbers {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.fields
+    }
+
+    fn len(&self) -> u64 {
+        self.count
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        if At::Item(sample.0) == self.bad {
+            Err("it is bad".into())
+        } else {
+            Ok(record(self.first + sample.0))
+        }
+    }
+
+    fn name(&self) -> String {
+        format!("numbers from {}", self.first)
+    }
+}
+
+impl Streamed for Numbers {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.fields
+    }
+
+    fn open(&self, _: &Pass) -> Result<Box<dyn Items>, BoxError> {
+        Ok(Box::new(Counting { of: Arc::new(self.clone()), next: 0 }))
+    }
+
+    fn known_len(&self) -> Option<u64> {
+        (!self.held).then_some(self.count)
+    }
+
+    fn name(&self) -> String {
+        Source::name(self)
+    }
+
+    fn fingerprint(&self) -> u64 {
+        self.first << 20 | self.count
+    }
+}
+
+struct Counting {
+    of: Arc<Numbers>,
+    next: u64,
+}
+
+impl Items for Counting {
+    fn next(&mut self) -> Result<Option<Item>, BoxError> {
+        match self.of.bad {
+            At::Stream(at) if at <= self.next => return Err("the shard is cut off".into()),
+            At::Panic(at) if at <= self.next => std::panic::resume_unwind(Box::new("planted")),
+            _ if self.next >= self.of.count => return Ok(None),
+            _ => {}
+        }
+        let sample = SampleId(self.next);
+        self.next += 1;
+        if self.of.held && At::Item(sample.0) != self.of.bad {
+            let record = Arc::new(self.of.read(sample)?);
+            return Ok(Some(Item::Held { record, key: format!("number {sample}").into() }));
+        }
+        Ok(Some(Item::At { source: Arc::clone(&self.of) as Arc<dyn Source>, sample }))
+    }
+}
+
+pub fn pass(seed: u64, epoch: u32) -> Pass {
+    Pass { seed, epoch: Epoch(epoch), turn: 0 }
+}
+
+/// The number of an item: its label.
+pub fn number(item: &Item) -> u64 {
+    let record = item.read().unwrap();
+    match record.last() {
+        Some(OwnedValue::Int(number)) => *number as u64,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What a pass gives after its first `skipped` items.
+pub fn rest(stream: &Stream, pass: &Pass, skipped: u64) -> Vec<u64> {
+    let mut items = stream.open(pass).unwrap();
+    items.skip(skipped).unwrap();
+    let mut numbers = vec![];
+    while let Some(item) = items.next().unwrap() {
+        numbers.push(number(&item));
+        assert!(numbers.len() < 10_000, "it does not end");
+    }
+    assert!(items.next().unwrap().is_none(), "it goes on after its end");
+    numbers
+}
+
+pub fn all(stream: &Stream, pass: &Pass) -> Vec<u64> {
+    rest(stream, pass, 0)
+}
