@@ -3,6 +3,7 @@
 pub mod beton;
 mod escape;
 mod file;
+mod folder;
 mod generate;
 mod location;
 mod remote;
@@ -18,6 +19,8 @@ pub use beton::{
 };
 pub use escape::Escaped;
 pub use file::ReadAt;
+pub use folder::{Folder, FolderOptions, Ignored, ImageList, Labelled, Links, ListError};
+pub(crate) use folder::{Rules, Walk, is_jpeg_name};
 pub use generate::{Busy, Flow, GenerateError, Generated, Generator, Queue};
 pub use location::{Location, LocationError};
 pub use samples::{BoxError, Buffer, Fingerprint, Record, RunPlan, Source, Upcoming};

@@ -36,7 +36,6 @@ mod flow;
 mod image;
 mod jpeg;
 mod json;
-mod list;
 mod mirror;
 mod mode;
 mod opened;
@@ -49,13 +48,11 @@ mod step;
 mod target;
 mod tree;
 mod value;
-mod walk;
 
 pub use beton::recut_beton;
 pub use file::SchemaError;
 pub use image::{ImageError, ImageInput};
 pub use jpeg::HeadError;
-pub use list::{Ignored, ImageList, Labelled, ListError};
 pub use mirror::{MirrorReport, RecutError, recut_folder};
 pub use mode::{ImageOptions, OptionsError, WriteMode};
 pub use options::{Damaged, MAX_PAGE_SIZE, MIN_PAGE_SIZE, RecutOptions, WriteOptions};
@@ -66,6 +63,8 @@ pub use report::{
 };
 pub use target::TargetError;
 pub use value::{FieldValue, SampleError};
+
+pub use crate::source::{Ignored, ImageList, Labelled, ListError};
 
 use crate::sample::SampleId;
 use crate::source::{FieldKind, FieldSpec};
@@ -215,10 +214,10 @@ pub fn try_write_iter(
     write_jobs(rows, held, row, announced, request, &unwatched)
 }
 
-/// Writes a folder of JPEGs, or a `.csv` or `.tsv` table of them: see [`ImageList`].
+/// Writes a folder of JPEGs and PNGs, or a `.csv` or `.tsv` table of them: see [`ImageList`].
 ///
 /// The fields are `image` and `label`. With the default options every JPEG is stored byte for
-/// byte, which FFCV can't: nothing is lost, and nothing is decoded to be encoded again. Set [`ImageOptions::max_resolution`] for a smaller file that decodes faster.
+/// byte, which FFCV can't: nothing is lost, and nothing is decoded to be encoded again; a PNG is encoded, or stored raw. Set [`ImageOptions::max_resolution`] for a smaller file that decodes faster.
 ///
 /// # Errors
 ///
