@@ -5,7 +5,7 @@ mod escape;
 mod file;
 mod generate;
 mod location;
-mod remote;
+pub mod remote;
 mod samples;
 mod shards;
 pub mod stream;
