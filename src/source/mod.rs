@@ -6,7 +6,7 @@ mod file;
 mod folder;
 mod generate;
 mod location;
-mod remote;
+pub mod remote;
 mod samples;
 mod shards;
 pub mod stream;
