@@ -1,6 +1,7 @@
 //! Sources: what samples there are, and reading them.
 
 pub mod beton;
+mod columns;
 mod escape;
 mod file;
 mod folder;
@@ -9,7 +10,9 @@ mod location;
 pub mod remote;
 mod samples;
 mod shards;
+mod sidecar;
 pub mod stream;
+mod tar;
 mod value;
 
 pub use beton::{
@@ -17,6 +20,7 @@ pub use beton::{
     OpenError, OpenOptions, PageStats, PagedBeton, ProcessCache, ReadError, ReadErrorKind,
     SourceError, SourceErrorKind,
 };
+pub use columns::{As, ColumnError};
 pub use escape::Escaped;
 pub use file::ReadAt;
 pub use folder::{Folder, FolderOptions, Ignored, ImageList, Labelled, Links, ListError};
@@ -24,5 +28,7 @@ pub(crate) use folder::{Rules, Walk, is_jpeg_name};
 pub use generate::{Busy, Flow, GenerateError, Generated, Generator, Queue};
 pub use location::{Location, LocationError};
 pub use samples::{BoxError, Buffer, Fingerprint, Record, RunPlan, Source, Upcoming};
+pub use sidecar::{IndexReport, index_shards};
 pub use stream::Stream;
+pub use tar::{Damage, PartPlace, Tar, TarError, TarOptions, TarStream};
 pub use value::{EncodedImage, OwnedImage, OwnedValue, Value};
