@@ -517,7 +517,7 @@ impl LoaderBuilder {
             last: self.last,
             delivery: self.delivery,
             recompile: self.recompile,
-            is_stream: self.stream.is_some(),
+            stream: self.stream,
             setup,
             compiled: Mutex::new(compiled),
             shared,

@@ -78,6 +78,11 @@ pub enum CursorError {
     /// Batches come as they are finished, so no place has all before it delivered.
     #[error("batches are delivered unordered: a cursor needs them in order")]
     Unordered,
+    /// Items of the stream come as they are ready, so a pass is another one each time.
+    #[error(
+        "items of the stream come as they are ready (`deterministic: false`): there is no going on from a place in it"
+    )]
+    Inexact,
     /// No epoch was begun.
     #[error("no epoch was begun: there is no place to note")]
     NotBegun,

@@ -95,6 +95,8 @@ pub(super) struct Place {
     /// The cursor at the epoch's beginning.
     begin: Cursor,
     delivery: Delivery,
+    /// Whether the same samples come again.
+    is_exact: bool,
     /// Rows of a batch on all ranks together, and of the epoch.
     rows: u64,
     total: u64,
@@ -112,11 +114,12 @@ impl Place {
     pub(super) fn new(
         begin: Cursor,
         delivery: Delivery,
+        is_exact: bool,
         rows: u64,
         total: u64,
         first: u64,
     ) -> Self {
-        Self { begin, delivery, rows, total, batches: AtomicU64::new(first) }
+        Self { begin, delivery, is_exact, rows, total, batches: AtomicU64::new(first) }
     }
 
     fn delivered(&self, batches: u64) {
@@ -142,6 +145,9 @@ impl Place {
     pub(super) fn cursor(&self) -> Result<Cursor, LoadError> {
         if self.delivery == Delivery::Unordered {
             return Err(CursorError::Unordered.into());
+        }
+        if !self.is_exact {
+            return Err(CursorError::Inexact.into());
         }
         let position = match self.next_batch() {
             // Also where the total is not known.

@@ -105,7 +105,7 @@ impl Loader {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;
         let Some((output, field, kernel)) = stage.image(field) else { return Ok(None) };
-        let pass = if self.is_stream {
+        let pass = if self.stream.is_some() {
             self.reading_ahead(&stage, epoch, Arc::new(Nothing))?
         } else {
             None

@@ -69,8 +69,9 @@ pub struct Loader {
     last: LastBatch,
     delivery: Delivery,
     recompile: bool,
-    /// Whether a sample is a place in a pass of this epoch and seed, and means nothing without.
-    is_stream: bool,
+    /// The stream that the source is, if it is one: a sample is a place in a pass then, and means
+    /// nothing without its epoch.
+    stream: Option<Stream>,
     setup: works::Setup,
     compiled: Mutex<Compiled>,
     shared: stage::Shared,
@@ -250,7 +251,8 @@ impl Loader {
         let mut pass = Pass::new(stage, epoch, Box::new(order), self.batch_size);
         (pass.last, pass.first_batch, pass.delivery) = (self.last, first_batch, self.delivery);
         let run = self.engine.start(pass)?;
-        let place = Arc::new(Place::new(begin, self.delivery, rows, total, first_batch));
+        let is_exact = self.stream.as_ref().is_none_or(Stream::is_exact);
+        let place = Arc::new(Place::new(begin, self.delivery, is_exact, rows, total, first_batch));
         let mut last = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         *last = Some(Arc::clone(&place));
         Ok(Batches::new(run, place, view))

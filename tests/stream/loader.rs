@@ -3,12 +3,12 @@
 use super::support::{At, Numbers, all, numbers, pass};
 use fuseloop::batch::Batch;
 use fuseloop::loader::{Cache, OnDamaged};
+use fuseloop::ops;
 use fuseloop::order::{Ranks, Uneven};
 use fuseloop::sample::UNKNOWN;
 use fuseloop::source::stream::Stream;
 use fuseloop::source::{FieldKind, FieldSpec, OwnedImage};
 use fuseloop::{Cursor, Loader, LoaderBuilder, Order, ops::*};
-use fuseloop::ops;
 use std::sync::Arc;
 
 fn builder(stream: &Stream) -> LoaderBuilder {

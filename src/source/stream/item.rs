@@ -79,6 +79,8 @@ impl Item {
     pub fn name(&self) -> String {
         match self {
             Self::Held { key, .. } => key.to_string(),
+            // The only one there is needs no number.
+            Self::At { source, .. } if source.len() == 1 => source.name(),
             Self::At { source, sample } => match source.key(*sample) {
                 Some(key) => format!("{}: sample {sample} ({key})", source.name()),
                 None => format!("{}: sample {sample}", source.name()),
@@ -118,7 +120,11 @@ impl Item {
         }
     }
 
+    /// With the item's name, once.
     fn refused(&self, error: BoxError) -> BoxError {
+        if error.is::<ItemError>() {
+            return error;
+        }
         Box::new(ItemError { item: self.name(), error })
     }
 }

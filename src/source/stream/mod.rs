@@ -12,15 +12,34 @@
 //! A pass is a pure function of its [`Pass`]: a place in it, the number of items before, says all there
 //! is to say. That is what a cursor has.
 
+mod concat;
+mod draws;
+mod error;
+mod filter;
+mod interleave;
 mod item;
+mod keep;
+mod lanes;
+mod map;
+mod mix;
 mod played;
+mod prefetch;
+mod repeat;
+mod shuffle;
+mod skip;
+mod take;
+mod zip;
 
+pub use error::StreamError;
+pub use interleave::Interleave;
 pub use item::Item;
+pub use mix::MixEnd;
 pub use played::Halt;
 pub(crate) use played::Played;
 
 use super::{BoxError, FieldSpec, Fingerprint, ImageStats, Source};
 use crate::sample::{Epoch, SampleId, UNKNOWN};
+use draws::scrambled;
 use std::sync::Arc;
 
 /// Samples one after another. A clone is the same.
@@ -54,14 +73,47 @@ pub trait Items: Send {
     ///
     /// As [`next`](Self::next).
     fn skip(&mut self, count: u64) -> Result<u64, BoxError> {
-        for done in 0..count {
-            if self.next()?.is_none() {
-                return Ok(done);
-            }
-        }
-        Ok(count)
+        by_asking(self, count)
     }
 }
+
+/// Passes over items by asking for them: what skipping is to be the same as.
+fn by_asking(items: &mut (impl Items + ?Sized), count: u64) -> Result<u64, BoxError> {
+    for done in 0..count {
+        if items.next()?.is_none() {
+            return Ok(done);
+        }
+    }
+    Ok(count)
+}
+
+/// The number of items of a stream that never ends.
+pub const ENDLESS: u64 = u64::MAX;
+
+/// What tells a combinator from others: its name, its parameters, and what it is over.
+fn print(name: &str, parameters: &[u64], parts: &[Stream]) -> u64 {
+    let mut print = Fingerprint::default();
+    print.text(name);
+    print.number(parameters.len() as u64);
+    parameters.iter().for_each(|&number| print.number(number));
+    parts.iter().for_each(|part| print.number(part.fingerprint()));
+    print.value()
+}
+
+impl Pass {
+    /// The pass of one of several streams that are put together: each draws for itself.
+    fn of_part(&self, part: usize) -> Self {
+        Self { seed: scrambled(self.seed ^ (part as u64).wrapping_mul(TURNS)), ..*self }
+    }
+
+    /// The pass of one turn of a stream that is repeated in this pass.
+    fn turn(&self, turn: u64) -> Self {
+        Self { turn: self.turn.wrapping_mul(TURNS).wrapping_add(turn), ..*self }
+    }
+}
+
+/// So many turns lie between two of what is repeated within them: more than are ever taken.
+const TURNS: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What can be streamed.
 pub trait Streamed: Send + Sync + 'static {
@@ -76,8 +128,15 @@ pub trait Streamed: Send + Sync + 'static {
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError>;
 
     /// How many items a pass has, where that is known without one: the same for every pass.
+    /// [`ENDLESS`] if it never ends.
     fn known_len(&self) -> Option<u64> {
         None
+    }
+
+    /// Whether a pass gives the same items whenever it is begun again. If not, there is no going on
+    /// from a place in it.
+    fn is_exact(&self) -> bool {
+        self.parts().iter().all(Stream::is_exact)
     }
 
     /// What it is made of, if that is other streams of the same fields. What is known of values is
@@ -159,6 +218,12 @@ impl Stream {
     #[must_use]
     pub fn name(&self) -> String {
         self.0.name()
+    }
+
+    /// Whether a pass gives the same items whenever it is begun again.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.0.is_exact()
     }
 
     /// What tells it from others.

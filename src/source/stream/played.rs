@@ -21,9 +21,7 @@
 use super::{Item, Items, Pass, Stream};
 use crate::panicked::message;
 use crate::sample::{Epoch, SampleId, UNKNOWN};
-use crate::source::{
-    BoxError, Buffer, FieldSpec, ImageStats, Record, RunPlan, Source, Upcoming, Value,
-};
+use crate::source::{BoxError, Buffer, FieldSpec, ImageStats, Record, RunPlan, Source, Value};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -191,6 +189,10 @@ impl Books {
 
     /// An item that is not ahead of the run.
     fn once_more(&mut self, stream: &Stream, pass: &Pass, place: u64) -> Result<Item, Halt> {
+        if !stream.is_exact() {
+            let message = "it can't be had again: items come as they are ready".to_owned();
+            return Err(Halt::Broke { item: place, message });
+        }
         let mut tape = self.again.take().filter(|tape| tape.next <= place).unwrap_or_default();
         let item = tape.at(stream, pass, place)?;
         self.again = Some(tape);

@@ -1,0 +1,107 @@
+//! Concat: one stream after another.
+//!
+//! ```text
+//! [a b] [c] [d e] ─▶ a b c d e          tf.data's `concatenate`, of any number
+//! ```
+
+use super::error::{StreamError, check_equal};
+use super::{Item, Items, Pass, Stream, Streamed, print};
+use crate::source::{BoxError, FieldSpec};
+use std::sync::Arc;
+
+impl Stream {
+    /// The streams one after another, each to its end.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or they are not of the same fields.
+    pub fn concat(streams: impl IntoIterator<Item = Self>) -> Result<Self, StreamError> {
+        let parts: Arc<[Self]> = streams.into_iter().collect();
+        check_equal("concat", &parts)?;
+        Ok(Self::new(Concat(parts)))
+    }
+}
+
+struct Concat(Arc<[Stream]>);
+
+impl Streamed for Concat {
+    fn fields(&self) -> &[FieldSpec] {
+        self.0[0].fields()
+    }
+
+    fn parts(&self) -> &[Stream] {
+        &self.0
+    }
+
+    fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
+        Ok(Box::new(InTurn { parts: Arc::clone(&self.0), pass: *pass, at: 0, items: None }))
+    }
+
+    fn known_len(&self) -> Option<u64> {
+        self.0.iter().try_fold(0u64, |sum, part| Some(sum.saturating_add(part.known_len()?)))
+    }
+
+    fn fingerprint(&self) -> u64 {
+        print("concat", &[], &self.0)
+    }
+}
+
+struct InTurn {
+    parts: Arc<[Stream]>,
+    pass: Pass,
+    at: usize,
+    /// Those of the part it is at, once it is begun.
+    items: Option<Box<dyn Items>>,
+}
+
+impl InTurn {
+    /// The items of the part it is at; `None` after the last.
+    fn items(&mut self) -> Result<Option<&mut Box<dyn Items>>, BoxError> {
+        let Some(part) = self.parts.get(self.at) else { return Ok(None) };
+        if self.items.is_none() {
+            self.items = Some(part.open(&self.pass.of_part(self.at))?);
+        }
+        Ok(self.items.as_mut())
+    }
+
+    fn end_part(&mut self) {
+        self.items = None;
+        self.at += 1;
+    }
+
+    /// Passes over the part it is at without beginning it, if it has no more than `most` items.
+    fn skip_part(&mut self, most: u64) -> Option<u64> {
+        let part = self.parts.get(self.at).filter(|_| self.items.is_none())?;
+        let len = part.known_len().filter(|&len| len <= most)?;
+        self.at += 1;
+        Some(len)
+    }
+}
+
+impl Items for InTurn {
+    fn next(&mut self) -> Result<Option<Item>, BoxError> {
+        while let Some(items) = self.items()? {
+            if let Some(item) = items.next()? {
+                return Ok(Some(item));
+            }
+            self.end_part();
+        }
+        Ok(None)
+    }
+
+    fn skip(&mut self, count: u64) -> Result<u64, BoxError> {
+        let mut done = 0;
+        while done < count {
+            if let Some(passed) = self.skip_part(count - done) {
+                done += passed;
+                continue;
+            }
+            let Some(items) = self.items()? else { break };
+            done += items.skip(count - done)?;
+            if done < count {
+                self.end_part();
+            }
+        }
+        Ok(done)
+    }
+}

@@ -1,0 +1,286 @@
+//! Interleave: some streams at a time, a block of items of each in turn.
+//!
+//! ```text
+//! streams [a a a] [b] [c c]   cycle_length 2, block_length 1
+//!
+//! slot 0   a     a     a
+//! slot 1      b     .  c  c           b has ended: c takes its slot when the turn comes again
+//!      ─▶  a  b  a     a  c  c
+//! ```
+//!
+//! The order is tf.data's: the turn passes on after a block and at a stream's end, and a slot that
+//! is free is filled when the turn comes to it.
+//!
+//! With `reads`, so many threads read the open streams ahead, of each a block or two: what a read
+//! takes is hidden behind the others. The order is the same; or, not `deterministic`, whichever is
+//! ready comes next, so that a slow stream holds up none. Such a stream can't be gone on with from
+//! the middle.
+
+use super::error::{StreamError, check_equal};
+use super::lanes::{Lane, Lanes};
+use super::{Item, Items, Pass, Stream, Streamed, print};
+use crate::source::{BoxError, FieldSpec};
+use std::sync::Arc;
+
+/// How streams are [interleaved](Stream::interleave).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Interleave {
+    /// Streams that are open at a time.
+    pub cycle_length: usize,
+    /// Items of one before the next has its turn.
+    pub block_length: usize,
+    /// Threads that read ahead; 0 for none.
+    pub reads: usize,
+    /// Whether the order is the same whatever the threads. Without `reads` it always is.
+    pub deterministic: bool,
+}
+
+/// Four streams at a time, an item of each in turn, read by whoever asks.
+impl Default for Interleave {
+    fn default() -> Self {
+        Self { cycle_length: 4, block_length: 1, reads: 0, deterministic: true }
+    }
+}
+
+/// Most items of a stream that are read ahead, however long a block is.
+const MOST_AHEAD: usize = 32;
+
+impl Stream {
+    /// The streams, several at a time, in turn: one for each shard, so that items of all parts of a
+    /// dataset come near each other.
+    ///
+    /// # Errors
+    ///
+    /// If there is no stream, they are not of the same fields, or a length is 0.
+    pub fn interleave(
+        streams: impl IntoIterator<Item = Self>,
+        how: Interleave,
+    ) -> Result<Self, StreamError> {
+        let parts: Arc<[Self]> = streams.into_iter().collect();
+        check_equal("interleave", &parts)?;
+        for (param, length) in
+            [("cycle_length", how.cycle_length), ("block_length", how.block_length)]
+        {
+            if length == 0 {
+                return Err(StreamError::Zero { what: "interleave", param });
+            }
+        }
+        Ok(Self::new(Interleaved { parts, how }))
+    }
+}
+
+struct Interleaved {
+    parts: Arc<[Stream]>,
+    how: Interleave,
+}
+
+impl Streamed for Interleaved {
+    fn fields(&self) -> &[FieldSpec] {
+        self.parts[0].fields()
+    }
+
+    fn parts(&self) -> &[Stream] {
+        &self.parts
+    }
+
+    fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
+        let (how, parts, pass) = (self.how, Arc::clone(&self.parts), *pass);
+        let lanes = (how.reads > 0).then(|| {
+            let room = how.block_length.saturating_mul(2).min(MOST_AHEAD);
+            Lanes::new(how.reads.min(how.cycle_length), room)
+        });
+        let open = Cycle {
+            slots: (0..how.cycle_length.min(parts.len())).map(|_| None).collect(),
+            parts,
+            pass,
+            lanes,
+            next_part: 0,
+        };
+        Ok(match how.deterministic || how.reads == 0 {
+            true => Box::new(Woven { open, block: how.block_length as u64, slot: 0, given: 0 }),
+            false => Box::new(Loose(open)),
+        })
+    }
+
+    fn known_len(&self) -> Option<u64> {
+        self.parts.iter().try_fold(0u64, |sum, part| Some(sum.saturating_add(part.known_len()?)))
+    }
+
+    fn is_exact(&self) -> bool {
+        (self.how.deterministic || self.how.reads == 0) && self.parts.iter().all(Stream::is_exact)
+    }
+
+    /// However many threads read ahead, it is the same.
+    fn fingerprint(&self) -> u64 {
+        let Interleave { cycle_length, block_length, .. } = self.how;
+        print("interleave", &[cycle_length as u64, block_length as u64], &self.parts)
+    }
+}
+
+/// The streams that are open.
+struct Cycle {
+    parts: Arc<[Stream]>,
+    pass: Pass,
+    lanes: Option<Arc<Lanes>>,
+    slots: Vec<Option<Open>>,
+    next_part: usize,
+}
+
+/// A stream of the cycle.
+enum Open {
+    Plain(Box<dyn Items>),
+    Ahead(Lane),
+}
+
+impl Open {
+    fn items(&mut self) -> &mut dyn Items {
+        match self {
+            Self::Plain(items) => &mut **items,
+            Self::Ahead(lane) => lane,
+        }
+    }
+
+    /// Has it read ahead from here on.
+    fn begin(&mut self) -> Result<(), BoxError> {
+        if let Self::Ahead(lane) = self {
+            lane.begin()?;
+        }
+        Ok(())
+    }
+}
+
+impl Cycle {
+    /// Opens the next stream in a slot, if there is one.
+    fn fill(&mut self, slot: usize) -> Result<(), BoxError> {
+        let Some(part) = self.parts.get(self.next_part) else { return Ok(()) };
+        let items = part.open(&self.pass.of_part(self.next_part))?;
+        self.slots[slot] = Some(match &self.lanes {
+            None => Open::Plain(items),
+            Some(lanes) => Open::Ahead(Lane::new(lanes, items)),
+        });
+        self.next_part += 1;
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.next_part >= self.parts.len() && self.slots.iter().all(Option::is_none)
+    }
+
+    /// Has all that will be asked for soon read ahead, as it is about to be asked for. The slots
+    /// that are free are filled at their turn, which the order of the streams goes by; but before
+    /// the first has ended they are free only since nothing was asked for.
+    fn begin(&mut self) -> Result<(), BoxError> {
+        if self.lanes.is_none() {
+            return Ok(());
+        }
+        for slot in self.next_part..self.slots.len() {
+            self.fill(slot)?;
+        }
+        self.slots.iter_mut().flatten().try_for_each(Open::begin)
+    }
+}
+
+/// In tf.data's order.
+struct Woven {
+    open: Cycle,
+    block: u64,
+    /// Whose turn it is, and how many it gave.
+    slot: usize,
+    given: u64,
+}
+
+impl Woven {
+    fn pass_on(&mut self) {
+        self.slot = (self.slot + 1) % self.open.slots.len();
+        self.given = 0;
+    }
+
+    /// Takes of the stream whose turn it is, up to the rest of its block: what `take` says how many
+    /// of. `None` at the end of all.
+    fn take<T>(
+        &mut self,
+        mut take: impl FnMut(&mut dyn Items, u64) -> Result<(u64, T), BoxError>,
+    ) -> Result<Option<(u64, T)>, BoxError> {
+        while !self.open.is_over() {
+            let Some(stream) = &mut self.open.slots[self.slot] else {
+                self.open.fill(self.slot)?;
+                if self.open.slots[self.slot].is_none() {
+                    self.pass_on();
+                }
+                continue;
+            };
+            let (taken, what) = take(stream.items(), self.block - self.given)?;
+            if taken == 0 {
+                self.open.slots[self.slot] = None;
+                self.pass_on();
+                continue;
+            }
+            self.given += taken;
+            if self.given == self.block {
+                self.pass_on();
+            }
+            return Ok(Some((taken, what)));
+        }
+        Ok(None)
+    }
+}
+
+impl Items for Woven {
+    fn next(&mut self) -> Result<Option<Item>, BoxError> {
+        self.open.begin()?;
+        let taken = self.take(|items, _| {
+            let item = items.next()?;
+            Ok((u64::from(item.is_some()), item))
+        })?;
+        Ok(taken.and_then(|(_, item)| item))
+    }
+
+    fn skip(&mut self, count: u64) -> Result<u64, BoxError> {
+        let mut done = 0;
+        while done < count {
+            let most = count - done;
+            let passed = self.take(|items, left| Ok((items.skip(left.min(most))?, ())))?;
+            let Some((passed, ())) = passed else { break };
+            done += passed;
+        }
+        Ok(done)
+    }
+}
+
+/// As they are ready.
+struct Loose(Cycle);
+
+impl Items for Loose {
+    fn next(&mut self) -> Result<Option<Item>, BoxError> {
+        loop {
+            for slot in 0..self.0.slots.len() {
+                if self.0.slots[slot].is_none() {
+                    self.0.fill(slot)?;
+                }
+            }
+            self.0.begin()?;
+            let Some(slot) = self.ready() else { return Ok(None) };
+            let next = match &mut self.0.slots[slot] {
+                Some(stream) => stream.items().next()?,
+                None => None,
+            };
+            match next {
+                Some(item) => return Ok(Some(item)),
+                None => self.0.slots[slot] = None,
+            }
+        }
+    }
+}
+
+impl Loose {
+    /// A slot whose stream has an item or has ended; `None` if none is open.
+    fn ready(&self) -> Option<usize> {
+        let lanes = self.0.slots.iter().enumerate().filter_map(|(slot, open)| match open {
+            Some(Open::Ahead(lane)) => Some((slot, lane)),
+            _ => None,
+        });
+        let (slots, lanes): (Vec<usize>, Vec<&Lane>) = lanes.unzip();
+        let ready = self.0.lanes.as_ref()?.first_ready(&lanes)?;
+        slots.get(ready).copied()
+    }
+}

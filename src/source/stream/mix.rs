@@ -1,0 +1,157 @@
+//! Mix: the next item is of one of several streams, drawn by their weights.
+//!
+//! ```text
+//! P(stream i) = weight i / sum of the weights of those that go on
+//! ```
+//!
+//! tf.data's `sample_from_datasets`, with draws of our own: a function of (seed, epoch, turn) and of
+//! the chain it stands in.
+
+use super::draws::Draws;
+use super::error::{StreamError, check_equal};
+use super::{ENDLESS, Item, Items, Pass, Stream, Streamed, print};
+use crate::source::{BoxError, FieldSpec};
+
+/// What becomes of a mix when one of its streams has come to its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MixEnd {
+    /// It ends when the next item would be of that stream: the shares stay as the weights say to the
+    /// last. tf.data's `stop_on_empty_dataset=True`.
+    #[default]
+    First,
+    /// It goes on with the others, to the end of the last: every item comes. tf.data's default.
+    Last,
+}
+
+impl Stream {
+    /// Items of several streams, each drawn by its weight; weights need not sum to 1. A stream of
+    /// weight 0 gives none.
+    ///
+    /// # Errors
+    ///
+    /// If there is no stream, they are not of the same fields, or a weight is none.
+    pub fn mix(
+        streams: impl IntoIterator<Item = (Self, f64)>,
+        end: MixEnd,
+    ) -> Result<Self, StreamError> {
+        let (parts, weights): (Vec<Self>, Vec<f64>) = streams.into_iter().unzip();
+        check_equal("mix", &parts)?;
+        let is_none = |weight: f64| !(weight.is_finite() && weight >= 0.0);
+        if let Some(place) = weights.iter().position(|&weight| is_none(weight)) {
+            return Err(StreamError::Weight { place, weight: weights[place] });
+        }
+        if weights.iter().all(|&weight| weight == 0.0) {
+            return Err(StreamError::Weight { place: 0, weight: 0.0 });
+        }
+        Ok(Self::new(Mix { parts, weights, end }))
+    }
+}
+
+struct Mix {
+    parts: Vec<Stream>,
+    weights: Vec<f64>,
+    end: MixEnd,
+}
+
+impl Mix {
+    fn drawn_lens(&self) -> impl Iterator<Item = Option<u64>> {
+        let parts = self.parts.iter().zip(&self.weights);
+        parts.filter(|(_, weight)| **weight > 0.0).map(|(part, _)| part.known_len())
+    }
+}
+
+impl Streamed for Mix {
+    fn fields(&self) -> &[FieldSpec] {
+        self.parts[0].fields()
+    }
+
+    fn parts(&self) -> &[Stream] {
+        &self.parts
+    }
+
+    fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
+        let parts = self.parts.iter().enumerate();
+        let items: Result<Vec<_>, _> =
+            parts.map(|(place, part)| part.open(&pass.of_part(place))).collect();
+        let draws = Draws::new(pass, self.fingerprint());
+        Ok(Box::new(Mixed { items: items?, weights: self.weights.clone(), end: self.end, draws }))
+    }
+
+    fn known_len(&self) -> Option<u64> {
+        match self.end {
+            // When the first has come to its end, the draws of the pass say.
+            MixEnd::First => self.drawn_lens().all(|len| len == Some(ENDLESS)).then_some(ENDLESS),
+            MixEnd::Last => {
+                self.drawn_lens().try_fold(0u64, |sum, len| Some(sum.saturating_add(len?)))
+            }
+        }
+    }
+
+    fn name(&self) -> String {
+        self.parts.iter().map(Stream::name).collect::<Vec<_>>().join(" and ")
+    }
+
+    fn fingerprint(&self) -> u64 {
+        let weights = self.weights.iter().map(|weight| weight.to_bits());
+        let parameters: Vec<u64> = weights.chain([u64::from(self.end == MixEnd::Last)]).collect();
+        print("mix", &parameters, &self.parts)
+    }
+}
+
+struct Mixed {
+    items: Vec<Box<dyn Items>>,
+    /// 0 of a stream that has come to its end.
+    weights: Vec<f64>,
+    end: MixEnd,
+    draws: Draws,
+}
+
+impl Mixed {
+    /// Draws a stream that goes on; `None` if all have ended.
+    fn draw(&mut self) -> Option<usize> {
+        let sum: f64 = self.weights.iter().sum();
+        let mut left = self.draws.share() * sum;
+        let mut drawn = None;
+        for (place, &weight) in self.weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0)
+        {
+            drawn = Some(place);
+            if left < weight {
+                break;
+            }
+            left -= weight;
+        }
+        drawn
+    }
+
+    /// The next of what `take` gives of the streams that are drawn; `None` at the end.
+    fn take<T>(
+        &mut self,
+        take: impl Fn(&mut dyn Items) -> Result<Option<T>, BoxError>,
+    ) -> Result<Option<T>, BoxError> {
+        while let Some(place) = self.draw() {
+            if let Some(taken) = take(&mut *self.items[place])? {
+                return Ok(Some(taken));
+            }
+            match self.end {
+                MixEnd::First => self.weights.fill(0.0),
+                MixEnd::Last => self.weights[place] = 0.0,
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Items for Mixed {
+    fn next(&mut self) -> Result<Option<Item>, BoxError> {
+        self.take(|items| items.next())
+    }
+
+    fn skip(&mut self, count: u64) -> Result<u64, BoxError> {
+        for done in 0..count {
+            if self.take(|items| Ok((items.skip(1)? == 1).then_some(())))?.is_none() {
+                return Ok(done);
+            }
+        }
+        Ok(count)
+    }
+}

@@ -1,0 +1,148 @@
+//! Zip: streams side by side, their fields joined.
+//!
+//! ```text
+//! [a b c] [x y] ─▶ ax by              ends with the shortest, as tf.data's
+//! ```
+
+use super::{Item, Items, Pass, Stream, StreamError, Streamed, print};
+use crate::sample::SampleId;
+use crate::source::{BoxError, FieldSpec, ImageStats, Record, Source};
+use std::sync::Arc;
+
+impl Stream {
+    /// The first item of each stream as one, the second of each as the next, and so on to the end of
+    /// the shortest. It has the fields of all.
+    ///
+    /// # Errors
+    ///
+    /// If there is no stream, or two have a field of one name.
+    pub fn zip(streams: impl IntoIterator<Item = Self>) -> Result<Self, StreamError> {
+        let parts: Vec<Self> = streams.into_iter().collect();
+        if parts.is_empty() {
+            return Err(StreamError::None { what: "zip" });
+        }
+        let mut fields: Vec<FieldSpec> = vec![];
+        for field in parts.iter().flat_map(Self::fields) {
+            if fields.iter().any(|other| other.name == field.name) {
+                return Err(StreamError::SameField { name: field.name.clone() });
+            }
+            fields.push(field.clone());
+        }
+        Ok(Self::new(Zip { parts, fields: fields.into() }))
+    }
+}
+
+struct Zip {
+    parts: Vec<Stream>,
+    fields: Arc<[FieldSpec]>,
+}
+
+impl Zip {
+    /// The stream that a field is of, and its place there.
+    fn part(&self, field: usize) -> Option<(&Stream, usize)> {
+        let mut left = field;
+        for part in &self.parts {
+            match left.checked_sub(part.fields().len()) {
+                None => return Some((part, left)),
+                Some(beyond) => left = beyond,
+            }
+        }
+        None
+    }
+}
+
+impl Streamed for Zip {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.fields
+    }
+
+    fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
+        let parts = self.parts.iter().enumerate();
+        let items: Result<Vec<_>, _> =
+            parts.map(|(place, part)| part.open(&pass.of_part(place))).collect();
+        Ok(Box::new(SideBySide { items: items?, fields: Arc::clone(&self.fields), is_over: false }))
+    }
+
+    fn known_len(&self) -> Option<u64> {
+        let lens = self.parts.iter().map(Stream::known_len);
+        lens.reduce(|a, b| a.zip(b).map(|(a, b)| a.min(b))).flatten()
+    }
+
+    fn image_stats(&self, field: usize) -> Option<ImageStats> {
+        let (part, field) = self.part(field)?;
+        part.image_stats(field)
+    }
+
+    fn longest(&self, field: usize) -> Option<u64> {
+        let (part, field) = self.part(field)?;
+        part.longest(field)
+    }
+
+    fn is_exact(&self) -> bool {
+        self.parts.iter().all(Stream::is_exact)
+    }
+
+    fn name(&self) -> String {
+        self.parts.iter().map(Stream::name).collect::<Vec<_>>().join(" with ")
+    }
+
+    fn fingerprint(&self) -> u64 {
+        print("zip", &[], &self.parts)
+    }
+}
+
+struct SideBySide {
+    items: Vec<Box<dyn Items>>,
+    fields: Arc<[FieldSpec]>,
+    is_over: bool,
+}
+
+impl Items for SideBySide {
+    fn next(&mut self) -> Result<Option<Item>, BoxError> {
+        let mut joined = vec![];
+        for items in &mut self.items {
+            let item = if self.is_over { None } else { items.next()? };
+            let Some(item) = item else {
+                self.is_over = true;
+                return Ok(None);
+            };
+            joined.push(item);
+        }
+        let source = Arc::new(Joined { items: joined, fields: Arc::clone(&self.fields) });
+        Ok(Some(Item::At { source, sample: SampleId(0) }))
+    }
+
+    fn skip(&mut self, count: u64) -> Result<u64, BoxError> {
+        let mut passed = if self.is_over { 0 } else { count };
+        for items in &mut self.items {
+            passed = passed.min(items.skip(passed)?);
+        }
+        self.is_over |= passed < count;
+        Ok(passed)
+    }
+}
+
+/// Items as one: read only where it is asked for.
+struct Joined {
+    items: Vec<Item>,
+    fields: Arc<[FieldSpec]>,
+}
+
+impl Source for Joined {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.fields
+    }
+
+    fn len(&self) -> u64 {
+        1
+    }
+
+    fn read(&self, _: SampleId) -> Result<Record, BoxError> {
+        let records: Result<Vec<Record>, BoxError> = self.items.iter().map(Item::read).collect();
+        Ok(records?.concat())
+    }
+
+    fn name(&self) -> String {
+        self.items.iter().map(Item::name).collect::<Vec<_>>().join(" with ")
+    }
+}
