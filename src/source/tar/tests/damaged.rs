@@ -63,13 +63,11 @@ fn a_turned_bit_in_a_header_is_seen() {
         let mut bytes = whole.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
         let read = both(&bytes, &small());
-        let start = bit / 8 / 512 * 512;
-        if is_header(&whole[start..start + 512]) && read != Ok(all.clone()) {
-            assert!(read.is_err(), "bit {bit}");
-        }
-        // The one byte of a sum that stands behind its NUL means nothing.
-        if is_header(&whole[start..start + 512]) && bit / 8 % 512 != 155 {
-            assert!(read.is_err(), "bit {bit}");
+        let (start, place) = (bit / 8 / 512 * 512, bit / 8 % 512);
+        if is_header(&whole[start..start + 512]) {
+            // In the sum's own field a leading zero may have become a space.
+            let is_same = (148..156).contains(&place) && read == Ok(all.clone());
+            assert!(read.is_err() || is_same, "bit {bit}");
         }
     }
     let packed = gz(&whole);

@@ -6,6 +6,7 @@ use super::build::{Archive, pax};
 use super::*;
 use crate::source::shards::Shard;
 use crate::source::tar::error::Found;
+use crate::source::tar::header::text;
 use crate::source::tar::members::Members;
 use arbitrary::{Result, Unstructured};
 use fuseloop_ops::SampleKey;
@@ -26,7 +27,8 @@ fn theirs(bytes: &[u8]) -> std::io::Result<Files> {
     for entry in ::tar::Archive::new(bytes).entries()? {
         let entry = entry?;
         let kind = entry.header().entry_type();
-        let name = entry.path_bytes().into_owned();
+        // A long name ends at its first NUL: theirs has all there are but one.
+        let name = text(&entry.path_bytes()).to_vec();
         let is_old_folder = entry.header().as_bytes()[156] == 0 && name.ends_with(b"/");
         if (kind.is_file() || kind.is_contiguous()) && !is_old_folder {
             files.push((name, entry.raw_file_position(), entry.size()));
@@ -62,7 +64,10 @@ fn regular(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
             5 => archive
                 .member(b'L', b"././@LongLink", format!("{name}\0").as_bytes())
                 .member(b'7', b"short", &data),
-            _ => archive.member(*u.choose(b"0\0")?, &name.as_bytes()[..name.len().min(99)], &data),
+            _ => {
+                let head = &name.as_bytes()[..name.len().min(99)];
+                archive.member(*u.choose(b"0\0")?, &[head, b"x"].concat(), &data)
+            }
         };
     }
     Ok(archive.end())
