@@ -19,6 +19,7 @@ mod members;
 mod options;
 mod pax;
 mod plan;
+mod records;
 mod scan;
 mod stream;
 mod walk;
