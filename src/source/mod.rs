@@ -10,6 +10,7 @@ mod remote;
 mod samples;
 mod shards;
 pub mod stream;
+mod tfrecord;
 mod value;
 
 pub use beton::{
@@ -25,4 +26,5 @@ pub use generate::{Busy, Flow, GenerateError, Generated, Generator, Queue};
 pub use location::{Location, LocationError};
 pub use samples::{BoxError, Buffer, Fingerprint, Record, RunPlan, Source, Upcoming};
 pub use stream::Stream;
+pub use tfrecord::{Feature, TfOptions, TfRecordCause, TfRecordError, TfRecordStream, TfRecords};
 pub use value::{EncodedImage, OwnedImage, OwnedValue, Value};
