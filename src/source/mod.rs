@@ -13,6 +13,7 @@ mod shards;
 mod sidecar;
 pub mod stream;
 mod tar;
+mod tfrecord;
 mod value;
 
 pub use beton::{
@@ -31,4 +32,5 @@ pub use samples::{BoxError, Buffer, Fingerprint, Record, RunPlan, Source, Upcomi
 pub use sidecar::{IndexReport, index_shards};
 pub use stream::Stream;
 pub use tar::{Damage, PartPlace, Tar, TarError, TarOptions, TarStream};
+pub use tfrecord::{Feature, TfOptions, TfRecordCause, TfRecordError, TfRecordStream, TfRecords};
 pub use value::{EncodedImage, OwnedImage, OwnedValue, Value};

@@ -243,7 +243,7 @@ impl Buffer {
     }
 
     /// Reads a sample's record, unless it is the one read last.
-    fn of_record(
+    pub(super) fn of_record(
         &mut self,
         sample: SampleId,
         fields: &[FieldSpec],
@@ -258,7 +258,7 @@ impl Buffer {
         Ok(())
     }
 
-    fn recorded(&self, field: usize) -> Option<Value<'_>> {
+    pub(super) fn recorded(&self, field: usize) -> Option<Value<'_>> {
         let (_, record) = self.record.as_ref()?;
         record.get(field).map(OwnedValue::borrowed)
     }

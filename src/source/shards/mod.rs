@@ -4,8 +4,10 @@
 //! names ─▶ Shards: open files, read at places ─▶ (tar, tfrecord) scan each ─▶ ShardIndex ─▶ samples
 //! ```
 
+mod deal;
 mod index;
 
+pub(in crate::source) use deal::deal;
 pub(in crate::source) use index::{Part, ShardIndex};
 
 use super::file::FileBytes;
