@@ -2,6 +2,7 @@
 
 pub mod beton;
 mod columns;
+mod concat;
 mod escape;
 mod file;
 mod folder;
@@ -22,6 +23,7 @@ pub use beton::{
     SourceError, SourceErrorKind,
 };
 pub use columns::{As, ColumnError};
+pub use concat::Concat;
 pub use escape::Escaped;
 pub use file::ReadAt;
 pub use folder::{Folder, FolderOptions, Ignored, ImageList, Labelled, Links, ListError};
@@ -30,7 +32,7 @@ pub use generate::{Busy, Flow, GenerateError, Generated, Generator, Queue};
 pub use location::{Location, LocationError};
 pub use samples::{BoxError, Buffer, Fingerprint, Record, RunPlan, Source, Upcoming};
 pub use sidecar::{IndexReport, index_shards};
-pub use stream::Stream;
+pub use stream::{Stream, StreamError};
 pub use tar::{Damage, PartPlace, Tar, TarError, TarOptions, TarStream};
 pub use tfrecord::{Feature, TfOptions, TfRecordCause, TfRecordError, TfRecordStream, TfRecords};
 pub use value::{EncodedImage, OwnedImage, OwnedValue, Value};

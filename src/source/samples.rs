@@ -95,7 +95,8 @@ pub trait Source: Send + Sync + 'static {
         field: usize,
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
-        buffer.of_record(sample, self.fields(), || self.read(sample))?;
+        let whose = std::ptr::from_ref(self).cast::<()>().addr();
+        buffer.of_record((whose, sample), self.fields(), || self.read(sample))?;
         buffer.recorded(field).ok_or_else(|| format!("it has no field {field}").into())
     }
 
@@ -206,7 +207,8 @@ pub struct Buffer {
     pub(super) bytes: Vec<u8>,
     /// What a value is lent from, kept as long as that.
     pub(super) held: Option<Arc<dyn AsRef<[u8]> + Send + Sync>>,
-    record: Option<(SampleId, Record)>,
+    /// The record read last: of which source, by its address, and sample.
+    record: Option<((usize, SampleId), Record)>,
     /// An item of a stream, and the memory that reading it needs.
     item: Option<(SampleId, Item)>,
     inner: Option<Box<Buffer>>,
@@ -245,7 +247,7 @@ impl Buffer {
     /// Reads a sample's record, unless it is the one read last.
     pub(super) fn of_record(
         &mut self,
-        sample: SampleId,
+        sample: (usize, SampleId),
         fields: &[FieldSpec],
         read: impl FnOnce() -> Result<Record, BoxError>,
     ) -> Result<(), BoxError> {

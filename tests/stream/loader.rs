@@ -11,7 +11,7 @@ use fuseloop::source::{FieldKind, FieldSpec, OwnedImage};
 use fuseloop::{Cursor, Loader, LoaderBuilder, Order, ops::*};
 use std::sync::Arc;
 
-fn builder(stream: &Stream) -> LoaderBuilder {
+pub fn builder(stream: &Stream) -> LoaderBuilder {
     Loader::from_stream(stream.clone())
         .batch_size(4)
         .seed(3)

@@ -5,5 +5,10 @@
     reason = "a test that finds something else has failed"
 )]
 
+mod compositions;
+mod concat;
+mod golden;
 mod loader;
+mod model;
 mod support;
+mod threads;

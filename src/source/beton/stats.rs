@@ -45,8 +45,8 @@ impl ImageStats {
         parts.map(|k| scan(part(k))).reduce(Self::default, |a, b| a.merged(&b))
     }
 
-    /// The stats of two parts of the table.
-    fn merged(&self, other: &Self) -> Self {
+    /// The stats of two parts of the table, or of two datasets.
+    pub(in crate::source) fn merged(&self, other: &Self) -> Self {
         let both = |of: fn(u32, u32) -> u32, a: Option<Size>, b: Option<Size>| match (a, b) {
             (Some(a), Some(b)) => Some(Size::new(of(a.height, b.height), of(a.width, b.width))),
             (a, b) => a.or(b),

@@ -54,7 +54,10 @@ pub enum StreamError {
 }
 
 /// Refuses streams that are not all of the same fields.
-pub(super) fn check_equal(what: &'static str, parts: &[Stream]) -> Result<(), StreamError> {
+pub(in crate::source) fn check_equal(
+    what: &'static str,
+    parts: &[Stream],
+) -> Result<(), StreamError> {
     let Some(first) = parts.first() else { return Err(StreamError::None { what }) };
     match parts.iter().enumerate().find(|(_, part)| part.fields() != first.fields()) {
         None => Ok(()),

@@ -31,6 +31,7 @@ mod take;
 mod zip;
 
 pub use error::StreamError;
+pub(in crate::source) use error::check_equal;
 pub use interleave::Interleave;
 pub use item::Item;
 pub use mix::MixEnd;
@@ -147,10 +148,8 @@ pub trait Streamed: Send + Sync + 'static {
 
     /// The sizes of a field's pictures, if they are known; see [`Source::image_stats`].
     fn image_stats(&self, field: usize) -> Option<ImageStats> {
-        match self.parts() {
-            [one] => one.image_stats(field),
-            _ => None,
-        }
+        let stats = self.parts().iter().map(|part| part.image_stats(field));
+        stats.reduce(|a, b| a.zip(b).map(|(a, b)| a.merged(&b))).flatten()
     }
 
     /// Bytes of the longest value of a Bytes or JSON field, if that is known.

@@ -4,7 +4,7 @@
 //! a b c ─▶ repeat(2) ─▶ a b c a b c        what shuffles before it shuffles each turn anew
 //! ```
 //!
-//! A turn without any item is the last: what has nothing is not asked for ever.
+//! What turns out to have nothing can't be repeated for ever: that is an error.
 
 use super::{ENDLESS, Item, Items, Pass, Stream, Streamed, print};
 use crate::source::{BoxError, FieldSpec};
@@ -45,23 +45,22 @@ impl Streamed for Repeat {
     }
 
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
-        let (from, pass) = (self.from[0].clone(), *pass);
-        let len = from.known_len().filter(|&len| len > 0 && len != ENDLESS);
+        let (from, len) = (self.from[0].clone(), self.from[0].known_len());
         Ok(Box::new(Turns {
             from,
-            pass,
-            len,
+            pass: *pass,
+            len: len.filter(|&len| len > 0 && len != ENDLESS),
             times: self.times,
             turn: 0,
             items: None,
             gave: false,
+            is_empty: len == Some(0),
         }))
     }
 
     fn known_len(&self) -> Option<u64> {
         match (self.from[0].known_len(), self.times) {
             (_, 0) | (Some(0), _) => Some(0),
-            // One that turns out to be empty is told as an error: it is promised that it goes on.
             (_, ENDLESS) => Some(ENDLESS),
             (len, times) => len.map(|len| len.saturating_mul(times)),
         }
@@ -83,12 +82,14 @@ struct Turns {
     items: Option<Box<dyn Items>>,
     /// Whether this turn gave any.
     gave: bool,
+    /// It is known to have none.
+    is_empty: bool,
 }
 
 impl Turns {
     /// The turn that is in work; `None` after the last.
     fn items(&mut self) -> Result<Option<&mut Box<dyn Items>>, BoxError> {
-        if self.turn >= self.times {
+        if self.turn >= self.times || self.is_empty {
             return Ok(None);
         }
         if self.items.is_none() {
@@ -97,10 +98,15 @@ impl Turns {
         Ok(self.items.as_mut())
     }
 
-    fn end_turn(&mut self) {
+    fn end_turn(&mut self) -> Result<(), BoxError> {
+        if !self.gave && self.times == ENDLESS {
+            let name = self.from.name();
+            return Err(format!("{name} has no items: it can't be repeated for ever").into());
+        }
         self.items = None;
-        self.turn = if self.gave { self.turn.saturating_add(1) } else { self.times };
+        self.turn += 1;
         self.gave = false;
+        Ok(())
     }
 
     /// Passes over whole turns that are not begun, of up to `count` items.
@@ -119,7 +125,7 @@ impl Items for Turns {
                 self.gave = true;
                 return Ok(Some(item));
             }
-            self.end_turn();
+            self.end_turn()?;
         }
         Ok(None)
     }
@@ -132,7 +138,7 @@ impl Items for Turns {
             self.gave |= passed > 0;
             done += passed;
             if done < count {
-                self.end_turn();
+                self.end_turn()?;
                 done += self.skip_turns(count - done);
             }
         }

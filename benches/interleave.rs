@@ -1,0 +1,91 @@
+//! Streams whose reads take long, interleaved: threads that read ahead hide it.
+//!
+//! Reading an item sleeps 50 ms, as storage far away does; 16 streams, 1 to 16 threads. Nothing is
+//! computed, so the aim follows from the sleeps:
+//!
+//! ```text
+//! items/s = threads / 50 ms            reached: from the first item to the last
+//! ```
+//!
+//! The yardstick is a plain loop that sleeps as long and does nothing else, times the threads: on a
+//! busy machine a sleep takes longer than it should.
+//!
+//! ```text
+//! cargo bench --bench interleave              all
+//! cargo bench --bench interleave -- --test    a few items of each, unmeasured
+//! ```
+
+#![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
+
+use fuseloop::source::stream::{Interleave, Pass, Stream};
+use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedValue, Record, Source};
+use fuseloop::{Epoch, SampleId};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const READ: Duration = Duration::from_millis(50);
+const STREAMS: u64 = 16;
+
+/// Per cent of the aim.
+const WANTED: f64 = 95.0;
+
+struct Far {
+    fields: Vec<FieldSpec>,
+    samples: u64,
+}
+
+impl Source for Far {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.fields
+    }
+
+    fn len(&self) -> u64 {
+        self.samples
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        thread::sleep(READ);
+        Ok(vec![OwnedValue::Int(sample.0 as i64)])
+    }
+}
+
+fn main() {
+    let once = std::env::args().any(|word| word == "--test" || word == "nothing");
+    let rounds = if once { 1 } else { 10 };
+    let heads = ["threads", "aim/s", "reached/s", "loop/s", "of aim", "of loop"];
+    println!("{:>9} {}", "how", heads.map(|head| format!("{head:>9}")).join(" "));
+    for threads in [1, 2, 4, 8, 16] {
+        let items = threads as u64 * rounds;
+        for (how, deterministic) in [("in order", true), ("as ready", false)] {
+            report(how, threads, items, rate(threads, items, deterministic));
+        }
+    }
+}
+
+/// Items a second, from the first on.
+fn rate(reads: usize, items: u64, deterministic: bool) -> f64 {
+    let fields = vec![FieldSpec { name: "label".to_owned(), kind: FieldKind::Int }];
+    let of = |_| Stream::of(Arc::new(Far { fields: fields.clone(), samples: items }));
+    let how = Interleave { cycle_length: STREAMS as usize, block_length: 1, reads, deterministic };
+    let stream = Stream::interleave((0..STREAMS).map(of), how).unwrap();
+    let mut pass = stream.open(&Pass { seed: 0, epoch: Epoch(0), turn: 0 }).unwrap();
+    pass.next().unwrap().unwrap();
+    let begun = Instant::now();
+    (0..items).for_each(|_| drop(pass.next().unwrap().unwrap()));
+    items as f64 / begun.elapsed().as_secs_f64()
+}
+
+fn report(how: &str, threads: usize, items: u64, reached: f64) {
+    let aim = threads as f64 / READ.as_secs_f64();
+    let begun = Instant::now();
+    let naps = items / threads as u64;
+    (0..naps).for_each(|_| thread::sleep(READ));
+    let bare = (naps * threads as u64) as f64 / begun.elapsed().as_secs_f64();
+    let [of_aim, of_bare] = [aim, bare].map(|whole| reached / whole * 100.0);
+    let verdict = if of_aim >= WANTED { "" } else { "  aim: 95 %" };
+    println!(
+        "{how:>9} {threads:>9} {aim:>9.1} {reached:>9.1} {bare:>9.1} {of_aim:>7.1} % \
+         {of_bare:>7.1} %{verdict}"
+    );
+}

@@ -1,0 +1,219 @@
+//! Several sources as one: their samples one after another, to be read in any order.
+//!
+//! ```text
+//! source 0      source 1   source 2
+//! 0 1 2 3 4     0 1 2      0 1 2 3
+//! 0 1 2 3 4     5 6 7      8 9 10 11     what a loader shuffles, all of them at once
+//! ```
+
+use super::{
+    BoxError, Buffer, FieldSpec, Fingerprint, ImageStats, Record, RunPlan, Source, StreamError,
+    Upcoming, Value,
+};
+use crate::sample::SampleId;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+/// Sources of the same fields, as one.
+///
+/// ```no_run
+/// use fuseloop::source::{Beton, Concat, Source};
+/// use fuseloop::{Limits, Loader, Order};
+/// use std::sync::Arc;
+///
+/// let part = |path| Ok::<_, Box<dyn std::error::Error>>(Arc::new(Beton::open(path, &Limits::DEFAULT)?) as Arc<dyn Source>);
+/// let both = Concat::new([part("a.beton")?, part("b.beton")?])?;
+/// let loader = Loader::from_source(both).order(Order::Random).build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Concat {
+    parts: Vec<Arc<dyn Source>>,
+    /// Samples of all parts up to each.
+    ends: Arc<[u64]>,
+}
+
+impl Concat {
+    /// The sources one after another.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or they are not of the same fields.
+    pub fn new(parts: impl IntoIterator<Item = Arc<dyn Source>>) -> Result<Self, StreamError> {
+        let parts: Vec<Arc<dyn Source>> = parts.into_iter().collect();
+        let streams: Vec<_> =
+            parts.iter().map(|part| super::Stream::of(Arc::clone(part))).collect();
+        super::stream::check_equal("concat", &streams)?;
+        Ok(Self::of(parts))
+    }
+
+    fn of(parts: Vec<Arc<dyn Source>>) -> Self {
+        let mut samples = 0u64;
+        let ends = parts.iter().map(|part| {
+            samples = samples.saturating_add(part.len());
+            samples
+        });
+        let ends = ends.collect();
+        Self { parts, ends }
+    }
+
+    /// The source that a sample is of, and its number there.
+    fn part(&self, sample: SampleId) -> Option<(&dyn Source, SampleId)> {
+        let (part, sample) = split(&self.ends, sample)?;
+        Some((&*self.parts[part], sample))
+    }
+
+    fn existing(&self, sample: SampleId) -> Result<(&dyn Source, SampleId), BoxError> {
+        let found = self.part(sample);
+        found.ok_or_else(|| format!("there are {} samples", Source::len(self)).into())
+    }
+
+    /// What holds of all parts, of what each says.
+    fn all<T>(&self, of: impl Fn(&dyn Source) -> Option<T>, both: impl Fn(T, T) -> T) -> Option<T> {
+        let said = self.parts.iter().map(|part| of(&**part));
+        said.reduce(|a, b| a.zip(b).map(|(a, b)| both(a, b))).flatten()
+    }
+}
+
+/// The part that a sample is of, and its number there.
+fn split(ends: &[u64], sample: SampleId) -> Option<(usize, SampleId)> {
+    let part = ends.partition_point(|&end| end <= sample.0);
+    let first = part.checked_sub(1).map_or(0, |before| ends[before]);
+    (part < ends.len()).then(|| (part, SampleId(sample.0 - first)))
+}
+
+/// Bits of a page's number within its part.
+const PAGE_BITS: u32 = 44;
+
+impl Source for Concat {
+    fn fields(&self) -> &[FieldSpec] {
+        self.parts[0].fields()
+    }
+
+    fn len(&self) -> u64 {
+        self.ends[self.ends.len() - 1]
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        let (part, sample) = self.existing(sample)?;
+        part.read(sample)
+    }
+
+    fn name(&self) -> String {
+        match &*self.parts {
+            [one] => one.name(),
+            parts => format!("{} and {} more", parts[0].name(), parts.len() - 1),
+        }
+    }
+
+    fn value<'a>(
+        &'a self,
+        sample: SampleId,
+        field: usize,
+        buffer: &'a mut Buffer,
+    ) -> Result<Value<'a>, BoxError> {
+        let (part, sample) = self.existing(sample)?;
+        part.value(sample, field, buffer)
+    }
+
+    fn image_stats(&self, field: usize) -> Option<ImageStats> {
+        self.all(|part| part.image_stats(field), |a, b| a.merged(&b))
+    }
+
+    fn longest(&self, field: usize) -> Option<u64> {
+        self.all(|part| part.longest(field), u64::max)
+    }
+
+    fn is_cheap_to_read_again(&self) -> bool {
+        self.parts.iter().all(|part| part.is_cheap_to_read_again())
+    }
+
+    fn key(&self, sample: SampleId) -> Option<String> {
+        let (part, sample) = self.part(sample)?;
+        part.key(sample)
+    }
+
+    fn page(&self, sample: SampleId) -> Option<u64> {
+        let (part, inner) = split(&self.ends, sample)?;
+        let page = self.parts[part].page(inner)?;
+        Some((part as u64) << PAGE_BITS | page)
+    }
+
+    fn fingerprint(&self) -> u64 {
+        let mut print = Fingerprint::default();
+        print.text("concat");
+        self.parts.iter().for_each(|part| print.number(part.fingerprint()));
+        print.value()
+    }
+
+    fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Arc<dyn Source>>, BoxError> {
+        let shares = Arc::new(Shares {
+            upcoming: Arc::clone(&run.upcoming),
+            ends: Arc::clone(&self.ends),
+            listed: OnceLock::new(),
+        });
+        let mut is_same = true;
+        let begun = self.parts.iter().enumerate().map(|(part, source)| {
+            let upcoming = Arc::new(Share { of: Arc::clone(&shares), part });
+            // A part's batches are parts of the loader's, so one more of them may be in work.
+            let batches_ahead = run.batches_ahead + 1;
+            let begun =
+                Arc::clone(source).begin(&RunPlan { upcoming, batches_ahead, ..run.clone() })?;
+            is_same &= begun.is_none();
+            Ok(begun.unwrap_or_else(|| Arc::clone(source)))
+        });
+        let begun: Result<Vec<Arc<dyn Source>>, BoxError> = begun.collect();
+        let begun = begun?;
+        Ok((!is_same).then(|| Arc::new(Self::of(begun)) as Arc<dyn Source>))
+    }
+
+    fn end(&self) {
+        self.parts.iter().for_each(|part| part.end());
+    }
+}
+
+/// A run's samples by the parts that they are of: listed once a part asks.
+struct Shares {
+    upcoming: Arc<dyn Upcoming>,
+    ends: Arc<[u64]>,
+    listed: OnceLock<Vec<Vec<SampleId>>>,
+}
+
+/// Samples of a run that are listed in a stroke.
+const LISTED_AT_ONCE: u64 = 1 << 12;
+
+impl Shares {
+    fn of(&self, part: usize) -> &[SampleId] {
+        let listed = self.listed.get_or_init(|| {
+            let mut parts = vec![vec![]; self.ends.len()];
+            let (mut samples, mut at) = (vec![], 0);
+            while at < self.upcoming.samples() {
+                let end = at.saturating_add(LISTED_AT_ONCE).min(self.upcoming.samples());
+                self.upcoming.at(at..end, &mut samples);
+                for (part, sample) in samples.drain(..).filter_map(|id| split(&self.ends, id)) {
+                    parts[part].push(sample);
+                }
+                at = end;
+            }
+            parts
+        });
+        &listed[part]
+    }
+}
+
+/// What of a run is of one part.
+struct Share {
+    of: Arc<Shares>,
+    part: usize,
+}
+
+impl Upcoming for Share {
+    fn samples(&self) -> u64 {
+        self.of.of(self.part).len() as u64
+    }
+
+    fn at(&self, places: Range<u64>, samples: &mut Vec<SampleId>) {
+        let all = self.of.of(self.part);
+        let places = places.start as usize..(places.end as usize).min(all.len());
+        samples.extend(all.get(places).into_iter().flatten());
+    }
+}

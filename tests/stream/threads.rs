@@ -1,0 +1,196 @@
+//! What is read ahead, kept, and goes wrong on the way.
+
+use super::loader::builder;
+use super::support::{At, all, fields, number, numbers, pass, record};
+use fuseloop::source::stream::{Interleave, Item, MixEnd, Stream, StreamError};
+use fuseloop::source::{BoxError, FieldKind, FieldSpec, Record, Source};
+use fuseloop::{LoadError, SampleId};
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Numbers that count how often they are read.
+struct Counted {
+    fields: Vec<FieldSpec>,
+    count: u64,
+    reads: AtomicU64,
+    panics_at: Option<u64>,
+}
+
+fn counted(count: u64) -> Counted {
+    Counted { fields: fields(), count, reads: AtomicU64::new(0), panics_at: None }
+}
+
+impl Source for Counted {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.fields
+    }
+
+    fn len(&self) -> u64 {
+        self.count
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        if self.panics_at == Some(sample.0) {
+            resume_unwind(Box::new("planted"));
+        }
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        Ok(record(sample.0))
+    }
+}
+
+fn weave(reads: usize, deterministic: bool) -> Interleave {
+    Interleave { cycle_length: 3, block_length: 2, reads, deterministic }
+}
+
+/// What comes before the first error, and that.
+fn until_error(stream: &Stream) -> (Vec<u64>, String) {
+    let mut items = stream.open(&pass(0, 0)).unwrap();
+    let mut seen = vec![];
+    loop {
+        match items.next() {
+            Ok(Some(item)) => seen.push(number(&item)),
+            Ok(None) => panic!("no error"),
+            Err(error) => return (seen, error.to_string()),
+        }
+    }
+}
+
+#[test]
+fn readers_end_when_nobody_takes_any_more() {
+    for deterministic in [true, false] {
+        for taken in [0, 1, 20] {
+            let source = Arc::new(counted(1000));
+            let parts = (0..5).map(|_| Stream::of(Arc::clone(&source) as Arc<dyn Source>));
+            let stream = Stream::interleave(parts, weave(3, deterministic)).unwrap().prefetch(4);
+            let mut items = stream.open(&pass(0, 0)).unwrap();
+            (0..taken).for_each(|_| drop(items.next().unwrap().unwrap()));
+            drop((items, stream));
+            let begun = Instant::now();
+            while Arc::strong_count(&source) > 1 {
+                assert!(begun.elapsed() < Duration::from_secs(20), "a reader lives on");
+                thread::sleep(Duration::from_millis(1));
+            }
+            assert!(source.reads.load(Ordering::Relaxed) < 200, "it reads without bound");
+        }
+    }
+}
+
+#[test]
+fn an_error_at_some_item_comes_at_its_place_with_and_without_threads() {
+    let told = |reads| {
+        let bad = numbers(100, 50).bad(At::Stream(7)).stream();
+        let parts = [numbers(0, 50).stream(), bad, numbers(200, 50).stream()];
+        until_error(&Stream::interleave(parts, weave(reads, true)).unwrap())
+    };
+    let plain = told(0);
+    assert_eq!(plain.1, "the shard is cut off");
+    assert_eq!(plain.0.len(), 8 + 7 + 6);
+    for reads in [1, 2, 8] {
+        assert_eq!(told(reads), plain);
+    }
+    let (seen, error) = until_error(&numbers(0, 9).bad(At::Panic(4)).stream().prefetch(3));
+    assert_eq!((seen, error.as_str()), (vec![0, 1, 2, 3], "panic: planted"));
+}
+
+#[test]
+fn a_panic_of_a_function_or_a_source_is_told_at_its_place() {
+    let filtered = numbers(0, 20).stream().filter(|record| match record[1] {
+        fuseloop::source::OwnedValue::Int(9) => resume_unwind(Box::new("planted")),
+        _ => true,
+    });
+    let panicking = Counted { panics_at: Some(9), ..counted(20) };
+    let read = Stream::of(Arc::new(panicking)).prefetch(2);
+    for stream in [filtered, read] {
+        let loader = builder(&stream).build().unwrap();
+        let mut run = loader.epoch(0).unwrap();
+        assert_eq!(run.by_ref().take(2).map(|batch| batch.unwrap().len()).sum::<usize>(), 8);
+        let error = run.next().unwrap().unwrap_err().to_string();
+        assert!(error.starts_with("batch 2: sample 9: ") && error.contains("planted"), "{error}");
+        assert!(run.next().is_none());
+    }
+}
+
+#[test]
+fn what_is_read_as_it_is_ready_is_all_there_once_and_has_no_cursor() {
+    let lengths = [3, 0, 11, 7, 1, 5, 0];
+    let parts = || lengths.iter().zip(0..).map(|(&count, i)| numbers(100 * i, count).stream());
+    let wanted = all(&Stream::concat(parts()).unwrap(), &pass(0, 0));
+    for reads in [1, 2, 5] {
+        let stream = Stream::interleave(parts(), weave(reads, false)).unwrap();
+        let mut found = all(&stream, &pass(0, 0));
+        found.sort_unstable();
+        assert_eq!(found, wanted);
+        assert!(!stream.clone().shuffle(3).is_exact());
+        let loader = builder(&stream).build().unwrap();
+        let mut run = loader.epoch(0).unwrap();
+        assert_eq!(run.by_ref().map(|batch| batch.unwrap().len()).sum::<usize>(), wanted.len());
+        assert!(matches!(run.cursor(), Err(LoadError::Cursor(_))));
+    }
+}
+
+#[test]
+fn a_whole_pass_is_kept_and_nothing_less() {
+    let source = Arc::new(counted(10));
+    let reads = || source.reads.load(Ordering::Relaxed);
+    let stream = Stream::of(Arc::clone(&source) as Arc<dyn Source>).cache_in_memory(1 << 20);
+    let mut left = stream.open(&pass(0, 0)).unwrap();
+    (0..4).for_each(|_| drop(left.next().unwrap()));
+    drop(left);
+    assert_eq!(stream.open(&pass(0, 0)).unwrap().skip(4).unwrap(), 4);
+    assert_eq!(reads(), 4);
+    let whole: Vec<u64> = (0..10).collect();
+    assert_eq!(all(&stream, &pass(0, 0)), whole);
+    assert_eq!(reads(), 14);
+    assert_eq!(all(&stream, &pass(5, 3)), whole);
+    assert_eq!(super::support::rest(&stream, &pass(5, 3), 8), [8, 9]);
+    assert_eq!(reads(), 14, "what is kept is read again");
+    let tight = Stream::of(Arc::clone(&source) as Arc<dyn Source>).cache_in_memory(500);
+    assert_eq!([all(&tight, &pass(0, 0)), all(&tight, &pass(0, 0))], [whole.clone(), whole]);
+    assert!(reads() > 14 + 20, "more was kept than there is room for");
+}
+
+#[test]
+fn what_does_not_fit_together_is_refused_in_words() {
+    let one = numbers(0, 3).stream();
+    let mut other = numbers(0, 3);
+    other.fields[1] = FieldSpec { name: "label".into(), kind: FieldKind::Float };
+    let other = other.stream();
+    let told = |made: Result<Stream, StreamError>| made.err().unwrap().to_string();
+    assert_eq!(told(Stream::concat([])), "concat of no streams: give 1 or more");
+    assert_eq!(
+        told(Stream::concat([one.clone(), other.clone()])),
+        "concat: stream 1 (numbers from 0) has [image RgbImage, label Float], stream 0 has \
+         [image RgbImage, label Int]"
+    );
+    assert_eq!(
+        told(Stream::zip([one.clone(), other])),
+        "zip: two of the streams have a field image"
+    );
+    let none = Interleave { block_length: 0, ..Interleave::default() };
+    assert_eq!(
+        told(Stream::interleave([one.clone()], none)),
+        "interleave: block_length is 0: give 1 or more"
+    );
+    for weight in [-1.0, f64::NAN, f64::INFINITY, 0.0] {
+        let error = told(Stream::mix([(one.clone(), weight)], MixEnd::First));
+        assert!(error.starts_with("mix: stream 0 has the weight"), "{error}");
+    }
+    let empty = numbers(0, 0).held().stream().repeat_forever();
+    assert_eq!(until_error(&empty).1, "numbers from 0 has no items: it can't be repeated for ever");
+}
+
+#[test]
+fn shares_are_as_the_weights_say() {
+    let parts = [(numbers(0, 100_000).stream(), 3.0), (numbers(1_000_000, 100_000).stream(), 1.0)];
+    let mixed = Stream::mix(parts, MixEnd::First).unwrap().take(20_000);
+    let mut items = mixed.open(&pass(4, 0)).unwrap();
+    let mut first = 0;
+    while let Some(Item::At { source, .. }) = items.next().unwrap() {
+        first += u32::from(source.name() == "numbers from 0");
+    }
+    // Six standard deviations of 61 items.
+    assert!((14_600..15_400).contains(&first), "{first}");
+}
