@@ -114,14 +114,8 @@ impl Job<'_> {
         let template = Template::parse(&self.dst)?;
         let layout = Layout::new(form, self.source)?;
         let plan = Plan::new(&template, self.source.len(), self.options)?;
-        let mut journal = self.journal(form, || Ok(other_shards(&template, &[])?.pop()))?;
-        match self.write_shards(&template, &layout, plan, &mut journal) {
-            Ok(report) => {
-                journal.remove()?;
-                Ok(report)
-            }
-            Err(error) => Err(journal.give_up(error)),
-        }
+        let taken = || Ok(other_shards(&template, &[])?.pop());
+        self.noted(form, taken, |journal| self.write_shards(&template, &layout, plan, journal))
     }
 
     fn write_shards(

@@ -103,19 +103,8 @@ impl Job<'_> {
     /// Writes a folder of images.
     pub(super) fn folder(&self) -> Result<ConvertReport, ConvertError> {
         let shape = Shape::new(self.source.fields())?;
-        let mut journal = self.journal(Form::Folder, || first_in(&self.dst))?;
-        match self.write_folder(&shape, &mut journal) {
-            Ok(report) => {
-                journal.remove()?;
-                Ok(report)
-            }
-            Err(error) => {
-                if journal.units().is_empty() {
-                    let _ = delete(&self.parts_dir()); // the error is the one to be told
-                }
-                Err(journal.give_up(error))
-            }
-        }
+        let taken = || first_in(&self.dst);
+        self.noted(Form::Folder, taken, |journal| self.write_folder(&shape, journal))
     }
 
     fn write_folder(

@@ -190,12 +190,9 @@ impl<'a> Journal<'a> {
         fs::remove_file(&self.path).map_err(ConvertError::io("delete it", &self.path))
     }
 
-    /// After an error: the notes stay if there is anything in them.
-    pub(super) fn give_up(self, error: ConvertError) -> ConvertError {
-        if self.units.is_empty() {
-            let _ = fs::remove_file(&self.path); // the error is the one to be told
-        }
-        error
+    /// Deletes the notes after an error, which is the one to be told.
+    pub(super) fn forget(self) {
+        let _ = self.remove();
     }
 
     /// Reads the first line. `None` if there is none: nothing was begun.
