@@ -90,9 +90,8 @@ impl Job<'_> {
         let row = |_, number: u64| self.row(SampleId(number), &bar);
         let options = self.write_options();
         let request = Request { fields, out, options: &options };
-        let report =
-            write_jobs(first..end, |_| 0, row, Some(end - first), request, &self.watch)
-                .map_err(|error| behind(error, first))?;
+        let report = write_jobs(first..end, |_| 0, row, Some(end - first), request, &self.watch)
+            .map_err(|error| behind(error, first))?;
         journal.add(unit(first, end, &report))
     }
 
@@ -130,8 +129,14 @@ fn behind(error: WriteError, first: u64) -> WriteError {
 }
 
 fn unit(first: u64, end: u64, report: &WriteReport) -> Unit {
-    let mut unit =
-        Unit { first, end, samples: report.samples, files: 1, bytes: report.bytes, ..Unit::default() };
+    let mut unit = Unit {
+        first,
+        end,
+        samples: report.samples,
+        files: 1,
+        bytes: report.bytes,
+        ..Unit::default()
+    };
     let told = report.skipped.first.iter().map(|one| (one.sample.0 + first, one.cause.to_string()));
     unit.skip(&Listed { count: report.skipped.count, first: told.collect() });
     unit

@@ -205,7 +205,8 @@ impl<'a> Journal<'a> {
         Some(if !is_ours {
             Err("these are not the notes of a conversion by this version".to_owned())
         } else if differs("source", &print.source) {
-            Err("a conversion of another source was stopped here, or the source has changed".to_owned())
+            Err("a conversion of another source was stopped here, or the source has changed"
+                .to_owned())
         } else if differs("options", &print.options) {
             let before = header["options"].as_str().unwrap_or_default();
             let before = crate::source::Escaped(before);
@@ -244,8 +245,7 @@ impl<'a> Journal<'a> {
         self.ends = vec![0];
         self.cut()?;
         let Print { source, options } = print;
-        let header =
-            json!({"fuseloop": "convert", "version": VERSION, "source": source, "options": options});
+        let header = json!({"fuseloop": "convert", "version": VERSION, "source": source, "options": options});
         let outcome = self.write(&format!("{header}\n")).and_then(|()| {
             let dir = folder_of(&self.path);
             (self.watch)(Step::SyncDir)

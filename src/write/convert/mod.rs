@@ -218,7 +218,11 @@ impl<'a> Job<'a> {
     /// # Errors
     ///
     /// If it is not to be left out.
-    fn left_out(&self, sample: SampleId, cause: SampleError) -> Result<(u64, String), ConvertError> {
+    fn left_out(
+        &self,
+        sample: SampleId,
+        cause: SampleError,
+    ) -> Result<(u64, String), ConvertError> {
         if self.options.damaged == Damaged::Fail || !cause.is_damage() {
             return Err(WriteError::Sample { sample, path: None, cause }.into());
         }

@@ -3,11 +3,9 @@
 
 use super::*;
 use crate::sample::{Limits, SampleId};
-use crate::source::{
-    Beton, BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record,
-};
-use crate::write::step::Step;
+use crate::source::{Beton, BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record};
 use crate::write::WriteError;
+use crate::write::step::Step;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read as _};
@@ -161,19 +159,22 @@ fn limits(samples: u64, bytes: u64, shards: u64) -> ConvertOptions {
     }
 }
 
+/// Fields that a folder's table can hold.
+fn table(samples: u64) -> Drawn {
+    let mut source = drawn(samples);
+    source.fields.retain(|field| field.name != "n");
+    source
+}
+
 /// Every form, with limits that make several units of it.
 fn forms() -> [(&'static str, Drawn, ConvertOptions); 6] {
-    let text = Drawn {
-        fields: drawn(0).fields.into_iter().filter(|field| field.name != "n").collect(),
-        ..drawn(70)
-    };
     [
-        ("x-{000}.tar", drawn(70), limits(0, 30_000, 0)),
-        ("x-{000}-of-{N}.tfrecord", drawn(70), limits(0, 0, 4)),
-        ("x.tar", classes(40), limits(0, 0, 0)),
-        ("x.beton", drawn(70), limits(20, 0, 0)),
-        ("x", classes(70), limits(15, 0, 0)),
-        ("table", text, limits(15, 0, 0)),
+        ("x-{000}.tar", drawn(30), limits(0, 40_000, 0)),
+        ("x-{00000}-of-{N}.tfrecord", drawn(20), limits(0, 0, 3)),
+        ("x.tar", classes(10), limits(0, 0, 0)),
+        ("x.beton", drawn(20), limits(8, 0, 0)),
+        ("x", classes(9), limits(4, 0, 0)),
+        ("table", table(9), limits(4, 0, 0)),
     ]
 }
 
@@ -203,6 +204,89 @@ fn tar_shards_have_all_members_in_order() {
     }
 }
 
+/// The data of TFRecord's frames; their checksums are looked at by the writer's own tests.
+fn records(mut file: &[u8]) -> Vec<Vec<u8>> {
+    let mut records = vec![];
+    while let Some((length, rest)) = file.split_first_chunk::<8>() {
+        let length = u64::from_le_bytes(*length) as usize;
+        records.push(rest[4..4 + length].to_vec());
+        file = &rest[4 + length + 4..];
+    }
+    records
+}
+
+/// The fields of a protobuf message that have bytes (wire type 2), read plainly.
+fn wire(mut message: &[u8]) -> Vec<(u64, Vec<u8>)> {
+    let mut fields = vec![];
+    while !message.is_empty() {
+        let tag = varint(&mut message);
+        assert_eq!(tag & 7, 2, "another wire type");
+        let len = varint(&mut message) as usize;
+        let (bytes, rest) = message.split_at(len);
+        fields.push((tag >> 3, bytes.to_vec()));
+        message = rest;
+    }
+    fields
+}
+
+fn varint(bytes: &mut &[u8]) -> u64 {
+    let (mut value, mut shift) = (0, 0);
+    loop {
+        let (byte, rest) = bytes.split_first().unwrap();
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        shift += 7;
+        if byte & 0x80 == 0 {
+            return value;
+        }
+    }
+}
+
+/// An Example's features: which list (1 bytes, 2 floats, 3 ints), and what its `value` has.
+fn features(example: &[u8]) -> BTreeMap<String, (u64, Vec<u8>)> {
+    let map = &wire(example)[0].1;
+    let entry = |(_, entry): (u64, Vec<u8>)| {
+        let pair = wire(&entry);
+        let name = String::from_utf8(pair[0].1.clone()).unwrap();
+        let (kind, list) = wire(&pair[1].1).remove(0);
+        let value = wire(&list).into_iter().next().map_or(vec![], |(_, value)| value);
+        (name, (kind, value))
+    };
+    wire(map).into_iter().map(entry).collect()
+}
+
+#[test]
+fn tfrecord_shards_hold_the_samples() {
+    let source = drawn(20);
+    let shards = converted(&source, "x-{00000}-of-{N}.tfrecord", &limits(0, 0, 3));
+    let names = (0..3).map(|k| format!("x-{k:05}-of-00003.tfrecord"));
+    assert!(shards.keys().eq(names.collect::<Vec<_>>().iter()));
+    let records: Vec<Vec<u8>> = shards.values().flat_map(|file| records(file)).collect();
+    assert_eq!(records.len(), 20);
+    for (n, record) in (0..).zip(&records) {
+        let found = features(record);
+        let names: Vec<&str> = found.keys().map(String::as_str).collect();
+        let want = "b depth depth/shape image label meta n seg wide wide/dtype x";
+        assert_eq!(names, want.split(' ').collect::<Vec<_>>());
+        assert_eq!(found["image"], (1, jpeg(n)));
+        assert!(found["seg"].1.starts_with(b"\x89PNG"));
+        assert_eq!(found["label"], (3, vec![(n % 10) as u8]));
+        assert_eq!(varint(&mut &found["n"].1[..]), (i64::MIN + n as i64).cast_unsigned());
+        assert_eq!(found["x"], (2, ((n as f64 / 7.0) as f32).to_le_bytes().to_vec()));
+        assert_eq!((found["b"].0, found["b"].1.len()), (1, n as usize % 3));
+        assert_eq!(found["meta"], (1, format!("{{\"n\": {n}}}").into_bytes()));
+        let stored = |field: usize| match source.value(&source.fields[field], n) {
+            OwnedValue::NdArray(elements) => elements,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((&found["depth"].1, &found["depth/shape"].1), (&stored(7), &vec![2, 3]));
+        assert_eq!(
+            (found["wide"].clone(), &found["wide/dtype"].1[..]),
+            ((1, stored(8)), &b"<f8"[..])
+        );
+    }
+}
+
 #[test]
 fn a_shard_ends_by_samples_and_has_one_at_least() {
     let count = |options: &ConvertOptions| converted(&classes(10), "x-{0}.tar", options).len();
@@ -228,7 +312,7 @@ fn any_number_of_threads_writes_the_same() {
 
 #[test]
 fn a_beton_of_parts_is_the_beton_written_in_one() {
-    for samples in [0, 1, 60, 70] {
+    for samples in [0, 1, 40, 50] {
         let source = drawn(samples);
         let parts = converted(&source, "x.beton", &limits(20, 0, 0));
         let whole = converted(&source, "x.beton", &limits(0, 0, 0));
@@ -316,12 +400,11 @@ fn a_link_in_a_folder_is_not_followed_out_of_it() {
 
 #[test]
 fn a_folder_with_more_fields_has_a_table() {
-    let (_, source, options) = forms().into_iter().next_back().unwrap();
-    let found = converted(&source, "t", &options);
+    let found = converted(&table(20), "t", &limits(6, 0, 0));
     // Three files a sample of its own: the second picture and two arrays.
-    assert_eq!(found.len(), 70 * 4 + 1);
+    assert_eq!(found.len(), 20 * 4 + 1);
     let table = String::from_utf8(found["t/metadata.jsonl"].clone()).unwrap();
-    assert_eq!(table.lines().count(), 70);
+    assert_eq!(table.lines().count(), 20);
     for (n, line) in table.lines().enumerate() {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
         assert_eq!(line["file_name"], format!("{n:08}.jpg"));
@@ -336,11 +419,11 @@ fn a_folder_with_more_fields_has_a_table() {
 #[test]
 fn damaged_samples_end_it_or_are_left_out() {
     for (dst, source, options) in forms() {
-        let source = Drawn { damaged: vec![3, 33], ..source };
+        let source = Drawn { damaged: vec![1, 6], ..source };
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(dst);
         match convert(&source, &path, &options).unwrap_err() {
-            ConvertError::Write(WriteError::Sample { sample: SampleId(3), cause, .. }) => {
+            ConvertError::Write(WriteError::Sample { sample: SampleId(1), cause, .. }) => {
                 assert_eq!(cause.to_string(), "it is torn");
             }
             other => panic!("{other}"),
@@ -352,7 +435,7 @@ fn damaged_samples_end_it_or_are_left_out() {
         let skip = ConvertOptions { damaged: Damaged::Skip, ..options };
         let report = convert(&source, &path, &skip).unwrap();
         assert_eq!((report.samples, report.skipped.count), (source.samples - 2, 2), "{dst}");
-        assert_eq!(report.skipped.first[1].sample, SampleId(33));
+        assert_eq!(report.skipped.first[1].sample, SampleId(6));
         let left = files(dir.path()).into_keys().find(|name| name.contains("fuseloop"));
         assert_eq!(left, None, "{dst}");
     }
@@ -394,7 +477,7 @@ fn a_conversion_stopped_at_any_step_goes_on_to_the_same_bytes() {
             resumed += usize::from(report.resumed > 0);
             assert!(files(dir.path()) == want, "{dst} stopped at {number}");
         }
-        assert!(resumed > 2 || dst == "x.tar", "{dst}: {resumed} went on");
+        assert!(resumed > 1 || dst == "x.tar", "{dst}: {resumed} went on");
     }
 }
 
@@ -413,7 +496,9 @@ fn notes_of_something_else_are_refused_and_replaced_when_asked() {
     let notes = dir.path().join("x-{000}.tar.fuseloop-convert.json");
     assert!(notes.is_file());
     assert!(told(&classes(41), &five).contains("another source"));
-    assert!(told(&classes(40), &limits(6, 0, 0)).contains("other options was stopped here: Tar of"));
+    assert!(
+        told(&classes(40), &limits(6, 0, 0)).contains("other options was stopped here: Tar of")
+    );
     // What is there is as it was: the right one goes on.
     assert!(convert(&classes(40), &path, &five).unwrap().resumed > 0);
     assert!(!notes.exists());
