@@ -5,6 +5,7 @@
 
 mod bench;
 mod canvas;
+mod convert;
 mod demo;
 mod dump;
 mod explain;
@@ -14,6 +15,7 @@ mod info;
 mod measure;
 mod npy;
 mod ops;
+mod parts;
 mod pick;
 mod preview;
 mod print;
@@ -50,6 +52,10 @@ enum Command {
     Demo(demo::Args),
     Write(write::Args),
     Recut(recut::Args),
+    Convert(convert::Args),
+    Concat(parts::ConcatArgs),
+    Split(parts::SplitArgs),
+    Subset(parts::SubsetArgs),
     Info(info::Args),
     Verify(verify::Args),
     Bench(bench::Args),
@@ -67,6 +73,10 @@ pub(crate) fn main(start: Instant) -> ExitCode {
         Command::Demo(args) => demo::run(&args, start),
         Command::Write(args) => write::run(&args),
         Command::Recut(args) => recut::run(&args),
+        Command::Convert(args) => convert::run(&args),
+        Command::Concat(args) => parts::concat(&args),
+        Command::Split(args) => parts::split(&args),
+        Command::Subset(args) => parts::subset(&args),
         Command::Info(args) => info::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Bench(args) => bench::run(&args, start),

@@ -57,7 +57,9 @@ mod tree;
 mod value;
 
 pub use beton::recut_beton;
-pub use convert::{ConvertError, ConvertOptions, ConvertReport, convert, write_tar, write_tfrecord};
+pub use convert::{
+    ConvertError, ConvertOptions, ConvertReport, convert, write_tar, write_tfrecord,
+};
 pub use file::SchemaError;
 pub use image::{ImageError, ImageInput};
 pub use jpeg::HeadError;

@@ -100,7 +100,8 @@ pub enum Split {
 }
 
 /// Writes a `.beton` as several, neighbours together: `train-{000}.beton` is a template for their
-/// names. Returns the files and what was written to each.
+/// names. What lies under one of them is refused unless `overwrite` is asked for. Returns the files
+/// and what was written to each.
 ///
 /// # Errors
 ///
@@ -109,6 +110,7 @@ pub fn split_beton(
     src: impl AsRef<Path>,
     split: &Split,
     template: impl AsRef<Path>,
+    overwrite: bool,
     options: &WriteOptions,
 ) -> Result<Vec<(PathBuf, WriteReport)>, ConvertError> {
     let src = src.as_ref();
@@ -124,6 +126,9 @@ pub fn split_beton(
     for out in &outs {
         check_other(src, out)?;
         check_replaceable(out)?;
+        if !overwrite && fs::symlink_metadata(out).is_ok() {
+            return Err(ConvertError::Exists { path: out.clone() });
+        }
     }
     let page_size = Some(file.header().page_size);
     let write = |(part, out): (Range<u64>, PathBuf)| {
@@ -251,3 +256,120 @@ pub(super) const PARTS: Limits = Limits {
     max_samples: u64::MAX,
     max_table_bytes: u64::MAX,
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recut::Tile;
+    use crate::source::{FieldKind, ImageMode, OwnedImage, OwnedValue, Source};
+    use crate::write::{ImageInput, ImageOptions, WriteMode, write_iter};
+
+    /// A file of `count` samples from `first` on; every third picture is raw.
+    fn file(dir: &Path, name: &str, first: i64, count: i64, page_size: u32) -> PathBuf {
+        let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
+        let fields = [field("i", FieldKind::Int), field("p", FieldKind::RgbImage)];
+        let rows = (first..first + count).map(|n| {
+            let image = if n % 3 == 0 {
+                OwnedImage::rgb(4, 3, vec![n as u8; 36])
+            } else {
+                let bytes = vec![0xff; 20 + n as usize];
+                OwnedImage { width: 9, height: 9, mode: ImageMode::Jpeg, bytes }
+            };
+            vec![FieldValue::Int(n), FieldValue::Image(ImageInput::Stored(image))]
+        });
+        let path = dir.join(name);
+        let options = WriteOptions { page_size, ..WriteOptions::default() };
+        write_iter(rows, &fields, &path, &options).unwrap();
+        path
+    }
+
+    fn read(path: &Path) -> Vec<Vec<OwnedValue>> {
+        let beton = Beton::open(path, &Limits::SMALL).unwrap();
+        beton.samples().map(|id| Source::read(&beton, id).unwrap()).collect()
+    }
+
+    /// Options that would change pictures, were they heeded.
+    fn options() -> WriteOptions {
+        let image = ImageOptions {
+            mode: WriteMode::Raw,
+            tile: Some(Tile::default()),
+            ..ImageOptions::default()
+        };
+        WriteOptions { image, page_size: 4096, ..WriteOptions::default() }
+    }
+
+    #[test]
+    fn what_is_split_and_put_together_is_the_same_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let src = file(dir.path(), "a.beton", 0, 50, 8192);
+        for (split, sizes) in [
+            (Split::Parts(4), vec![12, 13, 12, 13]),
+            (Split::At(vec![0.9]), vec![45, 5]),
+            (Split::At(vec![0.5, 0.5]), vec![25, 25]),
+            (Split::At(vec![0.3, 0.01]), vec![15, 1, 34]),
+        ] {
+            let template = path("part-{00}.beton");
+            let parts = split_beton(&src, &split, &template, true, &options()).unwrap();
+            let found: Vec<u64> = parts.iter().map(|(_, report)| report.samples).collect();
+            assert_eq!(found, sizes);
+            let paths: Vec<PathBuf> = parts.into_iter().map(|(path, _)| path).collect();
+            concat_beton(&paths, path("b.beton"), &options()).unwrap();
+            assert!(fs::read(path("b.beton")).unwrap() == fs::read(&src).unwrap());
+        }
+        let error = split_beton(&src, &Split::Parts(2), path("part-{00}.beton"), false, &options());
+        assert!(matches!(error, Err(ConvertError::Exists { .. })));
+    }
+
+    #[test]
+    fn values_of_files_are_put_together_as_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("c.beton");
+        let (a, b) = (file(dir.path(), "a", 0, 7, 4096), file(dir.path(), "b", 7, 9, 16384));
+        let empty = file(dir.path(), "e", 0, 0, 4096);
+        concat_beton(&[&a, &empty, &b], &out, &options()).unwrap();
+        assert_eq!(read(&out), [read(&a), read(&b)].concat());
+        assert_eq!(Beton::open(&out, &Limits::SMALL).unwrap().header().page_size, 16384);
+    }
+
+    #[test]
+    fn some_samples_are_taken_in_the_order_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let (src, out) = (file(dir.path(), "a", 0, 9, 4096), dir.path().join("b"));
+        subset_beton(&src, &[8, 0, 3, 3], &out, &options()).unwrap();
+        let all = read(&src);
+        let want: Vec<_> = [8, 0, 3, 3].map(|n: usize| all[n].clone()).into();
+        assert_eq!(read(&out), want);
+        let error = subset_beton(&src, &[9], &out, &options()).unwrap_err().to_string();
+        assert!(error.ends_with("there is no sample 9, it has 9"), "{error}");
+        assert_eq!(read(&out), want, "the old file stays");
+    }
+
+    #[test]
+    fn files_that_do_not_go_together_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, b) = (file(dir.path(), "a", 0, 3, 4096), dir.path().join("b"));
+        let fields = [FieldSpec { name: "i".to_owned(), kind: FieldKind::Int }];
+        write_iter([vec![FieldValue::Int(1)]], &fields, &b, &options()).unwrap();
+        let out = dir.path().join("c");
+        let told = |files: &[&PathBuf], out: &Path| {
+            concat_beton(files, out, &options()).unwrap_err().to_string()
+        };
+        assert!(told(&[&a, &b], &out).ends_with("1 fields in place of 2"));
+        assert!(told(&[&a, &a], &a).contains("is read for this"));
+        assert!(told(&[], &out).contains("no files"));
+        assert!(!out.exists());
+        let split = |split, name| split_beton(&a, &split, dir.path().join(name), false, &options());
+        for (how, name) in [
+            (Split::Parts(0), "x-{0}"),
+            (Split::Parts(4), "x-{0}"),
+            (Split::Parts(2), "x"),
+            (Split::At(vec![]), "x-{0}"),
+            (Split::At(vec![0.5, 0.6]), "x-{0}"),
+            (Split::At(vec![f64::NAN]), "x-{0}"),
+            (Split::At(vec![-0.1]), "x-{0}"),
+        ] {
+            assert!(split(how.clone(), name).is_err(), "{how:?}");
+        }
+    }
+}

@@ -12,8 +12,7 @@ impl Bar {
     /// Of `all` samples, of which `done` are there already, in `bytes` bytes.
     pub(super) fn new(is_drawn: bool, all: u64, done: u64, bytes: u64) -> Self {
         let bar = is_drawn.then(|| {
-            let text =
-                "{wide_bar} {human_pos}/{human_len} samples, {msg}, {per_sec}, {eta} left";
+            let text = "{wide_bar} {human_pos}/{human_len} samples, {msg}, {per_sec}, {eta} left";
             let bar = ProgressBar::new(all).with_position(done);
             // The time of an earlier attempt is not known: what it did says nothing of the speed.
             bar.reset_eta();

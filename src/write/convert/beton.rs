@@ -8,7 +8,7 @@
 //! A dataset of one unit is written straight to its place. Parts cost their bytes on the disk until all
 //! are put together, and one copy of them.
 
-use super::journal::{Unit, delete, folder_of};
+use super::journal::{Unit, delete};
 use super::layout::read;
 use super::{Bar, ConvertError, ConvertReport, Form, Job, Journal};
 use crate::sample::SampleId;
@@ -18,7 +18,6 @@ use crate::write::report::Listed;
 use crate::write::shards::ColumnError;
 use crate::write::value::SampleError;
 use crate::write::{FieldValue, Request, WriteError, WriteOptions, WriteReport, write_jobs};
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -32,19 +31,7 @@ impl Job<'_> {
         }
         self.check_not_the_source()?;
         let taken = || Ok(fs::symlink_metadata(&self.dst).is_ok().then(|| self.dst.clone()));
-        let mut journal = self.journal(Form::Beton, taken)?;
-        match self.write_beton(&mut journal) {
-            Ok(report) => {
-                journal.remove()?;
-                Ok(report)
-            }
-            Err(error) => {
-                if journal.units().is_empty() {
-                    let _ = delete(&self.parts_dir()); // the error is the one to be told
-                }
-                Err(journal.give_up(error))
-            }
-        }
+        self.noted(Form::Beton, taken, |journal| self.write_beton(journal))
     }
 
     fn check_not_the_source(&self) -> Result<(), ConvertError> {
@@ -103,9 +90,8 @@ impl Job<'_> {
         let row = |_, number: u64| self.row(SampleId(number), &bar);
         let options = self.write_options();
         let request = Request { fields, out, options: &options };
-        let report =
-            write_jobs(first..end, |_| 0, row, Some(end - first), request, &self.watch)
-                .map_err(|error| behind(error, first))?;
+        let report = write_jobs(first..end, |_| 0, row, Some(end - first), request, &self.watch)
+            .map_err(|error| behind(error, first))?;
         journal.add(unit(first, end, &report))
     }
 
@@ -130,14 +116,6 @@ impl Job<'_> {
             ..WriteOptions::default()
         }
     }
-
-    /// Where parts lie until they are put together.
-    pub(super) fn parts_dir(&self) -> PathBuf {
-        let mut name = OsString::from(".");
-        name.push(self.dst.file_name().unwrap_or_default());
-        name.push(".fuseloop-parts");
-        folder_of(&self.dst).join(name)
-    }
 }
 
 /// An error of a part that begins with sample `first`: the writer counts from 0.
@@ -151,8 +129,14 @@ fn behind(error: WriteError, first: u64) -> WriteError {
 }
 
 fn unit(first: u64, end: u64, report: &WriteReport) -> Unit {
-    let mut unit =
-        Unit { first, end, samples: report.samples, files: 1, bytes: report.bytes, ..Unit::default() };
+    let mut unit = Unit {
+        first,
+        end,
+        samples: report.samples,
+        files: 1,
+        bytes: report.bytes,
+        ..Unit::default()
+    };
     let told = report.skipped.first.iter().map(|one| (one.sample.0 + first, one.cause.to_string()));
     unit.skip(&Listed { count: report.skipped.count, first: told.collect() });
     unit

@@ -76,10 +76,9 @@ impl Plan {
                 return refused("names with {N} want to know how many shards, or samples of one");
             }
             (None, None, None) => Cut::Most { samples: MAX_SAMPLES, bytes: MAX_BYTES },
-            (samples, bytes, _) => Cut::Most {
-                samples: samples.unwrap_or(u64::MAX),
-                bytes: bytes.unwrap_or(u64::MAX),
-            },
+            (samples, bytes, _) => {
+                Cut::Most { samples: samples.unwrap_or(u64::MAX), bytes: bytes.unwrap_or(u64::MAX) }
+            }
         };
         let count = match cut {
             Cut::Even(shards) => shards,
@@ -114,14 +113,8 @@ impl Job<'_> {
         let template = Template::parse(&self.dst)?;
         let layout = Layout::new(form, self.source)?;
         let plan = Plan::new(&template, self.source.len(), self.options)?;
-        let mut journal = self.journal(form, || Ok(other_shards(&template, &[])?.pop()))?;
-        match self.write_shards(&template, &layout, plan, &mut journal) {
-            Ok(report) => {
-                journal.remove()?;
-                Ok(report)
-            }
-            Err(error) => Err(journal.give_up(error)),
-        }
+        let taken = || Ok(other_shards(&template, &[])?.pop());
+        self.noted(form, taken, |journal| self.write_shards(&template, &layout, plan, journal))
     }
 
     fn write_shards(
@@ -161,9 +154,9 @@ fn other_shards(template: &Template, known: &[PathBuf]) -> Result<Vec<PathBuf>, 
     let known: HashSet<&Path> = known.iter().map(PathBuf::as_path).collect();
     let list = ConvertError::io("list", template.folder());
     let listing = fs::read_dir(template.folder()).map_err(list)?;
-    let named = listing.flatten().filter(|entry| {
-        entry.file_name().to_str().is_some_and(|name| template.matches(name))
-    });
+    let named = listing
+        .flatten()
+        .filter(|entry| entry.file_name().to_str().is_some_and(|name| template.matches(name)));
     let paths = named.map(|entry| template.folder().join(entry.file_name()));
     Ok(paths.filter(|path| !known.contains(&**path)).collect())
 }
@@ -195,11 +188,7 @@ struct Shard<'a> {
 
 impl<'a> Cutter<'a, '_> {
     /// Takes the next sample.
-    fn take(
-        &mut self,
-        id: SampleId,
-        made: Result<Made, SampleError>,
-    ) -> Result<(), ConvertError> {
+    fn take(&mut self, id: SampleId, made: Result<Made, SampleError>) -> Result<(), ConvertError> {
         if self.open.as_ref().is_some_and(|shard| shard.end <= id.0) {
             self.finish(id.0)?;
         }

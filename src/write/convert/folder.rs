@@ -30,7 +30,9 @@ use crate::source::{FieldKind, FieldSpec, OwnedValue, Record};
 use crate::write::WriteError;
 use crate::write::ordered::Crew;
 use crate::write::report::Listed;
-use crate::write::shards::{ColumnError, Columns, extension, file_bytes, json_text, last_part, safe_key};
+use crate::write::shards::{
+    ColumnError, Columns, extension, file_bytes, json_text, last_part, safe_key,
+};
 use crate::write::staging::Staging;
 use crate::write::target::{Target, TargetError, sync_dir};
 use crate::write::value::SampleError;
@@ -103,19 +105,8 @@ impl Job<'_> {
     /// Writes a folder of images.
     pub(super) fn folder(&self) -> Result<ConvertReport, ConvertError> {
         let shape = Shape::new(self.source.fields())?;
-        let mut journal = self.journal(Form::Folder, || first_in(&self.dst))?;
-        match self.write_folder(&shape, &mut journal) {
-            Ok(report) => {
-                journal.remove()?;
-                Ok(report)
-            }
-            Err(error) => {
-                if journal.units().is_empty() {
-                    let _ = delete(&self.parts_dir()); // the error is the one to be told
-                }
-                Err(journal.give_up(error))
-            }
-        }
+        let taken = || first_in(&self.dst);
+        self.noted(Form::Folder, taken, |journal| self.write_folder(&shape, journal))
     }
 
     fn write_folder(
@@ -253,9 +244,8 @@ fn table_leaves(
     let rows = record.into_iter().zip(fields).zip(columns).zip(&extensions.0);
     for (((value, field), column), name) in rows {
         let bytes = file_bytes(value, field)?;
-        let wrong = |told: &str| {
-            SampleError::Source(format!("field {:?}: {told}", field.name).into())
-        };
+        let wrong =
+            |told: &str| SampleError::Source(format!("field {:?}: {told}", field.name).into());
         let value = match &field.kind {
             FieldKind::RgbImage | FieldKind::NdArray { .. } | FieldKind::TorchTensor { .. } => {
                 let is_picture = field.kind == FieldKind::RgbImage;
@@ -275,9 +265,7 @@ fn table_leaves(
 fn column_value(kind: &FieldKind, bytes: Vec<u8>) -> Result<Value, &'static str> {
     let text = String::from_utf8(bytes).map_err(|_| "its bytes are no UTF-8 text")?;
     match kind {
-        FieldKind::Int => {
-            text.parse::<i64>().map(Value::from).map_err(|_| "it is no whole number")
-        }
+        FieldKind::Int => text.parse::<i64>().map(Value::from).map_err(|_| "it is no whole number"),
         FieldKind::Float => text
             .parse::<f64>()
             .ok()

@@ -190,12 +190,9 @@ impl<'a> Journal<'a> {
         fs::remove_file(&self.path).map_err(ConvertError::io("delete it", &self.path))
     }
 
-    /// After an error: the notes stay if there is anything in them.
-    pub(super) fn give_up(self, error: ConvertError) -> ConvertError {
-        if self.units.is_empty() {
-            let _ = fs::remove_file(&self.path); // the error is the one to be told
-        }
-        error
+    /// Deletes the notes after an error, which is the one to be told.
+    pub(super) fn forget(self) {
+        let _ = self.remove();
     }
 
     /// Reads the first line. `None` if there is none: nothing was begun.
@@ -208,7 +205,8 @@ impl<'a> Journal<'a> {
         Some(if !is_ours {
             Err("these are not the notes of a conversion by this version".to_owned())
         } else if differs("source", &print.source) {
-            Err("a conversion of another source was stopped here, or the source has changed".to_owned())
+            Err("a conversion of another source was stopped here, or the source has changed"
+                .to_owned())
         } else if differs("options", &print.options) {
             let before = header["options"].as_str().unwrap_or_default();
             let before = crate::source::Escaped(before);
@@ -247,8 +245,7 @@ impl<'a> Journal<'a> {
         self.ends = vec![0];
         self.cut()?;
         let Print { source, options } = print;
-        let header =
-            json!({"fuseloop": "convert", "version": VERSION, "source": source, "options": options});
+        let header = json!({"fuseloop": "convert", "version": VERSION, "source": source, "options": options});
         let outcome = self.write(&format!("{header}\n")).and_then(|()| {
             let dir = folder_of(&self.path);
             (self.watch)(Step::SyncDir)

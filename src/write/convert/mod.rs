@@ -24,6 +24,8 @@ mod folder;
 mod journal;
 mod layout;
 mod report;
+#[cfg(test)]
+mod tests;
 
 pub use error::ConvertError;
 pub use report::ConvertReport;
@@ -35,7 +37,8 @@ use super::value::SampleError;
 use crate::sample::SampleId;
 use crate::source::{Fingerprint, Source};
 use bar::Bar;
-use journal::{Journal, Print};
+use journal::{Journal, Print, delete, folder_of};
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -215,7 +218,11 @@ impl<'a> Job<'a> {
     /// # Errors
     ///
     /// If it is not to be left out.
-    fn left_out(&self, sample: SampleId, cause: SampleError) -> Result<(u64, String), ConvertError> {
+    fn left_out(
+        &self,
+        sample: SampleId,
+        cause: SampleError,
+    ) -> Result<(u64, String), ConvertError> {
         if self.options.damaged == Damaged::Fail || !cause.is_damage() {
             return Err(WriteError::Sample { sample, path: None, cause }.into());
         }
@@ -231,22 +238,41 @@ impl<'a> Job<'a> {
         self.options.max_samples.unwrap_or(UNIT)
     }
 
-    /// The notes of an earlier attempt, or new ones. `taken` is what lies at the destination: it may
-    /// not be replaced unless that is asked for, or an attempt has put it there.
-    fn journal(
+    /// Does the work of `write` with the notes of an earlier attempt, or new ones. `taken` is what lies
+    /// at the destination: it may not be replaced unless that is asked for, or an attempt has put it
+    /// there.
+    fn noted(
         &self,
         form: Form,
         taken: impl Fn() -> Result<Option<PathBuf>, ConvertError>,
-    ) -> Result<Journal<'a>, ConvertError> {
-        let journal = Journal::open(&self.dst, &self.print(form), self.options, self.watch)?;
-        if journal.is_new() && !self.options.overwrite {
-            match taken() {
-                Ok(None) => {}
-                Ok(Some(path)) => return Err(journal.give_up(ConvertError::Exists { path })),
-                Err(error) => return Err(journal.give_up(error)),
+        write: impl FnOnce(&mut Journal<'a>) -> Result<ConvertReport, ConvertError>,
+    ) -> Result<ConvertReport, ConvertError> {
+        let mut journal = Journal::open(&self.dst, &self.print(form), self.options, self.watch)?;
+        let is_asked = self.options.overwrite;
+        let outcome = match (journal.is_new() && !is_asked).then(&taken) {
+            None | Some(Ok(None)) => write(&mut journal),
+            Some(found) => {
+                journal.forget();
+                let path = found?.unwrap_or_default();
+                return Err(ConvertError::Exists { path });
             }
+        };
+        if outcome.is_ok() {
+            journal.remove()?;
+        } else if journal.units().is_empty() && (is_asked || matches!(taken(), Ok(None))) {
+            // Nothing to go on with. The error is the one to be told, not one of these.
+            let _ = delete(&self.parts_dir());
+            journal.forget();
         }
-        Ok(journal)
+        outcome
+    }
+
+    /// Where parts lie until they are put together.
+    fn parts_dir(&self) -> PathBuf {
+        let mut name = OsString::from(".");
+        name.push(self.dst.file_name().unwrap_or_default());
+        name.push(".fuseloop-parts");
+        folder_of(&self.dst).join(name)
     }
 
     /// What a conversion must have in common with the one that it goes on with.

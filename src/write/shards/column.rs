@@ -21,8 +21,25 @@ use std::collections::HashMap;
 
 /// Bytes that are known by these names keep them.
 const KEPT_BYTES: [&str; 19] = [
-    "bin", "txt", "text", "transcript", "mp3", "wav", "flac", "ogg", "mp4", "mkv", "webm", "avi",
-    "npz", "pyd", "pkl", "pickle", "pth", "pt", "xml",
+    "bin",
+    "txt",
+    "text",
+    "transcript",
+    "mp3",
+    "wav",
+    "flac",
+    "ogg",
+    "mp4",
+    "mkv",
+    "webm",
+    "avi",
+    "npz",
+    "pyd",
+    "pkl",
+    "pickle",
+    "pth",
+    "pt",
+    "xml",
 ];
 
 const KEPT_INTS: [&str; 7] = ["cls", "cls2", "class", "count", "index", "inx", "id"];

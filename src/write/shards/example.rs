@@ -95,7 +95,8 @@ pub(in crate::write) fn check_fields(fields: &[FieldSpec]) -> Result<(), ColumnE
 /// The features beside a field's own.
 fn beside(field: &FieldSpec) -> Vec<String> {
     let mut names = vec![];
-    if let FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape } = &field.kind
+    if let FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape } =
+        &field.kind
     {
         let is_raw = as_list(*dtype).is_none();
         if shape.len() > 1 {

@@ -158,7 +158,8 @@ mod tests {
 
     #[test]
     fn a_record_counts_its_own_digits() {
-        assert_eq!(pax_record("path", "x"), "10 path=x\n");
+        assert_eq!(pax_record("path", "x"), "9 path=x\n");
+        assert_eq!(pax_record("path", "xy"), "11 path=xy\n");
         assert_eq!(pax_record("k", "v"), "6 k=v\n");
         let long = pax_record("path", &"x".repeat(91));
         assert_eq!((long.len(), &long[..4]), (101, "101 "));
