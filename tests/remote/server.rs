@@ -102,7 +102,8 @@ impl Server {
     pub fn put(&self, path: &str, bytes: impl Into<Vec<u8>>) -> String {
         let bytes = bytes.into();
         let sum = bytes.iter().fold(7u64, |sum, &byte| (sum * 31).wrapping_add(byte.into()));
-        lock(&self.shared.objects).insert(path.to_owned(), (Arc::new(bytes), format!("\"{sum:x}\"")));
+        lock(&self.shared.objects)
+            .insert(path.to_owned(), (Arc::new(bytes), format!("\"{sum:x}\"")));
         format!("http://{}{path}", self.address)
     }
 
@@ -168,7 +169,7 @@ impl Shared {
         let mut words = head[0].split(' ');
         let (method, target) = (words.next().unwrap(), words.next().unwrap());
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let path = path.strip_prefix("//").map_or(path.to_owned(), |path| format!("/{path}"));
+        let path = path.replace("%20", " ");
         let found = lock(&self.objects).get(&path).cloned();
         let Some((bytes, etag)) = found else {
             let status = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
@@ -179,8 +180,9 @@ impl Shared {
         let date = "last-modified: Wed, 21 Oct 2015 07:28:00 GMT";
         if method == "HEAD" {
             self.heads.fetch_add(1, Ordering::Relaxed);
-            let text =
-                format!("HTTP/1.1 200 OK\r\ncontent-length: {size}\r\netag: {etag}\r\n{date}\r\n\r\n");
+            let text = format!(
+                "HTTP/1.1 200 OK\r\ncontent-length: {size}\r\netag: {etag}\r\n{date}\r\n\r\n"
+            );
             stream.write_all(text.as_bytes())?;
             return Ok(true);
         }

@@ -5,7 +5,7 @@
 //! | no connection, a connection that broke        | yes   | the innermost error                   |
 //! | nothing came for the time that one is patient | yes   | that time                             |
 //! | 408, 429, 5xx                                 | yes   | the status                            |
-//! | 401, 403                                      | no    | which variables hold credentials      |
+//! | 401, 403; no credentials where the machine's own are looked for | no | which variables hold them |
 //! | 404                                           | no    | to check the name                     |
 //! | another ETag or length; 416                   | no    | the object changed                    |
 //! | 200 for a range; another range                | no    | the server gives no ranges, or wrong ones |
@@ -40,10 +40,7 @@ impl Cause {
     }
 
     pub(super) fn changed() -> Self {
-        Self::lasting(
-            io::ErrorKind::InvalidData,
-            "it was changed while it was read: open it again",
-        )
+        Self::lasting(io::ErrorKind::InvalidData, "it was changed while it was read: open it again")
     }
 
     /// What a store's error means.
@@ -60,10 +57,18 @@ impl Cause {
     }
 
     fn of_any(error: &object_store::Error, store: &StoreAt) -> Self {
+        let told = error.to_string();
+        // Where a machine of a cloud asks for credentials of its own.
+        if ["/latest/api/token", "/latest/meta-data", "/computeMetadata/"]
+            .iter()
+            .any(|path| told.contains(path))
+        {
+            let text = format!("there are no credentials: {}", credentials(store));
+            return Self::lasting(io::ErrorKind::PermissionDenied, text);
+        }
         if let Some(error) = find_http(error) {
             return Self::of_http(error);
         }
-        let told = error.to_string();
         if let Some(status) = status_in(&told) {
             return Self::status(status, store);
         }
@@ -97,20 +102,10 @@ impl Cause {
     }
 
     fn status(status: u16, store: &StoreAt) -> Self {
-        let credentials = match store {
-            StoreAt::S3 { .. } => {
-                "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or for a public bucket \
-                 AWS_SKIP_SIGNATURE=true; check AWS_REGION"
-            }
-            StoreAt::Google { .. } => {
-                "set GOOGLE_SERVICE_ACCOUNT, or for a public bucket GOOGLE_SKIP_SIGNATURE=true"
-            }
-            StoreAt::Http { .. } => "use an address that is signed, and has not expired",
-        };
         match status {
             401 | 403 => Self::lasting(
                 io::ErrorKind::PermissionDenied,
-                format!("refused ({status}): {credentials}"),
+                format!("refused ({status}): {}", credentials(store)),
             ),
             404 => Self::lasting(
                 io::ErrorKind::NotFound,
@@ -130,6 +125,20 @@ impl Cause {
                 format!("the server answered with status {status}"),
             ),
         }
+    }
+}
+
+/// What to do for credentials.
+fn credentials(store: &StoreAt) -> &'static str {
+    match store {
+        StoreAt::S3 { .. } => {
+            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or for a public bucket \
+             AWS_SKIP_SIGNATURE=true; check AWS_REGION"
+        }
+        StoreAt::Google { .. } => {
+            "set GOOGLE_SERVICE_ACCOUNT, or for a public bucket GOOGLE_SKIP_SIGNATURE=true"
+        }
+        StoreAt::Http { .. } => "use an address that is signed, and has not expired",
     }
 }
 

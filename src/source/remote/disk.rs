@@ -125,7 +125,9 @@ impl Disk {
             })
             .await?
         };
-        let mut all = Vec::with_capacity((range.end - range.start) as usize);
+        let mut all = vec![];
+        let memory = all.try_reserve_exact((range.end - range.start) as usize);
+        memory.map_err(|_| FetchError::other("there is no memory for it"))?;
         let mut number = first;
         for run in found.chunk_by(|a, b| a.is_none() && b.is_none()) {
             let next = number + run.len() as u64;

@@ -112,9 +112,12 @@ impl Fetcher {
     /// The object as the cache on this machine tells it from others; `None` if nothing does.
     pub(super) fn identity(&self, url: &str) -> Option<String> {
         let Version { len, etag, modified } = &self.version;
-        let etag = etag.as_deref().unwrap_or_default();
-        let is_known = !etag.is_empty() || *modified != 0;
-        is_known.then(|| format!("{url}\n{len}\n{modified}\n{etag}"))
+        match etag {
+            // Without the query: an address that is signed anew is the same object's.
+            Some(etag) => Some(format!("{}\n{len}\n{modified}\n{etag}", self.address)),
+            None if *modified != 0 => Some(format!("{url}\n{len}\n{modified}")),
+            None => None,
+        }
     }
 
     /// Exactly these bytes, which the object has.
@@ -152,7 +155,10 @@ impl Fetcher {
             return Err(Cause::changed());
         }
         if answer.range != missing {
-            return Err(Cause::lasting(io::ErrorKind::InvalidData, "the server gave another range"));
+            return Err(Cause::lasting(
+                io::ErrorKind::InvalidData,
+                "the server gave another range",
+            ));
         }
         let GetResultPayload::Stream(mut body) = answer.payload;
         loop {

@@ -16,7 +16,8 @@
 //! | `gs://bucket/key`           | Google Cloud, or `GOOGLE_BASE_URL` | `GOOGLE_*`, `SERVICE_ACCOUNT`    |
 //! | `http(s)://host/path?query` | any server that gives ranges     | presigned addresses: as they stand |
 //!
-//! Keys of `s3://` and `gs://` are taken as they stand; paths of `http(s)://` are percent-decoded.
+//! Credentials are those of the environment, else the machine's own in its cloud; files of profiles
+//! are not read. Keys of `s3://` and `gs://` are taken as they stand; paths of `http(s)://` are percent-decoded.
 //!
 //! An object is opened at the length and the ETag that it has then. One that changes while it is
 //! read is an error, as is a server that gives other bytes than those asked for. Errors of the
@@ -27,7 +28,7 @@
 //!
 //! With `FUSELOOP_CACHE_DIR` and `FUSELOOP_CACHE_BYTES` set, what was fetched is kept in that folder,
 //! in files of 256 KiB, and not fetched again: by no process that has the same folder. The files
-//! used least recently go first. Give it room for the whole dataset: then each byte is fetched once;
+//! used least recently go first. Give it room for the whole dataset: then a byte is fetched once;
 //! with much less, more may be fetched than without it. Without these variables no file is made.
 //!
 //! Needs the feature `remote`.
@@ -59,6 +60,9 @@ mod stores;
 mod server;
 #[cfg(all(test, feature = "remote"))]
 mod tests;
+#[cfg(feature = "remote")]
+#[doc(hidden)]
+pub mod trial;
 
 use super::{BoxError, ReadAt};
 use std::sync::Arc;
@@ -66,9 +70,9 @@ use std::sync::Arc;
 #[cfg(feature = "remote")]
 pub(super) use ahead::ahead;
 #[cfg(not(feature = "remote"))]
-use none::open as opened;
-#[cfg(not(feature = "remote"))]
 pub(super) use none::ahead;
+#[cfg(not(feature = "remote"))]
+use none::open as opened;
 
 /// Opens the object at an address, to be read at places.
 ///

@@ -179,7 +179,10 @@ fn an_object_that_is_not_there_is_not_opened() {
     assert_eq!(error, format!("{shown}: nothing is there (404): check the name, and the endpoint"));
     let error = Object::open_with("http://127.0.0.1:1/a", hasty(), None).err().unwrap();
     let error = error.to_string();
-    assert!(error.starts_with("http://127.0.0.1:1/a: no connection (Connection refused"), "{error}");
+    assert!(
+        error.starts_with("http://127.0.0.1:1/a: no connection (Connection refused"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -252,7 +255,8 @@ impl Folder {
     fn files(&self) -> Vec<std::path::PathBuf> {
         let mut files = vec![];
         for folder in std::fs::read_dir(self.dir.path()).unwrap().flatten() {
-            files.extend(std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path()));
+            files
+                .extend(std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path()));
         }
         files.sort();
         files

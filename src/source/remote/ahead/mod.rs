@@ -13,7 +13,7 @@
 //! | order   | blocks that are wanted first are fetched first; reads may come in any order         |
 //! | horizon | the batches that are begun ahead, and 8 more                                        |
 //! | memory  | 256 MiB of blocks a run, and a block for each read that is being copied              |
-//! | errors  | of a block: told to each read of it once, asked again it is read directly            |
+//! | errors  | of a block: its values are read one by one, each with an error of its own            |
 //! | end     | when the shards are dropped: requests under way are given up, nothing is left        |
 
 mod plan;
@@ -21,7 +21,6 @@ mod plan;
 mod tests;
 mod window;
 
-use super::fetch::FetchError;
 use super::opened::Object;
 use super::runtime::runtime;
 use crate::source::file::FileBytes;
@@ -134,8 +133,7 @@ impl Shared {
     ) -> Result<Arc<Self>, BoxError> {
         runtime()?;
         let sizes = objects.iter().map(|object| object.as_ref().map(Object::size)).collect();
-        let state =
-            State { window: Window::new(bounds), tasks: HashMap::new(), stopping: false };
+        let state = State { window: Window::new(bounds), tasks: HashMap::new(), stopping: false };
         let shared = Arc::new(Self {
             objects,
             planner: Mutex::new(Planner::new(run.clone(), extents, sizes)),
@@ -180,19 +178,23 @@ impl Shared {
         let object = self.objects.get(shard).cloned().flatten();
         // That there are both was seen when the run began.
         let (Ok(runtime), Some(object)) = (runtime(), object) else {
-            state.window.arrive(key, Err(FetchError::other("it can't be fetched")));
-            return;
+            return state.window.arrive(key, None);
         };
-        let coming = Coming { shared: Arc::clone(self), key, outcome: None };
+        let coming = Coming { shared: Arc::clone(self), key, bytes: None };
         let task = runtime.spawn(async move {
-            let outcome = object.fetch(range).await;
-            coming.arrives(outcome);
+            let fetched = object.fetch(range).await;
+            coming.arrives(fetched.ok());
         });
         state.tasks.insert(key, task.abort_handle());
     }
 
     /// Copies what a read wants, if it was planned and there is room.
-    fn read(self: &Arc<Self>, planned: &Planned, bytes: &mut [u8], start: u64) -> io::Result<usize> {
+    fn read(
+        self: &Arc<Self>,
+        planned: &Planned,
+        bytes: &mut [u8],
+        start: u64,
+    ) -> io::Result<usize> {
         let range = planned.object.range(start, bytes.len());
         let count = (range.end.saturating_sub(range.start)) as usize;
         let mut state = self.lock();
@@ -219,11 +221,6 @@ impl Shared {
                     self.after(key, &range)?;
                     return Ok(count);
                 }
-                Found::Failed(key, error) => {
-                    drop(state);
-                    self.after(key, &range)?;
-                    return Err(error.into());
-                }
             }
         }
         drop(state);
@@ -249,22 +246,21 @@ impl Shared {
 struct Coming {
     shared: Arc<Shared>,
     key: Key,
-    outcome: Option<Result<Vec<u8>, FetchError>>,
+    bytes: Option<Vec<u8>>,
 }
 
 impl Coming {
-    fn arrives(mut self, outcome: Result<Vec<u8>, FetchError>) {
-        self.outcome = Some(outcome);
+    fn arrives(mut self, bytes: Option<Vec<u8>>) {
+        self.bytes = bytes;
     }
 }
 
 impl Drop for Coming {
     fn drop(&mut self) {
-        let given_up = || Err(FetchError::other("a request was given up"));
-        let outcome = self.outcome.take().unwrap_or_else(given_up);
+        let bytes = self.bytes.take();
         let mut state = self.shared.lock();
         state.tasks.remove(&self.key);
-        state.window.arrive(self.key, outcome);
+        state.window.arrive(self.key, bytes);
         self.shared.start_next(&mut state);
         drop(state);
         self.shared.arrived.notify_all();

@@ -9,8 +9,8 @@
 //! A gap is worth reading where that takes less than one more request: with 16 at a time on a line of
 //! 1 Gbit/s each moves 8 MB/s, and 30 ms of it are 240 KB.
 
-use crate::source::shards::Extents;
 use crate::source::RunPlan;
+use crate::source::shards::Extents;
 use std::collections::TryReserveError;
 use std::ops::Range;
 use std::sync::Arc;
@@ -139,13 +139,12 @@ mod tests {
             wanted(0, 701 + 2 * GAP..800 + 2 * GAP, 4),
             wanted(0, 0..100, 5),
         ]);
-        let told: Vec<_> =
-            requests.iter().map(|r| (r.shard, r.bytes.clone(), r.first(), r.wanted.len())).collect();
+        let told: Vec<_> = requests
+            .iter()
+            .map(|r| (r.shard, r.bytes.clone(), r.first(), r.wanted.len()))
+            .collect();
         let far = 701 + 2 * GAP;
-        assert_eq!(
-            told,
-            [(0, 0..700 + GAP, 1, 4), (0, far..far + 99, 4, 1), (1, 0..10, 0, 1)]
-        );
+        assert_eq!(told, [(0, 0..700 + GAP, 1, 4), (0, far..far + 99, 4, 1), (1, 0..10, 0, 1)]);
     }
 
     #[test]

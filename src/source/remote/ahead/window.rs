@@ -1,8 +1,8 @@
 //! The blocks of one run: which are here, which is fetched next, which may go. No threads, no I/O.
 //!
 //! ```text
-//! add ─▶ waiting ──start: fewer than 16, and room──▶ coming ──▶ here, or failed ─▶ gone
-//!                                                                 last use, or passed by the run
+//! add ─▶ waiting ──start: fewer than 16, and room──▶ coming ──▶ here ─▶ gone: last use, or passed
+//!                                                    └ failed: gone, read directly
 //! ```
 //!
 //! How far the run is, is told by its reads: of a planned part the place is known. A part whose
@@ -12,7 +12,6 @@
 //! Nobody waits for room that somebody else holds: a block that is asked for and can't be started is
 //! read directly. So any order of asking ends.
 
-use super::super::fetch::FetchError;
 use super::plan::{Request, Wanted, merge};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -69,7 +68,6 @@ enum State {
     Waiting,
     Coming,
     Here(Arc<Vec<u8>>),
-    Failed(FetchError),
 }
 
 /// What becomes of a read.
@@ -82,7 +80,6 @@ pub(super) enum Found {
     Start(Key),
     Coming,
     Here(Key, Arc<Vec<u8>>),
-    Failed(Key, FetchError),
 }
 
 impl Window {
@@ -164,7 +161,6 @@ impl Window {
             State::Waiting => Found::NoRoom(key),
             State::Coming => Found::Coming,
             State::Here(bytes) => Found::Here(key, Arc::clone(bytes)),
-            State::Failed(error) => Found::Failed(key, error.clone()),
         }
     }
 
@@ -198,18 +194,13 @@ impl Window {
         Some((key.0, key.1..block.end))
     }
 
-    /// It is here, or failed.
-    pub(super) fn arrive(&mut self, key: Key, outcome: Result<Vec<u8>, FetchError>) {
+    /// It is here; or it failed, and its samples are to be read one by one: they may do better.
+    pub(super) fn arrive(&mut self, key: Key, bytes: Option<Vec<u8>>) {
         self.coming = self.coming.saturating_sub(1);
         let Some(block) = self.blocks.get_mut(&key) else { return };
-        match outcome {
-            Ok(bytes) => block.state = State::Here(Arc::new(bytes)),
-            Err(error) => {
-                self.held -= block.len(key);
-                block.state = State::Failed(error);
-            }
-        }
-        if block.uses.is_empty() {
+        let is_of_use = bytes.is_some() && !block.uses.is_empty();
+        block.state = State::Here(Arc::new(bytes.unwrap_or_default()));
+        if !is_of_use {
             self.remove(key);
         }
     }
@@ -218,7 +209,8 @@ impl Window {
     pub(super) fn used(&mut self, key: Key, range: &Range<u64>) {
         let Some(block) = self.blocks.get_mut(&key) else { return };
         let mut after = range.start;
-        while let Some(&(end, place)) = block.uses.range((after + 1, 0)..=(range.end, u64::MAX)).next()
+        while let Some(&(end, place)) =
+            block.uses.range((after + 1, 0)..=(range.end, u64::MAX)).next()
         {
             block.uses.remove(&(end, place));
             self.reached = self.reached.max(place + 1);
@@ -246,7 +238,6 @@ impl Window {
             State::Coming => return,
             State::Waiting => drop(self.queue.remove(&(block.first, key))),
             State::Here(_) => self.held -= block.len(key),
-            State::Failed(_) => {}
         }
         self.blocks.remove(&key);
     }
@@ -261,6 +252,24 @@ impl Window {
     #[cfg(test)]
     pub(super) fn held(&self) -> u64 {
         self.held
+    }
+
+    /// Places that are planned.
+    #[cfg(test)]
+    pub(super) fn planned(&self) -> u64 {
+        self.planned
+    }
+
+    /// Whether nothing is coming, or waits to.
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.coming == 0 && self.queue.is_empty()
+    }
+
+    /// Blocks in any state.
+    #[cfg(test)]
+    pub(super) fn blocks(&self) -> usize {
+        self.blocks.len()
     }
 }
 
