@@ -4,8 +4,8 @@ use super::print::{bytes, count, counted, rate, say};
 use super::problem::Problem;
 use super::recut::add_skipped;
 use super::write::OnDamage;
-use fuseloop::Limits;
-use fuseloop::source::{Beton, Escaped, Source};
+use fuseloop::LoadError;
+use fuseloop::source::{Dataset, Escaped, Source};
 use fuseloop::write::{ConvertOptions, ConvertReport, convert};
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
@@ -77,8 +77,11 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
 
 /// Whatever is there to be read.
 fn open(spec: &str) -> Result<Arc<dyn Source>, Problem> {
-    let beton = Beton::open(spec, &Limits::DEFAULT);
-    Ok(Arc::new(beton.map_err(fuseloop::write::ConvertError::from)?))
+    match Dataset::open(spec).map_err(LoadError::from)? {
+        Dataset::Beton(beton) => Ok(beton),
+        Dataset::Source(source) => Ok(source),
+        Dataset::Stream(_) => Err(Problem::InSequence { path: spec.into() }),
+    }
 }
 
 fn summary(dst: &Path, report: &ConvertReport, took: Duration) -> String {

@@ -11,6 +11,7 @@ mod dump;
 mod explain;
 mod font;
 mod gpu;
+mod index;
 mod info;
 mod measure;
 mod npy;
@@ -35,7 +36,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Training data at the speed of the machine: JIT-compiled augmentation over `.beton` files.
+/// Training data at the speed of the machine: JIT-compiled augmentation over `.beton` files,
+/// folders, tar and TFRecord shards.
 #[derive(Parser)]
 #[command(
     version,
@@ -56,6 +58,7 @@ enum Command {
     Concat(parts::ConcatArgs),
     Split(parts::SplitArgs),
     Subset(parts::SubsetArgs),
+    Index(index::Args),
     Info(info::Args),
     Verify(verify::Args),
     Bench(bench::Args),
@@ -77,6 +80,7 @@ pub(crate) fn main(start: Instant) -> ExitCode {
         Command::Concat(args) => parts::concat(&args),
         Command::Split(args) => parts::split(&args),
         Command::Subset(args) => parts::subset(&args),
+        Command::Index(args) => index::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Bench(args) => bench::run(&args, start),

@@ -67,6 +67,8 @@ pub(super) enum Problem {
     NoImages { path: PathBuf, known: String },
     #[error("{}: the file has no samples", .path.display())]
     Empty { path: PathBuf },
+    #[error("{}: it can only be read from its beginning to its end", .path.display())]
+    InSequence { path: PathBuf },
     #[error(transparent)]
     Verify(#[from] VerifyError),
     /// What `verify` found has been told on stdout.
@@ -116,6 +118,7 @@ impl Problem {
             Self::NotEmpty { .. } => Some("name a folder that is new or empty"),
             Self::NoImages { .. } => Some("`fuseloop info FILE` shows what the file holds"),
             Self::Empty { .. } => Some(WRITE),
+            Self::InSequence { .. } => Some("unpack it first: `gzip -d`, `zstd -d`"),
             Self::Damaged { samples: 0, .. } => Some(AGAIN),
             Self::Damaged { has_list: false, .. } => Some(
                 "`--write-indices good.txt` lists the samples that are whole; `fuseloop write` with `--verify --damaged skip` leaves damaged ones out",

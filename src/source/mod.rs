@@ -8,6 +8,7 @@ mod file;
 mod folder;
 mod generate;
 mod location;
+mod open;
 pub mod remote;
 mod samples;
 mod shards;
@@ -30,6 +31,7 @@ pub use folder::{Folder, FolderOptions, Ignored, ImageList, Labelled, Links, Lis
 pub(crate) use folder::{Rules, Walk, is_jpeg_name};
 pub use generate::{Busy, Flow, GenerateError, Generated, Generator, Queue};
 pub use location::{Location, LocationError};
+pub use open::{Dataset, DatasetError, saved_listing};
 pub use samples::{BoxError, Buffer, Fingerprint, Record, RunPlan, Source, Upcoming};
 pub use sidecar::{IndexReport, index_shards};
 pub use stream::{Stream, StreamError};

@@ -95,8 +95,7 @@ pub trait Source: Send + Sync + 'static {
         field: usize,
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
-        let whose = std::ptr::from_ref(self).cast::<()>().addr();
-        buffer.of_record((whose, sample), self.fields(), || self.read(sample))?;
+        buffer.of_record((address(self), sample), self.fields(), || self.read(sample))?;
         buffer.recorded(field).ok_or_else(|| format!("it has no field {field}").into())
     }
 
@@ -199,6 +198,11 @@ pub trait Upcoming: Send + Sync {
 
     /// Appends those at `places`, which end at or before `samples()`.
     fn at(&self, places: Range<u64>, samples: &mut Vec<SampleId>);
+}
+
+/// What tells a source from others that one buffer is used for.
+pub(super) fn address<S: ?Sized>(source: &S) -> usize {
+    std::ptr::from_ref(source).cast::<()>().addr()
 }
 
 /// Memory that values are read into: one for each thread, used again from sample to sample.

@@ -20,7 +20,7 @@
 mod table;
 
 use super::shards::{Shard, ShardIndex, Shards};
-use super::{BoxError, Location, tar};
+use super::{BoxError, Location, open, tar, tfrecord};
 use crate::sample::Limits;
 use rayon::prelude::*;
 use std::io::Write as _;
@@ -38,7 +38,6 @@ const END: u64 = 64 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::source) enum Kind {
     Tar = 1,
-    #[expect(dead_code, reason = "of TFRecord files")]
     TfRecord = 2,
 }
 
@@ -56,7 +55,8 @@ pub struct IndexReport {
 /// Writes an index file beside each shard that a text names, over one that is there; shards are read
 /// several at a time. `progress` is told after each how many are done, and of how many.
 ///
-/// With an index, opening a shard reads that and no headers. [`Tar`](super::Tar) finds it by its name.
+/// With an index, opening a shard reads that and no headers. [`Tar`](super::Tar) and
+/// [`TfRecords`](super::TfRecords) find it by its name.
 ///
 /// ```no_run
 /// use fuseloop::source::index_shards;
@@ -76,8 +76,8 @@ pub fn index_shards(
     let shards = Shards::open(spec)?;
     let (done, of) = (AtomicUsize::new(0), shards.all().len());
     let one = |shard: &Shard| -> Result<(u64, u64), BoxError> {
-        let index = tar::scan(shard, &Limits::DEFAULT)?;
-        let bytes = save(shard, Kind::Tar, &index)?;
+        let (kind, index) = scan(shard)?;
+        let bytes = save(shard, kind, &index)?;
         progress(done.fetch_add(1, Ordering::Relaxed) + 1, of);
         Ok((index.len() as u64, bytes))
     };
@@ -90,6 +90,14 @@ pub fn index_shards(
         report.bytes += bytes;
     }
     Ok(report)
+}
+
+/// Where the samples of a shard lie; its name says what it is.
+fn scan(shard: &Shard) -> Result<(Kind, ShardIndex), BoxError> {
+    match open::Kind::of_name(shard.location.file_name()) {
+        open::Kind::TfRecords => Ok((Kind::TfRecord, tfrecord::scan(shard, &Limits::DEFAULT)?)),
+        _ => Ok((Kind::Tar, tar::scan(shard, &Limits::DEFAULT)?)),
+    }
 }
 
 /// The index beside a shard; `None` if there is none.

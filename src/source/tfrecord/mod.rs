@@ -20,8 +20,11 @@ pub use features::{Feature, TfOptions};
 pub(in crate::source) use frame::scan;
 pub use stream::TfRecordStream;
 
+use super::samples::address;
 use super::shards::{Extents, Shard, ShardIndex, Shards};
-use super::{BoxError, Buffer, FieldSpec, Fingerprint, Location, Record, RunPlan, Source, Value};
+use super::{
+    BoxError, Buffer, FieldSpec, Fingerprint, Location, Record, RunPlan, Source, Value, sidecar,
+};
 use crate::sample::{Limits, SampleId};
 use example::Example;
 use features::Features;
@@ -175,15 +178,10 @@ fn no_records(name: &str) -> BoxError {
 
 /// Where a file's records lie.
 fn index(shard: &Shard, limits: &Limits) -> Result<ShardIndex, BoxError> {
-    match saved_index(shard)? {
+    match sidecar::load(shard, sidecar::Kind::TfRecord)? {
         Some(index) => Ok(index),
         None => Ok(scan(shard, limits)?),
     }
-}
-
-/// What a file beside the shard says of where its records lie.
-fn saved_index(_shard: &Shard) -> Result<Option<ShardIndex>, BoxError> {
-    Ok(None)
 }
 
 impl Source for TfRecords {
@@ -216,7 +214,7 @@ impl Source for TfRecords {
         // Lent out for as long as a record is read: its memory is used for the next.
         let mut bytes = std::mem::take(&mut buffer.bytes);
         let read = || self.record(sample, &mut bytes);
-        let outcome = buffer.of_record(sample, self.fields(), read);
+        let outcome = buffer.of_record((address(self), sample), self.fields(), read);
         buffer.bytes = bytes;
         outcome?;
         buffer.recorded(field).ok_or_else(|| format!("it has no field {field}").into())
