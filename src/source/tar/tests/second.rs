@@ -29,6 +29,10 @@ fn theirs(bytes: &[u8]) -> std::io::Result<Files> {
         let kind = entry.header().entry_type();
         // A long name ends at its first NUL: theirs has all there are but one.
         let name = text(&entry.path_bytes()).to_vec();
+        // They give a global header as a member, and it takes what was told of the file behind it.
+        if kind.is_pax_global_extensions() && name != text(&entry.header().path_bytes()) {
+            return Err(std::io::Error::other("a name for a global header"));
+        }
         let is_old_folder = entry.header().as_bytes()[156] == 0 && name.ends_with(b"/");
         if (kind.is_file() || kind.is_contiguous()) && !is_old_folder {
             files.push((name, entry.raw_file_position(), entry.size()));
