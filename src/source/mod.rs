@@ -26,5 +26,6 @@ pub use generate::{Busy, Flow, GenerateError, Generated, Generator, Queue};
 pub use location::{Location, LocationError};
 pub use samples::{BoxError, Buffer, Fingerprint, Record, RunPlan, Source, Upcoming};
 pub use stream::Stream;
+pub(crate) use tfrecord::good_in_sequence;
 pub use tfrecord::{Feature, TfOptions, TfRecordCause, TfRecordError, TfRecordStream, TfRecords};
 pub use value::{EncodedImage, OwnedImage, OwnedValue, Value};

@@ -57,7 +57,7 @@ const ALL: [&str; 6] =
     ["box", "ids", "image/class/label", "image/class/text", "image/encoded", "score"];
 
 fn of_bytes(bytes: &[u8], options: &TfOptions) -> Result<TfRecords, BoxError> {
-    TfRecords::of_shards(Shards::new([Shard::held("x", bytes)]), options)
+    TfRecords::from_bytes(bytes, options)
 }
 
 fn all(source: &TfRecords) -> Vec<Record> {
@@ -370,7 +370,7 @@ fn both_ways(bytes: &[u8]) -> (Option<Vec<bool>>, Vec<bool>) {
         (0..source.len()).map(|sample| source.read(SampleId(sample)).is_ok()).collect()
     });
     let mut sequence = vec![];
-    if let Ok(mut records) = Sequence::open(&Shard::held("x", bytes), Limits::SMALL) {
+    if let Ok(mut records) = Sequence::open(&Shard::held("held in memory", bytes), Limits::SMALL) {
         while let Ok(Some((.., data))) = records.next() {
             sequence.push(data.is_ok());
         }
@@ -417,7 +417,7 @@ fn errors_say_what_is_wrong_and_where() {
     };
     let first = small()[..small().len() / 2].to_vec();
     let at = first.len();
-    let begun = |error: &str| format!("x: record 1 at byte {at}: {error}");
+    let begun = |error: &str| format!("held in memory: record 1 at byte {at}: {error}");
     let with = |bytes: &[u8]| told(&[&first[..], bytes].concat());
 
     let length = (1u64 << 63).to_le_bytes();
