@@ -6,7 +6,8 @@ use crate::recut::{Kept, Recutter, Tile};
 use crate::sample::{Epoch, Limits, SampleId};
 use crate::source::stream::{Item, Pass, Streamed};
 use crate::source::{
-    Beton, Buffer, EncodedImage, ImageMode, OwnedValue, Record, Source, Tar, TarOptions, TarStream,
+    Beton, Buffer, EncodedImage, Folder, FolderOptions, ImageMode, OwnedValue, Record, Source, Tar,
+    TarOptions, TarStream, TfOptions, TfRecords, good_in_sequence,
 };
 use crate::spec::Spec;
 use fuseloop_ops::{ImageView, SampleKey, Window};
@@ -119,6 +120,58 @@ pub fn jpeg_recut(bytes: &[u8]) {
         Err(Kept::Panicked { message }) => panic!("{message}"),
         Err(_) => {}
     }
+}
+
+/// A PNG of any bytes is decoded or refused, and a part of one has the pixels of the whole.
+pub fn png(bytes: &[u8]) {
+    let options = DecodeOptions { limits: Limits::SMALL, ..DecodeOptions::default() };
+    let mut decoder = Decoder::new(options);
+    let image = EncodedImage { mode: ImageMode::Png, width: 0, height: 0, bytes };
+    let Ok(size) = decoder.size(&image) else { return };
+    let Some(whole) = pixels(&mut decoder, &image, size.full()) else { return };
+    let (top, left) = (size.height / 3, size.width / 2);
+    let window = Window { top, left, height: size.height - top, width: size.width - left };
+    let view = ImageView::packed(&whole, size).and_then(|view| view.crop(window));
+    assert!(pixels(&mut decoder, &image, window) == view.map(packed), "{window:?} of {size}");
+}
+
+/// A TFRecord file of any bytes opens or is refused; every record of one that opens is read, or is an
+/// error, and as many messages are good as when they are read in sequence.
+pub fn tfrecord(bytes: &[u8]) {
+    let in_sequence = good_in_sequence(bytes, Limits::SMALL);
+    let Ok(records) = TfRecords::from_bytes(bytes, &TfOptions::default().limits(Limits::SMALL))
+    else {
+        return;
+    };
+    let mut buffer = Buffer::default();
+    let mut good = 0;
+    for sample in (0..records.len()).map(SampleId) {
+        let is_good = |field| records.value(sample, field, &mut buffer).is_ok();
+        let all = (0..records.fields().len()).map(is_good).filter(|good| *good).count();
+        assert!(all == 0 || all == records.fields().len(), "some fields of {sample}");
+        good += u64::from(all > 0);
+    }
+    // A message may be good and not have the features of the first.
+    assert!(good <= in_sequence, "{good} records, {in_sequence} in sequence");
+}
+
+/// A table of any bytes, called `.csv` or `.jsonl`, is a folder or is refused; so is a listing.
+pub fn folder(bytes: &[u8]) {
+    let Ok(dir) = tempfile::tempdir() else { return };
+    let options = FolderOptions::default().limits(Limits::SMALL);
+    for name in ["a.csv", "a.tsv", "a.jsonl"] {
+        let path = dir.path().join(name);
+        if std::fs::write(&path, bytes).is_err() {
+            return;
+        }
+        let Ok(folder) = Folder::open(&path, &options) else { continue };
+        for sample in (0..folder.len()).map(SampleId) {
+            assert!(folder.key(sample).is_some() && folder.file(sample).is_some());
+        }
+        let _ = folder.read(SampleId(0));
+    }
+    let listed = options.listing(dir.path().join("a.csv"));
+    let _ = Folder::open(dir.path(), &listed);
 }
 
 #[cfg(test)]
@@ -252,6 +305,77 @@ mod tests {
         .budget_ms(1000 * seconds());
         println!("{decoded} of {tried} changed JPEGs decoded");
         assert!(decoded >= tried / 5, "{decoded} of {tried}: most inputs test nothing");
+    }
+
+    #[test]
+    fn png_smoke() {
+        let pngs = goldens("png", "png");
+        let mut decoder = Decoder::default();
+        let (mut decoded, mut tried) = (0u32, 0u32);
+        arbtest::arbtest(|u| {
+            let bytes = spliced(&pngs, u)?;
+            png(&bytes);
+            let image = EncodedImage { mode: ImageMode::Png, width: 0, height: 0, bytes: &bytes };
+            let size = decoder.size(&image);
+            let whole = size.ok().and_then(|size| pixels(&mut decoder, &image, size.full()));
+            decoded += u32::from(whole.is_some());
+            tried += 1;
+            Ok(())
+        })
+        .budget_ms(500);
+        assert!(decoded >= tried / 20, "{decoded} of {tried}: most inputs test nothing");
+    }
+
+    #[test]
+    fn tfrecord_smoke() {
+        let files = goldens("tfrecord", "tfrecord");
+        let (mut opened, mut tried) = (0u32, 0u32);
+        arbtest::arbtest(|u| {
+            let bytes = spliced(&files, u)?;
+            tfrecord(&bytes);
+            let options = TfOptions::default().limits(Limits::SMALL);
+            opened += u32::from(TfRecords::from_bytes(&bytes, &options).is_ok());
+            tried += 1;
+            // Messages of any bytes, in a frame that is right.
+            let data: Vec<u8> = u.arbitrary()?;
+            tfrecord(&framed(&data));
+            tfrecord(&framed(&bytes[12.min(bytes.len())..bytes.len().saturating_sub(4)]));
+            Ok(())
+        })
+        .budget_ms(1000 * seconds());
+        assert!(opened >= tried / 20, "{opened} of {tried}: most inputs test nothing");
+    }
+
+    fn framed(data: &[u8]) -> Vec<u8> {
+        let crc = |bytes: &[u8]| {
+            crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes()
+        };
+        let length = (data.len() as u64).to_le_bytes();
+        [&length[..], &crc(&length), data, &crc(data)].concat()
+    }
+
+    #[test]
+    fn folder_smoke() {
+        let tables = [
+            b"file_name,label,x\na/1.jpg,dog,1\n\"b,2.png\",cat,2.5\n".to_vec(),
+            b"{\"path\": \"1.jpg\", \"x\": [1]}\n{\"path\": \"2.jpg\", \"x\": null}\n".to_vec(),
+            b"1.jpg\t0\n2.jpg\t1\n".to_vec(),
+        ];
+        arbtest::arbtest(|u| {
+            folder(&spliced(&tables, u)?);
+            Ok(())
+        })
+        .budget_ms(500);
+    }
+
+    /// The files of a folder of goldens.
+    fn goldens(folder: &str, kind: &str) -> Vec<Vec<u8>> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(folder);
+        let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let files = paths.filter(|path| path.extension().is_some_and(|ext| ext == kind));
+        let mut files: Vec<_> = files.map(|path| std::fs::read(path).unwrap()).collect();
+        files.sort();
+        files
     }
 
     /// A file with up to 3 numbers overwritten: anywhere, or where the tables lie.

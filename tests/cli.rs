@@ -684,7 +684,7 @@ fn an_error_names_the_cause_and_the_next_step() {
         (&["bench", "photos.beton", "-w", "W4"], "images of 40..=90 x 47..=97", "--workload W1"),
         (&["bench", "photos.beton", "-b", "0"], "a batch size of 0", "--batch-size 64"),
         (&["bench", "photos.beton", "-j", "0"], "0 workers", "--workers"),
-        (&["write", "empty", "x.beton"], "no .jpg or .jpeg file", "convert them to JPEG"),
+        (&["write", "empty", "x.beton"], "no .jpg, .jpeg or .png file", "convert them to JPEG"),
         (&["write", "nothing", "x.beton"], "nothing", "check the path"),
         (&["write", "photos", "photos"], "is a directory", "name a file"),
         (&["write", "photos", "x.beton", "--page-size", "5"], "page size 5", "8388608"),

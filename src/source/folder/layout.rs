@@ -10,7 +10,8 @@
 //! whose order over directories is `sorted(os.walk(class))`; but for names that begin with a dot, which
 //! are passed over here, and a class without images, which keeps its number here and is refused there.
 
-use super::list::{Ignored, ListError};
+use super::error::ListError;
+use super::list::Ignored;
 use super::names::Names;
 use super::walk::{Links, Listing, Rules, Walk};
 use crate::source::{Escaped, Location};

@@ -9,6 +9,7 @@
 //! Opening lists the files and reads none. A file is opened when its sample is asked for: what is
 //! wrong with it then (gone, a pipe now, over the limits) is that sample's error, with the path.
 
+mod error;
 mod layout;
 mod list;
 mod names;
@@ -18,8 +19,9 @@ mod table;
 mod tests;
 mod walk;
 
+pub use error::ListError;
 pub(crate) use list::is_jpeg_name;
-pub use list::{Ignored, ImageList, Labelled, ListError};
+pub use list::{Ignored, ImageList, Labelled};
 pub use walk::Links;
 pub(crate) use walk::{Rules, Walk};
 

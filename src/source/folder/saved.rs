@@ -17,8 +17,9 @@
 //! It holds as long as every directory was changed when it says, and no later than two seconds before
 //! `begun`: clocks of file systems are coarse, and a change right after the reading must show.
 
+use super::error::ListError;
 use super::layout::Listed;
-use super::list::{Ignored, ListError};
+use super::list::Ignored;
 use super::names::{Names, bytes_of, name_of};
 use super::walk::{self, Links};
 use crate::sample::Limits;

@@ -16,7 +16,8 @@
 //! | texts                                 | Bytes                 |
 //! | anything else that JSON has           | Json                  |
 
-use super::list::{ListError, number_names};
+use super::error::ListError;
+use super::list::number_names;
 use super::names::{Names, Packed};
 use crate::sample::Limits;
 use crate::source::FieldKind;

@@ -10,7 +10,8 @@
 //!
 //! What a directory holds comes sorted by the bytes of the names.
 
-use super::list::{Ignored, ListError};
+use super::error::ListError;
+use super::list::Ignored;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, FileType};

@@ -122,6 +122,9 @@ pub(super) fn get<'a>(
     let start = data.start.saturating_sub(HEADER);
     let at = at(shard, record, start);
     let size = data.end.saturating_sub(start).saturating_add(FOOTER);
+    if data.start < HEADER {
+        return Err(at(TfRecordCause::Moved));
+    }
     let bytes = shard.bytes.get(start, size, buffer).map_err(|error| at(read(&error)))?;
     let len = length(bytes, limits).map_err(at)?;
     let rest = bytes.get(HEADER as usize..).and_then(<[u8]>::split_last_chunk::<4>);

@@ -112,6 +112,15 @@ impl TfRecords {
         Self::of_shards(Shards::open(spec)?, options)
     }
 
+    /// The records of a file that is in memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_with`](Self::open_with).
+    pub fn from_bytes(bytes: &[u8], options: &TfOptions) -> Result<Self, BoxError> {
+        Self::of_shards(Shards::new([Shard::held("held in memory", bytes)]), options)
+    }
+
     /// The records of open files.
     pub(in crate::source) fn of_shards(
         shards: Shards,
@@ -182,6 +191,17 @@ fn index(shard: &Shard, limits: &Limits) -> Result<ShardIndex, BoxError> {
         Some(index) => Ok(index),
         None => Ok(scan(shard, limits)?),
     }
+}
+
+/// How many records of a file's bytes are good, read in sequence: for fuzzing.
+pub(crate) fn good_in_sequence(bytes: &[u8], limits: Limits) -> u64 {
+    let shard = Shard::held("held in memory", bytes);
+    let Ok(mut sequence) = sequence::Sequence::open(&shard, limits) else { return 0 };
+    let mut good = 0;
+    while let Ok(Some((.., data))) = sequence.next() {
+        good += u64::from(data.is_ok_and(|data| parse(data).is_ok()));
+    }
+    good
 }
 
 impl Source for TfRecords {

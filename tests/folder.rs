@@ -1,0 +1,112 @@
+//! Folders and records of PNGs and JPEGs through the loader and the writer.
+
+#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
+
+use fuseloop::source::{Beton, Buffer, Folder, FolderOptions, ImageMode, Source, TfOptions, Value};
+use fuseloop::source::{Feature, TfRecords};
+use fuseloop::write::{ImageOptions, WriteMode, WriteOptions, write_folder};
+use fuseloop::{Limits, Loader, LoaderBuilder, Order, SampleId, ops::*};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const NAMES: [&str; 5] = ["gray16", "palette4", "rgb8", "rgb8_interlaced", "rgba16"];
+const WIDTH: usize = 11;
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/png").join(name)
+}
+
+/// A class for each PNG, and its pixels.
+fn pngs() -> (tempfile::TempDir, Vec<Vec<u8>>) {
+    let dir = tempfile::tempdir().unwrap();
+    let copy = |name: &str| {
+        let class = dir.path().join(name);
+        fs::create_dir(&class).unwrap();
+        fs::copy(golden(&format!("{name}.png")), class.join("1.PNG")).unwrap();
+        fs::read(golden(&format!("{name}.rgb"))).unwrap()
+    };
+    let pixels = NAMES.iter().map(|name| copy(name)).collect();
+    (dir, pixels)
+}
+
+/// The middle 5 x 5 of a picture.
+fn middle(pixels: &[u8]) -> Vec<u8> {
+    let rows = pixels.chunks_exact(WIDTH * 3).skip(1).take(5);
+    rows.flat_map(|row| &row[9..24]).copied().collect()
+}
+
+fn rows(builder: LoaderBuilder) -> (Vec<u8>, Vec<i64>) {
+    let builder = builder.batch_size(NAMES.len()).order(Order::Sequential).workers(2);
+    let builder = builder.pipeline("image", |_| Ok(ops![CenterCrop::new(5, 5)?]));
+    let batch = builder.build().unwrap().epoch(0).unwrap().next().unwrap().unwrap();
+    let labels = batch.tensor::<i64>("label").unwrap().as_slice().to_vec();
+    (batch.bytes("image").unwrap().to_vec(), labels)
+}
+
+#[test]
+fn a_folder_of_pngs_is_loaded() {
+    let (dir, pixels) = pngs();
+    let folder = Folder::open(dir.path(), &FolderOptions::default()).unwrap();
+    assert_eq!(folder.classes(), NAMES);
+    let (images, labels) = rows(Loader::from_source(folder));
+    assert!(images == pixels.iter().flat_map(|pixels| middle(pixels)).collect::<Vec<_>>());
+    assert_eq!(labels, [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn a_folder_of_pngs_is_written_decoded() {
+    let (dir, pixels) = pngs();
+    let out = dir.path().join("x.beton");
+    let image = ImageOptions { mode: WriteMode::Raw, ..ImageOptions::default() };
+    let options = WriteOptions { image, ..WriteOptions::default() };
+    assert_eq!(write_folder(dir.path(), &out, &options).unwrap().written.samples, 5);
+    let beton = Beton::open(&out, &Limits::DEFAULT).unwrap();
+    let mut buffer = Buffer::default();
+    for (sample, pixels) in (0..).map(SampleId).zip(&pixels) {
+        let Value::Image(image) = beton.value(sample, 0, &mut buffer).unwrap() else { panic!() };
+        assert_eq!((image.mode, image.width, image.height), (ImageMode::Raw, 11, 7));
+        assert!(image.bytes == pixels, "{sample}");
+    }
+    write_folder(dir.path(), &out, &WriteOptions::default()).unwrap();
+    let beton = Beton::open(&out, &Limits::DEFAULT).unwrap();
+    let Value::Image(image) = beton.value(SampleId(0), 0, &mut buffer).unwrap() else { panic!() };
+    assert_eq!((image.mode, &image.bytes[..2]), (ImageMode::Jpeg, &[0xff, 0xd8][..]));
+}
+
+/// A TFRecord file of an image and a label each, written plainly.
+fn records(pngs: &[Vec<u8>]) -> Vec<u8> {
+    let tagged = |tag: u8, bytes: &[u8]| {
+        let (low, high) = (bytes.len() as u8 | 128, (bytes.len() >> 7) as u8);
+        [&[tag << 3 | 2, low, high][..], bytes].concat()
+    };
+    let entry = |name: &str, kind, values: &[u8]| {
+        let feature = tagged(kind, &tagged(1, values));
+        tagged(1, &[tagged(1, name.as_bytes()), tagged(2, &feature)].concat())
+    };
+    let framed = |data: &[u8]| {
+        let crc = |bytes: &[u8]| {
+            crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes()
+        };
+        let length = (data.len() as u64).to_le_bytes();
+        [&length[..], &crc(&length), data, &crc(data)].concat()
+    };
+    let record = |(label, png): (u8, &Vec<u8>)| {
+        framed(&tagged(1, &[entry("image", 1, png), entry("label", 3, &[label])].concat()))
+    };
+    (0..).zip(pngs).flat_map(record).collect()
+}
+
+#[test]
+fn records_of_pngs_are_loaded() {
+    let names = NAMES.map(|name| golden(&format!("{name}.png")));
+    let file = records(&names.map(|path| fs::read(path).unwrap()));
+    let options = TfOptions::default().feature("label", Feature::Int);
+    let asked = options.feature("image", Feature::Image);
+    for options in [asked, TfOptions::default()] {
+        let source = TfRecords::from_bytes(&file, &options).unwrap();
+        let (images, labels) = rows(Loader::from_source(source));
+        let want = NAMES.map(|name| middle(&fs::read(golden(&format!("{name}.rgb"))).unwrap()));
+        assert!(images == want.concat());
+        assert_eq!(labels, [0, 1, 2, 3, 4]);
+    }
+}
