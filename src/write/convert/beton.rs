@@ -12,12 +12,14 @@ use super::journal::{Unit, delete};
 use super::layout::read;
 use super::{Bar, ConvertError, ConvertReport, Form, Job, Journal};
 use crate::sample::SampleId;
-use crate::source::FieldKind;
+use crate::source::{FieldKind, ImageMode, OwnedValue};
 use crate::write::parts::{PARTS, concat};
 use crate::write::report::Listed;
 use crate::write::shards::ColumnError;
 use crate::write::value::SampleError;
-use crate::write::{FieldValue, Request, WriteError, WriteOptions, WriteReport, write_jobs};
+use crate::write::{
+    FieldValue, ImageInput, Request, WriteError, WriteOptions, WriteReport, write_jobs,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -29,18 +31,8 @@ impl Job<'_> {
         if let Some(field) = self.source.fields().iter().find(|field| custom(&field.kind)) {
             return Err(ColumnError::Custom { field: field.name.clone() }.into());
         }
-        self.check_not_the_source()?;
         let taken = || Ok(fs::symlink_metadata(&self.dst).is_ok().then(|| self.dst.clone()));
         self.noted(Form::Beton, taken, |journal| self.write_beton(journal))
-    }
-
-    fn check_not_the_source(&self) -> Result<(), ConvertError> {
-        let real = |path: &Path| fs::canonicalize(path).ok();
-        let source = self.source.path().and_then(real);
-        if source.is_some() && source == real(&self.dst) {
-            return Err(ConvertError::Same { path: self.dst.clone() });
-        }
-        Ok(())
     }
 
     fn write_beton(&self, journal: &mut Journal<'_>) -> Result<ConvertReport, ConvertError> {
@@ -99,7 +91,7 @@ impl Job<'_> {
         let record = read(self.source, id);
         let values = record.map(|record| {
             let pairs = record.into_iter().zip(self.source.fields());
-            pairs.map(|(value, field)| FieldValue::again(value, &field.kind)).collect()
+            pairs.map(|(value, field)| stored(value, &field.kind)).collect()
         });
         let held = |row: &Vec<FieldValue>| row.iter().map(FieldValue::held).sum();
         let bytes: usize = values.as_ref().map_or(0, held);
@@ -115,6 +107,17 @@ impl Job<'_> {
             damaged: options.damaged,
             ..WriteOptions::default()
         }
+    }
+}
+
+/// A value as it is stored. A JPEG whose header nobody has looked at is looked at by the writer: the
+/// file has its size.
+fn stored(value: OwnedValue, kind: &FieldKind) -> FieldValue {
+    match value {
+        OwnedValue::Image(image) if image.mode == ImageMode::Jpeg && image.width == 0 => {
+            FieldValue::Image(ImageInput::JpegBytes(image.bytes))
+        }
+        value => FieldValue::again(value, kind),
     }
 }
 

@@ -23,6 +23,7 @@ mod error;
 mod folder;
 mod journal;
 mod layout;
+mod leaf;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -105,6 +106,12 @@ impl Form {
             _ => Self::Folder,
         }
     }
+}
+
+/// Whether the name asks for what is not written, and would be a strange one for a folder.
+fn is_compressed(dst: &Path) -> bool {
+    let extension = dst.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
+    matches!(extension.as_deref(), Some("gz" | "tgz" | "zst" | "bz2" | "xz" | "zip"))
 }
 
 /// Writes a dataset in another form, which the name of `dst` says: `x.beton`, `x-{000000}.tar`,
@@ -193,7 +200,8 @@ impl<'a> Job<'a> {
     }
 
     fn run(&self, form: Form) -> Result<ConvertReport, ConvertError> {
-        self.check_options()?;
+        self.check_options(form)?;
+        self.check_not_the_source()?;
         match form {
             Form::Beton => self.beton(),
             Form::Tar | Form::TfRecord => self.shards(form),
@@ -201,16 +209,28 @@ impl<'a> Job<'a> {
         }
     }
 
-    fn check_options(&self) -> Result<(), ConvertError> {
+    fn check_options(&self, form: Form) -> Result<(), ConvertError> {
         let ConvertOptions { max_samples, max_bytes, shards, .. } = self.options;
         let reason = match (max_samples, max_bytes, shards) {
             (Some(0), ..) | (_, Some(0), _) | (.., Some(0)) => "a shard of nothing, or no shard",
             (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => {
                 "how many shards, and how large they are: only one of both can be chosen"
             }
+            _ if form == Form::Folder && is_compressed(&self.dst) => {
+                "compressed shards are not written: they can't be read in any order"
+            }
             _ => return Ok(()),
         };
         Err(ConvertError::Options { reason })
+    }
+
+    fn check_not_the_source(&self) -> Result<(), ConvertError> {
+        let real = |path: &Path| std::fs::canonicalize(path).ok();
+        let source = self.source.path().and_then(real);
+        if source.is_some() && source == real(&self.dst) {
+            return Err(ConvertError::Same { path: self.dst.clone() });
+        }
+        Ok(())
     }
 
     /// What is told of a damaged sample that is left out.

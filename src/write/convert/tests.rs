@@ -565,6 +565,7 @@ fn options_and_fields_without_sense_are_refused() {
     assert!(told(&classes(3), "x-{0}.tar", &limits(2, 0, 2)).contains("only one of both"));
     let zero = ConvertOptions { max_samples: Some(0), ..limits(0, 0, 0) };
     assert!(told(&classes(3), "x-{0}.tar", &zero).contains("of nothing"));
+    assert!(told(&classes(3), "x.tar.gz", &limits(0, 0, 0)).contains("compressed"));
     let no_image = Drawn { fields: vec![field("i", FieldKind::Int)], ..classes(3) };
     assert!(told(&no_image, "x", &limits(0, 0, 0)).contains("no image field"));
     let kind = FieldKind::Custom { row_size: 3, align: 1 };
@@ -573,4 +574,35 @@ fn options_and_fields_without_sense_are_refused() {
         assert!(told(&custom, dst, &limits(0, 0, 0)).contains("user-defined"), "{dst}");
     }
     assert!(files(dir.path()).is_empty());
+}
+
+/// What a tar shard or a folder gives: nobody has looked at the JPEG's header.
+struct Unseen(Vec<FieldSpec>, Vec<u8>);
+
+impl Source for Unseen {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.0
+    }
+
+    fn len(&self) -> u64 {
+        2
+    }
+
+    fn read(&self, _: SampleId) -> Result<Record, BoxError> {
+        Ok(vec![OwnedValue::Image(OwnedImage::jpeg(self.1.clone()))])
+    }
+}
+
+#[test]
+fn a_jpeg_without_a_size_gets_its_own_in_a_beton() {
+    let mut jpeg = vec![];
+    let encoder = jpeg_encoder::Encoder::new(&mut jpeg, 90);
+    encoder.encode(&[7; 20 * 10 * 3], 20, 10, jpeg_encoder::ColorType::Rgb).unwrap();
+    let source = Unseen(vec![field("jpg", FieldKind::RgbImage)], jpeg.clone());
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.beton");
+    convert(&source, &path, &ConvertOptions::default()).unwrap();
+    let beton = Beton::open(&path, &Limits::SMALL).unwrap();
+    let OwnedValue::Image(image) = beton.owned(SampleId(1), 0).unwrap() else { panic!() };
+    assert_eq!((image.width, image.height, image.bytes), (20, 10, jpeg));
 }

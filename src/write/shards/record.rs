@@ -44,6 +44,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::manual_rotate, reason = "the format's own words for it")]
     fn a_frame_has_two_checksums() {
         let data: Vec<u8> = (0..1000).map(|n| (n * 31 % 256) as u8).collect();
         let frame = frame(&data);
