@@ -40,10 +40,13 @@ pub struct Asked {
     pub range: Range<u64>,
 }
 
+/// Its bytes and its ETag.
+type Object = (Arc<Vec<u8>>, String);
+
 type Choose = Box<dyn Fn(&Asked) -> Answer + Send + Sync>;
 
 struct Shared {
-    objects: Mutex<HashMap<String, (Arc<Vec<u8>>, String)>>,
+    objects: Mutex<HashMap<String, Object>>,
     choose: Mutex<Arc<Choose>>,
     log: Mutex<Vec<Asked>>,
     heads: AtomicUsize,

@@ -1,5 +1,7 @@
 //! Objects on a server of our own: every byte is the object's, or there is an error.
 
+#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
+
 use super::disk::{self, Disk};
 use super::fetch::Patience;
 use super::opened::Object;
