@@ -168,7 +168,9 @@ impl Shared {
 
     /// Whether the connection may go on.
     fn respond(&self, mut stream: &TcpStream, head: &[String]) -> io::Result<bool> {
-        thread::sleep(*lock(&self.latency));
+        // Copied first: who sleeps holds no lock.
+        let latency = *lock(&self.latency);
+        thread::sleep(latency);
         let mut words = head[0].split(' ');
         let (method, target) = (words.next().unwrap(), words.next().unwrap());
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -254,7 +256,8 @@ impl Shared {
     }
 
     fn send(&self, mut stream: &TcpStream, body: &[u8]) -> io::Result<()> {
-        let Some(bandwidth) = *lock(&self.bandwidth) else { return stream.write_all(body) };
+        let bandwidth = *lock(&self.bandwidth);
+        let Some(bandwidth) = bandwidth else { return stream.write_all(body) };
         for part in body.chunks(16 << 10) {
             stream.write_all(part)?;
             thread::sleep(Duration::from_secs_f64(part.len() as f64 / bandwidth as f64));
