@@ -40,10 +40,13 @@ pub struct Asked {
     pub range: Range<u64>,
 }
 
+/// Its bytes and its ETag.
+type Object = (Arc<Vec<u8>>, String);
+
 type Choose = Box<dyn Fn(&Asked) -> Answer + Send + Sync>;
 
 struct Shared {
-    objects: Mutex<HashMap<String, (Arc<Vec<u8>>, String)>>,
+    objects: Mutex<HashMap<String, Object>>,
     choose: Mutex<Arc<Choose>>,
     log: Mutex<Vec<Asked>>,
     heads: AtomicUsize,
@@ -165,91 +168,126 @@ impl Shared {
 
     /// Whether the connection may go on.
     fn respond(&self, mut stream: &TcpStream, head: &[String]) -> io::Result<bool> {
-        thread::sleep(*lock(&self.latency));
+        // Copied first: who sleeps holds no lock.
+        let latency = *lock(&self.latency);
+        thread::sleep(latency);
         let mut words = head[0].split(' ');
         let (method, target) = (words.next().unwrap(), words.next().unwrap());
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let path = path.replace("%20", " ");
+        let path = percent_decoded(path);
         let found = lock(&self.objects).get(&path).cloned();
         let Some((bytes, etag)) = found else {
-            let status = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
-            stream.write_all(status.as_bytes())?;
-            return Ok(true);
+            return plain(stream, "404 Not Found", "content-length: 0\r\n", b"");
         };
         let size = bytes.len() as u64;
-        let date = "last-modified: Wed, 21 Oct 2015 07:28:00 GMT";
+        let version = format!("etag: {etag}\r\nlast-modified: Wed, 21 Oct 2015 07:28:00 GMT\r\n");
         if method == "HEAD" {
             self.heads.fetch_add(1, Ordering::Relaxed);
-            let text = format!(
-                "HTTP/1.1 200 OK\r\ncontent-length: {size}\r\netag: {etag}\r\n{date}\r\n\r\n"
-            );
-            stream.write_all(text.as_bytes())?;
-            return Ok(true);
+            return plain(stream, "200 OK", &format!("content-length: {size}\r\n{version}"), b"");
         }
         let range = head.iter().find_map(|line| range_of(line)).unwrap_or(0..size);
-        let mut range = range.start.min(size)..range.end.min(size);
-        let asked = {
-            let mut log = lock(&self.log);
-            let (number, query) = (log.len(), query.to_owned());
-            log.push(Asked { number, path, query, range: range.clone() });
-            log[number].clone()
-        };
+        let range = range.start.min(size)..range.end.min(size);
+        let (number, answer) = self.choose(path, query, &range);
+        match answer {
+            Answer::Status(status) => {
+                let status = format!("{status} As told for request {number}");
+                plain(stream, &status, "content-length: 6\r\n", b"secret")
+            }
+            Answer::Hang => {
+                while !self.stopping.load(Ordering::Relaxed) {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                Ok(false)
+            }
+            Answer::Whole => {
+                plain(stream, "200 OK", &format!("content-length: {size}\r\n{version}"), &bytes)
+            }
+            Answer::Endless => {
+                let len = range.end - range.start;
+                let lines = format!("content-length: {len}\r\ntransfer-encoding: chunked\r\n");
+                part(stream, &(lines + &version), &range, size)?;
+                loop {
+                    stream.write_all(b"1000\r\n")?;
+                    stream.write_all(&[0; 0x1000])?;
+                    stream.write_all(b"\r\n")?;
+                }
+            }
+            _ => self.send_part(stream, answer, &version, &range, &bytes),
+        }
+    }
+
+    /// Writes a request down, and says what becomes of it.
+    fn choose(&self, path: String, query: &str, range: &Range<u64>) -> (usize, Answer) {
+        let mut log = lock(&self.log);
+        let (number, query) = (log.len(), query.to_owned());
+        let asked = Asked { number, path, query, range: range.clone() };
+        log.push(asked.clone());
+        drop(log);
         let choose = Arc::clone(&lock(&self.choose));
-        let answer = choose(&asked);
-        if let Answer::Status(status) = answer {
-            let text = format!("HTTP/1.1 {status} So\r\ncontent-length: 6\r\n\r\nsecret");
-            stream.write_all(text.as_bytes())?;
-            return Ok(true);
-        }
-        if answer == Answer::Hang {
-            while !self.stopping.load(Ordering::Relaxed) {
-                thread::sleep(Duration::from_millis(5));
-            }
-            return Ok(false);
-        }
-        let (status, line) = if answer == Answer::Whole {
-            range = 0..size;
-            ("200 OK", String::new())
-        } else {
-            if answer == Answer::WrongRange {
-                range = range.start + 1..range.end + 1;
-            }
-            let (first, last) = (range.start, range.end - 1);
-            ("206 Partial Content", format!("content-range: bytes {first}-{last}/{size}\r\n"))
-        };
+        (number, choose(&asked))
+    }
+
+    /// A range, and what may be wrong with it.
+    fn send_part(
+        &self,
+        stream: &TcpStream,
+        answer: Answer,
+        version: &str,
+        range: &Range<u64>,
+        bytes: &[u8],
+    ) -> io::Result<bool> {
+        let size = bytes.len() as u64;
+        let further = u64::from(answer == Answer::WrongRange);
+        let range = range.start + further..range.end + further;
         let body = &bytes[range.start as usize..range.end.min(size) as usize];
         let body = match answer {
             Answer::Short(less) => &body[..body.len().saturating_sub(less)],
             _ => body,
         };
-        let len = body.len();
-        let chunked = if answer == Answer::Endless { "transfer-encoding: chunked\r\n" } else { "" };
-        let text = format!(
-            "HTTP/1.1 {status}\r\ncontent-length: {len}\r\n{chunked}{line}etag: {etag}\r\n{date}\r\n\r\n"
-        );
-        stream.write_all(text.as_bytes())?;
+        let lines = format!("content-length: {}\r\n{version}", body.len());
+        part(stream, &lines, &range, size)?;
         match answer {
             Answer::Cut(len) => {
                 self.send(stream, &body[..body.len().min(len)])?;
                 Ok(false)
             }
-            Answer::Endless => loop {
-                stream.write_all(b"1000\r\n")?;
-                stream.write_all(&[0; 0x1000])?;
-                stream.write_all(b"\r\n")?;
-            },
             _ => self.send(stream, body).map(|()| true),
         }
     }
 
     fn send(&self, mut stream: &TcpStream, body: &[u8]) -> io::Result<()> {
-        let Some(bandwidth) = *lock(&self.bandwidth) else { return stream.write_all(body) };
+        let bandwidth = *lock(&self.bandwidth);
+        let Some(bandwidth) = bandwidth else { return stream.write_all(body) };
         for part in body.chunks(16 << 10) {
             stream.write_all(part)?;
             thread::sleep(Duration::from_secs_f64(part.len() as f64 / bandwidth as f64));
         }
         Ok(())
     }
+}
+
+fn plain(mut stream: &TcpStream, status: &str, lines: &str, body: &[u8]) -> io::Result<bool> {
+    stream.write_all(format!("HTTP/1.1 {status}\r\n{lines}\r\n").as_bytes())?;
+    stream.write_all(body)?;
+    Ok(true)
+}
+
+/// The head of an answer with a range.
+fn part(stream: &TcpStream, lines: &str, range: &Range<u64>, size: u64) -> io::Result<bool> {
+    let (first, last) = (range.start, range.end - 1);
+    let lines = format!("{lines}content-range: bytes {first}-{last}/{size}\r\n");
+    plain(stream, "206 Partial Content", &lines, b"")
+}
+
+fn percent_decoded(path: &str) -> String {
+    let mut parts = path.split('%');
+    let mut decoded = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let code = u8::from_str_radix(&part[..2], 16).unwrap();
+        decoded.push(char::from(code));
+        decoded.push_str(&part[2..]);
+    }
+    decoded
 }
 
 /// The lines of a request; `None` at the end.

@@ -181,7 +181,7 @@ fn neighbours_come_in_few_requests() {
     let case = Case::new(4, 100, 20_000);
     let straight: Vec<u64> = (0..case.samples()).collect();
     let view = case.run(&straight, bounds());
-    assert_eq!(case.read_all(&view, &straight, 3), 0);
+    assert_eq!(case.read_all(&view, &straight, 1), 0);
     // Strokes of 80 samples: five of them, and three seams between objects.
     let log = case.server.take_log();
     assert!(log.len() <= 8, "{}", log.len());
@@ -193,7 +193,7 @@ fn neighbours_come_in_few_requests() {
     let local: Vec<u64> =
         blocks.iter().flat_map(|b| shuffled((b * 50..b * 50 + 50).collect(), b + 9)).collect();
     let view = case.run(&local, bounds());
-    assert_eq!(case.read_all(&view, &local, 3), 0);
+    assert_eq!(case.read_all(&view, &local, 1), 0);
     let log = case.server.take_log();
     assert!(log.len() <= 5 * 3, "{}", log.len());
     assert!(case.server.most_at_once() <= 16);
@@ -205,7 +205,7 @@ fn far_neighbours_are_asked_for_one_by_one() {
     let case = Case::new(1, 40, GAP + 1000);
     let order = shuffled((0..40).step_by(3).collect(), 4);
     let view = case.run(&order, bounds());
-    assert_eq!(case.read_all(&view, &order, 2), 0);
+    assert_eq!(case.read_all(&view, &order, 1), 0);
     let log = case.server.take_log();
     let parts = order.len();
     assert!(log.len() <= parts, "{} of {parts}", log.len());

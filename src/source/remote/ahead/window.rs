@@ -209,9 +209,9 @@ impl Window {
     pub(super) fn used(&mut self, key: Key, range: &Range<u64>) {
         let Some(block) = self.blocks.get_mut(&key) else { return };
         let mut after = range.start;
-        while let Some(&(end, place)) =
-            block.uses.range((after + 1, 0)..=(range.end, u64::MAX)).next()
-        {
+        while after < range.end {
+            let ends = (after + 1, 0)..=(range.end, u64::MAX);
+            let Some(&(end, place)) = block.uses.range(ends).next() else { break };
             block.uses.remove(&(end, place));
             self.reached = self.reached.max(place + 1);
             after = end;
