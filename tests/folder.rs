@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
-use fuseloop::source::{Beton, Buffer, Folder, FolderOptions, ImageMode, Source, TfOptions, Value};
+use fuseloop::source::{Beton, Buffer, Folder, FolderOptions, ImageMode, TfOptions, Value};
 use fuseloop::source::{Feature, TfRecords};
 use fuseloop::write::{ImageOptions, WriteMode, WriteOptions, write_folder};
 use fuseloop::{Limits, Loader, LoaderBuilder, Order, SampleId, ops::*};

@@ -119,12 +119,13 @@ impl Location {
     }
 }
 
-/// With control characters escaped: names are other people's.
+/// With control characters escaped: names are other people's. Of an address no more than what stands
+/// before its `?`: a signature may follow.
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Path(path) => Escaped(&path.to_string_lossy()).fmt(f),
-            Self::Url(url) => Escaped(url).fmt(f),
+            Self::Url(url) => Escaped(url.split('?').next().unwrap_or(url)).fmt(f),
         }
     }
 }
@@ -277,6 +278,7 @@ mod tests {
 
     #[test]
     fn an_address_has_a_file_name() {
-        assert_eq!(Location::Url("https://h/a/x.tar?sig=1/2".into()).file_name(), "x.tar");
+        let signed = Location::Url("https://h/a/x.tar?sig=1/2".into());
+        assert_eq!((signed.file_name(), &*signed.to_string()), ("x.tar", "https://h/a/x.tar"));
     }
 }

@@ -36,6 +36,6 @@ pub use samples::{BoxError, Buffer, Fingerprint, Record, RunPlan, Source, Upcomi
 pub use sidecar::{IndexReport, index_shards};
 pub use stream::{Stream, StreamError};
 pub use tar::{Damage, PartPlace, Tar, TarError, TarOptions, TarStream};
-pub(crate) use tfrecord::good_in_sequence;
 pub use tfrecord::{Feature, TfOptions, TfRecordCause, TfRecordError, TfRecordStream, TfRecords};
+pub(crate) use tfrecord::{example, good_in_sequence};
 pub use value::{EncodedImage, OwnedImage, OwnedValue, Value};

@@ -78,7 +78,7 @@ impl Dataset {
                 Self::Source(Arc::new(Folder::open(path, &options)?))
             }
             Kind::Tar => Self::Source(Arc::new(Tar::open(text()?)?)),
-            Kind::TarStream => Self::Stream(Stream::new(TarStream::open(text()?)?)),
+            Kind::TarStream => Self::Stream(TarStream::open(text()?)?.into()),
             Kind::TfRecords => Self::Source(Arc::new(TfRecords::open(text()?)?)),
             Kind::TfRecordStream => Self::Stream(TfRecordStream::open(text()?)?.into()),
         })

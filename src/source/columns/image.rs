@@ -6,10 +6,13 @@ use crate::source::ImageMode;
 
 /// Whether files of this extension are pictures that can be decoded.
 pub(super) fn is_read(ext: &str) -> bool {
-    matches!(ext, "jpg" | "jpeg" | "jpe" | "jfif")
+    matches!(ext, "jpg" | "jpeg" | "jpe" | "jfif" | "png")
 }
 
 /// How a picture is coded, whatever its extension says.
 pub(super) fn mode(bytes: &[u8]) -> Option<ImageMode> {
-    bytes.starts_with(b"\xff\xd8\xff").then_some(ImageMode::Jpeg)
+    match ImageMode::of_file(bytes) {
+        ImageMode::Jpeg => bytes.starts_with(b"\xff\xd8\xff").then_some(ImageMode::Jpeg),
+        other => Some(other),
+    }
 }

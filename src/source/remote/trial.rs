@@ -55,6 +55,7 @@ impl Trial {
     /// As [`Source::begin`](crate::source::Source::begin).
     pub fn planned(&self, order: Vec<u64>, batch_size: usize) -> Result<Self, BoxError> {
         let run = RunPlan {
+            seed: 0,
             epoch: Epoch(0),
             upcoming: Arc::new(InOrder(order)),
             batch_size,

@@ -57,7 +57,7 @@ impl Plan {
         check_count(shards, found, limits.max_samples)?;
         let columns = columns(shards, &indexes, options)?;
         let numbers = indexes.iter().map(|index| numbers(index, &columns)).collect();
-        let fields = columns.iter().map(|column| spec(column)).collect::<Vec<_>>();
+        let fields = columns.iter().map(spec).collect::<Vec<_>>();
         let locations: Vec<_> = shards.all().iter().map(|shard| shard.location.clone()).collect();
         let is_local = locations.iter().all(|location| matches!(location, Location::Path(_)));
         let fingerprint = fingerprint(shards, &indexes, &fields, &columns);

@@ -1,7 +1,7 @@
 //! Tar shards as a stream: one after another, from their beginning on, without an index.
 //!
 //! ```text
-//! shards ─▶ shuffled (seed, epoch, turn) ─▶ every world-th, from rank on ─▶ walked one after another
+//! shards ─▶ shuffled, every world-th from rank on: shards/deal.rs ─▶ walked one after another
 //! ```
 //!
 //! All ranks shuffle alike and then share: each shard is read by one of them, and by all together every
@@ -11,14 +11,10 @@ use super::error::Found;
 use super::records::Inner;
 use super::walk::{Met, Walk};
 use super::{TarError, TarOptions};
-use crate::source::shards::{Shard, Shards};
+use crate::source::shards::{Shard, Shards, deal};
 use crate::source::stream::{Item, Items, Pass, Stream, Streamed};
 use crate::source::{BoxError, FieldSpec};
-use fuseloop_ops::SampleKey;
 use std::sync::Arc;
-
-/// Which draws of an epoch and turn these are.
-const SHARDS: u64 = 0x7461_7273;
 
 /// Samples of tar files in sequence: plain, `.gz` or `.zst`, told by their first bytes.
 ///
@@ -30,8 +26,8 @@ const SHARDS: u64 = 0x7461_7273;
 /// ```no_run
 /// use fuseloop::source::{As, Stream, TarOptions, TarStream};
 /// let fields = TarOptions::default().field("image", "jpg", As::Image).field("label", "cls", As::Int);
-/// let shards = TarStream::open_with("train-{000..255}.tar.gz", &fields)?.shuffle_shards(true);
-/// let stream = Stream::new(shards.split_by_rank(0, 8)?);
+/// let shards = TarStream::open_with("train-{000..255}.tar.gz", &fields)?.shuffle_shards();
+/// let stream = Stream::from(shards.split_by_rank(0, 8)?);
 /// # Ok::<(), fuseloop::source::TarError>(())
 /// ```
 #[derive(Clone)]
@@ -77,10 +73,11 @@ impl TarStream {
         Ok(Self { inner: Arc::new(inner), is_shuffled: false, rank: 0, world: 1 })
     }
 
-    /// Whether shards are read in an order drawn anew for each epoch, and each turn within one.
+    /// Has every pass go through the shards in an order of its own, drawn from the loader's seed and the
+    /// epoch. The samples of a shard stay in theirs.
     #[must_use]
-    pub fn shuffle_shards(self, is_shuffled: bool) -> Self {
-        Self { is_shuffled, ..self }
+    pub fn shuffle_shards(self) -> Self {
+        Self { is_shuffled: true, ..self }
     }
 
     /// Only every `world`-th shard, from the `rank`-th on: after the shuffle, which is the same on all
@@ -110,15 +107,7 @@ impl TarStream {
 
     /// The shards of a pass, in order.
     fn order(&self, pass: &Pass) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.inner.shards.len()).collect();
-        if self.is_shuffled {
-            let mut draws = SampleKey::new(pass.seed, pass.epoch.index(), pass.turn).op(SHARDS);
-            for last in (1..order.len()).rev() {
-                // No more than 2^20 shards are ever named.
-                order.swap(last, draws.below(last as u32 + 1) as usize);
-            }
-        }
-        order.into_iter().skip(self.rank).step_by(self.world).collect()
+        deal(self.inner.shards.len(), pass, self.is_shuffled, (self.rank, self.world))
     }
 }
 
@@ -222,5 +211,11 @@ impl Items for Walking {
             }
         }
         Ok(count)
+    }
+}
+
+impl From<TarStream> for Stream {
+    fn from(shards: TarStream) -> Self {
+        Self::new(shards)
     }
 }

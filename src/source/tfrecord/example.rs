@@ -8,39 +8,39 @@ use std::collections::BTreeMap;
 
 /// Either kind of example.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct Example {
+pub(crate) struct Example {
     #[prost(message, optional, tag = "1")]
-    pub(super) context: Option<Features>,
+    pub(crate) context: Option<Features>,
     #[prost(message, optional, tag = "2")]
-    pub(super) lists: Option<FeatureLists>,
+    pub(crate) lists: Option<FeatureLists>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct Features {
+pub(crate) struct Features {
     #[prost(btree_map = "string, message", tag = "1")]
-    pub(super) feature: BTreeMap<String, Feature>,
+    pub(crate) feature: BTreeMap<String, Feature>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct FeatureLists {
+pub(crate) struct FeatureLists {
     #[prost(btree_map = "string, message", tag = "1")]
-    pub(super) list: BTreeMap<String, FeatureList>,
+    pub(crate) list: BTreeMap<String, FeatureList>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct FeatureList {
+pub(crate) struct FeatureList {
     #[prost(message, repeated, tag = "1")]
-    pub(super) feature: Vec<Feature>,
+    pub(crate) feature: Vec<Feature>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct Feature {
+pub(crate) struct Feature {
     #[prost(oneof = "Kind", tags = "1, 2, 3")]
-    pub(super) kind: Option<Kind>,
+    pub(crate) kind: Option<Kind>,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     #[prost(message, tag = "1")]
     Bytes(BytesList),
     #[prost(message, tag = "2")]
@@ -50,19 +50,19 @@ pub(super) enum Kind {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct BytesList {
+pub(crate) struct BytesList {
     #[prost(bytes = "vec", repeated, tag = "1")]
-    pub(super) value: Vec<Vec<u8>>,
+    pub(crate) value: Vec<Vec<u8>>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct FloatList {
+pub(crate) struct FloatList {
     #[prost(float, repeated, tag = "1")]
-    pub(super) value: Vec<f32>,
+    pub(crate) value: Vec<f32>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct Int64List {
+pub(crate) struct Int64List {
     #[prost(int64, repeated, tag = "1")]
-    pub(super) value: Vec<i64>,
+    pub(crate) value: Vec<i64>,
 }

@@ -7,7 +7,7 @@
 //! ```
 
 mod error;
-mod example;
+pub(crate) mod example;
 mod features;
 mod frame;
 mod sequence;

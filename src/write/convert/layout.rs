@@ -4,7 +4,7 @@ use super::Form;
 use crate::sample::SampleId;
 use crate::source::{BoxError, FieldKind, Record, Source};
 use crate::write::shards::{
-    ColumnError, Columns, END, Features, Member, check_fields, extension, file_bytes, frame,
+    ColumnError, Columns, END, Member, check_fields, encode_record, extension, file_bytes, frame,
     member_header, padding, safe_key,
 };
 use crate::write::value::SampleError;
@@ -59,7 +59,7 @@ impl Layout {
                 members: members(record, source, columns)?,
             }),
             Self::TfRecord => {
-                let example = Features::encode_record(record, source.fields())?;
+                let example = encode_record(record, source.fields())?;
                 let record = Member { extension: String::new(), bytes: frame(&example) };
                 Ok(Made { key: String::new(), members: vec![record] })
             }

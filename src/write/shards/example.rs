@@ -19,57 +19,12 @@
 use super::bytes::{file_bytes, word};
 use super::column::ColumnError;
 use crate::source::beton::{ByteOrder, NdKind};
+use crate::source::example::{BytesList, Example, Feature, Features, FloatList, Int64List, Kind};
 use crate::source::{FieldKind, FieldSpec, NdType, OwnedValue, Record};
 use crate::write::value::SampleError;
 use half::f16;
 use prost::Message as _;
 use std::collections::{BTreeMap, HashMap};
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(in crate::write) struct Example {
-    #[prost(message, optional, tag = "1")]
-    features: Option<Features>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(in crate::write) struct Features {
-    #[prost(btree_map = "string, message", tag = "1")]
-    feature: BTreeMap<String, Feature>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct Feature {
-    #[prost(oneof = "List", tags = "1, 2, 3")]
-    list: Option<List>,
-}
-
-#[derive(Clone, PartialEq, prost::Oneof)]
-enum List {
-    #[prost(message, tag = "1")]
-    Bytes(BytesList),
-    #[prost(message, tag = "2")]
-    Floats(FloatList),
-    #[prost(message, tag = "3")]
-    Ints(Int64List),
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct BytesList {
-    #[prost(bytes = "vec", repeated, tag = "1")]
-    value: Vec<Vec<u8>>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct FloatList {
-    #[prost(float, repeated, tag = "1")]
-    value: Vec<f32>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct Int64List {
-    #[prost(int64, repeated, tag = "1")]
-    value: Vec<i64>,
-}
 
 /// Whether samples of these fields can be examples.
 ///
@@ -109,25 +64,23 @@ fn beside(field: &FieldSpec) -> Vec<String> {
     names
 }
 
-impl Features {
-    /// The bytes of a sample's Example.
-    ///
-    /// # Errors
-    ///
-    /// If a value is not of its field's kind, or a raw picture has no pixels.
-    pub(in crate::write) fn encode_record(
-        record: Record,
-        fields: &[FieldSpec],
-    ) -> Result<Vec<u8>, SampleError> {
-        if record.len() != fields.len() {
-            return Err(SampleError::Count { found: record.len(), expected: fields.len() });
-        }
-        let mut feature = BTreeMap::new();
-        for (value, field) in record.into_iter().zip(fields) {
-            put(value, field, &mut feature)?;
-        }
-        Ok(Example { features: Some(Self { feature }) }.encode_to_vec())
+/// The bytes of a sample's Example.
+///
+/// # Errors
+///
+/// If a value is not of its field's kind, or a raw picture has no pixels.
+pub(in crate::write) fn encode_record(
+    record: Record,
+    fields: &[FieldSpec],
+) -> Result<Vec<u8>, SampleError> {
+    if record.len() != fields.len() {
+        return Err(SampleError::Count { found: record.len(), expected: fields.len() });
     }
+    let mut feature = BTreeMap::new();
+    for (value, field) in record.into_iter().zip(fields) {
+        put(value, field, &mut feature)?;
+    }
+    Ok(Example { context: Some(Features { feature }), lists: None }.encode_to_vec())
 }
 
 fn put(
@@ -140,12 +93,12 @@ fn put(
         return Err(SampleError::Kind { field: field.name.clone(), expected, found });
     }
     let mut add = |name: &str, list| {
-        features.insert(name.to_owned(), Feature { list: Some(list) });
+        features.insert(name.to_owned(), Feature { kind: Some(list) });
     };
     let list = match (value, &field.kind) {
         (OwnedValue::Int(value), _) => ints(vec![value]),
         #[expect(clippy::cast_possible_truncation, reason = "the format has 32 bits")]
-        (OwnedValue::Float(value), _) => List::Floats(FloatList { value: vec![value as f32] }),
+        (OwnedValue::Float(value), _) => Kind::Floats(FloatList { value: vec![value as f32] }),
         (
             OwnedValue::NdArray(elements),
             FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape },
@@ -169,16 +122,16 @@ fn put(
     Ok(())
 }
 
-fn ints(value: Vec<i64>) -> List {
-    List::Ints(Int64List { value })
+fn ints(value: Vec<i64>) -> Kind {
+    Kind::Ints(Int64List { value })
 }
 
-fn bytes(value: Vec<u8>) -> List {
-    List::Bytes(BytesList { value: vec![value] })
+fn bytes(value: Vec<u8>) -> Kind {
+    Kind::Bytes(BytesList { value: vec![value] })
 }
 
 /// How elements become a list that holds every bit of them; `None` if no list does.
-fn as_list(dtype: NdType) -> Option<fn(NdType, &[u8]) -> List> {
+fn as_list(dtype: NdType) -> Option<fn(NdType, &[u8]) -> Kind> {
     match (dtype.kind(), dtype.item_size()) {
         (NdKind::Bool | NdKind::Int, _) | (NdKind::UInt, 1 | 2 | 4) => Some(int_list),
         (NdKind::Float, 2 | 4) => Some(float_list),
@@ -186,7 +139,7 @@ fn as_list(dtype: NdType) -> Option<fn(NdType, &[u8]) -> List> {
     }
 }
 
-fn int_list(dtype: NdType, elements: &[u8]) -> List {
+fn int_list(dtype: NdType, elements: &[u8]) -> Kind {
     let is_signed = dtype.kind() == NdKind::Int;
     let value = |bytes: [u8; 8], size: usize| {
         let word = u64::from_le_bytes(bytes).cast_signed();
@@ -197,12 +150,12 @@ fn int_list(dtype: NdType, elements: &[u8]) -> List {
     ints(words(dtype, elements).map(|(bytes, size)| value(bytes, size)).collect())
 }
 
-fn float_list(dtype: NdType, elements: &[u8]) -> List {
+fn float_list(dtype: NdType, elements: &[u8]) -> Kind {
     let value = |([a, b, c, d, ..], size): ([u8; 8], usize)| match size {
         2 => f16::from_le_bytes([a, b]).to_f32(),
         _ => f32::from_le_bytes([a, b, c, d]),
     };
-    List::Floats(FloatList { value: words(dtype, elements).map(value).collect() })
+    Kind::Floats(FloatList { value: words(dtype, elements).map(value).collect() })
 }
 
 /// The elements' bytes, the lowest first, and how many each has.
@@ -240,12 +193,12 @@ mod tests {
         let fields = [FieldSpec { name: "a".to_owned(), kind }];
         check_fields(&fields).unwrap();
         let record = vec![OwnedValue::NdArray(elements.to_vec())];
-        let bytes = Features::encode_record(record, &fields).unwrap();
-        Example::decode(&bytes[..]).unwrap().features.unwrap().feature
+        let bytes = encode_record(record, &fields).unwrap();
+        Example::decode(&bytes[..]).unwrap().context.unwrap().feature
     }
 
-    fn list(features: &BTreeMap<String, Feature>, name: &str) -> List {
-        features[name].list.clone().unwrap()
+    fn list(features: &BTreeMap<String, Feature>, name: &str) -> Kind {
+        features[name].kind.clone().unwrap()
     }
 
     #[test]
@@ -259,7 +212,7 @@ mod tests {
         let longs = [i64::MIN.to_le_bytes(), 5_i64.to_le_bytes()].concat();
         assert_eq!(of("<i8", &longs), ints(vec![i64::MIN, 5]));
         let floats = [1.5_f32.to_be_bytes(), (-0.25_f32).to_be_bytes()].concat();
-        let want = List::Floats(FloatList { value: vec![1.5, -0.25] });
+        let want = Kind::Floats(FloatList { value: vec![1.5, -0.25] });
         assert_eq!(of(">f4", &floats), want);
         let halves = [f16::from_f32(1.5), f16::from_f32(-0.25)].map(f16::to_le_bytes).concat();
         assert_eq!(of("<f2", &halves), want);

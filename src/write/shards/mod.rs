@@ -23,7 +23,7 @@ pub use name::TemplateError;
 
 pub(super) use bytes::{Member, extension, file_bytes, json_text};
 pub(super) use column::Columns;
-pub(super) use example::{Features, check_fields};
+pub(super) use example::{check_fields, encode_record};
 pub(super) use key::{last_part, safe_key};
 pub(super) use name::Template;
 pub(super) use record::frame;

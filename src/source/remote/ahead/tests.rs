@@ -110,6 +110,7 @@ impl Case {
 
 fn plan(order: &[u64]) -> RunPlan {
     RunPlan {
+        seed: 0,
         epoch: Epoch(0),
         upcoming: Arc::new(Order(order.to_vec())),
         batch_size: 16,

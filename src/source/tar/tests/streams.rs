@@ -44,7 +44,7 @@ fn shards_are_shuffled_anew_for_each_epoch_and_turn_and_shared_out() {
     let (_dir, spec) = folder();
     let plain = TarStream::open_with(&spec, &labels()).unwrap();
     assert_eq!(keys(&plain, &PASS), (0..30).collect::<Vec<_>>());
-    let shuffled = plain.clone().shuffle_shards(true);
+    let shuffled = plain.clone().shuffle_shards();
     let passes = [
         PASS,
         Pass { epoch: Epoch(1), ..PASS },
@@ -83,7 +83,7 @@ fn ranks_without_a_shard_are_refused() {
 #[test]
 fn skipping_is_the_same_as_asking() {
     let (_dir, spec) = folder();
-    let stream = TarStream::open_with(&spec, &labels()).unwrap().shuffle_shards(true);
+    let stream = TarStream::open_with(&spec, &labels()).unwrap().shuffle_shards();
     let all = keys(&stream, &PASS);
     for count in [0, 1, 2, 3, 4, 7, 29, 30, 31] {
         let mut items = stream.open(&PASS).unwrap();

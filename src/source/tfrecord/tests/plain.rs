@@ -14,7 +14,7 @@ pub(super) fn plain_crc(bytes: &[u8]) -> u32 {
 /// As the TFRecord guide has it: `((crc >> 15) | (crc << 17)) + 0xa282ead8`.
 pub(super) fn plain_masked(bytes: &[u8]) -> [u8; 4] {
     let crc = plain_crc(bytes);
-    ((crc >> 15) | (crc << 17)).wrapping_add(0xa282_ead8).to_le_bytes()
+    crc.rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes()
 }
 
 pub(super) fn framed(data: &[u8]) -> Vec<u8> {

@@ -1,0 +1,214 @@
+//! The same photographs as a folder, as tar shards and as a `.beton`, read by 1 to 8 readers.
+//!
+//! | | |
+//! |---|---|
+//! | in order  | each sample once, as it is stored; 64 to a reader at a time |
+//! | at random | each sample once, in one shuffled order for all formats |
+//! | warm      | all files are in the page cache, read once before |
+//! | cold      | the page cache is told to drop them before each run (`POSIX_FADV_DONTNEED`) |
+//!
+//! Samples are read by `Source::value`, image and label, into a reader's own buffer; nothing is
+//! decoded. The folder has a file a photograph; its rows are the ratio's yardstick.
+//!
+//! ```text
+//! cargo bench --bench formats                  photographs of FUSELOOP_PHOTOS, or ../shared/data/imagenet
+//! cargo bench --bench formats -- --test        a few samples of each, unmeasured
+//! ```
+
+#![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
+
+use fuseloop::SampleId;
+use fuseloop::ops::SampleKey;
+use fuseloop::source::{Beton, Buffer, Folder, FolderOptions, Source, Tar, Value};
+use fuseloop::write::{WriteOptions, write_folder};
+use rustix::fs::Advice;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Instant;
+
+/// Samples of the dataset: the photographs as often as it takes.
+const SAMPLES: usize = 4000;
+/// Samples of a shard.
+const SHARD: usize = 1000;
+/// Samples a reader takes at a time, where they are in order.
+const STROKE: u64 = 64;
+/// Rounds, of which the median counts.
+const ROUNDS: usize = 5;
+
+fn main() {
+    let once = std::env::args().any(|word| word == "--test" || word == "nothing");
+    let Some(photos) = photographs() else {
+        println!("no photographs: FUSELOOP_PHOTOS=FOLDER names some");
+        return;
+    };
+    let samples = if once { 20 } else { SAMPLES };
+    // On a disk: what lies in a tmpfs is always warm.
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let made = Made::new(dir.path(), &photos, samples);
+    println!("{samples} photographs, {:.0} MB", made.bytes as f64 / 1e6);
+    for how in [
+        How { random: false, cold: false },
+        How { random: true, cold: false },
+        How { random: false, cold: true },
+        How { random: true, cold: true },
+    ] {
+        table(&made, how, if once { 1 } else { ROUNDS });
+    }
+}
+
+/// How samples are read.
+#[derive(Clone, Copy)]
+struct How {
+    random: bool,
+    cold: bool,
+}
+
+/// The same samples in three formats.
+struct Made {
+    sources: [(&'static str, Box<dyn Source>); 3],
+    files: Vec<PathBuf>,
+    samples: u64,
+    bytes: u64,
+}
+
+impl Made {
+    fn new(dir: &Path, photos: &[Vec<u8>], samples: usize) -> Self {
+        let folder = dir.join("folder");
+        let tars: Vec<_> =
+            (0..samples.div_ceil(SHARD)).map(|k| dir.join(format!("{k:03}.tar"))).collect();
+        for (k, tar) in tars.iter().enumerate() {
+            let mut shard = tar::Builder::new(File::create(tar).unwrap());
+            for sample in k * SHARD..samples.min((k + 1) * SHARD) {
+                let (photo, class) = (&photos[sample % photos.len()], sample % 10);
+                let class_dir = folder.join(format!("class_{class}"));
+                fs::create_dir_all(&class_dir).unwrap();
+                fs::write(class_dir.join(format!("{sample:06}.jpg")), photo).unwrap();
+                member(&mut shard, &format!("{sample:06}.jpg"), photo);
+                member(&mut shard, &format!("{sample:06}.cls"), class.to_string().as_bytes());
+            }
+            shard.into_inner().unwrap().sync_all().unwrap();
+        }
+        let beton = dir.join("photos.beton");
+        write_folder(&folder, &beton, &WriteOptions::default()).unwrap();
+        let listed = Folder::open(&folder, &FolderOptions::default()).unwrap();
+        let paths = (0..listed.len()).map(|k| folder.join(listed.key(SampleId(k)).unwrap()));
+        let files: Vec<PathBuf> = paths.chain(tars).chain([beton.clone()]).collect();
+        files.iter().for_each(|file| File::open(file).unwrap().sync_all().unwrap());
+        let shards = format!("{}/*.tar", dir.display());
+        let bytes = (0..samples).map(|k| photos[k % photos.len()].len() as u64).sum();
+        let sources: [(_, Box<dyn Source>); 3] = [
+            ("folder", Box::new(listed)),
+            ("tar", Box::new(Tar::open(&shards).unwrap())),
+            (".beton", Box::new(Beton::open(&beton, &fuseloop::Limits::DEFAULT).unwrap())),
+        ];
+        Self { sources, files, samples: samples as u64, bytes }
+    }
+
+    /// Has the system forget, or know, all files.
+    fn prepare(&self, cold: bool) {
+        for file in &self.files {
+            if cold {
+                let file = File::open(file).unwrap();
+                rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+            } else {
+                std::io::copy(&mut File::open(file).unwrap(), &mut std::io::sink()).unwrap();
+            }
+        }
+    }
+}
+
+fn member(shard: &mut tar::Builder<File>, name: &str, bytes: &[u8]) {
+    let mut header = tar::Header::new_ustar();
+    header.set_size(bytes.len() as u64);
+    header.set_mode(0o644);
+    shard.append_data(&mut header, name, bytes).unwrap();
+}
+
+fn table(made: &Made, how: How, rounds: usize) {
+    let order = if how.random { "at random" } else { "in order" };
+    println!("\n{order}, {}", if how.cold { "page cache dropped" } else { "warm" });
+    println!(
+        "{:>8} {:>8} {:>12} {:>9} {:>10}",
+        "format", "readers", "images/s", "MB/s", "of folder"
+    );
+    let order = order_of(made.samples, how.random);
+    for readers in [1, 2, 4, 8] {
+        let mut rates = [const { vec![] }; 3];
+        for _ in 0..rounds {
+            for (rates, (_, source)) in rates.iter_mut().zip(&made.sources) {
+                made.prepare(how.cold);
+                rates.push(rate(&**source, &order, readers));
+            }
+        }
+        let medians = rates.map(median);
+        for ((name, _), rate) in made.sources.iter().zip(medians) {
+            let megabytes = rate * made.bytes as f64 / made.samples as f64 / 1e6;
+            let ratio = rate / medians[0];
+            println!("{name:>8} {readers:>8} {rate:>12.0} {megabytes:>9.0} {ratio:>9.2}x");
+        }
+    }
+}
+
+fn order_of(samples: u64, random: bool) -> Vec<u64> {
+    let mut order: Vec<u64> = (0..samples).collect();
+    if random {
+        let mut rng = SampleKey::new(1, 0, 0).op(0);
+        for last in (1..order.len()).rev() {
+            order.swap(last, rng.below(last as u32 + 1) as usize);
+        }
+    }
+    order
+}
+
+/// Samples a second.
+fn rate(source: &dyn Source, order: &[u64], readers: usize) -> f64 {
+    let next = AtomicU64::new(0);
+    let begun = Instant::now();
+    thread::scope(|scope| {
+        for _ in 0..readers {
+            scope.spawn(|| {
+                let mut buffer = Buffer::default();
+                loop {
+                    let first = next.fetch_add(STROKE, Ordering::Relaxed) as usize;
+                    let Some(stroke) = order.get(first..) else { break };
+                    if stroke.is_empty() {
+                        break;
+                    }
+                    stroke.iter().take(STROKE as usize).for_each(|&k| read(source, k, &mut buffer));
+                }
+            });
+        }
+    });
+    order.len() as f64 / begun.elapsed().as_secs_f64()
+}
+
+fn read(source: &dyn Source, sample: u64, buffer: &mut Buffer) {
+    for field in 0..source.fields().len() {
+        if let Value::Image(image) = source.value(SampleId(sample), field, buffer).unwrap() {
+            std::hint::black_box(image.bytes.last());
+        }
+    }
+}
+
+fn median(mut rates: Vec<f64>) -> f64 {
+    rates.sort_by(f64::total_cmp);
+    rates[rates.len() / 2]
+}
+
+/// The JPEGs that there are.
+fn photographs() -> Option<Vec<Vec<u8>>> {
+    let shared = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/data/imagenet");
+    let dir = std::env::var("FUSELOOP_PHOTOS").unwrap_or_else(|_| shared.to_owned());
+    let found = fs::read_dir(dir).ok()?.map(|entry| entry.unwrap().path());
+    let mut paths: Vec<_> = found
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|e| e.eq_ignore_ascii_case("jpg") || e.eq_ignore_ascii_case("jpeg"))
+        })
+        .collect();
+    paths.sort();
+    let photos: Vec<_> = paths.iter().map(|path| fs::read(path).unwrap()).collect();
+    (!photos.is_empty()).then_some(photos)
+}
