@@ -3,7 +3,6 @@
 use super::support::{At, Numbers, all, numbers, pass};
 use fuseloop::batch::Batch;
 use fuseloop::loader::{Cache, OnDamaged};
-use fuseloop::ops;
 use fuseloop::order::{Ranks, Uneven};
 use fuseloop::sample::UNKNOWN;
 use fuseloop::source::stream::Stream;
@@ -11,7 +10,7 @@ use fuseloop::source::{FieldKind, FieldSpec, OwnedImage};
 use fuseloop::{Cursor, Loader, LoaderBuilder, Order, ops::*};
 use std::sync::Arc;
 
-pub fn builder(stream: &Stream) -> LoaderBuilder {
+pub(crate) fn builder(stream: &Stream) -> LoaderBuilder {
     Loader::from_stream(stream.clone())
         .batch_size(4)
         .seed(3)
@@ -21,7 +20,7 @@ pub fn builder(stream: &Stream) -> LoaderBuilder {
 }
 
 /// A batch's number, its labels and its pixels.
-pub type Seen = (u64, Vec<i64>, Vec<u8>);
+pub(crate) type Seen = (u64, Vec<i64>, Vec<u8>);
 
 fn seen(batch: &Batch) -> Seen {
     let labels = batch.tensor::<i64>("label").unwrap().as_slice().to_vec();
@@ -37,7 +36,7 @@ fn labels(batches: &[Seen]) -> Vec<u64> {
 }
 
 /// The loader over a stream holds what its pass holds, with any workers, from every cursor.
-pub fn assert_loads(stream: &Stream) {
+pub(crate) fn assert_loads(stream: &Stream) {
     let one = builder(stream).workers(1).build().unwrap();
     for epoch in [0, 1] {
         let wanted = batches(&one, epoch);

@@ -6,7 +6,7 @@ use fuseloop::source::{FieldKind, FieldSpec, OwnedValue, Record};
 
 /// A composition.
 #[derive(Clone, Debug)]
-pub enum Tree {
+pub(crate) enum Tree {
     Numbers { first: u64, count: u64, held: bool },
     Shuffle(Box<Tree>, usize),
     Repeat(Box<Tree>, u64),
@@ -25,16 +25,16 @@ pub enum Tree {
 }
 
 /// Numbers at random for making trees.
-pub struct Dice(pub u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    pub fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
     }
 
-    pub fn tree(&mut self, depth: u32) -> Tree {
+    pub(crate) fn tree(&mut self, depth: u32) -> Tree {
         if depth == 0 {
             let (first, count) = (self.below(1000), self.below(9));
             return Tree::Numbers { first, count, held: self.below(3) == 0 };
@@ -97,7 +97,7 @@ fn relabelled(mut record: Record, label: u64) -> Record {
 }
 
 fn is_kept(number: u64) -> bool {
-    number % 3 != 0
+    !number.is_multiple_of(3)
 }
 
 fn mapped(number: u64) -> u64 {
@@ -109,7 +109,7 @@ fn zipped(a: u64, b: u64) -> u64 {
 }
 
 /// The stream that it is.
-pub fn stream(tree: &Tree) -> Stream {
+pub(crate) fn stream(tree: &Tree) -> Stream {
     let all = |parts: &[Tree]| parts.iter().map(stream).collect::<Vec<_>>();
     match tree {
         &Tree::Numbers { first, count, held } => {
@@ -147,7 +147,7 @@ pub fn stream(tree: &Tree) -> Stream {
 }
 
 /// What its pass gives.
-pub fn model(tree: &Tree, pass: &Pass) -> Vec<u64> {
+pub(crate) fn model(tree: &Tree, pass: &Pass) -> Vec<u64> {
     let part = |part: usize| Pass {
         seed: scrambled(pass.seed ^ (part as u64).wrapping_mul(STEP)),
         ..*pass
@@ -278,7 +278,7 @@ fn scrambled(word: u64) -> u64 {
 }
 
 /// Passes over some, asks for some, and so on to the end: what was asked for, by its place.
-pub fn in_steps(stream: &Stream, pass: &Pass, dice: &mut Dice) -> Vec<(usize, u64)> {
+pub(crate) fn in_steps(stream: &Stream, pass: &Pass, dice: &mut Dice) -> Vec<(usize, u64)> {
     let mut items = stream.open(pass).unwrap();
     let (mut seen, mut at) = (vec![], 0);
     loop {

@@ -5,19 +5,19 @@ use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, R
 use fuseloop::{Epoch, SampleId};
 use std::sync::Arc;
 
-pub fn fields() -> Vec<FieldSpec> {
+pub(crate) fn fields() -> Vec<FieldSpec> {
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)]
 }
 
-pub fn record(number: u64) -> Record {
+pub(crate) fn record(number: u64) -> Record {
     let image = OwnedImage::rgb(6, 6, vec![number as u8; 6 * 6 * 3]);
     vec![OwnedValue::Image(image), OwnedValue::Int(number as i64)]
 }
 
 /// What goes wrong in a stream of numbers, and where.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum At {
+pub(crate) enum At {
     Nowhere,
     /// This item can't be read.
     Item(u64),
@@ -29,30 +29,30 @@ pub enum At {
 
 /// Numbers from `first` on.
 #[derive(Clone)]
-pub struct Numbers {
-    pub fields: Vec<FieldSpec>,
-    pub first: u64,
-    pub count: u64,
+pub(crate) struct Numbers {
+    pub(crate) fields: Vec<FieldSpec>,
+    pub(crate) first: u64,
+    pub(crate) count: u64,
     /// Whether items are records, and the length is not known.
-    pub held: bool,
-    pub bad: At,
+    pub(crate) held: bool,
+    pub(crate) bad: At,
 }
 
-pub fn numbers(first: u64, count: u64) -> Numbers {
+pub(crate) fn numbers(first: u64, count: u64) -> Numbers {
     Numbers { fields: fields(), first, count, held: false, bad: At::Nowhere }
 }
 
 impl Numbers {
-    pub fn stream(self) -> Stream {
+    pub(crate) fn stream(self) -> Stream {
         Stream::new(self)
     }
 
     /// In sequence only, its end not known.
-    pub fn held(self) -> Self {
+    pub(crate) fn held(self) -> Self {
         Self { held: true, ..self }
     }
 
-    pub fn bad(self, bad: At) -> Self {
+    pub(crate) fn bad(self, bad: At) -> Self {
         Self { bad, ..self }
     }
 }
@@ -124,12 +124,12 @@ impl Items for Counting {
     }
 }
 
-pub fn pass(seed: u64, epoch: u32) -> Pass {
+pub(crate) fn pass(seed: u64, epoch: u32) -> Pass {
     Pass { seed, epoch: Epoch(epoch), turn: 0 }
 }
 
 /// The number of an item: its label.
-pub fn number(item: &Item) -> u64 {
+pub(crate) fn number(item: &Item) -> u64 {
     let record = item.read().unwrap();
     match record.last() {
         Some(OwnedValue::Int(number)) => *number as u64,
@@ -138,7 +138,7 @@ pub fn number(item: &Item) -> u64 {
 }
 
 /// What a pass gives after its first `skipped` items.
-pub fn rest(stream: &Stream, pass: &Pass, skipped: u64) -> Vec<u64> {
+pub(crate) fn rest(stream: &Stream, pass: &Pass, skipped: u64) -> Vec<u64> {
     let mut items = stream.open(pass).unwrap();
     items.skip(skipped).unwrap();
     let mut numbers = vec![];
@@ -150,6 +150,6 @@ pub fn rest(stream: &Stream, pass: &Pass, skipped: u64) -> Vec<u64> {
     numbers
 }
 
-pub fn all(stream: &Stream, pass: &Pass) -> Vec<u64> {
+pub(crate) fn all(stream: &Stream, pass: &Pass) -> Vec<u64> {
     rest(stream, pass, 0)
 }

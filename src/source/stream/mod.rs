@@ -11,6 +11,24 @@
 //!
 //! A pass is a pure function of its [`Pass`]: a place in it, the number of items before, says all there
 //! is to say. That is what a cursor has.
+//!
+//! | method of [`Stream`] | tf.data | items | passing over so many costs |
+//! |---|---|---|---|
+//! | `of` | | those of a source, in its order | nothing |
+//! | `concat` | `concatenate` | of one stream after another | nothing for whole streams of known length |
+//! | `interleave` | `interleave` | of some streams at a time, in turn | a step a block |
+//! | `mix` | `sample_from_datasets` | of several, drawn by weights | a draw an item |
+//! | `zip` | `zip` | of several, side by side as one | as the streams |
+//! | `shuffle`, `shuffle_and_repeat` | the same | drawn out of a buffer | a draw an item, if the length is known |
+//! | `repeat`, `repeat_forever` | `repeat` | again | nothing for whole turns of known length |
+//! | `with_epoch` | (WebDataset) | exactly so many | as `repeat` |
+//! | `take`, `skip` | the same | the first; all but these | as the stream |
+//! | `filter` | `filter` | those a function wants | reading them |
+//! | `map` | `map` | as a function makes them, by who reads them | as the stream |
+//! | `prefetch` | `prefetch` | read ahead by a thread | as the stream, before the first |
+//! | `cache_in_memory` | `cache` | kept for later passes | nothing, once it is filled |
+//!
+//! Batches are the loader's: [`Loader::from_stream`](crate::Loader::from_stream).
 
 mod concat;
 mod draws;
