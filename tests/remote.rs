@@ -25,7 +25,7 @@ const URL: &str = "FUSELOOP_TEST_URL";
 const FILE: &str = "FUSELOOP_TEST_FILE";
 
 /// The pixels and labels of an epoch.
-fn epoch(source: impl Source, epoch: u64) -> Vec<(Vec<u8>, Vec<i64>)> {
+fn epoch(source: impl Source, epoch: u32) -> Vec<(Vec<u8>, Vec<i64>)> {
     let loader = Loader::from_source(source)
         .batch_size(8)
         .order(Order::Random)
@@ -57,7 +57,7 @@ fn batches_are_those_of_the_file() {
         3 => Answer::Cut(1000),
         _ => Answer::Well,
     });
-    let want = epoch(Beton::open(&path).unwrap(), 1);
+    let want = epoch(Beton::open(&path, &fuseloop::Limits::DEFAULT).unwrap(), 1);
     assert_eq!(want.len(), 13);
     assert!(epoch(beton(&url), 1) == want);
     let paged = PagedBeton::new(beton(&url), ProcessCache::default());
