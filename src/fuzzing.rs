@@ -3,8 +3,11 @@
 
 use crate::decode::{DecodeOptions, Decoder};
 use crate::recut::{Kept, Recutter, Tile};
-use crate::sample::{Epoch, Limits};
-use crate::source::{Beton, Buffer, EncodedImage, ImageMode, Source};
+use crate::sample::{Epoch, Limits, SampleId};
+use crate::source::stream::{Item, Pass, Streamed};
+use crate::source::{
+    Beton, Buffer, EncodedImage, ImageMode, OwnedValue, Record, Source, Tar, TarOptions, TarStream,
+};
 use crate::spec::Spec;
 use fuseloop_ops::{ImageView, SampleKey, Window};
 use std::path::Path;
@@ -66,6 +69,36 @@ fn fold(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
+/// A tar file of any bytes opens or is refused; of one that opens every value reads or is refused, and in
+/// sequence it has the same samples as in any order.
+pub fn tar(bytes: &[u8]) {
+    let stream = TarStream::from_bytes(bytes, &TarOptions::default().limits(Limits::SMALL));
+    let streamed = stream.ok().and_then(|stream| streamed(&stream));
+    let Ok(tar) = Tar::from_bytes(bytes, &Limits::SMALL) else { return };
+    let mut buffer = Buffer::default();
+    let mut value = |sample, field| {
+        let value = tar.value(sample, field, &mut buffer);
+        value.map(OwnedValue::from).map_err(|error| error.to_string())
+    };
+    let fields = tar.fields().len();
+    let placed = (0..tar.len()).map(SampleId);
+    let placed: Vec<Result<Record, String>> =
+        placed.map(|sample| (0..fields).map(|field| value(sample, field)).collect()).collect();
+    assert!(Some(placed) == streamed, "other samples in sequence");
+    let _ = Source::fingerprint(&tar);
+}
+
+/// What a pass over a stream gives, if it comes to its end.
+fn streamed(stream: &TarStream) -> Option<Vec<Result<Record, String>>> {
+    let mut items = stream.open(&Pass { seed: 0, epoch: Epoch(0), turn: 0 }).ok()?;
+    let mut found = vec![];
+    while let Some(item) = items.next().ok()? {
+        let item: Item = item;
+        found.push(item.read().map_err(|error| error.to_string()));
+    }
+    Some(found)
+}
+
 /// A pipeline file of any bytes is understood or refused, and the ops of one that is understood
 /// are made or refused in any epoch.
 pub fn spec_toml(bytes: &[u8]) {
@@ -118,6 +151,53 @@ mod tests {
             Ok(())
         })
         .budget_ms(500);
+    }
+
+    /// Shards with numbers, bits and whole blocks of them changed; sums of headers put right.
+    #[test]
+    fn tar_smoke() {
+        const WHOLE: [&[u8]; 4] = [
+            include_bytes!("../tests/golden/webdataset/tiny-1.tar"),
+            include_bytes!("../tests/golden/webdataset/gnu.tar"),
+            include_bytes!("../tests/golden/webdataset/pax.tar"),
+            include_bytes!("../tests/golden/webdataset/tiny-0.tar.gz"),
+        ];
+        let (mut opened, mut tried) = (0u32, 0u32);
+        arbtest::arbtest(|u| {
+            let mut bytes = u.choose(&WHOLE)?.to_vec();
+            for _ in 0..u.int_in_range(0..=3)? {
+                let at = u.choose_index(bytes.len())?;
+                match u.int_in_range(0..=2)? {
+                    0 => bytes[at] = u.arbitrary()?,
+                    1 => bytes.truncate(at.max(512)),
+                    _ => {
+                        let from = u.choose_index(bytes.len())? / 512 * 512;
+                        let block = bytes[from..bytes.len().min(from + 512)].to_vec();
+                        let to = at / 512 * 512;
+                        bytes.splice(to..to, block);
+                    }
+                }
+            }
+            if u.ratio(1, 2)? {
+                resum(&mut bytes);
+            }
+            opened += u32::from(Tar::from_bytes(&bytes, &Limits::SMALL).is_ok());
+            tried += 1;
+            tar(&bytes);
+            Ok(())
+        })
+        .budget_ms(1000 * seconds());
+        println!("{opened} of {tried} changed shards opened");
+        assert!(opened >= tried / 10, "{opened} of {tried}: most inputs test nothing");
+    }
+
+    /// Puts the sums of all blocks right that look like headers.
+    fn resum(bytes: &mut [u8]) {
+        for block in bytes.chunks_exact_mut(512).filter(|block| &block[257..262] == b"ustar") {
+            block[148..156].fill(b' ');
+            let sum: u64 = block.iter().map(|&byte| u64::from(byte)).sum();
+            block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        }
     }
 
     /// Bytes at random are seldom a file: these begin as one.

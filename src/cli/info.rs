@@ -1,23 +1,28 @@
-//! `fuseloop info`: what a file holds, from its tables alone, and what this CPU runs.
+//! `fuseloop info`: what a dataset holds, from its tables alone, and what this CPU runs.
 
 use super::gpu;
 use super::print::{bytes, count, counted, say};
 use super::problem::Problem;
-use fuseloop::LoadError;
-use fuseloop::source::{Beton, Escaped, FieldKind, FieldStats, ImageStats};
+use fuseloop::source::{
+    Beton, Dataset, Escaped, FieldKind, FieldSpec, FieldStats, ImageStats, Source, Stream,
+};
+use fuseloop::{LoadError, SampleId};
 use fuseloop_kernels::{ROW_FUNCTIONS, RowFunction};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// Show what a .beton file holds: fields, samples, sizes of images, range of labels.
+/// Show what a dataset holds: its samples and fields; of a .beton file also sizes of images and ranges
+/// of labels.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop info train.beton
   fuseloop info train.beton --json | jq .fields
+  fuseloop info photos/       # a folder a class
+  fuseloop info 'train-{000..255}.tar'
   fuseloop info --gpu         # what ToDevice finds on this machine")]
 pub(super) struct Args {
-    /// The file.
+    /// The dataset: a .beton file, a folder, tar or TFRecord shards.
     #[arg(required_unless_present = "gpu", conflicts_with = "gpu")]
     file: Option<PathBuf>,
     /// Show the GPUs of this machine in place of a file: what ToDevice finds.
@@ -30,8 +35,46 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let Some(file) = &args.file else { return gpu::run(args.json) };
-    let beton = Beton::open(file, &fuseloop::Limits::DEFAULT).map_err(LoadError::from)?;
-    if args.json { say(&format!("{:#}\n", as_json(&beton))) } else { say(&in_words(&beton)) }
+    let text = match (Dataset::open(file).map_err(LoadError::from)?, args.json) {
+        (Dataset::Beton(beton), false) => in_words(&beton),
+        (Dataset::Beton(beton), true) => format!("{:#}\n", as_json(&beton)),
+        (Dataset::Source(source), false) => source_words(&*source),
+        (Dataset::Source(source), true) => {
+            format!("{:#}\n", any_json(&source.name(), Some(source.len()), source.fields()))
+        }
+        (Dataset::Stream(stream), false) => stream_words(&stream),
+        (Dataset::Stream(stream), true) => {
+            format!("{:#}\n", any_json(&stream.name(), stream.known_len(), stream.fields()))
+        }
+    };
+    say(&text)
+}
+
+fn source_words(source: &dyn Source) -> String {
+    let (samples, fields) = (source.len(), source.fields());
+    let mut text = format!("{}: {}\n", source.name(), counted(samples, "sample"));
+    let keys = [0, samples.saturating_sub(1)].map(|sample| source.key(SampleId(sample)));
+    if let [Some(first), Some(last)] = keys.map(|key| key.filter(|_| samples > 0)) {
+        let _ = writeln!(text, "from {} to {}", Escaped(&first), Escaped(&last));
+    }
+    text + &field_words(fields) + &row_functions()
+}
+
+fn stream_words(stream: &Stream) -> String {
+    let samples = match stream.known_len() {
+        Some(samples) => counted(samples, "sample"),
+        None => "samples in sequence, how many is not known before the end".to_owned(),
+    };
+    let fields = field_words(stream.fields());
+    format!("{}: {samples}\n{fields}{}", stream.name(), row_functions())
+}
+
+fn field_words(fields: &[FieldSpec]) -> String {
+    let mut text = format!("{}\n", counted(fields.len() as u64, "field"));
+    for FieldSpec { name, kind } in fields {
+        let _ = writeln!(text, "  {:<16} {}", Escaped(name).to_string(), kind_words(kind));
+    }
+    text
 }
 
 fn in_words(beton: &Beton) -> String {
@@ -115,14 +158,9 @@ fn as_json(beton: &Beton) -> Value {
     let fields: Vec<Value> = fields
         .map(|(index, field)| {
             let stats = beton.field_stats(index).map_or(Value::Null, |stats| stats_json(&stats));
-            let (dtype, shape) = match &field.kind {
-                FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape } => {
-                    (json!(dtype.to_string()), json!(shape))
-                }
-                _ => (Value::Null, Value::Null),
-            };
-            let kind = field.kind.word();
-            json!({ "name": field.name, "type": kind, "dtype": dtype, "shape": shape, "stats": stats })
+            let mut field = field_json(field);
+            field["stats"] = stats;
+            field
         })
         .collect();
     json!({
@@ -134,6 +172,22 @@ fn as_json(beton: &Beton) -> Value {
         "stored_values": beton.stored_values(),
         "fields": fields,
     })
+}
+
+/// What there is to say of any dataset.
+fn any_json(name: &str, samples: Option<u64>, fields: &[FieldSpec]) -> Value {
+    let fields: Vec<Value> = fields.iter().map(field_json).collect();
+    json!({ "path": name, "samples": samples, "fields": fields })
+}
+
+fn field_json(field: &FieldSpec) -> Value {
+    let (dtype, shape) = match &field.kind {
+        FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape } => {
+            (json!(dtype.to_string()), json!(shape))
+        }
+        _ => (Value::Null, Value::Null),
+    };
+    json!({ "name": field.name, "type": field.kind.word(), "dtype": dtype, "shape": shape })
 }
 
 fn stats_json(stats: &FieldStats) -> Value {

@@ -5,15 +5,18 @@
 
 mod bench;
 mod canvas;
+mod convert;
 mod demo;
 mod dump;
 mod explain;
 mod font;
 mod gpu;
+mod index;
 mod info;
 mod measure;
 mod npy;
 mod ops;
+mod parts;
 mod pick;
 mod preview;
 mod print;
@@ -33,7 +36,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Training data at the speed of the machine: JIT-compiled augmentation over `.beton` files.
+/// Training data at the speed of the machine: JIT-compiled augmentation over `.beton` files,
+/// folders, tar and TFRecord shards.
 #[derive(Parser)]
 #[command(
     version,
@@ -50,6 +54,11 @@ enum Command {
     Demo(demo::Args),
     Write(write::Args),
     Recut(recut::Args),
+    Convert(convert::Args),
+    Concat(parts::ConcatArgs),
+    Split(parts::SplitArgs),
+    Subset(parts::SubsetArgs),
+    Index(index::Args),
     Info(info::Args),
     Verify(verify::Args),
     Bench(bench::Args),
@@ -67,6 +76,11 @@ pub(crate) fn main(start: Instant) -> ExitCode {
         Command::Demo(args) => demo::run(&args, start),
         Command::Write(args) => write::run(&args),
         Command::Recut(args) => recut::run(&args),
+        Command::Convert(args) => convert::run(&args),
+        Command::Concat(args) => parts::concat(&args),
+        Command::Split(args) => parts::split(&args),
+        Command::Subset(args) => parts::subset(&args),
+        Command::Index(args) => index::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Bench(args) => bench::run(&args, start),

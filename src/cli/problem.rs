@@ -14,7 +14,8 @@ use fuseloop::source::{Escaped, OpenError, ReadErrorKind, SourceError, SourceErr
 use fuseloop::spec::{ParseCause, ParseError};
 use fuseloop::verify::VerifyError;
 use fuseloop::write::{
-    ImageError, ListError, OptionsError, RecutError, SampleError, TargetError, WriteError,
+    ConvertError, ImageError, ListError, OptionsError, RecutError, SampleError, TargetError,
+    WriteError,
 };
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,12 @@ pub(super) enum Problem {
     Write(#[from] WriteError),
     #[error(transparent)]
     Recut(#[from] RecutError),
+    #[error(transparent)]
+    Convert(#[from] ConvertError),
+    #[error("{}: line {line} is no number of a sample", .path.display())]
+    NotANumber { path: PathBuf, line: usize },
+    #[error("{range}: more samples than a range may name")]
+    LongRange { range: String },
     #[error("`--tile` is for JPEGs, `--write-mode raw` stores none")]
     NoTiles,
     #[error(transparent)]
@@ -60,6 +67,8 @@ pub(super) enum Problem {
     NoImages { path: PathBuf, known: String },
     #[error("{}: the file has no samples", .path.display())]
     Empty { path: PathBuf },
+    #[error("{}: it can only be read from its beginning to its end", .path.display())]
+    InSequence { path: PathBuf },
     #[error(transparent)]
     Verify(#[from] VerifyError),
     /// What `verify` found has been told on stdout.
@@ -100,6 +109,7 @@ impl Problem {
             Self::Sample(error) => sample_help(&error.cause),
             Self::Write(error) => write_help(error),
             Self::Recut(error) => recut_help(error),
+            Self::Convert(error) => convert_help(error),
             Self::NoTiles => Some("`--write-mode tiled` stores JPEGs that are fast to crop"),
             Self::Plan(error) => plan_help(error),
             Self::Spec(error) => parse_help(error),
@@ -108,6 +118,7 @@ impl Problem {
             Self::NotEmpty { .. } => Some("name a folder that is new or empty"),
             Self::NoImages { .. } => Some("`fuseloop info FILE` shows what the file holds"),
             Self::Empty { .. } => Some(WRITE),
+            Self::InSequence { .. } => Some("unpack it first: `gzip -d`, `zstd -d`"),
             Self::Damaged { samples: 0, .. } => Some(AGAIN),
             Self::Damaged { has_list: false, .. } => Some(
                 "`--write-indices good.txt` lists the samples that are whole; `fuseloop write` with `--verify --damaged skip` leaves damaged ones out",
@@ -237,6 +248,25 @@ fn write_help(error: &WriteError) -> Option<&'static str> {
         WriteError::List(ListError::Io { source, .. }) => io_help(source),
         WriteError::Target(error) => target_help(error),
         WriteError::Write { source, .. } => io_help(source),
+        _ => None,
+    }
+}
+
+fn convert_help(error: &ConvertError) -> Option<&'static str> {
+    match error {
+        ConvertError::Write(WriteError::Sample { cause: SampleError::TooLarge { .. }, .. }) => {
+            Some("give a larger `--page-size`")
+        }
+        ConvertError::Write(WriteError::Sample { .. }) => {
+            Some("`--damaged skip` leaves such samples out and lists them; what is whole is kept")
+        }
+        ConvertError::Write(error) => write_help(error),
+        ConvertError::Source(error) => source_help(error),
+        ConvertError::Exists { .. } => Some("`--force` overwrites it"),
+        ConvertError::Journal { .. } => {
+            Some("run that one again to go on with it, or begin anew with `--force`")
+        }
+        ConvertError::Same { .. } => Some("the original stays as it is: choose another place"),
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! What several commands share: opening a file and giving its fields their ops.
+//! What several commands share: opening a dataset and giving its fields their ops.
 
 use super::problem::Problem;
 use fuseloop::ops::{Device, Ops, ParamError};
@@ -29,7 +29,7 @@ pub(super) struct Pipeline {
     /// What the order and the random draws depend on, beside the epoch; 0 if not given.
     #[arg(long)]
     seed: Option<u64>,
-    /// Take the samples in the file's order instead of shuffled.
+    /// Take the samples in the dataset's order instead of shuffled.
     #[arg(long)]
     sequential: bool,
 }
@@ -185,7 +185,7 @@ impl fmt::Display for FieldOps {
     }
 }
 
-/// A file that holds samples.
+/// What holds samples.
 fn opened(path: &Path) -> Result<LoaderBuilder, Problem> {
     let builder = Loader::open(path)?;
     if builder.source().len() == 0 {

@@ -1,11 +1,11 @@
-//! `fuseloop verify`: every value of a file read, every picture decoded, and what is damaged.
+//! `fuseloop verify`: every value of a dataset read, every picture decoded, and what is damaged.
 
 use super::print::{bytes, count, counted, rate, say};
 use super::problem::Problem;
+use fuseloop::LoadError;
 use fuseloop::source::beton::Allocation;
-use fuseloop::source::{Beton, Escaped, OpenError, SourceError};
+use fuseloop::source::{Beton, Dataset, Escaped, OpenError, Source, SourceError};
 use fuseloop::verify::{Damaged, Finding, Layout, VerifyOptions, VerifyReport, layout, verify};
-use fuseloop::{Limits, LoadError};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -18,20 +18,21 @@ use std::time::{Duration, Instant};
 /// Damaged values that are listed in words; `--json` lists all that the report keeps.
 const LISTED: usize = 50;
 
-/// Check every value of a .beton file: read all of it, decode every picture whole.
+/// Check every value of a dataset: read all of it, decode every picture whole.
 ///
 /// Prints how many values are damaged in which way, and lists them with sample, field and place in
 /// the file. The exit code is 1 if anything is damaged. What does no harm, such as room that is not
-/// used, is noted. The file has no checksums: numbers, arrays and bytes that were changed in place
-/// can't be told from others.
+/// used, is noted. Of all formats TFRecord alone has checksums: elsewhere numbers, arrays and bytes that
+/// were changed in place can't be told from others.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop verify train.beton
   fuseloop verify train.beton --limit 10000               # only the first samples
   fuseloop verify train.beton --write-indices good.txt    # the samples to train on
+  fuseloop verify 'train-{000..255}.tar'
   fuseloop verify train.beton --json | jq .damaged")]
 pub(super) struct Args {
-    /// The file.
+    /// The dataset: a .beton file, a folder, tar or TFRecord shards.
     file: PathBuf,
     /// Threads that check; one a core if not given. The report does not depend on it.
     #[arg(long, short)]
@@ -52,30 +53,36 @@ pub(super) struct Args {
 struct Checked {
     all: u64,
     values: VerifyReport,
-    tables: Layout,
+    /// Of a .beton file.
+    tables: Option<Layout>,
     took: Duration,
 }
 
 impl Checked {
     fn is_whole(&self) -> bool {
-        self.values.is_whole() && self.tables.is_whole()
+        self.values.is_whole() && self.tables.as_ref().is_none_or(Layout::is_whole)
     }
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
-    let file = Beton::open(&args.file, &Limits::DEFAULT).map_err(LoadError::from)?;
+    let dataset = Dataset::open(&args.file).map_err(LoadError::from)?;
+    let source: &dyn Source = match &dataset {
+        Dataset::Beton(beton) => &**beton,
+        Dataset::Source(source) => &**source,
+        Dataset::Stream(_) => return Err(Problem::InSequence { path: args.file.clone() }),
+    };
     // Before hours of work, not after: it may be that no file can be made there.
     let indices = args.write_indices.as_deref().map(Indices::new).transpose()?;
     let start = Instant::now();
-    let tables = layout(&file).map_err(|kind| {
-        let kind = OpenError::from(kind).into();
-        LoadError::from(SourceError { path: args.file.clone(), kind })
-    })?;
+    let tables = match &dataset {
+        Dataset::Beton(beton) => Some(tables(&args.file, beton)?),
+        _ => None,
+    };
     let options = VerifyOptions { jobs: args.jobs, limit: args.limit, ..VerifyOptions::default() };
-    let bar = bar(file.len().min(args.limit.unwrap_or(u64::MAX)));
-    let outcome = verify(&file, &options, &|samples| bar.inc(samples));
+    let bar = bar(source.len().min(args.limit.unwrap_or(u64::MAX)));
+    let outcome = verify(source, &options, &|samples| bar.inc(samples));
     bar.finish_and_clear();
-    let checked = Checked { all: file.len(), values: outcome?, tables, took: start.elapsed() };
+    let checked = Checked { all: source.len(), values: outcome?, tables, took: start.elapsed() };
     if let Some(indices) = indices {
         indices.write(&checked.values)?;
     }
@@ -92,6 +99,14 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         path: args.file.clone(),
         samples: checked.values.damaged_samples,
         has_list: args.write_indices.is_some(),
+    })
+}
+
+/// What the tables of a file say of each other.
+fn tables(path: &Path, beton: &Beton) -> Result<Layout, LoadError> {
+    layout(beton).map_err(|kind| {
+        let kind = OpenError::from(kind).into();
+        SourceError { path: path.to_owned(), kind }.into()
     })
 }
 
@@ -159,7 +174,9 @@ fn in_words(args: &Args, checked: &Checked) -> String {
         text.push_str("no damage found\n");
     }
     add_damage(&mut text, values);
-    add_tables(&mut text, tables);
+    if let Some(tables) = tables {
+        add_tables(&mut text, tables);
+    }
     text
 }
 
@@ -249,7 +266,7 @@ fn as_json(args: &Args, checked: &Checked) -> Value {
         "damaged_values": values.damaged_values(),
         "troubles": troubles,
         "damaged": values.first.iter().map(damaged).collect::<Vec<_>>(),
-        "tables": tables_json(tables),
+        "tables": tables.as_ref().map(tables_json),
     })
 }
 

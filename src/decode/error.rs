@@ -61,6 +61,18 @@ pub enum DecodeError {
         /// The first bytes, two at most.
         found: Vec<u8>,
     },
+    /// What is called a PNG is none.
+    #[error("not a PNG: it begins with {found:02x?}")]
+    NotPng {
+        /// The first bytes, eight at most.
+        found: Vec<u8>,
+    },
+    /// A PNG that can't be decoded.
+    #[error("damaged PNG: {reason}")]
+    Png {
+        /// The PNG decoder's own words.
+        reason: String,
+    },
     /// The bytes end inside the headers.
     #[error("the JPEG ends at byte {len}, inside its headers")]
     HeaderTruncated {
@@ -202,6 +214,8 @@ mod tests {
                 E::NotJpeg { found: vec![0x42, 0x4d] },
                 "not a JPEG: it begins with [42, 4d], expected [ff, d8]".into(),
             ),
+            (E::NotPng { found: vec![1] }, "not a PNG: it begins with [01]".into()),
+            (E::Png { reason: "no data".into() }, "damaged PNG: no data".into()),
             (E::HeaderTruncated { len: 9 }, "the JPEG ends at byte 9, inside its headers".into()),
             (
                 E::Header { what: "a second frame", at: 7 },

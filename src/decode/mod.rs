@@ -11,6 +11,7 @@
 //! | JPEG with restart markers             | the window, of the bytes of its tiles    | into scratch |
 //! | JPEG of a rarer kind                  | the rows, or tiles, of the window        | into scratch |
 //! | JPEG, progressive or in several scans | the whole picture                        | into scratch |
+//! | PNG                                   | the whole picture                        | its window into scratch |
 //!
 //! Inside the window the pixels are those of the whole picture's decode, bit for bit. Gray
 //! becomes RGB; CMYK and YCCK become RGB without a colour profile. The IDCT is the accurate one,
@@ -22,6 +23,7 @@
 mod error;
 mod jpeg;
 mod orientation;
+mod png;
 mod raw;
 
 pub use error::DecodeError;
@@ -60,6 +62,7 @@ pub struct DecodeOptions {
 #[derive(Debug, Default)]
 pub struct Decoder {
     jpeg: jpeg::JpegDecoder,
+    png: png::PngDecoder,
     raw: raw::RawDecoder,
 }
 
@@ -97,13 +100,13 @@ impl Decoder {
     #[must_use]
     pub fn by(by: By, options: DecodeOptions) -> Self {
         let jpeg = jpeg::JpegDecoder::new(options, by);
-        Self { jpeg, raw: raw::RawDecoder::new(options.limits) }
+        Self { jpeg, png: png::PngDecoder::new(options), raw: raw::RawDecoder::new(options.limits) }
     }
 
     /// The picture's size after orientation: the one that windows refer to. Costs well under a
     /// microsecond; no pixel is decoded.
     ///
-    /// A JPEG's size must be the sample table's, unless that is 0 by 0: a source that has not
+    /// A coded picture's size must be the sample table's, unless that is 0 by 0: a source that has not
     /// looked.
     ///
     /// # Errors
@@ -130,6 +133,7 @@ impl Decoder {
     fn of(&mut self, mode: ImageMode) -> &mut dyn ImageDecoder {
         match mode {
             ImageMode::Jpeg => &mut self.jpeg,
+            ImageMode::Png => &mut self.png,
             ImageMode::Raw => &mut self.raw,
         }
     }

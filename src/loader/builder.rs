@@ -13,7 +13,7 @@ use crate::order::{Order, Ranks};
 use crate::run::{Delivery, Engine, EngineOptions, LastBatch};
 use crate::sample::Epoch;
 use crate::source::stream::Played;
-use crate::source::{Beton, OpenOptions, PagedBeton, ProcessCache, Source, Stream, Value};
+use crate::source::{Beton, Dataset, OpenOptions, PagedBeton, ProcessCache, Source, Stream, Value};
 use fuseloop_ops::{NumberRule, Ops, ParamError};
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -78,7 +78,12 @@ pub struct LoaderBuilder {
 
 impl LoaderBuilder {
     pub(super) fn open(path: &Path) -> Result<Self, LoadError> {
-        Self::open_with(path, &OpenOptions::default())
+        let decode = DecodeOptions::default();
+        Ok(match Dataset::open(path)? {
+            Dataset::Beton(beton) => Self::of_beton(beton, decode),
+            Dataset::Source(source) => Self::of(source, decode),
+            Dataset::Stream(stream) => Self::of_stream(stream),
+        })
     }
 
     /// Opens a `.beton` file with limits, and the row sizes of fields of a user's own type.
@@ -87,10 +92,13 @@ impl LoaderBuilder {
     ///
     /// As [`Loader::open`].
     pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Self, LoadError> {
-        let source = Arc::new(Beton::open_with(path, options)?);
         let decode = DecodeOptions { limits: options.limits, ..DecodeOptions::default() };
-        let beton = Some(Arc::clone(&source));
-        Ok(Self { beton, ..Self::of(source, decode) })
+        Ok(Self::of_beton(Arc::new(Beton::open_with(path, options)?), decode))
+    }
+
+    fn of_beton(beton: Arc<Beton>, decode: DecodeOptions) -> Self {
+        let source: Arc<dyn Source> = Arc::clone(&beton) as _;
+        Self { beton: Some(beton), ..Self::of(source, decode) }
     }
 
     pub(super) fn of(source: Arc<dyn Source>, decode: DecodeOptions) -> Self {

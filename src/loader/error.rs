@@ -11,7 +11,7 @@ use crate::plan::label::LabelError;
 use crate::run::RunError;
 use crate::sample::SampleId;
 use crate::source::stream::Halt;
-use crate::source::{BoxError, Escaped, ReadErrorKind, SourceError};
+use crate::source::{BoxError, DatasetError, Escaped, ReadErrorKind, SourceError};
 use fuseloop_ops::{Device, ParamError, Size};
 use std::fmt;
 
@@ -22,6 +22,9 @@ pub enum LoadError {
     /// The dataset.
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// The dataset, where it is no `.beton` file. The message begins with its name.
+    #[error(transparent)]
+    Dataset(BoxError),
     /// A pipeline or a setting for a field that the dataset has not.
     #[error("there is no field {}, the file has {known}", Escaped(name))]
     NoSuchField {
@@ -334,6 +337,15 @@ impl From<BoxError> for SampleCause {
                 Ok(halt) => Self::Halt(*halt),
                 Err(error) => Self::Source(error),
             },
+        }
+    }
+}
+
+impl From<DatasetError> for LoadError {
+    fn from(error: DatasetError) -> Self {
+        match error {
+            DatasetError::Beton(error) => Self::Source(error),
+            DatasetError::Other(error) => Self::Dataset(error),
         }
     }
 }

@@ -88,11 +88,25 @@ struct Compiled {
 }
 
 impl Loader {
-    /// Opens a `.beton` file, to be set up by the builder's methods.
+    /// Opens a dataset, to be set up by the builder's methods: a `.beton` file, a folder of images, a
+    /// table of their labels, tar or TFRecord shards, here or at an address. Its name says which:
+    ///
+    /// ```no_run
+    /// # use fuseloop::{LoadError, Loader};
+    /// Loader::open("train.beton")?;
+    /// Loader::open("imagenet/train")?; // a folder a class
+    /// Loader::open("shards/train-{000..255}.tar")?; // WebDataset's
+    /// Loader::open("train-*.tfrecord")?;
+    /// # Ok::<(), LoadError>(())
+    /// ```
+    ///
+    /// Compressed shards can only be read in sequence: [`from_stream`](Self::from_stream) says what
+    /// that means. For what can be chosen in opening one kind, open it yourself:
+    /// [`from_source`](Self::from_source).
     ///
     /// # Errors
     ///
-    /// If it can't be opened or is no `.beton` file.
+    /// If it can't be opened, or is not what its name says.
     pub fn open(path: impl AsRef<Path>) -> Result<LoaderBuilder, LoadError> {
         LoaderBuilder::open(path.as_ref())
     }

@@ -16,7 +16,7 @@ use crate::plan::Draws;
 use crate::run::{Damaged, FillError, Phase, Stage, Watch};
 use crate::sample::{Epoch, SampleId, Visit};
 use crate::source::stream::Halt;
-use crate::source::{Buffer, EncodedImage, FieldKind, ImageMode, Source as Dataset, Value};
+use crate::source::{Buffer, EncodedImage, FieldKind, Source as Dataset, Value};
 use fuseloop_ops::{BatchKey, SampleKey, Size, Window, stream};
 use std::error::Error;
 use std::fmt::Write as _;
@@ -288,7 +288,7 @@ impl LoaderStage {
         rows: &mut SampleRows<'_, '_>,
     ) -> Result<(), SampleCause> {
         let PictureDesk { watch, decoder, scratch, draws, .. } = desk;
-        if image.mode == ImageMode::Jpeg {
+        if image.mode.is_coded() {
             watch.phase(Phase::Decode);
         }
         let size = decoder.size(image)?;

@@ -5,6 +5,7 @@
 //! that the system has in its cache, and saves the page faults that threads queue up for.
 
 use super::ReadErrorKind;
+use std::any::Any;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -36,7 +37,7 @@ use std::sync::Arc;
 /// # }
 /// ```
 #[expect(clippy::len_without_is_empty, reason = "a length in bytes, not a collection")]
-pub trait ReadAt: Send + Sync + 'static {
+pub trait ReadAt: Any + Send + Sync {
     /// Bytes there are.
     ///
     /// # Errors
@@ -66,6 +67,17 @@ impl ReadAt for File {
     #[cfg(windows)]
     fn read_at(&self, bytes: &mut [u8], start: u64) -> io::Result<usize> {
         std::os::windows::fs::FileExt::seek_read(self, bytes, start)
+    }
+}
+
+/// What a shared one reads.
+impl<R: ReadAt + ?Sized> ReadAt for Arc<R> {
+    fn len(&self) -> io::Result<u64> {
+        (**self).len()
+    }
+
+    fn read_at(&self, bytes: &mut [u8], start: u64) -> io::Result<usize> {
+        (**self).read_at(bytes, start)
     }
 }
 

@@ -95,8 +95,7 @@ pub trait Source: Send + Sync + 'static {
         field: usize,
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
-        let whose = std::ptr::from_ref(self).cast::<()>().addr();
-        buffer.of_record((whose, sample), self.fields(), || self.read(sample))?;
+        buffer.of_record((address(self), sample), self.fields(), || self.read(sample))?;
         buffer.recorded(field).ok_or_else(|| format!("it has no field {field}").into())
     }
 
@@ -201,6 +200,11 @@ pub trait Upcoming: Send + Sync {
     fn at(&self, places: Range<u64>, samples: &mut Vec<SampleId>);
 }
 
+/// What tells a source from others that one buffer is used for.
+pub(super) fn address<S: ?Sized>(source: &S) -> usize {
+    std::ptr::from_ref(source).cast::<()>().addr()
+}
+
 /// Memory that values are read into: one for each thread, used again from sample to sample.
 #[derive(Default)]
 pub struct Buffer {
@@ -245,7 +249,7 @@ impl Buffer {
     }
 
     /// Reads a sample's record, unless it is the one read last.
-    fn of_record(
+    pub(super) fn of_record(
         &mut self,
         sample: (usize, SampleId),
         fields: &[FieldSpec],
@@ -260,7 +264,7 @@ impl Buffer {
         Ok(())
     }
 
-    fn recorded(&self, field: usize) -> Option<Value<'_>> {
+    pub(super) fn recorded(&self, field: usize) -> Option<Value<'_>> {
         let (_, record) = self.record.as_ref()?;
         record.get(field).map(OwnedValue::borrowed)
     }

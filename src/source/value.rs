@@ -27,11 +27,11 @@ pub enum Value<'a> {
 pub struct EncodedImage<'a> {
     /// How `bytes` are coded.
     pub mode: ImageMode,
-    /// Columns, as the sample table says: a JPEG's own header may say otherwise.
+    /// Columns, as the sample table says: a file's own header may say otherwise.
     pub width: u32,
-    /// Rows, as the sample table says: a JPEG's own header may say otherwise.
+    /// Rows, as the sample table says: a file's own header may say otherwise.
     pub height: u32,
-    /// A whole JPEG file, or exactly `height * width * 3` bytes RGB, rows top down.
+    /// A whole JPEG or PNG file, or exactly `height * width * 3` bytes RGB, rows top down.
     pub bytes: &'a [u8],
 }
 
@@ -60,11 +60,11 @@ pub enum OwnedValue {
 pub struct OwnedImage {
     /// How `bytes` are coded.
     pub mode: ImageMode,
-    /// Columns; 0 in a JPEG whose header nobody has looked at.
+    /// Columns; 0 in a JPEG or PNG whose header nobody has looked at.
     pub width: u32,
-    /// Rows; 0 in a JPEG whose header nobody has looked at.
+    /// Rows; 0 in a JPEG or PNG whose header nobody has looked at.
     pub height: u32,
-    /// A whole JPEG file, or exactly `height * width * 3` bytes RGB, rows top down.
+    /// A whole JPEG or PNG file, or exactly `height * width * 3` bytes RGB, rows top down.
     pub bytes: Vec<u8>,
 }
 
@@ -73,6 +73,12 @@ impl OwnedImage {
     #[must_use]
     pub fn jpeg(bytes: Vec<u8>) -> Self {
         Self { mode: ImageMode::Jpeg, width: 0, height: 0, bytes }
+    }
+
+    /// A whole PNG file.
+    #[must_use]
+    pub fn png(bytes: Vec<u8>) -> Self {
+        Self { mode: ImageMode::Png, width: 0, height: 0, bytes }
     }
 
     /// `height * width * 3` bytes RGB, rows top down.

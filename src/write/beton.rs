@@ -75,14 +75,18 @@ impl Samples for Again<'_> {
         &self,
         id: SampleId,
     ) -> Result<Vec<FieldValue>, Box<dyn std::error::Error + Send + Sync>> {
-        let Self(beton) = self;
-        let value = |(place, field): (usize, &FieldSpec)| {
-            // The kind alone: the writer says which sample it was.
-            let told = |error: ReadError| format!("field {:?}: {}", field.name, error.kind);
-            Ok(FieldValue::again(beton.owned(id, place).map_err(told)?, &field.kind))
-        };
-        beton.fields().iter().enumerate().map(value).collect()
+        again(self.0, id).map_err(Into::into)
     }
+}
+
+/// A sample's values, to be written as they are stored.
+pub(super) fn again(beton: &Beton, id: SampleId) -> Result<Vec<FieldValue>, String> {
+    let value = |(place, field): (usize, &FieldSpec)| {
+        // The kind alone: the writer says which sample it was.
+        let told = |error: ReadError| format!("field {:?}: {}", field.name, error.kind);
+        Ok(FieldValue::again(beton.owned(id, place).map_err(told)?, &field.kind))
+    };
+    beton.fields().iter().enumerate().map(value).collect()
 }
 
 impl FieldValue {

@@ -5,6 +5,7 @@
 //! | what is given | stored as JPEG                                        | stored raw            |
 //! |---------------|-------------------------------------------------------|-----------------------|
 //! | a JPEG        | **its own bytes**, unless it is resized or a quality is asked for | decoded   |
+//! | a PNG         | encoded, as RGB pixels are                            | decoded               |
 //! | RGB pixels    | encoded: baseline, 4:2:0, quality 90 unless asked      | as they are           |
 //! | of a `.beton` | as it is there                                         | as it is there        |
 //!
@@ -31,9 +32,9 @@ const QUALITY: u8 = 90;
 /// An image as its owner has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImageInput {
-    /// The bytes of a JPEG file.
+    /// The bytes of a JPEG file, or of a PNG.
     JpegBytes(Vec<u8>),
-    /// The path of a JPEG file, read by the thread that encodes it.
+    /// The path of a JPEG or PNG file, read by the thread that encodes it.
     Path(PathBuf),
     /// Pixels: u8, `[height, width, 3]`, without gaps.
     Rgb {
@@ -44,8 +45,9 @@ pub enum ImageInput {
         /// Rows.
         height: u32,
     },
-    /// A picture of a `.beton` file. It stays raw or a JPEG as it is, of its size, whatever its
-    /// bytes are: of the options only `tile` and `verify` are looked at.
+    /// A picture of a `.beton` file, or of another source. It stays raw or a JPEG as it is, of its size, whatever its
+    /// bytes are: of the options only `tile` and `verify` are looked at. A PNG is stored as one given
+    /// by its bytes.
     Stored(OwnedImage),
 }
 
@@ -150,6 +152,7 @@ pub(super) struct Place {
 /// An image given, its bytes in memory, its size known.
 enum Loaded {
     Jpeg { bytes: Vec<u8>, head: Head },
+    Png { bytes: Vec<u8>, size: Size },
     Rgb { pixels: Vec<u8>, size: Size },
 }
 
@@ -166,9 +169,10 @@ pub(super) fn store(
         _ => None,
     };
     let loaded = match input {
+        ImageInput::Stored(image) if image.mode == ImageMode::Png => load(image.bytes, pixels)?,
         ImageInput::Stored(image) => return store_again(image, options, limits, pixels),
-        ImageInput::JpegBytes(bytes) => load(bytes)?,
-        ImageInput::Path(path) => load(read_file(&path, limits.max_sample_bytes)?)?,
+        ImageInput::JpegBytes(bytes) => load(bytes, pixels)?,
+        ImageInput::Path(path) => load(read_file(&path, limits.max_sample_bytes)?, pixels)?,
         ImageInput::Rgb { pixels, width, height } => {
             let size = Size::new(height, width);
             check_rgb(&pixels, size)?;
@@ -177,7 +181,7 @@ pub(super) fn store(
     };
     let from = match &loaded {
         Loaded::Jpeg { head, .. } => head.size,
-        Loaded::Rgb { size, .. } => *size,
+        Loaded::Png { size, .. } | Loaded::Rgb { size, .. } => *size,
     };
     let size = options.stored_size(from);
     let as_jpeg = options.wants_jpeg(size, place.sample, place.field);
@@ -287,9 +291,10 @@ fn scaled(
     match loaded {
         Loaded::Rgb { pixels: rgb, size: from } if from == size => Ok(rgb),
         Loaded::Rgb { pixels: rgb, size: from } => Ok(pixels.resize(&rgb, from, size)?),
-        Loaded::Jpeg { bytes, head } => {
-            check_pixels(head.size, limits)?;
-            Ok(pixels.decode(&bytes, head.size, size)?)
+        Loaded::Jpeg { bytes, head: Head { size: from, .. } }
+        | Loaded::Png { bytes, size: from } => {
+            check_pixels(from, limits)?;
+            Ok(pixels.decode(&bytes, from, size)?)
         }
     }
 }
@@ -301,8 +306,12 @@ fn check_pixels(size: Size, limits: &Limits) -> Result<(), ImageError> {
     Ok(())
 }
 
-/// A JPEG and what its header says.
-fn load(bytes: Vec<u8>) -> Result<Loaded, ImageError> {
+/// A JPEG or a PNG, and what its header says.
+fn load(bytes: Vec<u8>, pixels: &mut Pixels) -> Result<Loaded, ImageError> {
+    if ImageMode::of_file(&bytes) == ImageMode::Png {
+        let size = pixels.size(&bytes)?;
+        return Ok(Loaded::Png { bytes, size });
+    }
     let head = Head::parse(&bytes)?;
     Ok(Loaded::Jpeg { bytes, head })
 }

@@ -9,7 +9,6 @@
 //! Links are followed, each directory is read once: `walk.rs`. A file appears whole or not at all:
 //! `staging.rs`. What is there already is replaced, but for what SRC itself is made of.
 
-use super::list::{Ignored, ListError};
 use super::opened::Opened;
 use super::options::{Damaged, RecutOptions};
 use super::report::{Change, KeptCause, KeptFile, Listed, Skipped, SkippedSample};
@@ -20,7 +19,7 @@ use super::value::SampleError;
 use super::{ImageError, WriteError, bar};
 use crate::recut::Recutter;
 use crate::sample::SampleId;
-use crate::source::SourceError;
+use crate::source::{Ignored, ListError, SourceError};
 use indicatif::ProgressBar;
 use std::io::{self, Write as _};
 use std::panic::resume_unwind;

@@ -6,13 +6,16 @@
 //! | samples that are had by index | [`write()`]      |
 //! | samples that come one by one  | [`write_iter`], [`try_write_iter`] |
 //! | another `.beton`, its JPEGs re-cut | [`recut_beton`] |
+//! | any other source              | [`convert()`]    |
+//! | `.beton` files, put together or taken apart | [`concat_beton`], [`split_beton`], [`subset_beton`] |
 //!
 //! All encode samples on several threads and give the same bytes for any number of them.
 //! The file appears at its path whole or not at all (`target.rs`). Memory grows with the
 //! number of samples only by their rows and 24 bytes a stored value; of values, 64 MiB and a
 //! few samples a thread are held.
 //!
-//! [`recut_folder`] writes no `.beton`: it is a folder's copy with its JPEGs re-cut.
+//! [`recut_folder`] writes no `.beton`: it is a folder's copy with its JPEGs re-cut. [`convert()`]
+//! also writes WebDataset's tar shards, TFRecord shards and folders of images.
 //!
 //! ```no_run
 //! use fuseloop::write::{ImageOptions, WriteMode, WriteOptions, write_folder};
@@ -27,6 +30,7 @@
 //! ```
 
 mod beton;
+mod convert;
 #[cfg(test)]
 mod crash;
 mod cut;
@@ -36,36 +40,43 @@ mod flow;
 mod image;
 mod jpeg;
 mod json;
-mod list;
 mod mirror;
 mod mode;
 mod opened;
 mod options;
+mod ordered;
 mod pages;
+mod parts;
 mod pixels;
 mod report;
+mod shards;
 mod staging;
 mod step;
 mod target;
 mod tree;
 mod value;
-mod walk;
 
 pub use beton::recut_beton;
+pub use convert::{
+    ConvertError, ConvertOptions, ConvertReport, convert, write_tar, write_tfrecord,
+};
 pub use file::SchemaError;
 pub use image::{ImageError, ImageInput};
 pub use jpeg::HeadError;
-pub use list::{Ignored, ImageList, Labelled, ListError};
 pub use mirror::{MirrorReport, RecutError, recut_folder};
 pub use mode::{ImageOptions, OptionsError, WriteMode};
 pub use options::{Damaged, MAX_PAGE_SIZE, MIN_PAGE_SIZE, RecutOptions, WriteOptions};
+pub use parts::{Split, concat_beton, split_beton, subset_beton};
 pub use pixels::PixelsError;
 pub use report::{
     Change, FolderReport, KeptCause, KeptFile, KeptJpeg, Listed, Skipped, SkippedSample,
     WriteReport,
 };
+pub use shards::{ColumnError, TemplateError};
 pub use target::TargetError;
 pub use value::{FieldValue, SampleError};
+
+pub use crate::source::{Ignored, ImageList, Labelled, ListError};
 
 use crate::sample::SampleId;
 use crate::source::{FieldKind, FieldSpec};
@@ -215,10 +226,10 @@ pub fn try_write_iter(
     write_jobs(rows, held, row, announced, request, &unwatched)
 }
 
-/// Writes a folder of JPEGs, or a `.csv` or `.tsv` table of them: see [`ImageList`].
+/// Writes a folder of JPEGs and PNGs, or a `.csv` or `.tsv` table of them: see [`ImageList`].
 ///
 /// The fields are `image` and `label`. With the default options every JPEG is stored byte for
-/// byte, which FFCV can't: nothing is lost, and nothing is decoded to be encoded again. Set [`ImageOptions::max_resolution`] for a smaller file that decodes faster.
+/// byte, which FFCV can't: nothing is lost, and nothing is decoded to be encoded again; a PNG is encoded, or stored raw. Set [`ImageOptions::max_resolution`] for a smaller file that decodes faster.
 ///
 /// # Errors
 ///

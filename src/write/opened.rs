@@ -1,10 +1,10 @@
 //! A file of a folder that is copied: a JPEG is read to its end, any other is passed on in pieces.
 
 use super::ImageError;
-use super::list::is_jpeg_name;
 use super::report::KeptCause;
 use super::target::TargetError;
 use crate::recut::Recutter;
+use crate::source::is_jpeg_name;
 use std::fs::{self, File};
 use std::io::{self, Read, Write as _};
 use std::path::Path;

@@ -102,7 +102,7 @@ impl WriteOptions {
 }
 
 /// As many threads as asked for, or one a core.
-fn thread_count(asked: Option<NonZeroUsize>) -> usize {
+pub(super) fn thread_count(asked: Option<NonZeroUsize>) -> usize {
     let cores = || thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     asked.unwrap_or_else(cores).get().min(MAX_THREADS)
 }

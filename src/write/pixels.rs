@@ -12,7 +12,7 @@ use fuseloop_ops::{ImageView, RGB, Size};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PixelsError {
-    /// The JPEG is damaged, or of a kind that is not read.
+    /// The JPEG or PNG is damaged, or of a kind that is not read.
     #[error(transparent)]
     Decode(#[from] DecodeError),
     /// The picture can't be resized.
@@ -62,14 +62,19 @@ impl Pixels {
         Ok(())
     }
 
-    /// The pixels of a JPEG of `size`, resized to `out`: packed RGB.
+    /// The size in the header of a JPEG or PNG.
+    pub(super) fn size(&mut self, file: &[u8]) -> Result<Size, PixelsError> {
+        Ok(self.decoder.size(&encoded(file, Size::new(0, 0)))?)
+    }
+
+    /// The pixels of a JPEG or PNG of `size`, resized to `out`: packed RGB.
     pub(super) fn decode(
         &mut self,
-        jpeg: &[u8],
+        file: &[u8],
         size: Size,
         out: Size,
     ) -> Result<Vec<u8>, PixelsError> {
-        let decoded = self.decoder.decode(&encoded(jpeg, size), size.full())?;
+        let decoded = self.decoder.decode(&encoded(file, size), size.full())?;
         let view = decoded.window(size.full()).ok_or(PixelsError::Short { size })?;
         resize(view, out, &mut self.scratch)
     }
@@ -86,8 +91,9 @@ impl Pixels {
     }
 }
 
-fn encoded(jpeg: &[u8], size: Size) -> EncodedImage<'_> {
-    EncodedImage { mode: ImageMode::Jpeg, width: size.width, height: size.height, bytes: jpeg }
+fn encoded(file: &[u8], size: Size) -> EncodedImage<'_> {
+    let (mode, Size { height, width }) = (ImageMode::of_file(file), size);
+    EncodedImage { mode, width, height, bytes: file }
 }
 
 /// Area resize, or a packed copy if the size is the same.

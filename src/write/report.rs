@@ -1,9 +1,9 @@
 //! What a writer has done.
 
-use super::list::Ignored;
 use super::value::SampleError;
 use crate::recut;
 use crate::sample::SampleId;
+use crate::source::Ignored;
 use std::path::PathBuf;
 
 /// How many of a list are kept. All are counted.

@@ -50,7 +50,16 @@ impl Staging {
 
     /// An empty unfinished file, and its path. Each `number` is asked for once.
     pub(super) fn file(&self, number: u64) -> Result<(File, PathBuf), TargetError> {
-        let path = self.dir.path().join(number.to_string());
+        self.named(&number.to_string())
+    }
+
+    /// As [`file`](Self::file), of several files of one number.
+    pub(super) fn file_of(&self, number: u64, of: usize) -> Result<(File, PathBuf), TargetError> {
+        self.named(&format!("{number}.{of}"))
+    }
+
+    fn named(&self, name: &str) -> Result<(File, PathBuf), TargetError> {
+        let path = self.dir.path().join(name);
         let file = File::create(&path).map_err(TargetError::io("create it", &path))?;
         Ok((file, path))
     }

@@ -37,6 +37,9 @@ pub(super) trait Watch: Fn(Step<'_>) -> io::Result<()> + Sync {}
 
 impl<W: Fn(Step<'_>) -> io::Result<()> + Sync> Watch for W {}
 
+/// A watcher of any kind.
+pub(super) type Watcher<'a> = &'a (dyn Fn(Step<'_>) -> io::Result<()> + Sync);
+
 /// Lets every step pass.
 pub(super) fn unwatched(_: Step<'_>) -> io::Result<()> {
     Ok(())
@@ -52,7 +55,12 @@ pub(super) struct Watched<'a, W> {
 impl<'a, W> Watched<'a, W> {
     /// An empty file, which nobody has moved in.
     pub(super) fn new(file: &'a File, watch: &'a W) -> Self {
-        Self { file, at: 0, watch }
+        Self::behind(file, 0, watch)
+    }
+
+    /// A file that stands at `at`.
+    pub(super) fn behind(file: &'a File, at: u64, watch: &'a W) -> Self {
+        Self { file, at, watch }
     }
 }
 

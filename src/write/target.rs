@@ -109,6 +109,11 @@ impl Target {
         Watched::new(self.partial.as_file(), watch)
     }
 
+    /// The unfinished file, of which `at` bytes are written: it goes on behind them.
+    pub(super) fn rest<'a, W: Watch>(&'a self, at: u64, watch: &'a W) -> Watched<'a, W> {
+        Watched::behind(self.partial.as_file(), at, watch)
+    }
+
     /// The unfinished file's path: errors of writing are about this one.
     pub(super) fn partial_path(&self) -> &Path {
         self.partial.path()

@@ -1,9 +1,8 @@
 //! What a folder holds, and the same directories at another place.
 
-use super::list::{Ignored, ListError};
 use super::mirror::RecutError;
 use super::target::TargetError;
-use super::walk::Walk;
+use crate::source::{Ignored, ListError, Rules, Walk};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +21,8 @@ pub(super) struct Tree {
 impl Tree {
     pub(super) fn of(src: &Path) -> Result<Self, ListError> {
         let inside = |path: &Path| path.strip_prefix(src).unwrap_or(path).to_owned();
-        let mut walk = Walk::new(|_| None);
+        let rules = Rules::anywhere(|_| None);
+        let mut walk = Walk::new(&rules);
         let (mut dirs, mut files) = (Vec::new(), Vec::new());
         let mut open = vec![src.to_owned()];
         while let Some(dir) = open.pop() {
@@ -31,8 +31,9 @@ impl Tree {
             if walk.seen.len() > known {
                 dirs.push(inside(&dir));
             }
-            files.extend(listing.files.into_iter().map(|path| (path.clone(), inside(&path))));
-            open.extend(listing.dirs.into_iter().rev());
+            let paths = listing.files.iter().map(|name| dir.join(name));
+            files.extend(paths.map(|path| (path.clone(), inside(&path))));
+            open.extend(listing.dirs.iter().rev().map(|name| dir.join(name)));
         }
         Ok(Self { dirs, files, real: walk.seen, ignored: walk.ignored })
     }

@@ -7,7 +7,7 @@ use super::part::{Part, stored_bytes};
 use super::table::{SAMPLE, VALUE, allocated};
 use crate::decode::{DecodeError, Decoded, Decoder};
 use crate::sample::SampleId;
-use crate::source::{EncodedImage, ImageMode, OwnedImage, OwnedValue, Value};
+use crate::source::{EncodedImage, OwnedImage, OwnedValue, Value};
 use fuseloop_ops::{ImageView, RGB, Size, Window};
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ impl<'a> Keeper<'a> {
         image: &EncodedImage<'_>,
         size: Size,
     ) -> bool {
-        let is_worth_it = self.cache.keeps_all || image.mode == ImageMode::Jpeg;
+        let is_worth_it = self.cache.keeps_all || image.mode.is_coded();
         if !is_worth_it || !self.reserve(size.pixels().saturating_mul(RGB as u64)) {
             return false;
         }

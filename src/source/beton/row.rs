@@ -97,6 +97,24 @@ pub enum ImageMode {
     Jpeg,
     /// `height * width * 3` bytes RGB, rows top down; 1 in the sample table.
     Raw,
+    /// A whole PNG file. A `.beton` has none: its writer stores what is decoded, no cell is read
+    /// as one.
+    Png,
+}
+
+impl ImageMode {
+    /// What the bytes of a picture's file are, by the first of them: a PNG, or else taken for a JPEG.
+    /// Names are not gone by: of ImageNet's `.JPEG` files one is a PNG.
+    #[must_use]
+    pub fn of_file(bytes: &[u8]) -> Self {
+        if bytes.starts_with(b"\x89PNG\r\n\x1a\n") { Self::Png } else { Self::Jpeg }
+    }
+
+    /// Whether the bytes must be decoded: all but raw ones.
+    #[must_use]
+    pub fn is_coded(self) -> bool {
+        self != Self::Raw
+    }
 }
 
 /// A picture's cell.
@@ -149,13 +167,14 @@ impl ImageCell {
         Ok(Self { mode, width, height, ptr })
     }
 
-    /// The cell's bytes.
+    /// The cell's bytes. A PNG's mode is 255, which no reader takes: see [`ImageMode::Png`].
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
         bytes[0] = match self.mode {
             ImageMode::Jpeg => 0,
             ImageMode::Raw => 1,
+            ImageMode::Png => u8::MAX,
         };
         bytes[1..3].copy_from_slice(&self.width.to_le_bytes());
         bytes[3..5].copy_from_slice(&self.height.to_le_bytes());
@@ -283,6 +302,17 @@ mod tests {
         assert_eq!(RowLayout::new([&custom, &Int]), Err(LayoutError));
         let custom = FieldKind::Custom { row_size: 1, align: 1 << (usize::BITS - 1) };
         assert_eq!(RowLayout::new([&custom]), Err(LayoutError));
+    }
+
+    #[test]
+    fn a_cell_of_a_png_is_never_read() {
+        let cell = ImageCell { mode: ImageMode::Png, width: 1, height: 1, ptr: 0 };
+        assert_eq!(ImageCell::parse(&cell.to_bytes()), Err(CellError::Mode { found: 255 }));
+        for found in 2..=u8::MAX {
+            let mut bytes = cell.to_bytes();
+            bytes[0] = found;
+            assert_eq!(ImageCell::parse(&bytes), Err(CellError::Mode { found }));
+        }
     }
 
     #[test]

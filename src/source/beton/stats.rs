@@ -73,6 +73,7 @@ impl ImageStats {
         match cell.mode {
             ImageMode::Jpeg => self.jpeg += 1,
             ImageMode::Raw => self.raw += 1,
+            ImageMode::Png => {} // no cell is read as one
         }
         let (min, max) = (self.min.unwrap_or(size), self.max.unwrap_or(size));
         self.min = Some(Size::new(min.height.min(size.height), min.width.min(size.width)));

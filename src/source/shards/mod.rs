@@ -4,8 +4,10 @@
 //! names ─▶ Shards: open files, read at places ─▶ (tar, tfrecord) scan each ─▶ ShardIndex ─▶ samples
 //! ```
 
+mod deal;
 mod index;
 
+pub(in crate::source) use deal::deal;
 pub(in crate::source) use index::{Part, ShardIndex};
 
 use super::file::FileBytes;
@@ -124,6 +126,10 @@ impl Shards {
 
 /// Where samples lie: what reading ahead is planned by.
 pub(in crate::source) trait Extents: Send + Sync {
+    #[cfg_attr(
+        not(feature = "remote"),
+        expect(dead_code, reason = "only what is remote is planned")
+    )]
     /// Appends (shard, bytes) of what reading these fields of a sample reads.
     fn extents(&self, sample: SampleId, fields: &[usize], out: &mut Vec<(usize, Range<u64>)>);
 }

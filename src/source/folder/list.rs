@@ -2,8 +2,8 @@
 //!
 //! | what is given                | samples                              | class                      |
 //! |------------------------------|--------------------------------------|----------------------------|
-//! | a folder with sub-folders    | the JPEGs below each sub-folder      | the sub-folder's name      |
-//! | a folder without             | its JPEGs                            | their name before the first `_` |
+//! | a folder with sub-folders    | the images below each sub-folder     | the sub-folder's name      |
+//! | a folder without             | its images                           | their name before the first `_` |
 //! | a `.csv` or `.tsv` file      | its lines `path,label`               | the label                  |
 //!
 //! Classes are numbered from 0 in the order of their names' bytes, as torchvision's
@@ -11,12 +11,14 @@
 //! order of (class, path), or of the table's lines. The order does not depend on the file
 //! system.
 //!
-//! A JPEG is a regular file whose extension is jpg or jpeg in any case. What else is found is
-//! counted in [`ImageList::ignored`], but for names that begin with a dot. Links are followed;
-//! a directory is read once, however many links lead to it, so no loop of links is endless.
+//! An image is a regular file whose extension is jpg, jpeg or png in any case. What else is found is
+//! counted in [`ImageList::ignored`], but for names that begin with a dot. Links are followed; of
+//! one class a directory is read once, however many links lead to it, so no loop of links is endless.
 
-use super::walk::Walk;
-use crate::source::Escaped;
+use super::layout::{self, Listed};
+use super::table;
+use super::walk::Rules;
+use crate::source::{Escaped, LocationError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
@@ -38,12 +40,12 @@ pub enum ListError {
         /// The system's answer.
         source: io::Error,
     },
-    /// No JPEG was found.
-    #[error("{path:?}: no .jpg or .jpeg file is in it ({ignored} others are)")]
+    /// No image was found.
+    #[error("{path:?}: no .jpg, .jpeg or .png file is in it ({ignored} others are)")]
     Empty {
         /// The folder.
         path: PathBuf,
-        /// Files that are not JPEGs.
+        /// Files that are no images.
         ignored: u64,
     },
     /// A file of a folder without sub-folders has no `_` in its name.
@@ -65,6 +67,49 @@ pub enum ListError {
         /// Columns on it.
         found: usize,
     },
+    /// A table whose lines are not what its header, or its first line, says.
+    #[error("{path:?}: line {line}: {}", Escaped(reason))]
+    Table {
+        /// The table.
+        path: PathBuf,
+        /// Its line, from 1.
+        line: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// More than the limits allow.
+    #[error("{path:?}: {what}, the limit is {max}")]
+    Limit {
+        /// The folder or table.
+        path: PathBuf,
+        /// What there is too much of.
+        what: String,
+        /// The limit.
+        max: u64,
+    },
+    /// A file name that can't be kept: on systems where names are Unicode, one that is not.
+    #[error("{path:?}: a name in it cannot be kept")]
+    Many {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A pattern that names nothing.
+    #[error(transparent)]
+    Location(#[from] LocationError),
+    /// An address where files of this machine are wanted.
+    #[error("{name}: a folder's images are read from this machine's files alone")]
+    Address {
+        /// The address.
+        name: String,
+    },
+    /// A saved listing that is none, or was cut or changed.
+    #[error("{path:?}: {reason}")]
+    Saved {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: &'static str,
+    },
     /// A table is not CSV in UTF-8.
     #[error("{path:?}: {source}")]
     Csv {
@@ -76,7 +121,7 @@ pub enum ListError {
 }
 
 impl ListError {
-    pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { path: path.to_owned(), source }
     }
 }
@@ -112,11 +157,18 @@ pub struct Ignored {
 }
 
 impl Ignored {
-    pub(super) fn add(&mut self, path: PathBuf, reason: &'static str) {
+    pub(crate) fn add(&mut self, path: PathBuf, reason: &'static str) {
         self.count += 1;
         if self.first.len() < KEPT {
             self.first.push((path, reason));
         }
+    }
+
+    /// Adds what another has, behind.
+    pub(super) fn append(&mut self, other: Self) {
+        self.count += other.count;
+        let room = KEPT - self.first.len();
+        self.first.extend(other.first.into_iter().take(room));
     }
 }
 
@@ -135,23 +187,18 @@ impl ImageList {
     ///
     /// # Errors
     ///
-    /// If the folder or one below can't be listed, holds no JPEG, or a name has no class.
+    /// If the folder or one below can't be listed, holds no image, or a name has no class.
     pub fn from_folder(dir: &Path) -> Result<Self, ListError> {
-        let mut walk = Walk::new(other_than_jpeg);
-        let top = walk.list(dir)?;
-        let mut list = if top.dirs.is_empty() {
-            by_prefix(top.files)?
-        } else {
-            for image in top.files {
-                walk.ignored.add(image, "beside the class folders, not in one");
-            }
-            by_folder(&mut walk, top.dirs)?
-        };
-        list.ignored = walk.ignored;
-        if list.images.is_empty() {
-            return Err(ListError::Empty { path: dir.to_owned(), ignored: list.ignored.count });
-        }
-        Ok(list)
+        let Listed { names, labels, classes, ignored } =
+            layout::of_folder(dir, &Rules::anywhere(other_than_image))?;
+        let paths = (0..names.len()).filter_map(|place| names.path(place));
+        let mut images: Vec<Labelled> = paths
+            .zip(labels)
+            .map(|(path, label)| Labelled { path: dir.join(path), label })
+            .collect();
+        let bytes = |path: &Path| path.as_os_str().as_encoded_bytes().to_owned();
+        images.sort_by_cached_key(|image| (image.label, bytes(&image.path)));
+        Ok(Self { images, classes, ignored })
     }
 
     /// Reads a table of images: a path and a label a line, separated by a tab if the file is
@@ -165,10 +212,7 @@ impl ImageList {
     ///
     /// If the table can't be read, a line has not two columns, or there is none.
     pub fn from_table(table: &Path) -> Result<Self, ListError> {
-        let rows = read_table(table)?;
-        if rows.is_empty() {
-            return Err(ListError::Empty { path: table.to_owned(), ignored: 0 });
-        }
+        let rows = table::pairs(table)?;
         let dir = table.parent().unwrap_or(Path::new(""));
         let numbers: Option<Vec<i64>> = rows.iter().map(|(_, label)| label.parse().ok()).collect();
         let (labels, classes) = match numbers {
@@ -184,81 +228,23 @@ impl ImageList {
     }
 }
 
-/// A class for each folder.
-fn by_folder(walk: &mut Walk, dirs: Vec<PathBuf>) -> Result<ImageList, ListError> {
-    let mut list = ImageList::default();
-    for (label, dir) in (0..).zip(dirs) {
-        list.classes.push(escaped(&dir.file_name().unwrap_or_default().to_string_lossy()));
-        let images = walk.below(dir)?;
-        list.images.extend(images.into_iter().map(|path| Labelled { path, label }));
-    }
-    Ok(list)
-}
-
-/// A class for each prefix.
-fn by_prefix(images: Vec<PathBuf>) -> Result<ImageList, ListError> {
-    let mut by_class = BTreeMap::<Vec<u8>, Vec<PathBuf>>::new();
-    for path in images {
-        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-        let Some(end) = name.iter().position(|&byte| byte == b'_') else {
-            return Err(ListError::NoClass { path });
-        };
-        by_class.entry(name[..end].to_vec()).or_default().push(path);
-    }
-    let mut list = ImageList::default();
-    for (label, (class, paths)) in (0..).zip(by_class) {
-        // A part of a path's bytes that ends before an ASCII byte is whole characters.
-        list.classes.push(escaped(&String::from_utf8_lossy(&class)));
-        list.images.extend(paths.into_iter().map(|path| Labelled { path, label }));
-    }
-    Ok(list)
-}
-
-/// A class's name, fit for a terminal.
-fn escaped(name: &str) -> String {
-    Escaped(name).to_string()
-}
-
 /// Numbers names by their bytes' order: the number of each, and the names.
-fn number_names<'a>(names: impl Iterator<Item = &'a str> + Clone) -> (Vec<i64>, Vec<String>) {
+pub(super) fn number_names<'a>(
+    names: impl Iterator<Item = &'a str> + Clone,
+) -> (Vec<i64>, Vec<String>) {
     let classes: BTreeSet<&str> = names.clone().collect();
     let number: BTreeMap<&str, i64> = classes.iter().copied().zip(0..).collect();
     let labels = names.map(|name| number[name]).collect();
-    (labels, classes.iter().map(|name| escaped(name)).collect())
-}
-
-/// The rows of a table, without its header.
-fn read_table(table: &Path) -> Result<Vec<(String, String)>, ListError> {
-    let is_tsv = table.extension().is_some_and(|ext| ext.eq_ignore_ascii_case("tsv"));
-    let csv_error = |source| ListError::Csv { path: table.to_owned(), source };
-    let mut reader = csv::ReaderBuilder::new()
-        .delimiter(if is_tsv { b'\t' } else { b',' })
-        .has_headers(false)
-        .flexible(true)
-        .trim(csv::Trim::All)
-        .from_path(table)
-        .map_err(csv_error)?;
-    let mut rows = Vec::new();
-    for (place, record) in reader.records().enumerate() {
-        let record = record.map_err(csv_error)?;
-        let (Some(path), Some(label), 2) = (record.get(0), record.get(1), record.len()) else {
-            let line = record.position().map_or(0, csv::Position::line);
-            return Err(ListError::Columns { path: table.to_owned(), line, found: record.len() });
-        };
-        let is_header = place == 0 && !path.contains('.');
-        if !is_header {
-            rows.push((path.to_owned(), label.to_owned()));
-        }
-    }
-    Ok(rows)
+    (labels, classes.iter().map(|name| layout::escaped(name)).collect())
 }
 
 /// Why a file is not a sample.
-fn other_than_jpeg(path: &Path) -> Option<&'static str> {
-    (!is_jpeg_name(path)).then_some("not called .jpg or .jpeg")
+pub(super) fn other_than_image(path: &Path) -> Option<&'static str> {
+    let is_png = path.extension().is_some_and(|ext| ext.eq_ignore_ascii_case("png"));
+    (!is_png && !is_jpeg_name(path)).then_some("not called .jpg, .jpeg or .png")
 }
 
-pub(super) fn is_jpeg_name(path: &Path) -> bool {
+pub(crate) fn is_jpeg_name(path: &Path) -> bool {
     let is = |ext: &OsStr| ext.eq_ignore_ascii_case("jpg") || ext.eq_ignore_ascii_case("jpeg");
     path.extension().is_some_and(is)
 }
@@ -310,7 +296,10 @@ mod tests {
         ];
         assert_eq!(rows(&list, dir.path()), want);
         let reasons: Vec<_> = list.ignored.first.iter().map(|(_, reason)| *reason).collect();
-        assert_eq!(reasons, ["beside the class folders, not in one", "not called .jpg or .jpeg"]);
+        assert_eq!(
+            reasons,
+            ["beside the class folders, not in one", "not called .jpg, .jpeg or .png"]
+        );
     }
 
     #[test]
@@ -333,9 +322,9 @@ mod tests {
 
     #[test]
     fn a_folder_without_images_is_refused() {
-        let dir = tree(&["a/1.png", "a/2.png"]);
+        let dir = tree(&["a/1.gif", "a/2.txt"]);
         let error = ImageList::from_folder(dir.path()).unwrap_err().to_string();
-        assert!(error.ends_with("no .jpg or .jpeg file is in it (2 others are)"), "{error}");
+        assert!(error.ends_with("no .jpg, .jpeg or .png file is in it (2 others are)"), "{error}");
         assert!(matches!(ImageList::open(&dir.path().join("no")), Err(ListError::Io { .. })));
     }
 

@@ -1,0 +1,152 @@
+//! Values of some 100 KB in objects, each answer 5 ms away: with a run's plan, and one by one.
+//!
+//! The server is on this machine, so only latency is far; what is compared are samples/s, requests
+//! and bytes of contenders that take turns in one run. Medians of the rounds.
+//!
+//! | order  | what                                                                             |
+//! |--------|----------------------------------------------------------------------------------|
+//! | local  | quasi-random: objects' neighbours by 512, 4 such groups open at a time             |
+//! | random | all values of all objects, shuffled                                                |
+//!
+//! `-- --test` runs one round over few values.
+
+#![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
+
+mod common;
+#[path = "../tests/remote/server.rs"]
+#[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each binary uses its own part")]
+mod server;
+
+use common::median;
+use fuseloop::ops::SampleKey;
+use fuseloop::source::remote::trial::{Places, Trial};
+use server::Server;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const LATENCY: Duration = Duration::from_millis(5);
+const BATCH: usize = 64;
+
+/// Requests at a time, of all contenders.
+const AT_ONCE: usize = 16;
+
+const SHARDS: usize = 4;
+
+struct Contender {
+    how: &'static str,
+    is_planned: bool,
+    threads: usize,
+}
+
+const CONTENDERS: [Contender; 4] = [
+    Contender { how: "one by one, 16 threads", is_planned: false, threads: AT_ONCE },
+    Contender { how: "one by one, 2 threads", is_planned: false, threads: 2 },
+    Contender { how: "planned, 16 threads", is_planned: true, threads: AT_ONCE },
+    Contender { how: "planned, 2 threads", is_planned: true, threads: 2 },
+];
+
+fn main() {
+    let is_quick = std::env::args().skip(1).any(|word| word == "--test" || !word.starts_with('-'));
+    let (rounds, each) = if is_quick { (1, 64) } else { (5, 1024) };
+    let server = Server::start();
+    server.latency(LATENCY);
+    let (urls, places) = objects(&server, each);
+    let trial = Trial::open(&urls, places.clone()).unwrap();
+    for (name, order) in [("local", local(places.len())), ("random", shuffle(places.len(), 1))] {
+        compare(name, &server, &trial, &places, &order, rounds);
+    }
+}
+
+/// Objects of `each` values of 80 to 120 KB.
+fn objects(server: &Server, each: usize) -> (Vec<String>, Places) {
+    let (mut urls, mut places) = (vec![], vec![]);
+    for shard in 0..SHARDS {
+        let mut rng = SampleKey::new(7, 0, shard as u64).op(0);
+        let mut end = 0;
+        for _ in 0..each {
+            let start = end;
+            end += 80_000 + u64::from(rng.below(40_000));
+            places.push((shard, start..end));
+        }
+        urls.push(server.put(&format!("/{shard}"), vec![shard as u8; end as usize]));
+    }
+    (urls, places)
+}
+
+fn shuffle(count: usize, seed: u64) -> Vec<u64> {
+    let mut rng = SampleKey::new(seed, 0, count as u64).op(0);
+    let mut order: Vec<u64> = (0..count as u64).collect();
+    for at in (1..count).rev() {
+        order.swap(at, rng.below(at as u32 + 1) as usize);
+    }
+    order
+}
+
+/// Groups of 512 neighbours in random order, 4 of them mixed at a time.
+fn local(count: usize) -> Vec<u64> {
+    let groups = shuffle(count.div_ceil(512), 2);
+    let mut order = vec![];
+    for open in groups.chunks(4) {
+        let members: Vec<u64> =
+            open.iter().flat_map(|g| g * 512..((g + 1) * 512).min(count as u64)).collect();
+        let mixed = shuffle(members.len(), 3);
+        order.extend(mixed.iter().map(|&at| members[at as usize]));
+    }
+    order
+}
+
+/// Samples/s of an epoch.
+fn read_all(trial: &Trial, order: &[u64], threads: usize) -> f64 {
+    let (begun, next) = (Instant::now(), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let mut buffer = vec![];
+                while let Some(&sample) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    black_box(trial.read(sample, &mut buffer).unwrap());
+                }
+            });
+        }
+    });
+    order.len() as f64 / begun.elapsed().as_secs_f64()
+}
+
+fn compare(
+    name: &str,
+    server: &Server,
+    trial: &Trial,
+    places: &Places,
+    order: &[u64],
+    rounds: usize,
+) {
+    let needed: u64 = places.iter().map(|(_, bytes)| bytes.end - bytes.start).sum();
+    let mut rates = CONTENDERS.map(|_| vec![]);
+    let mut asked = CONTENDERS.map(|_| (0, 0));
+    for _ in 0..rounds {
+        for (place, Contender { is_planned, threads, .. }) in CONTENDERS.iter().enumerate() {
+            server.take_log();
+            let rate = if *is_planned {
+                read_all(&trial.planned(order.to_vec(), BATCH).unwrap(), order, *threads)
+            } else {
+                read_all(trial, order, *threads)
+            };
+            rates[place].push(rate);
+            let log = server.take_log();
+            let bytes = log.iter().map(|asked| asked.range.end - asked.range.start).sum::<u64>();
+            asked[place] = (log.len(), bytes);
+        }
+    }
+    let rates = rates.map(|rates| median(rates.into_iter()));
+    for ((contender, rate), (requests, bytes)) in CONTENDERS.iter().zip(rates).zip(asked) {
+        println!(
+            "remote/{name}/{:<23} {rate:>6.0} samples/s, {:.2} times the first, {requests:>5} \
+             requests for {} samples, {:.2} bytes read a byte needed",
+            contender.how,
+            rate / rates[0],
+            order.len(),
+            bytes as f64 / needed as f64
+        );
+    }
+}

@@ -1,0 +1,136 @@
+//! Tar shards against plain reads of the same bytes: 400 MB in members of 100 KB.
+//!
+//! ```text
+//! in sequence    a pass over TarStream             against reading the file in pieces of 256 KiB
+//! at random      value() of every sample, mixed    against reading the same ranges into one buffer
+//! ```
+//!
+//! Both of a file that the system has in its cache, in turn, nine times: the ratio is that of the medians.
+//! The aim is 95 % in sequence, 90 % at random.
+//!
+//! ```text
+//! cargo bench --bench tar              all
+//! cargo bench --bench tar -- --test    a small shard, once
+//! ```
+
+#![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
+
+use fuseloop::source::stream::{Pass, Streamed};
+use fuseloop::source::{As, Buffer, Source, Tar, TarOptions, TarStream, Value};
+use fuseloop::{Epoch, SampleId};
+use std::fs::File;
+use std::hint::black_box;
+use std::io::{BufWriter, Read};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Instant;
+
+const MEMBER: usize = 100_000;
+const PIECE: usize = 256 << 10;
+const PASS: Pass = Pass { seed: 1, epoch: Epoch(0), turn: 0 };
+
+fn main() {
+    let once = std::env::args().any(|word| word == "--test" || word == "nothing");
+    let (members, rounds) = if once { (20, 1) } else { (4000, 9) };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.tar");
+    write(&path, members);
+    let spec = path.to_str().unwrap();
+    let options = TarOptions::default().field("bin", "bin", As::Bytes);
+    let stream = TarStream::open_with(spec, &options).unwrap();
+    compare("in sequence", 95.0, rounds, || plain(&path), || sequence(&stream, members));
+    let tar = Tar::open_with(spec, &options).unwrap();
+    let order = mixed(tar.len());
+    compare("at random", 90.0, rounds, || ranges(&path, &tar, &order), || values(&tar, &order));
+}
+
+/// Runs both in turn and prints what the second reaches of the first.
+fn compare(
+    what: &str,
+    aim: f64,
+    rounds: usize,
+    mut bare: impl FnMut() -> u64,
+    mut ours: impl FnMut() -> u64,
+) {
+    let rate = |run: &mut dyn FnMut() -> u64| {
+        let begun = Instant::now();
+        let bytes = run();
+        bytes as f64 / begun.elapsed().as_secs_f64() / 1e9
+    };
+    let mut rates = [vec![], vec![]];
+    for _ in 0..rounds {
+        rates[0].push(rate(&mut bare));
+        rates[1].push(rate(&mut ours));
+    }
+    let [bare, ours] = rates.map(|mut rates| {
+        rates.sort_by(f64::total_cmp);
+        rates[rates.len() / 2]
+    });
+    let share = ours / bare * 100.0;
+    let verdict = if share >= aim { String::new() } else { format!("  aim: {aim:.0} %") };
+    println!("{what:>12}: {bare:.2} GB/s plain, {ours:.2} GB/s ours, {share:.1} %{verdict}");
+}
+
+fn write(path: &Path, members: usize) {
+    let mut builder = tar::Builder::new(BufWriter::new(File::create(path).unwrap()));
+    let data: Vec<u8> = (0..MEMBER).map(|at| (at * 7) as u8).collect();
+    for member in 0..members {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(MEMBER as u64);
+        builder.append_data(&mut header, format!("{member:06}.bin"), &data[..]).unwrap();
+    }
+    builder.finish().unwrap();
+}
+
+fn plain(path: &Path) -> u64 {
+    let (mut file, mut piece, mut bytes) = (File::open(path).unwrap(), vec![0; PIECE], 0);
+    loop {
+        match file.read(&mut piece).unwrap() {
+            0 => return bytes,
+            count => bytes += black_box(&piece[..count]).len() as u64,
+        }
+    }
+}
+
+fn sequence(stream: &TarStream, members: usize) -> u64 {
+    let (mut items, mut count, mut bytes) = (stream.open(&PASS).unwrap(), 0, 0);
+    while let Some(item) = items.next().unwrap() {
+        black_box(&item);
+        count += 1;
+        // With its header and padding, as the plain read counts them.
+        bytes += (MEMBER.next_multiple_of(512) + 512) as u64;
+    }
+    assert_eq!(count, members);
+    bytes
+}
+
+/// All samples in an order that jumps about.
+fn mixed(samples: u64) -> Vec<SampleId> {
+    let step = (samples * 5 / 8) | 1;
+    let step = (step..).step_by(2).find(|step| gcd(*step, samples) == 1).unwrap();
+    (0..samples).map(|place| SampleId(place * step % samples)).collect()
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+fn ranges(path: &Path, tar: &Tar, order: &[SampleId]) -> u64 {
+    let (file, mut buffer, mut bytes) = (File::open(path).unwrap(), vec![0; MEMBER], 0);
+    for &sample in order {
+        let range = tar.stored_at(sample, 0).unwrap();
+        file.read_exact_at(&mut buffer, range.start).unwrap();
+        bytes += black_box(&buffer).len() as u64;
+    }
+    bytes
+}
+
+fn values(tar: &Tar, order: &[SampleId]) -> u64 {
+    let (mut buffer, mut bytes) = (Buffer::default(), 0);
+    for &sample in order {
+        let value = tar.value(sample, 0, &mut buffer).unwrap();
+        let Value::Bytes(found) = black_box(value) else { panic!("other than bytes") };
+        bytes += found.len() as u64;
+    }
+    bytes
+}

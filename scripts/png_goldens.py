@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Small PNGs of every colour type, and their pixels as Pillow's convert("RGB") has them.
+
+    python scripts/png_goldens.py tests/golden/png        (needs pillow)
+"""
+
+import io
+import pathlib
+import random
+import struct
+import sys
+import zlib
+
+from PIL import Image
+
+WIDTH, HEIGHT = 11, 7
+ADAM7 = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
+CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+
+
+def chunk(name, data):
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def row(levels, depth):
+    """Levels packed as PNG has them, without a filter."""
+    bits = "".join(format(level, f"0{depth}b") for level in levels)
+    bits += "0" * (-len(bits) % 8)
+    return b"\0" + bytes(int(bits[i : i + 8], 2) for i in range(0, len(bits), 8))
+
+
+def png(depth, color, seed, interlaced=False, palette=b"", transparent=b""):
+    rng = random.Random(seed)
+    most = len(palette) // 3 - 1 if palette else 2**depth - 1
+    pixels = [[[rng.randint(0, most) for _ in range(CHANNELS[color])] for _ in range(WIDTH)] for _ in range(HEIGHT)]
+    if depth == 16:  # levels that one byte holds, too: Pillow clips gray ones
+        pixels[0][:4] = [[level] * CHANNELS[color] for level in (0, 200, 255, 256)]
+    passes = ADAM7 if interlaced else [(0, 0, 1, 1)]
+    data = b""
+    for left, top, right, down in passes:
+        for y in range(top, HEIGHT, down):
+            data += row([level for x in range(left, WIDTH, right) for level in pixels[y][x]], depth)
+    head = struct.pack(">IIBBBBB", WIDTH, HEIGHT, depth, color, 0, 0, int(interlaced))
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head)
+        + (chunk(b"PLTE", palette) if palette else b"")
+        + (chunk(b"tRNS", transparent) if transparent else b"")
+        + chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND", b"")
+    )
+
+
+def main():
+    out = pathlib.Path(sys.argv[1])
+    out.mkdir(parents=True, exist_ok=True)
+    palette = bytes(random.Random(0).randrange(256) for _ in range(10 * 3))
+    files = {
+        "gray1": png(1, 0, 1), "gray2": png(2, 0, 2), "gray4": png(4, 0, 3), "gray8": png(8, 0, 4),
+        "gray16": png(16, 0, 5), "gray_alpha8": png(8, 4, 6), "gray_alpha16": png(16, 4, 7),
+        "rgb8": png(8, 2, 8), "rgb16": png(16, 2, 9), "rgba8": png(8, 6, 10), "rgba16": png(16, 6, 11),
+        "palette4": png(4, 3, 12, palette=palette, transparent=bytes([0, 128, 255])),
+        "rgb8_interlaced": png(8, 2, 13, interlaced=True),
+    }
+    for name, data in files.items():
+        (out / f"{name}.png").write_bytes(data)
+        (out / f"{name}.rgb").write_bytes(Image.open(io.BytesIO(data)).convert("RGB").tobytes())
+
+
+main()

@@ -1,0 +1,103 @@
+//! `fuseloop convert`: a dataset in another form.
+
+use super::print::{bytes, count, counted, rate, say};
+use super::problem::Problem;
+use super::recut::add_skipped;
+use super::write::OnDamage;
+use fuseloop::LoadError;
+use fuseloop::source::{Dataset, Escaped, Source};
+use fuseloop::write::{ConvertOptions, ConvertReport, convert};
+use std::fmt::Write as _;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Convert a dataset: to a .beton file, WebDataset's tar shards, TFRecord shards or a folder.
+///
+/// The name of DST says which: x.beton, x-{000000}.tar, x-{00000}-of-{N}.tfrecord, or any other for a
+/// folder of images. A conversion that was stopped goes on when the same command is run again: what
+/// is whole is kept, and every byte is in the end as if it had never been stopped.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fuseloop convert train.beton 'shards/train-{000000}.tar'        # 100,000 samples or 3 GB each
+  fuseloop convert train.beton 'shards/train-{000000}.tar' --max-bytes 1000000000
+  fuseloop convert train.beton 'train-{00000}-of-{N}.tfrecord' --shards 16
+  fuseloop convert train.beton train/                             # a folder a class, or metadata.jsonl
+  fuseloop convert train.beton again.beton --damaged skip
+
+In tar shards the first image is jpg or png, the int `label` is cls, other fields are NAME.txt (floats),
+NAME.bin, NAME.json, NAME.npy. In TFRecord shards each sample is a tf.train.Example.")]
+pub(super) struct Args {
+    /// The dataset.
+    src: String,
+    /// What to write. A file appears whole or not at all.
+    dst: PathBuf,
+    /// Most samples of a shard.
+    #[arg(long, value_name = "N")]
+    max_samples: Option<u64>,
+    /// Most bytes of a shard; it has one sample at least.
+    #[arg(long, value_name = "BYTES")]
+    max_bytes: Option<u64>,
+    /// How many shards, of as many samples each.
+    #[arg(long, value_name = "N", conflicts_with_all = ["max_samples", "max_bytes"])]
+    shards: Option<u64>,
+    /// Bytes of a page of a .beton, a power of two; no sample can be larger.
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 23)]
+    page_size: u32,
+    /// Threads that read and encode; one a core if not given. What is written does not depend on it.
+    #[arg(long, short = 'j')]
+    threads: Option<NonZeroUsize>,
+    /// What to do with samples that can't be read.
+    #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
+    damaged: OnDamage,
+    /// Replace what is there, shards of the same name and any number among it.
+    #[arg(long)]
+    force: bool,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Problem> {
+    let start = Instant::now();
+    let source = open(&args.src)?;
+    let options = ConvertOptions {
+        max_samples: args.max_samples,
+        max_bytes: args.max_bytes,
+        shards: args.shards,
+        page_size: args.page_size,
+        threads: args.threads,
+        damaged: args.damaged.into(),
+        overwrite: args.force,
+        progress: true,
+    };
+    let report = convert(&*source, &args.dst, &options)?;
+    let mut text = summary(&args.dst, &report, start.elapsed());
+    add_skipped(&mut text, "damaged sample", &report.skipped);
+    say(&text)
+}
+
+/// Whatever is there to be read.
+fn open(spec: &str) -> Result<Arc<dyn Source>, Problem> {
+    match Dataset::open(spec).map_err(LoadError::from)? {
+        Dataset::Beton(beton) => Ok(beton),
+        Dataset::Source(source) => Ok(source),
+        Dataset::Stream(_) => Err(Problem::InSequence { path: spec.into() }),
+    }
+}
+
+fn summary(dst: &Path, report: &ConvertReport, took: Duration) -> String {
+    let seconds = took.as_secs_f64();
+    let now = report.samples.saturating_sub(report.resumed);
+    #[expect(clippy::cast_precision_loss, reason = "a rate, shown rounded")]
+    let speed = rate(now as f64 / seconds.max(1e-9));
+    let mut text = format!(
+        "{}: {} in {}, {} in {seconds:.2} s, {speed} samples/s\n",
+        Escaped(&dst.to_string_lossy()),
+        counted(report.samples, "sample"),
+        counted(report.files, "file"),
+        bytes(report.bytes),
+    );
+    if report.resumed > 0 {
+        let _ = writeln!(text, "went on behind {} of an earlier run", count(report.resumed));
+    }
+    text
+}

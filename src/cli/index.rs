@@ -1,0 +1,67 @@
+//! `fuseloop index`: where samples lie, written beside them, so that opening reads no more than that.
+
+use super::print::{bytes, counted, say};
+use super::problem::Problem;
+use fuseloop::LoadError;
+use fuseloop::source::{
+    Escaped, Folder, FolderOptions, IndexReport, Source as _, index_shards, saved_listing,
+};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::path::{Path, PathBuf};
+
+/// Note where the samples of tar or TFRecord shards lie, or which files a folder holds.
+///
+/// Shards are read in any order without an index too: then their headers are looked through at every
+/// start. With one, NAME.fidx beside each shard, a start reads that alone. For a folder FOLDER.fidx
+/// lists its files; it holds as long as no directory in it is changed. Both are refused, or passed over
+/// for a folder, where they are not of what lies there now: run this again.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fuseloop index 'train-{000..255}.tar'
+  fuseloop index 'data/*.tfrecord'
+  fuseloop index imagenet/train          # 1.28 million names, listed once")]
+pub(super) struct Args {
+    /// Shards by braces, `::` and `*`; or a folder.
+    dataset: PathBuf,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Problem> {
+    let text = if args.dataset.is_dir() {
+        index_folder(&args.dataset)?
+    } else {
+        let name = args.dataset.to_string_lossy();
+        let bar = bar();
+        let indexed = index_shards(&name, &|done, of| {
+            bar.set_length(of as u64);
+            bar.set_position(done as u64);
+        });
+        bar.finish_and_clear();
+        let IndexReport { shards, samples, bytes: size } = indexed.map_err(LoadError::Dataset)?;
+        let samples = counted(samples, "sample");
+        format!("{}: {samples}, indexed in {}\n", counted(shards as u64, "shard"), bytes(size))
+    };
+    say(&text)
+}
+
+fn index_folder(dir: &Path) -> Result<String, Problem> {
+    let folder = Folder::open(dir, &FolderOptions::default());
+    let folder = folder.map_err(|error| LoadError::Dataset(error.into()))?;
+    let path = saved_listing(dir);
+    folder.save_listing(&path).map_err(Problem::io(&path))?;
+    let (images, classes) = (folder.len(), folder.classes().len() as u64);
+    let classes = match classes {
+        1 => "1 class".to_owned(),
+        _ => format!("{classes} classes"),
+    };
+    let path = path.display().to_string();
+    Ok(format!("{} of {classes}, listed in {}\n", counted(images, "image"), Escaped(&path)))
+}
+
+/// A bar on stderr; indicatif draws nothing where that is not a terminal.
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::no_length();
+    match ProgressStyle::with_template("{wide_bar} {human_pos}/{human_len} shards, {eta} left") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar, // a template that is wrong costs its looks, not the index
+    }
+}

@@ -1,0 +1,198 @@
+//! `fuseloop concat`, `split` and `subset`: `.beton` files put together and taken apart.
+
+use super::print::{bytes, counted, say};
+use super::problem::Problem;
+use super::recut::add_skipped;
+use super::write::OnDamage;
+use fuseloop::Limits;
+use fuseloop::source::{Beton, Escaped};
+use fuseloop::write::{
+    ConvertError, Split, WriteOptions, WriteReport, concat_beton, split_beton, subset_beton,
+};
+use std::fmt::Write as _;
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+/// Most samples of a range: a slip of the finger is not to fill the memory.
+const MOST: u64 = 1 << 32;
+
+/// How files are written.
+#[derive(clap::Args)]
+struct How {
+    /// Threads; one a core if not given. What is written does not depend on it.
+    #[arg(long, short = 'j')]
+    threads: Option<NonZeroUsize>,
+    /// What to do with samples that can't be read.
+    #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
+    damaged: OnDamage,
+    /// Replace what is there.
+    #[arg(long)]
+    force: bool,
+}
+
+impl How {
+    fn options(&self) -> WriteOptions {
+        WriteOptions {
+            threads: self.threads,
+            damaged: self.damaged.into(),
+            progress: true,
+            ..WriteOptions::default()
+        }
+    }
+
+    /// Whether a file may be put there.
+    fn check(&self, out: &Path) -> Result<(), Problem> {
+        if !self.force && fs::symlink_metadata(out).is_ok() {
+            return Err(Problem::Exists { path: out.to_owned() });
+        }
+        Ok(())
+    }
+}
+
+/// Put .beton files together: all samples of the first, then all of the next.
+///
+/// Their fields must be the same. Values are copied byte for byte, nothing is decoded.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fuseloop concat a.beton b.beton both.beton
+  fuseloop concat part-*.beton whole.beton --force")]
+pub(super) struct ConcatArgs {
+    /// The files, and last the one to write.
+    #[arg(required = true, num_args = 2.., value_name = "FILE")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// Split a .beton file into several, neighbours together.
+///
+/// Values are copied byte for byte, nothing is decoded.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fuseloop split train.beton --parts 4                 # train-000.beton to train-003.beton
+  fuseloop split train.beton --at 0.9                  # nine tenths, and a tenth
+  fuseloop split train.beton 'part-{00}.beton' --at 0.8,0.1")]
+pub(super) struct SplitArgs {
+    /// The file.
+    src: PathBuf,
+    /// The names of the parts; SRC-{000}.beton beside SRC if not given.
+    template: Option<PathBuf>,
+    /// How many parts, of as many samples each.
+    #[arg(long, value_name = "N", required_unless_present = "at", conflicts_with = "at")]
+    parts: Option<u64>,
+    /// Shares of the samples; what is left is one more.
+    #[arg(long, value_name = "SHARE,..", value_delimiter = ',')]
+    at: Vec<f64>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// Write some samples of a .beton file as another, in the order in which they are named.
+///
+/// Values are copied byte for byte, nothing is decoded.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fuseloop subset train.beton few.beton --indices 0..1000
+  fuseloop subset train.beton tenth.beton --every 10
+  fuseloop verify train.beton --write-indices good.txt
+  fuseloop subset train.beton good.beton --indices good.txt")]
+pub(super) struct SubsetArgs {
+    /// The file.
+    src: PathBuf,
+    /// The file to write.
+    out: PathBuf,
+    /// A file with a number a line, or a range A..B without its end.
+    #[arg(long, value_name = "FILE|A..B", required_unless_present = "every")]
+    indices: Option<String>,
+    /// Every so many samples, from the first on.
+    #[arg(long, value_name = "K", conflicts_with = "indices")]
+    every: Option<NonZeroUsize>,
+    #[command(flatten)]
+    how: How,
+}
+
+pub(super) fn concat(args: &ConcatArgs) -> Result<(), Problem> {
+    let Some((out, files)) = args.files.split_last() else { return Ok(()) };
+    args.how.check(out)?;
+    let report = concat_beton(files, out, &args.how.options())?;
+    say(&summary(out, &report))
+}
+
+pub(super) fn split(args: &SplitArgs) -> Result<(), Problem> {
+    let split = args.parts.map_or_else(|| Split::At(args.at.clone()), Split::Parts);
+    let template = args.template.clone().unwrap_or_else(|| {
+        let mut name = args.src.file_stem().unwrap_or_default().to_owned();
+        name.push("-{000}.beton");
+        args.src.with_file_name(name)
+    });
+    let parts = split_beton(&args.src, &split, template, args.how.force, &args.how.options())?;
+    let text: String = parts.iter().map(|(path, report)| summary(path, report)).collect();
+    say(&text)
+}
+
+pub(super) fn subset(args: &SubsetArgs) -> Result<(), Problem> {
+    args.how.check(&args.out)?;
+    let samples = match (&args.indices, args.every) {
+        (Some(text), _) => indices(text)?,
+        (None, every) => {
+            let file = Beton::open(&args.src, &Limits::DEFAULT).map_err(ConvertError::from)?;
+            (0..file.len()).step_by(every.map_or(1, NonZeroUsize::get)).collect()
+        }
+    };
+    let report = subset_beton(&args.src, &samples, &args.out, &args.how.options())?;
+    say(&summary(&args.out, &report))
+}
+
+/// The samples that a range or a file names.
+fn indices(text: &str) -> Result<Vec<u64>, Problem> {
+    if let Some((from, to)) = text.split_once("..")
+        && let (Ok(from), Ok(to)) = (from.parse::<u64>(), to.parse::<u64>())
+    {
+        return if to.saturating_sub(from) > MOST {
+            Err(Problem::LongRange { range: text.to_owned() })
+        } else {
+            Ok((from..to).collect())
+        };
+    }
+    let path = Path::new(text);
+    let lines = fs::read_to_string(path).map_err(Problem::io(path))?;
+    let lines = lines.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let number = |(at, line): (usize, &str)| {
+        let wrong = |_| Problem::NotANumber { path: path.to_owned(), line: at + 1 };
+        line.trim().parse().map_err(wrong)
+    };
+    lines.map(number).collect()
+}
+
+fn summary(out: &Path, report: &WriteReport) -> String {
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{}: {} in {}, {}",
+        Escaped(&out.to_string_lossy()),
+        counted(report.samples, "sample"),
+        counted(report.pages, "page"),
+        bytes(report.bytes),
+    );
+    add_skipped(&mut text, "damaged sample", &report.skipped);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_named_by_a_range_or_a_file() {
+        assert_eq!(indices("3..6").unwrap(), [3, 4, 5]);
+        assert!(indices("6..3").unwrap().is_empty());
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.txt");
+        fs::write(&path, "5\n\n 2 \n").unwrap();
+        assert_eq!(indices(path.to_str().unwrap()).unwrap(), [5, 2]);
+        fs::write(&path, "5\nx\n").unwrap();
+        let error = indices(path.to_str().unwrap()).unwrap_err().to_string();
+        assert!(error.ends_with("line 2 is no number of a sample"), "{error}");
+    }
+}

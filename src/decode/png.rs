@@ -1,0 +1,272 @@
+//! PNG: the whole picture, as Pillow's `convert("RGB")` has it.
+//!
+//! | stored as                | becomes                                                        |
+//! |--------------------------|----------------------------------------------------------------|
+//! | gray of 1, 2, 4, 8 bits  | R = G = B = the level, scaled to 0..=255                       |
+//! | gray of 16 bits          | R = G = B = the level, but at most 255: Pillow's clipping      |
+//! | gray and alpha, RGB(A)   | alpha is dropped; of 16 bits the upper 8                       |
+//! | palette                  | the palette's colours; transparency is dropped                 |
+//!
+//! Gamma, colour profiles and transparent colours are not applied, as Pillow does not. Of an animated
+//! one it is the first picture. Inflating knows no windows: all pixels are made before the window's
+//! are copied.
+//!
+//! The size is the header's, checked against [`Limits`](crate::sample::Limits) and against the bytes
+//! there are before memory is taken: deflate makes no more than 1,032 bytes of one.
+
+use super::{DecodeError, DecodeOptions, Decoded, ImageDecoder, check_window};
+use crate::source::EncodedImage;
+use fuseloop_ops::{ImageView, RGB, Size, Window};
+use png::{BitDepth, ColorType, Transformations};
+use std::io::Cursor;
+
+/// What a PNG begins with.
+const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
+
+/// Most bytes that deflate makes of one.
+const MOST_OF_ONE: u64 = 1032;
+
+/// Decodes PNGs. One for each worker: it keeps its buffers.
+#[derive(Debug, Default)]
+pub(super) struct PngDecoder {
+    options: DecodeOptions,
+    /// The picture as the file has it, but with at least 8 bits a channel.
+    stored: Vec<u8>,
+    /// The window.
+    pixels: Vec<u8>,
+}
+
+impl PngDecoder {
+    pub(super) fn new(options: DecodeOptions) -> Self {
+        Self { options, ..Self::default() }
+    }
+
+    /// Fills `stored`; says of what it is made.
+    fn inflate(&mut self, bytes: &[u8], size: Size) -> Result<(ColorType, BitDepth), DecodeError> {
+        let damaged = |error: png::DecodingError| DecodeError::Png { reason: error.to_string() };
+        let mut decoder = png::Decoder::new(Cursor::new(bytes));
+        decoder.set_transformations(Transformations::EXPAND);
+        decoder.set_ignore_text_chunk(true);
+        decoder.set_ignore_iccp_chunk(true);
+        let mut reader = decoder.read_info().map_err(damaged)?;
+        let (width, height) = reader.info().size();
+        if Size::new(height, width) != size {
+            return Err(DecodeError::Png { reason: "two readings of its header differ".into() });
+        }
+        let wanted =
+            reader.output_buffer_size().ok_or(DecodeError::Memory { bytes: usize::MAX })?;
+        room(&mut self.stored, wanted)?;
+        reader.next_frame(&mut self.stored[..wanted]).map_err(damaged)?;
+        Ok(reader.output_color_type())
+    }
+}
+
+impl ImageDecoder for PngDecoder {
+    fn size(&mut self, image: &EncodedImage<'_>) -> Result<Size, DecodeError> {
+        let (limits, len) = (&self.options.limits, image.bytes.len() as u64);
+        if len > limits.max_sample_bytes {
+            return Err(DecodeError::Bytes { len, max: limits.max_sample_bytes });
+        }
+        let Head { size, bits } = Head::parse(image.bytes)?;
+        let table = Size::new(image.height, image.width);
+        if size != table && table != Size::new(0, 0) {
+            let reason = format!("its header says {size}, the sample table {table}");
+            return Err(DecodeError::Png { reason });
+        }
+        if size.pixels() == 0 {
+            return Err(DecodeError::Empty { size });
+        }
+        if size.pixels() > limits.max_pixels {
+            return Err(DecodeError::Pixels { size, max: limits.max_pixels });
+        }
+        let least = (size.pixels() * bits / 8) / MOST_OF_ONE;
+        if len < least {
+            return Err(DecodeError::TooShort { size, found: len, least });
+        }
+        Ok(size)
+    }
+
+    fn decode<'a>(
+        &'a mut self,
+        image: &EncodedImage<'a>,
+        wanted: Window,
+    ) -> Result<Decoded<'a>, DecodeError> {
+        let size = self.size(image)?;
+        check_window(wanted, size)?;
+        let (color, depth) = self.inflate(image.bytes, size)?;
+        let bytes = usize::try_from(wanted.size().pixels() * RGB as u64)
+            .map_err(|_| DecodeError::Memory { bytes: usize::MAX })?;
+        room(&mut self.pixels, bytes)?;
+        let channel = if depth == BitDepth::Sixteen { 2 } else { 1 };
+        let pixel = color.samples() * channel;
+        let rows = self.stored.chunks_exact(size.width as usize * pixel).skip(wanted.top as usize);
+        let out = self.pixels[..bytes].chunks_exact_mut(wanted.width as usize * RGB);
+        for (row, out) in rows.zip(out) {
+            let from = row[wanted.left as usize * pixel..].chunks_exact(pixel);
+            for (pixel, rgb) in from.zip(out.as_chunks_mut::<RGB>().0) {
+                *rgb = to_rgb(pixel, color, channel);
+            }
+        }
+        let view = ImageView::packed(&self.pixels[..bytes], wanted.size());
+        let view = view.ok_or(DecodeError::Memory { bytes })?;
+        Ok(Decoded { view, top: wanted.top, left: wanted.left })
+    }
+}
+
+/// One pixel of channels of one byte, or of two with the upper first.
+fn to_rgb(pixel: &[u8], color: ColorType, channel: usize) -> [u8; RGB] {
+    match color {
+        ColorType::Grayscale if channel == 2 => [if pixel[0] == 0 { pixel[1] } else { 255 }; RGB],
+        ColorType::Grayscale | ColorType::GrayscaleAlpha => [pixel[0]; RGB],
+        ColorType::Rgb | ColorType::Rgba | ColorType::Indexed => {
+            [pixel[0], pixel[channel], pixel[2 * channel]]
+        }
+    }
+}
+
+/// Makes a buffer at least so long.
+fn room(buffer: &mut Vec<u8>, bytes: usize) -> Result<(), DecodeError> {
+    if buffer.len() < bytes {
+        let more = bytes - buffer.len();
+        buffer.try_reserve_exact(more).map_err(|_| DecodeError::Memory { bytes })?;
+        buffer.resize(bytes, 0);
+    }
+    Ok(())
+}
+
+/// What the first chunk says.
+struct Head {
+    size: Size,
+    /// Of a pixel.
+    bits: u64,
+}
+
+impl Head {
+    /// Reads the first chunk.
+    ///
+    /// | offset | size | field                          |
+    /// |-------:|-----:|--------------------------------|
+    /// |      0 |    8 | signature                      |
+    /// |      8 |    8 | 13 (length), `IHDR`            |
+    /// |     16 |    8 | width, height, big-endian      |
+    /// |     24 |    2 | bits of a channel, colour type |
+    fn parse(bytes: &[u8]) -> Result<Self, DecodeError> {
+        if !bytes.starts_with(&SIGNATURE) {
+            let found = bytes.iter().take(SIGNATURE.len()).copied().collect();
+            return Err(DecodeError::NotPng { found });
+        }
+        let cut = || DecodeError::Png { reason: "it ends inside its header".into() };
+        let (_, rest) = bytes.split_first_chunk::<8>().ok_or_else(cut)?;
+        let (first, rest) = rest.split_first_chunk::<8>().ok_or_else(cut)?;
+        if first != b"\0\0\0\x0dIHDR" {
+            return Err(DecodeError::Png { reason: "its first chunk is no IHDR".into() });
+        }
+        let (width, rest) = rest.split_first_chunk::<4>().ok_or_else(cut)?;
+        let (height, rest) = rest.split_first_chunk::<4>().ok_or_else(cut)?;
+        let [depth, color] = *rest.first_chunk::<2>().ok_or_else(cut)?;
+        let channels = match color {
+            2 => 3,
+            4 => 2,
+            6 => 4,
+            _ => 1,
+        };
+        let size = Size::new(u32::from_be_bytes(*height), u32::from_be_bytes(*width));
+        Ok(Self { size, bits: channels * u64::from(depth) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::Decoder;
+    use crate::sample::Limits;
+    use crate::source::ImageMode;
+    use std::path::Path;
+
+    fn golden(name: &str) -> Vec<u8> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/png");
+        std::fs::read(folder.join(name)).unwrap()
+    }
+
+    fn image(bytes: &[u8]) -> EncodedImage<'_> {
+        EncodedImage { mode: ImageMode::Png, width: 0, height: 0, bytes }
+    }
+
+    fn window(decoder: &mut Decoder, bytes: &[u8], window: Window) -> Vec<u8> {
+        let decoded = decoder.decode(&image(bytes), window).unwrap();
+        let view = decoded.window(window).unwrap();
+        (0..view.size().height).flat_map(|y| view.row(y)).copied().collect()
+    }
+
+    const NAMES: [&str; 13] = [
+        "gray1",
+        "gray2",
+        "gray4",
+        "gray8",
+        "gray16",
+        "gray_alpha8",
+        "gray_alpha16",
+        "rgb8",
+        "rgb16",
+        "rgba8",
+        "rgba16",
+        "palette4",
+        "rgb8_interlaced",
+    ];
+
+    #[test]
+    fn pixels_are_those_of_pillow() {
+        let mut decoder = Decoder::default();
+        for name in NAMES {
+            let (bytes, want) = (golden(&format!("{name}.png")), golden(&format!("{name}.rgb")));
+            let size = decoder.size(&image(&bytes)).unwrap();
+            assert_eq!(size, Size::new(7, 11), "{name}");
+            assert!(window(&mut decoder, &bytes, size.full()) == want, "{name}");
+            let part = Window { top: 2, left: 3, height: 4, width: 5 };
+            let rows = want.chunks_exact(11 * 3).skip(2).take(4);
+            let cut: Vec<u8> = rows.flat_map(|row| &row[9..24]).copied().collect();
+            assert!(window(&mut decoder, &bytes, part) == cut, "a window of {name}");
+        }
+    }
+
+    #[test]
+    fn a_png_cut_short_or_changed_is_refused_or_decoded() {
+        let whole = golden("rgb8.png");
+        let mut decoder =
+            Decoder::new(DecodeOptions { limits: Limits::SMALL, ..DecodeOptions::default() });
+        let full = Size::new(7, 11).full();
+        let idat = whole.windows(4).position(|four| four == b"IDAT").unwrap();
+        for end in 0..whole.len() {
+            let decoded = decoder.decode(&image(&whole[..end]), full);
+            assert!(decoded.is_err() || end >= whole.len() - 16, "{end} of {} bytes", whole.len());
+        }
+        for bit in 0..whole.len() * 8 {
+            let mut changed = whole.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            let is_pixels = bit / 8 >= idat + 4 && bit / 8 < whole.len() - 16;
+            let decoded = decoder.decode(&image(&changed), full);
+            assert!(decoded.is_err() || !is_pixels, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_checked_before_memory_is_taken() {
+        let mut decoder = Decoder::default();
+        let told = |decoder: &mut Decoder, bytes: &[u8]| {
+            decoder.size(&image(bytes)).unwrap_err().to_string()
+        };
+        assert_eq!(
+            told(&mut decoder, b"GIF89a"),
+            "not a PNG: it begins with [47, 49, 46, 38, 39, 61]"
+        );
+        let mut huge = golden("rgb8.png");
+        huge[16..24].copy_from_slice(&[0, 0, 0x20, 0, 0, 0, 0x20, 0]);
+        let error = told(&mut decoder, &huge);
+        assert!(error.ends_with("cannot be a picture of 8192x8192, which needs 195083"), "{error}");
+        huge[16..24].copy_from_slice(&[0xff; 8]);
+        assert!(told(&mut decoder, &huge).contains("the limit is 178956970"));
+        huge[16..24].fill(0);
+        assert_eq!(told(&mut decoder, &huge), "the picture is 0x0: it has no pixels");
+        assert!(told(&mut decoder, &golden("rgb8.png")[..20]).contains("inside its header"));
+    }
+}

@@ -1,0 +1,15 @@
+//! Pictures: which extensions are taken for one, and what the first bytes say.
+//!
+//! The one place where a format of pictures is made known to fields by extension.
+
+use crate::source::ImageMode;
+
+/// Whether files of this extension are pictures that can be decoded.
+pub(super) fn is_read(ext: &str) -> bool {
+    matches!(ext, "jpg" | "jpeg" | "jpe" | "jfif")
+}
+
+/// How a picture is coded, whatever its extension says.
+pub(super) fn mode(bytes: &[u8]) -> Option<ImageMode> {
+    bytes.starts_with(b"\xff\xd8\xff").then_some(ImageMode::Jpeg)
+}

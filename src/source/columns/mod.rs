@@ -1,0 +1,293 @@
+//! Bytes by their extension: what a member of a sample becomes.
+//!
+//! | extension (its last part)        | kind      | value                                                   |
+//! |----------------------------------|-----------|---------------------------------------------------------|
+//! | jpg jpeg jpe jfif                | `Image`   | the file, decoded when the loader wants its pixels      |
+//! | cls cls2 class count id index inx | `Int`    | a decimal number, spaces around it                      |
+//! | json jsn                         | `Json`    | the text with a NUL behind it; not parsed, NUL-free     |
+//! | npy                              | `NdArray` | the elements; dtype and shape as of the first sample's  |
+//! | npz                              | `NdArray` | its only array, or the one named by `ext:name`          |
+//! | others: txt, bin, pkl, pth, …    | `Bytes`   | as they are. Nothing is ever unpickled                  |
+//!
+//! The rule is that of `basichandlers` in webdataset 1.0.2, as its documentation tells it. `Float` is
+//! only had where it is declared.
+
+mod array;
+mod image;
+mod number;
+
+use super::{EncodedImage, FieldKind, NdType, OwnedImage, OwnedValue, Value};
+use crate::sample::Limits;
+use array::Array;
+use std::borrow::Cow;
+
+/// What the bytes of a sample's part are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum As {
+    /// A picture, told by its first bytes: a JPEG.
+    Image,
+    /// A decimal number with or without a sign.
+    Int,
+    /// A decimal number, as `-1.5e3`.
+    Float,
+    /// Bytes of any length, as they are.
+    Bytes,
+    /// JSON text.
+    Json,
+    /// An array, of a `.npy` or a `.npz`, all of one dtype and shape.
+    NdArray,
+}
+
+impl As {
+    /// What an extension stands for: `seg.npy` is an array as `npy` is.
+    #[must_use]
+    pub fn of_extension(ext: &str) -> Self {
+        match ext.rsplit('.').next().unwrap_or(ext) {
+            ext if image::is_read(ext) => Self::Image,
+            "cls" | "cls2" | "class" | "count" | "id" | "index" | "inx" => Self::Int,
+            "json" | "jsn" => Self::Json,
+            "npy" | "npz" => Self::NdArray,
+            _ => Self::Bytes,
+        }
+    }
+}
+
+/// A field, and the extensions that it may come by, the first that a sample has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) name: String,
+    /// Each with the name of the array in it, if it is an archive of several.
+    pub(super) exts: Vec<(String, Option<String>)>,
+    pub(super) how: As,
+}
+
+/// A field whose kind is known.
+#[derive(Clone, Debug)]
+pub(super) struct Column {
+    pub(super) wanted: Wanted,
+    pub(super) kind: FieldKind,
+    max_bytes: u64,
+}
+
+/// A value in the bytes it was made of, or beside them.
+#[derive(Debug, PartialEq)]
+pub(super) enum Cell<'a> {
+    /// Lent from there.
+    Here(Value<'a>),
+    /// JSON text, which wants a NUL behind it.
+    Text(&'a [u8]),
+    /// An array's elements, unpacked.
+    Elements(Vec<u8>),
+}
+
+/// Why bytes are not what their field is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ColumnError {
+    /// No number, or one that doesn't fit.
+    #[error("{found} is not {expected}")]
+    Number {
+        /// The beginning of what is there.
+        found: String,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// A NUL within a text that ends with one.
+    #[error("JSON with a NUL at its byte {at}")]
+    Nul {
+        /// Which byte.
+        at: usize,
+    },
+    /// A picture that nothing here decodes.
+    #[error("a picture that is no JPEG")]
+    Picture,
+    /// No array, or none that a tensor can hold.
+    #[error("{0}")]
+    Array(Cow<'static, str>),
+    /// An array of another dtype or shape.
+    #[error("an array of {found:?} of {dtype}, the field's are {expected:?}")]
+    Shape {
+        /// Its dimensions.
+        found: Vec<u64>,
+        /// Type of its elements.
+        dtype: NdType,
+        /// What the field is.
+        expected: FieldKind,
+    },
+}
+
+impl Wanted {
+    /// The field of an extension that nobody declared.
+    pub(super) fn of_extension(ext: &str) -> Self {
+        let exts = vec![(ext.to_owned(), None)];
+        Self { name: ext.to_owned(), exts, how: As::of_extension(ext) }
+    }
+
+    /// A field as declared: `jpg;jpeg;png`, `features.npz:mean`.
+    pub(super) fn declared(name: &str, exts: &str, how: As) -> Self {
+        let ext = |text: &str| match text.trim().split_once(':') {
+            Some((ext, inside)) => (ext.to_lowercase(), Some(inside.to_owned())),
+            None => (text.trim().to_lowercase(), None),
+        };
+        Self { name: name.to_owned(), exts: exts.split(';').map(ext).collect(), how }
+    }
+
+    /// Its extensions, as they were declared.
+    pub(super) fn text(&self) -> String {
+        let exts = self.exts.iter().map(|(ext, inside)| match inside {
+            Some(inside) => format!("{ext}:{inside}"),
+            None => ext.clone(),
+        });
+        exts.collect::<Vec<_>>().join(";")
+    }
+
+    /// Whether its kind can be told without a sample's bytes.
+    pub(super) fn is_plain(&self) -> bool {
+        self.how != As::NdArray
+    }
+
+    /// The column, by the bytes that a first sample has for it.
+    pub(super) fn column(
+        self,
+        inside: Option<&str>,
+        first: &[u8],
+        limits: &Limits,
+    ) -> Result<Column, ColumnError> {
+        let max_bytes = limits.max_sample_bytes;
+        let kind = match self.how {
+            As::Image => FieldKind::RgbImage,
+            As::Int => FieldKind::Int,
+            As::Float => FieldKind::Float,
+            As::Bytes => FieldKind::Bytes,
+            As::Json => FieldKind::Json,
+            As::NdArray => {
+                let Array { dtype, shape, .. } = Array::parse(first, inside, max_bytes)?;
+                FieldKind::NdArray { dtype, shape }
+            }
+        };
+        Ok(Column { wanted: self, kind, max_bytes })
+    }
+}
+
+impl Column {
+    /// What the bytes of a part are, of the extension at place `ext`.
+    pub(super) fn cell<'a>(&self, ext: usize, bytes: &'a [u8]) -> Result<Cell<'a>, ColumnError> {
+        Ok(Cell::Here(match self.wanted.how {
+            As::Image => {
+                let mode = image::mode(bytes).ok_or(ColumnError::Picture)?;
+                Value::Image(EncodedImage { mode, width: 0, height: 0, bytes })
+            }
+            As::Int => Value::Int(number::int(bytes)?),
+            As::Float => Value::Float(number::float(bytes)?),
+            As::Bytes => Value::Bytes(bytes),
+            As::Json => return text(bytes),
+            As::NdArray => match self.array(ext, bytes)? {
+                Cow::Borrowed(elements) => Value::NdArray(elements),
+                Cow::Owned(elements) => return Ok(Cell::Elements(elements)),
+            },
+        }))
+    }
+
+    /// The same in memory of its own: pictures and bytes keep theirs.
+    pub(super) fn owned(&self, ext: usize, bytes: Vec<u8>) -> Result<OwnedValue, ColumnError> {
+        match self.wanted.how {
+            As::Image => {
+                let mode = image::mode(&bytes).ok_or(ColumnError::Picture)?;
+                Ok(OwnedValue::Image(OwnedImage { mode, width: 0, height: 0, bytes }))
+            }
+            As::Bytes => Ok(OwnedValue::Bytes(bytes)),
+            _ => Ok(match self.cell(ext, &bytes)? {
+                Cell::Here(value) => value.into(),
+                Cell::Text(text) => OwnedValue::Json(ended(text)),
+                Cell::Elements(elements) => OwnedValue::NdArray(elements),
+            }),
+        }
+    }
+
+    fn array<'a>(&self, ext: usize, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, ColumnError> {
+        let inside = self.wanted.exts.get(ext).and_then(|(_, inside)| inside.as_deref());
+        let Array { dtype, shape, elements } = Array::parse(bytes, inside, self.max_bytes)?;
+        let found = FieldKind::NdArray { dtype, shape };
+        if found == self.kind {
+            return Ok(elements);
+        }
+        let FieldKind::NdArray { shape, .. } = found else { return Ok(elements) };
+        Err(ColumnError::Shape { found: shape, dtype, expected: self.kind.clone() })
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<Cell<'_>, ColumnError> {
+    match bytes.iter().position(|&byte| byte == 0) {
+        Some(at) => Err(ColumnError::Nul { at }),
+        None => Ok(Cell::Text(bytes)),
+    }
+}
+
+/// A text with the NUL that ends it.
+pub(super) fn ended(text: &[u8]) -> Vec<u8> {
+    [text, &[0]].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(how: As) -> Column {
+        let wanted = Wanted { name: "x".into(), exts: vec![("x".into(), None)], how };
+        wanted.column(None, b"", &Limits::SMALL).unwrap()
+    }
+
+    #[test]
+    fn extensions_stand_for_kinds() {
+        for (ext, how) in [
+            ("jpg", As::Image),
+            ("seg.jpeg", As::Image),
+            ("cls", As::Int),
+            ("a.id", As::Int),
+            ("json", As::Json),
+            ("x.npy", As::NdArray),
+            ("npz", As::NdArray),
+            ("txt", As::Bytes),
+            ("pkl", As::Bytes),
+            ("pth", As::Bytes),
+            ("", As::Bytes),
+            ("jpg.txt", As::Bytes),
+        ] {
+            assert_eq!(As::of_extension(ext), how, "{ext}");
+        }
+    }
+
+    #[test]
+    fn owned_values_are_those_that_are_lent() {
+        for (how, bytes) in [
+            (As::Int, &b" -7\n"[..]),
+            (As::Float, b"1.5"),
+            (As::Bytes, b"\0x"),
+            (As::Image, b"\xff\xd8\xff\xe0"),
+            (As::Int, b"x"),
+            (As::Image, b"GIF8"),
+            (As::Json, b"\0"),
+        ] {
+            let column = column(how);
+            let lent = column.cell(0, bytes).map(|cell| match cell {
+                Cell::Here(value) => OwnedValue::from(value),
+                _ => unreachable!(),
+            });
+            assert_eq!(column.owned(0, bytes.to_vec()), lent);
+        }
+        assert_eq!(column(As::Json).cell(0, b"{}"), Ok(Cell::Text(b"{}")));
+        assert_eq!(
+            column(As::Json).owned(0, b"{}".to_vec()),
+            Ok(OwnedValue::Json(b"{}\0".to_vec()))
+        );
+    }
+
+    #[test]
+    fn fields_are_declared_by_extensions_in_order() {
+        let wanted = Wanted::declared("image", "JPG; jpeg;f.npz:Mean", As::Image);
+        let exts: Vec<_> = wanted.exts.iter().map(|(e, i)| (e.as_str(), i.as_deref())).collect();
+        assert_eq!(exts, [("jpg", None), ("jpeg", None), ("f.npz", Some("Mean"))]);
+        assert_eq!(wanted.text(), "jpg;jpeg;f.npz:Mean");
+    }
+}

@@ -1,0 +1,192 @@
+//! Images whose place says their class: folders of them, and patterns.
+//!
+//! | given                      | samples, in order                                          | class            |
+//! |----------------------------|------------------------------------------------------------|------------------|
+//! | a folder with sub-folders  | class by class; in one directory by directory, by the bytes of their paths; in one by the bytes of the names | the sub-folder |
+//! | a folder without           | class by class, by the bytes of the names                  | the name before the first `_` |
+//! | a pattern: `data/**/*.jpg` | by the bytes of the paths                                  | the folder that the file is in |
+//!
+//! Classes are numbered from 0 in the order of their names' bytes. That is torchvision's `ImageFolder`,
+//! whose order over directories is `sorted(os.walk(class))`; but for names that begin with a dot, which
+//! are passed over here, and a class without images, which keeps its number here and is refused there.
+
+use super::list::{Ignored, ListError};
+use super::names::Names;
+use super::walk::{Links, Listing, Rules, Walk};
+use crate::source::{Escaped, Location};
+use rayon::prelude::*;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Files and their classes.
+#[derive(Default)]
+pub(super) struct Listed {
+    pub(super) names: Names,
+    pub(super) labels: Vec<i64>,
+    /// Fit for a terminal.
+    pub(super) classes: Vec<String>,
+    pub(super) ignored: Ignored,
+}
+
+impl Listed {
+    fn add(&mut self, dir: usize, name: &OsString, label: i64) -> Result<(), ListError> {
+        if self.names.push(dir, name).is_none() {
+            return Err(ListError::Many { path: self.names.dirs[dir].path.clone() });
+        }
+        self.labels.push(label);
+        Ok(())
+    }
+
+    fn refuse_empty(self, path: &Path) -> Result<Self, ListError> {
+        if self.labels.is_empty() {
+            return Err(ListError::Empty { path: path.to_owned(), ignored: self.ignored.count });
+        }
+        Ok(self)
+    }
+}
+
+/// The images of a folder.
+pub(super) fn of_folder(root: &Path, rules: &Rules) -> Result<Listed, ListError> {
+    let mut walk = Walk::new(rules);
+    let mut top = walk.list(root)?;
+    if top.dirs.is_empty() {
+        return by_prefix(root, top, walk.ignored)?.refuse_empty(root);
+    }
+    for image in top.files.drain(..) {
+        walk.ignored.add(root.join(image), "beside the class folders, not in one");
+    }
+    by_folder(root, rules, &top, walk)?.refuse_empty(root)
+}
+
+/// A class for each folder, several read at a time.
+fn by_folder(
+    root: &Path,
+    rules: &Rules,
+    top: &Listing,
+    root_walk: Walk<'_>,
+) -> Result<Listed, ListError> {
+    let read = |class: &OsString| {
+        // Each class knows of the root and of its own directories: what it has can't depend on how
+        // far another has come.
+        let mut walk = Walk::new(rules);
+        walk.seen.clone_from(&root_walk.seen);
+        Ok((walk.below(root, PathBuf::from(class))?, walk.ignored))
+    };
+    let read: Result<Vec<_>, ListError> = top.dirs.par_iter().map(read).collect();
+    let mut list = Listed { ignored: root_walk.ignored, ..Listed::default() };
+    list.names.enter(PathBuf::new(), top.modified);
+    for ((label, class), (dirs, ignored)) in (0..).zip(&top.dirs).zip(read?) {
+        list.classes.push(escaped(&class.to_string_lossy()));
+        for (path, listing) in dirs {
+            let dir = list.names.enter(path, listing.modified);
+            listing.files.iter().try_for_each(|name| list.add(dir, name, label))?;
+        }
+        list.ignored.append(ignored);
+    }
+    Ok(list)
+}
+
+/// A class for each prefix.
+fn by_prefix(root: &Path, top: Listing, ignored: Ignored) -> Result<Listed, ListError> {
+    let mut by_class = BTreeMap::<Vec<u8>, Vec<OsString>>::new();
+    for name in top.files {
+        let bytes = name.as_encoded_bytes();
+        let Some(end) = bytes.iter().position(|&byte| byte == b'_') else {
+            return Err(ListError::NoClass { path: root.join(name) });
+        };
+        by_class.entry(bytes[..end].to_vec()).or_default().push(name);
+    }
+    let mut list = Listed { ignored, ..Listed::default() };
+    let dir = list.names.enter(PathBuf::new(), top.modified);
+    for (label, (class, names)) in (0..).zip(by_class) {
+        // A part of a name's bytes that ends before an ASCII byte is whole characters.
+        list.classes.push(escaped(&String::from_utf8_lossy(&class)));
+        names.iter().try_for_each(|name| list.add(dir, name, label))?;
+    }
+    Ok(list)
+}
+
+/// The images that a pattern names; their paths are as the pattern has them.
+pub(super) fn of_pattern(
+    spec: &str,
+    links: Links,
+    refuses: fn(&Path) -> Option<&'static str>,
+) -> Result<Listed, ListError> {
+    let roots = spec.split("::").filter_map(|part| fs::canonicalize(fixed(part)).ok()).collect();
+    let rules = Rules { refuses, links, roots };
+    let (mut list, mut dirs) = (Listed::default(), HashMap::<PathBuf, usize>::new());
+    let mut classes = vec![];
+    for location in Location::parse(spec)? {
+        let Location::Path(path) = location else {
+            return Err(ListError::Address { name: location.to_string() });
+        };
+        if let Some(reason) = why_not(&path, &rules) {
+            list.ignored.add(path, reason);
+            continue;
+        }
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { continue };
+        let dir = match dirs.get(parent) {
+            Some(&dir) => dir,
+            None => {
+                let dir = list.names.enter(parent.to_owned(), i64::MIN);
+                dirs.insert(parent.to_owned(), dir);
+                classes.push(class_of(parent));
+                dir
+            }
+        };
+        list.add(dir, &name.to_owned(), 0)?;
+    }
+    let numbers: BTreeMap<OsString, i64> = sorted(&classes).into_iter().zip(0..).collect();
+    for (place, label) in list.labels.iter_mut().enumerate() {
+        let dir = list.names.parts(place).map_or(0, |(dir, _)| dir);
+        *label = numbers[&classes[dir]];
+    }
+    list.classes = numbers.keys().map(|name| escaped(&name.to_string_lossy())).collect();
+    list.refuse_empty(Path::new(spec))
+}
+
+/// Each once, by their bytes.
+fn sorted(names: &[OsString]) -> Vec<OsString> {
+    let mut names = names.to_vec();
+    names.sort_by(|a, b| a.as_encoded_bytes().cmp(b.as_encoded_bytes()));
+    names.dedup();
+    names
+}
+
+/// The folder of a pattern that stands before its first sign.
+fn fixed(pattern: &str) -> &Path {
+    let end = pattern.find(['*', '?', '[', '{']).unwrap_or(pattern.len());
+    match pattern[..end].rfind('/') {
+        Some(0) => Path::new("/"),
+        Some(end) => Path::new(&pattern[..end]),
+        None => Path::new("."),
+    }
+}
+
+/// The name of the folder that files are in.
+fn class_of(dir: &Path) -> OsString {
+    let whole = || fs::canonicalize(dir).ok()?.file_name().map(ToOwned::to_owned);
+    dir.file_name().map(ToOwned::to_owned).or_else(whole).unwrap_or_default()
+}
+
+/// Why a file that a pattern names is no sample. Its folders may be links as well: they are asked.
+fn why_not(path: &Path, rules: &Rules) -> Option<&'static str> {
+    if let Some(reason) = (rules.refuses)(path) {
+        return Some(reason);
+    }
+    match rules.links {
+        Links::Follow => None,
+        Links::Within => rules.follow(path).err(),
+        Links::Refuse => {
+            let found = fs::symlink_metadata(path);
+            found.is_ok_and(|found| found.is_symlink()).then_some("a link")
+        }
+    }
+}
+
+/// A class's name, fit for a terminal.
+pub(super) fn escaped(name: &str) -> String {
+    Escaped(name).to_string()
+}

@@ -1,0 +1,358 @@
+//! Folders of image files, as torchvision's `ImageFolder` has them, and tables of their labels.
+//!
+//! ```text
+//! folder, pattern ─▶ walk ─▶ layout ─┐
+//! .csv .tsv .jsonl ────────▶ table ──┴─▶ names (paths) + columns (labels) ─▶ Folder: a Source
+//!                      saved listing ───┘
+//! ```
+//!
+//! Opening lists the files and reads none. A file is opened when its sample is asked for: what is
+//! wrong with it then (gone, a pipe now, over the limits) is that sample's error, with the path.
+
+mod layout;
+mod list;
+mod names;
+mod saved;
+mod table;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+pub(crate) use list::is_jpeg_name;
+pub use list::{Ignored, ImageList, Labelled, ListError};
+pub use walk::Links;
+pub(crate) use walk::{Rules, Walk};
+
+use super::{
+    BoxError, Buffer, EncodedImage, Escaped, FieldKind, FieldSpec, Fingerprint, ImageMode,
+    OwnedImage, OwnedValue, Record, Source, Value,
+};
+use crate::sample::{Limits, SampleId};
+use layout::Listed;
+use list::other_than_image;
+use names::Names;
+use saved::Saved;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use table::{Column, Table};
+
+/// What is up to the user in opening a [`Folder`].
+#[derive(Clone, Debug, Default)]
+pub struct FolderOptions {
+    links: Links,
+    listing: Option<PathBuf>,
+    limits: Limits,
+}
+
+impl FolderOptions {
+    /// What becomes of symbolic links: followed within the folder, unless this says otherwise.
+    #[must_use]
+    pub fn links(mut self, links: Links) -> Self {
+        self.links = links;
+        self
+    }
+
+    /// A listing [saved](Folder::save_listing) before, used in place of looking through the folder if
+    /// no directory was changed since, and none in the two seconds before it was made. If one was, or
+    /// there is no such file, the folder is looked through. Reading never writes it. For folders
+    /// alone, not for tables and patterns.
+    #[must_use]
+    pub fn listing(mut self, path: impl Into<PathBuf>) -> Self {
+        self.listing = Some(path.into());
+        self
+    }
+
+    /// What files may ask for.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+}
+
+/// Image files and their labels.
+///
+/// | opened                                  | fields                                       |
+/// |-----------------------------------------|----------------------------------------------|
+/// | a folder: `ImageFolder`'s, or a flat one | `image`, `label`: the number of the class   |
+/// | a pattern, as `data/**/*.jpg`           | `image`, `label`: the folder a file is in    |
+/// | a `.csv`, `.tsv` or `.jsonl` table      | `image`, and one for each column             |
+///
+/// Images are JPEG and PNG files, told by their first bytes. Classes are numbered by the order of their
+/// names' bytes. See [`ImageList`] for what is in a folder; the order within a class is torchvision's:
+/// directory by directory.
+///
+/// ```no_run
+/// use fuseloop::source::{Folder, FolderOptions, Source};
+///
+/// let folder = Folder::open("imagenet/train", &FolderOptions::default())?;
+/// println!("{} images of {} classes", folder.len(), folder.classes().len());
+/// # Ok::<(), fuseloop::source::ListError>(())
+/// ```
+pub struct Folder {
+    name: String,
+    /// What all paths begin with.
+    root: PathBuf,
+    names: Names,
+    fields: Vec<FieldSpec>,
+    /// Of the fields behind the image.
+    columns: Vec<Column>,
+    classes: Vec<String>,
+    ignored: Ignored,
+    limits: Limits,
+    print: u64,
+    /// When the folder was looked through, and by which rule; `None` for what can't be saved.
+    scanned: Option<(i64, Links)>,
+}
+
+impl Folder {
+    /// Opens a folder, a table, or the files of a pattern.
+    ///
+    /// # Errors
+    ///
+    /// If it can't be listed, has no image, or a table is damaged: see [`ListError`].
+    pub fn open(spec: impl AsRef<Path>, options: &FolderOptions) -> Result<Self, ListError> {
+        let path = spec.as_ref();
+        let folder = match path.to_str() {
+            _ if path.is_dir() => Self::of_folder(path, options)?,
+            _ if table::is_table(path) => Self::of_table(path, options)?,
+            Some(text) if text.contains(['*', '?', '[', '{']) || text.contains("::") => {
+                let list = layout::of_pattern(text, options.links, other_than_image)?;
+                Self::of_listed(path, PathBuf::new(), list, options)
+            }
+            _ => return Err(no_dataset(path)),
+        };
+        let (count, max) = (folder.len(), options.limits.max_samples);
+        if count > max {
+            let what = format!("{count} images");
+            return Err(ListError::Limit { path: path.to_owned(), what, max });
+        }
+        Ok(folder)
+    }
+
+    fn of_folder(path: &Path, options: &FolderOptions) -> Result<Self, ListError> {
+        let begun = walk::nanoseconds(SystemTime::now());
+        let real = fs::canonicalize(path).map_err(ListError::io(path))?;
+        let saved = match &options.listing {
+            Some(listing) => Saved::read(listing, &options.limits)?,
+            None => None,
+        };
+        let saved = saved.filter(|saved| saved.root == real && saved.links == options.links);
+        let (list, begun) = match saved.filter(Saved::still_holds) {
+            Some(saved) => (saved.list, saved.begun),
+            None => {
+                let (links, roots) = (options.links, vec![real]);
+                let rules = Rules { refuses: other_than_image, links, roots };
+                (layout::of_folder(path, &rules)?, begun)
+            }
+        };
+        let folder = Self::of_listed(path, path.to_owned(), list, options);
+        Ok(Self { scanned: Some((begun, options.links)), ..folder })
+    }
+
+    fn of_listed(spec: &Path, root: PathBuf, list: Listed, options: &FolderOptions) -> Self {
+        let Listed { names, labels, classes, ignored } = list;
+        let columns = vec![("label".to_owned(), Column::Int(labels))];
+        let table = Table { names, columns, classes };
+        Self { ignored, ..Self::of(spec, root, table, options) }
+    }
+
+    fn of_table(path: &Path, options: &FolderOptions) -> Result<Self, ListError> {
+        let table = Table::read(path, &options.limits)?;
+        let root = path.parent().unwrap_or(Path::new("")).to_owned();
+        Ok(Self::of(path, root, table, options))
+    }
+
+    fn of(spec: &Path, root: PathBuf, table: Table, options: &FolderOptions) -> Self {
+        let Table { names, columns, classes } = table;
+        let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
+        let mut fields = vec![field("image", FieldKind::RgbImage)];
+        fields.extend(columns.iter().map(|(name, column)| field(name, column.kind())));
+        let mut print = Fingerprint::default();
+        print.text("folder");
+        print.fields(&fields);
+        for place in 0..names.len() {
+            if let Some((dir, name)) = names.parts(place) {
+                print.number(dir as u64);
+                print.bytes(name);
+            }
+        }
+        names.dirs.iter().for_each(|dir| print.text(&dir.path.to_string_lossy()));
+        Self {
+            name: Escaped(&spec.to_string_lossy()).to_string(),
+            root,
+            names,
+            fields,
+            columns: columns.into_iter().map(|(_, column)| column).collect(),
+            classes,
+            ignored: Ignored::default(),
+            limits: options.limits,
+            print: print.value(),
+            scanned: None,
+        }
+    }
+
+    /// Names of the classes, by number, escaped where they are not printable. Empty if a table gave
+    /// numbers.
+    #[must_use]
+    pub fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    /// Files that are not samples, and why not. Of a saved listing only how many.
+    #[must_use]
+    pub fn ignored(&self) -> &Ignored {
+        &self.ignored
+    }
+
+    /// Where a sample's image is.
+    #[must_use]
+    pub fn file(&self, sample: SampleId) -> Option<PathBuf> {
+        Some(self.root.join(self.names.path(usize::try_from(sample.0).ok()?)?))
+    }
+
+    /// Saves what was found in the folder, with when each directory was last changed, for
+    /// [`FolderOptions::listing`]. The file appears whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// As the system says; and of a table or a pattern, of which there is nothing to save.
+    pub fn save_listing(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        let (Some((begun, links)), [Column::Int(labels)]) = (self.scanned, &self.columns[..])
+        else {
+            let reason = "only the listing of a folder can be saved";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        };
+        let root = fs::canonicalize(&self.root)?;
+        let bytes = saved::bytes(
+            &root,
+            (begun, links),
+            &self.names,
+            (labels, &self.classes),
+            self.ignored.count,
+        );
+        saved::write(path.as_ref(), &bytes)
+    }
+
+    /// Reads a sample's image file.
+    fn load(&self, sample: SampleId, bytes: &mut Vec<u8>) -> Result<(), BoxError> {
+        let path = self.file(sample).ok_or_else(|| format!("there is no sample {sample}"))?;
+        read_file(&path, self.limits.max_sample_bytes, bytes)
+            .map_err(|error| format!("{}: {error}", Escaped(&path.to_string_lossy())).into())
+    }
+
+    /// A value that is no image.
+    fn column(&self, sample: SampleId, field: usize) -> Result<Value<'_>, BoxError> {
+        let place = usize::try_from(sample.0).unwrap_or(usize::MAX);
+        let column = field.checked_sub(1).and_then(|field| self.columns.get(field));
+        let column = column.ok_or_else(|| format!("it has no field {field}"))?;
+        let value = match column {
+            Column::Int(values) => values.get(place).copied().map(Value::Int),
+            Column::Float(values) => values.get(place).copied().map(Value::Float),
+            Column::Bytes(texts) => texts.get(place).map(Value::Bytes),
+            Column::Json(texts) => texts.get(place).map(Value::Json),
+        };
+        value.ok_or_else(|| format!("there is no sample {sample}").into())
+    }
+}
+
+impl Source for Folder {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.fields
+    }
+
+    fn len(&self) -> u64 {
+        self.names.len() as u64
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        let mut bytes = vec![];
+        self.load(sample, &mut bytes)?;
+        let mode = ImageMode::of_file(&bytes);
+        let mut record = vec![OwnedValue::Image(OwnedImage { mode, width: 0, height: 0, bytes })];
+        for field in 1..self.fields.len() {
+            record.push(self.column(sample, field)?.into());
+        }
+        Ok(record)
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn value<'a>(
+        &'a self,
+        sample: SampleId,
+        field: usize,
+        buffer: &'a mut Buffer,
+    ) -> Result<Value<'a>, BoxError> {
+        if field > 0 {
+            return self.column(sample, field);
+        }
+        self.load(sample, &mut buffer.bytes)?;
+        let (mode, bytes) = (ImageMode::of_file(&buffer.bytes), &buffer.bytes[..]);
+        Ok(Value::Image(EncodedImage { mode, width: 0, height: 0, bytes }))
+    }
+
+    fn longest(&self, field: usize) -> Option<u64> {
+        match self.columns.get(field.checked_sub(1)?)? {
+            Column::Bytes(texts) | Column::Json(texts) => Some(texts.longest()),
+            Column::Int(_) | Column::Float(_) => None,
+        }
+    }
+
+    fn is_cheap_to_read_again(&self) -> bool {
+        true
+    }
+
+    fn key(&self, sample: SampleId) -> Option<String> {
+        let path = self.names.path(usize::try_from(sample.0).ok()?)?;
+        Some(path.to_string_lossy().into_owned())
+    }
+
+    fn fingerprint(&self) -> u64 {
+        self.print
+    }
+}
+
+/// Without its files: there may be a million.
+impl fmt::Debug for Folder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Folder");
+        shown.field("name", &self.name).field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// Why a path is neither a folder nor a table.
+fn no_dataset(path: &Path) -> ListError {
+    let wanted = "neither a folder nor a .csv, .tsv or .jsonl table";
+    let found = fs::metadata(path).err();
+    let source = found.unwrap_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, wanted));
+    ListError::Io { path: path.to_owned(), source }
+}
+
+/// Reads a regular file of at most `max` bytes into `bytes`, in place of what they were.
+fn read_file(path: &Path, max: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
+    let refused = |reason: String| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    // Before it is opened: opening a pipe would wait for its other end.
+    let found = fs::metadata(path)?;
+    if !found.is_file() {
+        return refused("not a regular file".to_owned());
+    }
+    if found.len() > max {
+        return refused(format!("{} bytes, the limit is {max}", found.len()));
+    }
+    bytes.clear();
+    // A byte more than there are, so that the end is seen without growing.
+    let room = usize::try_from(found.len()).unwrap_or(usize::MAX).saturating_add(1);
+    bytes.try_reserve(room).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+    // The file may grow while it is read: one byte over the limit tells.
+    File::open(path)?.take(max.saturating_add(1)).read_to_end(bytes)?;
+    if bytes.len() as u64 > max {
+        return refused(format!("over {max} bytes, the limit"));
+    }
+    Ok(())
+}

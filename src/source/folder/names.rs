@@ -1,0 +1,104 @@
+//! Paths of files, as few bytes each as will do: a million are some 30 MB, not 150.
+//!
+//! ```text
+//! file i:   dirs[dir_of[i]] / names[i]
+//! text i:   bytes[ends[i-1] .. ends[i]]
+//! ```
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// Texts, one behind another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Packed {
+    ends: Vec<u64>,
+    bytes: Vec<u8>,
+}
+
+impl Packed {
+    pub(super) fn push(&mut self, text: &[u8]) {
+        self.bytes.extend_from_slice(text);
+        self.ends.push(self.bytes.len() as u64);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(super) fn get(&self, place: usize) -> Option<&[u8]> {
+        let end = usize::try_from(*self.ends.get(place)?).ok()?;
+        let before = place.checked_sub(1).and_then(|before| self.ends.get(before));
+        let start = usize::try_from(*before.unwrap_or(&0)).ok()?;
+        self.bytes.get(start..end)
+    }
+
+    /// Bytes of the longest.
+    pub(super) fn longest(&self) -> u64 {
+        (0..self.len()).filter_map(|i| self.get(i)).map(|text| text.len() as u64).max().unwrap_or(0)
+    }
+}
+
+/// A directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Dir {
+    /// From the dataset's root on.
+    pub(super) path: PathBuf,
+    /// When it was changed: see [`modified`](super::walk::modified).
+    pub(super) modified: i64,
+}
+
+/// Paths of files from a root on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Names {
+    pub(super) dirs: Vec<Dir>,
+    dir_of: Vec<u32>,
+    names: Packed,
+}
+
+impl Names {
+    /// Adds a directory for the files that are added next: its number.
+    pub(super) fn enter(&mut self, path: PathBuf, modified: i64) -> usize {
+        self.dirs.push(Dir { path, modified });
+        self.dirs.len() - 1
+    }
+
+    /// Adds a file of directory `dir`. `None` if the name is none that this system has, or there
+    /// are 2^32 directories.
+    pub(super) fn push(&mut self, dir: usize, name: &OsStr) -> Option<()> {
+        self.dir_of.push(u32::try_from(dir).ok()?);
+        self.names.push(bytes_of(name));
+        Some(())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// A file's directory, by number, and its name in it.
+    pub(super) fn parts(&self, place: usize) -> Option<(usize, &[u8])> {
+        Some((*self.dir_of.get(place)? as usize, self.names.get(place)?))
+    }
+
+    /// A file's path from the root on.
+    pub(super) fn path(&self, place: usize) -> Option<PathBuf> {
+        let (dir, name) = self.parts(place)?;
+        Some(self.dirs.get(dir)?.path.join(name_of(name)?))
+    }
+}
+
+/// The bytes of a path or a name.
+pub(super) fn bytes_of(name: &OsStr) -> &[u8] {
+    name.as_encoded_bytes()
+}
+
+/// The path or name of these bytes.
+#[cfg(unix)]
+pub(super) fn name_of(bytes: &[u8]) -> Option<&Path> {
+    Some(Path::new(<OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(bytes)))
+}
+
+/// The path or name of these bytes; `None` for one that is not Unicode, where there is no other way.
+#[cfg(not(unix))]
+pub(super) fn name_of(bytes: &[u8]) -> Option<&Path> {
+    std::str::from_utf8(bytes).ok().map(Path::new)
+}

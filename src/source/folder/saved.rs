@@ -1,0 +1,171 @@
+//! A folder's listing as a file, so that a million files need not be looked for again.
+//!
+//! All numbers little-endian; a text is its length (4 B) and its bytes.
+//!
+//! | field   | size | meaning                                                      |
+//! |---------|-----:|--------------------------------------------------------------|
+//! | magic   |   16 | `fuseloop list 1\n`                                           |
+//! | begun   |    8 | when the folder was looked through, nanoseconds from 1970 on |
+//! | links   |    1 | 0 within, 1 follow, 2 refuse                                 |
+//! | root    | text | the folder, without links in its path                        |
+//! | classes |    4 | how many; then each a text                                   |
+//! | dirs    |    4 | how many; then each a text, from the root on, and when it was changed (8) |
+//! | files   |    8 | how many; then each its directory (4), its class (4), its name (text) |
+//! | ignored |    8 | how many other files there were                              |
+//! | check   |    4 | CRC-32C of all before                                        |
+//!
+//! It holds as long as every directory was changed when it says, and no later than two seconds before
+//! `begun`: clocks of file systems are coarse, and a change right after the reading must show.
+
+use super::layout::Listed;
+use super::list::{Ignored, ListError};
+use super::names::{Names, bytes_of, name_of};
+use super::walk::{self, Links};
+use crate::sample::Limits;
+use rayon::prelude::*;
+use std::io::{self, Write as _};
+use std::path::{Component, Path, PathBuf};
+
+const MAGIC: &[u8; 16] = b"fuseloop list 1\n";
+
+/// Nanoseconds in which a change may not show in a directory's time.
+const COARSE: i64 = 2_000_000_000;
+
+/// A listing that was saved.
+pub(super) struct Saved {
+    pub(super) root: PathBuf,
+    pub(super) begun: i64,
+    pub(super) links: Links,
+    pub(super) list: Listed,
+}
+
+impl Saved {
+    /// Reads a listing; `None` if there is no such file.
+    pub(super) fn read(path: &Path, limits: &Limits) -> Result<Option<Self>, ListError> {
+        let mut bytes = vec![];
+        match super::read_file(path, limits.max_table_bytes, &mut bytes) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(ListError::io(path))?,
+        }
+        let bad = |reason| ListError::Saved { path: path.to_owned(), reason };
+        let (bytes, check) = bytes.split_last_chunk::<4>().ok_or_else(|| bad("not a listing"))?;
+        if !bytes.starts_with(MAGIC) {
+            return Err(bad("not a listing"));
+        }
+        if crc32c::crc32c(bytes) != u32::from_le_bytes(*check) {
+            return Err(bad("a listing that was cut or changed: delete it, or save it anew"));
+        }
+        let saved = Self::parse(&bytes[MAGIC.len()..]);
+        saved.map(Some).ok_or_else(|| bad("a listing that says what cannot be"))
+    }
+
+    fn parse(mut rest: &[u8]) -> Option<Self> {
+        let rest = &mut rest;
+        let begun = i64::from_le_bytes(take(rest)?);
+        let links = match u8::from_le_bytes(take(rest)?) {
+            0 => Links::Within,
+            1 => Links::Follow,
+            2 => Links::Refuse,
+            _ => return None,
+        };
+        let root = name_of(text(rest)?)?.to_owned();
+        let mut list = Listed::default();
+        for _ in 0..u32::from_le_bytes(take(rest)?) {
+            list.classes.push(String::from_utf8(text(rest)?.to_vec()).ok()?);
+        }
+        for _ in 0..u32::from_le_bytes(take(rest)?) {
+            let path = name_of(text(rest)?).filter(|path| is_below(path))?;
+            list.names.enter(path.to_owned(), i64::from_le_bytes(take(rest)?));
+        }
+        for _ in 0..u64::from_le_bytes(take(rest)?) {
+            let dir = u32::from_le_bytes(take(rest)?) as usize;
+            let label = u32::from_le_bytes(take(rest)?);
+            let name = name_of(text(rest)?).filter(|name| is_below(name))?;
+            if dir >= list.names.dirs.len() || label as usize >= list.classes.len() {
+                return None;
+            }
+            list.names.push(dir, name.file_name().filter(|file| *file == name.as_os_str())?)?;
+            list.labels.push(label.into());
+        }
+        let ignored = u64::from_le_bytes(take(rest)?);
+        list.ignored = Ignored { count: ignored, first: vec![] };
+        rest.is_empty().then_some(Self { root, begun, links, list })
+    }
+
+    /// Whether no directory was changed since.
+    pub(super) fn still_holds(&self) -> bool {
+        let latest = self.begun.saturating_sub(COARSE);
+        self.list.names.dirs.par_iter().all(|dir| {
+            let is_settled = dir.modified != i64::MIN && dir.modified < latest;
+            is_settled && walk::modified(&self.root.join(&dir.path)) == dir.modified
+        })
+    }
+}
+
+/// The bytes of a listing.
+pub(super) fn bytes(
+    root: &Path,
+    (begun, links): (i64, Links),
+    names: &Names,
+    (labels, classes): (&[i64], &[String]),
+    ignored: u64,
+) -> Vec<u8> {
+    let mut out = MAGIC.to_vec();
+    out.extend(begun.to_le_bytes());
+    out.push(match links {
+        Links::Within => 0,
+        Links::Follow => 1,
+        Links::Refuse => 2,
+    });
+    put(&mut out, bytes_of(root.as_os_str()));
+    out.extend((classes.len() as u32).to_le_bytes());
+    classes.iter().for_each(|class| put(&mut out, class.as_bytes()));
+    out.extend((names.dirs.len() as u32).to_le_bytes());
+    for dir in &names.dirs {
+        put(&mut out, bytes_of(dir.path.as_os_str()));
+        out.extend(dir.modified.to_le_bytes());
+    }
+    out.extend((names.len() as u64).to_le_bytes());
+    for (place, label) in labels.iter().enumerate() {
+        let (dir, name) = names.parts(place).unwrap_or_default();
+        out.extend((dir as u32).to_le_bytes());
+        out.extend((*label as u32).to_le_bytes());
+        put(&mut out, name);
+    }
+    out.extend(ignored.to_le_bytes());
+    out.extend(crc32c::crc32c(&out).to_le_bytes());
+    out
+}
+
+/// Puts a file in place, whole or not at all.
+pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(dir)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// Whether a path stays below where it begins.
+fn is_below(path: &Path) -> bool {
+    path.components().all(|part| matches!(part, Component::Normal(_)))
+}
+
+fn put(out: &mut Vec<u8>, text: &[u8]) {
+    out.extend((text.len() as u32).to_le_bytes());
+    out.extend_from_slice(text);
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, left) = rest.split_first_chunk()?;
+    *rest = left;
+    Some(*taken)
+}
+
+fn text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let len = u32::from_le_bytes(take(rest)?) as usize;
+    let (taken, left) = rest.split_at_checked(len)?;
+    *rest = left;
+    Some(taken)
+}

@@ -1,0 +1,275 @@
+//! Tables of images: a line an image, a column a field.
+//!
+//! | file              | header                                | the path                     |
+//! |-------------------|---------------------------------------|------------------------------|
+//! | `.csv`, `.tsv`    | names of columns                      | column `path` or `file_name` (Hugging Face's `metadata.csv`), else the first |
+//! | `.csv`, `.tsv`    | none: two columns, the first has a `.` | the first; the other is `label` |
+//! | `.jsonl`          | the keys of the first line            | as above; all lines have the same keys |
+//!
+//! Paths are from the table's folder on. Whether the files are there is not looked at. A column becomes
+//!
+//! | all its values are                    | a field of            |
+//! |---------------------------------------|-----------------------|
+//! | whole numbers, below 2^63             | Int                   |
+//! | numbers                               | Float                 |
+//! | texts, of a column called `label`     | Int: the number of the class, by the order of their bytes |
+//! | texts                                 | Bytes                 |
+//! | anything else that JSON has           | Json                  |
+
+use super::list::{ListError, number_names};
+use super::names::{Names, Packed};
+use crate::sample::Limits;
+use crate::source::FieldKind;
+use serde_json::Value as Json;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+
+/// A table, read.
+pub(super) struct Table {
+    pub(super) names: Names,
+    pub(super) columns: Vec<(String, Column)>,
+    pub(super) classes: Vec<String>,
+}
+
+/// The values of one field.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Column {
+    Int(Vec<i64>),
+    Float(Vec<f64>),
+    Bytes(Packed),
+    /// Each with a final NUL.
+    Json(Packed),
+}
+
+impl Column {
+    pub(super) fn kind(&self) -> FieldKind {
+        match self {
+            Self::Int(_) => FieldKind::Int,
+            Self::Float(_) => FieldKind::Float,
+            Self::Bytes(_) => FieldKind::Bytes,
+            Self::Json(_) => FieldKind::Json,
+        }
+    }
+}
+
+/// Lines of cells, below the names of their columns.
+struct Cells {
+    names: Vec<String>,
+    /// Whether numbers are written as texts, as in CSV.
+    is_text: bool,
+    /// Number of the line, from 1, and its cells.
+    lines: Vec<(u64, Vec<Json>)>,
+}
+
+impl Table {
+    /// Reads a table.
+    pub(super) fn read(path: &Path, limits: &Limits) -> Result<Self, ListError> {
+        let cells = match kind_of(path) {
+            Some("jsonl") => from_json_lines(path, limits)?,
+            _ => from_csv(path, limits)?,
+        };
+        if cells.lines.is_empty() {
+            return Err(ListError::Empty { path: path.to_owned(), ignored: 0 });
+        }
+        if cells.lines.len() as u64 > limits.max_samples {
+            let what = format!("{} lines", cells.lines.len());
+            return Err(ListError::Limit { path: path.to_owned(), what, max: limits.max_samples });
+        }
+        Self::of(path, cells)
+    }
+
+    fn of(table: &Path, cells: Cells) -> Result<Self, ListError> {
+        let bad = |line, reason: String| ListError::Table { path: table.to_owned(), line, reason };
+        let Cells { names: mut heads, is_text, mut lines } = cells;
+        let known = heads.iter().position(|name| name == "path" || name == "file_name");
+        let path_column = known.unwrap_or(0);
+        heads.remove(path_column);
+        for (place, name) in heads.iter().enumerate() {
+            if name.is_empty() || name == "image" || heads[..place].contains(name) {
+                return Err(bad(
+                    1,
+                    format!("a column called {name:?}: empty, twice, or the image's"),
+                ));
+            }
+        }
+        let (mut names, mut dirs) = (Names::default(), HashMap::new());
+        for (line, cells) in &mut lines {
+            let Json::String(path) = cells.remove(path_column) else {
+                return Err(bad(*line, "the path is no text".into()));
+            };
+            add(&mut names, &mut dirs, &path)
+                .ok_or_else(|| bad(*line, format!("{path:?} is no path of a file")))?;
+        }
+        let mut classes = vec![];
+        let columns = heads.into_iter().enumerate().map(|(place, name)| {
+            let cells: Vec<&Json> = lines.iter().map(|(_, cells)| &cells[place]).collect();
+            let column = match numbered(&cells).filter(|_| name == "label") {
+                Some((labels, names)) => {
+                    classes = names;
+                    Column::Int(labels)
+                }
+                None => column(&cells, is_text),
+            };
+            (name, column)
+        });
+        let columns = columns.collect();
+        Ok(Self { names, columns, classes })
+    }
+}
+
+/// `csv`, `tsv` or `jsonl`, if a file is called so.
+pub(super) fn kind_of(path: &Path) -> Option<&'static str> {
+    let ext = path.extension()?;
+    ["csv", "tsv", "jsonl"].into_iter().find(|kind| ext.eq_ignore_ascii_case(kind))
+}
+
+/// The paths and labels of a table of two columns, without its header.
+pub(super) fn pairs(table: &Path) -> Result<Vec<(String, String)>, ListError> {
+    let rows = records(table, &Limits::DEFAULT)?;
+    let mut pairs = Vec::with_capacity(rows.len());
+    for (place, (line, mut row)) in rows.into_iter().enumerate() {
+        let found = row.len();
+        let (Some(label), Some(path), 2) = (row.pop(), row.pop(), found) else {
+            return Err(ListError::Columns { path: table.to_owned(), line, found });
+        };
+        let is_header = place == 0 && !path.contains('.');
+        if !is_header {
+            pairs.push((path, label));
+        }
+    }
+    if pairs.is_empty() {
+        return Err(ListError::Empty { path: table.to_owned(), ignored: 0 });
+    }
+    Ok(pairs)
+}
+
+/// Adds a file by its path.
+fn add(names: &mut Names, dirs: &mut HashMap<String, usize>, path: &str) -> Option<()> {
+    let name = Path::new(path).file_name()?;
+    let parent = Path::new(path).parent()?;
+    let key = parent.to_str()?;
+    let dir = match dirs.get(key) {
+        Some(&dir) => dir,
+        None => {
+            let dir = names.enter(parent.to_owned(), i64::MIN);
+            dirs.insert(key.to_owned(), dir);
+            dir
+        }
+    };
+    names.push(dir, OsStr::new(name))
+}
+
+/// The numbers and names of classes, if all cells are texts of which some is no number.
+fn numbered(cells: &[&Json]) -> Option<(Vec<i64>, Vec<String>)> {
+    let texts: Option<Vec<&str>> = cells.iter().map(|cell| cell.as_str()).collect();
+    let texts = texts.filter(|texts| texts.iter().any(|text| text.parse::<f64>().is_err()))?;
+    Some(number_names(texts.into_iter()))
+}
+
+/// The field that cells make.
+fn column(cells: &[&Json], is_text: bool) -> Column {
+    let int = |cell: &&Json| match cell {
+        Json::String(text) if is_text => text.parse().ok(),
+        cell => cell.as_i64(),
+    };
+    let float = |cell: &&Json| match cell {
+        Json::String(text) if is_text => text.parse().ok(),
+        cell => cell.as_f64(),
+    };
+    if let Some(ints) = cells.iter().map(int).collect() {
+        return Column::Int(ints);
+    }
+    if let Some(floats) = cells.iter().map(float).collect() {
+        return Column::Float(floats);
+    }
+    let mut packed = Packed::default();
+    if cells.iter().all(|cell| cell.is_string()) {
+        cells.iter().for_each(|cell| packed.push(cell.as_str().unwrap_or_default().as_bytes()));
+        return Column::Bytes(packed);
+    }
+    cells.iter().for_each(|cell| packed.push(format!("{cell}\0").as_bytes()));
+    Column::Json(packed)
+}
+
+/// The cells of a table whose columns are separated by commas or tabs.
+fn from_csv(path: &Path, limits: &Limits) -> Result<Cells, ListError> {
+    let mut rows = records(path, limits)?.into_iter().peekable();
+    let first = rows.peek().map(|(_, first)| first.clone()).unwrap_or_default();
+    let is_named = |cell: &String| cell == "path" || cell == "file_name";
+    let has_header = first.iter().any(is_named) || first.first().is_some_and(|c| !c.contains('.'));
+    let names = match has_header {
+        true => rows.next().map(|(_, names)| names).unwrap_or_default(),
+        false => vec!["path".to_owned(), "label".to_owned()],
+    };
+    let mut lines = vec![];
+    for (line, row) in rows {
+        if row.len() != names.len() {
+            let (found, wanted) = (row.len(), names.len());
+            let reason = format!("{found} columns, expected {wanted}");
+            return Err(ListError::Table { path: path.to_owned(), line, reason });
+        }
+        lines.push((line, row.into_iter().map(Json::String).collect()));
+    }
+    Ok(Cells { names, is_text: true, lines })
+}
+
+/// The lines of a table whose columns are separated by commas, or by tabs if it is called `.tsv`.
+fn records(table: &Path, limits: &Limits) -> Result<Vec<(u64, Vec<String>)>, ListError> {
+    let delimiter = if kind_of(table) == Some("tsv") { b'\t' } else { b',' };
+    let csv_error = |source| ListError::Csv { path: table.to_owned(), source };
+    let text = whole(table, limits)?;
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(delimiter)
+        .has_headers(false)
+        .flexible(true)
+        .trim(csv::Trim::All)
+        .from_reader(&text[..]);
+    let mut rows = vec![];
+    for record in reader.records() {
+        let record = record.map_err(csv_error)?;
+        let line = record.position().map_or(0, csv::Position::line);
+        rows.push((line, record.iter().map(str::to_owned).collect()));
+    }
+    Ok(rows)
+}
+
+/// The cells of a file of JSON objects, one a line.
+fn from_json_lines(path: &Path, limits: &Limits) -> Result<Cells, ListError> {
+    let text = whole(path, limits)?;
+    let (mut names, mut lines) = (Vec::<String>::new(), vec![]);
+    for (line, text) in (1..).zip(text.split(|&byte| byte == b'\n')) {
+        let bad = |reason: String| ListError::Table { path: path.to_owned(), line, reason };
+        if text.trim_ascii().is_empty() {
+            continue;
+        }
+        let parsed: Json = serde_json::from_slice(text).map_err(|e| bad(e.to_string()))?;
+        let Json::Object(mut object) = parsed else { return Err(bad("no JSON object".into())) };
+        if names.is_empty() {
+            names = object.keys().cloned().collect();
+        }
+        if object.len() != names.len() || object.is_empty() {
+            let (found, wanted) = (object.len(), names.len());
+            return Err(bad(format!("{found} keys, the first line has {wanted}")));
+        }
+        let cell = |name: &String| {
+            object.remove(name).ok_or_else(|| bad(format!("no {name:?}, as the first line has")))
+        };
+        lines.push((line, names.iter().map(cell).collect::<Result<_, _>>()?));
+    }
+    Ok(Cells { names, is_text: false, lines })
+}
+
+/// A table's bytes.
+fn whole(table: &Path, limits: &Limits) -> Result<Vec<u8>, ListError> {
+    let mut bytes = vec![];
+    let max = limits.max_table_bytes;
+    super::read_file(table, max, &mut bytes).map_err(ListError::io(table))?;
+    Ok(bytes)
+}
+
+/// Whether a path is a file, as a table must be.
+pub(super) fn is_table(path: &Path) -> bool {
+    kind_of(path).is_some() && fs::metadata(path).is_ok_and(|found| !found.is_dir())
+}

@@ -1,0 +1,344 @@
+//! What a folder is taken for, and what of it is not.
+
+use super::*;
+use std::collections::BTreeSet;
+
+const JPEG: &[u8] = &[0xff, 0xd8, 0xff, 0xd9];
+
+fn tree(files: &[&str]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for file in files {
+        let path = dir.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, JPEG).unwrap();
+    }
+    dir
+}
+
+fn open(spec: impl AsRef<Path>) -> Result<Folder, ListError> {
+    Folder::open(spec, &FolderOptions::default())
+}
+
+fn rows(folder: &Folder) -> Vec<(String, i64)> {
+    let row = |sample| match folder.column(sample, 1) {
+        Ok(Value::Int(label)) => (folder.key(sample).unwrap(), label),
+        other => panic!("{other:?}"),
+    };
+    (0..folder.len()).map(SampleId).map(row).collect()
+}
+
+fn row(key: &str, label: i64) -> (String, i64) {
+    (key.to_owned(), label)
+}
+
+fn reasons(folder: &Folder) -> Vec<&'static str> {
+    folder.ignored().first.iter().map(|(_, reason)| *reason).collect()
+}
+
+#[test]
+fn the_order_is_that_of_torchvision() {
+    let golden = include_str!("../../../tests/golden/folder/imagefolder.txt");
+    let want: Vec<(String, i64)> = golden
+        .lines()
+        .map(|line| line.split_once('\t').unwrap())
+        .map(|(label, path)| row(path, label.parse().unwrap()))
+        .collect();
+    let mut files: Vec<&str> = want.iter().map(|(path, _)| &path[..]).collect();
+    files.reverse();
+    files.extend(["a/notes.txt", "a/deep/notes.md", "a/.hidden.jpg", ".git/x.jpg"]);
+    let dir = tree(&files);
+    let folder = open(dir.path()).unwrap();
+    assert_eq!(rows(&folder), want);
+    assert_eq!(folder.classes().len(), 7);
+    assert_eq!(folder.ignored().count, 2);
+}
+
+#[test]
+fn a_sample_is_its_file_and_its_class() {
+    let dir = tree(&["cat/1.jpg", "dog/2.jpg"]);
+    let png = [&b"\x89PNG\r\n\x1a\n"[..], b"..."].concat();
+    fs::write(dir.path().join("dog/2.jpg"), &png).unwrap();
+    let folder = open(dir.path()).unwrap();
+    let image = |mode, bytes: &[u8]| {
+        OwnedValue::Image(OwnedImage { mode, width: 0, height: 0, bytes: bytes.to_vec() })
+    };
+    let want = [
+        vec![image(ImageMode::Jpeg, JPEG), OwnedValue::Int(0)],
+        vec![image(ImageMode::Png, &png), OwnedValue::Int(1)],
+    ];
+    let mut buffer = Buffer::default();
+    for (sample, want) in (0..).map(SampleId).zip(want) {
+        assert_eq!(folder.read(sample).unwrap(), want);
+        for (field, want) in want.iter().enumerate() {
+            let value = folder.value(sample, field, &mut buffer).unwrap();
+            assert_eq!(OwnedValue::from(value), *want);
+            assert!(want.fits(&folder.fields()[field].kind));
+        }
+    }
+    assert!(folder.read(SampleId(2)).is_err() && folder.key(SampleId(2)).is_none());
+    assert!(folder.value(SampleId(0), 2, &mut buffer).is_err());
+}
+
+#[test]
+fn a_file_that_is_gone_or_too_long_is_its_samples_error() {
+    let dir = tree(&["a/1.jpg", "a/2.jpg", "a/3.jpg"]);
+    let limits = Limits { max_sample_bytes: 10, ..Limits::SMALL };
+    let folder = Folder::open(dir.path(), &FolderOptions::default().limits(limits)).unwrap();
+    fs::remove_file(dir.path().join("a/1.jpg")).unwrap();
+    fs::write(dir.path().join("a/2.jpg"), [0; 11]).unwrap();
+    let told = |sample| folder.read(SampleId(sample)).unwrap_err().to_string();
+    assert!(told(0).contains("a/1.jpg: No such file"), "{}", told(0));
+    assert!(told(1).ends_with("a/2.jpg: 11 bytes, the limit is 10"), "{}", told(1));
+    assert!(folder.read(SampleId(2)).is_ok());
+    let few = Limits { max_samples: 1, ..Limits::SMALL };
+    let error = Folder::open(dir.path(), &FolderOptions::default().limits(few));
+    let error = error.unwrap_err();
+    assert!(error.to_string().ends_with("2 images, the limit is 1"), "{error}");
+}
+
+#[cfg(unix)]
+mod unix {
+    use super::*;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+    use std::process::Command;
+
+    fn links(dir: &Path, links: Links) -> Folder {
+        Folder::open(dir, &FolderOptions::default().links(links)).unwrap()
+    }
+
+    #[test]
+    fn links_are_followed_within_the_folder_unless_more_or_less_is_asked_for() {
+        let dir = tree(&["a/1.jpg", "b/2.jpg"]);
+        let outside = tree(&["x/9.jpg"]);
+        let at = |name: &str| dir.path().join(name);
+        symlink(outside.path().join("x/9.jpg"), at("a/9.jpg")).unwrap();
+        symlink(outside.path().join("x"), at("c")).unwrap();
+        symlink("../b/2.jpg", at("a/2.jpg")).unwrap();
+        symlink("../b", at("a/b")).unwrap();
+        symlink(dir.path(), at("b/loop")).unwrap();
+        symlink("loop2", at("b/loop2")).unwrap();
+        symlink("nowhere", at("b/3.jpg")).unwrap();
+
+        let folder = links(dir.path(), Links::Within);
+        let (a1, a2, ab2, b2) = ("a/1.jpg", "a/2.jpg", "a/b/2.jpg", "b/2.jpg");
+        assert_eq!(rows(&folder), [row(a1, 0), row(a2, 0), row(ab2, 0), row(b2, 1)]);
+        let told: BTreeSet<_> = reasons(&folder).into_iter().collect();
+        let (out, lost) = ("a link out of the folder", "unreadable, or a link to nothing");
+        let again = "a directory that was read already, by another path";
+        assert_eq!(told, BTreeSet::from([out, lost, again]));
+
+        let folder = links(dir.path(), Links::Follow);
+        let want = [row(a1, 0), row(a2, 0), row("a/9.jpg", 0), row(ab2, 0), row(b2, 1)];
+        assert_eq!(rows(&folder)[..5], want);
+        assert_eq!(rows(&folder)[5..], [row("c/9.jpg", 2)]);
+
+        let folder = links(dir.path(), Links::Refuse);
+        assert_eq!(rows(&folder), [row(a1, 0), row(b2, 1)]);
+        assert!(reasons(&folder).iter().all(|reason| *reason == "a link"));
+    }
+
+    /// A folder that is a link is the folder it leads to.
+    #[test]
+    fn the_folder_itself_may_be_a_link() {
+        let dir = tree(&["real/a/1.jpg"]);
+        symlink("real", dir.path().join("link")).unwrap();
+        assert_eq!(rows(&open(dir.path().join("link")).unwrap()), [row("a/1.jpg", 0)]);
+    }
+
+    #[test]
+    fn pipes_sockets_and_devices_are_never_opened() {
+        let dir = tree(&["a/1.jpg", "a/2.jpg"]);
+        let pipe = |name: &str| {
+            let made = Command::new("mkfifo").arg(dir.path().join(name)).status().unwrap();
+            assert!(made.success());
+        };
+        pipe("a/3.jpg");
+        let _socket = UnixListener::bind(dir.path().join("a/4.jpg")).unwrap();
+        symlink("/dev/zero", dir.path().join("a/5.jpg")).unwrap();
+        let folder = links(dir.path(), Links::Follow);
+        assert_eq!(rows(&folder), [row("a/1.jpg", 0), row("a/2.jpg", 0)]);
+        assert_eq!(reasons(&folder), ["not a regular file"; 3]);
+        // A pipe in a file's place, after the listing.
+        fs::remove_file(dir.path().join("a/2.jpg")).unwrap();
+        pipe("a/2.jpg");
+        let error = folder.read(SampleId(1)).unwrap_err().to_string();
+        assert!(error.ends_with("a/2.jpg: not a regular file"), "{error}");
+    }
+
+    #[test]
+    fn names_that_are_not_unicode_are_names() {
+        let dir = tree(&["a/1.jpg"]);
+        let odd = OsStr::from_bytes(b"\xff\x1b[31m");
+        fs::create_dir(dir.path().join(odd)).unwrap();
+        fs::write(dir.path().join(odd).join(OsStr::from_bytes(b"\xfe.jpg")), JPEG).unwrap();
+        let folder = open(dir.path()).unwrap();
+        assert_eq!(folder.classes(), ["a", "\u{fffd}\\u{1b}[31m"]);
+        assert!(folder.read(SampleId(1)).is_ok());
+        let saved = dir.path().join("saved");
+        folder.save_listing(&saved).unwrap();
+        let list = Saved::read(&saved, &Limits::SMALL).unwrap().unwrap().list;
+        assert_eq!(list.names, folder.names);
+        fs::remove_dir_all(dir.path().join(odd)).unwrap();
+        let error = folder.read(SampleId(1)).unwrap_err().to_string();
+        assert!(error.contains("\\u{1b}[31m") && !error.contains('\u{1b}'), "{error:?}");
+    }
+
+    use std::ffi::OsStr;
+}
+
+#[test]
+fn patterns_take_the_class_from_the_folder() {
+    let dir = tree(&["b/x/1.jpg", "a/x/1.jpg", "a/y/2.png", "c/3.jpg", "c/notes.txt"]);
+    let spec = |pattern: &str| format!("{}/{pattern}", dir.path().display());
+    let folder = open(spec("**/*")).unwrap();
+    assert_eq!(folder.classes(), ["c", "x", "y"]);
+    let want = [("a/x/1.jpg", 1), ("a/y/2.png", 2), ("b/x/1.jpg", 1), ("c/3.jpg", 0)];
+    assert_eq!(rows(&folder), want.map(|(path, label)| row(&spec(path), label)));
+    assert_eq!(reasons(&folder), ["not called .jpg, .jpeg or .png"]);
+    let folder = open(spec("{b,a}/*/*.jpg")).unwrap();
+    assert_eq!(rows(&folder)[0].0, spec("b/x/1.jpg"));
+    assert!(folder.read(SampleId(0)).is_ok());
+    let told = |pattern: &str| open(pattern).unwrap_err().to_string();
+    assert!(told(&spec("*.jpg")).ends_with("no file is named so"));
+    assert!(told("s3://bucket/{0..1}.jpg").contains("this machine's files alone"));
+    assert!(folder.save_listing(dir.path().join("saved")).is_err());
+}
+
+fn table(name: &str, text: &str) -> Result<Folder, ListError> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(name);
+    fs::write(&path, text).unwrap();
+    open(&path)
+}
+
+#[test]
+fn a_tables_columns_are_fields() {
+    let text = "id,file_name,score,text,n\n7,a/1.jpg,1.5,hello,1\n-8,2.jpg,2,wörld,2\n";
+    let folder = table("metadata.csv", text).unwrap();
+    let fields: Vec<_> = folder.fields().iter().map(|f| (&f.name[..], f.kind.clone())).collect();
+    let (int, float, bytes) = (FieldKind::Int, FieldKind::Float, FieldKind::Bytes);
+    assert_eq!(
+        fields,
+        [
+            ("image", FieldKind::RgbImage),
+            ("id", int.clone()),
+            ("score", float),
+            ("text", bytes),
+            ("n", int)
+        ]
+    );
+    assert_eq!(folder.key(SampleId(0)).unwrap(), "a/1.jpg");
+    assert!(folder.file(SampleId(1)).unwrap().ends_with("2.jpg"));
+    let values = |sample| -> Vec<_> {
+        (1..5).map(|field| folder.column(SampleId(sample), field).unwrap()).collect()
+    };
+    let text = |text: &'static str| Value::Bytes(text.as_bytes());
+    assert_eq!(values(0), [Value::Int(7), Value::Float(1.5), text("hello"), Value::Int(1)]);
+    assert_eq!(values(1), [Value::Int(-8), Value::Float(2.0), text("wörld"), Value::Int(2)]);
+    assert_eq!(folder.longest(3), Some(6));
+}
+
+#[test]
+fn lines_of_json_are_a_table() {
+    let text = concat!(
+        "{\"file_name\": \"1.jpg\", \"n\": 1, \"label\": \"dog\", \"box\": [1, 2], \"t\": \"7\"}\n\n",
+        "{\"file_name\": \"2.jpg\", \"n\": 2.5, \"label\": \"cat\", \"box\": null, \"t\": \"8\"}",
+    );
+    let folder = table("metadata.jsonl", text).unwrap();
+    let values: Vec<_> = (1..5).map(|field| folder.column(SampleId(0), field).unwrap()).collect();
+    let want = [Value::Float(1.0), Value::Int(1), Value::Json(b"[1,2]\0"), Value::Bytes(b"7")];
+    assert_eq!(values, want);
+    assert_eq!(folder.classes(), ["cat", "dog"]);
+    let told = |text: &str| table("t.jsonl", text).unwrap_err().to_string();
+    assert!(told("{\"path\": 1}").ends_with("line 1: the path is no text"));
+    assert!(told("{\"path\": \"1\"}\n{\"p\": \"1\"}").contains("line 2: no \"path\""));
+    assert!(told("[]").ends_with("line 1: no JSON object"));
+    assert!(told("{").contains("line 1: EOF"));
+    assert!(told("{\"path\": \"..\"}").contains("\"..\" is no path of a file"));
+}
+
+#[test]
+fn a_table_without_a_header_is_path_and_label() {
+    let folder = table("t.csv", "a.jpg,7\nb.jpg,8\n").unwrap();
+    assert_eq!(rows(&folder), [row("a.jpg", 7), row("b.jpg", 8)]);
+    let folder = table("t.tsv", "a.jpg\tdog\nb.jpg\tcat\n").unwrap();
+    assert_eq!(rows(&folder), [row("a.jpg", 1), row("b.jpg", 0)]);
+    let told = |text: &str| table("t.csv", text).unwrap_err().to_string();
+    assert!(told("a.jpg,1\nb.jpg\n").ends_with("line 2: 1 columns, expected 2"));
+    assert!(told("path,image\na.jpg,1\n").contains("a column called \"image\""));
+    assert!(told("path,x,x\na.jpg,1,1\n").contains("a column called \"x\""));
+    assert!(told("").contains("no .jpg"));
+}
+
+/// Has a folder's directories look as if they had been changed an hour ago.
+fn settle(dir: &Path) {
+    let hour = std::time::Duration::from_secs(3600);
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            settle(&path);
+        }
+    }
+    File::open(dir).unwrap().set_modified(SystemTime::now() - hour).unwrap();
+}
+
+#[test]
+fn a_saved_listing_holds_until_a_directory_is_changed() {
+    let dir = tree(&["a/1.jpg", "b/deep/2.jpg", "b/note.txt"]);
+    fs::create_dir(dir.path().join("c")).unwrap();
+    let aside = tempfile::tempdir().unwrap();
+    let path = aside.path().join("list");
+    let options = FolderOptions::default().listing(&path);
+    let fresh = Folder::open(dir.path(), &options).unwrap();
+    assert!(!path.exists(), "reading writes nothing");
+    let open = || Folder::open(dir.path(), &options).unwrap();
+    let is_saved = |folder: &Folder| folder.ignored().count == 1 && reasons(folder).is_empty();
+
+    fresh.save_listing(&path).unwrap();
+    assert!(!is_saved(&open()), "changed too shortly before");
+    settle(dir.path());
+    open().save_listing(&path).unwrap();
+    let again = open();
+    assert!(is_saved(&again));
+    assert_eq!((rows(&again), again.classes()), (rows(&fresh), fresh.classes()));
+    assert_eq!(again.fingerprint(), fresh.fingerprint());
+    let refused = Folder::open(dir.path(), &options.clone().links(Links::Refuse)).unwrap();
+    assert!(!is_saved(&refused), "another rule for links");
+
+    fs::write(dir.path().join("b/deep/3.jpg"), JPEG).unwrap();
+    assert_eq!(open().len(), 3);
+    assert_ne!(open().fingerprint(), fresh.fingerprint());
+}
+
+#[test]
+fn a_listing_that_is_cut_or_changed_is_refused() {
+    let dir = tree(&["a/1.jpg"]);
+    let path = dir.path().join("list");
+    open(dir.path()).unwrap().save_listing(&path).unwrap();
+    let whole = fs::read(&path).unwrap();
+    let read = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        Saved::read(&path, &Limits::SMALL)
+    };
+    assert!(read(&whole).is_ok());
+    for end in 0..whole.len() {
+        assert!(matches!(read(&whole[..end]), Err(ListError::Saved { .. })), "{end}");
+    }
+    for byte in 0..whole.len() {
+        let mut changed = whole.clone();
+        changed[byte] ^= 1;
+        assert!(matches!(read(&changed), Err(ListError::Saved { .. })), "byte {byte}");
+        // A right check does not make it right: it must not panic, nor name what lies elsewhere.
+        let end = changed.len() - 4;
+        let check = crc32c::crc32c(&changed[..end]).to_le_bytes();
+        changed[end..].copy_from_slice(&check);
+        if let Ok(Some(saved)) = read(&changed) {
+            for place in 0..saved.list.names.len() {
+                let path = saved.list.names.path(place).unwrap();
+                assert!(!path.is_absolute() && !path.starts_with(".."), "{path:?}");
+            }
+        }
+    }
+}

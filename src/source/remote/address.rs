@@ -1,0 +1,129 @@
+//! An address, taken apart; and how it is shown.
+//!
+//! ```text
+//! s3://bucket/a b.tar          -> S3, bucket, key "a b.tar"
+//! https://host:1/a%20b?sig=x   -> https://host:1/?sig=x, path "a b", shown as https://host:1/a%20b?..
+//! ```
+//!
+//! What stands after a `?` may be a signature: it is never shown. A name and password before an `@`
+//! are refused, as they would not be sent.
+
+use crate::source::Escaped;
+use object_store::path::Path;
+use std::fmt;
+
+/// Where an object is.
+pub(super) struct Address {
+    pub(super) store: StoreAt,
+    pub(super) path: Path,
+    shown: String,
+}
+
+/// What has the object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum StoreAt {
+    S3 {
+        bucket: String,
+    },
+    Google {
+        bucket: String,
+    },
+    /// Scheme and host, with the query.
+    Http {
+        base: String,
+    },
+}
+
+impl Address {
+    /// # Errors
+    ///
+    /// In words, with the address, if it is none.
+    pub(super) fn parse(url: &str) -> Result<Self, String> {
+        let shown = shown(url);
+        let bad = |why: &str| format!("{}: {why}", Escaped(&shown));
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| bad("not an address"))?;
+        let (host, key) = rest.split_once('/').unwrap_or((rest, ""));
+        let (store, path) = match scheme {
+            "s3" => (StoreAt::S3 { bucket: host.to_owned() }, Path::parse(key)),
+            "gs" => (StoreAt::Google { bucket: host.to_owned() }, Path::parse(key)),
+            "http" | "https" => of_http(scheme, rest).map_err(bad)?,
+            _ => return Err(bad("only s3, gs, http and https are read")),
+        };
+        let path = path.map_err(|_| bad("an empty part, `.` or `..` in its path"))?;
+        if host.is_empty() || path.is_root() {
+            return Err(bad("it names no object"));
+        }
+        Ok(Self { store, path, shown })
+    }
+}
+
+/// Without secrets, control characters escaped.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Escaped(&self.shown).fmt(f)
+    }
+}
+
+type Parsed = (StoreAt, Result<Path, object_store::path::Error>);
+
+fn of_http(scheme: &str, rest: &str) -> Result<Parsed, &'static str> {
+    let rest = rest.split('#').next().unwrap_or(rest);
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (host, path) = place.split_once('/').unwrap_or((place, ""));
+    if host.contains('@') {
+        return Err("a name and password in an address are not sent: take them out");
+    }
+    let mark = if query.is_empty() { "" } else { "?" };
+    let base = format!("{scheme}://{host}/{mark}{query}");
+    Ok((StoreAt::Http { base }, Path::from_url_path(path)))
+}
+
+/// The address without what may be secret.
+fn shown(url: &str) -> String {
+    let is_web = url.starts_with("http://") || url.starts_with("https://");
+    let (place, is_cut) = match url.find(['?', '#']) {
+        Some(end) if is_web => (&url[..end], true),
+        _ => (url, false),
+    };
+    let (scheme, rest) = place.split_once("://").unwrap_or(("", place));
+    let host = rest.find('/').unwrap_or(rest.len());
+    let begin = rest[..host].rfind('@').map_or(0, |at| at + 1);
+    let mark = if is_cut { "?.." } else { "" };
+    let sign = if place.contains("://") { "://" } else { "" };
+    format!("{scheme}{sign}{}{mark}", &rest[begin..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(url: &str) -> (StoreAt, String, String) {
+        let address = Address::parse(url).unwrap();
+        (address.store.clone(), address.path.to_string(), address.to_string())
+    }
+
+    #[test]
+    fn addresses_are_taken_apart() {
+        let (store, path, shown) = parse("s3://b/x/a b%20?#.tar");
+        assert_eq!(store, StoreAt::S3 { bucket: "b".into() });
+        assert_eq!((&*path, &*shown), ("x/a b%20?#.tar", "s3://b/x/a b%20?#.tar"));
+        let (store, path, shown) = parse("https://h:1/x/a%20b.tar?sig=secret#part");
+        assert_eq!(store, StoreAt::Http { base: "https://h:1/?sig=secret".into() });
+        assert_eq!((&*path, &*shown), ("x/a b.tar", "https://h:1/x/a%20b.tar?.."));
+        assert_eq!(parse("http://h/a").0, StoreAt::Http { base: "http://h/".into() });
+        assert_eq!(parse("gs://b/a").0, StoreAt::Google { bucket: "b".into() });
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_without_its_secrets() {
+        let told = |url: &str| Address::parse(url).err().unwrap();
+        assert_eq!(told("s3://b"), "s3://b: it names no object");
+        assert_eq!(told("s3:///a"), "s3:///a: it names no object");
+        assert_eq!(told("s3://b/a/../c"), "s3://b/a/../c: an empty part, `.` or `..` in its path");
+        assert_eq!(told("ftp://h/a"), "ftp://h/a: only s3, gs, http and https are read");
+        assert_eq!(told("a\x1b"), "a\\u{1b}: not an address");
+        for url in ["https://me:secret@h/a", "https://h/%ff?secret", "https://me:secret@h?secret"] {
+            assert!(!told(url).contains("secret"), "{}", told(url));
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Why a request failed: in one line with a next step, and whether to try again.
+//!
+//! | cause                                         | again | told as                               |
+//! |-----------------------------------------------|-------|---------------------------------------|
+//! | no connection, a connection that broke        | yes   | the innermost error                   |
+//! | nothing came for the time that one is patient | yes   | that time                             |
+//! | 408, 429, 5xx                                 | yes   | the status                            |
+//! | 401, 403; no credentials where the machine's own are looked for | no | which variables hold them |
+//! | 404                                           | no    | to check the name                     |
+//! | another ETag or length; 416                   | no    | the object changed                    |
+//! | 200 for a range; another range                | no    | the server gives no ranges, or wrong ones |
+//!
+//! What the store says itself is not shown: its words hold the whole address.
+
+use super::address::StoreAt;
+use object_store::client::{HttpError, HttpErrorKind};
+use std::error::Error;
+use std::io;
+
+/// Why a request failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cause {
+    pub(super) kind: io::ErrorKind,
+    pub(super) text: String,
+    /// Whether it may go another time.
+    pub(super) passing: bool,
+    /// Whether no server was reached.
+    pub(super) unreached: bool,
+}
+
+impl Cause {
+    /// One that stays.
+    pub(super) fn lasting(kind: io::ErrorKind, text: impl Into<String>) -> Self {
+        Self { kind, text: text.into(), passing: false, unreached: false }
+    }
+
+    /// One that may pass.
+    pub(super) fn passing(kind: io::ErrorKind, text: impl Into<String>) -> Self {
+        Self { passing: true, ..Self::lasting(kind, text) }
+    }
+
+    pub(super) fn changed() -> Self {
+        Self::lasting(io::ErrorKind::InvalidData, "it was changed while it was read: open it again")
+    }
+
+    /// What a store's error means.
+    pub(super) fn of(error: &object_store::Error, store: &StoreAt) -> Self {
+        use object_store::Error as E;
+        match error {
+            E::NotFound { .. } => Self::status(404, store),
+            E::PermissionDenied { .. } => Self::status(403, store),
+            E::Unauthenticated { .. } => Self::status(401, store),
+            E::Precondition { .. } => Self::changed(),
+            E::NotSupported { .. } => Self::no_ranges(),
+            other => Self::of_any(other, store),
+        }
+    }
+
+    fn of_any(error: &object_store::Error, store: &StoreAt) -> Self {
+        let told = error.to_string();
+        // Where a machine of a cloud asks for credentials of its own.
+        if ["/latest/api/token", "/latest/meta-data", "/computeMetadata/"]
+            .iter()
+            .any(|path| told.contains(path))
+        {
+            let text = format!("there are no credentials: {}", credentials(store));
+            return Self::lasting(io::ErrorKind::PermissionDenied, text);
+        }
+        if let Some(error) = find_http(error) {
+            return Self::of_http(error);
+        }
+        if let Some(status) = status_in(&told) {
+            return Self::status(status, store);
+        }
+        if told.contains("non-partial response") {
+            return Self::no_ranges();
+        }
+        if told.contains("Requested ") && told.contains(", got ") {
+            return Self::lasting(io::ErrorKind::InvalidData, "the server gave another range");
+        }
+        let text = format!("the server's answer is none: {}", innermost(error));
+        Self::lasting(io::ErrorKind::InvalidData, text)
+    }
+
+    fn of_http(error: &HttpError) -> Self {
+        let text = innermost(error);
+        let unreached = error.kind() == HttpErrorKind::Connect;
+        let cause = match error.kind() {
+            HttpErrorKind::Connect => Self::passing(
+                io::ErrorKind::NotConnected,
+                format!("no connection ({text}): check host, port and network"),
+            ),
+            HttpErrorKind::Timeout => Self::passing(io::ErrorKind::TimedOut, "no answer in time"),
+            _ => Self::passing(io::ErrorKind::ConnectionAborted, format!("it broke off ({text})")),
+        };
+        Self { unreached, ..cause }
+    }
+
+    fn no_ranges() -> Self {
+        let text = "the server gives no ranges, only whole objects: serve it by one that does";
+        Self::lasting(io::ErrorKind::Unsupported, text)
+    }
+
+    fn status(status: u16, store: &StoreAt) -> Self {
+        match status {
+            401 | 403 => Self::lasting(
+                io::ErrorKind::PermissionDenied,
+                format!("refused ({status}): {}", credentials(store)),
+            ),
+            404 => Self::lasting(
+                io::ErrorKind::NotFound,
+                "nothing is there (404): check the name, and the endpoint",
+            ),
+            416 => Self::changed(),
+            408 | 429 | 500..=599 => Self::passing(
+                io::ErrorKind::ResourceBusy,
+                format!("the server is busy or broken ({status})"),
+            ),
+            301 | 307 | 308 => Self::lasting(
+                io::ErrorKind::InvalidInput,
+                format!("the bucket is elsewhere ({status}): check AWS_REGION and the endpoint"),
+            ),
+            _ => Self::lasting(
+                io::ErrorKind::InvalidData,
+                format!("the server answered with status {status}"),
+            ),
+        }
+    }
+}
+
+/// What to do for credentials.
+fn credentials(store: &StoreAt) -> &'static str {
+    match store {
+        StoreAt::S3 { .. } => {
+            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or for a public bucket \
+             AWS_SKIP_SIGNATURE=true; check AWS_REGION"
+        }
+        StoreAt::Google { .. } => {
+            "set GOOGLE_SERVICE_ACCOUNT, or for a public bucket GOOGLE_SKIP_SIGNATURE=true"
+        }
+        StoreAt::Http { .. } => "use an address that is signed, and has not expired",
+    }
+}
+
+/// The status that a store's error tells of: its type is private to the store.
+fn status_in(told: &str) -> Option<u16> {
+    let (_, rest) = told.split_once("status code: ")?;
+    rest.get(..3)?.parse().ok()
+}
+
+fn find_http<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a HttpError> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref::<HttpError>() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
+}
+
+/// What is at the bottom of an error: the words above it hold addresses.
+fn innermost(error: &(dyn Error + 'static)) -> String {
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    last.to_string()
+}

@@ -1,0 +1,292 @@
+//! What was fetched, kept in a folder for the next epoch and for other processes.
+//!
+//! ```text
+//! folder/3f/3f9a..e1    "FLBLOCK1" | SHA-256 of the file's key | CRC-32C of the bytes | bytes
+//!        |   └ key: SHA-256 of (address, length, date, ETag) and the block's number: no name is a path
+//!        └ 256 folders
+//! folder/3f/part-x1y2   being written: renamed when whole; an hour old, it is somebody's who was killed
+//! ```
+//!
+//! | | |
+//! |--------|-------------------------------------------------------------------------------------|
+//! | block  | 256 KiB of an object, or what is left of it at its end                                |
+//! | use    | changes the file's date; the oldest go first, until a sixteenth of the room is free    |
+//! | limit  | looked at anew each time a sixteenth of it was written: several processes may be over it by so much each |
+//! | damage | a file that is short, of another key or of another sum is deleted, its block fetched anew |
+//! | full disk | the block is not kept; reading goes on                                            |
+//!
+//! Nothing is written outside of the folder, and nothing deleted that is not named as above.
+//! Nothing is synced: what a power cut leaves half written has another sum.
+
+use super::fetch::{FetchError, Fetcher};
+use crate::source::BoxError;
+use sha2::{Digest, Sha256};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// Two and a half pictures of 100 KB: a read takes at most one more along at each of its ends.
+pub(super) const BLOCK: u64 = 256 << 10;
+
+const MAGIC: &[u8; 8] = b"FLBLOCK1";
+
+/// Bytes of a file before those of its block.
+const HEAD: usize = MAGIC.len() + 32 + 4;
+
+/// After this a file that was not renamed won't be.
+const ABANDONED: Duration = Duration::from_secs(3600);
+
+const PART: &str = "part-";
+
+/// The folder.
+pub(super) struct Disk {
+    folder: PathBuf,
+    limit: u64,
+    books: Mutex<Books>,
+}
+
+struct Books {
+    /// Bytes of all files when they were last looked at, and those written since.
+    total: u64,
+    /// The latter alone.
+    since: u64,
+}
+
+/// What an object's blocks are known by.
+#[derive(Clone)]
+pub(super) struct ObjectKey(Sha256);
+
+impl ObjectKey {
+    pub(super) fn new(identity: &str) -> Self {
+        Self(Sha256::new().chain_update(identity))
+    }
+
+    fn block(&self, number: u64) -> [u8; 32] {
+        self.0.clone().chain_update(number.to_le_bytes()).finalize().into()
+    }
+}
+
+/// The folder that the environment names, if it names one.
+///
+/// # Errors
+///
+/// If it can't be made, or is given no size.
+pub(super) fn of_environment() -> Result<Option<Arc<Disk>>, BoxError> {
+    static DISK: OnceLock<Result<Option<Arc<Disk>>, String>> = OnceLock::new();
+    let of_words = || {
+        let Some(folder) = std::env::var_os("FUSELOOP_CACHE_DIR").filter(|dir| !dir.is_empty())
+        else {
+            return Ok(None);
+        };
+        let limit = std::env::var("FUSELOOP_CACHE_BYTES").unwrap_or_default();
+        let limit = limit.parse().map_err(|_| {
+            format!("FUSELOOP_CACHE_BYTES is {limit:?}: FUSELOOP_CACHE_DIR wants a number of bytes")
+        })?;
+        let disk = Disk::open(Path::new(&folder), limit);
+        let disk = disk.map_err(|error| format!("FUSELOOP_CACHE_DIR {folder:?}: {error}"))?;
+        Ok(Some(Arc::new(disk)))
+    };
+    DISK.get_or_init(of_words).clone().map_err(Into::into)
+}
+
+impl Disk {
+    /// # Errors
+    ///
+    /// If the folder can't be made or listed.
+    pub(super) fn open(folder: &Path, limit: u64) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        let folder = folder.canonicalize()?;
+        let disk = Self { folder, limit, books: Mutex::new(Books { total: 0, since: 0 }) };
+        let total = disk.shrink_to(limit)?;
+        Ok(Self { books: Mutex::new(Books { total, since: 0 }), ..disk })
+    }
+
+    /// A range of an object: from the folder, and fetched where it is not there.
+    pub(super) async fn get(
+        self: &Arc<Self>,
+        fetcher: &Fetcher,
+        key: &ObjectKey,
+        range: Range<u64>,
+    ) -> Result<Vec<u8>, FetchError> {
+        if range.is_empty() {
+            return Ok(vec![]);
+        }
+        let size = fetcher.version().len;
+        let first = range.start / BLOCK;
+        let numbers = first..range.end.div_ceil(BLOCK);
+        let found = {
+            let (disk, key) = (Arc::clone(self), key.clone());
+            elsewhere(move || {
+                numbers.map(|number| disk.load(&key, number, size)).collect::<Vec<_>>()
+            })
+            .await?
+        };
+        let mut all = vec![];
+        let memory = all.try_reserve_exact((range.end - range.start) as usize);
+        memory.map_err(|_| FetchError::other("there is no memory for it"))?;
+        let mut number = first;
+        for run in found.chunk_by(|a, b| a.is_none() && b.is_none()) {
+            let next = number + run.len() as u64;
+            let bytes = number * BLOCK..(next * BLOCK).min(size);
+            let wanted = range.start.max(bytes.start)..range.end.min(bytes.end);
+            let part = (wanted.start - bytes.start) as usize..(wanted.end - bytes.start) as usize;
+            if let [Some(kept)] = run {
+                all.extend_from_slice(&kept[part]);
+            } else {
+                let fetched = fetcher.get(bytes).await?;
+                all.extend_from_slice(&fetched[part]);
+                let (disk, key) = (Arc::clone(self), key.clone());
+                elsewhere(move || disk.save_all(&key, number, &fetched)).await?;
+            }
+            number = next;
+        }
+        Ok(all)
+    }
+
+    /// A block, if it is there whole.
+    fn load(&self, key: &ObjectKey, number: u64, size: u64) -> Option<Vec<u8>> {
+        let key = key.block(number);
+        let len = (size - number * BLOCK).min(BLOCK) as usize;
+        let path = self.path(&key);
+        let mut file = File::open(&path).ok()?;
+        let mut bytes = Vec::with_capacity(HEAD + len + 1);
+        let read = (&mut file).take((HEAD + len + 1) as u64).read_to_end(&mut bytes);
+        if read.is_err() || bytes.len() != HEAD + len || bytes[..HEAD] != head(&key, &bytes[HEAD..])
+        {
+            // It is saved anew when it was fetched.
+            let _ = fs::remove_file(&path);
+            return None;
+        }
+        // A date that can't be set makes the file go sooner.
+        let _ = file.set_modified(SystemTime::now());
+        bytes.drain(..HEAD);
+        Some(bytes)
+    }
+
+    /// Keeps blocks, as far as there is room: one that is not kept is fetched again.
+    fn save_all(&self, key: &ObjectKey, first: u64, bytes: &[u8]) {
+        for (number, block) in (first..).zip(bytes.chunks(BLOCK as usize)) {
+            if self.save(&key.block(number), block).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn save(&self, key: &[u8; 32], block: &[u8]) -> io::Result<()> {
+        let size = (HEAD + block.len()) as u64;
+        self.make_room(size)?;
+        let path = self.path(key);
+        let folder = path.parent().unwrap_or(&self.folder);
+        fs::create_dir_all(folder)?;
+        let mut file = tempfile::Builder::new().prefix(PART).tempfile_in(folder)?;
+        file.write_all(&head(key, block))?;
+        file.write_all(block)?;
+        file.persist(&path)?;
+        Ok(())
+    }
+
+    /// Enters `size` bytes that are about to be written.
+    fn make_room(&self, size: u64) -> io::Result<()> {
+        let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
+        if books.total + size > self.limit || books.since + size > self.limit / 16 {
+            let most = self.limit.saturating_sub(size);
+            *books = Books { total: self.shrink_to(most)?, since: 0 };
+        }
+        if books.total + size > self.limit {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        books.total += size;
+        books.since += size;
+        Ok(())
+    }
+
+    /// Deletes the files used longest ago, if there are more than `most` bytes: then until there
+    /// are a sixteenth less. Gives the bytes that are left.
+    fn shrink_to(&self, most: u64) -> io::Result<u64> {
+        let mut files = self.files()?;
+        let mut total = files.iter().map(|file| file.len).sum();
+        if total <= most {
+            return Ok(total);
+        }
+        files.sort_by_key(|file| file.used);
+        for file in files {
+            if total <= most - most / 16 {
+                break;
+            }
+            match fs::remove_file(file.path) {
+                Ok(()) => total -= file.len,
+                // Another process was quicker.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => total -= file.len,
+                Err(_) => {}
+            }
+        }
+        Ok(total)
+    }
+
+    /// All files there are; those that killed processes left are deleted.
+    fn files(&self) -> io::Result<Vec<Kept>> {
+        let mut files = vec![];
+        for folder in fs::read_dir(&self.folder)?.flatten() {
+            let is_ours = is_hex(&folder.file_name(), 2)
+                && folder.file_type().is_ok_and(|kind| kind.is_dir());
+            let Some(inside) = is_ours.then(|| fs::read_dir(folder.path()).ok()).flatten() else {
+                continue;
+            };
+            files.extend(inside.flatten().filter_map(|entry| Kept::of(&entry)));
+        }
+        Ok(files)
+    }
+
+    fn path(&self, key: &[u8; 32]) -> PathBuf {
+        let name: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.folder.join(&name[..2]).join(name)
+    }
+}
+
+/// A file in the folder.
+struct Kept {
+    used: SystemTime,
+    len: u64,
+    path: PathBuf,
+}
+
+impl Kept {
+    /// `None` if it is none of ours, or was nobody's and is deleted.
+    fn of(entry: &fs::DirEntry) -> Option<Self> {
+        let name = entry.file_name();
+        let is_part = name.to_str().is_some_and(|name| name.starts_with(PART));
+        let data = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+        let used = data.modified().ok()?;
+        if is_part && used.elapsed().is_ok_and(|age| age > ABANDONED) {
+            let _ = fs::remove_file(entry.path());
+            return None;
+        }
+        // Those being written have their place in somebody's books, and may not be deleted.
+        is_hex(&name, 64).then(|| Self { used, len: data.len(), path: entry.path() })
+    }
+}
+
+fn is_hex(name: &OsStr, len: usize) -> bool {
+    let digits = name.as_encoded_bytes();
+    digits.len() == len && digits.iter().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+fn head(key: &[u8; 32], block: &[u8]) -> [u8; HEAD] {
+    let mut head = [0; HEAD];
+    head[..8].copy_from_slice(MAGIC);
+    head[8..40].copy_from_slice(key);
+    head[40..].copy_from_slice(&crc32c::crc32c(block).to_le_bytes());
+    head
+}
+
+/// Work with files, where it keeps no request waiting.
+async fn elsewhere<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, FetchError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| FetchError::other(format!("the cache's folder: {error}")))
+}

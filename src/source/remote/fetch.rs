@@ -1,0 +1,235 @@
+//! One range of an object, whatever the network does.
+//!
+//! ```text
+//! GET range ─▶ 206, the range asked for, the ETag and length of when it was opened ─▶ body
+//!     ▲                                                                                │ breaks off
+//!     └──────────────── wait 0.1, 0.2, 0.4 .. 15 s (and up to half as much again) ◀────┘ at byte n
+//!                       go on at byte n
+//! ```
+//!
+//! Bytes are only taken of an answer whose headers are right, and no more than were asked for. So
+//! what comes out is the range as it was when the object was opened, or an error. ETags are compared
+//! by us and not sent: servers differ in which they take.
+
+use super::address::Address;
+use super::cause::Cause;
+use super::stores;
+use crate::source::Escaped;
+use object_store::{GetOptions, GetRange, GetResult, GetResultPayload, ObjectMeta, ObjectStore};
+use std::future::poll_fn;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+/// How much is borne.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// Times a range is asked for.
+    pub(super) tries: u32,
+    /// The same while the object is opened, and no server is reached: more likely a wrong name.
+    pub(super) tries_to_reach: u32,
+    /// Without a byte.
+    pub(super) stall: Duration,
+    /// Between the first two tries; doubled from then on.
+    pub(super) pause: Duration,
+}
+
+impl Default for Patience {
+    /// Tries and pauses are those of `object_store`.
+    fn default() -> Self {
+        let (stall, pause) = (Duration::from_secs(30), Duration::from_millis(100));
+        Self { tries: 10, tries_to_reach: 4, stall, pause }
+    }
+}
+
+/// Longest wait between two tries.
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+
+/// An object, as it was when it was opened.
+pub(super) struct Fetcher {
+    store: Arc<dyn ObjectStore>,
+    address: Address,
+    version: Version,
+    patience: Patience,
+}
+
+/// What tells an object from what is written over it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Version {
+    pub(super) len: u64,
+    pub(super) etag: Option<String>,
+    /// Seconds; 0 if unknown.
+    pub(super) modified: i64,
+}
+
+/// Why a range could not be had, with the address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FetchError {
+    kind: io::ErrorKind,
+    text: String,
+}
+
+impl From<FetchError> for io::Error {
+    fn from(error: FetchError) -> Self {
+        Self::new(error.kind, error.text)
+    }
+}
+
+impl Fetcher {
+    /// Asks for an object's length and version.
+    pub(super) async fn open(address: Address, patience: Patience) -> Result<Self, FetchError> {
+        let fails = |cause: &Cause| FetchError {
+            kind: cause.kind,
+            text: format!("{address}: {}", Escaped(&cause.text)),
+        };
+        let store = stores::store(&address.store);
+        let store = store.map_err(|error| fails(&Cause::of(&error, &address.store)))?;
+        let mut tried = 0;
+        let version = loop {
+            tried += 1;
+            let options = GetOptions { head: true, ..GetOptions::default() };
+            let cause = match answer(&*store, &address, options, patience.stall).await {
+                Ok(answer) => break Version::of(&answer.meta),
+                Err(cause) => cause,
+            };
+            let tries = if cause.unreached { patience.tries_to_reach } else { patience.tries };
+            if !cause.passing || tried >= tries {
+                return Err(fails(&cause));
+            }
+            sleep(pause(patience.pause, tried)).await;
+        };
+        Ok(Self { store, address, version, patience })
+    }
+
+    pub(super) fn version(&self) -> &Version {
+        &self.version
+    }
+
+    /// The object as the cache on this machine tells it from others; `None` if nothing does.
+    pub(super) fn identity(&self, url: &str) -> Option<String> {
+        let Version { len, etag, modified } = &self.version;
+        match etag {
+            // Without the query: an address that is signed anew is the same object's.
+            Some(etag) => Some(format!("{}\n{len}\n{modified}\n{etag}", self.address)),
+            None if *modified != 0 => Some(format!("{url}\n{len}\n{modified}")),
+            None => None,
+        }
+    }
+
+    /// Exactly these bytes, which the object has.
+    pub(super) async fn get(&self, range: Range<u64>) -> Result<Vec<u8>, FetchError> {
+        let mut bytes = vec![];
+        let count = usize::try_from(range.end - range.start);
+        if count.is_err() || count.is_ok_and(|count| bytes.try_reserve_exact(count).is_err()) {
+            let cause = Cause::lasting(io::ErrorKind::OutOfMemory, "there is no memory for it");
+            return Err(self.error(&range, 0, &cause));
+        }
+        let mut tried = 0;
+        loop {
+            tried += 1;
+            let cause = match self.go_on(&range, &mut bytes).await {
+                Ok(()) => return Ok(bytes),
+                Err(cause) => cause,
+            };
+            if !cause.passing || tried >= self.patience.tries {
+                return Err(self.error(&range, tried, &cause));
+            }
+            sleep(pause(self.patience.pause, tried)).await;
+        }
+    }
+
+    /// Asks once for what is missing of a range, and takes what comes.
+    async fn go_on(&self, range: &Range<u64>, bytes: &mut Vec<u8>) -> Result<(), Cause> {
+        let missing = range.start + bytes.len() as u64..range.end;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let asked = Some(GetRange::Bounded(missing.clone()));
+        let options = GetOptions { range: asked, ..GetOptions::default() };
+        let answer = answer(&*self.store, &self.address, options, self.patience.stall).await?;
+        if Version::of(&answer.meta) != self.version {
+            return Err(Cause::changed());
+        }
+        if answer.range != missing {
+            return Err(Cause::lasting(
+                io::ErrorKind::InvalidData,
+                "the server gave another range",
+            ));
+        }
+        let GetResultPayload::Stream(mut body) = answer.payload;
+        loop {
+            let next = poll_fn(|context| Pin::as_mut(&mut body).poll_next(context));
+            let Ok(next) = timeout(self.patience.stall, next).await else {
+                return Err(stalled(self.patience.stall));
+            };
+            let left = (range.end - range.start) as usize - bytes.len();
+            match next {
+                Some(Ok(part)) if part.len() > left => {
+                    let text = "the server gave more bytes than were asked for";
+                    return Err(Cause::lasting(io::ErrorKind::InvalidData, text));
+                }
+                Some(Ok(part)) => bytes.extend_from_slice(&part),
+                Some(Err(error)) => return Err(Cause::of(&error, &self.address.store)),
+                None if left == 0 => return Ok(()),
+                None => {
+                    let text = format!("the answer ended {left} bytes early");
+                    return Err(Cause::passing(io::ErrorKind::UnexpectedEof, text));
+                }
+            }
+        }
+    }
+
+    fn error(&self, range: &Range<u64>, tried: u32, cause: &Cause) -> FetchError {
+        let Range { start, end } = range;
+        let tried = if tried > 1 { format!(", tried {tried} times") } else { String::new() };
+        let text = Escaped(&cause.text).to_string();
+        FetchError {
+            kind: cause.kind,
+            text: format!("{}: bytes {start}..{end}: {text}{tried}", self.address),
+        }
+    }
+}
+
+impl Version {
+    fn of(meta: &ObjectMeta) -> Self {
+        let modified = meta.last_modified.timestamp();
+        Self { len: meta.size, etag: meta.e_tag.clone(), modified }
+    }
+}
+
+impl FetchError {
+    /// Of what is no one range's.
+    pub(super) fn other(text: impl Into<String>) -> Self {
+        Self { kind: io::ErrorKind::Other, text: text.into() }
+    }
+}
+
+/// The headers of an answer.
+async fn answer(
+    store: &dyn ObjectStore,
+    address: &Address,
+    options: GetOptions,
+    stall: Duration,
+) -> Result<GetResult, Cause> {
+    match timeout(stall, store.get_opts(&address.path, options)).await {
+        Ok(answer) => answer.map_err(|error| Cause::of(&error, &address.store)),
+        Err(_) => Err(stalled(stall)),
+    }
+}
+
+fn stalled(stall: Duration) -> Cause {
+    let text = format!("nothing came for {} s", stall.as_secs_f32());
+    Cause::passing(io::ErrorKind::TimedOut, text)
+}
+
+/// How long to wait after so many tries: doubled each time, and up to half as much again, so that
+/// many who were refused together don't come again together.
+fn pause(first: Duration, tried: u32) -> Duration {
+    let doubled = first.saturating_mul(1 << (tried - 1).min(16)).min(LONGEST_PAUSE);
+    let chance = RandomState::new().hash_one(tried) % 1024;
+    doubled + doubled * chance as u32 / 2048
+}

@@ -1,0 +1,108 @@
+//! An open object: bytes at places, as a file has them.
+
+use super::address::Address;
+use super::blocks;
+use super::disk::{self, Disk};
+use super::fetch::{FetchError, Fetcher, Patience};
+use super::runtime;
+use crate::source::{BoxError, ReadAt};
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Shorter reads take what is around them along: they are headers, or small parts in sequence. Of
+/// longer ones a request's time is no more than twice that of their bytes.
+const SMALL: usize = 64 << 10;
+
+/// Of one request, so that what it gives is never more than this beside what it is for.
+const MOST: u64 = 32 << 20;
+
+/// An open object. A clone is the same.
+#[derive(Clone)]
+pub(super) struct Object(Arc<Inner>);
+
+struct Inner {
+    /// Tells it from all others of this process.
+    number: u64,
+    fetcher: Fetcher,
+    kept: Option<(Arc<Disk>, disk::ObjectKey)>,
+}
+
+impl Object {
+    pub(super) fn open(url: &str) -> Result<Self, BoxError> {
+        Self::open_with(url, Patience::default(), disk::of_environment()?)
+    }
+
+    pub(super) fn open_with(
+        url: &str,
+        patience: Patience,
+        disk: Option<Arc<Disk>>,
+    ) -> Result<Self, BoxError> {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        let address = Address::parse(url)?;
+        let fetcher = runtime::wait(Fetcher::open(address, patience))?;
+        let fetcher = fetcher.map_err(io::Error::from)?;
+        let identity = fetcher.identity(url);
+        let kept = disk.zip(identity.map(|identity| disk::ObjectKey::new(&identity)));
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        Ok(Self(Arc::new(Inner { number, fetcher, kept })))
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.0.number
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.0.fetcher.version().len
+    }
+
+    /// Exactly these bytes, which it has.
+    pub(super) async fn fetch(&self, range: Range<u64>) -> Result<Vec<u8>, FetchError> {
+        match &self.0.kept {
+            Some((disk, key)) => disk.get(&self.0.fetcher, key, range).await,
+            None => self.0.fetcher.get(range).await,
+        }
+    }
+
+    /// The same, waited for.
+    pub(super) fn fetched(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
+        let object = self.clone();
+        Ok(runtime::wait(async move { object.fetch(range).await })??)
+    }
+
+    /// What of a read lies in the object, and fits one request.
+    pub(super) fn range(&self, start: u64, len: usize) -> Range<u64> {
+        start..start.saturating_add((len as u64).min(MOST)).min(self.size())
+    }
+
+    /// Reads by a request of this read alone.
+    pub(super) fn read_directly(&self, bytes: &mut [u8], start: u64) -> io::Result<usize> {
+        let range = self.range(start, bytes.len());
+        if range.is_empty() {
+            return Ok(0);
+        }
+        let got = self.fetched(range)?;
+        bytes[..got.len()].copy_from_slice(&got);
+        Ok(got.len())
+    }
+}
+
+impl ReadAt for Object {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.size())
+    }
+
+    fn read_at(&self, bytes: &mut [u8], start: u64) -> io::Result<usize> {
+        if bytes.len() >= SMALL {
+            return self.read_directly(bytes, start);
+        }
+        blocks::read(self, bytes, start)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        blocks::forget(self.number);
+    }
+}

@@ -1,0 +1,371 @@
+//! Objects on a server of our own: every byte is the object's, or there is an error.
+
+use super::disk::{self, Disk};
+use super::fetch::Patience;
+use super::opened::Object;
+use super::server::{Answer, Server};
+use crate::source::ReadAt;
+use crate::source::file::read_all_at;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Bytes none of which is like its neighbours, nor like those 256 on.
+pub(super) fn bytes(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let next = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    (0..len).map(next).collect()
+}
+
+/// Little is borne, so that tests end.
+pub(super) fn hasty() -> Patience {
+    let (stall, pause) = (Duration::from_millis(300), Duration::from_millis(1));
+    Patience { tries: 6, tries_to_reach: 2, stall, pause }
+}
+
+pub(super) fn open(url: &str) -> Object {
+    Object::open_with(url, hasty(), None).unwrap()
+}
+
+fn read(object: &Object, range: Range<u64>) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; (range.end - range.start) as usize];
+    let (count, outcome) = read_all_at(object, &mut bytes, range.start);
+    bytes.truncate(count);
+    outcome.map(|()| bytes)
+}
+
+/// Random ranges, more of them at the ends and of odd lengths.
+fn ranges(size: u64, count: usize, seed: u64) -> impl Iterator<Item = Range<u64>> {
+    let random = bytes(count * 16, seed);
+    (0..count).map(move |k| {
+        let number = |at: usize| {
+            let bytes: [u8; 8] = random[k * 16 + at..k * 16 + at + 8].try_into().unwrap();
+            u64::from_le_bytes(bytes)
+        };
+        let start = number(0) % size;
+        let most = if k % 3 == 0 { size } else { 3000 };
+        start..(start + number(8) % most).min(size)
+    })
+}
+
+fn check_all(object: &Object, content: &[u8], count: usize, threads: u64) {
+    thread::scope(|scope| {
+        for thread in 0..threads {
+            scope.spawn(move || {
+                for range in ranges(content.len() as u64, count, thread + 1) {
+                    let want = &content[range.start as usize..range.end as usize];
+                    let got = read(object, range.clone()).unwrap();
+                    assert!(got == want, "{range:?}");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn any_range_is_the_files() {
+    let (server, content) = (Server::start(), bytes(3_300_000, 1));
+    let object = open(&server.put("/b/a b", content.clone()).replace(' ', "%20"));
+    assert_eq!(object.len().unwrap(), 3_300_000);
+    check_all(&object, &content, 40, 4);
+    assert_eq!(read(&object, 3_299_999..3_400_000).unwrap(), content[3_299_999..]);
+    assert_eq!(read(&object, 3_300_000..3_300_001).unwrap(), []);
+    assert_eq!(read(&object, u64::MAX - 200_000..u64::MAX).unwrap(), []);
+}
+
+#[test]
+fn faults_are_got_over() {
+    let (server, content) = (Server::start(), bytes(1_000_000, 2));
+    let object = open(&server.put("/a", content.clone()));
+    server.answer(|asked| match asked.number % 8 {
+        0 => Answer::Status(503),
+        2 => Answer::Cut(asked.number * 97 % 5000),
+        3 => Answer::Short(1),
+        5 => Answer::Status(429),
+        6 => Answer::Cut(0),
+        _ => Answer::Well,
+    });
+    check_all(&object, &content, 30, 3);
+}
+
+#[test]
+fn a_body_that_breaks_off_is_gone_on_with_and_not_begun_anew() {
+    let (server, content) = (Server::start(), bytes(100_000, 3));
+    let object = open(&server.put("/a", content.clone()));
+    server.answer(|asked| if asked.number == 0 { Answer::Short(40_000) } else { Answer::Well });
+    assert_eq!(read(&object, 0..100_000).unwrap(), content);
+    let log: Vec<_> = server.take_log().into_iter().map(|asked| asked.range).collect();
+    assert_eq!(log, [0..100_000, 60_000..100_000]);
+}
+
+/// What was told of a read that fails, and the requests it took.
+fn told(answer: Answer) -> (String, usize) {
+    let server = Server::start();
+    let object = open(&format!("{}?sig=secret", server.put("/b/a", bytes(200_000, 4))));
+    server.answer(move |_| answer);
+    let error = read(&object, 1000..101_000).unwrap_err().to_string();
+    let port = server.base();
+    let told = error.strip_prefix(&format!("{port}/b/a?..: bytes 1000..101000: "));
+    let log = server.take_log();
+    assert!(log.iter().all(|asked| asked.query == "sig=secret"));
+    (told.unwrap_or_else(|| panic!("{error}")).to_owned(), log.len())
+}
+
+#[test]
+fn what_can_not_be_had_is_an_error_with_its_cause() {
+    let busy = "the server is busy or broken (503), tried 6 times";
+    assert_eq!(told(Answer::Status(503)), (busy.into(), 6));
+    let refused = "refused (403): use an address that is signed, and has not expired";
+    assert_eq!(told(Answer::Status(403)), (refused.into(), 1));
+    let gone = "nothing is there (404): check the name, and the endpoint";
+    assert_eq!(told(Answer::Status(404)), (gone.into(), 1));
+    let wrong = "the server gave another range";
+    assert_eq!(told(Answer::WrongRange), (wrong.into(), 1));
+    let whole = "the server gives no ranges, only whole objects: serve it by one that does";
+    assert_eq!(told(Answer::Whole), (whole.into(), 1));
+    let much = "the server gave more bytes than were asked for";
+    assert_eq!(told(Answer::Endless), (much.into(), 1));
+    assert_eq!(told(Answer::Status(418)), ("the server answered with status 418".into(), 1));
+    let (cut, tries) = told(Answer::Cut(0));
+    assert!(cut.contains("it broke off") && tries == 6, "{cut}");
+}
+
+#[test]
+fn a_server_that_hangs_is_not_waited_for_for_ever() {
+    let begun = Instant::now();
+    let (hung, tries) = told(Answer::Hang);
+    assert_eq!((&*hung, tries), ("nothing came for 0.3 s, tried 6 times", 6));
+    assert!(begun.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn an_object_that_changes_is_an_error() {
+    let (server, old) = (Server::start(), bytes(300_000, 5));
+    let object = open(&server.put("/a", old.clone()));
+    assert_eq!(read(&object, 0..70_000).unwrap(), old[..70_000]);
+    server.put("/a", bytes(300_000, 6));
+    let error = read(&object, 70_000..140_000).unwrap_err().to_string();
+    assert!(error.ends_with("it was changed while it was read: open it again"), "{error}");
+    // In the midst of a body: what comes after is of another version.
+    server.put("/a", old.clone());
+    let server = Arc::new(server);
+    let again = Arc::downgrade(&server);
+    server.answer(move |asked| {
+        if asked.number > 1 {
+            return Answer::Well;
+        }
+        let _ = again.upgrade().map(|server| server.put("/a", bytes(300_000, 6)));
+        Answer::Cut(10_000)
+    });
+    server.take_log();
+    let error = read(&object, 0..100_000).unwrap_err().to_string();
+    assert!(error.contains("it was changed while it was read"), "{error}");
+}
+
+#[test]
+fn an_object_that_is_not_there_is_not_opened() {
+    let server = Server::start();
+    let url = format!("{}/nowhere?sig=secret", server.base());
+    let error = Object::open_with(&url, hasty(), None).err().unwrap().to_string();
+    let shown = url.replace("sig=secret", "..");
+    assert_eq!(error, format!("{shown}: nothing is there (404): check the name, and the endpoint"));
+    let error = Object::open_with("http://127.0.0.1:1/a", hasty(), None).err().unwrap();
+    let error = error.to_string();
+    assert!(
+        error.starts_with("http://127.0.0.1:1/a: no connection (Connection refused"),
+        "{error}"
+    );
+}
+
+#[test]
+fn small_reads_in_sequence_take_a_request_a_block() {
+    let (server, content) = (Server::start(), bytes(5_000_000, 7));
+    let object = open(&server.put("/a", content.clone()));
+    for start in (0..5_000_000).step_by(10_000) {
+        let end = start + 512;
+        assert!(read(&object, start..end).unwrap() == content[start as usize..end as usize]);
+    }
+    let mut log: Vec<_> = server.take_log().iter().map(|asked| asked.range.clone()).collect();
+    log.sort_by_key(|range| range.start);
+    let block = |k: u64| k << 20..((k + 1) << 20).min(5_000_000);
+    assert_eq!(log, (0..5).map(block).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_block_is_fetched_once_for_all_who_wait() {
+    let (server, content) = (Server::start(), bytes(1_000_000, 8));
+    let object = open(&server.put("/a", content.clone()));
+    server.latency(Duration::from_millis(30));
+    thread::scope(|scope| {
+        for k in 0..8 {
+            let (object, content) = (&object, &content);
+            scope.spawn(move || {
+                let range = k * 1000..k * 1000 + 500;
+                let want = &content[range.start as usize..range.end as usize];
+                assert_eq!(read(object, range).unwrap(), want);
+            });
+        }
+    });
+    assert_eq!(server.take_log().len(), 1);
+}
+
+#[test]
+fn a_block_that_fails_fails_for_nobody_else() {
+    let (server, content) = (Server::start(), bytes(1_000_000, 9));
+    let object = open(&server.put("/a", content.clone()));
+    server.answer(|asked| if asked.number < 6 { Answer::Status(500) } else { Answer::Well });
+    let failed = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| match read(&object, 10..20) {
+                Ok(got) => assert_eq!(got, content[10..20]),
+                Err(_) => drop(failed.fetch_add(1, Ordering::Relaxed)),
+            });
+        }
+    });
+    assert_eq!(failed.into_inner(), 1);
+}
+
+// --- The cache on this machine ----------------------------------------------------------------
+
+struct Folder {
+    dir: tempfile::TempDir,
+    limit: u64,
+}
+
+impl Folder {
+    fn new(limit: u64) -> Self {
+        Self { dir: tempfile::tempdir().unwrap(), limit }
+    }
+
+    /// As another process has it.
+    fn open(&self, url: &str) -> Object {
+        let disk = Disk::open(self.dir.path(), self.limit).unwrap();
+        Object::open_with(url, hasty(), Some(Arc::new(disk))).unwrap()
+    }
+
+    fn files(&self) -> Vec<std::path::PathBuf> {
+        let mut files = vec![];
+        for folder in std::fs::read_dir(self.dir.path()).unwrap().flatten() {
+            files
+                .extend(std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path()));
+        }
+        files.sort();
+        files
+    }
+
+    fn size(&self) -> u64 {
+        self.files().iter().map(|file| file.metadata().unwrap().len()).sum()
+    }
+}
+
+#[test]
+fn what_was_fetched_once_is_fetched_no_more() {
+    let (server, content) = (Server::start(), bytes(3_000_000, 10));
+    let url = server.put("/a", content.clone());
+    let folder = Folder::new(1 << 30);
+    check_all(&folder.open(&url), &content, 60, 3);
+    assert_eq!(read(&folder.open(&url), 0..3_000_000).unwrap(), content);
+    server.take_log();
+    check_all(&folder.open(&url), &content, 60, 3);
+    assert_eq!(server.take_log(), []);
+    assert_eq!(folder.files().len() as u64, 3_000_000u64.div_ceil(disk::BLOCK));
+    // Another version of the object is another object.
+    let new = bytes(3_000_000, 11);
+    server.put("/a", new.clone());
+    assert_eq!(read(&folder.open(&url), 100..200_000).unwrap(), new[100..200_000]);
+}
+
+#[test]
+fn the_folder_keeps_its_limit() {
+    let (server, content) = (Server::start(), bytes(8_000_000, 12));
+    let url = server.put("/a", content.clone());
+    let folder = Folder::new(2_000_000);
+    let object = folder.open(&url);
+    for range in ranges(8_000_000, 60, 5) {
+        let want = &content[range.start as usize..range.end as usize];
+        assert!(read(&object, range).unwrap() == want);
+        assert!(folder.size() <= 2_000_000, "{}", folder.size());
+    }
+    assert!(folder.size() > 1_000_000, "{}", folder.size());
+    let none = Folder::new(1000);
+    assert!(read(&none.open(&url), 0..500_000).unwrap() == content[..500_000]);
+    assert_eq!(none.size(), 0);
+}
+
+#[test]
+fn what_was_used_last_goes_last() {
+    let (server, content) = (Server::start(), bytes(2 << 20, 13));
+    let url = server.put("/a", content.clone());
+    // Room for four blocks of eight; block 0 is used again before each other one.
+    let folder = Folder::new(4 * (disk::BLOCK + 100));
+    let object = folder.open(&url);
+    let at = |block: u64| block * disk::BLOCK + 5..block * disk::BLOCK + 70_000;
+    for block in 1..8 {
+        read(&object, at(0)).unwrap();
+        thread::sleep(Duration::from_millis(10));
+        read(&object, at(block)).unwrap();
+        thread::sleep(Duration::from_millis(10));
+    }
+    let first = |asked: &super::server::Asked| asked.range.start / disk::BLOCK;
+    let log: Vec<_> = server.take_log().iter().map(first).collect();
+    assert_eq!(log, [0, 1, 2, 3, 4, 5, 6, 7]);
+}
+
+#[test]
+fn damage_is_fetched_anew() {
+    let (server, content) = (Server::start(), bytes(2_000_000, 14));
+    let url = server.put("/a", content.clone());
+    let folder = Folder::new(1 << 30);
+    let whole = |folder: &Folder| read(&folder.open(&url), 0..2_000_000).unwrap() == content;
+    assert!(whole(&folder));
+    let files = folder.files();
+    let stray = folder.dir.path().join("notes.txt");
+    std::fs::write(&stray, "mine").unwrap();
+    let damage: [&dyn Fn(Vec<u8>) -> Vec<u8>; 6] = [
+        &|bytes| bytes[..bytes.len() - 1].to_vec(),
+        &|_| vec![],
+        &|bytes| [bytes, vec![0]].concat(),
+        &|mut bytes| {
+            bytes[5000] ^= 1;
+            bytes
+        },
+        &|mut bytes| {
+            bytes[10] ^= 1;
+            bytes
+        },
+        &|_| std::fs::read(&files[7]).unwrap(),
+    ];
+    for (file, damage) in files.iter().zip(damage) {
+        let bytes = std::fs::read(file).unwrap();
+        std::fs::write(file, damage(bytes)).unwrap();
+    }
+    server.take_log();
+    assert!(whole(&folder));
+    // Those side by side come together.
+    let asked: u64 = server.take_log().iter().map(|a| a.range.end - a.range.start).sum();
+    assert!((5 * disk::BLOCK..=6 * disk::BLOCK).contains(&asked), "{asked}");
+    assert!(whole(&folder));
+    assert_eq!(server.take_log(), []);
+    assert_eq!(std::fs::read_to_string(stray).unwrap(), "mine");
+}
+
+#[test]
+fn a_folder_that_can_not_be_written_stops_nobody() {
+    let (server, content) = (Server::start(), bytes(500_000, 15));
+    let url = server.put("/a", content.clone());
+    let folder = Folder::new(1 << 30);
+    let object = folder.open(&url);
+    std::fs::remove_dir_all(folder.dir.path()).unwrap();
+    std::fs::write(folder.dir.path(), "in the way").unwrap();
+    assert!(read(&object, 0..500_000).unwrap() == content);
+    std::fs::remove_file(folder.dir.path()).unwrap();
+}

@@ -1,0 +1,256 @@
+//! Samples of several shards under one number, and where each field of them lies.
+//!
+//! ```text
+//! starts = [0, 3, 5]         sample 4 -> shard 1, its sample 1
+//! columns: image = jpg;png   the first of its extensions that the sample has
+//! ```
+
+use super::{TarError, TarOptions, error::PartPlace};
+use crate::sample::{Limits, SampleId};
+use crate::source::columns::{As, Column, Wanted};
+use crate::source::shards::{Extents, Part, ShardIndex, Shards};
+use crate::source::{Escaped, FieldKind, FieldSpec, Fingerprint, Location, sidecar};
+use rayon::prelude::*;
+use std::fmt;
+use std::ops::Range;
+
+/// What is known of a dataset's shards.
+pub(super) struct Plan {
+    indexes: Vec<ShardIndex>,
+    /// First sample of each shard; then how many there are.
+    starts: Vec<u64>,
+    pub(super) fields: Vec<FieldSpec>,
+    columns: Vec<Column>,
+    /// By shard and column: numbers that the column's extensions have there, with their places.
+    numbers: Vec<Vec<Vec<(u16, usize)>>>,
+    locations: Vec<Location>,
+    limits: Limits,
+    pub(super) is_local: bool,
+    pub(super) fingerprint: u64,
+}
+
+/// A field of a sample.
+pub(super) struct Located<'a> {
+    pub(super) shard: usize,
+    /// Its number in the shard.
+    sample: usize,
+    pub(super) column: &'a Column,
+    /// Which of the column's extensions it came by.
+    pub(super) ext: usize,
+    pub(super) part: Part,
+}
+
+impl Plan {
+    pub(super) fn new(
+        shards: &Shards,
+        indexes: Vec<ShardIndex>,
+        options: &TarOptions,
+    ) -> Result<Self, TarError> {
+        let limits = *options.limits_of();
+        let counts = indexes.iter().map(|index| index.len() as u64);
+        let mut starts = vec![0];
+        starts.extend(counts.scan(0, |sum, count| {
+            *sum += count;
+            Some(*sum)
+        }));
+        let found = starts.last().copied().unwrap_or(0);
+        check_count(shards, found, limits.max_samples)?;
+        let columns = columns(shards, &indexes, options)?;
+        let numbers = indexes.iter().map(|index| numbers(index, &columns)).collect();
+        let fields = columns.iter().map(|column| spec(column)).collect::<Vec<_>>();
+        let locations: Vec<_> = shards.all().iter().map(|shard| shard.location.clone()).collect();
+        let is_local = locations.iter().all(|location| matches!(location, Location::Path(_)));
+        let fingerprint = fingerprint(shards, &indexes, &fields, &columns);
+        Ok(Self {
+            indexes,
+            starts,
+            fields,
+            columns,
+            numbers,
+            locations,
+            limits,
+            is_local,
+            fingerprint,
+        })
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.starts.last().copied().unwrap_or(0)
+    }
+
+    /// Which shard a sample lies in, and its number there.
+    pub(super) fn place(&self, sample: SampleId) -> Result<(usize, usize), TarError> {
+        let samples = self.len();
+        if sample.0 >= samples {
+            return Err(TarError::NoSuchSample { sample: sample.0, samples });
+        }
+        let shard = self.starts.partition_point(|&start| start <= sample.0) - 1;
+        Ok((shard, (sample.0 - self.starts[shard]) as usize))
+    }
+
+    pub(super) fn key(&self, sample: SampleId) -> Option<String> {
+        let (shard, sample) = self.place(sample).ok()?;
+        Some(String::from_utf8_lossy(self.indexes[shard].key(sample)).into_owned())
+    }
+
+    /// Where a field of a sample lies.
+    pub(super) fn locate(&self, sample: SampleId, field: usize) -> Result<Located<'_>, TarError> {
+        let (shard, sample) = self.place(sample)?;
+        let fields = self.fields.len();
+        let column = self.columns.get(field).ok_or(TarError::NoSuchField { field, fields })?;
+        let parts = self.indexes[shard].parts(sample);
+        let found = self.numbers[shard][field].iter().find_map(|&(number, ext)| {
+            parts.iter().find(|part| part.name == number).map(|&part| (part, ext))
+        });
+        let (part, ext) = found.ok_or_else(|| {
+            let message = format!("it has no {}", Escaped(&column.wanted.text()));
+            self.sample_error(shard, sample, PartPlace::Whole, message)
+        })?;
+        Ok(Located { shard, sample, column, ext, part })
+    }
+
+    /// Refuses a part of more bytes than a value may have.
+    pub(super) fn check_size(&self, located: &Located<'_>) -> Result<(), TarError> {
+        let (found, limit) = (located.part.len, self.limits.max_sample_bytes);
+        if found <= limit {
+            return Ok(());
+        }
+        Err(self.error(located, &format!("{found} bytes, the limit is {limit}")))
+    }
+
+    /// What is wrong with a part, with its place.
+    pub(super) fn error(&self, located: &Located<'_>, message: &impl fmt::Display) -> TarError {
+        let ext = located.column.wanted.exts[located.ext].0.clone();
+        let part = PartPlace::Member { ext, at: located.part.offset };
+        self.sample_error(located.shard, located.sample, part, message.to_string())
+    }
+
+    fn sample_error(
+        &self,
+        shard: usize,
+        sample: usize,
+        part: PartPlace,
+        message: String,
+    ) -> TarError {
+        let key = String::from_utf8_lossy(self.indexes[shard].key(sample)).into_owned();
+        TarError::Sample { shard: self.locations[shard].to_string(), key, part, message }
+    }
+
+    /// Bytes of a column's longest value: of JSON with its NUL.
+    pub(super) fn longest(&self, field: usize) -> u64 {
+        let of_shard = |(index, numbers): (&ShardIndex, &Vec<Vec<(u16, usize)>>)| {
+            let numbers = numbers.get(field)?;
+            let parts = (0..index.len()).flat_map(|sample| index.parts(sample));
+            let ours = parts.filter(|part| numbers.iter().any(|&(number, _)| number == part.name));
+            ours.map(|part| part.len).max()
+        };
+        let longest = self.indexes.iter().zip(&self.numbers).filter_map(of_shard).max();
+        let nul = u64::from(self.columns.get(field).is_some_and(|c| c.kind == FieldKind::Json));
+        longest.map_or(0, |longest| longest + nul)
+    }
+}
+
+impl Extents for Plan {
+    fn extents(&self, sample: SampleId, fields: &[usize], out: &mut Vec<(usize, Range<u64>)>) {
+        let located = fields.iter().filter_map(|&field| self.locate(sample, field).ok());
+        out.extend(located.map(|located| (located.shard, located.part.range())));
+    }
+}
+
+fn check_count(shards: &Shards, found: u64, limit: u64) -> Result<(), TarError> {
+    match found {
+        0 => Err(TarError::NoSamples { shards: shards.name() }),
+        _ if found > limit => {
+            Err(TarError::Limit { shards: shards.name(), what: "samples", found, limit })
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn spec(column: &Column) -> FieldSpec {
+    FieldSpec { name: column.wanted.name.clone(), kind: column.kind.clone() }
+}
+
+/// The numbers of each column's extensions in a shard.
+fn numbers(index: &ShardIndex, columns: &[Column]) -> Vec<Vec<(u16, usize)>> {
+    let of_column = |column: &Column| {
+        let exts = column.wanted.exts.iter().enumerate();
+        exts.filter_map(|(place, (ext, _))| Some((index.name(ext)?, place))).collect()
+    };
+    columns.iter().map(of_column).collect()
+}
+
+/// The declared fields, or those of the first sample.
+fn columns(
+    shards: &Shards,
+    indexes: &[ShardIndex],
+    options: &TarOptions,
+) -> Result<Vec<Column>, TarError> {
+    let refused =
+        |field: &str, message: String| TarError::Field { field: field.to_owned(), message };
+    if let Some(name) = options.doubled() {
+        return Err(refused(name, "declared twice".to_owned()));
+    }
+    let first = indexes.iter().find(|index| index.len() > 0);
+    let exts = first.into_iter().flat_map(|index| {
+        index.parts(0).iter().map(|part| index.names()[usize::from(part.name)].as_str())
+    });
+    let column = |wanted: Wanted| {
+        let name = wanted.name.clone();
+        let Some((shard, part, ext)) = first_with(indexes, &wanted) else {
+            return Err(refused(&name, format!("no sample has {}", Escaped(&wanted.text()))));
+        };
+        let inside = wanted.exts[ext].1.clone();
+        let limits = options.limits_of();
+        // The first bytes of others are not asked for: any kind of sample may be damaged.
+        let size =
+            if wanted.how == As::NdArray { part.len.min(limits.max_sample_bytes) } else { 0 };
+        let shard = &shards.all()[shard];
+        let bytes = shard.bytes.copy(part.offset, size);
+        let told = |message: String| {
+            let place = format!("{}, byte {}", shard.location, part.offset);
+            refused(&name, format!("{place}: {message}"))
+        };
+        let bytes = bytes.map_err(|error| told(error.to_string()))?;
+        wanted.column(inside.as_deref(), &bytes, limits).map_err(|error| told(error.to_string()))
+    };
+    options.wanted(exts).into_iter().map(column).collect()
+}
+
+/// The first part that a field can be had by: its shard, itself, and the extension's place.
+fn first_with(indexes: &[ShardIndex], wanted: &Wanted) -> Option<(usize, Part, usize)> {
+    indexes.iter().enumerate().find_map(|(shard, index)| {
+        let exts = wanted.exts.iter().enumerate();
+        let numbers: Vec<_> =
+            exts.filter_map(|(place, (ext, _))| Some((index.name(ext)?, place))).collect();
+        if numbers.is_empty() {
+            return None;
+        }
+        (0..index.len()).find_map(|sample| {
+            let parts = index.parts(sample);
+            numbers.iter().find_map(|&(number, place)| {
+                let part = parts.iter().find(|part| part.name == number)?;
+                Some((shard, *part, place))
+            })
+        })
+    })
+}
+
+fn fingerprint(
+    shards: &Shards,
+    indexes: &[ShardIndex],
+    fields: &[FieldSpec],
+    columns: &[Column],
+) -> u64 {
+    let digests: Vec<u32> = indexes.par_iter().map(sidecar::digest).collect();
+    let mut print = Fingerprint::default();
+    print.text("tar");
+    print.fields(fields);
+    columns.iter().for_each(|column| print.text(&column.wanted.text()));
+    for (shard, digest) in shards.all().iter().zip(digests) {
+        print.text(shard.location.file_name());
+        print.number(shard.bytes.len());
+        print.number(u64::from(digest));
+    }
+    print.value()
+}

@@ -1,0 +1,199 @@
+//! What was met in a shard, made into records.
+//!
+//! Fields are declared or told by the first sample of all shards. What is wrong with one sample becomes an
+//! item that tells it when it is read, so that it costs no other.
+
+use super::error::PartPlace;
+use super::plan::spec;
+use super::walk::{Met, MetPart, Walk};
+use super::{TarError, TarOptions};
+use crate::sample::{Limits, SampleId};
+use crate::source::columns::{Column, Wanted};
+use crate::source::shards::{Shard, Shards};
+use crate::source::stream::Item;
+use crate::source::{
+    BoxError, Escaped, FieldSpec, Fingerprint, Location, OwnedValue, Record, Source,
+};
+use std::sync::Arc;
+
+/// What all passes over the shards share.
+pub(super) struct Inner {
+    pub(super) shards: Vec<Known>,
+    columns: Vec<Column>,
+    pub(super) fields: Vec<FieldSpec>,
+    limits: Limits,
+    pub(super) name: String,
+}
+
+/// A shard that was there.
+pub(super) struct Known {
+    pub(super) location: Location,
+    len: u64,
+    /// Only of one in memory: others are opened when a pass comes to them.
+    held: Option<Shard>,
+}
+
+impl Inner {
+    /// Shards that are open, to know their fields; they are opened again when a pass comes to them.
+    pub(super) fn new(
+        shards: &Shards,
+        options: &TarOptions,
+        is_held: bool,
+    ) -> Result<Self, TarError> {
+        let known = |shard: &Shard| Known {
+            location: shard.location.clone(),
+            len: shard.bytes.len(),
+            held: is_held.then(|| shard.clone()),
+        };
+        let columns = columns(shards, options)?;
+        Ok(Self {
+            shards: shards.all().iter().map(known).collect(),
+            fields: columns.iter().map(spec).collect(),
+            columns,
+            limits: *options.limits_of(),
+            name: shards.name(),
+        })
+    }
+
+    pub(super) fn fingerprint(&self) -> Fingerprint {
+        let mut print = Fingerprint::default();
+        print.text("tar stream");
+        print.fields(&self.fields);
+        self.columns.iter().for_each(|column| print.text(&column.wanted.text()));
+        for shard in &self.shards {
+            print.text(shard.location.file_name());
+            print.number(shard.len);
+        }
+        print
+    }
+
+    pub(super) fn walk(&self, shard: usize) -> Result<Walk, TarError> {
+        let Known { location, held, .. } = &self.shards[shard];
+        let opened = held.clone().map_or_else(|| Shard::open(location.clone()), Ok);
+        let opened = opened.map_err(TarError::Open)?;
+        Walk::new(&opened, self.limits.max_sample_bytes).map_err(|found| found.of(location))
+    }
+
+    /// Whether a part is read: those that no field wants are passed over, and those over the limit.
+    pub(super) fn is_wanted(&self, ext: &str, size: u64) -> bool {
+        size <= self.limits.max_sample_bytes
+            && self.columns.iter().any(|column| column.wanted.exts.iter().any(|(e, _)| e == ext))
+    }
+
+    pub(super) fn item(self: &Arc<Self>, shard: usize, met: Met) -> Item {
+        let key: Arc<str> = String::from_utf8_lossy(&met.key).into();
+        match self.record(shard, &key, met.parts) {
+            Ok(record) => Item::Held { record: Arc::new(record), key },
+            Err(error) => {
+                let message = error.to_string();
+                let failed = Failed { inner: Arc::clone(self), message, key };
+                Item::At { source: Arc::new(failed), sample: SampleId(0) }
+            }
+        }
+    }
+
+    fn record(&self, shard: usize, key: &str, mut parts: Vec<MetPart>) -> Result<Record, TarError> {
+        let error = |part, message| TarError::Sample {
+            shard: self.shards[shard].location.to_string(),
+            key: key.to_owned(),
+            part,
+            message,
+        };
+        let value = |place: usize| -> Result<OwnedValue, TarError> {
+            let column = &self.columns[place];
+            let Some((ext, part)) = part_of(column, &mut parts) else {
+                let message = format!("it has no {}", Escaped(&column.wanted.text()));
+                return Err(error(PartPlace::Whole, message));
+            };
+            let (is_last, limit) = (self.is_last(place, &part.ext), self.limits.max_sample_bytes);
+            let at = PartPlace::Member { ext: part.ext.clone(), at: part.at };
+            let bytes = if is_last { part.bytes.take() } else { part.bytes.clone() };
+            let bytes = bytes.ok_or_else(|| {
+                error(at.clone(), format!("{} bytes, the limit is {limit}", part.size))
+            })?;
+            column.owned(ext, bytes).map_err(|wrong| error(at, wrong.to_string()))
+        };
+        (0..self.columns.len()).map(value).collect()
+    }
+
+    /// Whether no later column may want the bytes of this extension.
+    fn is_last(&self, place: usize, ext: &str) -> bool {
+        let mut later = self.columns.iter().skip(place + 1);
+        !later.any(|column| column.wanted.exts.iter().any(|(wanted, _)| wanted == ext))
+    }
+}
+
+/// The first of a column's extensions that a sample has.
+fn part_of<'a>(column: &Column, parts: &'a mut [MetPart]) -> Option<(usize, &'a mut MetPart)> {
+    let mut exts = column.wanted.exts.iter().enumerate();
+    let (ext, place) = exts.find_map(|(place, (ext, _))| {
+        Some((place, parts.iter().position(|part| part.ext == *ext)?))
+    })?;
+    Some((ext, &mut parts[place]))
+}
+
+/// A sample that can't be had, told when it is read.
+struct Failed {
+    inner: Arc<Inner>,
+    message: String,
+    key: Arc<str>,
+}
+
+impl Source for Failed {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.inner.fields
+    }
+
+    fn len(&self) -> u64 {
+        1
+    }
+
+    fn read(&self, _: SampleId) -> Result<Record, BoxError> {
+        Err(self.message.clone().into())
+    }
+
+    fn key(&self, _: SampleId) -> Option<String> {
+        Some(self.key.to_string())
+    }
+}
+
+/// The declared fields, or those of the first sample.
+fn columns(shards: &Shards, options: &TarOptions) -> Result<Vec<Column>, TarError> {
+    let refused =
+        |field: &str, message: String| TarError::Field { field: field.to_owned(), message };
+    if let Some(name) = options.doubled() {
+        return Err(refused(name, "declared twice".to_owned()));
+    }
+    let limits = options.limits_of();
+    let (location, met) = first(shards, limits)?;
+    let column = |wanted: Wanted| {
+        let name = wanted.name.clone();
+        let part = wanted.exts.iter().find_map(|(ext, inside)| {
+            Some((met.parts.iter().find(|part| part.ext == *ext)?, inside.clone()))
+        });
+        let (bytes, inside) = match part {
+            Some((part, inside)) => (part.bytes.as_deref().unwrap_or_default(), inside),
+            None if wanted.is_plain() => (&[][..], None),
+            None => {
+                let text = wanted.text();
+                return Err(refused(&name, format!("the first sample has no {}", Escaped(&text))));
+            }
+        };
+        let column = wanted.column(inside.as_deref(), bytes, limits);
+        column.map_err(|error| refused(&name, format!("{location}: the first sample: {error}")))
+    };
+    options.wanted(met.parts.iter().map(|part| part.ext.as_str())).into_iter().map(column).collect()
+}
+
+/// The first sample of all shards, and where it is.
+fn first(shards: &Shards, limits: &Limits) -> Result<(String, Met), TarError> {
+    let most = limits.max_sample_bytes;
+    for shard in shards.all() {
+        let walked =
+            Walk::new(shard, most).and_then(|mut walk| walk.sample(|_, size| size <= most));
+        if let Some(met) = walked.map_err(|found| found.of(&shard.location))? {
+            return Ok((shard.location.to_string(), met));
+        }
+    }
+    Err(TarError::NoSamples { shards: shards.name() })
+}

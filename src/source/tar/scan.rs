@@ -1,0 +1,59 @@
+//! Where the samples of a plain shard lie, found by reading the headers of its members.
+
+use super::error::Found;
+use super::group::{Grouper, Place};
+use super::members::Members;
+use super::{Damage, TarError};
+use crate::sample::Limits;
+use crate::source::shards::{Shard, ShardIndex};
+
+/// First bytes of compressed files: gzip's, zstd's.
+pub(super) const GZIP: &[u8] = b"\x1f\x8b";
+pub(super) const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
+
+/// Bytes that a part takes in a table.
+const PART: u64 = 24;
+
+/// Where the samples of a shard lie. Of its members only the headers are read.
+///
+/// # Errors
+///
+/// With the byte, if the shard is damaged or compressed, or has more than the limits allow.
+pub(in crate::source) fn scan(shard: &Shard, limits: &Limits) -> Result<ShardIndex, TarError> {
+    let name = || shard.location.to_string();
+    let magic = shard.bytes.copy(0, shard.bytes.len().min(4)).unwrap_or_default();
+    if magic.starts_with(GZIP) || magic.starts_with(ZSTD) {
+        return Err(TarError::Compressed { shard: name() });
+    }
+    let limited = |what, found, limit| Err(TarError::Limit { shards: name(), what, found, limit });
+    let (mut index, mut grouper, mut table) = (ShardIndex::default(), Grouper::default(), 0);
+    let mut members = Members::plain(shard);
+    while let Some(member) = members.next().map_err(|found| found.of(&shard.location))? {
+        let found = |kind| Found { at: member.offset, kind }.of(&shard.location);
+        let ext = match grouper.place(&member.name).map_err(found)? {
+            Place::Outside => continue,
+            Place::Here(ext) => ext,
+            Place::Begins(ext, ended) => {
+                end(&mut index, ended).ok_or_else(|| found(Damage::Many))?;
+                table += member.name.len() as u64 + PART;
+                ext
+            }
+        };
+        let bytes = member.offset..member.offset + member.size;
+        index.add(&ext, bytes).ok_or_else(|| found(Damage::Many))?;
+        table += PART;
+        if table > limits.max_table_bytes {
+            return limited("bytes of tables", table, limits.max_table_bytes);
+        }
+        if index.len() as u64 >= limits.max_samples {
+            return limited("samples", index.len() as u64 + 1, limits.max_samples);
+        }
+    }
+    let many = Found { at: shard.bytes.len(), kind: Damage::Many };
+    end(&mut index, grouper.end()).ok_or_else(|| many.of(&shard.location))?;
+    Ok(index)
+}
+
+fn end(index: &mut ShardIndex, key: Option<Vec<u8>>) -> Option<()> {
+    key.map_or(Some(()), |key| index.end(&key))
+}

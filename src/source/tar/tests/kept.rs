@@ -1,0 +1,61 @@
+//! Shards with index files beside them.
+
+use super::build::{Archive, usual};
+use super::*;
+use crate::source::index_shards;
+use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[test]
+fn an_index_file_stands_for_the_headers() {
+    let dir = tempfile::tempdir().unwrap();
+    for shard in 0..3 {
+        fs::write(dir.path().join(format!("{shard}.tar")), usual()).unwrap();
+    }
+    let spec = dir.path().join("*.tar");
+    let spec = spec.to_str().unwrap();
+    let scanned = Tar::open_with(spec, &small()).unwrap();
+    let told = AtomicUsize::new(0);
+    let report = index_shards(spec, &|done, of| {
+        assert!(done <= of && of == 3);
+        told.fetch_add(1, Ordering::Relaxed);
+    });
+    let report = report.unwrap();
+    assert_eq!((report.shards, report.samples, told.into_inner()), (3, 9, 3));
+    let loaded = Tar::open_with(spec, &small()).unwrap();
+    assert_eq!(in_order(&loaded), in_order(&scanned));
+    assert_eq!(loaded.fingerprint(), scanned.fingerprint());
+    assert_eq!(index_shards(spec, &|_, _| {}).unwrap(), report);
+
+    // Headers that are not looked at may be damaged; a shard that is another may not.
+    let path = dir.path().join("1.tar");
+    fs::write(&path, Archive::default().file("a.txt", b"x").file("a.cls", b"1").end()).unwrap();
+    let told = Tar::open_with(spec, &small()).map(drop).unwrap_err().to_string();
+    let expected = "1.tar.fidx: the index is not of this file: run `fuseloop index` again";
+    assert!(told.ends_with(expected), "{told}");
+}
+
+#[test]
+fn a_shard_that_cannot_be_indexed_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a.tar"), usual()).unwrap();
+    fs::write(dir.path().join("b.tar"), &usual()[..2000]).unwrap();
+    let spec = dir.path().join("*.tar");
+    let told = index_shards(spec.to_str().unwrap(), &|_, _| {}).unwrap_err().to_string();
+    assert!(told.contains("b.tar: byte "), "{told}");
+    assert!(!dir.path().join("b.tar.fidx").exists());
+}
+
+#[test]
+fn another_order_of_shards_is_another_dataset() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a.tar"), usual()).unwrap();
+    fs::write(dir.path().join("b.tar"), usual()).unwrap();
+    let print = |names: &str| {
+        let spec = dir.path().join(names);
+        Tar::open_with(spec.to_str().unwrap(), &small()).unwrap().fingerprint()
+    };
+    assert_eq!(print("{a,b}.tar"), print("{a,b}.tar"));
+    assert_ne!(print("{a,b}.tar"), print("{b,a}.tar"));
+    assert_ne!(print("{a,b}.tar"), print("a.tar"));
+}

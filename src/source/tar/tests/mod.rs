@@ -1,0 +1,70 @@
+//! Tar shards as a whole: what real writers wrote, what hostile ones would, a second reader, and the two
+//! ways of reading held against each other.
+
+mod build;
+mod damaged;
+mod golden;
+mod hostile;
+mod kept;
+mod second;
+mod streams;
+
+use super::{Tar, TarOptions, TarStream};
+use crate::sample::{Epoch, Limits, SampleId};
+use crate::source::stream::{Pass, Streamed};
+use crate::source::{Buffer, OwnedValue, Record, Source};
+
+const PASS: Pass = Pass { seed: 7, epoch: Epoch(0), turn: 0 };
+
+fn small() -> TarOptions {
+    TarOptions::default().limits(Limits::SMALL)
+}
+
+/// Keys and records of all samples, or why they can't be had.
+type Read = Result<Vec<(String, Result<Record, String>)>, String>;
+
+/// All samples by their places; each value both ways.
+fn in_order(tar: &Tar) -> Vec<(String, Result<Record, String>)> {
+    let mut buffer = Buffer::default();
+    let mut one = |sample| {
+        let record = tar.read(sample).map_err(|error| error.to_string());
+        let fields = 0..tar.fields().len();
+        let mut values = fields.map(|field| {
+            let value = tar.value(sample, field, &mut buffer);
+            value.map(OwnedValue::from).map_err(|error| error.to_string())
+        });
+        let lent: Result<Record, String> = values.by_ref().collect();
+        assert_eq!(record, lent, "sample {sample}");
+        (tar.key(sample).unwrap(), record)
+    };
+    (0..tar.len()).map(|sample| one(SampleId(sample))).collect()
+}
+
+/// All samples as a pass gives them.
+fn in_sequence(stream: &TarStream) -> Read {
+    use crate::source::stream::Item;
+    let mut items = stream.open(&PASS).map_err(|error| error.to_string())?;
+    let mut found = vec![];
+    while let Some(item) = items.next().map_err(|error| error.to_string())? {
+        let key = match &item {
+            Item::At { source, sample } => source.key(*sample).unwrap(),
+            Item::Held { key, .. } => key.to_string(),
+        };
+        found.push((key, item.read().map_err(|error| error.to_string())));
+    }
+    Ok(found)
+}
+
+/// What both ways of reading give, held against each other.
+fn both(bytes: &[u8], options: &TarOptions) -> Read {
+    let placed = Tar::from_bytes_with(bytes, options);
+    let placed = placed.map(|tar| in_order(&tar)).map_err(|error| error.to_string());
+    let streamed = TarStream::from_bytes(bytes, options).map_err(|error| error.to_string());
+    let streamed = streamed.and_then(|stream| in_sequence(&stream));
+    // A stream learns of damage when it comes there: a field that can't be had may be told first.
+    match (&placed, &streamed) {
+        (Ok(_), _) | (_, Ok(_)) => assert_eq!(placed, streamed),
+        (Err(_), Err(_)) => {}
+    }
+    placed
+}

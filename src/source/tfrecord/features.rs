@@ -1,0 +1,340 @@
+//! What of a record's features becomes which field.
+//!
+//! | asked for as            | in the record               | field                                    |
+//! |-------------------------|-----------------------------|------------------------------------------|
+//! | `Image`                 | bytes, one value            | RgbImage: JPEG or PNG, by its first bytes |
+//! | `Bytes`                 | bytes, one value            | Bytes                                    |
+//! | `Int`, `Float`          | one value                   | Int, Float                               |
+//! | `Ints { len }`          | `len` ints                  | NdArray `<i8`, `[len]`                    |
+//! | `Floats { len }`        | `len` floats                | NdArray `<f4`, `[len]`                    |
+//! | `RaggedInts`, `RaggedFloats` | any number             | Bytes: `i64` or `f32`, little-endian     |
+//! | a list, of so many steps | each step as above          | NdArray `[steps]` or `[steps, len]`      |
+//! | a list, of any number   | each step as above          | Bytes: the steps one behind another      |
+//!
+//! Without being asked, by the first record: one value as `Image` if it begins as a JPEG or PNG does,
+//! else `Bytes`, `Int`, `Float`; several numbers as `Ints`, `Floats`; lists of numbers of any number of
+//! steps. Features without values, and several values of bytes, are left out. Fields are in the order of
+//! their names' bytes then, and in the order in which they were asked for otherwise.
+
+use super::TfRecordCause;
+use super::example::{self, Example, Kind};
+use crate::sample::Limits;
+use crate::source::beton::{ByteOrder, NdKind};
+use crate::source::{BoxError, FieldKind, FieldSpec, ImageMode, NdType};
+use crate::source::{OwnedImage, OwnedValue, Record};
+
+/// What a feature of a record is read as: see [`TfOptions`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Feature {
+    /// A picture: one value of bytes, a JPEG or PNG file.
+    Image,
+    /// One value of bytes.
+    Bytes,
+    /// One int.
+    Int,
+    /// One float.
+    Float,
+    /// So many ints: an array of `i64`.
+    Ints {
+        /// How many, at least 1.
+        len: u64,
+    },
+    /// So many floats: an array of `f32`.
+    Floats {
+        /// How many, at least 1.
+        len: u64,
+    },
+    /// Any number of ints: bytes, 8 each, little-endian.
+    RaggedInts,
+    /// Any number of floats: bytes, 4 each, little-endian.
+    RaggedFloats,
+}
+
+/// Which features of the records are read, and as what: the `features` of `tf.io.parse_example`. Without
+/// any, what the first record has.
+///
+/// ```no_run
+/// use fuseloop::source::{Feature, TfOptions, TfRecords};
+///
+/// let options = TfOptions::default()
+///     .feature("image/encoded", Feature::Image)
+///     .feature("image/class/label", Feature::Int);
+/// let records = TfRecords::open_with("train-{00000..01023}-of-01024", &options)?;
+/// # Ok::<(), fuseloop::source::BoxError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct TfOptions {
+    wanted: Vec<Wanted>,
+    pub(super) limits: Limits,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Wanted {
+    name: String,
+    feature: Feature,
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Of an `Example`, or of a `SequenceExample`'s context.
+    Feature,
+    /// A feature list of so many steps.
+    Steps(u64),
+    /// A feature list of any number of steps.
+    RaggedSteps,
+}
+
+impl TfOptions {
+    /// Reads a feature of an `Example`, or of a `SequenceExample`'s context: the field of its name.
+    #[must_use]
+    pub fn feature(self, name: &str, feature: Feature) -> Self {
+        self.with(name, feature, Place::Feature)
+    }
+
+    /// Reads a feature list of a `SequenceExample` that has `count` steps, each of numbers: an array
+    /// `[count]`, or `[count, len]` of [`Feature::Ints`] and [`Feature::Floats`].
+    #[must_use]
+    pub fn steps(self, name: &str, feature: Feature, count: u64) -> Self {
+        self.with(name, feature, Place::Steps(count))
+    }
+
+    /// Reads a feature list of a `SequenceExample` of any number of steps, each of numbers: bytes, step
+    /// by step, ints of 8 and floats of 4, little-endian.
+    #[must_use]
+    pub fn ragged_steps(self, name: &str, feature: Feature) -> Self {
+        self.with(name, feature, Place::RaggedSteps)
+    }
+
+    /// What files may ask for.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    fn with(mut self, name: &str, feature: Feature, place: Place) -> Self {
+        self.wanted.push(Wanted { name: name.to_owned(), feature, place });
+        self
+    }
+
+    /// Whether features are asked for.
+    pub(super) fn asks(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+}
+
+/// What is read of each record, checked.
+#[derive(Debug)]
+pub(super) struct Features {
+    wanted: Vec<Wanted>,
+    pub(super) fields: Vec<FieldSpec>,
+}
+
+impl Features {
+    /// Those that are asked for.
+    pub(super) fn asked(options: &TfOptions) -> Result<Self, BoxError> {
+        let wanted = options.wanted.clone();
+        for (place, Wanted { name, .. }) in wanted.iter().enumerate() {
+            if wanted[..place].iter().any(|other| other.name == *name) {
+                return Err(format!("feature {name:?} is asked for twice").into());
+            }
+        }
+        let fields = wanted.iter().map(field).collect::<Result<_, _>>()?;
+        Ok(Self { wanted, fields })
+    }
+
+    /// Those that a record has.
+    pub(super) fn of(example: &Example) -> Result<Self, BoxError> {
+        let wanted = |name: &String, feature, place| Wanted { name: name.clone(), feature, place };
+        let mut all = vec![];
+        for (name, found) in example.context.iter().flat_map(|context| &context.feature) {
+            all.extend(guess(found).map(|feature| wanted(name, feature, Place::Feature)));
+        }
+        for (name, list) in example.lists.iter().flat_map(|lists| &lists.list) {
+            let step = list.feature.first().and_then(guess);
+            let is_number = |feature: &Feature| !matches!(feature, Feature::Image | Feature::Bytes);
+            let step = step.filter(is_number);
+            all.extend(step.map(|feature| wanted(name, feature, Place::RaggedSteps)));
+        }
+        if all.is_empty() {
+            return Err("the first record has no feature that can be told: ask for some".into());
+        }
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        Self::asked(&TfOptions { wanted: all, ..TfOptions::default() })
+    }
+
+    /// A record's values.
+    pub(super) fn record(&self, mut example: Example) -> Result<Record, TfRecordCause> {
+        let value = |Wanted { name, feature, place }: &Wanted| {
+            let missing = || TfRecordCause::Missing { feature: name.clone() };
+            if *place == Place::Feature {
+                let context = example.context.as_mut();
+                let found = context.and_then(|context| context.feature.remove(name));
+                return one(name, *feature, found.ok_or_else(missing)?);
+            }
+            let lists = example.lists.as_mut().and_then(|lists| lists.list.remove(name));
+            steps(name, *feature, *place, &lists.ok_or_else(missing)?)
+        };
+        self.wanted.iter().map(value).collect()
+    }
+}
+
+/// What a feature is taken for.
+fn guess(found: &example::Feature) -> Option<Feature> {
+    let several = |len: usize| (len > 1).then_some(len as u64);
+    match found.kind.as_ref()? {
+        Kind::Bytes(list) => match &list.value[..] {
+            [one] if one.starts_with(&[0xff, 0xd8, 0xff]) => Some(Feature::Image),
+            [one] if ImageMode::of_file(one) == ImageMode::Png => Some(Feature::Image),
+            [_] => Some(Feature::Bytes),
+            _ => None,
+        },
+        Kind::Ints(list) if list.value.len() == 1 => Some(Feature::Int),
+        Kind::Floats(list) if list.value.len() == 1 => Some(Feature::Float),
+        Kind::Ints(list) => several(list.value.len()).map(|len| Feature::Ints { len }),
+        Kind::Floats(list) => several(list.value.len()).map(|len| Feature::Floats { len }),
+    }
+}
+
+/// The field that a feature becomes.
+fn field(Wanted { name, feature, place }: &Wanted) -> Result<FieldSpec, BoxError> {
+    let array = |kind, item_size, shape: Vec<u64>| {
+        let dtype = NdType::new(kind, item_size, ByteOrder::Little);
+        let kind = dtype.map(|dtype| FieldKind::NdArray { dtype, shape });
+        let bytes = kind.as_ref().and_then(FieldKind::array_bytes);
+        kind.filter(|_| bytes.is_some_and(|bytes| bytes > 0))
+            .ok_or_else(|| format!("feature {name:?} is asked for with no or too many values"))
+    };
+    let shape = |len: Option<u64>| match place {
+        Place::Steps(count) => [Some(*count), len].into_iter().flatten().collect(),
+        _ => len.into_iter().collect(),
+    };
+    let is_step = *place != Place::Feature;
+    let kind = match (feature, place) {
+        (Feature::Ints { len: 0 } | Feature::Floats { len: 0 }, _) => {
+            return Err(format!("feature {name:?} is asked for with no values").into());
+        }
+        (Feature::Image | Feature::Bytes | Feature::RaggedInts | Feature::RaggedFloats, _)
+            if is_step =>
+        {
+            let told = "steps are of Int, Float, Ints or Floats";
+            return Err(format!("feature list {name:?} is asked for as {feature:?}: {told}").into());
+        }
+        (_, Place::RaggedSteps) | (Feature::Bytes, _) => FieldKind::Bytes,
+        (Feature::RaggedInts | Feature::RaggedFloats, _) => FieldKind::Bytes,
+        (Feature::Image, _) => FieldKind::RgbImage,
+        (Feature::Int, Place::Feature) => FieldKind::Int,
+        (Feature::Float, Place::Feature) => FieldKind::Float,
+        (Feature::Int, _) => array(NdKind::Int, 8, shape(None))?,
+        (Feature::Float, _) => array(NdKind::Float, 4, shape(None))?,
+        (Feature::Ints { len }, _) => array(NdKind::Int, 8, shape(Some(*len)))?,
+        (Feature::Floats { len }, _) => array(NdKind::Float, 4, shape(Some(*len)))?,
+    };
+    Ok(FieldSpec { name: name.clone(), kind })
+}
+
+/// The value of a feature. Bytes are moved, not copied.
+fn one(name: &str, wanted: Feature, found: example::Feature) -> Result<OwnedValue, TfRecordCause> {
+    let counted = |found: usize, wanted: u64| match found as u64 {
+        found if found == wanted => Ok(()),
+        found => Err(TfRecordCause::Count { feature: name.to_owned(), found, wanted }),
+    };
+    match (wanted, found.kind) {
+        (Feature::Image | Feature::Bytes, Some(Kind::Bytes(mut list))) => {
+            counted(list.value.len(), 1)?;
+            let bytes = list.value.pop().unwrap_or_default();
+            if wanted == Feature::Bytes {
+                return Ok(OwnedValue::Bytes(bytes));
+            }
+            let mode = ImageMode::of_file(&bytes);
+            Ok(OwnedValue::Image(OwnedImage { mode, width: 0, height: 0, bytes }))
+        }
+        (Feature::Int, Some(Kind::Ints(list))) => {
+            counted(list.value.len(), 1)?;
+            Ok(OwnedValue::Int(list.value[0]))
+        }
+        (Feature::Float, Some(Kind::Floats(list))) => {
+            counted(list.value.len(), 1)?;
+            Ok(OwnedValue::Float(list.value[0].into()))
+        }
+        // An empty list may be written as no list at all.
+        (Feature::RaggedInts | Feature::RaggedFloats, None) => Ok(OwnedValue::Bytes(vec![])),
+        (Feature::RaggedInts, Some(kind @ Kind::Ints(_)))
+        | (Feature::RaggedFloats, Some(kind @ Kind::Floats(_))) => {
+            let mut bytes = vec![];
+            put(&kind, &mut bytes);
+            Ok(OwnedValue::Bytes(bytes))
+        }
+        (Feature::Ints { len }, Some(kind @ Kind::Ints(_)))
+        | (Feature::Floats { len }, Some(kind @ Kind::Floats(_))) => {
+            let mut bytes = vec![];
+            counted(put(&kind, &mut bytes), len)?;
+            Ok(OwnedValue::NdArray(bytes))
+        }
+        (_, kind) => Err(mismatch(name, wanted, kind.as_ref())),
+    }
+}
+
+/// The value of a feature list.
+fn steps(
+    name: &str,
+    wanted: Feature,
+    place: Place,
+    list: &example::FeatureList,
+) -> Result<OwnedValue, TfRecordCause> {
+    let found = list.feature.len() as u64;
+    if let Place::Steps(wanted) = place
+        && found != wanted
+    {
+        return Err(TfRecordCause::Steps { feature: name.to_owned(), found, wanted });
+    }
+    let mut bytes = vec![];
+    for step in &list.feature {
+        let len = match (wanted, &step.kind) {
+            (Feature::Int, Some(Kind::Ints(_))) | (Feature::Float, Some(Kind::Floats(_))) => 1,
+            (Feature::Ints { len }, Some(Kind::Ints(_)))
+            | (Feature::Floats { len }, Some(Kind::Floats(_))) => len,
+            (_, kind) => return Err(mismatch(name, wanted, kind.as_ref())),
+        };
+        let found = step.kind.as_ref().map_or(0, |kind| put(kind, &mut bytes)) as u64;
+        if found != len {
+            return Err(TfRecordCause::Count { feature: name.to_owned(), found, wanted: len });
+        }
+    }
+    match place {
+        Place::RaggedSteps => Ok(OwnedValue::Bytes(bytes)),
+        _ => Ok(OwnedValue::NdArray(bytes)),
+    }
+}
+
+/// Appends numbers; says how many.
+fn put(kind: &Kind, bytes: &mut Vec<u8>) -> usize {
+    match kind {
+        Kind::Ints(list) => {
+            bytes.extend(list.value.iter().flat_map(|value| value.to_le_bytes()));
+            list.value.len()
+        }
+        Kind::Floats(list) => {
+            bytes.extend(list.value.iter().flat_map(|value| value.to_le_bytes()));
+            list.value.len()
+        }
+        Kind::Bytes(_) => 0,
+    }
+}
+
+fn mismatch(name: &str, wanted: Feature, found: Option<&Kind>) -> TfRecordCause {
+    let wanted = match wanted {
+        Feature::Image | Feature::Bytes => "bytes",
+        Feature::Int | Feature::Ints { .. } | Feature::RaggedInts => "ints",
+        Feature::Float | Feature::Floats { .. } | Feature::RaggedFloats => "floats",
+    };
+    let found = match found {
+        None => "empty",
+        Some(Kind::Bytes(_)) => "bytes",
+        Some(Kind::Ints(_)) => "ints",
+        Some(Kind::Floats(_)) => "floats",
+    };
+    TfRecordCause::Kind { feature: name.to_owned(), found, wanted }
+}

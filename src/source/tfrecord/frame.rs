@@ -1,0 +1,149 @@
+//! The frame of a record, as TensorFlow's `record_writer.h` has it.
+//!
+//! | size | field        | meaning                                            |
+//! |-----:|--------------|----------------------------------------------------|
+//! |    8 | `length`     | bytes of the data, little-endian                   |
+//! |    4 | `length_crc` | masked CRC-32C of the 8 bytes before               |
+//! |    n | `data`       |                                                    |
+//! |    4 | `data_crc`   | masked CRC-32C of the data                         |
+//!
+//! `masked(crc) = rotate_right(crc, 15) + 0xa282ead8`, so that a CRC of data that has CRCs in it stays
+//! a good one. A length is believed only with its CRC, and then only up to the file's end and the limits.
+
+use super::{TfRecordCause, TfRecordError};
+use crate::sample::Limits;
+use crate::source::shards::{Shard, ShardIndex};
+use std::ops::Range;
+
+/// Bytes before the data.
+pub(super) const HEADER: u64 = 12;
+
+/// Bytes behind the data.
+pub(super) const FOOTER: u64 = 4;
+
+/// The CRC that a frame has of these bytes.
+pub(super) fn masked(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
+}
+
+/// The length that a header says, checked.
+pub(super) fn length(header: &[u8], limits: &Limits) -> Result<u64, TfRecordCause> {
+    let cut = TfRecordCause::Header { found: header.len() as u64 };
+    let Some((length, rest)) = header.split_first_chunk::<8>() else { return Err(cut) };
+    let Some(crc) = rest.first_chunk::<4>() else { return Err(cut) };
+    let (found, expected) = (u32::from_le_bytes(*crc), masked(length));
+    if found != expected {
+        return Err(TfRecordCause::LengthCrc { found, expected });
+    }
+    let (len, max) = (u64::from_le_bytes(*length), limits.max_sample_bytes);
+    if len > max { Err(TfRecordCause::Long { len, max }) } else { Ok(len) }
+}
+
+/// Checks data by the CRC behind it.
+pub(super) fn check(data: &[u8], crc: [u8; 4]) -> Result<(), TfRecordCause> {
+    let (found, expected) = (u32::from_le_bytes(crc), masked(data));
+    if found == expected { Ok(()) } else { Err(TfRecordCause::DataCrc { found, expected }) }
+}
+
+/// How a file is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Compression {
+    None,
+    Gzip,
+    Zlib,
+}
+
+impl Compression {
+    /// By a file's first bytes. Those of a right frame are a frame: a length may look like the
+    /// beginning of a compressed file.
+    pub(super) fn of(first: &[u8]) -> Self {
+        let is_frame = first.len() >= 12 && masked(&first[..8]).to_le_bytes() == first[8..12];
+        match first {
+            _ if is_frame => Self::None,
+            [0x1f, 0x8b, 8, ..] => Self::Gzip,
+            // RFC 1950: method 8, and the two bytes a multiple of 31.
+            [a, b, ..] if a & 15 == 8 && a >> 4 < 8 && u16::from_be_bytes([*a, *b]) % 31 == 0 => {
+                Self::Zlib
+            }
+            _ => Self::None,
+        }
+    }
+
+    /// Of an open file.
+    pub(super) fn of_shard(shard: &Shard) -> Result<Self, TfRecordError> {
+        let end = shard.bytes.len().min(HEADER);
+        let mut buffer = vec![];
+        let first = shard.bytes.get(0, end, &mut buffer);
+        let first = first.map_err(|error| at(shard, 0, 0)(read(&error)))?;
+        Ok(Self::of(first))
+    }
+}
+
+/// Where the records of a file lie: a read of 12 bytes for each. A sample's one part, called "", is its
+/// record's data.
+///
+/// # Errors
+///
+/// If the file is compressed, is cut short, or has a length that is wrong.
+pub(in crate::source) fn scan(shard: &Shard, limits: &Limits) -> Result<ShardIndex, TfRecordError> {
+    if Compression::of_shard(shard)? != Compression::None {
+        return Err(at(shard, 0, 0)(TfRecordCause::Compressed));
+    }
+    let (mut index, mut buffer) = (ShardIndex::default(), vec![]);
+    let (end, mut start) = (shard.bytes.len(), 0);
+    while start < end {
+        let at = at(shard, index.len() as u64, start);
+        let many = || at(TfRecordCause::Many { max: limits.max_samples.min(u32::MAX.into()) });
+        if index.len() as u64 >= limits.max_samples {
+            return Err(many());
+        }
+        let size = HEADER.min(end - start);
+        let header = shard.bytes.get(start, size, &mut buffer).map_err(|e| at(read(&e)))?;
+        let len = length(header, limits).map_err(at)?;
+        let data = start + HEADER..start + HEADER + len;
+        let left = end - data.start;
+        if left < len + FOOTER {
+            return Err(at(TfRecordCause::Short { len: len + FOOTER, left }));
+        }
+        start = data.end + FOOTER;
+        index.add("", data).and_then(|()| index.end(b"")).ok_or_else(many)?;
+    }
+    Ok(index)
+}
+
+/// A record's data, out of its file: both CRCs are checked.
+pub(super) fn get<'a>(
+    shard: &'a Shard,
+    record: u64,
+    data: &Range<u64>,
+    limits: &Limits,
+    buffer: &'a mut Vec<u8>,
+) -> Result<&'a [u8], TfRecordError> {
+    let start = data.start.saturating_sub(HEADER);
+    let at = at(shard, record, start);
+    let size = data.end.saturating_sub(start).saturating_add(FOOTER);
+    let bytes = shard.bytes.get(start, size, buffer).map_err(|error| at(read(&error)))?;
+    let len = length(bytes, limits).map_err(at)?;
+    let rest = bytes.get(HEADER as usize..).and_then(<[u8]>::split_last_chunk::<4>);
+    match rest {
+        Some((data, crc)) if data.len() as u64 == len => {
+            check(data, *crc).map_err(at)?;
+            Ok(data)
+        }
+        _ => Err(at(TfRecordCause::Moved)),
+    }
+}
+
+/// What becomes of a cause: an error that says where.
+pub(super) fn at(
+    shard: &Shard,
+    record: u64,
+    at: u64,
+) -> impl Fn(TfRecordCause) -> TfRecordError + Copy + '_ {
+    move |cause| TfRecordError { file: shard.location.to_string(), record, at, cause }
+}
+
+/// What the system said.
+pub(super) fn read(error: &dyn ToString) -> TfRecordCause {
+    TfRecordCause::Read { message: error.to_string() }
+}

@@ -1,0 +1,253 @@
+//! TFRecord files of `tf.train.Example` and `SequenceExample`.
+//!
+//! ```text
+//! names ─▶ shards ─▶ frame::scan (lengths) ─▶ where records lie ─▶ TfRecords: a Source, in any order
+//!             └────▶ one after another, also compressed ────────▶ TfRecordStream
+//! record: frame (both CRCs) ─▶ Example (protobuf) ─▶ features ─▶ fields
+//! ```
+
+mod error;
+mod example;
+mod features;
+mod frame;
+mod sequence;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use error::{TfRecordCause, TfRecordError};
+pub use features::{Feature, TfOptions};
+pub(in crate::source) use frame::scan;
+pub use stream::TfRecordStream;
+
+use super::samples::address;
+use super::shards::{Extents, Shard, ShardIndex, Shards};
+use super::{
+    BoxError, Buffer, FieldSpec, Fingerprint, Location, Record, RunPlan, Source, Value, sidecar,
+};
+use crate::sample::{Limits, SampleId};
+use example::Example;
+use features::Features;
+use prost::Message as _;
+use rayon::prelude::*;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Records of TFRecord files, read in any order.
+///
+/// Opening goes from length to length through every file: one short read a record, several files at a
+/// time. A file that is cut short, or has a wrong length, is refused then; data is checked by its CRC
+/// when it is read. Compressed files have no places to read from: see [`TfRecordStream`].
+///
+/// Fields are features, see [`TfOptions`]. A feature that is missing, of another type or of another number
+/// of values is its sample's error: a [`TfRecordError`].
+#[derive(Clone)]
+pub struct TfRecords {
+    shards: Shards,
+    lies: Arc<Lies>,
+    features: Arc<Features>,
+    limits: Limits,
+}
+
+/// Where the records lie.
+struct Lies {
+    indexes: Vec<Arc<ShardIndex>>,
+    /// The first sample of each shard, and behind the last how many there are.
+    starts: Vec<u64>,
+}
+
+impl Lies {
+    fn new(indexes: Vec<Arc<ShardIndex>>) -> Self {
+        let mut starts = vec![0];
+        for index in &indexes {
+            starts.push(starts.last().copied().unwrap_or(0) + index.len() as u64);
+        }
+        Self { indexes, starts }
+    }
+
+    fn len(&self) -> u64 {
+        self.starts.last().copied().unwrap_or(0)
+    }
+
+    /// A sample's shard, its number there, and its data's place.
+    fn place(&self, sample: SampleId) -> Option<(usize, u64, Range<u64>)> {
+        if sample.0 >= self.len() {
+            return None;
+        }
+        let shard = self.starts.partition_point(|start| *start <= sample.0) - 1;
+        let record = sample.0 - self.starts[shard];
+        let part = self.indexes[shard].parts(usize::try_from(record).ok()?).first()?;
+        Some((shard, record, part.range()))
+    }
+}
+
+impl Extents for Lies {
+    fn extents(&self, sample: SampleId, _: &[usize], out: &mut Vec<(usize, Range<u64>)>) {
+        if let Some((shard, _, data)) = self.place(sample) {
+            let start = data.start.saturating_sub(frame::HEADER);
+            out.push((shard, start..data.end.saturating_add(frame::FOOTER)));
+        }
+    }
+}
+
+impl TfRecords {
+    /// Opens the files that `spec` names: paths, braces, `::`, globs, addresses (see [`Location`]). The
+    /// fields are those of the first record.
+    ///
+    /// # Errors
+    ///
+    /// If a file can't be opened, is compressed, cut short or damaged in its lengths; or if there is no
+    /// record.
+    pub fn open(spec: &str) -> Result<Self, BoxError> {
+        Self::open_with(spec, &TfOptions::default())
+    }
+
+    /// As [`open`](Self::open), with the features that are asked for.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open); or if what is asked for makes no fields.
+    pub fn open_with(spec: &str, options: &TfOptions) -> Result<Self, BoxError> {
+        Self::of_shards(Shards::open(spec)?, options)
+    }
+
+    /// The records of open files.
+    pub(in crate::source) fn of_shards(
+        shards: Shards,
+        options: &TfOptions,
+    ) -> Result<Self, BoxError> {
+        let limits = options.limits;
+        let indexes: Vec<_> =
+            shards.all().par_iter().map(|shard| index(shard, &limits).map(Arc::new)).collect();
+        let lies = Lies::new(indexes.into_iter().collect::<Result<_, BoxError>>()?);
+        if lies.len() > limits.max_samples {
+            let (name, count, max) = (shards.name(), lies.len(), limits.max_samples);
+            return Err(format!("{name}: {count} records, the limit is {max}").into());
+        }
+        let features = if options.asks() {
+            Features::asked(options)?
+        } else {
+            let first = lies.place(SampleId(0)).ok_or_else(|| no_records(&shards.name()))?;
+            Features::of(&example_at(&shards, first, &limits, &mut vec![])?)?
+        };
+        Ok(Self { shards, lies: Arc::new(lies), features: Arc::new(features), limits })
+    }
+
+    /// The records of one open file whose index is known.
+    fn of_indexed(
+        shard: Shard,
+        index: Arc<ShardIndex>,
+        features: Arc<Features>,
+        limits: Limits,
+    ) -> Self {
+        let lies = Arc::new(Lies::new(vec![index]));
+        Self { shards: Shards::new([shard]), lies, features, limits }
+    }
+
+    fn record(&self, sample: SampleId, buffer: &mut Vec<u8>) -> Result<Record, BoxError> {
+        let place =
+            self.lies.place(sample).ok_or_else(|| format!("there is no sample {sample}"))?;
+        let (shard, record, data) = place.clone();
+        let example = example_at(&self.shards, place, &self.limits, buffer)?;
+        let at = frame::at(&self.shards.all()[shard], record, data.start - frame::HEADER);
+        Ok(self.features.record(example).map_err(at)?)
+    }
+}
+
+/// Reads and parses a record.
+fn example_at(
+    shards: &Shards,
+    (shard, record, data): (usize, u64, Range<u64>),
+    limits: &Limits,
+    buffer: &mut Vec<u8>,
+) -> Result<Example, TfRecordError> {
+    let shard = &shards.all()[shard];
+    let bytes = frame::get(shard, record, &data, limits, buffer)?;
+    parse(bytes).map_err(frame::at(shard, record, data.start - frame::HEADER))
+}
+
+/// A record's message.
+fn parse(data: &[u8]) -> Result<Example, TfRecordCause> {
+    Example::decode(data).map_err(|error| TfRecordCause::Message { message: error.to_string() })
+}
+
+fn no_records(name: &str) -> BoxError {
+    format!("{name}: there is no record to tell the fields by: ask for features").into()
+}
+
+/// Where a file's records lie.
+fn index(shard: &Shard, limits: &Limits) -> Result<ShardIndex, BoxError> {
+    match sidecar::load(shard, sidecar::Kind::TfRecord)? {
+        Some(index) => Ok(index),
+        None => Ok(scan(shard, limits)?),
+    }
+}
+
+impl Source for TfRecords {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.features.fields
+    }
+
+    fn len(&self) -> u64 {
+        self.lies.len()
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        self.record(sample, &mut vec![])
+    }
+
+    fn name(&self) -> String {
+        self.shards.name()
+    }
+
+    fn path(&self) -> Option<&Path> {
+        self.shards.path()
+    }
+
+    fn value<'a>(
+        &'a self,
+        sample: SampleId,
+        field: usize,
+        buffer: &'a mut Buffer,
+    ) -> Result<Value<'a>, BoxError> {
+        // Lent out for as long as a record is read: its memory is used for the next.
+        let mut bytes = std::mem::take(&mut buffer.bytes);
+        let read = || self.record(sample, &mut bytes);
+        let outcome = buffer.of_record((address(self), sample), self.fields(), read);
+        buffer.bytes = bytes;
+        outcome?;
+        buffer.recorded(field).ok_or_else(|| format!("it has no field {field}").into())
+    }
+
+    fn is_cheap_to_read_again(&self) -> bool {
+        self.shards.all().iter().all(|shard| matches!(shard.location, Location::Path(_)))
+    }
+
+    fn key(&self, sample: SampleId) -> Option<String> {
+        let (shard, record, _) = self.lies.place(sample)?;
+        Some(format!("{}:{record}", self.shards.all()[shard].location.file_name()))
+    }
+
+    fn page(&self, sample: SampleId) -> Option<u64> {
+        self.lies.place(sample).map(|(shard, ..)| shard as u64)
+    }
+
+    fn fingerprint(&self) -> u64 {
+        let mut print = Fingerprint::default();
+        print.text("tfrecord");
+        print.fields(self.fields());
+        for (shard, index) in self.shards.all().iter().zip(&self.lies.indexes) {
+            print.text(shard.location.file_name());
+            print.number(shard.bytes.len());
+            print.number(index.len() as u64);
+        }
+        print.value()
+    }
+
+    fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Arc<dyn Source>>, BoxError> {
+        let extents = Arc::clone(&self.lies) as Arc<dyn Extents>;
+        let ahead = self.shards.ahead(run, extents)?;
+        Ok(ahead.map(|shards| Arc::new(Self { shards, ..(*self).clone() }) as Arc<dyn Source>))
+    }
+}

@@ -1,0 +1,132 @@
+//! Records of one file, one after another: of a compressed one, or one that is elsewhere.
+//!
+//! | wrong                                | what becomes of it                              |
+//! |--------------------------------------|-------------------------------------------------|
+//! | the CRC of a record's data           | that record's error; the next follows           |
+//! | a length, or its CRC; a file cut short; what is inflated | the end: nothing is found behind it |
+
+use super::frame::{self, Compression};
+use super::{TfRecordCause, TfRecordError};
+use crate::sample::Limits;
+use crate::source::shards::Shard;
+use flate2::read::{MultiGzDecoder, ZlibDecoder};
+use std::io::{self, BufReader, Read};
+
+/// Bytes of a file read at a time.
+const BLOCK: usize = 1 << 20;
+
+/// A pass over the records of a file.
+pub(super) struct Sequence {
+    from: Box<dyn Read + Send>,
+    file: String,
+    limits: Limits,
+    /// The record that comes next, and where it begins.
+    record: u64,
+    at: u64,
+    data: Vec<u8>,
+}
+
+/// A record's data, or why that record alone can't be had.
+pub(super) type Data<'a> = Result<&'a [u8], TfRecordError>;
+
+impl Sequence {
+    /// Begins at a file's first record.
+    pub(super) fn open(shard: &Shard, limits: Limits) -> Result<Self, TfRecordError> {
+        let compression = Compression::of_shard(shard)?;
+        let reader = Reading { shard: shard.clone(), at: 0, buffer: vec![] };
+        let blocks = BufReader::with_capacity(BLOCK, reader);
+        let from: Box<dyn Read + Send> = match compression {
+            Compression::None => Box::new(blocks),
+            Compression::Gzip => Box::new(BufReader::new(MultiGzDecoder::new(blocks))),
+            Compression::Zlib => Box::new(BufReader::new(ZlibDecoder::new(blocks))),
+        };
+        let file = shard.location.to_string();
+        Ok(Self { from, file, limits, record: 0, at: 0, data: vec![] })
+    }
+
+    /// The next record's number, place and data; `None` at the file's end.
+    pub(super) fn next(&mut self) -> Result<Option<(u64, u64, Data<'_>)>, TfRecordError> {
+        let Some(len) = self.length()? else { return Ok(None) };
+        self.fill(len.saturating_add(frame::FOOTER))?;
+        let (record, at) = self.pass(len);
+        let Some((data, crc)) = self.data.split_last_chunk::<4>() else { return Ok(None) };
+        let checked = frame::check(data, *crc);
+        let checked = checked.map_err(|cause| error(&self.file, record, at, cause));
+        Ok(Some((record, at, checked.map(|()| data))))
+    }
+
+    /// Passes over the next record; false at the file's end.
+    pub(super) fn skip(&mut self) -> Result<bool, TfRecordError> {
+        let Some(len) = self.length()? else { return Ok(false) };
+        let size = len.saturating_add(frame::FOOTER);
+        let passed = io::copy(&mut (&mut self.from).take(size), &mut io::sink());
+        let left = passed.map_err(|e| self.error(frame::read(&e)))?;
+        if left < size {
+            return Err(self.error(TfRecordCause::Short { len: size, left }));
+        }
+        self.pass(len);
+        Ok(true)
+    }
+
+    /// The next record's length; `None` at the file's end.
+    fn length(&mut self) -> Result<Option<u64>, TfRecordError> {
+        self.data.clear();
+        let read = (&mut self.from).take(frame::HEADER).read_to_end(&mut self.data);
+        match read.map_err(|e| self.error(frame::read(&e)))? {
+            0 => Ok(None),
+            _ if self.record >= self.limits.max_samples => {
+                Err(self.error(TfRecordCause::Many { max: self.limits.max_samples }))
+            }
+            _ => match frame::length(&self.data, &self.limits) {
+                Ok(len) => Ok(Some(len)),
+                Err(cause) => Err(self.error(cause)),
+            },
+        }
+    }
+
+    /// Reads so many bytes: memory grows with what there is, not with what a length says.
+    fn fill(&mut self, size: u64) -> Result<(), TfRecordError> {
+        self.data.clear();
+        let read = (&mut self.from).take(size).read_to_end(&mut self.data);
+        let left = read.map_err(|e| self.error(frame::read(&e)))? as u64;
+        if left < size {
+            return Err(self.error(TfRecordCause::Short { len: size, left }));
+        }
+        Ok(())
+    }
+
+    /// Goes on to the record behind one of `len` bytes: the number and place of that one.
+    fn pass(&mut self, len: u64) -> (u64, u64) {
+        let passed = (self.record, self.at);
+        self.record += 1;
+        self.at += frame::HEADER + len + frame::FOOTER;
+        passed
+    }
+
+    fn error(&self, cause: TfRecordCause) -> TfRecordError {
+        error(&self.file, self.record, self.at, cause)
+    }
+}
+
+fn error(file: &str, record: u64, at: u64, cause: TfRecordCause) -> TfRecordError {
+    TfRecordError { file: file.to_owned(), record, at, cause }
+}
+
+/// A file, read from its beginning on.
+struct Reading {
+    shard: Shard,
+    at: u64,
+    buffer: Vec<u8>,
+}
+
+impl Read for Reading {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let left = self.shard.bytes.len().saturating_sub(self.at);
+        let size = left.min(out.len() as u64);
+        let got = self.shard.bytes.get(self.at, size, &mut self.buffer);
+        let got = got.map_err(|error| io::Error::other(error.to_string()))?;
+        out[..got.len()].copy_from_slice(got);
+        self.at += size;
+        Ok(got.len())
+    }
+}

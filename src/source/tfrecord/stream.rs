@@ -1,0 +1,311 @@
+//! TFRecord files read one after another, as tf.data's `TFRecordDataset` does.
+//!
+//! | a shard is              | its items are                                          |
+//! |-------------------------|--------------------------------------------------------|
+//! | plain, of this machine  | places: lengths are read when the shard's turn comes, records by the loader's workers |
+//! | compressed, or elsewhere | records, read in sequence                             |
+//!
+//! GZIP and ZLIB are told by a file's first bytes. Which shards a rank reads, and in which order, see
+//! `shards/deal.rs`.
+
+use super::features::{Features, TfOptions};
+use super::frame::{self, Compression};
+use super::sequence::{Data, Sequence};
+use super::{TfRecordCause, TfRecordError, TfRecords, index, no_records, parse};
+use crate::sample::{Limits, SampleId};
+use crate::source::shards::{Shard, ShardIndex, deal};
+use crate::source::stream::{Item, Items, Pass, Stream, Streamed};
+use crate::source::{BoxError, FieldSpec, Fingerprint, Location, Record, Source};
+use std::sync::{Arc, OnceLock};
+
+/// Records of TFRecord files, one after another: plain ones, GZIP and ZLIB.
+///
+/// ```no_run
+/// use fuseloop::source::{Stream, TfRecordStream};
+///
+/// let records = TfRecordStream::open("train-{000..255}.tfrecord.gz")?;
+/// let stream = Stream::from(records.shuffle_shards().split_by_rank(0, 8)?);
+/// # Ok::<(), fuseloop::source::BoxError>(())
+/// ```
+///
+/// A record whose data is damaged is its sample's error. A length that is wrong, or a file cut short,
+/// ends the stream with an error: nothing can be found behind it.
+#[derive(Clone)]
+pub struct TfRecordStream {
+    shards: Arc<[Location]>,
+    /// Of plain shards that were read before.
+    indexes: Arc<[OnceLock<Arc<ShardIndex>>]>,
+    features: Arc<Features>,
+    limits: Limits,
+    is_shuffled: bool,
+    /// Rank, of how many.
+    rank: (usize, usize),
+}
+
+impl TfRecordStream {
+    /// The files that `spec` names: see [`Location`]. The fields are those of the first record.
+    ///
+    /// # Errors
+    ///
+    /// If `spec` names no files, or the first has no record, or a damaged one.
+    pub fn open(spec: &str) -> Result<Self, BoxError> {
+        Self::open_with(spec, &TfOptions::default())
+    }
+
+    /// As [`open`](Self::open), with the features that are asked for: no file is opened before a pass.
+    ///
+    /// # Errors
+    ///
+    /// If `spec` names no files, or what is asked for makes no fields.
+    pub fn open_with(spec: &str, options: &TfOptions) -> Result<Self, BoxError> {
+        let shards: Arc<[Location]> = Location::parse(spec)?.into();
+        let limits = options.limits;
+        let features = match shards.first() {
+            Some(first) if !options.asks() => features_of(first, limits)?,
+            _ => Features::asked(options)?,
+        };
+        let indexes = shards.iter().map(|_| OnceLock::new()).collect();
+        let (features, rank) = (Arc::new(features), (0, 1));
+        Ok(Self { shards, indexes, features, limits, is_shuffled: false, rank })
+    }
+
+    /// Has every pass go through the shards in an order of its own, drawn from the loader's seed and the
+    /// epoch. The records of a shard stay in theirs.
+    #[must_use]
+    pub fn shuffle_shards(mut self) -> Self {
+        self.is_shuffled = true;
+        self
+    }
+
+    /// Shard `k` of a pass is read by rank `k mod world`: shuffled first, by the same seed on all ranks.
+    ///
+    /// # Errors
+    ///
+    /// If `rank` is not below `world`, or there are fewer shards than ranks.
+    pub fn split_by_rank(mut self, rank: usize, world: usize) -> Result<Self, BoxError> {
+        let count = self.shards.len();
+        if rank >= world {
+            return Err(format!("rank {rank} of {world}: ranks are 0 to world - 1").into());
+        }
+        if count < world {
+            let told = "some would have nothing: write more shards";
+            return Err(format!("{count} shards for {world} ranks: {told}").into());
+        }
+        self.rank = (rank, world);
+        Ok(self)
+    }
+
+    /// A stream for each shard of this rank, in the order of their names: to be interleaved.
+    #[must_use]
+    pub fn shards(&self) -> Vec<Stream> {
+        let one = |shard: usize| Self {
+            shards: Arc::new([self.shards[shard].clone()]),
+            indexes: Arc::new([self.indexes[shard].clone()]),
+            is_shuffled: false,
+            rank: (0, 1),
+            ..self.clone()
+        };
+        let (rank, world) = self.rank;
+        let own = (0..self.shards.len()).skip(rank).step_by(world);
+        own.map(|shard| Stream::new(one(shard))).collect()
+    }
+
+    fn begin(&self, shard: usize) -> Result<Reader, BoxError> {
+        let opened = Shard::open(self.shards[shard].clone())?;
+        let is_place = matches!(opened.location, Location::Path(_));
+        if !is_place || Compression::of_shard(&opened)? != Compression::None {
+            return Ok(Reader::Sequence(Sequence::open(&opened, self.limits)?));
+        }
+        let known = &self.indexes[shard];
+        let found = match known.get() {
+            Some(found) => Arc::clone(found),
+            None => {
+                let found = Arc::new(index(&opened, &self.limits)?);
+                Arc::clone(known.get_or_init(|| found))
+            }
+        };
+        let source = TfRecords::of_indexed(opened, found, Arc::clone(&self.features), self.limits);
+        Ok(Reader::Places { source: Arc::new(source), next: 0 })
+    }
+}
+
+/// The fields of a file's first record.
+fn features_of(location: &Location, limits: Limits) -> Result<Features, BoxError> {
+    let shard = Shard::open(location.clone())?;
+    let mut sequence = Sequence::open(&shard, limits)?;
+    let first = sequence.next()?.ok_or_else(|| no_records(&location.to_string()))?;
+    let (record, at, data) = first;
+    let example = parse(data?).map_err(frame::at(&shard, record, at))?;
+    Features::of(&example)
+}
+
+impl From<TfRecordStream> for Stream {
+    fn from(records: TfRecordStream) -> Self {
+        Self::new(records)
+    }
+}
+
+impl Streamed for TfRecordStream {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.features.fields
+    }
+
+    fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
+        let mut order = deal(self.shards.len(), pass, self.is_shuffled, self.rank);
+        order.reverse();
+        Ok(Box::new(Run { stream: self.clone(), left: order, now: None }))
+    }
+
+    fn name(&self) -> String {
+        match &*self.shards {
+            [one] => one.to_string(),
+            shards => {
+                let ends = shards.first().zip(shards.last());
+                let ends = ends.map(|(first, last)| format!("{first} .. {last} "));
+                format!("{}({} shards)", ends.unwrap_or_default(), shards.len())
+            }
+        }
+    }
+
+    fn fingerprint(&self) -> u64 {
+        let mut print = Fingerprint::default();
+        print.text("tfrecord stream");
+        print.fields(&self.features.fields);
+        self.shards.iter().for_each(|shard| print.text(shard.file_name()));
+        let (rank, world) = self.rank;
+        [u64::from(self.is_shuffled), rank as u64, world as u64]
+            .into_iter()
+            .for_each(|number| print.number(number));
+        print.value()
+    }
+}
+
+/// One pass.
+struct Run {
+    stream: TfRecordStream,
+    /// Shards still to be read, the next one last.
+    left: Vec<usize>,
+    now: Option<(usize, Reader)>,
+}
+
+/// One shard, being read.
+enum Reader {
+    Places { source: Arc<TfRecords>, next: u64 },
+    Sequence(Sequence),
+}
+
+impl Run {
+    /// Asks the shard that is being read, then the next, until one has an answer. After an error the
+    /// pass is over.
+    fn ask<T>(
+        &mut self,
+        mut ask: impl FnMut(&TfRecordStream, usize, &mut Reader) -> Result<Option<T>, BoxError>,
+    ) -> Result<Option<T>, BoxError> {
+        loop {
+            let outcome = match &mut self.now {
+                Some((shard, reader)) => ask(&self.stream, *shard, reader),
+                None => match self.left.pop() {
+                    None => return Ok(None),
+                    Some(shard) => match self.stream.begin(shard) {
+                        Ok(reader) => {
+                            self.now = Some((shard, reader));
+                            continue;
+                        }
+                        Err(error) => Err(error),
+                    },
+                },
+            };
+            match outcome {
+                Ok(Some(answer)) => return Ok(Some(answer)),
+                Ok(None) => self.now = None,
+                Err(error) => {
+                    (self.now, self.left) = (None, vec![]);
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+impl Items for Run {
+    fn next(&mut self) -> Result<Option<Item>, BoxError> {
+        self.ask(|stream, shard, reader| match reader {
+            Reader::Places { source, next } => {
+                let sample = SampleId(*next);
+                *next += 1;
+                let source = Arc::clone(source) as Arc<dyn Source>;
+                Ok((sample.0 < source.len()).then_some(Item::At { source, sample }))
+            }
+            Reader::Sequence(sequence) => {
+                let Some((record, at, data)) = sequence.next()? else { return Ok(None) };
+                let location = &stream.shards[shard];
+                let error = |cause| TfRecordError { file: location.to_string(), record, at, cause };
+                let key = format!("{}:{record}", location.file_name());
+                let item = held(&stream.features, key, data, error);
+                Ok(Some(item.unwrap_or_else(|error| damaged(stream, error))))
+            }
+        })
+    }
+
+    fn skip(&mut self, count: u64) -> Result<u64, BoxError> {
+        let mut done = 0;
+        while done < count {
+            let passed = self.ask(|_, _, reader| {
+                let passed = match reader {
+                    Reader::Places { source, next } => {
+                        let passed = (count - done).min(source.len().saturating_sub(*next));
+                        *next += passed;
+                        passed
+                    }
+                    Reader::Sequence(sequence) => u64::from(sequence.skip()?),
+                };
+                Ok((passed > 0).then_some(passed))
+            })?;
+            let Some(passed) = passed else { break };
+            done += passed;
+        }
+        Ok(done)
+    }
+}
+
+/// The item of a record.
+fn held(
+    features: &Features,
+    key: String,
+    data: Data<'_>,
+    error: impl Fn(TfRecordCause) -> TfRecordError + Copy,
+) -> Result<Item, TfRecordError> {
+    let example = parse(data?).map_err(error)?;
+    let record = features.record(example).map_err(error)?;
+    Ok(Item::Held { record: Arc::new(record), key: key.into() })
+}
+
+/// An item that is an error when it is read.
+fn damaged(stream: &TfRecordStream, error: TfRecordError) -> Item {
+    let source = Damaged { features: Arc::clone(&stream.features), error };
+    Item::At { source: Arc::new(source), sample: SampleId(0) }
+}
+
+/// A record that can't be had, in a sequence that goes on.
+struct Damaged {
+    features: Arc<Features>,
+    error: TfRecordError,
+}
+
+impl Source for Damaged {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.features.fields
+    }
+
+    fn len(&self) -> u64 {
+        1
+    }
+
+    fn read(&self, _: SampleId) -> Result<Record, BoxError> {
+        Err(self.error.clone().into())
+    }
+
+    fn name(&self) -> String {
+        self.error.file.clone()
+    }
+}

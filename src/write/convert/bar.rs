@@ -1,0 +1,43 @@
+//! The bar of a conversion: samples and bytes.
+
+use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+
+/// A bar on stderr; indicatif draws nothing where that is not a terminal.
+pub(super) struct Bar {
+    bar: Option<ProgressBar>,
+    bytes: u64,
+}
+
+impl Bar {
+    /// Of `all` samples, of which `done` are there already, in `bytes` bytes.
+    pub(super) fn new(is_drawn: bool, all: u64, done: u64, bytes: u64) -> Self {
+        let bar = is_drawn.then(|| {
+            let text = "{wide_bar} {human_pos}/{human_len} samples, {msg}, {per_sec}, {eta} left";
+            let bar = ProgressBar::new(all).with_position(done);
+            // The time of an earlier attempt is not known: what it did says nothing of the speed.
+            bar.reset_eta();
+            match ProgressStyle::with_template(text) {
+                Ok(style) => bar.with_style(style),
+                Err(_) => bar, // a template that is wrong costs its looks, not the file
+            }
+        });
+        Self { bar, bytes }
+    }
+
+    /// A sample more, of so many bytes.
+    pub(super) fn add(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        if let Some(bar) = &self.bar {
+            bar.set_message(HumanBytes(self.bytes).to_string());
+            bar.inc(1);
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,407 @@
+//! A folder of images, as torchvision's `ImageFolder` or Hugging Face's `imagefolder` reads it.
+//!
+//! | fields                     | DST                                                             |
+//! |----------------------------|-----------------------------------------------------------------|
+//! | one image, one int         | `00005/00000123.jpg`: a folder a class                          |
+//! | any others, with an image  | `00000123.jpg`, and a line of `metadata.jsonl` for each         |
+//!
+//! Names begin with the sample's number, so that readers, which sort them, keep the order; the
+//! source's key follows, if there is one: `00000123_cat.jpg`. They are the writer's own: no key can
+//! lead out of DST. A reader numbers classes by the order of their folders: numbers without a gap
+//! come back the same.
+//!
+//! A line of `metadata.jsonl` has `file_name`, and of the other fields
+//!
+//! | field          | column                                          |
+//! |----------------|-------------------------------------------------|
+//! | int, float     | a number; NaN and infinity are refused          |
+//! | bytes          | text; bytes that are no UTF-8 are refused       |
+//! | JSON           | itself                                          |
+//! | image, array   | `NAME_file_name`: a file of its own             |
+//!
+//! Files are staged and renamed one by one (`staging.rs`), and noted 10,000 at a time. What was written
+//! and not noted when a conversion was stopped is written again, under the same names.
+
+use super::journal::{Unit, delete};
+use super::layout::read;
+use super::{Bar, ConvertError, ConvertReport, Form, Job, Journal};
+use crate::sample::SampleId;
+use crate::source::{FieldKind, FieldSpec, OwnedValue, Record};
+use crate::write::WriteError;
+use crate::write::ordered::Crew;
+use crate::write::report::Listed;
+use crate::write::shards::{
+    ColumnError, Columns, extension, file_bytes, json_text, last_part, safe_key,
+};
+use crate::write::staging::Staging;
+use crate::write::target::{Target, TargetError, sync_dir};
+use crate::write::value::SampleError;
+use serde_json::{Map, Number, Value};
+use std::collections::{BTreeSet, HashSet};
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// Most bytes of a key in a name: with the number and a field's name it stays below 255.
+const MOST_KEY: usize = 100;
+
+/// Most classes whose folders are in the order of their numbers.
+const MOST_CLASSES: i64 = 100_000;
+
+const TABLE: &str = "metadata.jsonl";
+
+/// How a sample's fields lie in the folder.
+enum Shape {
+    Classes { label: usize },
+    Table { columns: Vec<String>, extensions: Columns },
+}
+
+impl Shape {
+    fn new(fields: &[FieldSpec]) -> Result<Self, ColumnError> {
+        let image = |field: &FieldSpec| field.kind == FieldKind::RgbImage;
+        let first = fields.iter().position(image).ok_or(ColumnError::NoImage)?;
+        let extensions = Columns::new(fields)?;
+        let label = fields.iter().position(|field| field.kind == FieldKind::Int);
+        if let (2, Some(label)) = (fields.len(), label) {
+            return Ok(Self::Classes { label });
+        }
+        let mut taken = HashSet::new();
+        let mut columns = Vec::with_capacity(fields.len());
+        for (place, field) in fields.iter().enumerate() {
+            let column = match &field.kind {
+                _ if place == first => "file_name".to_owned(),
+                FieldKind::RgbImage | FieldKind::NdArray { .. } | FieldKind::TorchTensor { .. } => {
+                    format!("{}_file_name", field.name)
+                }
+                _ => field.name.clone(),
+            };
+            if !taken.insert(column.clone()) {
+                let (first, second) = (fields[first].name.clone(), field.name.clone());
+                return Err(ColumnError::Same { first, second, name: column });
+            }
+            columns.push(column);
+        }
+        Ok(Self::Table { columns, extensions })
+    }
+}
+
+/// What was written of a sample.
+#[derive(Default)]
+struct Wrote {
+    files: u64,
+    bytes: u64,
+    /// Its line of the table; empty where there is none.
+    line: String,
+}
+
+/// A sample's file, not yet written: its path from the folder on.
+struct Leaf {
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
+
+impl Job<'_> {
+    /// Writes a folder of images.
+    pub(super) fn folder(&self) -> Result<ConvertReport, ConvertError> {
+        let shape = Shape::new(self.source.fields())?;
+        let taken = || first_in(&self.dst);
+        self.noted(Form::Folder, taken, |journal| self.write_folder(&shape, journal))
+    }
+
+    fn write_folder(
+        &self,
+        shape: &Shape,
+        journal: &mut Journal<'_>,
+    ) -> Result<ConvertReport, ConvertError> {
+        let parts = self.parts_dir();
+        if journal.is_new() {
+            delete(&parts)?;
+        }
+        for dir in [&self.dst, &parts] {
+            fs::create_dir_all(dir).map_err(ConvertError::io("create it", dir))?;
+        }
+        let resumed = journal.end();
+        if !journal.is_done() {
+            journal.check(|unit, _| part(&parts, unit).is_file())?;
+            self.write_files(shape, journal)?;
+            if let Shape::Table { .. } = shape {
+                self.write_table(journal.units().len())?;
+            }
+            journal.done()?;
+        }
+        delete(&parts)?;
+        let mut report = ConvertReport::of(journal, resumed);
+        if let Ok(table) = fs::metadata(self.dst.join(TABLE)) {
+            report.files += 1;
+            report.bytes += table.len();
+        }
+        Ok(report)
+    }
+
+    fn write_files(&self, shape: &Shape, journal: &mut Journal<'_>) -> Result<(), ConvertError> {
+        let (first, end) = (journal.end(), self.source.len());
+        let staging = Staging::create(&self.dst)?;
+        let folder = Folder { root: &self.dst, staging: &staging, dirs: Mutex::default() };
+        let bar = self.bar(journal);
+        let mut notes = Notes { job: self, folder: &folder, journal, bar, open: Open::at(first) };
+        Crew { first, end, threads: self.threads() }.run(
+            |id| {
+                let (leaves, line) = self.leaves(shape, id)?;
+                Ok(folder.put(id, leaves, line))
+            },
+            |wrote| wrote.as_ref().map_or(0, |wrote| wrote.line.len()),
+            |id, wrote| notes.take(id, wrote),
+            |source| WriteError::Threads { source }.into(),
+        )?;
+        notes.finish(end)?;
+        Ok(staging.finish([self.dst.as_path()])?)
+    }
+
+    /// A sample's files, and its line of the table.
+    fn leaves(&self, shape: &Shape, id: SampleId) -> Result<(Vec<Leaf>, String), SampleError> {
+        let record = read(self.source, id)?;
+        let stem = stem(self.source.key(id).as_deref(), id);
+        match shape {
+            Shape::Classes { label } => {
+                let leaf = class_leaf(record, *label, self.source.fields(), &stem)?;
+                Ok((vec![leaf], String::new()))
+            }
+            Shape::Table { columns, extensions } => {
+                table_leaves(record, self.source.fields(), columns, extensions, &stem)
+            }
+        }
+    }
+
+    /// Puts the table's parts together.
+    fn write_table(&self, parts: usize) -> Result<(), ConvertError> {
+        let target = Target::create(&self.dst.join(TABLE))?;
+        let at_target = || ConvertError::write(target.partial_path());
+        let mut out = io::BufWriter::new(target.file(&self.watch));
+        for number in 0..parts {
+            let path = part(&self.parts_dir(), number);
+            let mut file = File::open(&path).map_err(ConvertError::io("read it", &path))?;
+            io::copy(&mut file, &mut out).map_err(at_target())?;
+        }
+        out.flush().map_err(at_target())?;
+        drop(out);
+        Ok(target.commit(&self.watch)?)
+    }
+}
+
+/// Where the lines of a unit lie until all are put together.
+fn part(parts: &Path, unit: usize) -> PathBuf {
+    parts.join(format!("{unit:06}.jsonl"))
+}
+
+/// Something in a folder; `None` if it is empty, or not there.
+fn first_in(dir: &Path) -> Result<Option<PathBuf>, ConvertError> {
+    match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(ConvertError::io("list", dir)(error)),
+        Ok(mut entries) => Ok(entries.next().and_then(Result::ok).map(|entry| entry.path())),
+    }
+}
+
+/// The beginning of the names of a sample's files.
+fn stem(key: Option<&str>, id: SampleId) -> String {
+    let number = format!("{:08}", id.0);
+    let Some(key) = key else { return number };
+    let key = safe_key(Some(key), id);
+    let key = last_part(&key);
+    format!("{number}_{}", &key[..key.floor_char_boundary(MOST_KEY)])
+}
+
+fn class_leaf(
+    record: Record,
+    label: usize,
+    fields: &[FieldSpec],
+    stem: &str,
+) -> Result<Leaf, SampleError> {
+    let (mut class, mut picture) = (None, Vec::new());
+    for (place, (value, field)) in record.into_iter().zip(fields).enumerate() {
+        match value {
+            OwnedValue::Int(value) if place == label => class = Some(value),
+            value => picture = file_bytes(value, field)?,
+        }
+    }
+    let class = class.filter(|class| (0..MOST_CLASSES).contains(class)).ok_or_else(|| {
+        let told = format!("its class is not from 0 to {}", MOST_CLASSES - 1);
+        SampleError::Source(told.into())
+    })?;
+    let name = format!("{stem}.{}", extension(&picture));
+    Ok(Leaf { path: Path::new(&format!("{class:05}")).join(name), bytes: picture })
+}
+
+fn table_leaves(
+    record: Record,
+    fields: &[FieldSpec],
+    columns: &[String],
+    extensions: &Columns,
+    stem: &str,
+) -> Result<(Vec<Leaf>, String), SampleError> {
+    let (mut leaves, mut line) = (Vec::new(), Map::new());
+    let rows = record.into_iter().zip(fields).zip(columns).zip(&extensions.0);
+    for (((value, field), column), name) in rows {
+        let bytes = file_bytes(value, field)?;
+        let wrong =
+            |told: &str| SampleError::Source(format!("field {:?}: {told}", field.name).into());
+        let value = match &field.kind {
+            FieldKind::RgbImage | FieldKind::NdArray { .. } | FieldKind::TorchTensor { .. } => {
+                let is_picture = field.kind == FieldKind::RgbImage;
+                let ending = if is_picture { extension(&bytes) } else { "" };
+                let name = format!("{stem}.{name}{ending}");
+                leaves.push(Leaf { path: name.clone().into(), bytes });
+                Value::String(name)
+            }
+            kind => column_value(kind, bytes).map_err(wrong)?,
+        };
+        line.insert(column.clone(), value);
+    }
+    Ok((leaves, format!("{}\n", Value::Object(line))))
+}
+
+/// A value of the table.
+fn column_value(kind: &FieldKind, bytes: Vec<u8>) -> Result<Value, &'static str> {
+    let text = String::from_utf8(bytes).map_err(|_| "its bytes are no UTF-8 text")?;
+    match kind {
+        FieldKind::Int => text.parse::<i64>().map(Value::from).map_err(|_| "it is no whole number"),
+        FieldKind::Float => text
+            .parse::<f64>()
+            .ok()
+            .and_then(Number::from_f64)
+            .map(Value::Number)
+            .ok_or("JSON has no NaN and no infinity"),
+        FieldKind::Json => {
+            let text = json_text(text.into_bytes());
+            serde_json::from_slice(&text).map_err(|_| "it is no JSON")
+        }
+        _ => Ok(Value::String(text)),
+    }
+}
+
+/// The folder that files are put into, by several threads.
+struct Folder<'a> {
+    root: &'a Path,
+    staging: &'a Staging,
+    /// Folders of classes that are there, and those of them with new names since the last note.
+    dirs: Mutex<(HashSet<PathBuf>, BTreeSet<PathBuf>)>,
+}
+
+impl Folder<'_> {
+    /// Puts a sample's files at their places.
+    fn put(&self, id: SampleId, leaves: Vec<Leaf>, line: String) -> Result<Wrote, ConvertError> {
+        let mut wrote = Wrote { files: leaves.len() as u64, bytes: 0, line };
+        for (number, Leaf { path, bytes }) in leaves.into_iter().enumerate() {
+            let path = self.root.join(path);
+            if let Some(dir) = path.parent() {
+                self.make_dir(dir)?;
+            }
+            let mut staged = self.staging.file_of(id.0, number)?;
+            staged.0.write_all(&bytes).map_err(ConvertError::write(&staged.1))?;
+            self.staging.put(staged, &path)?;
+            wrote.bytes += bytes.len() as u64;
+        }
+        Ok(wrote)
+    }
+
+    /// Makes a class's folder. What is there under its name is not followed out of the root.
+    fn make_dir(&self, dir: &Path) -> Result<(), ConvertError> {
+        let mut dirs = self.dirs.lock().unwrap_or_else(PoisonError::into_inner);
+        let (known, touched) = &mut *dirs;
+        if dir != self.root && !known.contains(dir) {
+            match fs::create_dir(dir) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(ConvertError::io("create it", dir)(error));
+                }
+                _ => {}
+            }
+            if !fs::symlink_metadata(dir).is_ok_and(|found| found.is_dir()) {
+                let reason = "a folder is expected, not a link or a file".to_owned();
+                return Err(ConvertError::Pick { path: dir.to_owned(), reason });
+            }
+            known.insert(dir.to_owned());
+            touched.insert(self.root.to_owned());
+        }
+        touched.insert(dir.to_owned());
+        Ok(())
+    }
+
+    /// Makes the names of all files put so far durable.
+    fn sync(&self) -> Result<(), ConvertError> {
+        let mut dirs = self.dirs.lock().unwrap_or_else(PoisonError::into_inner);
+        let touched = std::mem::take(&mut dirs.1);
+        drop(dirs);
+        let sync = |dir: &PathBuf| sync_dir(dir).map_err(TargetError::io("sync", dir));
+        Ok(touched.iter().try_for_each(sync)?)
+    }
+}
+
+/// What is noted of the samples taken since the last unit.
+struct Open {
+    unit: Unit,
+    skipped: Listed<(u64, String)>,
+    lines: String,
+}
+
+impl Open {
+    fn at(first: u64) -> Self {
+        let unit = Unit { first, ..Unit::default() };
+        Self { unit, skipped: Listed::default(), lines: String::new() }
+    }
+}
+
+/// Notes what is written, unit by unit.
+struct Notes<'a, 'j> {
+    job: &'a Job<'a>,
+    folder: &'a Folder<'a>,
+    journal: &'a mut Journal<'j>,
+    bar: Bar,
+    open: Open,
+}
+
+impl Notes<'_, '_> {
+    fn take(
+        &mut self,
+        id: SampleId,
+        wrote: Result<Result<Wrote, ConvertError>, SampleError>,
+    ) -> Result<(), ConvertError> {
+        if id.0 - self.open.unit.first >= self.job.unit() {
+            self.finish(id.0)?;
+        }
+        match wrote {
+            Ok(wrote) => {
+                let Wrote { files, bytes, line } = wrote?;
+                let Open { unit, lines, .. } = &mut self.open;
+                unit.samples += 1;
+                unit.files += files;
+                unit.bytes += bytes;
+                lines.push_str(&line);
+                self.bar.add(bytes);
+            }
+            Err(cause) => {
+                let told = self.job.left_out(id, cause)?;
+                self.open.skipped.add(told);
+                self.bar.add(0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes the samples up to `end`.
+    fn finish(&mut self, end: u64) -> Result<(), ConvertError> {
+        let Open { mut unit, skipped, lines } = std::mem::replace(&mut self.open, Open::at(end));
+        if unit.first == end {
+            return Ok(());
+        }
+        self.folder.sync()?;
+        let watch = &self.job.watch;
+        let target = Target::create(&part(&self.job.parts_dir(), self.journal.units().len()))?;
+        let at_target = ConvertError::write(target.partial_path());
+        target.file(watch).write_all(lines.as_bytes()).map_err(at_target)?;
+        target.commit(watch)?;
+        unit.end = end;
+        unit.skip(&skipped);
+        self.journal.add(unit)
+    }
+}

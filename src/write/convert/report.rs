@@ -1,0 +1,44 @@
+//! What a conversion has done.
+
+use super::journal::Journal;
+use crate::sample::SampleId;
+use crate::write::report::{Skipped, SkippedSample};
+use crate::write::value::SampleError;
+
+/// What was converted.
+#[derive(Debug)]
+pub struct ConvertReport {
+    /// Samples written, those of earlier attempts among them.
+    pub samples: u64,
+    /// Samples of the source that earlier attempts had dealt with.
+    pub resumed: u64,
+    /// Samples left out because they are damaged.
+    pub skipped: Skipped,
+    /// Files written: shards, or a folder's; a `.beton` is one.
+    pub files: u64,
+    /// Bytes of these files.
+    pub bytes: u64,
+}
+
+impl ConvertReport {
+    /// What all units have come to. `resumed` samples of the source were dealt with before.
+    pub(super) fn of(journal: &Journal<'_>, resumed: u64) -> Self {
+        let mut skipped = Skipped::default();
+        for unit in journal.units() {
+            for (sample, told) in &unit.skipped {
+                let cause = SampleError::Source(told.clone().into());
+                skipped.add(SkippedSample { sample: SampleId(*sample), path: None, cause });
+            }
+            // The notes have as many words of each unit as the report has of all.
+            skipped.count += unit.skipped_count - unit.skipped.len() as u64;
+        }
+        let sum = |count: fn(&super::journal::Unit) -> u64| journal.units().iter().map(count).sum();
+        Self {
+            samples: sum(|unit| unit.samples),
+            resumed,
+            skipped,
+            files: sum(|unit| unit.files),
+            bytes: sum(|unit| unit.bytes),
+        }
+    }
+}

@@ -1,0 +1,576 @@
+//! Conversions read back by readers that share no code with the writer, stopped at every step, and
+//! given keys that would lead a reader astray.
+
+use super::*;
+use crate::sample::{Limits, SampleId};
+use crate::source::{Beton, BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record};
+use crate::write::WriteError;
+use crate::write::step::Step;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read as _};
+use std::sync::Mutex;
+
+/// Samples of every kind, drawn by their number; some damaged, some with keys.
+struct Drawn {
+    fields: Vec<FieldSpec>,
+    samples: u64,
+    damaged: Vec<u64>,
+    keys: fn(u64) -> Option<String>,
+}
+
+fn field(name: &str, kind: FieldKind) -> FieldSpec {
+    FieldSpec { name: name.to_owned(), kind }
+}
+
+fn array(dtype: &str, shape: &[u64]) -> FieldKind {
+    FieldKind::NdArray { dtype: dtype.parse().unwrap(), shape: shape.to_vec() }
+}
+
+fn no_key(_: u64) -> Option<String> {
+    None
+}
+
+/// All kinds of fields.
+fn drawn(samples: u64) -> Drawn {
+    let fields = vec![
+        field("image", FieldKind::RgbImage),
+        field("label", FieldKind::Int),
+        field("seg", FieldKind::RgbImage),
+        field("n", FieldKind::Int),
+        field("x", FieldKind::Float),
+        field("b", FieldKind::Bytes),
+        field("meta", FieldKind::Json),
+        field("depth", array("<f4", &[2, 3])),
+        field("wide", array("<f8", &[2])),
+    ];
+    Drawn { fields, samples, damaged: vec![], keys: no_key }
+}
+
+/// An image and its class.
+fn classes(samples: u64) -> Drawn {
+    let fields = vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
+    Drawn { fields, samples, damaged: vec![], keys: no_key }
+}
+
+/// Bytes that no coder made: what is stored is not looked at.
+fn jpeg(n: u64) -> Vec<u8> {
+    let len = n * 7919 % 3000;
+    let body = (0..len).map(|i| (i * 31 + n) as u8);
+    [0xff, 0xd8, 0xff, 0xe0].into_iter().chain(body).collect()
+}
+
+impl Drawn {
+    fn value(&self, field: &FieldSpec, n: u64) -> OwnedValue {
+        match (&*field.name, &field.kind) {
+            ("image", _) => OwnedValue::Image(OwnedImage {
+                width: 1 + n as u32 % 50,
+                height: 7,
+                ..OwnedImage::jpeg(jpeg(n))
+            }),
+            (_, FieldKind::RgbImage) => {
+                let pixels = (0..5 * 3 * 3).map(|i| (i * n) as u8).collect();
+                OwnedValue::Image(OwnedImage::rgb(5, 3, pixels))
+            }
+            ("label", _) => OwnedValue::Int((n % 10) as i64),
+            (_, FieldKind::Int) => OwnedValue::Int(i64::MIN + n as i64),
+            (_, FieldKind::Float) => OwnedValue::Float(n as f64 / 7.0),
+            // Some have no bytes at all.
+            (_, FieldKind::Bytes) => OwnedValue::Bytes(vec![b'a' + n as u8 % 26; n as usize % 3]),
+            (_, FieldKind::Json) => OwnedValue::Json(format!("{{\"n\": {n}}}\0").into_bytes()),
+            (_, kind) => {
+                let len = kind.array_bytes().unwrap();
+                OwnedValue::NdArray((0..len).map(|i| (i + n) as u8 % 64).collect())
+            }
+        }
+    }
+}
+
+impl Source for Drawn {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.fields
+    }
+
+    fn len(&self) -> u64 {
+        self.samples
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        if self.damaged.contains(&sample.0) {
+            return Err("it is torn".into());
+        }
+        Ok(self.fields.iter().map(|field| self.value(field, sample.0)).collect())
+    }
+
+    fn key(&self, sample: SampleId) -> Option<String> {
+        (self.keys)(sample.0)
+    }
+}
+
+/// All files below a folder, by their paths from it.
+fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let (mut found, mut open) = (BTreeMap::new(), vec![dir.to_owned()]);
+    while let Some(next) = open.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let name = path.strip_prefix(dir).unwrap().to_str().unwrap().to_owned();
+                found.insert(name, fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// What a conversion leaves in an empty folder.
+fn converted(source: &Drawn, dst: &str, options: &ConvertOptions) -> BTreeMap<String, Vec<u8>> {
+    let dir = tempfile::tempdir().unwrap();
+    convert(source, dir.path().join(dst), options).unwrap();
+    files(dir.path())
+}
+
+/// The members of shards, in order, as the `tar` crate reads them.
+fn members(shards: &BTreeMap<String, Vec<u8>>) -> Vec<(String, Vec<u8>)> {
+    let mut members = vec![];
+    for shard in shards.values() {
+        let mut archive = tar::Archive::new(&shard[..]);
+        for entry in archive.entries().unwrap() {
+            let mut entry = entry.unwrap();
+            let name = String::from_utf8(entry.path_bytes().into_owned()).unwrap();
+            let mut bytes = vec![];
+            entry.read_to_end(&mut bytes).unwrap();
+            members.push((name, bytes));
+        }
+    }
+    members
+}
+
+fn limits(samples: u64, bytes: u64, shards: u64) -> ConvertOptions {
+    let some = |n| (n > 0).then_some(n);
+    ConvertOptions {
+        max_samples: some(samples),
+        max_bytes: some(bytes),
+        shards: some(shards),
+        threads: NonZeroUsize::new(2),
+        page_size: 1 << 13,
+        ..ConvertOptions::default()
+    }
+}
+
+/// Fields that a folder's table can hold.
+fn table(samples: u64) -> Drawn {
+    let mut source = drawn(samples);
+    source.fields.retain(|field| field.name != "n");
+    source
+}
+
+/// Every form, with limits that make several units of it.
+fn forms() -> [(&'static str, Drawn, ConvertOptions); 6] {
+    [
+        ("x-{000}.tar", drawn(30), limits(0, 40_000, 0)),
+        ("x-{00000}-of-{N}.tfrecord", drawn(20), limits(0, 0, 3)),
+        ("x.tar", classes(10), limits(0, 0, 0)),
+        ("x.beton", drawn(20), limits(8, 0, 0)),
+        ("x", classes(9), limits(4, 0, 0)),
+        ("table", table(9), limits(4, 0, 0)),
+    ]
+}
+
+#[test]
+fn tar_shards_have_all_members_in_order() {
+    let source = drawn(70);
+    let shards = converted(&source, "x-{000}.tar", &limits(0, 30_000, 0));
+    assert!(shards.len() > 4 && shards.keys().all(|name| name.starts_with("x-0")));
+    assert!(shards.values().all(|shard| shard.len() <= 30_000 && shard.len() % 512 == 0));
+    let members = members(&shards);
+    assert_eq!(members.len(), 70 * 9);
+    let names: Vec<&str> = members[9..18].iter().map(|(name, _)| &**name).collect();
+    let want = "jpg cls seg.png n.cls x.txt b.bin meta.json depth.npy wide.npy";
+    let want: Vec<String> = want.split(' ').map(|end| format!("00000001.{end}")).collect();
+    assert_eq!(names, want);
+    for (n, sample) in (0..).zip(members.chunks(9)) {
+        let bytes = |member: usize| sample[member].1.clone();
+        assert_eq!(bytes(0), jpeg(n));
+        assert_eq!(String::from_utf8(bytes(1)).unwrap(), (n % 10).to_string());
+        let x: f64 = String::from_utf8(bytes(4)).unwrap().parse().unwrap();
+        assert_eq!(x.to_bits(), (n as f64 / 7.0).to_bits());
+        assert_eq!(bytes(5).len(), n as usize % 3);
+        assert_eq!(bytes(6), format!("{{\"n\": {n}}}").into_bytes());
+        let depth: Vec<f32> = npyz::NpyFile::new(&bytes(7)[..]).unwrap().into_vec().unwrap();
+        let OwnedValue::NdArray(want) = source.value(&source.fields[7], n) else { panic!() };
+        assert_eq!(depth.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>(), want);
+    }
+}
+
+/// The data of TFRecord's frames; their checksums are looked at by the writer's own tests.
+fn records(mut file: &[u8]) -> Vec<Vec<u8>> {
+    let mut records = vec![];
+    while let Some((length, rest)) = file.split_first_chunk::<8>() {
+        let length = u64::from_le_bytes(*length) as usize;
+        records.push(rest[4..4 + length].to_vec());
+        file = &rest[4 + length + 4..];
+    }
+    records
+}
+
+/// The fields of a protobuf message that have bytes (wire type 2), read plainly.
+fn wire(mut message: &[u8]) -> Vec<(u64, Vec<u8>)> {
+    let mut fields = vec![];
+    while !message.is_empty() {
+        let tag = varint(&mut message);
+        assert_eq!(tag & 7, 2, "another wire type");
+        let len = varint(&mut message) as usize;
+        let (bytes, rest) = message.split_at(len);
+        fields.push((tag >> 3, bytes.to_vec()));
+        message = rest;
+    }
+    fields
+}
+
+fn varint(bytes: &mut &[u8]) -> u64 {
+    let (mut value, mut shift) = (0, 0);
+    loop {
+        let (byte, rest) = bytes.split_first().unwrap();
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        shift += 7;
+        if byte & 0x80 == 0 {
+            return value;
+        }
+    }
+}
+
+/// An Example's features: which list (1 bytes, 2 floats, 3 ints), and what its `value` has.
+fn features(example: &[u8]) -> BTreeMap<String, (u64, Vec<u8>)> {
+    let map = &wire(example)[0].1;
+    let entry = |(_, entry): (u64, Vec<u8>)| {
+        let pair = wire(&entry);
+        let name = String::from_utf8(pair[0].1.clone()).unwrap();
+        let (kind, list) = wire(&pair[1].1).remove(0);
+        let value = wire(&list).into_iter().next().map_or(vec![], |(_, value)| value);
+        (name, (kind, value))
+    };
+    wire(map).into_iter().map(entry).collect()
+}
+
+#[test]
+fn tfrecord_shards_hold_the_samples() {
+    let source = drawn(20);
+    let shards = converted(&source, "x-{00000}-of-{N}.tfrecord", &limits(0, 0, 3));
+    let names = (0..3).map(|k| format!("x-{k:05}-of-00003.tfrecord"));
+    assert!(shards.keys().eq(names.collect::<Vec<_>>().iter()));
+    let records: Vec<Vec<u8>> = shards.values().flat_map(|file| records(file)).collect();
+    assert_eq!(records.len(), 20);
+    for (n, record) in (0..).zip(&records) {
+        let found = features(record);
+        let names: Vec<&str> = found.keys().map(String::as_str).collect();
+        let want = "b depth depth/shape image label meta n seg wide wide/dtype x";
+        assert_eq!(names, want.split(' ').collect::<Vec<_>>());
+        assert_eq!(found["image"], (1, jpeg(n)));
+        assert!(found["seg"].1.starts_with(b"\x89PNG"));
+        assert_eq!(found["label"], (3, vec![(n % 10) as u8]));
+        assert_eq!(varint(&mut &found["n"].1[..]), (i64::MIN + n as i64).cast_unsigned());
+        assert_eq!(found["x"], (2, ((n as f64 / 7.0) as f32).to_le_bytes().to_vec()));
+        assert_eq!((found["b"].0, found["b"].1.len()), (1, n as usize % 3));
+        assert_eq!(found["meta"], (1, format!("{{\"n\": {n}}}").into_bytes()));
+        let stored = |field: usize| match source.value(&source.fields[field], n) {
+            OwnedValue::NdArray(elements) => elements,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((&found["depth"].1, &found["depth/shape"].1), (&stored(7), &vec![2, 3]));
+        assert_eq!(
+            (found["wide"].clone(), &found["wide/dtype"].1[..]),
+            ((1, stored(8)), &b"<f8"[..])
+        );
+    }
+}
+
+#[test]
+fn a_shard_ends_by_samples_and_has_one_at_least() {
+    let count = |options: &ConvertOptions| converted(&classes(10), "x-{0}.tar", options).len();
+    assert_eq!(count(&limits(3, 0, 0)), 4);
+    assert_eq!(count(&limits(0, 1, 0)), 10);
+    assert_eq!(count(&limits(0, 0, 3)), 3);
+    assert_eq!(count(&limits(0, 0, 30)), 10);
+    let nothing = converted(&classes(0), "x-{0}.tar", &limits(3, 0, 0));
+    assert_eq!(nothing, BTreeMap::from([("x-0.tar".to_owned(), vec![0; 1024])]));
+}
+
+#[test]
+fn any_number_of_threads_writes_the_same() {
+    for (dst, source, options) in forms() {
+        let with = |n| {
+            let threads = NonZeroUsize::new(n);
+            converted(&source, dst, &ConvertOptions { threads, ..options.clone() })
+        };
+        let one = with(1);
+        assert!(with(2) == one && with(5) == one, "{dst}");
+    }
+}
+
+#[test]
+fn a_beton_of_parts_is_the_beton_written_in_one() {
+    for samples in [0, 1, 40, 50] {
+        let source = drawn(samples);
+        let parts = converted(&source, "x.beton", &limits(20, 0, 0));
+        let whole = converted(&source, "x.beton", &limits(0, 0, 0));
+        assert!(parts == whole, "{samples}");
+        let beton = Beton::from_bytes(whole["x.beton"].clone(), &Limits::SMALL).unwrap();
+        assert_eq!(beton.len(), samples);
+        for id in beton.samples() {
+            assert_eq!(Source::read(&beton, id).unwrap(), source.read(id).unwrap());
+        }
+    }
+}
+
+/// Keys as an enemy would choose them, twice each.
+fn hostile(n: u64) -> Option<String> {
+    let keys = [
+        "../x".to_owned(),
+        "/etc/passwd".to_owned(),
+        "a/../../../b".to_owned(),
+        "nul\0nul".to_owned(),
+        "é".repeat(150),
+        "dots.in.it".to_owned(),
+        "..".to_owned(),
+        String::new(),
+        "__meta__".to_owned(),
+        "C:\\windows\\x".to_owned(),
+        "same".to_owned(),
+        "cat/7.jpg".to_owned(),
+        "line\nfeed\x1b[2J".to_owned(),
+    ];
+    Some(keys[n as usize / 2 % keys.len()].clone())
+}
+
+#[test]
+fn hostile_keys_stay_inside_an_archive_and_tell_samples_apart() {
+    let source = Drawn { keys: hostile, ..classes(26) };
+    let members = members(&converted(&source, "x.tar", &limits(0, 0, 0)));
+    let mut keys = vec![];
+    for pair in members.chunks(2) {
+        let key = pair[0].0.strip_suffix(".jpg").unwrap();
+        assert_eq!(pair[1].0, format!("{key}.cls"));
+        let (folder, base) = key.rsplit_once('/').unwrap_or(("", key));
+        assert!(!base.contains('.') && !base.is_empty(), "{key}");
+        assert!(folder.split('/').all(|part| part != "..") && !key.starts_with('/'), "{key}");
+        assert!(!key.contains(['\\', ':']) && !key.chars().any(char::is_control), "{key:?}");
+        assert!(!key.starts_with("__") && pair[0].0.len() < 250, "{key}");
+        keys.push(key.to_owned());
+    }
+    assert!(keys.contains(&"same".to_owned()) && keys.contains(&"cat/7".to_owned()));
+    keys.sort();
+    keys.dedup();
+    assert_eq!(keys.len(), 26, "{keys:?}");
+}
+
+#[test]
+fn a_folder_has_its_classes_and_nothing_outside() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = Drawn { keys: hostile, ..classes(26) };
+    let dst = dir.path().join("in/x/");
+    fs::create_dir(dir.path().join("in")).unwrap();
+    let report = convert(&source, &dst, &limits(0, 0, 0)).unwrap();
+    let found = files(dir.path());
+    assert_eq!((report.samples, report.files, found.len()), (26, 26, 26));
+    for (n, class) in (0..26).map(|n| (n, n % 10)) {
+        let begin = format!("in/x/{class:05}/{n:08}_");
+        let (name, bytes) = found.range(begin.clone()..).next().unwrap();
+        assert!(name.starts_with(&begin) && name.ends_with(".jpg"), "{name}");
+        assert_eq!(name.matches('/').count(), 3, "{name}");
+        assert!(*bytes == jpeg(n));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_in_a_folder_is_not_followed_out_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dst, other) = (dir.path().join("x"), dir.path().join("other"));
+    fs::create_dir(&dst).unwrap();
+    fs::create_dir(&other).unwrap();
+    std::os::unix::fs::symlink(&other, dst.join("00001")).unwrap();
+    let options = ConvertOptions { overwrite: true, ..limits(0, 0, 0) };
+    let error = convert(&classes(5), &dst, &options).unwrap_err().to_string();
+    assert!(error.contains("not a link"), "{error}");
+    assert!(files(&other).is_empty());
+}
+
+#[test]
+fn a_folder_with_more_fields_has_a_table() {
+    let found = converted(&table(20), "t", &limits(6, 0, 0));
+    // Three files a sample of its own: the second picture and two arrays.
+    assert_eq!(found.len(), 20 * 4 + 1);
+    let table = String::from_utf8(found["t/metadata.jsonl"].clone()).unwrap();
+    assert_eq!(table.lines().count(), 20);
+    for (n, line) in table.lines().enumerate() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(line["file_name"], format!("{n:08}.jpg"));
+        assert_eq!(line["seg_file_name"], format!("{n:08}.seg.png"));
+        assert_eq!((&line["label"], &line["meta"]["n"]), (&(n % 10).into(), &n.into()));
+        assert_eq!(line["x"].as_f64().unwrap().to_bits(), (n as f64 / 7.0).to_bits());
+        assert_eq!(line["b"].as_str().unwrap().len(), n % 3);
+        assert!(found[&format!("t/{n:08}.depth.npy")].starts_with(b"\x93NUMPY"));
+    }
+}
+
+#[test]
+fn damaged_samples_end_it_or_are_left_out() {
+    for (dst, source, options) in forms() {
+        let source = Drawn { damaged: vec![1, 6], ..source };
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(dst);
+        match convert(&source, &path, &options).unwrap_err() {
+            ConvertError::Write(WriteError::Sample { sample: SampleId(1), cause, .. }) => {
+                assert_eq!(cause.to_string(), "it is torn");
+            }
+            other => panic!("{other}"),
+        }
+        // What was whole is noted; where nothing was, nothing is left.
+        let left = files(dir.path());
+        let is_noted = left.contains_key(&format!("{dst}.fuseloop-convert.json"));
+        assert!(is_noted || left.is_empty(), "{dst}: {:?}", left.keys());
+        let skip = ConvertOptions { damaged: Damaged::Skip, ..options };
+        let report = convert(&source, &path, &skip).unwrap();
+        assert_eq!((report.samples, report.skipped.count), (source.samples - 2, 2), "{dst}");
+        assert_eq!(report.skipped.first[1].sample, SampleId(6));
+        let left = files(dir.path()).into_keys().find(|name| name.contains("fuseloop"));
+        assert_eq!(left, None, "{dst}");
+    }
+}
+
+/// Converts, and has the step of this number refused; `None` if there are not so many.
+fn refused_at(
+    source: &Drawn,
+    dst: &Path,
+    options: &ConvertOptions,
+    number: usize,
+) -> Option<ConvertError> {
+    let left = Mutex::new(number);
+    let refuse = |_: Step<'_>| {
+        let mut left = left.lock().unwrap();
+        let is_last = *left == 0;
+        *left = left.wrapping_sub(1);
+        if is_last { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    };
+    Job::new(source, dst, options, &refuse).run(Form::of(dst)).err()
+}
+
+#[test]
+fn a_conversion_stopped_at_any_step_goes_on_to_the_same_bytes() {
+    for (dst, source, options) in forms() {
+        let want = converted(&source, dst, &options);
+        let mut resumed = 0;
+        for number in 0.. {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join(dst);
+            let Some(error) = refused_at(&source, &path, &options, number) else {
+                assert!(number > 4, "{dst}: {number} steps only");
+                break;
+            };
+            let told = error.to_string();
+            assert!(told.contains("no storage space"), "{dst} {number}: {told}");
+            let report = convert(&source, &path, &options).unwrap();
+            assert_eq!(report.samples, source.samples);
+            resumed += usize::from(report.resumed > 0);
+            assert!(files(dir.path()) == want, "{dst} stopped at {number}");
+        }
+        assert!(resumed > 1 || dst == "x.tar", "{dst}: {resumed} went on");
+    }
+}
+
+#[test]
+fn notes_of_something_else_are_refused_and_replaced_when_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x-{000}.tar");
+    let stop = |options: &ConvertOptions| {
+        refused_at(&classes(40), &path, options, 16).unwrap();
+    };
+    let five = limits(5, 0, 0);
+    let told = |source: &Drawn, options: &ConvertOptions| {
+        convert(source, &path, options).unwrap_err().to_string()
+    };
+    stop(&five);
+    let notes = dir.path().join("x-{000}.tar.fuseloop-convert.json");
+    assert!(notes.is_file());
+    assert!(told(&classes(41), &five).contains("another source"));
+    assert!(
+        told(&classes(40), &limits(6, 0, 0)).contains("other options was stopped here: Tar of")
+    );
+    // What is there is as it was: the right one goes on.
+    assert!(convert(&classes(40), &path, &five).unwrap().resumed > 0);
+    assert!(!notes.exists());
+
+    let told = convert(&classes(40), &path, &five).unwrap_err();
+    assert!(matches!(told, ConvertError::Exists { .. }), "{told}");
+    assert!(!notes.exists(), "notes of nothing");
+
+    let seven = ConvertOptions { overwrite: true, ..limits(7, 0, 0) };
+    fs::write(&notes, "{\"fuseloop\":\"convert\",\"version\":99}\n").unwrap();
+    convert(&classes(40), &path, &seven).unwrap();
+    assert_eq!(files(dir.path()), converted(&classes(40), "x-{000}.tar", &limits(7, 0, 0)));
+}
+
+#[test]
+fn torn_notes_and_missing_shards_are_made_again() {
+    let (dst, source, options) = forms().into_iter().next().unwrap();
+    let want = converted(&source, dst, &options);
+    for cut in 0..12 {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(dst);
+        refused_at(&source, &path, &options, 20).unwrap();
+        let notes = dir.path().join(format!("{dst}.fuseloop-convert.json"));
+        let mut text = fs::read(&notes).unwrap();
+        match cut {
+            0 => fs::remove_file(dir.path().join("x-001.tar")).unwrap(),
+            1 => fs::write(dir.path().join("x-000.tar"), "short").unwrap(),
+            2 => text.extend(b"{\"first\": 3}\ngarbage\n"),
+            n => text.truncate(text.len() - 13 * n),
+        }
+        fs::write(&notes, text).unwrap();
+        convert(&source, &path, &options).unwrap();
+        assert!(files(dir.path()) == want, "{cut}");
+    }
+}
+
+#[test]
+fn two_conversions_to_one_place_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x-{0}.tar");
+    let source = classes(9);
+    let told = Mutex::new(vec![]);
+    let again = |step: Step<'_>| {
+        if step == Step::Rename {
+            let error = convert(&source, &path, &limits(3, 0, 0)).unwrap_err();
+            told.lock().unwrap().push(error.to_string());
+        }
+        Ok(())
+    };
+    let options = limits(3, 0, 0);
+    Job::new(&source, &path, &options, &again).run(Form::Tar).unwrap();
+    let told = told.into_inner().unwrap();
+    assert_eq!(told.len(), 3);
+    assert!(told.iter().all(|told| told.contains("is being written by another process")));
+    assert_eq!(files(dir.path()).len(), 3);
+}
+
+#[test]
+fn options_and_fields_without_sense_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let told = |source: &Drawn, dst: &str, options: &ConvertOptions| {
+        convert(source, dir.path().join(dst), options).unwrap_err().to_string()
+    };
+    assert!(told(&classes(3), "x-{0}.tar", &limits(2, 0, 2)).contains("only one of both"));
+    let zero = ConvertOptions { max_samples: Some(0), ..limits(0, 0, 0) };
+    assert!(told(&classes(3), "x-{0}.tar", &zero).contains("of nothing"));
+    let no_image = Drawn { fields: vec![field("i", FieldKind::Int)], ..classes(3) };
+    assert!(told(&no_image, "x", &limits(0, 0, 0)).contains("no image field"));
+    let kind = FieldKind::Custom { row_size: 3, align: 1 };
+    let custom = Drawn { fields: vec![field("c", kind)], ..classes(3) };
+    for dst in ["x.beton", "x.tar", "x.tfrecord"] {
+        assert!(told(&custom, dst, &limits(0, 0, 0)).contains("user-defined"), "{dst}");
+    }
+    assert!(files(dir.path()).is_empty());
+}

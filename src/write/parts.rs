@@ -1,0 +1,375 @@
+//! `.beton` files put together, and taken apart.
+//!
+//! ```text
+//! concat   a.beton b.beton         -> one file: all samples of the one, then all of the other
+//! split    a.beton                 -> several: neighbours stay together
+//! subset   a.beton, samples        -> one file: these samples, in this order
+//! ```
+//!
+//! Values are copied byte for byte, nothing is decoded. The new file has the first one's fields and
+//! the largest page of all. User-defined fields are refused when the file is opened: their rows may
+//! point to places that have moved.
+
+use super::beton::again;
+use super::convert::ConvertError;
+use super::shards::Template;
+use super::step::{Watcher, unwatched};
+use super::target::check_replaceable;
+use super::{FieldValue, Request, WriteOptions, WriteReport, write_jobs};
+use crate::sample::{Limits, SampleId};
+use crate::source::{Beton, FieldSpec};
+use crate::write::value::SampleError;
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Writes one `.beton` with the samples of all `paths`, one file after another.
+///
+/// Their fields must be the same: names, kinds, order. Of `options` all is heeded but how images are
+/// stored, which is as they are, and the page size: the largest of the files'. With
+/// [`Damaged::Skip`](super::Damaged), samples that can't be read are left out.
+///
+/// # Errors
+///
+/// See [`ConvertError`]. What lay at `out` is untouched then.
+pub fn concat_beton(
+    paths: &[impl AsRef<Path>],
+    out: impl AsRef<Path>,
+    options: &WriteOptions,
+) -> Result<WriteReport, ConvertError> {
+    let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
+    concat(&paths, out.as_ref(), options, &unwatched)
+}
+
+/// As [`concat_beton`], each step shown to `watch`.
+pub(super) fn concat(
+    paths: &[&Path],
+    out: &Path,
+    options: &WriteOptions,
+    watch: Watcher<'_>,
+) -> Result<WriteReport, ConvertError> {
+    let mut files = Vec::with_capacity(paths.len());
+    for path in paths {
+        check_other(path, out)?;
+        files.push(Beton::open(path, &options.limits)?);
+    }
+    let Some(first) = files.first() else {
+        return Err(ConvertError::Options { reason: "no files to put together" });
+    };
+    for (path, file) in paths.iter().zip(&files) {
+        check_same_fields(paths[0], first.fields(), path, file.fields())?;
+    }
+    let samples = files.iter().flat_map(|file| file.samples().map(move |id| (file, id)));
+    let count = files.iter().map(Beton::len).fold(0, u64::saturating_add);
+    let page_size = files.iter().map(|file| file.header().page_size).max();
+    write_picked(samples, count, first.fields(), page_size, out, options, watch)
+}
+
+/// Writes one `.beton` with some samples of another, in the order in which they are named. One that
+/// is named twice is there twice.
+///
+/// # Errors
+///
+/// See [`ConvertError`]. What lay at `out` is untouched then.
+pub fn subset_beton(
+    src: impl AsRef<Path>,
+    samples: &[u64],
+    out: impl AsRef<Path>,
+    options: &WriteOptions,
+) -> Result<WriteReport, ConvertError> {
+    let (src, out) = (src.as_ref(), out.as_ref());
+    check_other(src, out)?;
+    let file = Beton::open(src, &options.limits)?;
+    if let Some(sample) = samples.iter().find(|&&sample| sample >= file.len()) {
+        let reason = format!("there is no sample {sample}, it has {}", file.len());
+        return Err(ConvertError::Pick { path: src.to_owned(), reason });
+    }
+    let picked = samples.iter().map(|&sample| (&file, SampleId(sample)));
+    let (count, page) = (samples.len() as u64, Some(file.header().page_size));
+    write_picked(picked, count, file.fields(), page, out, options, &unwatched)
+}
+
+/// How a file is taken apart.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Split {
+    /// Into so many files of as many samples each, give or take one.
+    Parts(u64),
+    /// Into two or more, by shares that come to at most 1: what is left is a file as well. `[0.9]`
+    /// gives nine tenths and a tenth.
+    At(Vec<f64>),
+}
+
+/// Writes a `.beton` as several, neighbours together: `train-{000}.beton` is a template for their
+/// names. What lies under one of them is refused unless `overwrite` is asked for. Returns the files
+/// and what was written to each.
+///
+/// # Errors
+///
+/// See [`ConvertError`]. Files that were whole by then stay.
+pub fn split_beton(
+    src: impl AsRef<Path>,
+    split: &Split,
+    template: impl AsRef<Path>,
+    overwrite: bool,
+    options: &WriteOptions,
+) -> Result<Vec<(PathBuf, WriteReport)>, ConvertError> {
+    let src = src.as_ref();
+    let template = Template::parse(template.as_ref())?;
+    let file = Beton::open(src, &options.limits)?;
+    let parts = split.ranges(file.len())?;
+    if parts.len() > 1 && !template.has_number() {
+        let reason = "the name has no number for several files: train-{000}.beton";
+        return Err(ConvertError::Options { reason });
+    }
+    let outs: Vec<PathBuf> =
+        (0..).zip(&parts).map(|(k, _)| template.path(k, parts.len() as u64)).collect();
+    for out in &outs {
+        check_other(src, out)?;
+        check_replaceable(out)?;
+        if !overwrite && fs::symlink_metadata(out).is_ok() {
+            return Err(ConvertError::Exists { path: out.clone() });
+        }
+    }
+    let page_size = Some(file.header().page_size);
+    let write = |(part, out): (Range<u64>, PathBuf)| {
+        let count = part.end - part.start;
+        let picked = part.map(|sample| (&file, SampleId(sample)));
+        let fields = file.fields();
+        let report = write_picked(picked, count, fields, page_size, &out, options, &unwatched)?;
+        Ok((out, report))
+    };
+    parts.into_iter().zip(outs).map(write).collect()
+}
+
+impl Split {
+    /// The samples of each part.
+    fn ranges(&self, samples: u64) -> Result<Vec<Range<u64>>, ConvertError> {
+        let refused = |reason| Err(ConvertError::Options { reason });
+        let ends: Vec<u64> = match self {
+            Self::Parts(0) => return refused("no parts"),
+            Self::Parts(parts) if *parts > samples.max(1) => {
+                return refused("more parts than there are samples");
+            }
+            Self::Parts(parts) => {
+                let share = |k: u64| u128::from(k) * u128::from(samples) / u128::from(*parts);
+                // At most `samples`.
+                (1..=*parts).map(|k| share(k) as u64).collect()
+            }
+            Self::At(shares) => {
+                let is_share = |share: &f64| *share > 0.0 && *share <= 1.0;
+                let sum: f64 = shares.iter().sum();
+                if shares.is_empty() || !shares.iter().all(is_share) || sum > 1.0 + 1e-9 {
+                    return refused("shares are above 0, and 1 at most all together");
+                }
+                share_ends(shares, samples)
+            }
+        };
+        let starts = [0].into_iter().chain(ends.iter().copied());
+        Ok(starts.zip(&ends).map(|(start, &end)| start..end).collect())
+    }
+}
+
+/// Where shares of samples end, the rest's included.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share is rounded to whole samples, `as` saturates"
+)]
+fn share_ends(shares: &[f64], samples: u64) -> Vec<u64> {
+    let sums = shares.iter().scan(0.0, |sum, share| {
+        *sum += share;
+        Some(*sum)
+    });
+    let mut ends: Vec<u64> =
+        sums.map(|sum| ((sum * samples as f64).round() as u64).min(samples)).collect();
+    let sum: f64 = shares.iter().sum();
+    if sum < 1.0 - 1e-9 {
+        ends.push(samples);
+    } else if let Some(last) = ends.last_mut() {
+        *last = samples;
+    }
+    ends
+}
+
+/// Writes samples of open files as they are stored.
+fn write_picked<'a>(
+    picked: impl Iterator<Item = (&'a Beton, SampleId)>,
+    count: u64,
+    fields: &[FieldSpec],
+    page_size: Option<u32>,
+    out: &Path,
+    options: &WriteOptions,
+    watch: Watcher<'_>,
+) -> Result<WriteReport, ConvertError> {
+    let defaults = WriteOptions::default();
+    let options = WriteOptions {
+        page_size: page_size.unwrap_or(defaults.page_size),
+        threads: options.threads,
+        damaged: options.damaged,
+        progress: options.progress,
+        limits: options.limits,
+        ..defaults
+    };
+    let row = |_, (file, id): (&Beton, SampleId)| row(file, id);
+    let request = Request { fields, out, options: &options };
+    Ok(write_jobs(picked, |_| 0, row, Some(count), request, &watch)?)
+}
+
+/// A sample's values, to be written as they are stored.
+fn row(file: &Beton, id: SampleId) -> Result<Vec<FieldValue>, SampleError> {
+    again(file, id).map_err(|error| {
+        let from = file.path().unwrap_or(Path::new("memory")).display();
+        SampleError::Source(format!("{from}, sample {id}: {error}").into())
+    })
+}
+
+/// Whether a file that is read is another than the one that is written, as far as the system tells.
+fn check_other(src: &Path, out: &Path) -> Result<(), ConvertError> {
+    match (fs::canonicalize(src), fs::canonicalize(out)) {
+        (Ok(src), Ok(found)) if src == found => Err(ConvertError::Same { path: out.to_owned() }),
+        _ => Ok(()),
+    }
+}
+
+fn check_same_fields(
+    first: &Path,
+    wanted: &[FieldSpec],
+    path: &Path,
+    found: &[FieldSpec],
+) -> Result<(), ConvertError> {
+    if wanted == found {
+        return Ok(());
+    }
+    let differs = wanted.iter().zip(found).find(|(wanted, found)| wanted != found);
+    let reason = match differs {
+        Some((wanted, found)) => format!("{found:?} in place of {wanted:?}"),
+        None => format!("{} fields in place of {}", found.len(), wanted.len()),
+    };
+    Err(ConvertError::Fields { first: first.to_owned(), path: path.to_owned(), reason })
+}
+
+/// Limits under which parts that this library has just written are read.
+pub(super) const PARTS: Limits = Limits {
+    max_pixels: u64::MAX,
+    max_sample_bytes: u64::MAX,
+    max_samples: u64::MAX,
+    max_table_bytes: u64::MAX,
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recut::Tile;
+    use crate::source::{FieldKind, ImageMode, OwnedImage, OwnedValue, Source};
+    use crate::write::{ImageInput, ImageOptions, WriteMode, write_iter};
+
+    /// A file of `count` samples from `first` on; every third picture is raw.
+    fn file(dir: &Path, name: &str, first: i64, count: i64, page_size: u32) -> PathBuf {
+        let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
+        let fields = [field("i", FieldKind::Int), field("p", FieldKind::RgbImage)];
+        let rows = (first..first + count).map(|n| {
+            let image = if n % 3 == 0 {
+                OwnedImage::rgb(4, 3, vec![n as u8; 36])
+            } else {
+                let bytes = vec![0xff; 20 + n as usize];
+                OwnedImage { width: 9, height: 9, mode: ImageMode::Jpeg, bytes }
+            };
+            vec![FieldValue::Int(n), FieldValue::Image(ImageInput::Stored(image))]
+        });
+        let path = dir.join(name);
+        let options = WriteOptions { page_size, ..WriteOptions::default() };
+        write_iter(rows, &fields, &path, &options).unwrap();
+        path
+    }
+
+    fn read(path: &Path) -> Vec<Vec<OwnedValue>> {
+        let beton = Beton::open(path, &Limits::SMALL).unwrap();
+        beton.samples().map(|id| Source::read(&beton, id).unwrap()).collect()
+    }
+
+    /// Options that would change pictures, were they heeded.
+    fn options() -> WriteOptions {
+        let image = ImageOptions {
+            mode: WriteMode::Raw,
+            tile: Some(Tile::default()),
+            ..ImageOptions::default()
+        };
+        WriteOptions { image, page_size: 4096, ..WriteOptions::default() }
+    }
+
+    #[test]
+    fn what_is_split_and_put_together_is_the_same_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let src = file(dir.path(), "a.beton", 0, 50, 8192);
+        for (split, sizes) in [
+            (Split::Parts(4), vec![12, 13, 12, 13]),
+            (Split::At(vec![0.9]), vec![45, 5]),
+            (Split::At(vec![0.5, 0.5]), vec![25, 25]),
+            (Split::At(vec![0.3, 0.01]), vec![15, 1, 34]),
+        ] {
+            let template = path("part-{00}.beton");
+            let parts = split_beton(&src, &split, &template, true, &options()).unwrap();
+            let found: Vec<u64> = parts.iter().map(|(_, report)| report.samples).collect();
+            assert_eq!(found, sizes);
+            let paths: Vec<PathBuf> = parts.into_iter().map(|(path, _)| path).collect();
+            concat_beton(&paths, path("b.beton"), &options()).unwrap();
+            assert!(fs::read(path("b.beton")).unwrap() == fs::read(&src).unwrap());
+        }
+        let error = split_beton(&src, &Split::Parts(2), path("part-{00}.beton"), false, &options());
+        assert!(matches!(error, Err(ConvertError::Exists { .. })));
+    }
+
+    #[test]
+    fn values_of_files_are_put_together_as_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("c.beton");
+        let (a, b) = (file(dir.path(), "a", 0, 7, 4096), file(dir.path(), "b", 7, 9, 16384));
+        let empty = file(dir.path(), "e", 0, 0, 4096);
+        concat_beton(&[&a, &empty, &b], &out, &options()).unwrap();
+        assert_eq!(read(&out), [read(&a), read(&b)].concat());
+        assert_eq!(Beton::open(&out, &Limits::SMALL).unwrap().header().page_size, 16384);
+    }
+
+    #[test]
+    fn some_samples_are_taken_in_the_order_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let (src, out) = (file(dir.path(), "a", 0, 9, 4096), dir.path().join("b"));
+        subset_beton(&src, &[8, 0, 3, 3], &out, &options()).unwrap();
+        let all = read(&src);
+        let want: Vec<_> = [8, 0, 3, 3].map(|n: usize| all[n].clone()).into();
+        assert_eq!(read(&out), want);
+        let error = subset_beton(&src, &[9], &out, &options()).unwrap_err().to_string();
+        assert!(error.ends_with("there is no sample 9, it has 9"), "{error}");
+        assert_eq!(read(&out), want, "the old file stays");
+    }
+
+    #[test]
+    fn files_that_do_not_go_together_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, b) = (file(dir.path(), "a", 0, 3, 4096), dir.path().join("b"));
+        let fields = [FieldSpec { name: "i".to_owned(), kind: FieldKind::Int }];
+        write_iter([vec![FieldValue::Int(1)]], &fields, &b, &options()).unwrap();
+        let out = dir.path().join("c");
+        let told = |files: &[&PathBuf], out: &Path| {
+            concat_beton(files, out, &options()).unwrap_err().to_string()
+        };
+        assert!(told(&[&a, &b], &out).ends_with("1 fields in place of 2"));
+        assert!(told(&[&a, &a], &a).contains("is read for this"));
+        assert!(told(&[], &out).contains("no files"));
+        assert!(!out.exists());
+        let split = |split, name| split_beton(&a, &split, dir.path().join(name), false, &options());
+        for (how, name) in [
+            (Split::Parts(0), "x-{0}"),
+            (Split::Parts(4), "x-{0}"),
+            (Split::Parts(2), "x"),
+            (Split::At(vec![]), "x-{0}"),
+            (Split::At(vec![0.5, 0.6]), "x-{0}"),
+            (Split::At(vec![f64::NAN]), "x-{0}"),
+            (Split::At(vec![-0.1]), "x-{0}"),
+        ] {
+            assert!(split(how.clone(), name).is_err(), "{how:?}");
+        }
+    }
+}

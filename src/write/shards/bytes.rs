@@ -1,0 +1,168 @@
+//! A value as the bytes of a file of its own.
+//!
+//! | value        | bytes                                                                        |
+//! |--------------|------------------------------------------------------------------------------|
+//! | image        | the JPEG or PNG as it is; raw pixels as a PNG                                 |
+//! | int          | decimal                                                                      |
+//! | float        | the shortest decimal that reads back as the same: `0.1`, `1e300`, `NaN`, `inf` |
+//! | bytes        | as they are                                                                  |
+//! | JSON         | the text up to the NUL that FFCV stores                                      |
+//! | array        | NumPy's format 1.0: a header of a multiple of 64 bytes, the elements         |
+
+use crate::source::{FieldKind, FieldSpec, ImageMode, NdType, OwnedImage, OwnedValue};
+use crate::write::value::SampleError;
+
+/// One file of a sample.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::write) struct Member {
+    /// What stands behind the key and a dot.
+    pub(in crate::write) extension: String,
+    pub(in crate::write) bytes: Vec<u8>,
+}
+
+/// The bytes of a value of `field`.
+///
+/// # Errors
+///
+/// If the value is not of the field's kind, or a raw picture has no pixels.
+pub(in crate::write) fn file_bytes(
+    value: OwnedValue,
+    field: &FieldSpec,
+) -> Result<Vec<u8>, SampleError> {
+    if !value.fits(&field.kind) {
+        let (expected, found) = (field.kind.word(), word(&value));
+        return Err(SampleError::Kind { field: field.name.clone(), expected, found });
+    }
+    match (value, &field.kind) {
+        (OwnedValue::Int(value), _) => Ok(value.to_string().into_bytes()),
+        (OwnedValue::Float(value), _) => Ok(format!("{value:?}").into_bytes()),
+        (OwnedValue::Image(image), _) => picture(image).map_err(|error| {
+            SampleError::Source(format!("field {:?}: {error}", field.name).into())
+        }),
+        (OwnedValue::Json(text), _) => Ok(json_text(text)),
+        (
+            OwnedValue::NdArray(elements),
+            FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape },
+        ) => Ok(npy(*dtype, shape, &elements)),
+        (OwnedValue::Bytes(bytes) | OwnedValue::NdArray(bytes) | OwnedValue::Custom(bytes), _) => {
+            Ok(bytes)
+        }
+    }
+}
+
+/// A value's kind in a word, for messages.
+pub(in crate::write) fn word(value: &OwnedValue) -> &'static str {
+    match value {
+        OwnedValue::Float(_) => "float",
+        OwnedValue::Int(_) => "int",
+        OwnedValue::Image(_) => "image",
+        OwnedValue::Bytes(_) => "bytes",
+        OwnedValue::NdArray(_) => "array",
+        OwnedValue::Json(_) => "json",
+        OwnedValue::Custom(_) => "custom",
+    }
+}
+
+/// JSON without FFCV's final NUL.
+pub(in crate::write) fn json_text(mut text: Vec<u8>) -> Vec<u8> {
+    let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+    text.truncate(end);
+    text
+}
+
+/// What a picture's file is called behind the last dot.
+pub(in crate::write) fn extension(picture: &[u8]) -> &'static str {
+    if picture.starts_with(b"\x89PNG") { "png" } else { "jpg" }
+}
+
+/// A picture as a file.
+fn picture(image: OwnedImage) -> Result<Vec<u8>, png::EncodingError> {
+    if image.mode != ImageMode::Raw {
+        return Ok(image.bytes);
+    }
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, image.width, image.height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut writer = encoder.write_header()?;
+    writer.write_image_data(&image.bytes)?;
+    writer.finish()?;
+    Ok(bytes)
+}
+
+/// An array as NumPy saves it.
+fn npy(dtype: NdType, shape: &[u64], elements: &[u8]) -> Vec<u8> {
+    const PREAMBLE: usize = 10;
+    let sides: String = shape.iter().map(|side| format!("{side}, ")).collect();
+    let dict = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({sides}), }}");
+    let header = (PREAMBLE + dict.len() + 1).next_multiple_of(64);
+    let mut bytes = Vec::with_capacity(header + elements.len());
+    bytes.extend(b"\x93NUMPY\x01\x00");
+    // At most 32 sides of 20 digits in a file; a source of the user's own may have more, which
+    // NumPy itself has not.
+    bytes.extend(u16::try_from(header - PREAMBLE).unwrap_or(u16::MAX).to_le_bytes());
+    bytes.extend(dict.bytes());
+    bytes.resize(header - 1, b' ');
+    bytes.push(b'\n');
+    bytes.extend(elements);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(value: OwnedValue, kind: FieldKind) -> Result<Vec<u8>, SampleError> {
+        file_bytes(value, &FieldSpec { name: "f".to_owned(), kind })
+    }
+
+    #[test]
+    fn numbers_read_back_as_they_were() {
+        for value in [0.1, -0.0, 1e300, 5e-324, f64::INFINITY, 1.0 / 3.0] {
+            let text = of(OwnedValue::Float(value), FieldKind::Float).unwrap();
+            let back: f64 = String::from_utf8(text).unwrap().parse().unwrap();
+            assert_eq!(back.to_bits(), value.to_bits());
+        }
+        let text = of(OwnedValue::Int(i64::MIN), FieldKind::Int).unwrap();
+        assert_eq!(text, b"-9223372036854775808");
+        assert_eq!(of(OwnedValue::Json(b"{}\0".to_vec()), FieldKind::Json).unwrap(), b"{}");
+    }
+
+    #[test]
+    fn raw_pixels_are_a_png_of_the_same() {
+        let pixels: Vec<u8> = (0..5 * 7 * 3).map(|n| (n * 37 % 251) as u8).collect();
+        let image = OwnedValue::Image(OwnedImage::rgb(5, 7, pixels.clone()));
+        let png = of(image, FieldKind::RgbImage).unwrap();
+        assert_eq!(extension(&png), "png");
+        let mut reader = png::Decoder::new(std::io::Cursor::new(png)).read_info().unwrap();
+        let mut back = vec![0; reader.output_buffer_size().unwrap()];
+        let info = reader.next_frame(&mut back).unwrap();
+        assert_eq!((info.width, info.height, back), (7, 5, pixels));
+        let nothing = OwnedValue::Image(OwnedImage::rgb(0, 7, vec![]));
+        assert!(of(nothing, FieldKind::RgbImage).unwrap_err().is_damage());
+    }
+
+    #[test]
+    fn arrays_are_numpys() {
+        let dtype = ">i2".parse().unwrap();
+        for shape in [vec![3], vec![], vec![2, 2]] {
+            let count: u64 = shape.iter().product();
+            let elements: Vec<u8> = (0..count * 2).map(|n| n as u8).collect();
+            let kind = FieldKind::NdArray { dtype, shape: shape.clone() };
+            let file = of(OwnedValue::NdArray(elements), kind).unwrap();
+            let npy = npyz::NpyFile::new(&file[..]).unwrap();
+            assert_eq!((npy.shape(), file.len() as u64), (&shape[..], 128 + count * 2));
+            let back: Vec<i16> = npy.into_vec().unwrap();
+            let want: Vec<i16> =
+                (0..count).map(|n| i16::from_be_bytes([2 * n as u8, 2 * n as u8 + 1])).collect();
+            assert_eq!(back, want);
+        }
+    }
+
+    #[test]
+    fn a_value_of_another_kind_is_refused_and_no_damage() {
+        let error = of(OwnedValue::Int(3), FieldKind::Json).unwrap_err();
+        assert_eq!(error.to_string(), r#"field "f" is json, the value is int"#);
+        assert!(!error.is_damage());
+    }
+}

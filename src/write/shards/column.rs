@@ -1,0 +1,235 @@
+//! Fields to extensions: what a member of a sample is called behind its key.
+//!
+//! | field                              | extension         | bytes                                 |
+//! |------------------------------------|-------------------|---------------------------------------|
+//! | the first image                    | `jpg` or `png`    | the JPEG or PNG; raw pixels as PNG    |
+//! | another image `seg`                | `seg.jpg`, `.png` |                                       |
+//! | the int `label`, or the only one   | `cls`             | decimal                               |
+//! | another int `n`                    | `n.cls`           | decimal                               |
+//! | a float `x`                        | `x.txt`           | decimal, every bit of it              |
+//! | bytes `b`                          | `b.bin`           | as they are                           |
+//! | JSON `meta`                        | `meta.json`       | the text                              |
+//! | an array or tensor `depth`         | `depth.npy`       | NumPy's file                          |
+//! | user-defined                       | refused           |                                       |
+//!
+//! A field that is called by an extension of its kind keeps it: what was read from WebDataset's shards
+//! (`jpg`, `cls`, `caption.txt`, `npy`) is written under the same names. `txt`, `cls`, `json` and `npy`
+//! are what WebDataset's own decoders make text, ints, objects and arrays of.
+
+use crate::source::{FieldKind, FieldSpec};
+use std::collections::HashMap;
+
+/// Bytes that are known by these names keep them.
+const KEPT_BYTES: [&str; 19] = [
+    "bin",
+    "txt",
+    "text",
+    "transcript",
+    "mp3",
+    "wav",
+    "flac",
+    "ogg",
+    "mp4",
+    "mkv",
+    "webm",
+    "avi",
+    "npz",
+    "pyd",
+    "pkl",
+    "pickle",
+    "pth",
+    "pt",
+    "xml",
+];
+
+const KEPT_INTS: [&str; 7] = ["cls", "cls2", "class", "count", "index", "inx", "id"];
+
+/// Why fields make no shards.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ColumnError {
+    /// A user-defined field: what its bytes mean is not known.
+    #[error("field {field:?} is user-defined: what its bytes mean is not known")]
+    Custom {
+        /// Its name.
+        field: String,
+    },
+    /// A field without a name that can stand in a file's.
+    #[error("field {field:?} can't be the name of a file")]
+    Name {
+        /// Its name.
+        field: String,
+    },
+    /// Two fields that would be called the same.
+    #[error("fields {first:?} and {second:?} would both be called {name:?}")]
+    Same {
+        /// One.
+        first: String,
+        /// The other.
+        second: String,
+        /// What they would be called.
+        name: String,
+    },
+    /// A folder is of pictures.
+    #[error("there is no image field, and a folder is of images")]
+    NoImage,
+}
+
+/// What the members of every sample are called, in the order of the fields. Those of images lack
+/// their `jpg` or `png`, which is a sample's own: `""` or `"seg."`.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::write) struct Columns(pub(in crate::write) Vec<String>);
+
+impl Columns {
+    /// # Errors
+    ///
+    /// See [`ColumnError`].
+    pub(in crate::write) fn new(fields: &[FieldSpec]) -> Result<Self, ColumnError> {
+        let first_image = fields.iter().position(|field| field.kind == FieldKind::RgbImage);
+        let label = label(fields);
+        let mut names = Vec::with_capacity(fields.len());
+        let mut taken = HashMap::new();
+        for (place, field) in fields.iter().enumerate() {
+            let name = match &field.kind {
+                FieldKind::RgbImage => image(&clean(field)?, Some(place) == first_image, fields),
+                FieldKind::Int if Some(place) == label => "cls".to_owned(),
+                kind => other(&clean(field)?, kind)
+                    .ok_or_else(|| ColumnError::Custom { field: field.name.clone() })?,
+            };
+            // An image's two names are taken at once.
+            let all = match field.kind {
+                FieldKind::RgbImage => vec![format!("{name}jpg"), format!("{name}png")],
+                _ => vec![name.clone()],
+            };
+            for one in all {
+                if let Some(first) = taken.insert(one.clone(), &field.name) {
+                    let (first, second) = (first.clone(), field.name.clone());
+                    return Err(ColumnError::Same { first, second, name: one });
+                }
+            }
+            names.push(name);
+        }
+        Ok(Self(names))
+    }
+}
+
+/// The int that is a sample's class: the one called so, else the only one.
+pub(in crate::write) fn label(fields: &[FieldSpec]) -> Option<usize> {
+    let ints = || fields.iter().enumerate().filter(|(_, field)| field.kind == FieldKind::Int);
+    let called = |name| ints().find(|(_, field)| field.name == name);
+    let named = called("cls").or_else(|| called("label"));
+    let mut all = ints();
+    let only = all.next().filter(|_| all.next().is_none());
+    named.or(only).map(|(place, _)| place)
+}
+
+/// A field's name in small letters, as WebDataset reads it, and none that ends a file's name.
+fn clean(field: &FieldSpec) -> Result<String, ColumnError> {
+    let name = field.name.to_lowercase();
+    let is_bad = |c: char| c.is_control() || matches!(c, '/' | '\\' | ':');
+    let is_odd = name.split('.').any(str::is_empty) || name.ends_with("__");
+    if is_odd || name.len() > MOST || name.contains(is_bad) {
+        return Err(ColumnError::Name { field: field.name.clone() });
+    }
+    Ok(name)
+}
+
+/// Most bytes of a field's name: with a key of 220 it stays far below what any reader takes.
+const MOST: usize = 100;
+
+/// The part of an image's name before `jpg` or `png`.
+fn image(name: &str, is_first: bool, fields: &[FieldSpec]) -> String {
+    let (before, last) = name.rsplit_once('.').unwrap_or(("", name));
+    let is_kept = ["jpg", "jpeg", "png"].contains(&last);
+    match (is_kept, before) {
+        (true, "") => String::new(),
+        (true, before) => format!("{before}."),
+        // Another field may be called `jpg` by its own name: that one has the better claim.
+        (false, _) if is_first && !fields.iter().any(is_plain_picture) => String::new(),
+        (false, _) => format!("{name}."),
+    }
+}
+
+fn is_plain_picture(field: &FieldSpec) -> bool {
+    let names = ["jpg", "jpeg", "png"];
+    field.kind == FieldKind::RgbImage && names.iter().any(|n| field.name.eq_ignore_ascii_case(n))
+}
+
+/// The name of a field that is no image; `None` if it can't be written.
+fn other(name: &str, kind: &FieldKind) -> Option<String> {
+    let (kept, extension): (&[&str], _) = match kind {
+        FieldKind::Int => (&KEPT_INTS, "cls"),
+        FieldKind::Float => (&["txt", "float"], "txt"),
+        FieldKind::Bytes => (&KEPT_BYTES, "bin"),
+        FieldKind::Json => (&["json"], "json"),
+        FieldKind::NdArray { .. } | FieldKind::TorchTensor { .. } => (&["npy"], "npy"),
+        FieldKind::RgbImage | FieldKind::Custom { .. } => return None,
+    };
+    let last = name.rsplit('.').next().unwrap_or(name);
+    let is_kept = kept.contains(&last);
+    Some(if is_kept { name.to_owned() } else { format!("{name}.{extension}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(name: &str, kind: FieldKind) -> FieldSpec {
+        FieldSpec { name: name.to_owned(), kind }
+    }
+
+    fn array() -> FieldKind {
+        FieldKind::NdArray { dtype: "<f4".parse().unwrap(), shape: vec![2] }
+    }
+
+    fn names(fields: &[FieldSpec]) -> Vec<String> {
+        Columns::new(fields).unwrap().0
+    }
+
+    #[test]
+    fn the_usual_fields_have_the_usual_names() {
+        use FieldKind::{Bytes, Float, Int, Json, RgbImage};
+        let fields = [
+            field("image", RgbImage),
+            field("label", Int),
+            field("Seg", RgbImage),
+            field("n", Int),
+            field("x", Float),
+            field("b", Bytes),
+            field("meta", Json),
+            field("depth", array()),
+        ];
+        let want = ["", "cls", "seg.", "n.cls", "x.txt", "b.bin", "meta.json", "depth.npy"];
+        assert_eq!(names(&fields), want);
+    }
+
+    #[test]
+    fn names_of_web_dataset_stay() {
+        use FieldKind::{Bytes, Int, Json, RgbImage};
+        let fields = [
+            field("jpg", RgbImage),
+            field("seg.png", RgbImage),
+            field("cls", Int),
+            field("count", Int),
+            field("caption.txt", Bytes),
+            field("json", Json),
+            field("npy", array()),
+        ];
+        assert_eq!(names(&fields), ["", "seg.", "cls", "count", "caption.txt", "json", "npy"]);
+        assert_eq!(names(&[field("thumb", RgbImage), field("jpg", RgbImage)]), ["thumb.", ""]);
+        assert_eq!(names(&[field("y", Int)]), ["cls"]);
+    }
+
+    #[test]
+    fn what_cannot_be_named_is_refused() {
+        use FieldKind::{Bytes, Int};
+        let told = |fields: &[FieldSpec]| Columns::new(fields).unwrap_err().to_string();
+        let error = told(&[field("A", Bytes), field("a", Bytes)]);
+        assert_eq!(error, r#"fields "A" and "a" would both be called "a.bin""#);
+        let custom = field("c", FieldKind::Custom { row_size: 8, align: 8 });
+        assert!(told(&[custom]).contains("user-defined"));
+        for odd in ["", ".", "a/b", "..", "a\\b", "a\0", "a..b", "x__"] {
+            assert!(told(&[field(odd, Bytes), field("i", Int)]).contains("name"), "{odd}");
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Shards: what other loaders read, written from any source.
+//!
+//! | file          | holds                                                                     |
+//! |---------------|---------------------------------------------------------------------------|
+//! | `name.rs`     | the names of shards: `train-{000000}.tar`                                  |
+//! | `key.rs`      | the names of samples: keys that stay inside an archive                     |
+//! | `column.rs`   | fields to extensions: `jpg`, `cls`, `depth.npy`                            |
+//! | `bytes.rs`    | a value as a file's bytes                                                  |
+//! | `tar.rs`      | members of a tar archive                                                   |
+//! | `example.rs`  | a sample as a `tf.train.Example`                                           |
+//! | `record.rs`   | TFRecord's frames                                                          |
+
+mod bytes;
+mod column;
+mod example;
+mod key;
+mod name;
+mod record;
+mod tar;
+
+pub use column::ColumnError;
+pub use name::TemplateError;
+
+pub(super) use bytes::{Member, extension, file_bytes, json_text};
+pub(super) use column::Columns;
+pub(super) use example::{Features, check_fields};
+pub(super) use key::{last_part, safe_key};
+pub(super) use name::Template;
+pub(super) use record::frame;
+pub(super) use tar::{END, member_header, padding};

@@ -1,0 +1,199 @@
+//! The names of shards.
+//!
+//! | written                         | names                                                      |
+//! |---------------------------------|------------------------------------------------------------|
+//! | `train-{000000}.tar`            | `train-000000.tar`, `train-000001.tar`, ...: as many digits as zeros |
+//! | `train-%06d.tar`                | the same, as WebDataset's `ShardWriter` has it              |
+//! | `x-{00000}-of-{N}.tfrecord`     | `x-00000-of-00016.tfrecord`, ...: how many there are is known before the first is written |
+//! | `train.tar`                     | this one file                                              |
+//!
+//! Numbers are in the file's name, never in a folder's. More shards than the digits can say have
+//! more digits.
+
+use std::path::{Path, PathBuf};
+
+/// Most digits that a number is padded to.
+const MOST_DIGITS: usize = 12;
+
+/// Why a text names no shards.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path:?}: {reason}")]
+pub struct TemplateError {
+    /// The text.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub reason: &'static str,
+}
+
+/// A pattern for the names of shards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::write) struct Template {
+    folder: PathBuf,
+    before: String,
+    number: Option<Number>,
+}
+
+/// What follows the first number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Number {
+    digits: usize,
+    /// Between the number and the count, if there is one.
+    of: Option<String>,
+    after: String,
+}
+
+impl Template {
+    /// # Errors
+    ///
+    /// If the name is no UTF-8, or its signs make no sense.
+    pub(in crate::write) fn parse(path: &Path) -> Result<Self, TemplateError> {
+        let wrong = |reason| TemplateError { path: path.to_owned(), reason };
+        let name = path.file_name().ok_or(wrong("it names no file"))?;
+        let name = name.to_str().ok_or(wrong("the name of a shard is UTF-8"))?;
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        let is_numbered = path.parent().and_then(Path::to_str).is_some_and(|folder| {
+            next_sign(folder).is_some_and(|(_, sign, _)| matches!(sign, Sign::Digits(_)))
+        });
+        if is_numbered {
+            return Err(wrong("the number stands in the name of the file, not of its folder"));
+        }
+        let Some((before, sign, rest)) = next_sign(name) else {
+            return Ok(Self { folder, before: name.to_owned(), number: None });
+        };
+        let Sign::Digits(digits) = sign else {
+            return Err(wrong("{N} follows the number of the shard: x-{00000}-of-{N}.tfrecord"));
+        };
+        if digits > MOST_DIGITS {
+            return Err(wrong("at most 12 digits"));
+        }
+        let (of, after) = match next_sign(rest) {
+            None => (None, rest),
+            Some((between, Sign::Count, after)) if next_sign(after).is_none() => {
+                (Some(between.to_owned()), after)
+            }
+            Some(_) => return Err(wrong("one number of the shard, and at most one {N} after it")),
+        };
+        let number = Some(Number { digits, of, after: after.to_owned() });
+        Ok(Self { folder, before: before.to_owned(), number })
+    }
+
+    /// Whether there may be more than one.
+    pub(in crate::write) fn has_number(&self) -> bool {
+        self.number.is_some()
+    }
+
+    /// Whether the names say how many there are.
+    pub(in crate::write) fn has_count(&self) -> bool {
+        self.number.as_ref().is_some_and(|number| number.of.is_some())
+    }
+
+    /// Where the shards lie.
+    pub(in crate::write) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The path of a shard; `count` is only looked at where the names say it.
+    pub(in crate::write) fn path(&self, shard: u64, count: u64) -> PathBuf {
+        let mut name = self.before.clone();
+        if let Some(Number { digits, of, after }) = &self.number {
+            name.push_str(&format!("{shard:0digits$}"));
+            if let Some(of) = of {
+                name.push_str(&format!("{of}{count:0digits$}"));
+            }
+            name.push_str(after);
+        }
+        self.folder.join(name)
+    }
+
+    /// Whether a file of this name is such a shard, of whatever number.
+    pub(in crate::write) fn matches(&self, name: &str) -> bool {
+        let Some(Number { digits, of, after }) = &self.number else { return name == self.before };
+        let inside = name.strip_prefix(&*self.before).and_then(|rest| rest.strip_suffix(&**after));
+        let is_number = |text: &str| {
+            text.len() >= *digits && !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
+        };
+        match (inside, of) {
+            (None, _) => false,
+            (Some(inside), None) => is_number(inside),
+            (Some(inside), Some(of)) => {
+                inside.split_once(&**of).is_some_and(|(a, b)| is_number(a) && is_number(b))
+            }
+        }
+    }
+}
+
+enum Sign {
+    /// `{0000}` or `%04d`.
+    Digits(usize),
+    /// `{N}`.
+    Count,
+}
+
+/// The first sign of a text, with what stands before it and after.
+fn next_sign(text: &str) -> Option<(&str, Sign, &str)> {
+    text.char_indices().find_map(|(at, _)| {
+        let (before, rest) = text.split_at(at);
+        sign(rest).map(|(sign, after)| (before, sign, after))
+    })
+}
+
+/// The sign that a text begins with.
+fn sign(text: &str) -> Option<(Sign, &str)> {
+    if let Some(inside) = text.strip_prefix('{') {
+        let (inside, after) = inside.split_once('}')?;
+        let is_zeros = !inside.is_empty() && inside.bytes().all(|byte| byte == b'0');
+        let sign = match inside {
+            "N" => Sign::Count,
+            zeros if is_zeros => Sign::Digits(zeros.len()),
+            _ => return None,
+        };
+        return Some((sign, after));
+    }
+    let (digits, after) = text.strip_prefix('%')?.split_once('d')?;
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number && (digits.is_empty() || digits.starts_with('0')))
+        .then(|| (Sign::Digits(digits.parse().unwrap_or(1)), after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn template(text: &str) -> Template {
+        Template::parse(Path::new(text)).unwrap()
+    }
+
+    #[test]
+    fn names_are_as_the_template_says() {
+        let path = |text: &str, shard| template(text).path(shard, 16).display().to_string();
+        assert_eq!(path("a/x-{000000}.tar", 7), "a/x-000007.tar");
+        assert_eq!(path("a/x-%06d.tar", 7), "a/x-000007.tar");
+        assert_eq!(path("x-%d.tar", 7), "./x-7.tar");
+        assert_eq!(path("x-{00}.tar", 1234), "./x-1234.tar");
+        assert_eq!(path("x-{00000}-of-{N}.tfrecord", 3), "./x-00003-of-00016.tfrecord");
+        assert_eq!(path("x.tar", 3), "./x.tar");
+        assert_eq!(path("x-{a}.tar", 3), "./x-{a}.tar");
+    }
+
+    #[test]
+    fn shards_are_known_by_their_names() {
+        let matches = |text: &str, name| template(text).matches(name);
+        assert!(matches("x-{000}.tar", "x-004.tar") && matches("x-{000}.tar", "x-1004.tar"));
+        for other in ["x-04.tar", "x-abc.tar", "y-004.tar", "x-004.tar.gz", "x-.tar"] {
+            assert!(!matches("x-{000}.tar", other), "{other}");
+        }
+        assert!(matches("x-{000}-of-{N}.r", "x-001-of-002.r"));
+        assert!(!matches("x-{000}-of-{N}.r", "x-001.r") && matches("x.tar", "x.tar"));
+    }
+
+    #[test]
+    fn signs_without_sense_are_refused() {
+        for text in ["", "/", "{000}/x.tar", "x-{N}.tar", "x-{0}-{0}.tar", "x-{0}-{N}-{N}.tar"] {
+            assert!(Template::parse(Path::new(text)).is_err(), "{text}");
+        }
+        assert!(Template::parse(Path::new("x-{0000000000000}.tar")).is_err());
+    }
+}

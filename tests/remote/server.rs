@@ -1,0 +1,275 @@
+//! A small HTTP/1.1 server on 127.0.0.1: objects by path, ranges, and whatever goes wrong.
+//!
+//! S3 and Google Cloud look for `/bucket/key`; so does it serve what was put there.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Well,
+    Status(u16),
+    /// So many bytes of the body, then the connection is closed.
+    Cut(usize),
+    /// A body that is said to be so many bytes shorter, and is.
+    Short(usize),
+    /// The bytes one further on, and said so.
+    WrongRange,
+    /// The whole object, whatever was asked for.
+    Whole,
+    /// A body without end.
+    Endless,
+    /// Nothing, until the server ends.
+    Hang,
+}
+
+/// A request for bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// From 0, of those for bytes.
+    pub number: usize,
+    pub path: String,
+    pub query: String,
+    pub range: Range<u64>,
+}
+
+type Choose = Box<dyn Fn(&Asked) -> Answer + Send + Sync>;
+
+struct Shared {
+    objects: Mutex<HashMap<String, (Arc<Vec<u8>>, String)>>,
+    choose: Mutex<Arc<Choose>>,
+    log: Mutex<Vec<Asked>>,
+    heads: AtomicUsize,
+    at_once: AtomicUsize,
+    most_at_once: AtomicUsize,
+    latency: Mutex<Duration>,
+    /// Bytes/s of each connection.
+    bandwidth: Mutex<Option<u64>>,
+    stopping: AtomicBool,
+}
+
+/// Ends when dropped.
+pub struct Server {
+    shared: Arc<Shared>,
+    address: String,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap()
+}
+
+impl Server {
+    pub fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let shared = Arc::new(Shared {
+            objects: Mutex::default(),
+            choose: Mutex::new(Arc::new(Box::new(|_| Answer::Well))),
+            log: Mutex::default(),
+            heads: AtomicUsize::new(0),
+            at_once: AtomicUsize::new(0),
+            most_at_once: AtomicUsize::new(0),
+            latency: Mutex::default(),
+            bandwidth: Mutex::new(None),
+            stopping: AtomicBool::new(false),
+        });
+        let serving = Arc::clone(&shared);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                if serving.stopping.load(Ordering::Relaxed) {
+                    return;
+                }
+                let (Ok(stream), serving) = (stream, Arc::clone(&serving)) else { continue };
+                thread::spawn(move || serving.serve(&stream));
+            }
+        });
+        Self { shared, address }
+    }
+
+    /// `http://127.0.0.1:port`
+    pub fn base(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Puts an object, under an ETag of its bytes. Gives its address.
+    pub fn put(&self, path: &str, bytes: impl Into<Vec<u8>>) -> String {
+        let bytes = bytes.into();
+        let sum = bytes.iter().fold(7u64, |sum, &byte| (sum * 31).wrapping_add(byte.into()));
+        lock(&self.shared.objects)
+            .insert(path.to_owned(), (Arc::new(bytes), format!("\"{sum:x}\"")));
+        format!("http://{}{path}", self.address)
+    }
+
+    /// What becomes of requests from now on.
+    pub fn answer(&self, choose: impl Fn(&Asked) -> Answer + Send + Sync + 'static) {
+        *lock(&self.shared.choose) = Arc::new(Box::new(choose));
+    }
+
+    pub fn latency(&self, latency: Duration) {
+        *lock(&self.shared.latency) = latency;
+    }
+
+    pub fn bandwidth(&self, bytes_a_second: u64) {
+        *lock(&self.shared.bandwidth) = Some(bytes_a_second);
+    }
+
+    /// The requests for bytes since the last call.
+    pub fn take_log(&self) -> Vec<Asked> {
+        std::mem::take(&mut lock(&self.shared.log))
+    }
+
+    pub fn heads(&self) -> usize {
+        self.shared.heads.load(Ordering::Relaxed)
+    }
+
+    /// Requests that were answered at the same time, at most.
+    pub fn most_at_once(&self) -> usize {
+        self.shared.most_at_once.load(Ordering::Relaxed)
+    }
+
+    /// Requests that are being answered.
+    pub fn at_once(&self) -> usize {
+        self.shared.at_once.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.stopping.store(true, Ordering::Relaxed);
+        let _ = TcpStream::connect(&self.address);
+    }
+}
+
+impl Shared {
+    fn serve(&self, stream: &TcpStream) {
+        stream.set_nodelay(true).unwrap();
+        let mut reader = BufReader::new(stream);
+        while let Ok(Some(head)) = read_head(&mut reader) {
+            let at_once = self.at_once.fetch_add(1, Ordering::Relaxed) + 1;
+            self.most_at_once.fetch_max(at_once, Ordering::Relaxed);
+            let done = self.respond(stream, &head);
+            self.at_once.fetch_sub(1, Ordering::Relaxed);
+            if !matches!(done, Ok(true)) {
+                let _ = stream.shutdown(Shutdown::Both);
+                return;
+            }
+        }
+    }
+
+    /// Whether the connection may go on.
+    fn respond(&self, mut stream: &TcpStream, head: &[String]) -> io::Result<bool> {
+        thread::sleep(*lock(&self.latency));
+        let mut words = head[0].split(' ');
+        let (method, target) = (words.next().unwrap(), words.next().unwrap());
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let path = path.replace("%20", " ");
+        let found = lock(&self.objects).get(&path).cloned();
+        let Some((bytes, etag)) = found else {
+            let status = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
+            stream.write_all(status.as_bytes())?;
+            return Ok(true);
+        };
+        let size = bytes.len() as u64;
+        let date = "last-modified: Wed, 21 Oct 2015 07:28:00 GMT";
+        if method == "HEAD" {
+            self.heads.fetch_add(1, Ordering::Relaxed);
+            let text = format!(
+                "HTTP/1.1 200 OK\r\ncontent-length: {size}\r\netag: {etag}\r\n{date}\r\n\r\n"
+            );
+            stream.write_all(text.as_bytes())?;
+            return Ok(true);
+        }
+        let range = head.iter().find_map(|line| range_of(line)).unwrap_or(0..size);
+        let mut range = range.start.min(size)..range.end.min(size);
+        let asked = {
+            let mut log = lock(&self.log);
+            let (number, query) = (log.len(), query.to_owned());
+            log.push(Asked { number, path, query, range: range.clone() });
+            log[number].clone()
+        };
+        let choose = Arc::clone(&lock(&self.choose));
+        let answer = choose(&asked);
+        if let Answer::Status(status) = answer {
+            let text = format!("HTTP/1.1 {status} So\r\ncontent-length: 6\r\n\r\nsecret");
+            stream.write_all(text.as_bytes())?;
+            return Ok(true);
+        }
+        if answer == Answer::Hang {
+            while !self.stopping.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(5));
+            }
+            return Ok(false);
+        }
+        let (status, line) = if answer == Answer::Whole {
+            range = 0..size;
+            ("200 OK", String::new())
+        } else {
+            if answer == Answer::WrongRange {
+                range = range.start + 1..range.end + 1;
+            }
+            let (first, last) = (range.start, range.end - 1);
+            ("206 Partial Content", format!("content-range: bytes {first}-{last}/{size}\r\n"))
+        };
+        let body = &bytes[range.start as usize..range.end.min(size) as usize];
+        let body = match answer {
+            Answer::Short(less) => &body[..body.len().saturating_sub(less)],
+            _ => body,
+        };
+        let len = body.len();
+        let chunked = if answer == Answer::Endless { "transfer-encoding: chunked\r\n" } else { "" };
+        let text = format!(
+            "HTTP/1.1 {status}\r\ncontent-length: {len}\r\n{chunked}{line}etag: {etag}\r\n{date}\r\n\r\n"
+        );
+        stream.write_all(text.as_bytes())?;
+        match answer {
+            Answer::Cut(len) => {
+                self.send(stream, &body[..body.len().min(len)])?;
+                Ok(false)
+            }
+            Answer::Endless => loop {
+                stream.write_all(b"1000\r\n")?;
+                stream.write_all(&[0; 0x1000])?;
+                stream.write_all(b"\r\n")?;
+            },
+            _ => self.send(stream, body).map(|()| true),
+        }
+    }
+
+    fn send(&self, mut stream: &TcpStream, body: &[u8]) -> io::Result<()> {
+        let Some(bandwidth) = *lock(&self.bandwidth) else { return stream.write_all(body) };
+        for part in body.chunks(16 << 10) {
+            stream.write_all(part)?;
+            thread::sleep(Duration::from_secs_f64(part.len() as f64 / bandwidth as f64));
+        }
+        Ok(())
+    }
+}
+
+/// The lines of a request; `None` at the end.
+fn read_head(reader: &mut impl BufRead) -> io::Result<Option<Vec<String>>> {
+    let mut head = vec![];
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line)? == 0 {
+            return Ok(None);
+        }
+        let line = line.trim_end().to_owned();
+        if line.is_empty() {
+            return Ok(Some(head));
+        }
+        head.push(line);
+    }
+}
+
+fn range_of(line: &str) -> Option<Range<u64>> {
+    let line = line.to_ascii_lowercase();
+    let (first, last) = line.strip_prefix("range: bytes=")?.split_once('-')?;
+    Some(first.parse().ok()?..last.parse::<u64>().ok()? + 1)
+}
