@@ -316,6 +316,41 @@ impl LoaderBuilder {
         self
     }
 
+    /// The ops of an output (a field, or a view) for the samples of one part of the dataset, in
+    /// place of those of its [`pipeline`](Self::pipeline): the part of this number, from 0, in the
+    /// list that was given to [`Stream::mix`], [`concat`](Stream::concat),
+    /// [`interleave`](Stream::interleave) or [`Concat`](crate::source::Concat). Where lists are in
+    /// lists, the last that was put together counts.
+    ///
+    /// ```no_run
+    /// # use fuseloop::{Loader, ops::*, source::{Stream, stream::MixEnd}};
+    /// # fn both() -> (Stream, Stream) { unimplemented!() }
+    /// # let (photos, drawings) = both();
+    /// let mix = Stream::mix([(photos, 0.7), (drawings, 0.3)], MixEnd::First)?.shuffle(1000);
+    /// let loader = Loader::from_stream(mix)
+    ///     .pipeline("image", |_| Ok(ops![RandomResizedCrop::new(224, 0.1..=1.0, 0.75..=1.33)?]))
+    ///     .pipeline_of(1, "image", |_| Ok(ops![CenterCrop::new(224, 224)?])) // drawings
+    ///     .build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// The rows must have the shape and type of the output's own. [`MixUp`](fuseloop_ops::MixUp) and
+    /// the like stand in that list alone, and mix all samples; neither list may have
+    /// [`ToDevice`](fuseloop_ops::ToDevice). A branch has no list for a part.
+    ///
+    /// `make` is called as that of [`pipeline`](Self::pipeline).
+    #[must_use]
+    pub fn pipeline_of(
+        mut self,
+        part: usize,
+        output: &str,
+        make: impl Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync + 'static,
+    ) -> Self {
+        self.wanted.of_parts.retain(|(of, name, _)| (*of, &**name) != (part, output));
+        self.wanted.of_parts.push((part, output.to_owned(), Arc::new(make)));
+        self
+    }
+
     /// How the samples of an output that differ in size become a batch: bytes and JSON, and images
     /// without ops. How large each is says one more tensor, `NAME.length` or `NAME.size`; see
     /// [`Collate`].

@@ -118,6 +118,16 @@ pub enum LoadError {
         /// What it is.
         kind: &'static str,
     },
+    /// Ops of a part of the dataset that can't stand beside those of the output.
+    #[error("output {}: ops of part {part}: {reason}", Escaped(output))]
+    Part {
+        /// The output.
+        output: String,
+        /// The part.
+        part: usize,
+        /// Why not.
+        reason: String,
+    },
     /// A picture field without any readable picture.
     #[error("field {} has no readable picture: its size can't be known", Escaped(field))]
     NoPictures {

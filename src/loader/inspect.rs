@@ -125,7 +125,7 @@ impl Loader {
 }
 
 impl Inspector {
-    /// The compiled plan.
+    /// The compiled plan; where parts of the dataset have others, that of the rest.
     #[must_use]
     pub fn kernel(&self) -> &Arc<Kernel> {
         &self.kernel
@@ -164,18 +164,27 @@ impl Inspector {
         self.stage.key(self.epoch, sample, self.output)
     }
 
+    /// What the sample runs. It is read anew from here on.
+    fn kernel_of(&mut self, sample: SampleId) -> Result<Arc<Kernel>, SampleCause> {
+        self.buffer.forget();
+        let part = self.stage.part(&*self.source, sample, &mut self.buffer)?;
+        let own = self.stage.kernel_of(self.output, part);
+        Ok(own.unwrap_or_else(|| Arc::clone(&self.kernel)))
+    }
+
     fn open(&mut self, sample: SampleId) -> Result<Inspected, SampleCause> {
         let (source, key) = (Arc::clone(&self.source), self.key(sample));
+        let kernel = self.kernel_of(sample)?;
         let image = image(&*source, sample, self.field, &mut self.buffer)?;
         let size = self.decoder.size(&image)?;
-        let plan = self.kernel.plan();
+        let plan = kernel.plan();
         let mut draws = Draws::default();
         plan.draw(key, size, &mut draws);
         let wanted = plan.wanted(&draws);
         let decoded = self.decoder.decode(&image, wanted)?;
         let part = Source { view: decoded.view, top: decoded.top, left: decoded.left, whole: size };
         let mut row = vec![0; plan.host_bytes()];
-        self.kernel.run(&mut self.scratch, part, &draws, &mut row);
+        kernel.run(&mut self.scratch, part, &draws, &mut row);
         let whole = self.decoder.decode(&image, size.full())?;
         if plan.staged().is_some() {
             row = evaluate(plan, &whole.view, &draws); // what a device makes, bit for bit
@@ -192,9 +201,10 @@ impl Inspector {
     ) -> Result<Phases, SampleCause> {
         let (source, key) = (Arc::clone(&self.source), self.key(sample));
         let start = Instant::now();
+        let kernel = self.kernel_of(sample)?;
         let image = image(&*source, sample, self.field, &mut self.buffer)?;
         let read = start.elapsed();
-        let plan = self.kernel.plan();
+        let plan = kernel.plan();
         let mut times = [const { vec![] }; 4];
         let (mut draws, mut row) = (Draws::default(), vec![0; plan.host_bytes()]);
         let mut size = Size::default();
@@ -209,7 +219,7 @@ impl Inspector {
             let decoding = Instant::now();
             let part =
                 Source { view: decoded.view, top: decoded.top, left: decoded.left, whole: size };
-            self.kernel.run(&mut self.scratch, part, &draws, &mut row);
+            kernel.run(&mut self.scratch, part, &draws, &mut row);
             let ends = [start, headers, drawn, decoding, Instant::now()];
             for (times, pair) in times.iter_mut().zip(ends.windows(2)) {
                 times.push(pair[1] - pair[0]);
@@ -230,7 +240,6 @@ fn image<'a>(
     field: usize,
     buffer: &'a mut Buffer,
 ) -> Result<EncodedImage<'a>, SampleCause> {
-    buffer.forget();
     match source.value(sample, field, buffer)? {
         Value::Image(image) => Ok(image),
         other => unreachable!("a field's kind does not change: {other:?}"),

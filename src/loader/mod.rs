@@ -24,6 +24,7 @@ mod error;
 mod inspect;
 mod mixing;
 mod outputs;
+mod parts;
 mod stage;
 mod stats;
 mod works;

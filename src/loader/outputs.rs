@@ -22,6 +22,8 @@ pub(super) type Pipeline = Arc<dyn Fn(Epoch) -> Result<Ops, ParamError> + Send +
 #[derive(Default)]
 pub(super) struct Wanted {
     pub(super) pipelines: Vec<(String, Pipeline)>,
+    /// Of a part of the dataset.
+    pub(super) of_parts: Vec<(usize, String, Pipeline)>,
     pub(super) without: Vec<String>,
     pub(super) extras: Vec<Extra>,
     /// The first draws as the second does.
@@ -48,6 +50,8 @@ pub(super) struct Output {
     pub(super) title: String,
     /// How its samples become a batch, if they differ in size.
     pub(super) collate: Option<Collate>,
+    /// Parts of the dataset whose samples have other ops.
+    pub(super) parts: Vec<(usize, Pipeline)>,
     steps: Vec<Step>,
     /// The number of the step that is its own.
     own: usize,
@@ -78,6 +82,11 @@ struct Step {
 }
 
 impl Output {
+    /// The same by another name.
+    pub(super) fn named(&self, name: String) -> Self {
+        Self { name, ..self.clone() }
+    }
+
     /// Its ops in an epoch.
     pub(super) fn ops(&self, epoch: Epoch) -> Result<Ops, LoadError> {
         let mut ops: Ops = vec![];
@@ -123,6 +132,9 @@ impl Wanted {
             let output = find(&outputs, &output)?;
             outputs[output].collate = Some(collate);
         }
+        for (part, output, make) in self.of_parts {
+            add_part(&mut outputs, source.parts(), part, &output, make)?;
+        }
         outputs.retain(|output| !self.without.contains(&output.name));
         if outputs.is_empty() { Err(LoadError::NoOutputs) } else { Ok(outputs) }
     }
@@ -149,6 +161,7 @@ impl Wanted {
                 draws: DrawsOf { field, view: 0 },
                 title: format!("field {}", Escaped(&spec.name)),
                 collate: None,
+                parts: vec![],
                 steps: steps.into_iter().collect(),
                 own: field,
                 is_branch: false,
@@ -205,8 +218,35 @@ fn add(
     let views = outputs.iter().filter(|output| output.field == field && !output.is_branch);
     let draws = DrawsOf { field, view: views.count() };
     let is_branch = after.is_some();
-    outputs.push(Output { name, field, draws, title, collate: None, steps, own, is_branch });
+    let (collate, parts) = (None, vec![]);
+    outputs.push(Output { name, field, draws, title, collate, parts, steps, own, is_branch });
     Ok(())
+}
+
+/// Has an output run other ops for samples of a part of `count`.
+fn add_part(
+    outputs: &mut [Output],
+    count: usize,
+    part: usize,
+    output: &str,
+    make: Pipeline,
+) -> Result<(), LoadError> {
+    let place = find(outputs, output)?;
+    let own = outputs[place].own;
+    let is_branched = outputs.iter().any(|output| {
+        output.is_branch && output.own != own && output.steps.iter().any(|step| step.of == own)
+    });
+    let reason = if count < 2 {
+        "the dataset is one: parts are those of a mix, concat or interleave".to_owned()
+    } else if part >= count {
+        format!("the dataset has {count} parts, the first is 0")
+    } else if outputs[place].is_branch || is_branched {
+        "a branch and what it branches from have one list for all parts".to_owned()
+    } else {
+        outputs[place].parts.push((part, make));
+        return Ok(());
+    };
+    Err(LoadError::Part { output: output.to_owned(), part, reason })
 }
 
 fn find(outputs: &[Output], name: &str) -> Result<usize, LoadError> {

@@ -40,6 +40,8 @@ pub(super) struct LoaderStage {
     epoch: Epoch,
     chunk: NonZeroUsize,
     setup: Setup,
+    /// Whether what is done depends on the part of the dataset that a sample is of.
+    has_parts: bool,
     fingerprint: u64,
     shared: Shared,
 }
@@ -116,6 +118,7 @@ impl LoaderStage {
         let chunk = if has_jpeg { 1 } else { fitting };
         let chunk = NonZeroUsize::new(chunk).unwrap_or(NonZeroUsize::MIN);
         let fields = by_field(&outputs);
+        let has_parts = outputs.iter().any(|output| !output.of_parts.is_empty());
         let (outputs, setup): (Arc<[_]>, _) = (outputs.into(), *setup);
         let fingerprint = fingerprint(&outputs, &setup);
         Self {
@@ -128,6 +131,7 @@ impl LoaderStage {
             epoch,
             chunk,
             setup,
+            has_parts,
             fingerprint,
             shared,
         }
@@ -166,7 +170,8 @@ impl LoaderStage {
     }
 
     pub(super) fn compile_time(&self) -> Duration {
-        let times = self.outputs.iter().map(|output| match &output.work {
+        let works = self.outputs.iter().flat_map(OutputWork::all_works);
+        let times = works.map(|work| match work {
             FieldWork::Image(kernel) => kernel.compile_time(),
             _ => Duration::ZERO,
         });
@@ -181,6 +186,24 @@ impl LoaderStage {
             }
             _ => None,
         })
+    }
+
+    /// What output `k`, an image, runs for samples of a part.
+    pub(super) fn kernel_of(&self, k: usize, part: usize) -> Option<Arc<Kernel>> {
+        match self.outputs[k].work_of(part) {
+            FieldWork::Image(kernel) => Some(Arc::clone(kernel)),
+            _ => None,
+        }
+    }
+
+    /// The part of the dataset, here `source`, that a sample is of: 0 where it is all the same.
+    pub(super) fn part(
+        &self,
+        source: &dyn Dataset,
+        sample: SampleId,
+        buffer: &mut Buffer,
+    ) -> Result<usize, SampleCause> {
+        if self.has_parts { Ok(source.part(sample, buffer)?) } else { Ok(0) }
     }
 
     /// A decoder as workers have it.
@@ -202,16 +225,10 @@ impl LoaderStage {
         let mut text = self.device_words();
         for output in self.outputs.iter() {
             let _ = writeln!(text, "{}:", output.title);
-            match &output.work {
-                FieldWork::Image(kernel) => text.push_str(&kernel.explain()),
-                FieldWork::Label(_) | FieldWork::Array(_) => {
-                    let ops = output.work.ops();
-                    let ops: Vec<&str> = ops.iter().map(|op| op.name()).collect();
-                    let ops = if ops.is_empty() { "copied".into() } else { ops.join(", ") };
-                    let _ = writeln!(text, "scalar code: {ops}");
-                }
-                FieldWork::Copied { .. } => text.push_str("copied\n"),
-                FieldWork::Collated(collated) => text.push_str(&collated.explain()),
+            text.push_str(&output.work.explain());
+            for (part, work) in &output.of_parts {
+                let _ =
+                    write!(text, "{}, samples of part {part}:\n{}", output.title, work.explain());
             }
         }
         text
@@ -263,11 +280,20 @@ impl LoaderStage {
         for &k in outputs {
             let output = &self.outputs[k];
             let length = output
-                .fill(sample, value, rows.of(k))
+                .fill((sample, rows.part), value, rows.of(k))
                 .map_err(|cause| self.error(sample, &output.name, *field, cause))?;
             self.tell_sizes(k, &[length], rows);
         }
         Ok(())
+    }
+
+    /// The part of the dataset that a sample is of.
+    fn part_of(&self, sample: SampleId, buffer: &mut Buffer) -> Result<usize, FillError> {
+        let part = self.part(&*self.source, sample, buffer);
+        part.map_err(|cause| {
+            let field = self.fields().next().unwrap_or(0);
+            self.error(sample, &self.source.fields()[field].name, field, cause)
+        })
     }
 
     /// Writes how large the sample of output `k` is, if its samples differ.
@@ -291,8 +317,8 @@ impl LoaderStage {
         if image.mode.is_coded() {
             watch.phase(Phase::Decode);
         }
-        let size = decoder.size(image)?;
-        let kernels = || outputs.iter().filter_map(|&k| self.outputs[k].kernel(k));
+        let (size, part) = (decoder.size(image)?, rows.part);
+        let kernels = || outputs.iter().filter_map(|&k| self.outputs[k].kernel(k, part));
         draws.resize_with(outputs.len(), Draws::default);
         let mut wanted: Option<Window> = None;
         for ((k, kernel), draws) in kernels().zip(draws.iter_mut()) {
@@ -376,6 +402,8 @@ struct SampleRows<'a, 'b> {
     /// The sample's place among `count` whose rows these are.
     place: usize,
     count: usize,
+    /// The part of the dataset that the sample is of.
+    part: usize,
 }
 
 impl SampleRows<'_, '_> {
@@ -423,9 +451,10 @@ impl Stage for LoaderStage {
         let mut outputs: Vec<&mut [u8]> = rows.outputs().collect();
         for (place, visit) in visits.iter().enumerate() {
             let key = self.visit_key(epoch, *visit);
-            let mut rows = SampleRows { outputs: &mut outputs, place, count: visits.len() };
             worker.pictures.watch.start(visit.sample, Phase::Read);
             worker.buffer.forget();
+            let part = self.part_of(visit.sample, &mut worker.buffer)?;
+            let mut rows = SampleRows { outputs: &mut outputs, place, count: visits.len(), part };
             let cache = self.shared.cache.as_ref();
             let mut seat = cache.map_or(Seat::EMPTY, |cache| cache.look(visit.sample));
             for field in &self.fields {

@@ -6,6 +6,7 @@ use super::device;
 use super::error::SampleCause;
 use super::mixing::{self, Mix};
 use super::outputs::{DrawsOf, Output};
+use super::parts;
 use super::stage::{LoaderStage, Shared};
 use super::{LoadError, OnDamaged};
 use crate::batch::{Rows, TensorSpec};
@@ -17,6 +18,7 @@ use crate::plan::{ArrayPlan, ImagePlan, LabelPlan};
 use crate::sample::{Epoch, SampleId};
 use crate::source::{FieldKind, Source, Value};
 use fuseloop_ops::{DType, Dim, ImageType, NumberRule, Ops};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What every field's work is made with.
@@ -79,6 +81,22 @@ impl FieldWork {
         }
     }
 
+    /// The work in words, in lines.
+    pub(super) fn explain(&self) -> String {
+        match self {
+            Self::Image(kernel) => kernel.explain(),
+            Self::Label(_) | Self::Array(_) if self.ops().is_empty() => {
+                "scalar code: copied\n".to_owned()
+            }
+            Self::Label(_) | Self::Array(_) => {
+                let ops: Vec<&str> = self.ops().iter().map(|op| op.name()).collect();
+                format!("scalar code: {}\n", ops.join(", "))
+            }
+            Self::Copied { .. } => "copied\n".to_owned(),
+            Self::Collated(collated) => collated.explain(),
+        }
+    }
+
     /// Bytes of one sample.
     pub(super) fn row_bytes(&self) -> usize {
         let bytes = self.shape().iter().try_fold(self.dtype().bytes(), |a, &n| a.checked_mul(n));
@@ -94,6 +112,8 @@ pub(super) struct OutputWork {
     pub(super) draws: DrawsOf,
     pub(super) title: String,
     pub(super) work: FieldWork,
+    /// What is done instead to samples of some parts of the dataset.
+    pub(super) of_parts: BTreeMap<usize, FieldWork>,
     /// How finished batches are mixed, if they are.
     pub(super) mix: Option<Mix>,
     /// Its way to a device, if it lies on one.
@@ -101,9 +121,19 @@ pub(super) struct OutputWork {
 }
 
 impl OutputWork {
-    /// Its kernel, if it is made of images, with the output's own number `k`.
-    pub(super) fn kernel(&self, k: usize) -> Option<(usize, &Kernel)> {
-        match &self.work {
+    /// What is done to samples of a part of the dataset.
+    pub(super) fn work_of(&self, part: usize) -> &FieldWork {
+        self.of_parts.get(&part).unwrap_or(&self.work)
+    }
+
+    /// All that is done, to samples of any part.
+    pub(super) fn all_works(&self) -> impl Iterator<Item = &FieldWork> {
+        std::iter::once(&self.work).chain(self.of_parts.values())
+    }
+
+    /// Its kernel for samples of a part, if it is made of images, with the output's own number `k`.
+    pub(super) fn kernel(&self, k: usize, part: usize) -> Option<(usize, &Kernel)> {
+        match self.work_of(part) {
             FieldWork::Image(kernel) => Some((k, kernel)),
             _ => None,
         }
@@ -135,14 +165,14 @@ impl OutputWork {
         }
     }
 
-    /// Makes what is not an image. Gives the length of a sample, or 1 where all have one size.
+    /// Makes what is not an image, of a sample and the part that it is of. Gives the length of a sample, or 1 where all have one size.
     pub(super) fn fill(
         &self,
-        sample: SampleId,
+        (sample, part): (SampleId, usize),
         value: Value<'_>,
         row: &mut [u8],
     ) -> Result<i64, SampleCause> {
-        match (&self.work, value) {
+        match (self.work_of(part), value) {
             (FieldWork::Collated(collated), value) => return Ok(collated.fill(value, row)?),
             (FieldWork::Label(plan), Value::Int(label)) => {
                 self.fill_label(plan, sample, Scalar::Int(label), row)?;
@@ -191,9 +221,10 @@ pub(super) fn stage(
 ) -> Result<LoaderStage, LoadError> {
     let lists = outputs.iter().map(|output| output.ops(epoch)).collect::<Result<Vec<_>, _>>()?;
     shared.site.check_asked(&lists)?;
-    let (works, way) = shared
+    let (mut works, way) = shared
         .site
         .make(&lists, |staged| works(&**source, outputs, &lists, staged, setup, cache))?;
+    parts::add(&**source, outputs, &mut works, epoch, setup, cache)?;
     Ok(LoaderStage::new(Arc::clone(source), works, way, epoch, setup, shared.clone()))
 }
 
@@ -231,10 +262,12 @@ fn output_work(
     let part = if staged { Some(part(&work, &output.name)?) } else { None };
     let (name, title) = (output.name.clone(), output.title.clone());
     let (field, draws) = (output.field, output.draws);
-    Ok(OutputWork { name, field, draws, title, work, mix: None, part })
+    let of_parts = BTreeMap::new();
+    Ok(OutputWork { name, field, draws, title, work, of_parts, mix: None, part })
 }
 
-fn field_work(
+/// Plans and compiles a list of ops for an output's field.
+pub(super) fn field_work(
     source: &dyn Source,
     output: &Output,
     ops: Ops,
@@ -368,10 +401,12 @@ fn is_array(kind: &FieldKind, shape: &[usize]) -> bool {
 pub(super) fn fingerprint(outputs: &[OutputWork], setup: &Setup) -> u64 {
     let rules = format!("{:?} {}", setup.rule, setup.decode.exif_orientation);
     let output = |output: &OutputWork| {
-        let OutputWork { name, field, draws, work, .. } = output;
+        let OutputWork { name, field, draws, work, of_parts, .. } = output;
         let collated = output.collated(0).map(|(_, collated)| collated);
         let ops = device::anywhere(work.ops());
-        format!("{name:?} {field} {draws:?} {:?} {ops:?} {collated:?}", work.dtype())
+        let of_part = |(part, work): (&usize, &FieldWork)| format!(" {part}: {:?}", work.ops());
+        let of_parts: String = of_parts.iter().map(of_part).collect();
+        format!("{name:?} {field} {draws:?} {:?} {ops:?} {collated:?}{of_parts}", work.dtype())
     };
     cursor::fingerprint(std::iter::once(rules).chain(outputs.iter().map(output)))
 }

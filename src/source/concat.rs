@@ -57,13 +57,13 @@ impl Concat {
     }
 
     /// The source that a sample is of, and its number there.
-    fn part(&self, sample: SampleId) -> Option<(&dyn Source, SampleId)> {
+    fn source_of(&self, sample: SampleId) -> Option<(&dyn Source, SampleId)> {
         let (part, sample) = split(&self.ends, sample)?;
         Some((&*self.parts[part], sample))
     }
 
     fn existing(&self, sample: SampleId) -> Result<(&dyn Source, SampleId), BoxError> {
-        let found = self.part(sample);
+        let found = self.source_of(sample);
         found.ok_or_else(|| format!("there are {} samples", Source::len(self)).into())
     }
 
@@ -115,6 +115,19 @@ impl Source for Concat {
         part.value(sample, field, buffer)
     }
 
+    /// Those that it was made of; of one alone, what that is made of.
+    fn parts(&self) -> usize {
+        if let [one] = &*self.parts { one.parts() } else { self.parts.len() }
+    }
+
+    fn part(&self, sample: SampleId, buffer: &mut Buffer) -> Result<usize, BoxError> {
+        if let [one] = &*self.parts {
+            return one.part(sample, buffer);
+        }
+        let found = split(&self.ends, sample).map(|(part, _)| part);
+        found.ok_or_else(|| format!("there are {} samples", Source::len(self)).into())
+    }
+
     fn image_stats(&self, field: usize) -> Option<ImageStats> {
         self.all(|part| part.image_stats(field), |a, b| a.merged(&b))
     }
@@ -128,7 +141,7 @@ impl Source for Concat {
     }
 
     fn key(&self, sample: SampleId) -> Option<String> {
-        let (part, sample) = self.part(sample)?;
+        let (part, sample) = self.source_of(sample)?;
         part.key(sample)
     }
 

@@ -99,6 +99,22 @@ pub trait Source: Send + Sync + 'static {
         buffer.recorded(field).ok_or_else(|| format!("it has no field {field}").into())
     }
 
+    /// How many datasets it is put together of; 1 if it is one itself. Each can have ops of its own:
+    /// [`LoaderBuilder::pipeline_of`](crate::LoaderBuilder::pipeline_of).
+    fn parts(&self) -> usize {
+        1
+    }
+
+    /// Which of its [`parts`](Self::parts) a sample is of.
+    ///
+    /// # Errors
+    ///
+    /// As [`value`](Self::value), where that is only known once the sample is at hand.
+    fn part(&self, sample: SampleId, buffer: &mut Buffer) -> Result<usize, BoxError> {
+        let _ = (sample, buffer);
+        Ok(0)
+    }
+
     /// The sizes of a field's pictures, if they are known without reading them all. Without them
     /// any size is expected, and a pipeline must begin with an op that gives all one size.
     fn image_stats(&self, field: usize) -> Option<ImageStats> {
@@ -246,6 +262,12 @@ impl Buffer {
     pub(super) fn of_its_item(&mut self, field: usize) -> Result<Value<'_>, BoxError> {
         let Some((_, item)) = &self.item else { return Err("no item is held".into()) };
         item.value(field, self.inner.get_or_insert_default())
+    }
+
+    /// The part of the stream that the item it holds is of.
+    pub(super) fn part_of_its_item(&self) -> Result<usize, BoxError> {
+        let Some((_, item)) = &self.item else { return Err("no item is held".into()) };
+        item.part()
     }
 
     /// Reads a sample's record, unless it is the one read last.

@@ -10,5 +10,6 @@ mod concat;
 mod golden;
 mod loader;
 mod model;
+mod parts;
 mod support;
 mod threads;

@@ -5,7 +5,7 @@
 //! ```
 
 use super::error::{StreamError, check_equal};
-use super::{Item, Items, Pass, Stream, Streamed, print};
+use super::{Item, Items, Pass, Stream, Streamed, count, labelled, print};
 use crate::source::{BoxError, FieldSpec};
 use std::sync::Arc;
 
@@ -31,6 +31,10 @@ impl Streamed for Concat {
 
     fn parts(&self) -> &[Stream] {
         &self.0
+    }
+
+    fn part_count(&self) -> usize {
+        count(&self.0)
     }
 
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
@@ -82,7 +86,7 @@ impl Items for InTurn {
     fn next(&mut self) -> Result<Option<Item>, BoxError> {
         while let Some(items) = self.items()? {
             if let Some(item) = items.next()? {
-                return Ok(Some(item));
+                return Ok(Some(labelled(item, self.at, self.parts.len())));
             }
             self.end_part();
         }

@@ -53,12 +53,9 @@ struct Filtered {
 impl Items for Filtered {
     fn next(&mut self) -> Result<Option<Item>, BoxError> {
         while let Some(item) = self.items.next()? {
-            match item.held() {
-                Err(_) => return Ok(Some(item)),
-                Ok(Item::Held { record, key }) if (self.keep)(&record) => {
-                    return Ok(Some(Item::Held { record, key }));
-                }
-                Ok(_) => {}
+            let Ok(held) = item.held() else { return Ok(Some(item)) };
+            if held.record().is_some_and(|record| (self.keep)(record)) {
+                return Ok(Some(held));
             }
         }
         Ok(None)

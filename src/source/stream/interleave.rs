@@ -18,7 +18,7 @@
 
 use super::error::{StreamError, check_equal};
 use super::lanes::{Lane, Lanes};
-use super::{Item, Items, Pass, Stream, Streamed, print};
+use super::{Item, Items, Pass, Stream, Streamed, count, labelled, print};
 use crate::source::{BoxError, FieldSpec};
 use std::sync::Arc;
 
@@ -83,6 +83,10 @@ impl Streamed for Interleaved {
         &self.parts
     }
 
+    fn part_count(&self) -> usize {
+        count(&self.parts)
+    }
+
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
         let (how, parts, pass) = (self.how, Arc::clone(&self.parts), *pass);
         let lanes = (how.reads > 0).then(|| {
@@ -126,23 +130,35 @@ struct Cycle {
     next_part: usize,
 }
 
-/// A stream of the cycle.
-enum Open {
+/// A stream of the cycle, and its place among all.
+struct Open {
+    part: usize,
+    way: Way,
+}
+
+/// How a stream is read.
+enum Way {
     Plain(Box<dyn Items>),
     Ahead(Lane),
 }
 
 impl Open {
     fn items(&mut self) -> &mut dyn Items {
-        match self {
-            Self::Plain(items) => &mut **items,
-            Self::Ahead(lane) => lane,
+        match &mut self.way {
+            Way::Plain(items) => &mut **items,
+            Way::Ahead(lane) => lane,
         }
+    }
+
+    /// Its next item, as one of `parts` streams.
+    fn next(&mut self, parts: usize) -> Result<Option<Item>, BoxError> {
+        let part = self.part;
+        Ok(self.items().next()?.map(|item| labelled(item, part, parts)))
     }
 
     /// Has it read ahead from here on.
     fn begin(&mut self) -> Result<(), BoxError> {
-        if let Self::Ahead(lane) = self {
+        if let Way::Ahead(lane) = &mut self.way {
             lane.begin()?;
         }
         Ok(())
@@ -154,10 +170,11 @@ impl Cycle {
     fn fill(&mut self, slot: usize) -> Result<(), BoxError> {
         let Some(part) = self.parts.get(self.next_part) else { return Ok(()) };
         let items = part.open(&self.pass.of_part(self.next_part))?;
-        self.slots[slot] = Some(match &self.lanes {
-            None => Open::Plain(items),
-            Some(lanes) => Open::Ahead(Lane::new(lanes, items)),
-        });
+        let way = match &self.lanes {
+            None => Way::Plain(items),
+            Some(lanes) => Way::Ahead(Lane::new(lanes, items)),
+        };
+        self.slots[slot] = Some(Open { part: self.next_part, way });
         self.next_part += 1;
         Ok(())
     }
@@ -199,7 +216,7 @@ impl Woven {
     /// of. `None` at the end of all.
     fn take<T>(
         &mut self,
-        mut take: impl FnMut(&mut dyn Items, u64) -> Result<(u64, T), BoxError>,
+        mut take: impl FnMut(&mut Open, u64) -> Result<(u64, T), BoxError>,
     ) -> Result<Option<(u64, T)>, BoxError> {
         while !self.open.is_over() {
             let Some(stream) = &mut self.open.slots[self.slot] else {
@@ -209,7 +226,7 @@ impl Woven {
                 }
                 continue;
             };
-            let (taken, what) = take(stream.items(), self.block - self.given)?;
+            let (taken, what) = take(stream, self.block - self.given)?;
             if taken == 0 {
                 self.open.slots[self.slot] = None;
                 self.pass_on();
@@ -228,8 +245,9 @@ impl Woven {
 impl Items for Woven {
     fn next(&mut self) -> Result<Option<Item>, BoxError> {
         self.open.begin()?;
-        let taken = self.take(|items, _| {
-            let item = items.next()?;
+        let parts = self.open.parts.len();
+        let taken = self.take(|stream, _| {
+            let item = stream.next(parts)?;
             Ok((u64::from(item.is_some()), item))
         })?;
         Ok(taken.and_then(|(_, item)| item))
@@ -239,7 +257,8 @@ impl Items for Woven {
         let mut done = 0;
         while done < count {
             let most = count - done;
-            let passed = self.take(|items, left| Ok((items.skip(left.min(most))?, ())))?;
+            let passed =
+                self.take(|stream, left| Ok((stream.items().skip(left.min(most))?, ())))?;
             let Some((passed, ())) = passed else { break };
             done += passed;
         }
@@ -261,7 +280,7 @@ impl Items for Loose {
             self.0.begin()?;
             let Some(slot) = self.ready() else { return Ok(None) };
             let next = match &mut self.0.slots[slot] {
-                Some(stream) => stream.items().next()?,
+                Some(stream) => stream.next(self.0.parts.len())?,
                 None => None,
             };
             match next {
@@ -276,7 +295,7 @@ impl Loose {
     /// A slot whose stream has an item or has ended; `None` if none is open.
     fn ready(&self) -> Option<usize> {
         let lanes = self.0.slots.iter().enumerate().filter_map(|(slot, open)| match open {
-            Some(Open::Ahead(lane)) => Some((slot, lane)),
+            Some(Open { way: Way::Ahead(lane), .. }) => Some((slot, lane)),
             _ => None,
         });
         let (slots, lanes): (Vec<usize>, Vec<&Lane>) = lanes.unzip();

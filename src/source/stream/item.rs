@@ -24,6 +24,13 @@ pub enum Item {
         /// What it is called in errors.
         key: Arc<str>,
     },
+    /// An item of one of several streams that were put together.
+    Of {
+        /// Which of them, by its place in the list.
+        part: usize,
+        /// The item.
+        item: Arc<Self>,
+    },
 }
 
 /// What is wrong with one item, and what it is called where it is from.
@@ -57,6 +64,31 @@ impl Item {
                 source.read(*sample).map_err(|error| self.refused(error))
             }
             Self::Held { record, .. } => Ok(Record::clone(record)),
+            Self::Of { item, .. } => item.read(),
+        }
+    }
+
+    /// The same item, of this part of what it now is in. What it was a part of before is no more
+    /// told: the last list that it came through counts.
+    #[must_use]
+    pub fn of_part(self, part: usize) -> Self {
+        let item = match self {
+            Self::Of { item, .. } => item,
+            item => Arc::new(item),
+        };
+        Self::Of { part, item }
+    }
+
+    /// Which part of its stream it is of: 0, if that has no parts.
+    ///
+    /// # Errors
+    ///
+    /// If that is known from what it is read of, and this can't be read.
+    pub fn part(&self) -> Result<usize, BoxError> {
+        match self {
+            Self::Of { part, .. } => Ok(*part),
+            Self::At { source, sample } => source.part(*sample, &mut Buffer::default()),
+            Self::Held { .. } => Ok(0),
         }
     }
 
@@ -68,9 +100,20 @@ impl Item {
     pub fn held(&self) -> Result<Self, BoxError> {
         match self {
             Self::Held { .. } => Ok(self.clone()),
-            Self::At { .. } => {
-                Ok(Self::Held { record: Arc::new(self.read()?), key: self.name().into() })
+            Self::At { source, .. } => {
+                let held = Self::Held { record: Arc::new(self.read()?), key: self.name().into() };
+                Ok(if source.parts() > 1 { held.of_part(self.part()?) } else { held })
             }
+            Self::Of { part, item } => Ok(Self::Of { part: *part, item: Arc::new(item.held()?) }),
+        }
+    }
+
+    /// Its values, if it is held.
+    pub(super) fn record(&self) -> Option<&Record> {
+        match self {
+            Self::At { .. } => None,
+            Self::Held { record, .. } => Some(record),
+            Self::Of { item, .. } => item.record(),
         }
     }
 
@@ -79,6 +122,7 @@ impl Item {
     pub fn name(&self) -> String {
         match self {
             Self::Held { key, .. } => key.to_string(),
+            Self::Of { item, .. } => item.name(),
             // The only one there is needs no number.
             Self::At { source, .. } if source.len() == 1 => source.name(),
             Self::At { source, sample } => match source.key(*sample) {
@@ -102,6 +146,7 @@ impl Item {
                 .get(field)
                 .map(OwnedValue::borrowed)
                 .ok_or_else(|| format!("it has no field {field}").into()),
+            Self::Of { item, .. } => item.value(field, buffer),
         }
     }
 
@@ -117,6 +162,7 @@ impl Item {
                 Ok(())
             }
             Self::At { .. } => Err(self.refused("its fields are not those of the stream".into())),
+            Self::Of { item, .. } => item.check(fields),
         }
     }
 

@@ -113,13 +113,12 @@ impl Fill {
 
     /// Keeps an item; `None` if it can't be.
     fn keep(mut self, item: Item) -> (Option<Self>, Item) {
-        let Ok(Item::Held { record, key }) = item.held() else {
+        let Ok(held) = item.held() else {
             self.is_hopeless = true;
             return (None, item);
         };
-        self.bytes = self.bytes.saturating_add(bytes(&record));
+        self.bytes = self.bytes.saturating_add(held.record().map_or(0, bytes));
         self.is_hopeless = self.bytes > self.max_bytes;
-        let held = Item::Held { record, key };
         self.items.push(held.clone());
         (Some(self).filter(|fill| !fill.is_hopeless), held)
     }

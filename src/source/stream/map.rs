@@ -36,11 +36,16 @@ impl Streamed for Map {
 
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
         let (fields, function) = (Arc::clone(&self.fields), Arc::clone(&self.function));
-        Ok(Box::new(Mapped { items: self.from.open(pass)?, fields, function }))
+        let has_parts = self.part_count() > 1;
+        Ok(Box::new(Mapped { items: self.from.open(pass)?, fields, function, has_parts }))
     }
 
     fn known_len(&self) -> Option<u64> {
         self.from.known_len()
+    }
+
+    fn part_count(&self) -> usize {
+        self.from.part_count()
     }
 
     fn is_exact(&self) -> bool {
@@ -60,16 +65,17 @@ struct Mapped {
     items: Box<dyn Items>,
     fields: Arc<[FieldSpec]>,
     function: Function,
+    has_parts: bool,
 }
 
 impl Items for Mapped {
     fn next(&mut self) -> Result<Option<Item>, BoxError> {
-        let item = self.items.next()?;
-        Ok(item.map(|item| {
-            let (fields, function) = (Arc::clone(&self.fields), Arc::clone(&self.function));
-            let source = Arc::new(Made { item, fields, function });
-            Item::At { source, sample: SampleId(0) }
-        }))
+        let Some(item) = self.items.next()? else { return Ok(None) };
+        let part = if self.has_parts { Some(item.part()?) } else { None };
+        let (fields, function) = (Arc::clone(&self.fields), Arc::clone(&self.function));
+        let source = Arc::new(Made { item, fields, function });
+        let made = Item::At { source, sample: SampleId(0) };
+        Ok(Some(if let Some(part) = part { made.of_part(part) } else { made }))
     }
 
     fn skip(&mut self, count: u64) -> Result<u64, BoxError> {

@@ -9,7 +9,7 @@
 
 use super::draws::Draws;
 use super::error::{StreamError, check_equal};
-use super::{ENDLESS, Item, Items, Pass, Stream, Streamed, print};
+use super::{ENDLESS, Item, Items, Pass, Stream, Streamed, count, labelled, print};
 use crate::source::{BoxError, FieldSpec};
 
 /// What becomes of a mix when one of its streams has come to its end.
@@ -69,6 +69,10 @@ impl Streamed for Mix {
         &self.parts
     }
 
+    fn part_count(&self) -> usize {
+        count(&self.parts)
+    }
+
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
         let parts = self.parts.iter().enumerate();
         let items: Result<Vec<_>, _> =
@@ -126,10 +130,10 @@ impl Mixed {
     /// The next of what `take` gives of the streams that are drawn; `None` at the end.
     fn take<T>(
         &mut self,
-        take: impl Fn(&mut dyn Items) -> Result<Option<T>, BoxError>,
+        take: impl Fn(&mut dyn Items, usize) -> Result<Option<T>, BoxError>,
     ) -> Result<Option<T>, BoxError> {
         while let Some(place) = self.draw() {
-            if let Some(taken) = take(&mut *self.items[place])? {
+            if let Some(taken) = take(&mut *self.items[place], place)? {
                 return Ok(Some(taken));
             }
             match self.end {
@@ -143,12 +147,13 @@ impl Mixed {
 
 impl Items for Mixed {
     fn next(&mut self) -> Result<Option<Item>, BoxError> {
-        self.take(|items| items.next())
+        let parts = self.items.len();
+        self.take(|items, part| Ok(items.next()?.map(|item| labelled(item, part, parts))))
     }
 
     fn skip(&mut self, count: u64) -> Result<u64, BoxError> {
         for done in 0..count {
-            if self.take(|items| Ok((items.skip(1)? == 1).then_some(())))?.is_none() {
+            if self.take(|items, _| Ok((items.skip(1)? == 1).then_some(())))?.is_none() {
                 return Ok(done);
             }
         }

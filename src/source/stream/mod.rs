@@ -134,6 +134,16 @@ impl Pass {
 /// So many turns lie between two of what is repeated within them: more than are ever taken.
 const TURNS: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// How many streams are put together: of one alone, what that is put together of.
+fn count(parts: &[Stream]) -> usize {
+    if let [one] = parts { one.part_count() } else { parts.len() }
+}
+
+/// The item of the stream of this number, of `parts` that are put together.
+fn labelled(item: Item, part: usize, parts: usize) -> Item {
+    if parts == 1 { item } else { item.of_part(part) }
+}
+
 /// What can be streamed.
 pub trait Streamed: Send + Sync + 'static {
     /// What a sample has, in order.
@@ -162,6 +172,12 @@ pub trait Streamed: Send + Sync + 'static {
     /// then taken from them.
     fn parts(&self) -> &[Stream] {
         &[]
+    }
+
+    /// How many streams were put together to this one, side by side, where each item says which it
+    /// is [of](Item::of_part); 1 where none were. By default as its one [part](Self::parts) has it.
+    fn part_count(&self) -> usize {
+        if let [one] = self.parts() { one.part_count() } else { 1 }
     }
 
     /// The sizes of a field's pictures, if they are known; see [`Source::image_stats`].
@@ -219,6 +235,13 @@ impl Stream {
         self.0.known_len()
     }
 
+    /// How many streams were put together to this one last, by `mix`, `concat` or `interleave`; 1
+    /// where none were.
+    #[must_use]
+    pub fn part_count(&self) -> usize {
+        self.0.part_count()
+    }
+
     /// The sizes of a field's pictures, if they are known.
     #[must_use]
     pub fn image_stats(&self, field: usize) -> Option<ImageStats> {
@@ -264,6 +287,10 @@ impl Streamed for Whole {
 
     fn known_len(&self) -> Option<u64> {
         Some(self.0.len()).filter(|&len| len != UNKNOWN)
+    }
+
+    fn part_count(&self) -> usize {
+        self.0.parts()
     }
 
     fn image_stats(&self, field: usize) -> Option<ImageStats> {

@@ -271,6 +271,15 @@ impl Source for Played {
         buffer.of_its_item(field)
     }
 
+    fn parts(&self) -> usize {
+        self.stream.part_count()
+    }
+
+    fn part(&self, sample: SampleId, buffer: &mut Buffer) -> Result<usize, BoxError> {
+        buffer.of_item(sample, || self.item(sample.0))?;
+        buffer.part_of_its_item()
+    }
+
     fn image_stats(&self, field: usize) -> Option<ImageStats> {
         self.stream.image_stats(field)
     }

@@ -49,6 +49,7 @@ fn in_sequence(stream: &TarStream) -> Read {
         let key = match &item {
             Item::At { source, sample } => source.key(*sample).unwrap(),
             Item::Held { key, .. } => key.to_string(),
+            Item::Of { .. } => unreachable!("shards of one stream are no parts"),
         };
         found.push((key, item.read().map_err(|error| error.to_string())));
     }

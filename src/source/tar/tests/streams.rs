@@ -90,7 +90,7 @@ fn skipping_is_the_same_as_asking() {
         assert_eq!(items.skip(count).unwrap(), count.min(30));
         let next = items.next().unwrap().map(|item| match item {
             Item::Held { key, .. } => key.parse().unwrap(),
-            Item::At { .. } => unreachable!(),
+            Item::At { .. } | Item::Of { .. } => unreachable!(),
         });
         assert_eq!(next, all.get(count as usize).copied());
     }

@@ -1,0 +1,267 @@
+//! Each part of a mix by a list of its own: as a loader with that list alone has it.
+
+use super::support::{At, numbers};
+use fuseloop::batch::Batch;
+use fuseloop::loader::{Cache, Cursor, OnDamaged};
+use fuseloop::source::stream::{Interleave, MixEnd, Stream};
+use fuseloop::source::{Concat, Source};
+use fuseloop::{Epoch, Loader, LoaderBuilder, Order, ops::*};
+use std::sync::Arc;
+
+/// Numbers of part 1 begin here.
+const SECOND: i64 = 100;
+
+/// A label and the pixels of its row.
+type Row = (i64, Vec<u8>);
+
+fn crop() -> Ops {
+    let brightness = RandomBrightness::new(0.9, 0.5).unwrap();
+    ops![RandomCrop::new(4, 4).unwrap(), brightness]
+}
+
+fn inverted() -> Ops {
+    let brightness = RandomBrightness::new(0.3, 0.9).unwrap();
+    let (crop, invert) = (RandomCrop::new(4, 4).unwrap(), RandomInvert::new(0.7).unwrap());
+    ops![invert, crop, brightness]
+}
+
+fn setting(builder: LoaderBuilder) -> LoaderBuilder {
+    builder.batch_size(4).seed(3).drop_last(false).batches_ahead(2)
+}
+
+fn rows_of(batch: &Batch) -> Vec<Row> {
+    let labels = batch.tensor::<i64>("label").unwrap();
+    let pixels = batch.bytes("image").unwrap();
+    let rows = pixels.chunks(pixels.len() / batch.len());
+    labels.as_slice().iter().copied().zip(rows.map(<[u8]>::to_vec)).collect()
+}
+
+fn rows(loader: &Loader, epoch: u32) -> Vec<Row> {
+    loader.epoch(epoch).unwrap().flat_map(|batch| rows_of(&batch.unwrap())).collect()
+}
+
+/// What rows must be: each as the loader has it that runs the list of its part alone.
+fn wanted(builder: &dyn Fn() -> LoaderBuilder, epoch: u32) -> Vec<Row> {
+    let alone = |ops: fn() -> Ops| {
+        let loader = setting(builder()).pipeline("image", move |_| Ok(ops()));
+        rows(&loader.build().unwrap(), epoch)
+    };
+    let each = alone(crop).into_iter().zip(alone(inverted));
+    let rows: Vec<Row> =
+        each.map(|(first, second)| if first.0 < SECOND { first } else { second }).collect();
+    let seconds = rows.iter().filter(|row| row.0 >= SECOND).count();
+    assert!(seconds > 2 && seconds + 2 < rows.len(), "too few to tell: {rows:?}");
+    rows
+}
+
+fn with_parts(builder: LoaderBuilder) -> LoaderBuilder {
+    setting(builder).pipeline("image", |_| Ok(crop())).pipeline_of(1, "image", |_| Ok(inverted()))
+}
+
+/// Every row is as its part's list has it, with any workers.
+fn assert_parted(builder: &dyn Fn() -> LoaderBuilder) {
+    for epoch in [0, 2] {
+        let wanted = wanted(builder, epoch);
+        for workers in [1, 2, 7] {
+            let loader = with_parts(builder()).workers(workers).build().unwrap();
+            assert_eq!(rows(&loader, epoch), wanted, "{workers} workers, epoch {epoch}");
+        }
+    }
+}
+
+/// Numbers from 0 and from `SECOND`, as streams.
+fn two() -> [Stream; 2] {
+    [numbers(0, 23).stream(), numbers(SECOND as u64, 17).held().stream()]
+}
+
+fn mix() -> Stream {
+    Stream::mix(two().into_iter().zip([0.6, 0.4]), MixEnd::Last).unwrap()
+}
+
+#[test]
+fn every_row_is_made_as_its_part_says_whatever_stands_above() {
+    let woven = |reads| Interleave { cycle_length: 2, block_length: 3, reads, deterministic: true };
+    let streams = [
+        mix(),
+        Stream::concat(two()).unwrap(),
+        Stream::interleave(two(), woven(0)).unwrap(),
+        Stream::interleave(two(), woven(2)).unwrap(),
+        mix().shuffle(9).repeat(2).skip(5).take(50),
+        mix().prefetch(3).shuffle(100).with_epoch(60),
+        mix().filter(|_| true).cache_in_memory(1 << 20).shuffle(4),
+        mix().map(super::support::fields(), Ok).shuffle(4),
+        Stream::of(concat()).shuffle(30),
+        Stream::of(concat()).map(super::support::fields(), Ok).prefetch(2),
+        Stream::of(concat()).prefetch(2).shuffle(30),
+        Stream::concat([mix().shuffle(3)]).unwrap(),
+    ];
+    for stream in streams {
+        assert_eq!(stream.part_count(), 2);
+        assert_parted(&|| Loader::from_stream(stream.clone()));
+    }
+}
+
+#[test]
+fn the_last_list_that_an_item_came_through_counts() {
+    let third = numbers(SECOND as u64, 9).stream();
+    let [a, b] = [numbers(0, 7).stream(), numbers(7, 8).stream()];
+    let both = Stream::concat([Stream::concat([a, b]).unwrap().shuffle(9), third]).unwrap();
+    assert_parted(&|| Loader::from_stream(both.clone()));
+}
+
+fn concat() -> Arc<dyn Source> {
+    let [a, b] = [numbers(0, 23), numbers(SECOND as u64, 17)];
+    Arc::new(Concat::new([Arc::new(a) as Arc<dyn Source>, Arc::new(b)]).unwrap())
+}
+
+fn from_concat() -> LoaderBuilder {
+    Loader::from_source(Concat::new([concat()]).unwrap())
+}
+
+#[test]
+fn samples_of_concat_in_any_order_and_from_a_cache() {
+    assert_parted(&from_concat);
+    assert_parted(&|| from_concat().order(Order::Random));
+    let loader = with_parts(from_concat().order(Order::Random)).cache(Cache::memory(1 << 20));
+    let loader = loader.build().unwrap();
+    for epoch in [0, 1, 2] {
+        assert_eq!(rows(&loader, epoch), wanted(&|| from_concat().order(Order::Random), epoch));
+    }
+}
+
+#[test]
+fn a_run_goes_on_from_every_cursor_of_the_same_lists_alone() {
+    let build = |builder: LoaderBuilder| builder.build().unwrap();
+    let loader = build(with_parts(Loader::from_stream(mix().shuffle(7))));
+    let whole = rows(&loader, 1);
+    for taken in 0..=whole.len().div_ceil(4) {
+        let mut run = loader.epoch(1).unwrap();
+        run.by_ref().take(taken).for_each(|batch| drop(batch.unwrap()));
+        let cursor: Cursor = run.cursor().unwrap().to_string().parse().unwrap();
+        let rest = loader.resume(&cursor).unwrap();
+        let rest: Vec<Row> = rest.flat_map(|batch| rows_of(&batch.unwrap())).collect();
+        assert_eq!(rest, whole[(taken * 4).min(whole.len())..], "after {taken} batches");
+        for other in [
+            setting(Loader::from_stream(mix().shuffle(7))).pipeline("image", |_| Ok(crop())),
+            with_parts(Loader::from_stream(mix().shuffle(7)))
+                .pipeline_of(0, "image", |_| Ok(inverted())),
+        ] {
+            assert!(build(other).resume(&cursor).is_err());
+        }
+    }
+}
+
+#[test]
+fn the_lists_are_made_anew_with_the_others() {
+    let made = |epoch: Epoch| if epoch.0 == 0 { crop() } else { inverted() };
+    let loader = setting(Loader::from_stream(mix()))
+        .pipeline("image", |_| Ok(crop()))
+        .pipeline_of(1, "image", move |epoch| Ok(made(epoch)))
+        .recompile(true);
+    let loader = loader.build().unwrap();
+    let from_mix = || Loader::from_stream(mix());
+    let alone = setting(from_mix()).pipeline("image", |_| Ok(crop())).build().unwrap();
+    assert_eq!(rows(&loader, 0), rows(&alone, 0));
+    assert_eq!(rows(&loader, 2), wanted(&from_mix, 2));
+    // The output's own list is exchanged, the part's stays.
+    loader.set_pipeline("image", |_| Ok(inverted())).unwrap();
+    let alone = setting(from_mix()).pipeline("image", |_| Ok(inverted())).build().unwrap();
+    assert_eq!(rows(&loader, 2), rows(&alone, 2));
+    let smaller = |_| Ok(ops![RandomCrop::new(3, 4)?]);
+    let error = loader.set_pipeline("image", smaller).unwrap_err().to_string();
+    assert!(error.contains("they make U8 [4, 4, 3] ChannelsLast"), "{error}");
+    assert_eq!(rows(&loader, 2), rows(&alone, 2));
+}
+
+#[test]
+fn labels_views_and_an_inspector_too() {
+    let loader = with_parts(Loader::from_stream(mix()))
+        .view("second", "image", |_| Ok(crop()))
+        .pipeline_of(1, "second", |_| Ok(inverted()))
+        .share_draws("second", "image")
+        .pipeline_of(1, "label", |_| Ok(ops![ReplaceLabel::new(0..1000, 5)]))
+        .build()
+        .unwrap();
+    let wanted = wanted(&|| Loader::from_stream(mix()), 1);
+    let (mut inspector, mut place) = (loader.inspect("image", 1).unwrap().unwrap(), 0);
+    for batch in loader.epoch(1).unwrap() {
+        let batch = batch.unwrap();
+        assert_eq!(batch.bytes("second").unwrap(), batch.bytes("image").unwrap());
+        for (label, row) in rows_of(&batch) {
+            let (own, pixels) = &wanted[place];
+            assert_eq!(label, if *own >= SECOND { 5 } else { *own });
+            assert_eq!(row, *pixels);
+            assert_eq!(inspector.sample(place as u64).unwrap().row, row);
+            place += 1;
+        }
+    }
+    assert_eq!(place, wanted.len());
+    assert!(loader.explain().contains("field image, samples of part 1:"), "{}", loader.explain());
+}
+
+#[test]
+fn mixing_stays_with_the_outputs_own_list() {
+    let plain = || ops![RandomCrop::new(4, 4).unwrap(), Convert::to(DType::F32)];
+    let mixed = move || {
+        let mut ops = plain();
+        ops.extend(ops![MixUp::new(1.0).unwrap()]);
+        ops
+    };
+    let builder = || {
+        let builder = setting(Loader::from_stream(mix()));
+        builder.pipeline("image", move |_| Ok(mixed()))
+    };
+    let alone = rows(&builder().build().unwrap(), 0);
+    let parted = builder().pipeline_of(1, "image", move |_| Ok(plain())).build().unwrap();
+    assert_eq!(rows(&parted, 0), alone);
+    let error = builder().pipeline_of(1, "image", move |_| Ok(mixed())).build().err().unwrap();
+    assert!(error.to_string().contains("MixUp mixes all samples of a batch"), "{error}");
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_words() {
+    let from_mix = || with_parts(Loader::from_stream(mix()));
+    let told = |builder: LoaderBuilder| builder.build().err().unwrap().to_string();
+    let of = |builder: LoaderBuilder, part, ops: fn() -> Ops| {
+        told(builder.pipeline_of(part, "image", move |_| Ok(ops())))
+    };
+    assert_eq!(
+        of(from_mix(), 1, || ops![RandomCrop::new(4, 5).unwrap()]),
+        "output image: ops of part 1: they make U8 [4, 5, 3] ChannelsLast, the output's own list \
+         makes U8 [4, 4, 3] ChannelsLast"
+    );
+    let half = of(from_mix(), 0, || ops![RandomCrop::new(4, 4).unwrap(), Convert::to(DType::F16)]);
+    assert!(half.contains("part 0: they make F16 [4, 4, 3]"), "{half}");
+    let beyond = of(from_mix(), 2, crop);
+    assert_eq!(beyond, "output image: ops of part 2: the dataset has 2 parts, the first is 0");
+    for one in [Stream::concat([numbers(0, 3).stream()]).unwrap(), numbers(0, 3).stream()] {
+        assert!(of(setting(Loader::from_stream(one)), 0, crop).contains("the dataset is one"));
+    }
+    let device = of(from_mix(), 1, || {
+        let mut ops = crop();
+        ops.extend(ops![ToDevice::new("auto").unwrap()]);
+        ops
+    });
+    assert!(device.contains("ToDevice is in a list of this output"), "{device}");
+    let branch = told(from_mix().branch("more", "image", 1, |_| Ok(vec![])));
+    assert!(branch.contains("a branch and what it branches from"), "{branch}");
+    let unknown = told(from_mix().pipeline_of(1, "picture", |_| Ok(crop())));
+    assert!(unknown.contains("there is no output picture"), "{unknown}");
+    let param = told(from_mix().pipeline_of(1, "image", |_| Ok(ops![RandomInvert::new(2.0)?])));
+    assert!(param.starts_with("output image of part 1: "), "{param}");
+}
+
+#[test]
+fn an_item_that_cant_be_had_is_told_and_left_out_as_ever() {
+    let bad = Stream::concat([
+        numbers(0, 6).stream(),
+        numbers(SECOND as u64, 6).bad(At::Item(1)).stream(),
+    ]);
+    let bad = bad.unwrap();
+    let loader = with_parts(Loader::from_stream(bad.clone())).build().unwrap();
+    let error = loader.epoch(0).unwrap().find_map(Result::err).unwrap().to_string();
+    assert!(error.contains("numbers from 100: sample 1: it is bad"), "{error}");
+    let skipping = with_parts(Loader::from_stream(bad)).on_damaged(OnDamaged::Skip);
+    let labels: Vec<i64> = rows(&skipping.build().unwrap(), 0).iter().map(|row| row.0).collect();
+    assert_eq!(labels, [0, 1, 2, 3, 4, 5, 100, 102, 103, 104, 105]);
+}
