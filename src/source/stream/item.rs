@@ -168,7 +168,11 @@ impl Item {
 
     /// With the item's name, once.
     fn refused(&self, error: BoxError) -> BoxError {
-        if error.is::<ItemError>() {
+        let says_where = match self {
+            Self::At { source, .. } => error.to_string().starts_with(&source.name()),
+            _ => false,
+        };
+        if says_where || error.is::<ItemError>() {
             return error;
         }
         Box::new(ItemError { item: self.name(), error })

@@ -152,6 +152,10 @@ impl Source for Failed {
         Err(self.message.clone().into())
     }
 
+    fn name(&self) -> String {
+        self.inner.name.clone()
+    }
+
     fn key(&self, _: SampleId) -> Option<String> {
         Some(self.key.to_string())
     }
