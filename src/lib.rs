@@ -7,7 +7,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`sample`] | the words every stage shares |
-//! | [`source`] | what samples there are and where their bytes lie: `.beton` files |
+//! | [`source`] | what samples there are and where their bytes lie: `.beton` files, folders, tar and TFRecord shards, streams |
 //! | [`decode`] | bytes and a wanted window to pixels |
 //! | [`order`] | which sample next: pure functions of seed and epoch |
 //! | [`plan`] | a list of ops, checked and split into blocks |
@@ -17,7 +17,7 @@
 //! | [`loader`] | all of it together |
 //! | [`spec`] | pipelines as data: TOML files |
 //! | [`recut`] | JPEGs re-cut without loss, so that windows of them are cheap to decode |
-//! | [`mod@write`] | a folder, a list or an iterator to a `.beton` file |
+//! | [`mod@write`] | a folder, a list or an iterator to a `.beton` file; any source to any format |
 //! | [`mod@verify`] | a whole dataset, checked for damage |
 //! | [`workload`] | the usual lists of ops, by name |
 
