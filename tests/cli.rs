@@ -660,6 +660,7 @@ fn an_error_names_the_cause_and_the_next_step() {
     let dir = dataset();
     let path = dir.path();
     fs::write(path.join("text.beton"), "this is no dataset, but it is long enough").unwrap();
+    fs::write(path.join("text.tar"), "this is no archive").unwrap();
     fs::write(path.join("short.beton"), [2, 0]).unwrap();
     let whole = fs::read(path.join("photos.beton")).unwrap();
     let mut unfinished = whole.clone();
@@ -676,7 +677,9 @@ fn an_error_names_the_cause_and_the_next_step() {
     }
     for (args, message, help) in [
         (&["info", "none.beton"][..], "none.beton: No such file", "fuseloop write FOLDER"),
-        (&["info", "photos"], "not a regular file", "fuseloop write FOLDER"),
+        (&["info", "empty"], "no .jpg, .jpeg or .png file", "what can be opened"),
+        (&["bench", "none-*.tar"], "none-*.tar: no file is named so", "what can be opened"),
+        (&["convert", "text.tar", "x.beton"], "text.tar", "what can be opened"),
         (&["bench", "text.beton"], "text.beton: version", "is it a .beton file?"),
         (&["explain", "short.beton"], "ends inside its header", "is it a .beton file?"),
         (&["bench", "unfinished.beton"], "not finished by its writer", "write it again"),

@@ -161,6 +161,9 @@ fn sample_help(cause: &SampleCause) -> Option<&'static str> {
 fn load_help(error: &LoadError) -> Option<&'static str> {
     match error {
         LoadError::Source(error) => source_help(error),
+        LoadError::Dataset(_) => {
+            Some("check the name; `fuseloop info --help` shows what can be opened")
+        }
         LoadError::Plan { error, .. } => plan_help(error),
         LoadError::BatchSize => Some("`--batch-size 64` is usual"),
         LoadError::NoSuchField { .. } => Some("`fuseloop info FILE` shows the file's fields"),
@@ -243,7 +246,7 @@ fn write_help(error: &WriteError) -> Option<&'static str> {
             Some("without `--jpeg-quality` JPEGs are stored as they are")
         }
         WriteError::List(ListError::Empty { .. }) => {
-            Some("other formats can't be stored yet: convert them to JPEG first")
+            Some("other formats can't be stored yet: convert them to JPEG or PNG first")
         }
         WriteError::List(ListError::Io { source, .. }) => io_help(source),
         WriteError::Target(error) => target_help(error),

@@ -58,7 +58,8 @@ pub(super) struct Setup {
     pub(super) batch_size: usize,
     pub(super) seed: u64,
     workers: Option<usize>,
-    order: Order,
+    /// As it was asked for.
+    order: Option<Order>,
     /// Where lists run; as they say themselves, if it is not given.
     device: Option<Device>,
 }
@@ -89,7 +90,7 @@ impl Pipeline {
             batch_size: self.batch_size.or(said.batch_size).unwrap_or(64),
             seed: self.seed.or(said.seed).unwrap_or(0),
             workers: self.workers.or(said.workers),
-            order: order.unwrap_or(Order::Random),
+            order,
             // What is looked at or written to files is made of the same numbers here.
             device: Some(Device::Cpu),
         })
@@ -118,7 +119,10 @@ impl Setup {
             }
             FieldOps::File { spec, .. } => spec.apply(opened(path)?.drop_last(false)),
         };
-        let builder = builder.batch_size(self.batch_size).seed(self.seed).order(self.order.clone());
+        // A stream has no order but its own.
+        let usual = if builder.is_stream() { Order::Sequential } else { Order::Random };
+        let order = self.order.clone().unwrap_or(usual);
+        let builder = builder.batch_size(self.batch_size).seed(self.seed).order(order);
         let builder = match self.device {
             Some(device) => builder.device(&device.to_string()),
             None => builder,

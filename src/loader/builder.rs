@@ -498,6 +498,12 @@ impl LoaderBuilder {
         Ok(Setup { rank: ranks.rank().into(), world: ranks.world().into(), ..self.setup })
     }
 
+    /// Whether the dataset can only be read in sequence; see [`Loader::from_stream`].
+    #[must_use]
+    pub fn is_stream(&self) -> bool {
+        self.stream.is_some()
+    }
+
     /// Refuses what a stream can't have: whatever asks for a sample out of its turn.
     fn check_stream(&self) -> Result<(), LoadError> {
         let Some(stream) = &self.stream else { return Ok(()) };

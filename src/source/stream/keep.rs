@@ -1,4 +1,4 @@
-//! Cache: the records of a whole pass, kept in memory for those after it.
+//! Cache: the records of a whole pass, kept in memory or in a file for those after it.
 //!
 //! The first pass that goes through from its beginning to its end fills it; one that was left early,
 //! began in the midst, or whose records are more than may be kept, leaves nothing. While it is not
@@ -9,10 +9,12 @@
 //! pass in epoch 0 of seed 0: put `shuffle`, and all else that is to be random, after it. Items that
 //! can't be read are not kept; then nothing is.
 
+use super::kept_file::{KeptFile, Writer};
 use super::{Item, Items, Pass, Stream, Streamed, print};
 use crate::sample::Epoch;
 use crate::source::{BoxError, FieldSpec, OwnedImage, OwnedValue, Record};
 use std::mem;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -22,13 +24,25 @@ impl Stream {
     /// stream's pass in epoch 0 of seed 0, in every epoch.
     #[must_use]
     pub fn cache_in_memory(self, max_bytes: u64) -> Self {
-        Self::new(Cached { from: [self], max_bytes, store: Arc::default() })
+        Self::new(Cached { from: [self], max_bytes, path: None, store: Arc::default() })
+    }
+
+    /// Keeps the records of the first whole pass in a file, if they are no more than so many bytes, as
+    /// tf.data's `cache(filename)` does. The file appears when the pass is over, and is found again by
+    /// other processes: that of another stream is refused. 40 bytes an item stay in memory. It must
+    /// stand before what is random, as [`cache_in_memory`](Self::cache_in_memory).
+    #[must_use]
+    pub fn cache_file(self, path: impl Into<PathBuf>, max_bytes: u64) -> Self {
+        let path = Some(path.into());
+        Self::new(Cached { from: [self], max_bytes, path, store: Arc::default() })
     }
 }
 
 struct Cached {
     from: [Stream; 1],
     max_bytes: u64,
+    /// In memory, if none.
+    path: Option<PathBuf>,
     store: Arc<Store>,
 }
 
@@ -49,11 +63,17 @@ impl Streamed for Cached {
     }
 
     fn open(&self, _: &Pass) -> Result<Box<dyn Items>, BoxError> {
+        if self.store.items.get().is_none()
+            && let Some(items) = self.saved()?
+        {
+            // Another pass may have come first, with the same.
+            let _ = self.store.items.set(items);
+        }
         if let Some(items) = self.store.items.get() {
             return Ok(Box::new(Kept { items: Arc::clone(items), next: 0 }));
         }
         let items = self.from[0].open(&Pass { seed: 0, epoch: Epoch(0), turn: 0 })?;
-        let share = Fill::begin(&self.store, self.max_bytes);
+        let share = self.begin();
         Ok(Box::new(Filling { items, share }))
     }
 
@@ -63,6 +83,32 @@ impl Streamed for Cached {
 
     fn fingerprint(&self) -> u64 {
         print("cache", &[], &self.from)
+    }
+}
+
+impl Cached {
+    /// What an earlier pass, or process, has left in the file.
+    fn saved(&self) -> Result<Option<Arc<[Item]>>, BoxError> {
+        let Some(path) = &self.path else { return Ok(None) };
+        KeptFile::items(path, self.from[0].fields(), self.from[0].fingerprint())
+    }
+
+    /// The right to fill the store; `None` if another pass is at it, or none can.
+    fn begin(&self) -> Option<Fill> {
+        if self.store.is_taken.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        let (store, max_bytes) = (Arc::clone(&self.store), self.max_bytes);
+        let mut fill =
+            Fill { store, room: Room::Memory(vec![]), bytes: 0, max_bytes, is_hopeless: false };
+        if let Some(path) = &self.path {
+            // A folder that can't be written to costs the cache, not the pass.
+            let writer = Writer::begin(path, self.from[0].fingerprint());
+            fill.is_hopeless = writer.is_err();
+            let (path, fields) = (path.clone(), self.from[0].fields().to_vec());
+            fill.room = Room::File { writer: writer.ok()?, path, fields };
+        }
+        Some(fill)
     }
 }
 
@@ -96,36 +142,53 @@ struct Filling {
 /// The right to fill a store, and what was kept so far.
 struct Fill {
     store: Arc<Store>,
-    items: Vec<Item>,
+    room: Room,
     bytes: u64,
     max_bytes: u64,
     /// What was met can't be kept, and would be met again.
     is_hopeless: bool,
 }
 
-impl Fill {
-    /// `None` if another pass is at it, or none can.
-    fn begin(store: &Arc<Store>, max_bytes: u64) -> Option<Self> {
-        let is_free = !store.is_taken.swap(true, Ordering::AcqRel);
-        let store = Arc::clone(store);
-        is_free.then(|| Self { store, items: vec![], bytes: 0, max_bytes, is_hopeless: false })
-    }
+/// Where items are kept while a pass goes on.
+enum Room {
+    Memory(Vec<Item>),
+    File { writer: Writer, path: PathBuf, fields: Vec<FieldSpec> },
+}
 
+impl Fill {
     /// Keeps an item; `None` if it can't be.
     fn keep(mut self, item: Item) -> (Option<Self>, Item) {
         let Ok(held) = item.held() else {
             self.is_hopeless = true;
             return (None, item);
         };
-        self.bytes = self.bytes.saturating_add(held.record().map_or(0, bytes));
-        self.is_hopeless = self.bytes > self.max_bytes;
-        self.items.push(held.clone());
+        self.is_hopeless = match &mut self.room {
+            Room::Memory(items) => {
+                self.bytes = self.bytes.saturating_add(held.record().map_or(0, bytes));
+                items.push(held.clone());
+                self.bytes > self.max_bytes
+            }
+            Room::File { writer, .. } => {
+                writer.add(&held).is_err() || writer.bytes() > self.max_bytes
+            }
+        };
         (Some(self).filter(|fill| !fill.is_hopeless), held)
     }
 
     fn end(mut self) {
-        // Only who has the right to fill it comes here.
-        let _ = self.store.items.set(mem::take(&mut self.items).into());
+        let items = match mem::replace(&mut self.room, Room::Memory(vec![])) {
+            Room::Memory(items) => Some(items.into()),
+            Room::File { writer, path, fields } => {
+                let fingerprint = writer.fingerprint();
+                let written = writer.finish(&path);
+                self.is_hopeless = written.is_err();
+                written.ok().and_then(|()| KeptFile::items(&path, &fields, fingerprint).ok()?)
+            }
+        };
+        if let Some(items) = items {
+            // Only who has the right to fill it comes here.
+            let _ = self.store.items.set(items);
+        }
     }
 }
 

@@ -26,7 +26,7 @@
 //! | `filter` | `filter` | those a function wants | reading them |
 //! | `map` | `map` | as a function makes them, by who reads them | as the stream |
 //! | `prefetch` | `prefetch` | read ahead by a thread | as the stream, before the first |
-//! | `cache_in_memory` | `cache` | kept for later passes | nothing, once it is filled |
+//! | `cache_in_memory`, `cache_file` | `cache` | kept for later passes | nothing, once it is filled |
 //!
 //! Batches are the loader's: [`Loader::from_stream`](crate::Loader::from_stream).
 
@@ -37,6 +37,7 @@ mod filter;
 mod interleave;
 mod item;
 mod keep;
+mod kept_file;
 mod lanes;
 mod map;
 mod mix;

@@ -1,0 +1,186 @@
+//! The same samples from every kind of dataset: written by `fuseloop convert`, opened by their names,
+//! loaded to the same batches.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
+
+use fuseloop::ops::*;
+use fuseloop::source::{Concat, Dataset, FieldKind};
+use fuseloop::{Loader, LoaderBuilder, Order, SampleId};
+use jpeg_encoder::{ColorType, Encoder};
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::Arc;
+
+const IMAGES: usize = 23;
+
+fn fuseloop(dir: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fuseloop"));
+    command.args(args).current_dir(dir).output().unwrap()
+}
+
+fn told(dir: &Path, args: &[&str]) -> String {
+    let output = fuseloop(dir, args);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {:?}\n{errors}", output.status);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Three classes of JPEGs, with a PNG among them.
+fn photos(dir: &Path) {
+    for k in 0..IMAGES {
+        let class = dir.join("photos").join(["ape", "bee", "cow"][k * 3 / IMAGES]);
+        fs::create_dir_all(&class).unwrap();
+        let (width, height) = (30 + k as u16, 40 - k as u16);
+        let pixels: Vec<u8> = (0..usize::from(width) * usize::from(height) * 3)
+            .map(|i| (i * (k + 1) / 7) as u8)
+            .collect();
+        let path = class.join(format!("{k:03}.jpg"));
+        if k == 5 {
+            let file = fs::File::create(path.with_extension("png")).unwrap();
+            let mut png = png::Encoder::new(file, width.into(), height.into());
+            png.set_color(png::ColorType::Rgb);
+            png.write_header().unwrap().write_image_data(&pixels).unwrap();
+            continue;
+        }
+        let mut jpeg = vec![];
+        Encoder::new(&mut jpeg, 90).encode(&pixels, width, height, ColorType::Rgb).unwrap();
+        fs::write(path, jpeg).unwrap();
+    }
+}
+
+/// All pixels and labels of an epoch, whatever the fields are called.
+fn epoch(builder: LoaderBuilder, order: Order, workers: usize) -> (Vec<u8>, Vec<i64>) {
+    let fields = builder.source().fields().to_vec();
+    let name = |kind: FieldKind| fields.iter().find(|f| f.kind == kind).unwrap().name.clone();
+    let (image, label) = (name(FieldKind::RgbImage), name(FieldKind::Int));
+    let loader = builder
+        .batch_size(4)
+        .seed(9)
+        .order(order)
+        .workers(workers)
+        .drop_last(false)
+        .pipeline(&image, |_| Ok(ops![RandomResizedCrop::new(16, 0.3..=1.0, 0.75..=1.33)?]))
+        .build()
+        .unwrap();
+    let mut all = (vec![], vec![]);
+    for batch in loader.epoch(3).unwrap() {
+        let batch = batch.unwrap();
+        all.0.extend_from_slice(batch.tensor::<u8>(&image).unwrap().as_slice());
+        all.1.extend_from_slice(batch.tensor::<i64>(&label).unwrap().as_slice());
+    }
+    all
+}
+
+fn opened(dir: &Path, name: &str) -> LoaderBuilder {
+    Loader::open(dir.join(name)).unwrap()
+}
+
+#[test]
+fn every_kind_of_dataset_gives_the_same_batches() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    photos(dir);
+    let kinds = ["s-{000}.tar", "one.tar", "t-{0}-of-{N}.tfrecord"];
+    told(dir, &["convert", "photos", kinds[0], "--max-samples", "9"]);
+    told(dir, &["convert", "s-{000..002}.tar", kinds[1]]);
+    told(dir, &["convert", "photos", kinds[2], "--shards", "2"]);
+    let names = ["s-{000..002}.tar", "s-*.tar", "one.tar", "t-*-of-2.tfrecord"];
+    let (pixels, labels) = epoch(opened(dir, "photos"), Order::Random, 2);
+    assert_eq!(labels.len(), IMAGES);
+    for name in names {
+        for workers in [1, 3] {
+            let found = epoch(opened(dir, name), Order::Random, workers);
+            assert!(found == (pixels.clone(), labels.clone()), "{name}, {workers} workers");
+        }
+    }
+    // With an index, the same; then a damaged one is told, and made anew.
+    told(dir, &["index", "s-*.tar"]);
+    told(dir, &["index", "t-*-of-2.tfrecord"]);
+    told(dir, &["index", "photos"]);
+    for name in names.into_iter().chain(["photos"]) {
+        assert!(epoch(opened(dir, name), Order::Random, 2).0 == pixels, "{name}, with an index");
+    }
+    let index = dir.join("s-001.tar.fidx");
+    let mut bytes = fs::read(&index).unwrap();
+    bytes[40] ^= 1;
+    fs::write(&index, bytes).unwrap();
+    let error = Loader::open(dir.join("s-*.tar")).err().unwrap().to_string();
+    assert!(error.contains("s-001.tar.fidx"), "{error}");
+    told(dir, &["index", "s-*.tar"]);
+    assert!(epoch(opened(dir, "s-*.tar"), Order::Random, 2).0 == pixels);
+}
+
+#[test]
+fn compressed_shards_give_the_batches_of_plain_ones_in_sequence() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    photos(dir);
+    told(dir, &["convert", "photos", "s-{0}.tar", "--max-samples", "10"]);
+    told(dir, &["convert", "photos", "t.tfrecord"]);
+    for name in ["s-0.tar", "s-1.tar", "s-2.tar", "t.tfrecord"] {
+        let file = fs::File::create(dir.join(format!("{name}.gz"))).unwrap();
+        let mut gz = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+        gz.write_all(&fs::read(dir.join(name)).unwrap()).unwrap();
+        gz.finish().unwrap();
+    }
+    let want = epoch(opened(dir, "photos"), Order::Sequential, 2);
+    for name in ["s-{0..2}.tar", "s-{0..2}.tar.gz", "t.tfrecord.gz"] {
+        let found = epoch(opened(dir, name), Order::Sequential, 3);
+        assert!(found == want, "{name}");
+    }
+    let told = told(dir, &["bench", "s-{0..2}.tar.gz", "-e", "1", "-b", "4"]);
+    assert!(told.contains("images/s"), "{told}");
+    let refused = fuseloop(dir, &["verify", "t.tfrecord.gz"]);
+    let errors = String::from_utf8(refused.stderr).unwrap();
+    assert!(errors.contains("help: unpack it first"), "{errors}");
+}
+
+#[test]
+fn a_dataset_says_what_it_holds_and_what_of_it_is_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    photos(dir);
+    told(dir, &["convert", "photos", "s-{0}.tar", "--max-samples", "10"]);
+    let info = told(dir, &["info", "s-{0..2}.tar"]);
+    assert!(info.contains("23 samples") && info.contains("2 fields"), "{info}");
+    let json: serde_json::Value =
+        serde_json::from_str(&told(dir, &["info", "photos", "--json"])).unwrap();
+    assert_eq!((&json["samples"], &json["fields"][0]["name"]), (&23.into(), &"image".into()));
+    assert!(told(dir, &["verify", "s-{0..2}.tar"]).contains("no damage found"));
+    fs::write(dir.join("photos/ape/000.jpg"), b"\xff\xd8\xffno picture").unwrap();
+    let refused = fuseloop(dir, &["verify", "photos"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let found = String::from_utf8(refused.stdout).unwrap();
+    assert!(found.contains("1 damaged sample"), "{found}");
+}
+
+#[test]
+fn betons_are_put_together_split_and_cut_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    photos(dir);
+    told(dir, &["convert", "photos", "all.beton"]);
+    told(dir, &["split", "all.beton", "--parts", "2"]);
+    let mut parts: Vec<String> = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".beton") && name != "all.beton")
+        .collect();
+    parts.sort();
+    let [first, second] = &parts[..] else { panic!("{parts:?}") };
+    told(dir, &["concat", first, second, "again.beton"]);
+    let want = epoch(opened(dir, "all.beton"), Order::Random, 2);
+    assert!(epoch(opened(dir, "again.beton"), Order::Random, 2) == want);
+    let source = |name: &str| match Dataset::open(dir.join(name)).unwrap() {
+        Dataset::Beton(beton) => beton as Arc<dyn fuseloop::source::Source>,
+        _ => panic!("it is a .beton"),
+    };
+    let both = Concat::new([source(first), source(second)]).unwrap();
+    assert!(epoch(Loader::from_source(both), Order::Random, 2) == want);
+    told(dir, &["subset", "all.beton", "few.beton", "--every", "10"]);
+    let (few, all) = (source("few.beton"), source("all.beton"));
+    assert_eq!(few.len(), 3);
+    assert_eq!(few.read(SampleId(2)).unwrap(), all.read(SampleId(20)).unwrap());
+}
