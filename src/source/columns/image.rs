@@ -4,9 +4,12 @@
 
 use crate::source::ImageMode;
 
+/// What files of pictures that can be decoded are called.
+pub(super) const EXTENSIONS: [&str; 5] = ["jpg", "jpeg", "png", "jpe", "jfif"];
+
 /// Whether files of this extension are pictures that can be decoded.
 pub(super) fn is_read(ext: &str) -> bool {
-    matches!(ext, "jpg" | "jpeg" | "jpe" | "jfif" | "png")
+    EXTENSIONS.contains(&ext)
 }
 
 /// How a picture is coded, whatever its extension says.

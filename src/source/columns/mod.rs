@@ -100,7 +100,7 @@ pub enum ColumnError {
         at: usize,
     },
     /// A picture that nothing here decodes.
-    #[error("a picture that is no JPEG")]
+    #[error("a picture that is neither JPEG nor PNG")]
     Picture,
     /// No array, or none that a tensor can hold.
     #[error("{0}")]
@@ -119,9 +119,22 @@ pub enum ColumnError {
 
 impl Wanted {
     /// The field of an extension that nobody declared.
-    pub(super) fn of_extension(ext: &str) -> Self {
+    fn of_extension(ext: &str) -> Self {
         let exts = vec![(ext.to_owned(), None)];
         Self { name: ext.to_owned(), exts, how: As::of_extension(ext) }
+    }
+
+    /// The fields of a sample of these extensions, where nobody declared any. If one of them is a
+    /// picture, another sample may have it by another extension: PNGs among JPEGs are one field.
+    pub(super) fn of_sample<'a>(exts: impl Iterator<Item = &'a str>) -> Vec<Self> {
+        let mut all: Vec<Self> = exts.map(Self::of_extension).collect();
+        let mut pictures = all.iter_mut().filter(|wanted| image::is_read(&wanted.name));
+        if let (Some(only), None) = (pictures.next(), pictures.next()) {
+            let others = image::EXTENSIONS.into_iter().filter(|&ext| ext != only.name);
+            let others: Vec<_> = others.map(|ext| (ext.to_owned(), None)).collect();
+            only.exts.extend(others);
+        }
+        all
     }
 
     /// A field as declared: `jpg;jpeg;png`, `features.npz:mean`.

@@ -36,7 +36,7 @@ impl TarOptions {
     /// The declared fields, or those of a first sample with these extensions.
     pub(super) fn wanted<'a>(&self, first: impl Iterator<Item = &'a str>) -> Vec<Wanted> {
         if self.fields.is_empty() {
-            return first.map(Wanted::of_extension).collect();
+            return Wanted::of_sample(first);
         }
         self.fields.clone()
     }
