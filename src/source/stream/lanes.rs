@@ -43,6 +43,8 @@ struct State {
     next_lane: u64,
     /// The lane that is waited for.
     awaited: Option<u64>,
+    /// The lane that an item was taken of last.
+    last: u64,
     threads: usize,
     is_over: bool,
 }
@@ -99,7 +101,7 @@ impl Lanes {
         loop {
             let Some(queue) = state.lanes.get_mut(&lane) else { return Ok(None) };
             if let Some(ready) = queue.ready.pop_front() {
-                state.awaited = None;
+                (state.awaited, state.last) = (None, lane);
                 self.shared.work.notify_one();
                 return ready.map(Some);
             }
@@ -221,11 +223,16 @@ impl Shared {
             }
             let awaited = state.awaited;
             let has_room = |queue: &&mut Queue| queue.items.is_some() && queue.ready.len() < room;
-            let first = awaited.and_then(|lane| state.lanes.get_mut(&lane)).filter(has_room);
+            // Who waits may not have woken yet to take what is there.
+            let is_missed = |queue: &&mut Queue| has_room(queue) && queue.ready.is_empty();
+            let first = awaited.and_then(|lane| state.lanes.get_mut(&lane)).filter(is_missed);
             if let (Some(queue), Some(lane)) = (first, awaited) {
                 return Some(lane).zip(queue.items.take());
             }
-            let next = state.lanes.iter_mut().find(|(_, queue)| has_room(queue));
+            // The emptiest, and of these the one whose turn comes first.
+            let last = state.last;
+            let open = state.lanes.iter_mut().filter(|(_, queue)| has_room(queue));
+            let next = open.min_by_key(|(lane, queue)| (queue.ready.len(), **lane <= last));
             if let Some((&lane, queue)) = next {
                 return Some(lane).zip(queue.items.take());
             }
