@@ -26,7 +26,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// Two and a half pictures of 100 KB: a read takes at most one more along at each of its ends.
@@ -49,11 +49,26 @@ pub(super) struct Disk {
     books: Mutex<Books>,
 }
 
+#[derive(Default)]
 struct Books {
     /// Bytes of all files when they were last looked at, and those written since.
     total: u64,
     /// The latter alone.
     since: u64,
+    /// Those of files that may not have their names yet: who looks at the files does not see them.
+    being_written: u64,
+}
+
+/// Room for a file, until it has its name.
+struct Room<'disk> {
+    disk: &'disk Disk,
+    size: u64,
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.disk.books().being_written -= self.size;
+    }
 }
 
 /// What an object's blocks are known by.
@@ -100,9 +115,10 @@ impl Disk {
     pub(super) fn open(folder: &Path, limit: u64) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let folder = folder.canonicalize()?;
-        let disk = Self { folder, limit, books: Mutex::new(Books { total: 0, since: 0 }) };
+        let disk = Self { folder, limit, books: Mutex::default() };
         let total = disk.shrink_to(limit)?;
-        Ok(Self { books: Mutex::new(Books { total, since: 0 }), ..disk })
+        disk.books().total = total;
+        Ok(disk)
     }
 
     /// A range of an object: from the folder, and fetched where it is not there.
@@ -178,7 +194,7 @@ impl Disk {
 
     fn save(&self, key: &[u8; 32], block: &[u8]) -> io::Result<()> {
         let size = (HEAD + block.len()) as u64;
-        self.make_room(size)?;
+        let _room = self.make_room(size)?;
         let path = self.path(key);
         let folder = path.parent().unwrap_or(&self.folder);
         fs::create_dir_all(folder)?;
@@ -190,18 +206,24 @@ impl Disk {
     }
 
     /// Enters `size` bytes that are about to be written.
-    fn make_room(&self, size: u64) -> io::Result<()> {
-        let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
+    fn make_room(&self, size: u64) -> io::Result<Room<'_>> {
+        let mut books = self.books();
         if books.total + size > self.limit || books.since + size > self.limit / 16 {
-            let most = self.limit.saturating_sub(size);
-            *books = Books { total: self.shrink_to(most)?, since: 0 };
+            let most = self.limit.saturating_sub(size + books.being_written);
+            books.total = self.shrink_to(most)? + books.being_written;
+            books.since = 0;
         }
         if books.total + size > self.limit {
             return Err(io::ErrorKind::StorageFull.into());
         }
         books.total += size;
         books.since += size;
-        Ok(())
+        books.being_written += size;
+        Ok(Room { disk: self, size })
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Deletes the files used longest ago, if there are more than `most` bytes: then until there

@@ -316,6 +316,25 @@ fn the_folder_keeps_its_limit() {
 }
 
 #[test]
+fn many_at_once_keep_the_folders_limit() {
+    let (server, content) = (Server::start(), bytes(8_000_000, 16));
+    let url = server.put("/a", content.clone());
+    let folder = Folder::new(2_000_000);
+    let object = folder.open(&url);
+    let is_over = &|thread: u64| {
+        ranges(8_000_000, 60, 20 + thread).any(|range| {
+            let want = &content[range.start as usize..range.end as usize];
+            assert!(read(&object, range).unwrap() == want);
+            folder.size() > 2_000_000
+        })
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|k| scope.spawn(move || is_over(k))).collect();
+        assert!(!threads.into_iter().any(|thread| thread.join().unwrap()));
+    });
+}
+
+#[test]
 fn what_was_used_last_goes_last() {
     let (server, content) = (Server::start(), bytes(2 << 20, 13));
     let url = server.put("/a", content.clone());
