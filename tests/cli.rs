@@ -3,6 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
+#[path = "common/command.rs"]
+mod command;
+
+use command::{fuseloop, told};
 use fuseloop::ops::registry::registry;
 use fuseloop::workload::Workload;
 use fuseloop::{Loader, Order, Spec};
@@ -10,21 +14,7 @@ use jpeg_encoder::{ColorType, Encoder};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-
-/// Runs the command in `dir`.
-fn fuseloop(dir: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fuseloop"));
-    command.args(args).current_dir(dir).output().unwrap()
-}
-
-/// Runs it and gives what it printed.
-fn told(dir: &Path, args: &[&str]) -> String {
-    let output = fuseloop(dir, args);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {:?}\n{errors}", output.status);
-    String::from_utf8(output.stdout).unwrap()
-}
+use std::process::{Command, Stdio};
 
 /// Runs it and gives its exit code and what it said on stderr.
 fn refused(dir: &Path, args: &[&str]) -> (i32, String) {

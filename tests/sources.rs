@@ -3,6 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
+#[path = "common/command.rs"]
+mod command;
+
+use command::{fuseloop, told};
 use fuseloop::ops::*;
 use fuseloop::source::{Concat, Dataset, FieldKind};
 use fuseloop::{Loader, LoaderBuilder, Order, SampleId};
@@ -10,22 +14,9 @@ use jpeg_encoder::{ColorType, Encoder};
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Output};
 use std::sync::Arc;
 
 const IMAGES: usize = 23;
-
-fn fuseloop(dir: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fuseloop"));
-    command.args(args).current_dir(dir).output().unwrap()
-}
-
-fn told(dir: &Path, args: &[&str]) -> String {
-    let output = fuseloop(dir, args);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {:?}\n{errors}", output.status);
-    String::from_utf8(output.stdout).unwrap()
-}
 
 /// Three classes of JPEGs, with a PNG among them.
 fn photos(dir: &Path) {

@@ -77,11 +77,8 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
 
 /// Whatever is there to be read.
 fn open(spec: &str) -> Result<Arc<dyn Source>, Problem> {
-    match Dataset::open(spec).map_err(LoadError::from)? {
-        Dataset::Beton(beton) => Ok(beton),
-        Dataset::Source(source) => Ok(source),
-        Dataset::Stream(_) => Err(Problem::InSequence { path: spec.into() }),
-    }
+    let dataset = Dataset::open(spec).map_err(LoadError::from)?;
+    dataset.source().ok_or_else(|| Problem::InSequence { path: spec.into() })
 }
 
 fn summary(dst: &Path, report: &ConvertReport, took: Duration) -> String {

@@ -1,12 +1,11 @@
 //! `fuseloop index`: where samples lie, written beside them, so that opening reads no more than that.
 
-use super::print::{bytes, counted, say};
+use super::print::{bar, bytes, counted, say};
 use super::problem::Problem;
 use fuseloop::LoadError;
 use fuseloop::source::{
     Escaped, Folder, FolderOptions, IndexReport, Source as _, index_shards, saved_listing,
 };
-use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
 
 /// Note where the samples of tar or TFRecord shards lie, or which files a folder holds.
@@ -30,7 +29,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         index_folder(&args.dataset)?
     } else {
         let name = args.dataset.to_string_lossy();
-        let bar = bar();
+        let bar = bar(0, "{wide_bar} {human_pos}/{human_len} shards, {eta} left");
         let indexed = index_shards(&name, &|done, of| {
             bar.set_length(of as u64);
             bar.set_position(done as u64);
@@ -55,13 +54,4 @@ fn index_folder(dir: &Path) -> Result<String, Problem> {
     };
     let path = path.display().to_string();
     Ok(format!("{} of {classes}, listed in {}\n", counted(images, "image"), Escaped(&path)))
-}
-
-/// A bar on stderr; indicatif draws nothing where that is not a terminal.
-fn bar() -> ProgressBar {
-    let bar = ProgressBar::no_length();
-    match ProgressStyle::with_template("{wide_bar} {human_pos}/{human_len} shards, {eta} left") {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar, // a template that is wrong costs its looks, not the index
-    }
 }

@@ -2,6 +2,7 @@
 
 use super::problem::Problem;
 use fuseloop::loader::Placement;
+use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, Write as _};
 use std::time::Duration;
 
@@ -9,6 +10,15 @@ use std::time::Duration;
 pub(super) fn say(text: &str) -> Result<(), Problem> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Problem::Stdout)
+}
+
+/// A bar on stderr, of so many steps; indicatif draws nothing where that is not a terminal.
+pub(super) fn bar(length: u64, template: &str) -> ProgressBar {
+    let bar = ProgressBar::new(length);
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar, // a template that is wrong costs its looks, not the work
+    }
 }
 
 /// `1_234_567` as `1,234,567`.

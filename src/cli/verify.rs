@@ -1,12 +1,11 @@
 //! `fuseloop verify`: every value of a dataset read, every picture decoded, and what is damaged.
 
-use super::print::{bytes, count, counted, rate, say};
+use super::print::{bar, bytes, count, counted, rate, say};
 use super::problem::Problem;
 use fuseloop::LoadError;
 use fuseloop::source::beton::Allocation;
-use fuseloop::source::{Beton, Dataset, Escaped, OpenError, Source, SourceError};
+use fuseloop::source::{Beton, Dataset, Escaped, OpenError, SourceError};
 use fuseloop::verify::{Damaged, Finding, Layout, VerifyOptions, VerifyReport, layout, verify};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -66,11 +65,7 @@ impl Checked {
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let dataset = Dataset::open(&args.file).map_err(LoadError::from)?;
-    let source: &dyn Source = match &dataset {
-        Dataset::Beton(beton) => &**beton,
-        Dataset::Source(source) => &**source,
-        Dataset::Stream(_) => return Err(Problem::InSequence { path: args.file.clone() }),
-    };
+    let source = dataset.source().ok_or_else(|| Problem::InSequence { path: args.file.clone() })?;
     // Before hours of work, not after: it may be that no file can be made there.
     let indices = args.write_indices.as_deref().map(Indices::new).transpose()?;
     let start = Instant::now();
@@ -79,8 +74,9 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         _ => None,
     };
     let options = VerifyOptions { jobs: args.jobs, limit: args.limit, ..VerifyOptions::default() };
-    let bar = bar(source.len().min(args.limit.unwrap_or(u64::MAX)));
-    let outcome = verify(source, &options, &|samples| bar.inc(samples));
+    let template = "{wide_bar} {human_pos}/{human_len} samples, {per_sec}, {eta} left";
+    let bar = bar(source.len().min(args.limit.unwrap_or(u64::MAX)), template);
+    let outcome = verify(&*source, &options, &|samples| bar.inc(samples));
     bar.finish_and_clear();
     let checked = Checked { all: source.len(), values: outcome?, tables, took: start.elapsed() };
     if let Some(indices) = indices {
@@ -108,16 +104,6 @@ fn tables(path: &Path, beton: &Beton) -> Result<Layout, LoadError> {
         let kind = OpenError::from(kind).into();
         SourceError { path: path.to_owned(), kind }.into()
     })
-}
-
-/// A bar on stderr; indicatif draws nothing where that is not a terminal.
-fn bar(samples: u64) -> ProgressBar {
-    let template = "{wide_bar} {human_pos}/{human_len} samples, {per_sec}, {eta} left";
-    let bar = ProgressBar::new(samples);
-    match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar, // a template that is wrong costs its looks, not the check
-    }
 }
 
 /// A list of samples that appears under its name when it is whole.

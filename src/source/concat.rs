@@ -6,6 +6,7 @@
 //! 0 1 2 3 4     5 6 7      8 9 10 11     what a loader shuffles, all of them at once
 //! ```
 
+use super::starts::Starts;
 use super::{
     BoxError, Buffer, FieldSpec, Fingerprint, ImageStats, Record, RunPlan, Source, StreamError,
     Upcoming, Value,
@@ -28,8 +29,7 @@ use std::sync::{Arc, OnceLock};
 /// ```
 pub struct Concat {
     parts: Vec<Arc<dyn Source>>,
-    /// Samples of all parts up to each.
-    ends: Arc<[u64]>,
+    starts: Arc<Starts>,
 }
 
 impl Concat {
@@ -47,18 +47,13 @@ impl Concat {
     }
 
     fn of(parts: Vec<Arc<dyn Source>>) -> Self {
-        let mut samples = 0u64;
-        let ends = parts.iter().map(|part| {
-            samples = samples.saturating_add(part.len());
-            samples
-        });
-        let ends = ends.collect();
-        Self { parts, ends }
+        let starts = Arc::new(parts.iter().map(|part| part.len()).collect());
+        Self { parts, starts }
     }
 
     /// The source that a sample is of, and its number there.
     fn source_of(&self, sample: SampleId) -> Option<(&dyn Source, SampleId)> {
-        let (part, sample) = split(&self.ends, sample)?;
+        let (part, sample) = self.starts.place(sample)?;
         Some((&*self.parts[part], sample))
     }
 
@@ -74,13 +69,6 @@ impl Concat {
     }
 }
 
-/// The part that a sample is of, and its number there.
-fn split(ends: &[u64], sample: SampleId) -> Option<(usize, SampleId)> {
-    let part = ends.partition_point(|&end| end <= sample.0);
-    let first = part.checked_sub(1).map_or(0, |before| ends[before]);
-    (part < ends.len()).then(|| (part, SampleId(sample.0 - first)))
-}
-
 /// Bits of a page's number within its part.
 const PAGE_BITS: u32 = 44;
 
@@ -90,7 +78,7 @@ impl Source for Concat {
     }
 
     fn len(&self) -> u64 {
-        self.ends[self.ends.len() - 1]
+        self.starts.samples()
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
@@ -124,7 +112,7 @@ impl Source for Concat {
         if let [one] = &*self.parts {
             return one.part(sample, buffer);
         }
-        let found = split(&self.ends, sample).map(|(part, _)| part);
+        let found = self.starts.place(sample).map(|(part, _)| part);
         found.ok_or_else(|| format!("there are {} samples", Source::len(self)).into())
     }
 
@@ -146,7 +134,7 @@ impl Source for Concat {
     }
 
     fn page(&self, sample: SampleId) -> Option<u64> {
-        let (part, inner) = split(&self.ends, sample)?;
+        let (part, inner) = self.starts.place(sample)?;
         let page = self.parts[part].page(inner)?;
         Some((part as u64) << PAGE_BITS | page)
     }
@@ -161,7 +149,7 @@ impl Source for Concat {
     fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Arc<dyn Source>>, BoxError> {
         let shares = Arc::new(Shares {
             upcoming: Arc::clone(&run.upcoming),
-            ends: Arc::clone(&self.ends),
+            starts: Arc::clone(&self.starts),
             listed: OnceLock::new(),
         });
         let mut is_same = true;
@@ -187,7 +175,7 @@ impl Source for Concat {
 /// A run's samples by the parts that they are of: listed once a part asks.
 struct Shares {
     upcoming: Arc<dyn Upcoming>,
-    ends: Arc<[u64]>,
+    starts: Arc<Starts>,
     listed: OnceLock<Vec<Vec<SampleId>>>,
 }
 
@@ -197,12 +185,12 @@ const LISTED_AT_ONCE: u64 = 1 << 12;
 impl Shares {
     fn of(&self, part: usize) -> &[SampleId] {
         let listed = self.listed.get_or_init(|| {
-            let mut parts = vec![vec![]; self.ends.len()];
+            let mut parts = vec![vec![]; self.starts.parts()];
             let (mut samples, mut at) = (vec![], 0);
             while at < self.upcoming.samples() {
                 let end = at.saturating_add(LISTED_AT_ONCE).min(self.upcoming.samples());
                 self.upcoming.at(at..end, &mut samples);
-                for (part, sample) in samples.drain(..).filter_map(|id| split(&self.ends, id)) {
+                for (part, sample) in samples.drain(..).filter_map(|id| self.starts.place(id)) {
                     parts[part].push(sample);
                 }
                 at = end;

@@ -52,6 +52,23 @@ pub trait ReadAt: Any + Send + Sync {
     ///
     /// As the system says. After [`Interrupted`](io::ErrorKind::Interrupted) it is asked again.
     fn read_at(&self, bytes: &mut [u8], start: u64) -> io::Result<usize>;
+
+    /// The same, behind those of `bytes`: `most`, which is not 0, at most. A file writes nothing there
+    /// before it reads.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_at`](Self::read_at): nothing is appended then. If there is no memory.
+    fn append_at(&self, bytes: &mut Vec<u8>, most: usize, start: u64) -> io::Result<usize> {
+        let old = bytes.len();
+        bytes.try_reserve_exact(most)?;
+        bytes.resize(old + most, 0);
+        let outcome = self.read_at(&mut bytes[old..], start);
+        // A reader of the user's own may count wrongly: it is not believed.
+        let found = outcome.as_ref().map_or(0, |&count| count.min(most));
+        bytes.truncate(old + found);
+        outcome.map(|_| found)
+    }
 }
 
 impl ReadAt for File {
@@ -62,6 +79,16 @@ impl ReadAt for File {
     #[cfg(unix)]
     fn read_at(&self, bytes: &mut [u8], start: u64) -> io::Result<usize> {
         std::os::unix::fs::FileExt::read_at(self, bytes, start)
+    }
+
+    #[cfg(unix)]
+    fn append_at(&self, bytes: &mut Vec<u8>, most: usize, start: u64) -> io::Result<usize> {
+        let old = bytes.len();
+        bytes.try_reserve_exact(most)?;
+        let found = rustix::io::pread(self, rustix::buffer::spare_capacity(bytes), start)?;
+        // There may be more room than was asked for.
+        bytes.truncate(old + most);
+        Ok(found.min(most))
     }
 
     #[cfg(windows)]
@@ -78,6 +105,10 @@ impl<R: ReadAt + ?Sized> ReadAt for Arc<R> {
 
     fn read_at(&self, bytes: &mut [u8], start: u64) -> io::Result<usize> {
         (**self).read_at(bytes, start)
+    }
+
+    fn append_at(&self, bytes: &mut Vec<u8>, most: usize, start: u64) -> io::Result<usize> {
+        (**self).append_at(bytes, most, start)
     }
 }
 
@@ -162,12 +193,7 @@ impl FileBytes {
                 }
                 let bytes = &mut buffer[..count];
                 let (found, outcome) = read_all_at(&**from, bytes, start);
-                outcome.map_err(|error| ReadErrorKind::Io {
-                    ptr: start,
-                    size,
-                    kind: error.kind(),
-                    message: error.to_string(),
-                })?;
+                outcome.map_err(|error| failed(start, size, &error))?;
                 if found < count { Err(short(found as u64)) } else { Ok(bytes) }
             }
         }
@@ -179,13 +205,57 @@ impl FileBytes {
     ///
     /// As [`get`](Self::get).
     pub(super) fn copy(&self, start: u64, size: u64) -> Result<Vec<u8>, ReadErrorKind> {
-        let mut buffer = vec![];
-        let lent = self.get(start, size, &mut buffer)?;
-        if let Self::Held(_) = self {
-            return Ok(lent.to_vec());
-        }
-        Ok(buffer)
+        let mut bytes = vec![];
+        self.append(start, size, &mut bytes)?;
+        Ok(bytes)
     }
+
+    /// `size` bytes at `start`, behind those of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get): some of them may have been appended.
+    pub(super) fn append(
+        &self,
+        start: u64,
+        size: u64,
+        bytes: &mut Vec<u8>,
+    ) -> Result<(), ReadErrorKind> {
+        let short = |found| ReadErrorKind::Short { ptr: start, size, found };
+        let left = self.len().saturating_sub(start);
+        if left < size {
+            return Err(short(left));
+        }
+        let memory = |_| ReadErrorKind::Memory { size };
+        let count = usize::try_from(size).map_err(memory)?;
+        bytes.try_reserve_exact(count).map_err(|_| ReadErrorKind::Memory { size })?;
+        let from = match self {
+            Self::Held(_) => {
+                bytes.extend_from_slice(self.get(start, size, &mut vec![])?);
+                return Ok(());
+            }
+            Self::Read { from, .. } => from,
+        };
+        let old = bytes.len();
+        while bytes.len() < old + count {
+            let before = bytes.len();
+            let done = before - old;
+            match from.append_at(bytes, count - done, start + done as u64) {
+                // Nothing was appended, whatever a reader of the user's own says.
+                Ok(_) if bytes.len() <= before => return Err(short(done as u64)),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(failed(start, size, &error)),
+            }
+        }
+        bytes.truncate(old + count);
+        Ok(())
+    }
+}
+
+/// What the system said of a read.
+fn failed(ptr: u64, size: u64, error: &io::Error) -> ReadErrorKind {
+    ReadErrorKind::Io { ptr, size, kind: error.kind(), message: error.to_string() }
 }
 
 /// Fills `bytes` from `start` on; fewer only at the end of the file or before an error. A read may be

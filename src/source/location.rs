@@ -142,7 +142,7 @@ fn of_name(name: &str) -> Result<Vec<Location>, LocationError> {
         Some((scheme, _)) if scheme.bytes().all(|b| b.is_ascii_alphanumeric()) => {
             Err(LocationError::Scheme { spec: spec(), scheme: scheme.to_owned() })
         }
-        _ if Path::new(name).is_file() || !name.contains(['*', '?', '[']) => {
+        _ if !name.contains(['*', '?', '[']) || Path::new(name).is_file() => {
             Ok(vec![Location::Path(name.into())])
         }
         _ => globbed(name),

@@ -13,10 +13,12 @@ pub mod remote;
 mod samples;
 mod shards;
 mod sidecar;
+mod starts;
 pub mod stream;
 mod tar;
 mod tfrecord;
 mod value;
+mod whole;
 
 pub use beton::{
     Beton, CustomRow, CustomRows, FieldKind, FieldSpec, FieldStats, ImageMode, ImageStats, NdType,
@@ -37,5 +39,5 @@ pub use sidecar::{IndexReport, index_shards};
 pub use stream::{Stream, StreamError};
 pub use tar::{Damage, PartPlace, Tar, TarError, TarOptions, TarStream};
 pub use tfrecord::{Feature, TfOptions, TfRecordCause, TfRecordError, TfRecordStream, TfRecords};
-pub(crate) use tfrecord::{example, good_in_sequence};
+pub(crate) use tfrecord::{example, good_in_sequence, masked_crc32c};
 pub use value::{EncodedImage, OwnedImage, OwnedValue, Value};

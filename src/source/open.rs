@@ -67,6 +67,16 @@ impl Dataset {
         }
     }
 
+    /// What can be read in any order; `None` of a stream.
+    #[must_use]
+    pub fn source(&self) -> Option<Arc<dyn Source>> {
+        match self {
+            Self::Beton(beton) => Some(Arc::clone(beton) as _),
+            Self::Source(source) => Some(Arc::clone(source)),
+            Self::Stream(_) => None,
+        }
+    }
+
     fn other(kind: Kind, path: &Path) -> Result<Self, BoxError> {
         let text = || {
             path.to_str().ok_or_else(|| format!("{}: shards need names in UTF-8", path.display()))

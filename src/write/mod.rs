@@ -329,7 +329,11 @@ fn bar(announced: Option<u64>, noun: &str) -> ProgressBar {
         }
         None => (ProgressBar::no_length(), "{spinner} {human_pos} NOUN, {per_sec}"),
     };
-    match ProgressStyle::with_template(&template.replace("NOUN", noun)) {
+    styled(bar, &template.replace("NOUN", noun))
+}
+
+fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
+    match ProgressStyle::with_template(template) {
         Ok(style) => bar.with_style(style),
         Err(_) => bar, // a template that is wrong costs its looks, not the file
     }

@@ -7,7 +7,7 @@ mod pictures;
 mod sheet;
 
 use super::measure::{self, Measured};
-use super::print::{bytes, counted, millis, rate, say};
+use super::print::{bar, bytes, counted, millis, rate, say};
 use super::problem::Problem;
 use super::source::on_images;
 use fuseloop::ops::{
@@ -19,7 +19,6 @@ use fuseloop::sample::Epoch;
 use fuseloop::source::Escaped;
 use fuseloop::write::{FolderReport, WriteOptions, write_folder};
 use fuseloop::{Loader, Order};
-use indicatif::{ProgressBar, ProgressStyle};
 use jpeg_encoder::{ColorType, Encoder};
 use pictures::CLASSES;
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
@@ -135,7 +134,7 @@ fn draw_all(dir: &Path) -> Result<u64, Problem> {
         fs::create_dir_all(&dir).map_err(Problem::io(&dir))?;
     }
     let all = CLASSES.len() as u32 * PER_CLASS;
-    let bar = bar(all.into(), "drawing");
+    let bar = bar(all.into(), BAR).with_message("drawing");
     let sizes = (0..all).into_par_iter().map(|place| {
         let (class, number) = ((place / PER_CLASS) as usize, place % PER_CLASS);
         let path = dir.join(CLASSES[class]).join(format!("{}_{number:02}.jpg", CLASSES[class]));
@@ -157,15 +156,8 @@ fn encode(picture: &pictures::Picture) -> Result<Vec<u8>, Problem> {
     Ok(jpeg)
 }
 
-/// A bar on stderr; indicatif draws nothing where that is not a terminal.
-fn bar(length: u64, what: &'static str) -> ProgressBar {
-    let bar = ProgressBar::new(length);
-    let template = "{msg:<26} {wide_bar:.cyan/dim} {pos}/{len} images, {per_sec}";
-    match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style).with_message(what),
-        Err(_) => bar, // a template that is wrong costs its looks, not the demo
-    }
-}
+/// What the bars of the demo look like.
+const BAR: &str = "{msg:<26} {wide_bar:.cyan/dim} {pos}/{len} images, {per_sec}";
 
 fn written(report: &FolderReport, took: Duration) -> String {
     let written = &report.written;
@@ -176,7 +168,7 @@ fn written(report: &FolderReport, took: Duration) -> String {
 fn train(loader: &Loader) -> Result<Vec<Measured>, Problem> {
     let mut epochs = vec![];
     for epoch in 0..SIDES.len() as u32 {
-        let bar = bar(loader.samples(), "");
+        let bar = bar(loader.samples(), BAR);
         bar.set_message(format!("epoch {epoch}: {}", name(epoch)));
         let step = |batch: &fuseloop::Batch| bar.inc(batch.len() as u64);
         epochs.push(measure::epoch(loader, epoch, u64::MAX, step)?);

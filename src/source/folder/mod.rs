@@ -27,7 +27,7 @@ pub(crate) use walk::{Rules, Walk};
 
 use super::{
     BoxError, Buffer, EncodedImage, Escaped, FieldKind, FieldSpec, Fingerprint, ImageMode,
-    OwnedImage, OwnedValue, Record, Source, Value,
+    OwnedImage, OwnedValue, Record, Source, Value, whole,
 };
 use crate::sample::{Limits, SampleId};
 use layout::Listed;
@@ -236,7 +236,7 @@ impl Folder {
             (labels, &self.classes),
             self.ignored.count,
         );
-        saved::write(path.as_ref(), &bytes)
+        whole::write(path.as_ref(), &bytes)
     }
 
     /// Reads a sample's image file.

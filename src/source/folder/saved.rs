@@ -24,7 +24,7 @@ use super::names::{Names, bytes_of, name_of};
 use super::walk::{self, Links};
 use crate::sample::Limits;
 use rayon::prelude::*;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 const MAGIC: &[u8; 16] = b"fuseloop list 1\n";
@@ -136,16 +136,6 @@ pub(super) fn bytes(
     out.extend(ignored.to_le_bytes());
     out.extend(crc32c::crc32c(&out).to_le_bytes());
     out
-}
-
-/// Puts a file in place, whole or not at all.
-pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(dir)?;
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    Ok(())
 }
 
 /// Whether a path stays below where it begins.

@@ -6,9 +6,11 @@
 
 mod deal;
 mod index;
+mod reader;
 
 pub(in crate::source) use deal::deal;
 pub(in crate::source) use index::{Part, ShardIndex};
+pub(in crate::source) use reader::{LARGE, ShardReader};
 
 use super::file::FileBytes;
 use super::{BoxError, Location, ReadErrorKind, RunPlan, remote};
@@ -92,13 +94,12 @@ impl Shards {
 
     /// What they are called together in errors.
     pub(in crate::source) fn name(&self) -> String {
-        match &*self.0 {
-            [] => "no shards".to_owned(),
-            [one] => one.location.to_string(),
-            [first, .., last] => {
-                format!("{} .. {} ({} shards)", first.location, last.location, self.0.len())
-            }
-        }
+        name_of(self.0.iter().map(|shard| &shard.location))
+    }
+
+    /// Whether all of them are files of this machine.
+    pub(in crate::source) fn are_local(&self) -> bool {
+        self.0.iter().all(|shard| matches!(shard.location, Location::Path(_)))
     }
 
     /// The path, if there is one file of this machine alone.
@@ -121,6 +122,18 @@ impl Shards {
         extents: Arc<dyn Extents>,
     ) -> Result<Option<Self>, BoxError> {
         remote::ahead(self, run, extents)
+    }
+}
+
+/// What shards are called together.
+pub(in crate::source) fn name_of<'a>(
+    mut shards: impl ExactSizeIterator<Item = &'a Location> + DoubleEndedIterator,
+) -> String {
+    let count = shards.len();
+    match (shards.next(), shards.next_back()) {
+        (None, _) => "no shards".to_owned(),
+        (Some(one), None) => one.to_string(),
+        (Some(first), Some(last)) => format!("{first} .. {last} ({count} shards)"),
     }
 }
 

@@ -20,11 +20,10 @@
 mod table;
 
 use super::shards::{Shard, ShardIndex, Shards};
-use super::{BoxError, Location, open, tar, tfrecord};
+use super::{BoxError, Location, open, tar, tfrecord, whole};
 use crate::sample::Limits;
 use rayon::prelude::*;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const MAGIC: &[u8; 8] = b"\x89FIDX\r\n\x1a";
@@ -136,7 +135,7 @@ pub(in crate::source) fn save(
     let path = beside(&shard.location)
         .ok_or_else(|| format!("{}: an index is written beside files only", shard.location))?;
     let bytes = encode(shard, kind, index)?;
-    let written = write(&path, &bytes);
+    let written = whole::write(&path, &bytes);
     written.map_err(|error| format!("{}: {error}", Location::Path(path.clone())))?;
     Ok(bytes.len() as u64)
 }
@@ -144,22 +143,6 @@ pub(in crate::source) fn save(
 /// A number that tells what an index says: the same for one that was loaded and one that was found.
 pub(in crate::source) fn digest(index: &ShardIndex) -> u32 {
     crc32c::crc32c(&table::encode(index))
-}
-
-fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let mut options = tempfile::Builder::new();
-    options.prefix(".fidx-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        // Others may read shards: so they may read what lies beside them, as the system's mask has it.
-        options.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    let mut file = options.tempfile_in(folder.unwrap_or(Path::new(".")))?;
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(path).map(drop).map_err(|error| error.error)
 }
 
 fn beside(location: &Location) -> Option<PathBuf> {

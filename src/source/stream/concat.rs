@@ -5,7 +5,7 @@
 //! ```
 
 use super::error::{StreamError, check_equal};
-use super::{Item, Items, Pass, Stream, Streamed, count, labelled, print};
+use super::{Item, Items, Pass, Stream, Streamed, count, labelled, print, sum};
 use crate::source::{BoxError, FieldSpec};
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl Streamed for Concat {
     }
 
     fn known_len(&self) -> Option<u64> {
-        self.0.iter().try_fold(0u64, |sum, part| Some(sum.saturating_add(part.known_len()?)))
+        sum(self.0.iter().map(Stream::known_len))
     }
 
     fn fingerprint(&self) -> u64 {

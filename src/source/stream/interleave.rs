@@ -18,7 +18,7 @@
 
 use super::error::{StreamError, check_equal};
 use super::lanes::{Lane, Lanes};
-use super::{Item, Items, Pass, Stream, Streamed, count, labelled, print};
+use super::{Item, Items, Pass, Stream, Streamed, count, labelled, print, sum};
 use crate::source::{BoxError, FieldSpec};
 use std::sync::Arc;
 
@@ -107,7 +107,7 @@ impl Streamed for Interleaved {
     }
 
     fn known_len(&self) -> Option<u64> {
-        self.parts.iter().try_fold(0u64, |sum, part| Some(sum.saturating_add(part.known_len()?)))
+        sum(self.parts.iter().map(Stream::known_len))
     }
 
     fn is_exact(&self) -> bool {

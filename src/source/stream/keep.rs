@@ -179,10 +179,9 @@ impl Fill {
         let items = match mem::replace(&mut self.room, Room::Memory(vec![])) {
             Room::Memory(items) => Some(items.into()),
             Room::File { writer, path, fields } => {
-                let fingerprint = writer.fingerprint();
-                let written = writer.finish(&path);
+                let written = writer.finish(&path, &fields);
                 self.is_hopeless = written.is_err();
-                written.ok().and_then(|()| KeptFile::items(&path, &fields, fingerprint).ok()?)
+                written.ok()
             }
         };
         if let Some(items) = items {

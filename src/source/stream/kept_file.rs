@@ -23,7 +23,7 @@ use super::Item;
 use crate::sample::{Limits, SampleId};
 use crate::source::file::FileBytes;
 use crate::source::{
-    BoxError, Escaped, FieldSpec, ImageMode, OwnedImage, OwnedValue, Record, Source,
+    BoxError, Escaped, FieldSpec, ImageMode, OwnedImage, OwnedValue, Record, Source, whole,
 };
 use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -38,22 +38,25 @@ const NO_PART: u32 = u32::MAX;
 /// A file in the making.
 pub(super) struct Writer {
     file: BufWriter<NamedTempFile>,
-    fingerprint: u64,
-    items: u64,
+    frames: Frames,
     bytes: u64,
+}
+
+/// Where frames begin, and the part of each.
+#[derive(Default)]
+struct Frames {
+    starts: Vec<u64>,
+    parts: Vec<u32>,
 }
 
 impl Writer {
     /// Begins a file that will lie at `path`.
     pub(super) fn begin(path: &Path, fingerprint: u64) -> io::Result<Self> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new("."));
-        let partial = tempfile::Builder::new().prefix(".fuseloop-items-").tempfile_in(folder)?;
-        let mut file = BufWriter::with_capacity(1 << 20, partial);
+        let mut file = BufWriter::with_capacity(1 << 20, whole::begin(path)?);
         file.write_all(MAGIC)?;
         file.write_all(&fingerprint.to_le_bytes())?;
         file.write_all(&0_u64.to_le_bytes())?;
-        Ok(Self { file, fingerprint, items: 0, bytes: HEAD })
+        Ok(Self { file, frames: Frames::default(), bytes: HEAD })
     }
 
     /// Adds an item that is held.
@@ -70,14 +73,10 @@ impl Writer {
         self.file.write_all(&part.to_le_bytes())?;
         self.file.write_all(&crc32c::crc32c(&payload).to_le_bytes())?;
         self.file.write_all(&payload)?;
-        self.items += 1;
+        self.frames.starts.push(self.bytes);
+        self.frames.parts.push(part);
         self.bytes += FRAME + payload.len() as u64;
         Ok(())
-    }
-
-    /// Of the stream.
-    pub(super) fn fingerprint(&self) -> u64 {
-        self.fingerprint
     }
 
     /// Bytes so far.
@@ -85,14 +84,14 @@ impl Writer {
         self.bytes
     }
 
-    /// Puts it in its place.
-    pub(super) fn finish(mut self, path: &Path) -> io::Result<()> {
+    /// Puts it in its place; its items.
+    pub(super) fn finish(mut self, path: &Path, fields: &[FieldSpec]) -> io::Result<Arc<[Item]>> {
         self.file.seek(SeekFrom::Start(HEAD - 8))?;
-        self.file.write_all(&self.items.to_le_bytes())?;
+        self.file.write_all(&(self.frames.starts.len() as u64).to_le_bytes())?;
         let partial = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
-        partial.as_file().sync_all()?;
-        partial.persist(path).map_err(|error| error.error)?;
-        Ok(())
+        let file = whole::settle(partial, path)?;
+        let bytes = FileBytes::from_reader(Arc::new(file))?;
+        Ok(KeptFile::of(path, bytes, fields, self.frames))
     }
 }
 
@@ -132,14 +131,20 @@ impl KeptFile {
                 at("a cache of another stream: delete it, or name another file".to_owned()),
             );
         }
-        let (starts, parts) = frames(&bytes, word(&head[24..])).map_err(at)?;
+        let frames = frames(&bytes, word(&head[24..])).map_err(at)?;
+        Ok(Some(Self::of(path, bytes, fields, frames)))
+    }
+
+    /// The items of an open file whose frames are known.
+    fn of(path: &Path, bytes: FileBytes, fields: &[FieldSpec], frames: Frames) -> Arc<[Item]> {
+        let Frames { starts, parts } = frames;
         let kept = Self { path: path.to_owned(), bytes, fields: fields.into(), starts };
         let source: Arc<dyn Source> = Arc::new(kept);
         let items = parts.iter().zip(0..).map(|(&part, sample)| {
             let item = Item::At { source: Arc::clone(&source), sample: SampleId(sample) };
             if part == NO_PART { item } else { item.of_part(part as usize) }
         });
-        Ok(Some(items.collect()))
+        items.collect()
     }
 
     fn record(&self, sample: SampleId) -> Result<Record, String> {
@@ -177,12 +182,12 @@ impl Source for KeptFile {
     }
 }
 
-/// Where frames begin, and the part of each.
-fn frames(bytes: &FileBytes, items: u64) -> Result<(Vec<u64>, Vec<u32>), String> {
+/// The frames of a file that was found.
+fn frames(bytes: &FileBytes, items: u64) -> Result<Frames, String> {
     if items > bytes.len() / FRAME {
         return Err(format!("{items} items in {} bytes", bytes.len()));
     }
-    let (mut starts, mut parts) = (vec![], vec![]);
+    let mut frames = Frames::default();
     let (mut start, mut buffer) = (HEAD, vec![]);
     for _ in 0..items {
         let frame = bytes.get(start, FRAME, &mut buffer).map_err(|error| error.to_string())?;
@@ -190,14 +195,14 @@ fn frames(bytes: &FileBytes, items: u64) -> Result<(Vec<u64>, Vec<u32>), String>
         if len > Limits::DEFAULT.max_sample_bytes {
             return Err(format!("an item of {len} bytes at byte {start}"));
         }
-        starts.push(start);
-        parts.push(u32::from_le_bytes([frame[8], frame[9], frame[10], frame[11]]));
+        frames.starts.push(start);
+        frames.parts.push(u32::from_le_bytes([frame[8], frame[9], frame[10], frame[11]]));
         start += FRAME + len;
     }
     if start != bytes.len() {
         return Err(format!("its items end at byte {start} of {}", bytes.len()));
     }
-    Ok((starts, parts))
+    Ok(frames)
 }
 
 /// The first eight bytes; 0 if there are fewer.

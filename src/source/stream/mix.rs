@@ -9,7 +9,7 @@
 
 use super::draws::Draws;
 use super::error::{StreamError, check_equal};
-use super::{ENDLESS, Item, Items, Pass, Stream, Streamed, count, labelled, print};
+use super::{ENDLESS, Item, Items, Pass, Stream, Streamed, count, labelled, print, sum};
 use crate::source::{BoxError, FieldSpec};
 
 /// What becomes of a mix when one of its streams has come to its end.
@@ -85,9 +85,7 @@ impl Streamed for Mix {
         match self.end {
             // When the first has come to its end, the draws of the pass say.
             MixEnd::First => self.drawn_lens().all(|len| len == Some(ENDLESS)).then_some(ENDLESS),
-            MixEnd::Last => {
-                self.drawn_lens().try_fold(0u64, |sum, len| Some(sum.saturating_add(len?)))
-            }
+            MixEnd::Last => sum(self.drawn_lens()),
         }
     }
 

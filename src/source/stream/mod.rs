@@ -135,6 +135,11 @@ impl Pass {
 /// So many turns lie between two of what is repeated within them: more than are ever taken.
 const TURNS: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// Items of several, if all are known.
+fn sum(mut lens: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    lens.try_fold(0u64, |sum, len| Some(sum.saturating_add(len?)))
+}
+
 /// How many streams are put together: of one alone, what that is put together of.
 fn count(parts: &[Stream]) -> usize {
     if let [one] = parts { one.part_count() } else { parts.len() }

@@ -16,11 +16,11 @@
 //! member, anything after the end. The size of a PAX header counts for its member, not for the headers
 //! between the two.
 
-use super::feed::{self, Feed, Unpack, Window};
+use super::feed::{self, Feed};
 use super::header::{BLOCK, Header, Kind, is_zero, text};
 use super::pax::{self, Pax};
 use super::{Damage, error::Found};
-use crate::source::shards::Shard;
+use crate::source::shards::{Shard, ShardReader};
 use std::io::{self, Read};
 
 /// Most bytes of a name.
@@ -68,13 +68,13 @@ impl Members {
     /// Of a plain shard: data that nobody asks for is not read.
     pub(super) fn plain(shard: &Shard) -> Self {
         let len = Some(shard.bytes.len());
-        Self::new(Box::new(Window::new(shard.clone())), len, u64::MAX)
+        Self::new(Box::new(ShardReader::new(shard.clone())), len, u64::MAX)
     }
 
     /// Of what a decoder gives. No member may have more bytes than `longest`: they would all have to
     /// be unpacked to pass over it.
     pub(super) fn unpacked(decoder: Box<dyn Read + Send>, longest: u64) -> Self {
-        Self::new(Box::new(Unpack::new(decoder)), None, longest)
+        Self::new(Box::new(feed::unpack(decoder)), None, longest)
     }
 
     fn new(feed: Box<dyn Feed>, len: Option<u64>, longest: u64) -> Self {
@@ -114,23 +114,18 @@ impl Members {
     pub(super) fn data(&mut self) -> Result<Vec<u8>, Found> {
         let (start, size) = (self.at, self.left);
         let mut data = vec![];
+        // A header is read along with what is before it.
+        let beyond = self.padding + BLOCK as u64;
         // Reserved in full only if the file is known to have that many.
-        let room = if self.len.is_some() { size } else { size.min(RESERVED) };
+        let room = if self.len.is_some() { size + beyond } else { size.min(RESERVED) };
         let memory =
             |_| Found { at: start, kind: Damage::Read(format!("no memory for {size} bytes")) };
         data.try_reserve_exact(usize::try_from(room).unwrap_or(usize::MAX)).map_err(memory)?;
-        while self.left > 0 {
-            let at_hand = self.feed.at_hand().map_err(|error| read(self.at, &error))?;
-            if at_hand.is_empty() {
-                return Err(Found { at: start, kind: Damage::Short { size, end: self.at } });
-            }
-            let count =
-                usize::try_from(self.left).map_or(at_hand.len(), |left| left.min(at_hand.len()));
-            data.try_reserve(count).map_err(memory)?;
-            data.extend_from_slice(&at_hand[..count]);
-            self.feed.take(count);
-            self.at += count as u64;
-            self.left -= count as u64;
+        let found = self.feed.append(&mut data, size, beyond).map_err(|e| read(start, &e))?;
+        self.at += found;
+        self.left -= found;
+        if self.left > 0 {
+            return Err(Found { at: start, kind: Damage::Short { size, end: self.at } });
         }
         Ok(data)
     }
@@ -169,7 +164,7 @@ impl Members {
             if count == 0 {
                 return Ok(());
             }
-            self.feed.take(count);
+            self.feed.consume(count);
             self.at += count as u64;
             if self.at - end > MOST_TAIL {
                 return Err(Found { at, kind: Damage::LongTail { end, limit: MOST_TAIL } });

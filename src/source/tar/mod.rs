@@ -201,7 +201,7 @@ impl Source for Tar {
 
     /// Of files of this machine.
     fn is_cheap_to_read_again(&self) -> bool {
-        self.plan.is_local
+        self.shards.are_local()
     }
 
     fn stored_at(&self, sample: SampleId, field: usize) -> Option<Range<u64>> {

@@ -1,7 +1,6 @@
 //! Samples of several shards under one number, and where each field of them lies.
 //!
 //! ```text
-//! starts = [0, 3, 5]         sample 4 -> shard 1, its sample 1
 //! columns: image = jpg;png   the first of its extensions that the sample has
 //! ```
 
@@ -9,6 +8,7 @@ use super::{TarError, TarOptions, error::PartPlace};
 use crate::sample::{Limits, SampleId};
 use crate::source::columns::{As, Column, Wanted};
 use crate::source::shards::{Extents, Part, ShardIndex, Shards};
+use crate::source::starts::Starts;
 use crate::source::{Escaped, FieldKind, FieldSpec, Fingerprint, Location, sidecar};
 use rayon::prelude::*;
 use std::fmt;
@@ -17,15 +17,13 @@ use std::ops::Range;
 /// What is known of a dataset's shards.
 pub(super) struct Plan {
     indexes: Vec<ShardIndex>,
-    /// First sample of each shard; then how many there are.
-    starts: Vec<u64>,
+    starts: Starts,
     pub(super) fields: Vec<FieldSpec>,
     columns: Vec<Column>,
     /// By shard and column: numbers that the column's extensions have there, with their places.
     numbers: Vec<Vec<Vec<(u16, usize)>>>,
     locations: Vec<Location>,
     limits: Limits,
-    pub(super) is_local: bool,
     pub(super) fingerprint: u64,
 }
 
@@ -47,45 +45,25 @@ impl Plan {
         options: &TarOptions,
     ) -> Result<Self, TarError> {
         let limits = *options.limits_of();
-        let counts = indexes.iter().map(|index| index.len() as u64);
-        let mut starts = vec![0];
-        starts.extend(counts.scan(0, |sum, count| {
-            *sum += count;
-            Some(*sum)
-        }));
-        let found = starts.last().copied().unwrap_or(0);
-        check_count(shards, found, limits.max_samples)?;
+        let starts: Starts = indexes.iter().map(|index| index.len() as u64).collect();
+        check_count(shards, starts.samples(), limits.max_samples)?;
         let columns = columns(shards, &indexes, options)?;
         let numbers = indexes.iter().map(|index| numbers(index, &columns)).collect();
         let fields = columns.iter().map(spec).collect::<Vec<_>>();
         let locations: Vec<_> = shards.all().iter().map(|shard| shard.location.clone()).collect();
-        let is_local = locations.iter().all(|location| matches!(location, Location::Path(_)));
         let fingerprint = fingerprint(shards, &indexes, &fields, &columns);
-        Ok(Self {
-            indexes,
-            starts,
-            fields,
-            columns,
-            numbers,
-            locations,
-            limits,
-            is_local,
-            fingerprint,
-        })
+        Ok(Self { indexes, starts, fields, columns, numbers, locations, limits, fingerprint })
     }
 
     pub(super) fn len(&self) -> u64 {
-        self.starts.last().copied().unwrap_or(0)
+        self.starts.samples()
     }
 
     /// Which shard a sample lies in, and its number there.
     pub(super) fn place(&self, sample: SampleId) -> Result<(usize, usize), TarError> {
-        let samples = self.len();
-        if sample.0 >= samples {
-            return Err(TarError::NoSuchSample { sample: sample.0, samples });
-        }
-        let shard = self.starts.partition_point(|&start| start <= sample.0) - 1;
-        Ok((shard, (sample.0 - self.starts[shard]) as usize))
+        let none = || TarError::NoSuchSample { sample: sample.0, samples: self.len() };
+        let (shard, sample) = self.starts.place(sample).ok_or_else(none)?;
+        Ok((shard, sample.0 as usize))
     }
 
     pub(super) fn key(&self, sample: SampleId) -> Option<String> {

@@ -4,12 +4,10 @@
 
 use super::Damage;
 use super::error::Found;
-use super::feed::{Feed, Window, take};
 use super::group::{Grouper, Place};
 use super::members::{Member, Members};
 use super::scan::{GZIP, ZSTD};
-use crate::source::shards::Shard;
-use std::io::{self, Read};
+use crate::source::shards::{Shard, ShardReader};
 
 /// Bits of the largest window of zstd: 128 MiB, what its own tool takes unasked.
 const WINDOW: u32 = 27;
@@ -45,11 +43,11 @@ impl Walk {
         let failed = |error: String| Found { at: 0, kind: Damage::Read(error) };
         let magic = shard.bytes.copy(0, shard.bytes.len().min(4));
         let magic = magic.map_err(|error| failed(error.to_string()))?;
-        let packed = || Packed(Window::new(shard.clone()));
+        let packed = || ShardReader::new(shard.clone());
         let members = if magic.starts_with(GZIP) {
-            Members::unpacked(Box::new(flate2::read::MultiGzDecoder::new(packed())), longest)
+            Members::unpacked(Box::new(flate2::bufread::MultiGzDecoder::new(packed())), longest)
         } else if magic.starts_with(ZSTD) {
-            let decoder = zstd::stream::read::Decoder::new(packed());
+            let decoder = zstd::stream::read::Decoder::with_buffer(packed());
             let mut decoder = decoder.map_err(|error| failed(error.to_string()))?;
             decoder.window_log_max(WINDOW).map_err(|error| failed(error.to_string()))?;
             Members::unpacked(Box::new(decoder), longest)
@@ -98,14 +96,5 @@ impl Walk {
             }
         }
         Ok(None)
-    }
-}
-
-/// A compressed shard's own bytes.
-struct Packed(Window);
-
-impl Read for Packed {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        take(&mut self.0 as &mut dyn Feed, into)
     }
 }

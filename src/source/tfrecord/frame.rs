@@ -22,7 +22,7 @@ pub(super) const HEADER: u64 = 12;
 pub(super) const FOOTER: u64 = 4;
 
 /// The CRC that a frame has of these bytes.
-pub(super) fn masked(bytes: &[u8]) -> u32 {
+pub(crate) fn masked_crc32c(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
@@ -31,7 +31,7 @@ pub(super) fn length(header: &[u8], limits: &Limits) -> Result<u64, TfRecordCaus
     let cut = TfRecordCause::Header { found: header.len() as u64 };
     let Some((length, rest)) = header.split_first_chunk::<8>() else { return Err(cut) };
     let Some(crc) = rest.first_chunk::<4>() else { return Err(cut) };
-    let (found, expected) = (u32::from_le_bytes(*crc), masked(length));
+    let (found, expected) = (u32::from_le_bytes(*crc), masked_crc32c(length));
     if found != expected {
         return Err(TfRecordCause::LengthCrc { found, expected });
     }
@@ -41,7 +41,7 @@ pub(super) fn length(header: &[u8], limits: &Limits) -> Result<u64, TfRecordCaus
 
 /// Checks data by the CRC behind it.
 pub(super) fn check(data: &[u8], crc: [u8; 4]) -> Result<(), TfRecordCause> {
-    let (found, expected) = (u32::from_le_bytes(crc), masked(data));
+    let (found, expected) = (u32::from_le_bytes(crc), masked_crc32c(data));
     if found == expected { Ok(()) } else { Err(TfRecordCause::DataCrc { found, expected }) }
 }
 
@@ -57,7 +57,8 @@ impl Compression {
     /// By a file's first bytes. Those of a right frame are a frame: a length may look like the
     /// beginning of a compressed file.
     pub(super) fn of(first: &[u8]) -> Self {
-        let is_frame = first.len() >= 12 && masked(&first[..8]).to_le_bytes() == first[8..12];
+        let is_frame =
+            first.len() >= 12 && masked_crc32c(&first[..8]).to_le_bytes() == first[8..12];
         match first {
             _ if is_frame => Self::None,
             [0x1f, 0x8b, 8, ..] => Self::Gzip,

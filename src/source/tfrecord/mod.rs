@@ -17,14 +17,14 @@ mod tests;
 
 pub use error::{TfRecordCause, TfRecordError};
 pub use features::{Feature, TfOptions};
+pub(crate) use frame::masked_crc32c;
 pub(in crate::source) use frame::scan;
 pub use stream::TfRecordStream;
 
 use super::samples::address;
 use super::shards::{Extents, Shard, ShardIndex, Shards};
-use super::{
-    BoxError, Buffer, FieldSpec, Fingerprint, Location, Record, RunPlan, Source, Value, sidecar,
-};
+use super::starts::Starts;
+use super::{BoxError, Buffer, FieldSpec, Fingerprint, Record, RunPlan, Source, Value, sidecar};
 use crate::sample::{Limits, SampleId};
 use example::Example;
 use features::Features;
@@ -53,32 +53,20 @@ pub struct TfRecords {
 /// Where the records lie.
 struct Lies {
     indexes: Vec<Arc<ShardIndex>>,
-    /// The first sample of each shard, and behind the last how many there are.
-    starts: Vec<u64>,
+    starts: Starts,
 }
 
 impl Lies {
     fn new(indexes: Vec<Arc<ShardIndex>>) -> Self {
-        let mut starts = vec![0];
-        for index in &indexes {
-            starts.push(starts.last().copied().unwrap_or(0) + index.len() as u64);
-        }
+        let starts = indexes.iter().map(|index| index.len() as u64).collect();
         Self { indexes, starts }
-    }
-
-    fn len(&self) -> u64 {
-        self.starts.last().copied().unwrap_or(0)
     }
 
     /// A sample's shard, its number there, and its data's place.
     fn place(&self, sample: SampleId) -> Option<(usize, u64, Range<u64>)> {
-        if sample.0 >= self.len() {
-            return None;
-        }
-        let shard = self.starts.partition_point(|start| *start <= sample.0) - 1;
-        let record = sample.0 - self.starts[shard];
-        let part = self.indexes[shard].parts(usize::try_from(record).ok()?).first()?;
-        Some((shard, record, part.range()))
+        let (shard, record) = self.starts.place(sample)?;
+        let part = self.indexes[shard].parts(usize::try_from(record.0).ok()?).first()?;
+        Some((shard, record.0, part.range()))
     }
 }
 
@@ -130,8 +118,8 @@ impl TfRecords {
         let indexes: Vec<_> =
             shards.all().par_iter().map(|shard| index(shard, &limits).map(Arc::new)).collect();
         let lies = Lies::new(indexes.into_iter().collect::<Result<_, BoxError>>()?);
-        if lies.len() > limits.max_samples {
-            let (name, count, max) = (shards.name(), lies.len(), limits.max_samples);
+        if lies.starts.samples() > limits.max_samples {
+            let (name, count, max) = (shards.name(), lies.starts.samples(), limits.max_samples);
             return Err(format!("{name}: {count} records, the limit is {max}").into());
         }
         let features = if options.asks() {
@@ -210,7 +198,7 @@ impl Source for TfRecords {
     }
 
     fn len(&self) -> u64 {
-        self.lies.len()
+        self.lies.starts.samples()
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
@@ -241,7 +229,7 @@ impl Source for TfRecords {
     }
 
     fn is_cheap_to_read_again(&self) -> bool {
-        self.shards.all().iter().all(|shard| matches!(shard.location, Location::Path(_)))
+        self.shards.are_local()
     }
 
     fn key(&self, sample: SampleId) -> Option<String> {

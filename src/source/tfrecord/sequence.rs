@@ -8,12 +8,9 @@
 use super::frame::{self, Compression};
 use super::{TfRecordCause, TfRecordError};
 use crate::sample::Limits;
-use crate::source::shards::Shard;
-use flate2::read::{MultiGzDecoder, ZlibDecoder};
+use crate::source::shards::{Shard, ShardReader};
+use flate2::bufread::{MultiGzDecoder, ZlibDecoder};
 use std::io::{self, BufReader, Read};
-
-/// Bytes of a file read at a time.
-const BLOCK: usize = 1 << 20;
 
 /// A pass over the records of a file.
 pub(super) struct Sequence {
@@ -33,12 +30,11 @@ impl Sequence {
     /// Begins at a file's first record.
     pub(super) fn open(shard: &Shard, limits: Limits) -> Result<Self, TfRecordError> {
         let compression = Compression::of_shard(shard)?;
-        let reader = Reading { shard: shard.clone(), at: 0, buffer: vec![] };
-        let blocks = BufReader::with_capacity(BLOCK, reader);
+        let plain = ShardReader::new(shard.clone());
         let from: Box<dyn Read + Send> = match compression {
-            Compression::None => Box::new(blocks),
-            Compression::Gzip => Box::new(BufReader::new(MultiGzDecoder::new(blocks))),
-            Compression::Zlib => Box::new(BufReader::new(ZlibDecoder::new(blocks))),
+            Compression::None => Box::new(plain),
+            Compression::Gzip => Box::new(BufReader::new(MultiGzDecoder::new(plain))),
+            Compression::Zlib => Box::new(BufReader::new(ZlibDecoder::new(plain))),
         };
         let file = shard.location.to_string();
         Ok(Self { from, file, limits, record: 0, at: 0, data: vec![] })
@@ -110,23 +106,4 @@ impl Sequence {
 
 fn error(file: &str, record: u64, at: u64, cause: TfRecordCause) -> TfRecordError {
     TfRecordError { file: file.to_owned(), record, at, cause }
-}
-
-/// A file, read from its beginning on.
-struct Reading {
-    shard: Shard,
-    at: u64,
-    buffer: Vec<u8>,
-}
-
-impl Read for Reading {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let left = self.shard.bytes.len().saturating_sub(self.at);
-        let size = left.min(out.len() as u64);
-        let got = self.shard.bytes.get(self.at, size, &mut self.buffer);
-        let got = got.map_err(|error| io::Error::other(error.to_string()))?;
-        out[..got.len()].copy_from_slice(got);
-        self.at += size;
-        Ok(got.len())
-    }
 }

@@ -13,7 +13,7 @@ use super::frame::{self, Compression};
 use super::sequence::{Data, Sequence};
 use super::{TfRecordCause, TfRecordError, TfRecords, index, no_records, parse};
 use crate::sample::{Limits, SampleId};
-use crate::source::shards::{Shard, ShardIndex, deal};
+use crate::source::shards::{Shard, ShardIndex, deal, name_of};
 use crate::source::stream::{Item, Items, Pass, Stream, Streamed};
 use crate::source::{BoxError, FieldSpec, Fingerprint, Location, Record, Source};
 use std::sync::{Arc, OnceLock};
@@ -157,14 +157,7 @@ impl Streamed for TfRecordStream {
     }
 
     fn name(&self) -> String {
-        match &*self.shards {
-            [one] => one.to_string(),
-            shards => {
-                let ends = shards.first().zip(shards.last());
-                let ends = ends.map(|(first, last)| format!("{first} .. {last} "));
-                format!("{}({} shards)", ends.unwrap_or_default(), shards.len())
-            }
-        }
+        name_of(self.shards.iter())
     }
 
     fn fingerprint(&self) -> u64 {

@@ -1,6 +1,7 @@
 //! The bar of a conversion: samples and bytes.
 
-use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+use crate::write::styled;
+use indicatif::{HumanBytes, ProgressBar};
 
 /// A bar on stderr; indicatif draws nothing where that is not a terminal.
 pub(super) struct Bar {
@@ -16,10 +17,7 @@ impl Bar {
             let bar = ProgressBar::new(all).with_position(done);
             // The time of an earlier attempt is not known: what it did says nothing of the speed.
             bar.reset_eta();
-            match ProgressStyle::with_template(text) {
-                Ok(style) => bar.with_style(style),
-                Err(_) => bar, // a template that is wrong costs its looks, not the file
-            }
+            styled(bar, text)
         });
         Self { bar, bytes }
     }

@@ -128,11 +128,6 @@ impl<'a> Journal<'a> {
         Ok(journal)
     }
 
-    /// Whether there are notes of an earlier attempt.
-    pub(super) fn is_there(dst: &Path) -> bool {
-        path(dst).exists()
-    }
-
     /// Whether nothing was noted before.
     pub(super) fn is_new(&self) -> bool {
         self.is_new

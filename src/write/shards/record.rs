@@ -7,24 +7,19 @@
 //! u32   masked CRC-32C of the data
 //! ```
 //!
-//! Masked: turned right by 15 bits, 0xa282ead8 added. A CRC of bytes that have a CRC in them would
-//! be a weak one.
+//! `source/tfrecord/frame.rs` says what a masked one is.
 
-const MASK: u32 = 0xa282_ead8;
+use crate::source::masked_crc32c;
 
 /// A record around `data`.
 pub(in crate::write) fn frame(data: &[u8]) -> Vec<u8> {
     let length = (data.len() as u64).to_le_bytes();
     let mut bytes = Vec::with_capacity(data.len() + 16);
     bytes.extend(length);
-    bytes.extend(masked_crc(&length).to_le_bytes());
+    bytes.extend(masked_crc32c(&length).to_le_bytes());
     bytes.extend(data);
-    bytes.extend(masked_crc(data).to_le_bytes());
+    bytes.extend(masked_crc32c(data).to_le_bytes());
     bytes
-}
-
-fn masked_crc(bytes: &[u8]) -> u32 {
-    crc32c::crc32c(bytes).rotate_right(15).wrapping_add(MASK)
 }
 
 #[cfg(test)]
