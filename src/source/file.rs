@@ -8,6 +8,7 @@ use super::ReadErrorKind;
 use std::any::Any;
 use std::fs::{self, File};
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -161,7 +162,7 @@ impl FileBytes {
     }
 
     /// `size` bytes at `start`: lent if they are held, else read into `buffer`, which grows to the
-    /// largest size asked for and never shrinks.
+    /// largest size asked for and never shrinks; where in it says [`skew`].
     ///
     /// # Errors
     ///
@@ -173,30 +174,47 @@ impl FileBytes {
         size: u64,
         buffer: &'a mut Vec<u8>,
     ) -> Result<&'a [u8], ReadErrorKind> {
-        let short = |found| ReadErrorKind::Short { ptr: start, size, found };
-        let left = self.len().saturating_sub(start);
-        if left < size {
-            return Err(short(left));
-        }
-        let memory = |_| ReadErrorKind::Memory { size };
-        let count = usize::try_from(size).map_err(memory)?;
+        let count = self.count(start, size)?;
         match self {
             Self::Held(bytes) => {
-                let start = usize::try_from(start).map_err(|_| short(0))?;
-                bytes.get(start..).and_then(|rest| rest.get(..count)).ok_or(short(0))
+                let rest = usize::try_from(start).ok().and_then(|start| bytes.get(start..));
+                let short = ReadErrorKind::Short { ptr: start, size, found: 0 };
+                rest.and_then(|rest| rest.get(..count)).ok_or(short)
             }
             Self::Read { from, .. } => {
-                if buffer.len() < count {
-                    let more = count - buffer.len();
-                    buffer.try_reserve(more).map_err(|_| ReadErrorKind::Memory { size })?;
-                    buffer.resize(count, 0);
-                }
-                let bytes = &mut buffer[..count];
-                let (found, outcome) = read_all_at(&**from, bytes, start);
-                outcome.map_err(|error| failed(start, size, &error))?;
-                if found < count { Err(short(found as u64)) } else { Ok(bytes) }
+                let place = read_into(&**from, start, count, buffer)?;
+                Ok(&buffer[place])
             }
         }
+    }
+
+    /// As [`get`](Self::get), but always in the buffer; where in it.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
+    pub(super) fn load(
+        &self,
+        start: u64,
+        size: u64,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Range<usize>, ReadErrorKind> {
+        let count = self.count(start, size)?;
+        if let Self::Read { from, .. } = self {
+            return read_into(&**from, start, count, buffer);
+        }
+        buffer.clear();
+        self.append(start, size, buffer)?;
+        Ok(0..count)
+    }
+
+    /// `size`, if there are so many bytes from `start` on.
+    fn count(&self, start: u64, size: u64) -> Result<usize, ReadErrorKind> {
+        let found = self.len().saturating_sub(start);
+        if found < size {
+            return Err(ReadErrorKind::Short { ptr: start, size, found });
+        }
+        usize::try_from(size).map_err(|_| ReadErrorKind::Memory { size })
     }
 
     /// `size` bytes at `start`, in memory of their own.
@@ -214,43 +232,101 @@ impl FileBytes {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get): some of them may have been appended.
+    /// As [`get`](Self::get): none of them is appended then.
     pub(super) fn append(
         &self,
         start: u64,
         size: u64,
         bytes: &mut Vec<u8>,
     ) -> Result<(), ReadErrorKind> {
-        let short = |found| ReadErrorKind::Short { ptr: start, size, found };
-        let left = self.len().saturating_sub(start);
-        if left < size {
-            return Err(short(left));
-        }
-        let memory = |_| ReadErrorKind::Memory { size };
-        let count = usize::try_from(size).map_err(memory)?;
-        bytes.try_reserve_exact(count).map_err(|_| ReadErrorKind::Memory { size })?;
-        let from = match self {
-            Self::Held(_) => {
-                bytes.extend_from_slice(self.get(start, size, &mut vec![])?);
-                return Ok(());
-            }
-            Self::Read { from, .. } => from,
-        };
+        let count = self.count(start, size)?;
+        let room = bytes.try_reserve_exact(count.saturating_add(LINE));
+        room.map_err(|_| ReadErrorKind::Memory { size })?;
         let old = bytes.len();
-        while bytes.len() < old + count {
-            let before = bytes.len();
-            let done = before - old;
-            match from.append_at(bytes, count - done, start + done as u64) {
-                // Nothing was appended, whatever a reader of the user's own says.
-                Ok(_) if bytes.len() <= before => return Err(short(done as u64)),
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(failed(start, size, &error)),
+        match self {
+            Self::Held(_) => bytes.extend_from_slice(self.get(start, size, &mut vec![])?),
+            Self::Read { from, .. } => {
+                // Where memory lies badly it is cheaper to move the bytes when they are there.
+                let is_bad = (1..LINE / 2).contains(&(apart(bytes, old, start) % PAGE));
+                let first = old + if is_bad { LINE / 2 } else { 0 };
+                bytes.resize(first, 0);
+                if let Err(error) = read_behind(&**from, start, count, bytes) {
+                    bytes.truncate(old);
+                    return Err(error);
+                }
+                if is_bad {
+                    bytes.copy_within(first.., old);
+                    bytes.truncate(old + count);
+                }
             }
         }
-        bytes.truncate(old + count);
         Ok(())
     }
+}
+
+/// Appends `count` bytes at `start`.
+fn read_behind(
+    from: &dyn ReadAt,
+    start: u64,
+    count: usize,
+    bytes: &mut Vec<u8>,
+) -> Result<(), ReadErrorKind> {
+    let (first, size) = (bytes.len(), count as u64);
+    while bytes.len() < first + count {
+        let done = bytes.len() - first;
+        match from.append_at(bytes, count - done, start + done as u64) {
+            // Nothing was appended, whatever a reader of the user's own says.
+            Ok(_) if bytes.len() <= first + done => {
+                return Err(ReadErrorKind::Short { ptr: start, size, found: done as u64 });
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(failed(start, size, &error)),
+        }
+    }
+    bytes.truncate(first + count);
+    Ok(())
+}
+
+/// Reads `count` bytes at `start` into a buffer that grows if it must; where in it they lie.
+fn read_into(
+    from: &dyn ReadAt,
+    start: u64,
+    count: usize,
+    buffer: &mut Vec<u8>,
+) -> Result<Range<usize>, ReadErrorKind> {
+    let size = count as u64;
+    let room = count.saturating_add(LINE);
+    if buffer.len() < room {
+        let more = room - buffer.len();
+        buffer.try_reserve(more).map_err(|_| ReadErrorKind::Memory { size })?;
+        buffer.resize(room, 0);
+    }
+    let skew = skew(buffer, start);
+    let place = skew..skew + count;
+    let (found, outcome) = read_all_at(from, &mut buffer[place.clone()], start);
+    outcome.map_err(|error| failed(start, size, &error))?;
+    if found < count {
+        return Err(ReadErrorKind::Short { ptr: start, size, found: found as u64 });
+    }
+    Ok(place)
+}
+
+/// Bytes of a line of the processor's caches, and of a page of the system's.
+pub(super) const LINE: usize = 64;
+const PAGE: usize = 4096;
+
+/// How far into memory to read what lies from `start` on in a file, so that it lies in its lines as it does
+/// in the system's own pages. The kernel copies a sixth as fast (Zen: 1.8 GB/s for 11.7) where memory
+/// lies 1 to 31 bytes after the file, modulo 4096; glibc's large allocations begin 16 bytes into a page,
+/// and raw pictures and pages of a file at the beginning of one.
+pub(super) fn skew(memory: &[u8], start: u64) -> usize {
+    apart(memory, 0, start).wrapping_neg() % LINE
+}
+
+/// How far byte `at` of memory lies after byte `start` of a file; only the remainder by a page counts.
+fn apart(memory: &[u8], at: usize, start: u64) -> usize {
+    memory.as_ptr().addr().wrapping_add(at).wrapping_sub(start as usize)
 }
 
 /// What the system said of a read.
@@ -327,6 +403,29 @@ mod tests {
         assert_eq!(bytes.get(0, 3, &mut buffer), Ok(&[10, 11, 12][..]));
         let error = bytes.get(1, 3, &mut buffer).unwrap_err();
         assert_eq!(error.to_string(), "3 bytes at byte 1: worn out");
+    }
+
+    #[test]
+    fn bytes_are_the_same_wherever_memory_lies() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let content: Vec<u8> = (0..20_000_u32).map(|at| ((at * at) >> 5) as u8).collect();
+        file.write_all(&content).unwrap();
+        let bytes = FileBytes::open(file.path()).unwrap();
+        let mut buffer = vec![];
+        let mut moved = 0;
+        for start in (0..4200).step_by(3) {
+            let want = &content[start..start + 9000];
+            let lent = bytes.get(start as u64, 9000, &mut buffer).unwrap();
+            assert_eq!((lent, lent.as_ptr().addr() % LINE), (want, start % LINE));
+            let mut own = vec![7; 5];
+            own.reserve_exact(9000 + LINE);
+            moved += usize::from((1..LINE / 2).contains(&(apart(&own, 5, start as u64) % PAGE)));
+            bytes.append(start as u64, 9000, &mut own).unwrap();
+            assert_eq!((&own[..5], &own[5..]), (&[7; 5][..], want));
+        }
+        assert!(moved > 0);
+        let mut own = vec![7; 5];
+        assert!(bytes.append(15_000, 9000, &mut own).is_err() && own == [7; 5]);
     }
 
     #[test]

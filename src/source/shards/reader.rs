@@ -12,6 +12,7 @@
 
 use super::Shard;
 use std::io::{self, BufRead, Read};
+use std::ops::Range;
 
 /// Bytes of the first read, and after a jump: no less than a disk reads for one.
 const SMALL: usize = 4096;
@@ -22,13 +23,13 @@ pub(in crate::source) const LARGE: usize = 256 << 10;
 /// From this on a piece is read where it is wanted: a call of the system costs less than to copy it.
 const LONG: usize = 32 << 10;
 
-/// What is at hand is read again only when all of it was taken.
+/// A place in a shard, and the bytes read ahead of it.
 pub(in crate::source) struct ShardReader {
     shard: Shard,
-    /// The window: bytes of the shard from `start` on, and how many of them are taken.
-    window: Vec<u8>,
-    start: u64,
-    taken: usize,
+    at: u64,
+    /// Bytes from `at` on lie here, so far as they are at hand.
+    buffer: Vec<u8>,
+    window: Range<usize>,
     /// Bytes of the next read.
     ahead: usize,
 }
@@ -36,34 +37,23 @@ pub(in crate::source) struct ShardReader {
 impl ShardReader {
     /// From the beginning on.
     pub(in crate::source) fn new(shard: Shard) -> Self {
-        Self { shard, window: vec![], start: 0, taken: 0, ahead: SMALL }
+        Self { shard, at: 0, buffer: vec![], window: 0..0, ahead: SMALL }
     }
 
     /// Bytes that are neither taken nor passed over.
     fn left(&self) -> u64 {
-        self.shard.bytes.len().saturating_sub(self.at())
-    }
-
-    fn at(&self) -> u64 {
-        self.start + self.taken as u64
-    }
-
-    fn at_hand(&self) -> usize {
-        self.window.len() - self.taken
+        self.shard.bytes.len().saturating_sub(self.at)
     }
 
     /// Passes over `count` bytes; says how many there were.
     pub(in crate::source) fn pass(&mut self, count: u64) -> u64 {
-        let at_hand = self.at_hand() as u64;
         let count = count.min(self.left());
-        if count <= at_hand {
-            self.taken += count as usize;
-            return count;
-        }
-        self.jump_to(self.at() + count);
-        if count - at_hand >= SMALL as u64 {
+        let beyond = count.saturating_sub(self.window.len() as u64);
+        if beyond >= SMALL as u64 {
             self.ahead = SMALL;
         }
+        self.window.start += (count - beyond) as usize;
+        self.at += count;
         count
     }
 
@@ -82,7 +72,7 @@ impl ShardReader {
         let count = count.min(self.left());
         let mut missing = count;
         while missing > 0 {
-            if self.at_hand() == 0 && missing >= LONG as u64 {
+            if self.window.is_empty() && missing >= LONG as u64 {
                 self.append_long(bytes, missing, beyond)?;
                 break;
             }
@@ -98,40 +88,34 @@ impl ShardReader {
 
     /// Reads `count` bytes where they are wanted; those beyond are the window then.
     fn append_long(&mut self, bytes: &mut Vec<u8>, count: u64, beyond: u64) -> io::Result<()> {
-        let start = self.at();
         let all = self.left().min(count.saturating_add(beyond));
-        self.jump_to(start);
-        self.shard.bytes.append(start, all, bytes).map_err(io::Error::other)?;
+        self.shard.bytes.append(self.at, all, bytes).map_err(io::Error::other)?;
         let wanted = bytes.len() - (all - count) as usize;
-        self.window.extend_from_slice(&bytes[wanted..]);
+        self.buffer.clear();
+        self.buffer.extend_from_slice(&bytes[wanted..]);
         bytes.truncate(wanted);
-        self.start = start + count;
+        self.window = 0..self.buffer.len();
+        self.at += count;
         self.ahead = SMALL;
         Ok(())
-    }
-
-    /// Goes on from byte `start`, with nothing at hand.
-    fn jump_to(&mut self, start: u64) {
-        self.start = start;
-        self.taken = 0;
-        self.window.clear();
     }
 }
 
 impl BufRead for ShardReader {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        if self.at_hand() == 0 {
+        if self.window.is_empty() {
             let size = self.left().min(self.ahead as u64);
-            self.jump_to(self.at());
-            let read = self.shard.bytes.append(self.start, size, &mut self.window);
-            read.map_err(io::Error::other)?;
+            let read = self.shard.bytes.load(self.at, size, &mut self.buffer);
+            self.window = read.map_err(io::Error::other)?;
             self.ahead = (self.ahead * 2).min(LARGE);
         }
-        Ok(&self.window[self.taken..])
+        Ok(&self.buffer[self.window.clone()])
     }
 
     fn consume(&mut self, count: usize) {
-        self.taken += count.min(self.at_hand());
+        let count = count.min(self.window.len());
+        self.window.start += count;
+        self.at += count as u64;
     }
 }
 

@@ -14,8 +14,8 @@ pub(super) trait Feed: BufRead + Send {
     /// Passes over `count` bytes; says how many there were.
     fn pass(&mut self, count: u64) -> io::Result<u64>;
 
-    /// Appends the next `count` bytes; says how many there were. `bytes` has room for `beyond` more,
-    /// which may be read along.
+    /// Appends the next `count` bytes; says how many there were. `beyond` more may be read
+    /// along.
     fn append(&mut self, bytes: &mut Vec<u8>, count: u64, beyond: u64) -> io::Result<u64>;
 
     /// The next bytes; none only at the end. Asked again where a signal came in between: others do not

@@ -113,11 +113,13 @@ fn number(field: &[u8]) -> Option<u64> {
 
 /// Whether it is the sum of a block's bytes, taken as unsigned or as signed ones.
 fn is_sum(block: &[u8; BLOCK], sum: u64) -> bool {
-    let others = || block[..148].iter().chain(&block[156..]);
-    let spaces = 8 * u64::from(b' ');
-    let unsigned = spaces + others().map(|&byte| u64::from(byte)).sum::<u64>();
-    let above = 256 * others().filter(|&&byte| byte >= 128).count() as u64;
-    unsigned == sum || unsigned.checked_sub(above) == Some(sum)
+    let of = |bytes: &[u8]| bytes.iter().map(|&byte| u32::from(byte)).sum::<u32>();
+    let above = |bytes: &[u8]| bytes.iter().map(|&byte| u32::from(byte >> 7)).sum::<u32>();
+    // Of the whole block, which goes many bytes at a time; the sum's own place counts as spaces.
+    let (own, spaces) = (&block[148..156], 8 * u32::from(b' '));
+    let unsigned = of(block) - of(own) + spaces;
+    let signed = || u64::from(unsigned).checked_sub(256 * u64::from(above(block) - above(own)));
+    u64::from(unsigned) == sum || signed() == Some(sum)
 }
 
 #[cfg(test)]

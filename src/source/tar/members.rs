@@ -20,6 +20,7 @@ use super::feed::{self, Feed};
 use super::header::{BLOCK, Header, Kind, is_zero, text};
 use super::pax::{self, Pax};
 use super::{Damage, error::Found};
+use crate::source::file::LINE;
 use crate::source::shards::{Shard, ShardReader};
 use std::io::{self, Read};
 
@@ -117,7 +118,8 @@ impl Members {
         // A header is read along with what is before it.
         let beyond = self.padding + BLOCK as u64;
         // Reserved in full only if the file is known to have that many.
-        let room = if self.len.is_some() { size + beyond } else { size.min(RESERVED) };
+        let room =
+            if self.len.is_some() { size + beyond + LINE as u64 } else { size.min(RESERVED) };
         let memory =
             |_| Found { at: start, kind: Damage::Read(format!("no memory for {size} bytes")) };
         data.try_reserve_exact(usize::try_from(room).unwrap_or(usize::MAX)).map_err(memory)?;

@@ -14,6 +14,7 @@
 use super::plan::{Part, Plan};
 use super::stats::Counters;
 use crate::source::ReadErrorKind;
+use crate::source::file::LINE;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
@@ -271,8 +272,8 @@ impl Cache {
         while self.held > most
             && let Some(bytes) = self.free.pop()
         {
-            self.held -= bytes.capacity() as u64;
-            self.counters.give_back(bytes.capacity() as u64);
+            self.held -= size_of_page(&bytes) as u64;
+            self.counters.give_back(size_of_page(&bytes) as u64);
         }
     }
 
@@ -331,7 +332,7 @@ impl Cache {
         }
         self.reclaim();
         loop {
-            if let Some(place) = self.free.iter().position(|bytes| bytes.capacity() == size) {
+            if let Some(place) = self.free.iter().position(|bytes| size_of_page(bytes) == size) {
                 return Some(self.free.swap_remove(place));
             }
             self.shrink_to(self.bounds.budget - size as u64);
@@ -346,9 +347,9 @@ impl Cache {
     /// Memory that whoever reads into it fills first: not under the lock.
     fn allocate(&mut self, size: usize) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
-        bytes.try_reserve_exact(size).ok()?;
-        self.held += bytes.capacity() as u64;
-        self.counters.take(bytes.capacity() as u64);
+        bytes.try_reserve_exact(size.checked_add(LINE)?).ok()?;
+        self.held += size_of_page(&bytes) as u64;
+        self.counters.take(size_of_page(&bytes) as u64);
         Some(bytes)
     }
 
@@ -416,6 +417,11 @@ impl Drop for Cache {
     fn drop(&mut self) {
         self.counters.give_back(self.held);
     }
+}
+
+/// Bytes of a page that memory has room for, wherever in its first line they begin.
+fn size_of_page(memory: &Vec<u8>) -> usize {
+    memory.capacity() - LINE
 }
 
 #[cfg(test)]

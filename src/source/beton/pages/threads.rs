@@ -14,7 +14,7 @@ use super::cache::{Bounds, Cache, Failure, Job, Page};
 use super::plan::Plan;
 use super::stats::Counters;
 use crate::panicked::message;
-use crate::source::file::{ReadAt, read_all_at};
+use crate::source::file::{LINE, ReadAt, read_all_at, skew};
 use crate::source::{BoxError, ReadErrorKind, RunPlan};
 use std::any::Any;
 use std::io;
@@ -209,9 +209,11 @@ impl Shared {
 fn read_page(reader: &dyn ReadAt, job: Job, number: u64) -> Page {
     let Job { mut parts, mut bytes, .. } = job;
     let end = parts.last().map_or(0, |part| part.at + part.len);
-    if bytes.len() < end {
-        bytes.resize(end, 0);
+    if bytes.len() < end + LINE {
+        bytes.resize(end + LINE, 0);
     }
+    let skew = parts.first().map_or(0, |part| skew(&bytes, part.start));
+    parts.iter_mut().for_each(|part| part.at += skew);
     let mut failure = None;
     let mut kept = 0;
     for part in &mut parts {
