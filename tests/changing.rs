@@ -148,7 +148,7 @@ impl Change {
     fn make(self, path: &Path, new: &[u8], len: u64) {
         match self {
             Self::Cut => {
-                fs::OpenOptions::new().write(true).open(path).unwrap().set_len(len).unwrap()
+                fs::OpenOptions::new().write(true).open(path).unwrap().set_len(len).unwrap();
             }
             Self::Replace => {
                 let beside = path.with_extension("new");

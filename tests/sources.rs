@@ -175,3 +175,28 @@ fn betons_are_put_together_split_and_cut_down() {
     assert_eq!(few.len(), 3);
     assert_eq!(few.read(SampleId(2)).unwrap(), all.read(SampleId(20)).unwrap());
 }
+
+/// More shards than the process may have files open.
+#[cfg(unix)]
+#[test]
+fn a_dataset_may_have_more_shards_than_a_process_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    photos(dir);
+    told(dir, &["convert", "photos", "one.tar"]);
+    let shard = fs::read(dir.join("one.tar")).unwrap();
+    (0..400).for_each(|k| fs::write(dir.join(format!("s-{k:03}.tar")), &shard).unwrap());
+    let run = |command: &str| {
+        let script = format!("ulimit -n 300; exec \"$0\" {command}");
+        let mut shell = std::process::Command::new("sh");
+        let program = env!("CARGO_BIN_EXE_fuseloop");
+        shell.args(["-c", &script, program]).current_dir(dir).output().unwrap()
+    };
+    for command in ["info 's-{000..399}.tar'", "verify 's-{000..399}.tar' --jobs 4"] {
+        let output = run(command);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command}: {errors}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("9,200 samples"), "{command}: {text}");
+    }
+}

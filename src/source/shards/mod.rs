@@ -6,6 +6,7 @@
 
 mod deal;
 mod index;
+mod pool;
 mod reader;
 
 pub(in crate::source) use deal::deal;
@@ -15,6 +16,7 @@ pub(in crate::source) use reader::{LARGE, ShardReader};
 use super::file::FileBytes;
 use super::{BoxError, Location, ReadErrorKind, RunPlan, remote};
 use crate::sample::SampleId;
+use pool::Pool;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -33,9 +35,16 @@ impl Shard {
     ///
     /// As the system says, with the name.
     pub(in crate::source) fn open(location: Location) -> Result<Self, BoxError> {
-        let bytes = match &location {
-            Location::Path(path) => FileBytes::open(path),
-            Location::Url(url) => FileBytes::from_reader(remote::open(url)?),
+        Self::open_in(location, None)
+    }
+
+    fn open_in(location: Location, pool: Option<&Arc<Pool>>) -> Result<Self, BoxError> {
+        let bytes = match (&location, pool) {
+            (Location::Path(path), None) => FileBytes::open(path),
+            (Location::Path(path), Some(pool)) => {
+                pool.file(path).and_then(|file| FileBytes::from_reader(file))
+            }
+            (Location::Url(url), _) => FileBytes::from_reader(remote::open(url)?),
         };
         let bytes = bytes.map_err(|error| format!("{location}: {error}"))?;
         Ok(Self { location, bytes: Arc::new(bytes) })
@@ -73,7 +82,8 @@ impl Shards {
         Self(shards.into())
     }
 
-    /// Opens all files that a text names, several at a time.
+    /// Opens all files that a text names, several at a time. Where they are many, those of this machine
+    /// are opened when they are read.
     ///
     /// # Errors
     ///
@@ -81,8 +91,9 @@ impl Shards {
     pub(in crate::source) fn open(spec: &str) -> Result<Self, BoxError> {
         use rayon::prelude::*;
         let locations = Location::parse(spec)?;
-        let opened: Vec<Result<Shard, BoxError>> =
-            locations.into_par_iter().map(Shard::open).collect();
+        let pool = (locations.len() > pool::MOST).then(|| Pool::new(pool::MOST));
+        let open = |location| Shard::open_in(location, pool.as_ref());
+        let opened: Vec<Result<Shard, BoxError>> = locations.into_par_iter().map(open).collect();
         let shards: Result<Vec<Shard>, BoxError> = opened.into_iter().collect();
         Ok(Self::new(shards?))
     }
