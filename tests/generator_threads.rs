@@ -16,7 +16,7 @@ fn threads() -> usize {
 fn assert_threads_are(expected: usize) {
     let begun = Instant::now();
     while threads() != expected {
-        assert!(begun.elapsed() < Duration::from_millis(500), "{} threads", threads());
+        assert!(begun.elapsed() < Duration::from_secs(5), "{} threads", threads());
         thread::yield_now();
     }
 }
@@ -43,7 +43,7 @@ fn no_producer_is_left_after_200_early_drops_nor_after_a_loader() {
         assert!(taken <= 20);
         let begun = Instant::now();
         drop(queue);
-        assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
         assert_threads_are(before);
     }
 

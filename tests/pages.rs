@@ -449,13 +449,13 @@ fn dropping_a_run_does_not_wait_for_a_slow_read() {
     let disk = Disk::new(pages.bytes());
     let source = paged(&disk, 1 << 20, 4);
     let before = disk.readers();
-    disk.set(Faults { delay: Some(Duration::from_millis(400)), ..Faults::default() });
+    disk.set(Faults { delay: Some(Duration::from_millis(2000)), ..Faults::default() });
     let all: Vec<usize> = (0..300).collect();
     let view = begin(&source, &run_over(&all, 8));
     thread::sleep(Duration::from_millis(20));
     let begun = Instant::now();
     drop(view);
-    assert!(begun.elapsed() < Duration::from_millis(100), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_millis(1000), "{:?}", begun.elapsed());
     assert_threads_end(&disk, before);
 }
 

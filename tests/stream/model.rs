@@ -64,7 +64,7 @@ impl Dice {
                     cycle_length: 1 + self.below(4) as usize,
                     block_length: 1 + self.below(3) as usize,
                     reads: if self.below(2) == 0 { 0 } else { self.below(4) as usize },
-                    deterministic: true,
+                    ..Interleave::default()
                 };
                 Tree::Interleave(self.trees(depth), how)
             }

@@ -3,8 +3,8 @@
 use super::support::{At, numbers};
 use fuseloop::batch::Batch;
 use fuseloop::loader::{Cache, Cursor, OnDamaged};
-use fuseloop::source::stream::{Interleave, MixEnd, Stream};
-use fuseloop::source::{Concat, Source};
+use fuseloop::source::stream::{Interleave, MixEnd, Pass, Stream};
+use fuseloop::source::{Concat, OwnedValue, Source};
 use fuseloop::{Epoch, Loader, LoaderBuilder, Order, ops::*};
 use std::sync::Arc;
 
@@ -80,7 +80,8 @@ fn mix() -> Stream {
 
 #[test]
 fn every_row_is_made_as_its_part_says_whatever_stands_above() {
-    let woven = |reads| Interleave { cycle_length: 2, block_length: 3, reads, deterministic: true };
+    let woven =
+        |reads| Interleave { cycle_length: 2, block_length: 3, reads, ..Interleave::default() };
     let streams = [
         mix(),
         Stream::concat(two()).unwrap(),
@@ -264,4 +265,51 @@ fn an_item_that_cant_be_had_is_told_and_left_out_as_ever() {
     let skipping = with_parts(Loader::from_stream(bad)).on_damaged(OnDamaged::Skip);
     let labels: Vec<i64> = rows(&skipping.build().unwrap(), 0).iter().map(|row| row.0).collect();
     assert_eq!(labels, [0, 1, 2, 3, 4, 5, 100, 102, 103, 104, 105]);
+}
+
+/// Streams in an order of their own in each pass: each once, told apart by its label.
+#[test]
+fn interleaved_streams_come_in_another_order_each_pass() {
+    let streams = || (0..6).map(|part| numbers(100 * part, 4).stream());
+    let woven = |reads, cycle_length| {
+        let how = Interleave {
+            cycle_length,
+            block_length: 4,
+            reads,
+            shuffle: true,
+            ..Interleave::default()
+        };
+        Stream::interleave(streams(), how).unwrap()
+    };
+    let given = |stream: &Stream, pass: &Pass, skip: u64| {
+        let mut items = stream.open(pass).unwrap();
+        assert_eq!(items.skip(skip).unwrap(), skip);
+        let items = std::iter::from_fn(|| items.next().unwrap());
+        let number = |record: &[OwnedValue]| match record[1] {
+            OwnedValue::Int(number) => number as usize,
+            _ => panic!("no number"),
+        };
+        items.map(|item| (item.part().unwrap(), number(&item.read().unwrap()))).collect::<Vec<_>>()
+    };
+    let mut orders = std::collections::BTreeSet::new();
+    for (epoch, turn) in [(0, 0), (1, 0), (2, 0), (0, 1), (0, 2)] {
+        let pass = Pass { seed: 3, epoch: Epoch(epoch), turn };
+        let all = given(&woven(0, 1), &pass, 0);
+        assert!(all.iter().all(|&(part, number)| number / 100 == part), "{all:?}");
+        let order: Vec<usize> = all.iter().step_by(4).map(|&(part, _)| part).collect();
+        let mut sorted = order.clone();
+        sorted.sort_unstable();
+        assert_eq!((sorted, all.len()), ((0..6).collect(), 24));
+        orders.insert(order);
+        for reads in [0, 2] {
+            let whole = given(&woven(reads, 3), &pass, 0);
+            assert_eq!(whole, all, "blocks are as long as the streams");
+            assert_eq!(given(&woven(reads, 3), &pass, 7), all[7..]);
+        }
+    }
+    assert_eq!(orders.len(), 5, "{orders:?}");
+    // Other streams than those in their own order: a cursor of one is not the other's.
+    let plain = Interleave { cycle_length: 3, block_length: 4, ..Interleave::default() };
+    let plain = Stream::interleave(streams(), plain).unwrap();
+    assert_ne!(plain.fingerprint(), woven(0, 3).fingerprint());
 }

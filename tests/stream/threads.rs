@@ -42,7 +42,7 @@ impl Source for Counted {
 }
 
 fn weave(reads: usize, deterministic: bool) -> Interleave {
-    Interleave { cycle_length: 3, block_length: 2, reads, deterministic }
+    Interleave { cycle_length: 3, block_length: 2, reads, deterministic, shuffle: false }
 }
 
 /// What comes before the first error, and that.

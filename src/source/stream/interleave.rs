@@ -19,6 +19,7 @@
 use super::error::{StreamError, check_equal};
 use super::lanes::{Lane, Lanes};
 use super::{Item, Items, Pass, Stream, Streamed, count, labelled, print, sum};
+use crate::source::shards::deal;
 use crate::source::{BoxError, FieldSpec};
 use std::sync::Arc;
 
@@ -33,12 +34,15 @@ pub struct Interleave {
     pub reads: usize,
     /// Whether the order is the same whatever the threads. Without `reads` it always is.
     pub deterministic: bool,
+    /// Whether every pass takes the streams in an order of its own, drawn from the loader's seed and the
+    /// epoch: so the shards that are read together are others each time.
+    pub shuffle: bool,
 }
 
 /// Four streams at a time, an item of each in turn, read by whoever asks.
 impl Default for Interleave {
     fn default() -> Self {
-        Self { cycle_length: 4, block_length: 1, reads: 0, deterministic: true }
+        Self { cycle_length: 4, block_length: 1, reads: 0, deterministic: true, shuffle: false }
     }
 }
 
@@ -95,10 +99,11 @@ impl Streamed for Interleaved {
         });
         let open = Cycle {
             slots: (0..how.cycle_length.min(parts.len())).map(|_| None).collect(),
+            order: deal(parts.len(), &pass, how.shuffle, (0, 1)),
             parts,
             pass,
             lanes,
-            next_part: 0,
+            next: 0,
         };
         Ok(match how.deterministic || how.reads == 0 {
             true => Box::new(Woven { open, block: how.block_length as u64, slot: 0, given: 0 }),
@@ -116,8 +121,9 @@ impl Streamed for Interleaved {
 
     /// However many threads read ahead, it is the same.
     fn fingerprint(&self) -> u64 {
-        let Interleave { cycle_length, block_length, .. } = self.how;
-        print("interleave", &[cycle_length as u64, block_length as u64], &self.parts)
+        let Interleave { cycle_length, block_length, shuffle, .. } = self.how;
+        let parameters = [cycle_length as u64, block_length as u64, u64::from(shuffle)];
+        print("interleave", &parameters, &self.parts)
     }
 }
 
@@ -127,7 +133,9 @@ struct Cycle {
     pass: Pass,
     lanes: Option<Arc<Lanes>>,
     slots: Vec<Option<Open>>,
-    next_part: usize,
+    /// The streams as they are opened, and which of these is the next.
+    order: Vec<usize>,
+    next: usize,
 }
 
 /// A stream of the cycle, and its place among all.
@@ -168,19 +176,19 @@ impl Open {
 impl Cycle {
     /// Opens the next stream in a slot, if there is one.
     fn fill(&mut self, slot: usize) -> Result<(), BoxError> {
-        let Some(part) = self.parts.get(self.next_part) else { return Ok(()) };
-        let items = part.open(&self.pass.of_part(self.next_part))?;
+        let Some(&part) = self.order.get(self.next) else { return Ok(()) };
+        let items = self.parts[part].open(&self.pass.of_part(part))?;
         let way = match &self.lanes {
             None => Way::Plain(items),
             Some(lanes) => Way::Ahead(Lane::new(lanes, items)),
         };
-        self.slots[slot] = Some(Open { part: self.next_part, way });
-        self.next_part += 1;
+        self.slots[slot] = Some(Open { part, way });
+        self.next += 1;
         Ok(())
     }
 
     fn is_over(&self) -> bool {
-        self.next_part >= self.parts.len() && self.slots.iter().all(Option::is_none)
+        self.next >= self.order.len() && self.slots.iter().all(Option::is_none)
     }
 
     /// Has all that will be asked for soon read ahead, as it is about to be asked for. The slots
@@ -190,7 +198,7 @@ impl Cycle {
         if self.lanes.is_none() {
             return Ok(());
         }
-        for slot in self.next_part..self.slots.len() {
+        for slot in self.next..self.slots.len() {
             self.fill(slot)?;
         }
         self.slots.iter_mut().flatten().try_for_each(Open::begin)

@@ -97,8 +97,8 @@ impl TarStream {
         Ok(Self { rank, world, ..self })
     }
 
-    /// A stream of each shard that this one reads, in their order: for
-    /// interleaving them. They are not shuffled.
+    /// A stream of each shard of this rank, in the order of their names: to be interleaved. A rank's
+    /// shards are the same in every pass; `Interleave::shuffle` gives them another order in each.
     #[must_use]
     pub fn shards(&self) -> Vec<Stream> {
         let ours = (self.rank..self.inner.shards.len()).step_by(self.world);

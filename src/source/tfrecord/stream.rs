@@ -95,7 +95,8 @@ impl TfRecordStream {
         Ok(self)
     }
 
-    /// A stream for each shard of this rank, in the order of their names: to be interleaved.
+    /// A stream of each shard of this rank, in the order of their names: to be interleaved. A rank's
+    /// shards are the same in every pass; `Interleave::shuffle` gives them another order in each.
     #[must_use]
     pub fn shards(&self) -> Vec<Stream> {
         let one = |shard: usize| Self {

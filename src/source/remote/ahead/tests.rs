@@ -279,7 +279,7 @@ fn a_run_ends_at_once_when_it_is_dropped() {
     let begun = Instant::now();
     drop(view);
     until("no task is left", || left.strong_count() == 0);
-    assert!(begun.elapsed() < Duration::from_millis(250), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_millis(1500), "{:?}", begun.elapsed());
 }
 
 #[test]
