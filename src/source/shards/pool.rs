@@ -76,16 +76,22 @@ impl Pool {
 }
 
 impl Pooled {
+    /// Refuses another file than was found, or one that was changed.
+    fn check(&self, now: &Metadata) -> io::Result<()> {
+        let changed = || io::Error::other("the file was changed or replaced since it was opened");
+        is_same(now, &self.found).then_some(()).ok_or_else(changed)
+    }
+
     fn file(&self) -> io::Result<Arc<File>> {
         self.is_used.store(true, Ordering::Relaxed);
         let mut file = lock(&self.file);
         if let Some(file) = &*file {
             return Ok(Arc::clone(file));
         }
+        // Asked before it is opened: opening a FIFO waits for its writer.
+        self.check(&std::fs::metadata(&self.path)?)?;
         let opened = Arc::new(File::open(&self.path)?);
-        if !is_same(&opened.metadata()?, &self.found) {
-            return Err(io::Error::other("the file was changed or replaced since it was opened"));
-        }
+        self.check(&opened.metadata()?)?;
         *file = Some(Arc::clone(&opened));
         // Who closes files locks this one under the pool's lock.
         drop(file);

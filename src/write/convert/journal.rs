@@ -94,7 +94,8 @@ pub(super) struct Journal<'a> {
 }
 
 impl<'a> Journal<'a> {
-    /// The notes beside `dst`, made if they are not there.
+    /// The notes beside `dst`. Of new ones there is an empty file, until they [begin](Self::begin): who is
+    /// killed before that has not looked yet whether something lies at the destination.
     ///
     /// # Errors
     ///
@@ -121,9 +122,6 @@ impl<'a> Journal<'a> {
                 }
                 Err(reason) => return Err(ConvertError::Journal { path: journal.path, reason }),
             }
-        }
-        if journal.is_new {
-            journal.begin(print)?;
         }
         Ok(journal)
     }
@@ -240,8 +238,12 @@ impl<'a> Journal<'a> {
         if is_torn { self.cut().map_err(|error| error.to_string()) } else { Ok(()) }
     }
 
-    /// The first line of new notes.
-    fn begin(&mut self, print: &Print) -> Result<(), ConvertError> {
+    /// Writes the first line of new notes: from here on what lies at the destination is ours.
+    ///
+    /// # Errors
+    ///
+    /// As the system says; the notes are deleted then.
+    pub(super) fn begin(&mut self, print: &Print) -> Result<(), ConvertError> {
         self.ends = vec![0];
         self.cut()?;
         let Print { source, options } = print;

@@ -267,16 +267,23 @@ impl<'a> Job<'a> {
         taken: impl Fn() -> Result<Option<PathBuf>, ConvertError>,
         write: impl FnOnce(&mut Journal<'a>) -> Result<ConvertReport, ConvertError>,
     ) -> Result<ConvertReport, ConvertError> {
-        let mut journal = Journal::open(&self.dst, &self.print(form), self.options, self.watch)?;
+        let print = self.print(form);
+        let mut journal = Journal::open(&self.dst, &print, self.options, self.watch)?;
         let is_asked = self.options.overwrite;
-        let outcome = match (journal.is_new() && !is_asked).then(&taken) {
-            None | Some(Ok(None)) => write(&mut journal),
-            Some(found) => {
-                journal.forget();
-                let path = found?.unwrap_or_default();
-                return Err(ConvertError::Exists { path });
+        if journal.is_new() {
+            match taken() {
+                Ok(Some(path)) if !is_asked => {
+                    journal.forget();
+                    return Err(ConvertError::Exists { path });
+                }
+                Err(error) if !is_asked => {
+                    journal.forget();
+                    return Err(error);
+                }
+                _ => journal.begin(&print)?,
             }
-        };
+        }
+        let outcome = write(&mut journal);
         if outcome.is_ok() {
             journal.remove()?;
         } else if journal.units().is_empty() && (is_asked || matches!(taken(), Ok(None))) {

@@ -9,7 +9,8 @@ use crate::write::step::Step;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read as _};
-use std::sync::Mutex;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
 
 /// Samples of every kind, drawn by their number; some damaged, some with keys.
 struct Drawn {
@@ -511,6 +512,36 @@ fn notes_of_something_else_are_refused_and_replaced_when_asked() {
     fs::write(&notes, "{\"fuseloop\":\"convert\",\"version\":99}\n").unwrap();
     convert(&classes(40), &path, &seven).unwrap();
     assert_eq!(files(dir.path()), converted(&classes(40), "x-{000}.tar", &limits(7, 0, 0)));
+}
+
+/// Who is killed before he has looked has no more right to replace what is there than before.
+#[test]
+fn what_is_there_is_kept_whenever_a_conversion_dies() {
+    for (dst, source, options) in forms() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(dst);
+        convert(&source, &path, &options).unwrap();
+        let there = files(dir.path());
+        for step in 0..6 {
+            let left = Mutex::new(step);
+            let die = |_: Step<'_>| {
+                let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+                *left -= 1;
+                if *left < 0 { panic!("killed") } else { Ok(()) }
+            };
+            let job = Job::new(&source, &path, &options, &die);
+            let _ = catch_unwind(AssertUnwindSafe(|| job.run(Form::of(&path))));
+            let told = convert(&source, &path, &options).unwrap_err();
+            assert!(matches!(told, ConvertError::Exists { .. }), "{dst} {step}: {told}");
+            assert!(files(dir.path()) == there, "{dst} {step}");
+        }
+        // The same before the first line was written.
+        let notes = dir.path().join(format!("{dst}.fuseloop-convert.json"));
+        fs::write(notes, "").unwrap();
+        let told = convert(&source, &path, &options).unwrap_err();
+        assert!(matches!(told, ConvertError::Exists { .. }), "{dst}: {told}");
+        assert!(files(dir.path()) == there, "{dst}");
+    }
 }
 
 #[test]

@@ -421,7 +421,7 @@ impl Drop for Cache {
 
 /// Bytes of a page that memory has room for, wherever in its first line they begin.
 fn size_of_page(memory: &Vec<u8>) -> usize {
-    memory.capacity() - LINE
+    memory.capacity().saturating_sub(LINE)
 }
 
 #[cfg(test)]
