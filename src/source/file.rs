@@ -247,7 +247,7 @@ impl FileBytes {
             Self::Held(_) => bytes.extend_from_slice(self.get(start, size, &mut vec![])?),
             Self::Read { from, .. } => {
                 // Where memory lies badly it is cheaper to move the bytes when they are there.
-                let is_bad = (1..LINE / 2).contains(&(apart(bytes, old, start) % PAGE));
+                let is_bad = lies_badly(bytes, old, start);
                 let first = old + if is_bad { LINE / 2 } else { 0 };
                 bytes.resize(first, 0);
                 if let Err(error) = read_behind(&**from, start, count, bytes) {
@@ -322,6 +322,11 @@ const PAGE: usize = 4096;
 /// and raw pictures and pages of a file at the beginning of one.
 pub(super) fn skew(memory: &[u8], start: u64) -> usize {
     apart(memory, 0, start).wrapping_neg() % LINE
+}
+
+/// Whether the kernel copies slowly what lies from `start` on in a file to byte `at` of memory: see [`skew`].
+fn lies_badly(memory: &[u8], at: usize, start: u64) -> bool {
+    (1..LINE / 2).contains(&(apart(memory, at, start) % PAGE))
 }
 
 /// How far byte `at` of memory lies after byte `start` of a file; only the remainder by a page counts.
@@ -419,7 +424,7 @@ mod tests {
             assert_eq!((lent, lent.as_ptr().addr() % LINE), (want, start % LINE));
             let mut own = vec![7; 5];
             own.reserve_exact(9000 + LINE);
-            moved += usize::from((1..LINE / 2).contains(&(apart(&own, 5, start as u64) % PAGE)));
+            moved += usize::from(lies_badly(&own, 5, start as u64));
             bytes.append(start as u64, 9000, &mut own).unwrap();
             assert_eq!((&own[..5], &own[5..]), (&[7; 5][..], want));
         }

@@ -271,17 +271,11 @@ impl<'a> Job<'a> {
         let mut journal = Journal::open(&self.dst, &print, self.options, self.watch)?;
         let is_asked = self.options.overwrite;
         if journal.is_new() {
-            match taken() {
-                Ok(Some(path)) if !is_asked => {
-                    journal.forget();
-                    return Err(ConvertError::Exists { path });
-                }
-                Err(error) if !is_asked => {
-                    journal.forget();
-                    return Err(error);
-                }
-                _ => journal.begin(&print)?,
+            if let Some(found) = if is_asked { None } else { taken().transpose() } {
+                journal.forget();
+                return Err(found.map_or_else(|error| error, |path| ConvertError::Exists { path }));
             }
+            journal.begin(&print)?;
         }
         let outcome = write(&mut journal);
         if outcome.is_ok() {
