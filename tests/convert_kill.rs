@@ -126,7 +126,10 @@ fn a_conversion_killed_at_any_moment_goes_on_to_the_same_bytes() {
                 }
             }
             begun += u64::from(is_begun);
-            assert!(files(dir.path()) == want, "{form}, kill {kill}");
+            let found = files(dir.path());
+            let names =
+                || found.keys().filter(|name| !want.contains_key(*name)).collect::<Vec<_>>();
+            assert!(found == want, "{form}, kill {kill}; beside what is wanted: {:?}", names());
             let left = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name());
             let left: Vec<_> = left.filter(|name| name.as_encoded_bytes()[0] == b'.').collect();
             assert!(left.is_empty(), "{form}, kill {kill}: {left:?}");

@@ -20,6 +20,9 @@ const PREFIX: &str = ".fuseloop-";
 const SUFFIX: &str = ".partial";
 const LOCK: &str = "lock";
 
+/// How often a name is tried: each failure means that another writer cleaned it up.
+const TRIES: u32 = 16;
+
 /// Where files lie until they are whole. Dropped, it is deleted with what is in it.
 #[derive(Debug)]
 pub(super) struct Staging {
@@ -35,15 +38,7 @@ impl Staging {
     ///
     /// If the system refuses, or another writer of the folder is alive.
     pub(super) fn create(folder: &Path) -> Result<Self, TargetError> {
-        let dir = tempfile::Builder::new()
-            .prefix(PREFIX)
-            .suffix(SUFFIX)
-            .tempdir_in(folder)
-            .map_err(TargetError::io("create a directory in it", folder))?;
-        let lock_path = dir.path().join(LOCK);
-        let lock = File::create(&lock_path).map_err(TargetError::io("create it", &lock_path))?;
-        // Where the file system has no locks, two writers give a whole file each.
-        let _ = lock.try_lock();
+        let (dir, lock) = create_locked(folder)?;
         clean_up(folder, dir.path())?;
         Ok(Self { _lock: lock, dir })
     }
@@ -86,7 +81,40 @@ impl Staging {
     }
 }
 
-/// Deletes what killed writers of the same folder left.
+/// Creates a directory with a file in it that is locked, so that other writers see that it is alive.
+fn create_locked(folder: &Path) -> Result<(TempDir, File), TargetError> {
+    let mut tries = TRIES;
+    loop {
+        let dir = tempfile::Builder::new()
+            .prefix(PREFIX)
+            .suffix(SUFFIX)
+            .tempdir_in(folder)
+            .map_err(TargetError::io("create a directory in it", folder))?;
+        let path = dir.path().join(LOCK);
+        let lock = open_lock(&path).map(|lock| (lock.try_lock(), lock));
+        match lock {
+            // Another writer may have taken the directory for a leftover between these lines.
+            Ok((Ok(()), lock)) if path.exists() => return Ok((dir, lock)),
+            Ok((Ok(()) | Err(TryLockError::WouldBlock), _)) if tries > 0 => tries -= 1,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && tries > 0 => tries -= 1,
+            // Where the file system has no locks, two writers give a whole file each.
+            Ok((_, lock)) => return Ok((dir, lock)),
+            Err(error) => return Err(TargetError::io("create it", &path)(error)),
+        }
+    }
+}
+
+/// The file whose lock says that its directory's writer lives.
+fn open_lock(path: &Path) -> io::Result<File> {
+    // A FIFO would be waited for, and a link may lead anywhere.
+    if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    File::options().write(true).create(true).truncate(false).open(path)
+}
+
+/// Deletes what killed writers of the same folder left, at whatever moment: before they had a lock, or
+/// after theirs was deleted, too.
 ///
 /// # Errors
 ///
@@ -97,17 +125,23 @@ fn clean_up(folder: &Path, own: &Path) -> Result<(), TargetError> {
         let (partial, name) = (entry.path(), entry.file_name());
         let name = name.as_encoded_bytes();
         let is_staging = name.starts_with(PREFIX.as_bytes()) && name.ends_with(SUFFIX.as_bytes());
-        if !is_staging || partial.file_name() == own.file_name() {
+        let is_dir = entry.file_type().is_ok_and(|found| found.is_dir());
+        if !is_staging || !is_dir || partial.file_name() == own.file_name() {
             continue;
         }
-        // Without a lock it is a stranger's, or of a writer that begins at this moment.
-        let Ok(lock) = File::open(partial.join(LOCK)) else { continue };
+        let Ok(lock) = open_lock(&partial.join(LOCK)) else { continue };
+        let busy = || TargetError::Busy { path: folder.to_owned(), partial: partial.clone() };
         match lock.try_lock() {
-            Ok(()) => ignore_missing(fs::remove_dir_all(&partial))
-                .map_err(TargetError::io("delete a leftover", &partial))?,
-            Err(TryLockError::WouldBlock) => {
-                return Err(TargetError::Busy { path: folder.to_owned(), partial });
-            }
+            // Held until it is gone, or a writer that has just created it would go on in it.
+            Ok(()) => match fs::remove_dir_all(&partial) {
+                // That writer has put a lock of its own in.
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                    return Err(busy());
+                }
+                outcome => ignore_missing(outcome)
+                    .map_err(TargetError::io("delete a leftover", &partial))?,
+            },
+            Err(TryLockError::WouldBlock) => return Err(busy()),
             Err(TryLockError::Error(_)) => {}
         }
     }
@@ -159,6 +193,39 @@ mod tests {
         let error = Staging::create(dir.path()).unwrap_err().to_string();
         assert!(error.contains("is being written by another process"), "{error}");
         drop(first);
+        assert!(names(dir.path()).is_empty());
+    }
+
+    #[test]
+    fn a_leftover_without_a_lock_is_deleted_and_what_is_not_ours_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let dead = dir.path().join(".fuseloop-dead.partial");
+        fs::create_dir(&dead).unwrap();
+        fs::write(dead.join("7"), "part").unwrap();
+        fs::write(dir.path().join(".fuseloop-file.partial"), "a file").unwrap();
+        let odd = dir.path().join(".fuseloop-odd.partial");
+        fs::create_dir_all(odd.join("lock")).unwrap();
+        drop(Staging::create(dir.path()).unwrap());
+        assert_eq!(names(dir.path()), [".fuseloop-file.partial", ".fuseloop-odd.partial"]);
+    }
+
+    #[test]
+    fn writers_that_begin_together_do_not_share_a_place() {
+        let dir = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        match Staging::create(dir.path()) {
+                            // Alive, it is nobody's leftover.
+                            Ok(staging) => drop(staging.file(1).unwrap()),
+                            Err(TargetError::Busy { .. }) => {}
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                });
+            }
+        });
         assert!(names(dir.path()).is_empty());
     }
 
