@@ -3,10 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
+#[path = "common/files.rs"]
+mod files;
+
+use files::files;
 use fuseloop::sample::SampleId;
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
 use fuseloop::write::{ConvertError, ConvertOptions, ConvertReport, convert};
-use std::collections::BTreeMap;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -73,23 +76,6 @@ fn start_child(dst: &Path) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "child_converts"]).env(TARGET, dst);
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
-}
-
-/// All files below a folder, hidden ones too.
-fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
-    let (mut found, mut open) = (BTreeMap::new(), vec![dir.to_owned()]);
-    while let Some(next) = open.pop() {
-        for entry in fs::read_dir(next).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                open.push(path);
-            } else {
-                let name = path.strip_prefix(dir).unwrap().to_str().unwrap().to_owned();
-                found.insert(name, fs::read(&path).unwrap());
-            }
-        }
-    }
-    found
 }
 
 #[test]

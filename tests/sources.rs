@@ -5,8 +5,11 @@
 
 #[path = "common/command.rs"]
 mod command;
+#[path = "common/files.rs"]
+mod files;
 
 use command::{fuseloop, told};
+use files::files;
 use fuseloop::ops::*;
 use fuseloop::source::{Concat, Dataset, FieldKind};
 use fuseloop::{Loader, LoaderBuilder, Order, SampleId};
@@ -121,11 +124,25 @@ fn compressed_shards_give_the_batches_of_plain_ones_in_sequence() {
         let found = epoch(opened(dir, name), Order::Sequential, 3);
         assert!(found == want, "{name}");
     }
-    let told = told(dir, &["bench", "s-{0..2}.tar.gz", "-e", "1", "-b", "4"]);
-    assert!(told.contains("images/s"), "{told}");
+    let found = told(dir, &["bench", "s-{0..2}.tar.gz", "-e", "1", "-b", "4"]);
+    assert!(found.contains("images/s"), "{found}");
     let refused = fuseloop(dir, &["verify", "t.tfrecord.gz"]);
     let errors = String::from_utf8(refused.stderr).unwrap();
     assert!(errors.contains("help: unpack it first"), "{errors}");
+    // Counted and then converted in sequence, to the bytes that plain shards become.
+    for (src, to) in [("s-{0..2}.tar", "plain"), ("s-{0..2}.tar.gz", "packed")] {
+        fs::create_dir(dir.join(to)).unwrap();
+        for dst in ["x-{000}.tar", "x.beton", "x-{0}.tfrecord", "x"] {
+            told(dir, &["convert", src, &format!("{to}/{dst}"), "--max-samples", "6", "-j", "3"]);
+        }
+    }
+    let plain = files(&dir.join("plain"));
+    assert!(plain.len() == 4 + 1 + 4 + IMAGES && files(&dir.join("packed")) == plain);
+    let gz = fs::read(dir.join("s-2.tar.gz")).unwrap();
+    fs::write(dir.join("s-2.tar.gz"), &gz[..gz.len() / 2]).unwrap();
+    let refused = fuseloop(dir, &["convert", "s-{0..2}.tar.gz", "y.beton"]);
+    let errors = String::from_utf8(refused.stderr).unwrap();
+    assert!(errors.contains("s-2.tar.gz") && !dir.join("y.beton").exists(), "{errors}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `fuseloop convert`: a dataset in another form.
 
-use super::print::{bytes, count, counted, rate, say};
+use super::print::{bar, bytes, count, counted, rate, say};
 use super::problem::Problem;
 use super::recut::add_skipped;
 use super::write::OnDamage;
@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
   fuseloop convert train.beton 'train-{00000}-of-{N}.tfrecord' --shards 16
   fuseloop convert train.beton train/                             # a folder a class, or metadata.jsonl
   fuseloop convert train.beton again.beton --damaged skip
+  fuseloop convert 'train-{000..255}.tar.gz' train.beton          # read twice: counted first
 
 In tar shards the first image is jpg or png, the int `label` is cls, other fields are NAME.txt (floats),
 NAME.bin, NAME.json, NAME.npy. In TFRecord shards each sample is a tf.train.Example.")]
@@ -75,10 +76,18 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     say(&text)
 }
 
-/// Whatever is there to be read.
+/// Whatever is there to be read. Compressed shards are read once more, to count their samples.
 fn open(spec: &str) -> Result<Arc<dyn Source>, Problem> {
-    let dataset = Dataset::open(spec).map_err(LoadError::from)?;
-    dataset.source().ok_or_else(|| Problem::InSequence { path: spec.into() })
+    Ok(match Dataset::open(spec).map_err(LoadError::from)? {
+        Dataset::Beton(beton) => beton,
+        Dataset::Source(source) => source,
+        Dataset::Stream(stream) => {
+            let bar = bar(u64::MAX, "{spinner} {human_pos} samples counted, {per_sec}");
+            let counted = stream.counted(|samples| bar.set_position(samples));
+            bar.finish_and_clear();
+            Arc::new(counted.map_err(LoadError::Dataset)?)
+        }
+    })
 }
 
 fn summary(dst: &Path, report: &ConvertReport, took: Duration) -> String {

@@ -68,6 +68,14 @@ impl Item {
         }
     }
 
+    /// As [`read`](Self::read), without a copy of a record that nobody else has.
+    pub(super) fn into_record(self) -> Result<Record, BoxError> {
+        match self {
+            Self::Held { record, .. } => Ok(Arc::unwrap_or_clone(record)),
+            item => item.read(),
+        }
+    }
+
     /// The same item, of this part of what it now is in. What it was a part of before is no more
     /// told: the last list that it came through counts.
     #[must_use]
@@ -129,6 +137,15 @@ impl Item {
                 Some(key) => format!("{}: sample {sample} ({key})", source.name()),
                 None => format!("{}: sample {sample}", source.name()),
             },
+        }
+    }
+
+    /// What it is called where it is from; see [`Source::key`].
+    pub(super) fn key(&self) -> Option<String> {
+        match self {
+            Self::At { source, sample } => source.key(*sample),
+            Self::Held { key, .. } => Some(key.to_string()),
+            Self::Of { item, .. } => item.key(),
         }
     }
 

@@ -28,9 +28,11 @@
 //! | `prefetch` | `prefetch` | read ahead by a thread | as the stream, before the first |
 //! | `cache_in_memory`, `cache_file` | `cache` | kept for later passes | nothing, once it is filled |
 //!
-//! Batches are the loader's: [`Loader::from_stream`](crate::Loader::from_stream).
+//! `counted` makes a [`Source`] of one, for what reads it once and in order: a conversion. Batches are the
+//! loader's: [`Loader::from_stream`](crate::Loader::from_stream).
 
 mod concat;
+mod counted;
 mod draws;
 mod error;
 mod filter;
@@ -49,6 +51,7 @@ mod skip;
 mod take;
 mod zip;
 
+pub use counted::Counted;
 pub use error::StreamError;
 pub(in crate::source) use error::check_equal;
 pub use interleave::Interleave;

@@ -1,0 +1,296 @@
+//! A stream as a source: passed over once to count it, then read from its beginning on.
+//!
+//! ```text
+//! several threads: read(7), read(5), read(6) --> one pass, in its order: .. 5 6 7 --> to who asked
+//!                                                 └ what is passed over waits for who asks for it
+//! ```
+//!
+//! For what reads every sample once, in order, by several threads: a conversion. Any other order is
+//! right too, but begins the pass again for each step back.
+
+use super::{ENDLESS, Item, Items, Pass, Stream};
+use crate::sample::{Epoch, SampleId};
+use crate::source::{BoxError, FieldSpec, ImageStats, Record, Source};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+/// Items between two words on how far the counting is.
+const STEP: u64 = 1000;
+
+/// How many items behind the last one wait for who asks for them.
+const WINDOW: u64 = 1024;
+
+/// Of a place further ahead than the window, the items that are read on the way: threads ask in
+/// nearly the order of the items.
+const BEFORE: u64 = 32;
+
+const PASS: Pass = Pass { seed: 0, epoch: Epoch(0), turn: 0 };
+
+/// The samples of a [`Stream`] by their numbers, for what reads them once and in order.
+pub struct Counted {
+    stream: Stream,
+    len: u64,
+    place: Mutex<Place>,
+}
+
+impl Stream {
+    /// The stream as a source: one that is cheap to read in order, by several threads, and begins
+    /// again for each step back. To count its items it is passed over once, unless their number is
+    /// known; `told` hears how many there are by then.
+    ///
+    /// ```no_run
+    /// use fuseloop::source::{Stream, TarStream};
+    /// use fuseloop::write::{ConvertOptions, convert};
+    ///
+    /// let shards = Stream::from(TarStream::open("train-{000..255}.tar.gz")?);
+    /// convert(&shards.counted(|_| ())?, "train.beton", &ConvertOptions::default())?;
+    /// # Ok::<(), fuseloop::source::BoxError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If it can't be passed over, never ends, or is another one each time.
+    pub fn counted(self, mut told: impl FnMut(u64)) -> Result<Counted, BoxError> {
+        if !self.is_exact() {
+            return Err(format!("{}: another one each time, it has no numbers", self.name()).into());
+        }
+        let len = match self.known_len() {
+            Some(ENDLESS) => return Err(format!("{}: it never ends", self.name()).into()),
+            Some(len) => len,
+            None => {
+                let (mut items, mut len) = (self.open(&PASS)?, 0);
+                loop {
+                    let passed = items.skip(STEP)?;
+                    len += passed;
+                    told(len);
+                    if passed < STEP {
+                        break len;
+                    }
+                }
+            }
+        };
+        Ok(Counted { stream: self, len, place: Mutex::default() })
+    }
+}
+
+/// An item that a pass has given.
+struct Given {
+    key: Option<String>,
+    /// Until it is read.
+    item: Option<Item>,
+}
+
+/// A pass, and what it has given.
+#[derive(Default)]
+struct Place {
+    pass: Option<Box<dyn Items>>,
+    /// The number of its next item.
+    next: u64,
+    /// Items behind that.
+    given: BTreeMap<u64, Given>,
+    /// Why the pass can't go on.
+    failed: Option<String>,
+}
+
+impl Place {
+    /// Goes on, or begins again, until the item is given.
+    fn reach(&mut self, stream: &Stream, number: u64) -> Result<(), BoxError> {
+        if let Some(failed) = &self.failed {
+            return Err(failed.clone().into());
+        }
+        // Taken out: a pass that panics is not gone on with.
+        let pass = self.pass.take().filter(|_| number >= self.next);
+        let mut pass = if let Some(pass) = pass {
+            pass
+        } else {
+            (self.next, self.given) = (0, BTreeMap::new());
+            stream.open(&PASS)?
+        };
+        let gone = self.go(&mut *pass, number);
+        match &gone {
+            Ok(()) => self.pass = Some(pass),
+            Err(error) => self.failed = Some(error.to_string()),
+        }
+        gone
+    }
+
+    fn go(&mut self, pass: &mut dyn Items, number: u64) -> Result<(), BoxError> {
+        let ended = |at: u64| format!("it ends before sample {at}: it was longer when counted");
+        if number - self.next > WINDOW {
+            let wanted = number - BEFORE - self.next;
+            self.next += pass.skip(wanted)?;
+        }
+        while self.next <= number {
+            let item = pass.next()?.ok_or_else(|| ended(self.next))?;
+            self.given.insert(self.next, Given { key: item.key(), item: Some(item) });
+            self.next += 1;
+        }
+        self.given = self.given.split_off(&self.next.saturating_sub(WINDOW));
+        Ok(())
+    }
+}
+
+impl Counted {
+    /// What `found` finds of an item; where it finds nothing, the pass goes there first.
+    fn at<T>(
+        &self,
+        SampleId(number): SampleId,
+        found: impl Fn(&mut Given) -> Option<T>,
+    ) -> Result<T, BoxError> {
+        if number >= self.len {
+            return Err(format!("sample {number} of {}", self.len).into());
+        }
+        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = place.given.get_mut(&number).and_then(&found) {
+            return Ok(found);
+        }
+        place.reach(&self.stream, number)?;
+        let found = place.given.get_mut(&number).and_then(found);
+        found.ok_or_else(|| format!("sample {number} was passed over").into())
+    }
+}
+
+impl Source for Counted {
+    fn fields(&self) -> &[FieldSpec] {
+        self.stream.fields()
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        let item = self.at(sample, |given| given.item.take())?;
+        item.check(self.fields())?;
+        item.into_record()
+    }
+
+    fn name(&self) -> String {
+        self.stream.name()
+    }
+
+    fn image_stats(&self, field: usize) -> Option<ImageStats> {
+        self.stream.image_stats(field)
+    }
+
+    fn longest(&self, field: usize) -> Option<u64> {
+        self.stream.longest(field)
+    }
+
+    fn key(&self, sample: SampleId) -> Option<String> {
+        self.at(sample, |given| Some(given.key.clone())).ok().flatten()
+    }
+
+    fn fingerprint(&self) -> u64 {
+        self.stream.fingerprint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::{FieldKind, OwnedValue, stream::Streamed};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// So many numbers, fewer from the second pass on if asked; counts its passes.
+    struct Numbers {
+        fields: Vec<FieldSpec>,
+        lens: [u64; 2],
+        passes: Arc<AtomicU64>,
+    }
+
+    struct From(std::ops::Range<u64>);
+
+    impl Items for From {
+        fn next(&mut self) -> Result<Option<Item>, BoxError> {
+            let held = |n: u64| {
+                let record = Arc::new(vec![OwnedValue::Int(n.cast_signed())]);
+                Item::Held { record, key: format!("number {n}").into() }
+            };
+            Ok(self.0.next().map(held))
+        }
+    }
+
+    impl Streamed for Numbers {
+        fn fields(&self) -> &[FieldSpec] {
+            &self.fields
+        }
+
+        fn open(&self, _: &Pass) -> Result<Box<dyn Items>, BoxError> {
+            let pass = self.passes.fetch_add(1, Ordering::Relaxed);
+            Ok(Box::new(From(0..self.lens[usize::from(pass > 0)])))
+        }
+
+        fn fingerprint(&self) -> u64 {
+            0
+        }
+    }
+
+    fn numbers(lens: [u64; 2]) -> (Stream, Arc<AtomicU64>) {
+        let passes = Arc::new(AtomicU64::new(0));
+        let fields = vec![FieldSpec { name: "n".to_owned(), kind: FieldKind::Int }];
+        (Stream::new(Numbers { fields, lens, passes: Arc::clone(&passes) }), passes)
+    }
+
+    fn check(source: &Counted, n: u64) {
+        let record = source.read(SampleId(n)).unwrap();
+        assert_eq!(record, [OwnedValue::Int(n.cast_signed())]);
+        assert_eq!(source.key(SampleId(n)), Some(format!("number {n}")));
+    }
+
+    #[test]
+    fn threads_that_go_in_order_share_one_pass() {
+        let (stream, passes) = numbers([5003; 2]);
+        let mut told = vec![];
+        let source = stream.counted(|n| told.push(n)).unwrap();
+        assert_eq!((source.len(), told), (5003, vec![1000, 2000, 3000, 4000, 5000, 5003]));
+        let next = AtomicU64::new(2000);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    loop {
+                        let n = next.fetch_add(1, Ordering::Relaxed);
+                        if n >= 5003 {
+                            break;
+                        }
+                        check(&source, n);
+                    }
+                });
+            }
+        });
+        assert_eq!(passes.load(Ordering::Relaxed), 2, "one that counts, one that is read");
+        let place = source.place.lock().unwrap();
+        assert!(place.given.values().all(|given| given.item.is_none()));
+        assert!(place.given.len() <= 1024);
+    }
+
+    #[test]
+    fn any_order_is_right() {
+        let (stream, passes) = numbers([3000; 2]);
+        let source = stream.counted(|_| ()).unwrap();
+        (0..300).for_each(|n| check(&source, n * 1777 % 3000));
+        check(&source, 7);
+        check(&source, 7);
+        assert!(passes.load(Ordering::Relaxed) > 3);
+        assert!(source.read(SampleId(3000)).is_err());
+    }
+
+    #[test]
+    fn a_pass_that_ends_early_is_told_of_every_sample_behind() {
+        let (stream, passes) = numbers([2000, 1500]);
+        let source = stream.counted(|_| ()).unwrap();
+        check(&source, 1499);
+        for n in [1500, 1999, 1501] {
+            let error = source.read(SampleId(n)).unwrap_err().to_string();
+            assert_eq!(error, "it ends before sample 1500: it was longer when counted");
+        }
+        assert_eq!(passes.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn what_has_no_end_is_refused() {
+        let error = numbers([5; 2]).0.repeat_forever().counted(|_| ()).err().unwrap();
+        assert_eq!(error.to_string(), "the stream: it never ends");
+    }
+}
