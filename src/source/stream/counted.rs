@@ -5,8 +5,8 @@
 //!                                                 └ what is passed over waits for who asks for it
 //! ```
 //!
-//! For what reads every sample once, in order, by several threads: a conversion. Any other order is
-//! right too, but begins the pass again for each step back.
+//! For what asks for every sample once, in order, by several threads, and for its key before: a
+//! conversion. Anything else is right too, but begins the pass again for each step back.
 
 use super::{ENDLESS, Item, Items, Pass, Stream};
 use crate::sample::{Epoch, SampleId};
@@ -17,11 +17,13 @@ use std::sync::{Mutex, PoisonError};
 /// Items between two words on how far the counting is.
 const STEP: u64 = 1000;
 
-/// How many items behind the last one wait for who asks for them.
-const WINDOW: u64 = 1024;
+/// Most items that wait for who asks for them: as many as a conversion has threads at most.
+const WAITING: usize = 1024;
 
-/// Of a place further ahead than the window, the items that are read on the way: threads ask in
-/// nearly the order of the items.
+/// So far ahead, items are not read but passed over.
+const FAR: u64 = 1024;
+
+/// Of such a place, the items that are read on the way: threads ask in nearly the order of the items.
 const BEFORE: u64 = 32;
 
 const PASS: Pass = Pass { seed: 0, epoch: Epoch(0), turn: 0 };
@@ -73,21 +75,14 @@ impl Stream {
     }
 }
 
-/// An item that a pass has given.
-struct Given {
-    key: Option<String>,
-    /// Until it is read.
-    item: Option<Item>,
-}
-
 /// A pass, and what it has given.
 #[derive(Default)]
 struct Place {
     pass: Option<Box<dyn Items>>,
     /// The number of its next item.
     next: u64,
-    /// Items behind that.
-    given: BTreeMap<u64, Given>,
+    /// Items behind that, until they are read.
+    given: BTreeMap<u64, Item>,
     /// Why the pass can't go on.
     failed: Option<String>,
 }
@@ -116,37 +111,38 @@ impl Place {
 
     fn go(&mut self, pass: &mut dyn Items, number: u64) -> Result<(), BoxError> {
         let ended = |at: u64| format!("it ends before sample {at}: it was longer when counted");
-        if number - self.next > WINDOW {
+        if number - self.next > FAR {
             let wanted = number - BEFORE - self.next;
             self.next += pass.skip(wanted)?;
         }
         while self.next <= number {
             let item = pass.next()?.ok_or_else(|| ended(self.next))?;
-            self.given.insert(self.next, Given { key: item.key(), item: Some(item) });
+            self.given.insert(self.next, item);
             self.next += 1;
         }
-        self.given = self.given.split_off(&self.next.saturating_sub(WINDOW));
+        while self.given.len() > WAITING {
+            self.given.pop_first();
+        }
         Ok(())
     }
 }
 
 impl Counted {
-    /// What `found` finds of an item; where it finds nothing, the pass goes there first.
+    /// What `found` finds among the items that wait; where it finds nothing, the pass goes there first.
     fn at<T>(
         &self,
         SampleId(number): SampleId,
-        found: impl Fn(&mut Given) -> Option<T>,
+        found: impl Fn(&mut BTreeMap<u64, Item>) -> Option<T>,
     ) -> Result<T, BoxError> {
         if number >= self.len {
             return Err(format!("sample {number} of {}", self.len).into());
         }
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = place.given.get_mut(&number).and_then(&found) {
+        if let Some(found) = found(&mut place.given) {
             return Ok(found);
         }
         place.reach(&self.stream, number)?;
-        let found = place.given.get_mut(&number).and_then(found);
-        found.ok_or_else(|| format!("sample {number} was passed over").into())
+        found(&mut place.given).ok_or_else(|| format!("sample {number} was passed over").into())
     }
 }
 
@@ -160,7 +156,7 @@ impl Source for Counted {
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        let item = self.at(sample, |given| given.item.take())?;
+        let item = self.at(sample, |given| given.remove(&sample.0))?;
         item.check(self.fields())?;
         item.into_record()
     }
@@ -178,7 +174,7 @@ impl Source for Counted {
     }
 
     fn key(&self, sample: SampleId) -> Option<String> {
-        self.at(sample, |given| Some(given.key.clone())).ok().flatten()
+        self.at(sample, |given| given.get(&sample.0).map(Item::key)).ok().flatten()
     }
 
     fn fingerprint(&self) -> u64 {
@@ -234,9 +230,8 @@ mod tests {
     }
 
     fn check(source: &Counted, n: u64) {
-        let record = source.read(SampleId(n)).unwrap();
-        assert_eq!(record, [OwnedValue::Int(n.cast_signed())]);
         assert_eq!(source.key(SampleId(n)), Some(format!("number {n}")));
+        assert_eq!(source.read(SampleId(n)).unwrap(), [OwnedValue::Int(n.cast_signed())]);
     }
 
     #[test]
@@ -261,15 +256,17 @@ mod tests {
         });
         assert_eq!(passes.load(Ordering::Relaxed), 2, "one that counts, one that is read");
         let place = source.place.lock().unwrap();
-        assert!(place.given.values().all(|given| given.item.is_none()));
-        assert!(place.given.len() <= 1024);
+        assert!(place.given.keys().all(|&n| n < 2000), "what was read is kept");
     }
 
     #[test]
     fn any_order_is_right() {
         let (stream, passes) = numbers([3000; 2]);
         let source = stream.counted(|_| ()).unwrap();
-        (0..300).for_each(|n| check(&source, n * 1777 % 3000));
+        for n in (0..300).map(|n| n * 1777 % 3000) {
+            check(&source, n);
+            assert!(source.place.lock().unwrap().given.len() <= WAITING);
+        }
         check(&source, 7);
         check(&source, 7);
         assert!(passes.load(Ordering::Relaxed) > 3);

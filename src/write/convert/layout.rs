@@ -52,13 +52,14 @@ impl Layout {
 
     /// Reads a sample and encodes it.
     pub(super) fn make(&self, source: &dyn Source, id: SampleId) -> Result<Made, SampleError> {
-        let record = read(source, id)?;
         match self {
-            Self::Tar(columns) => Ok(Made {
-                key: safe_key(source.key(id).as_deref(), id),
-                members: members(record, source, columns)?,
-            }),
+            Self::Tar(columns) => {
+                let (key, record) = read_keyed(source, id)?;
+                let members = members(record, source, columns)?;
+                Ok(Made { key: safe_key(key.as_deref(), id), members })
+            }
             Self::TfRecord => {
+                let record = read(source, id)?;
                 let example = encode_record(record, source.fields())?;
                 let record = Member { extension: String::new(), bytes: frame(&example) };
                 Ok(Made { key: String::new(), members: vec![record] })
@@ -104,6 +105,15 @@ pub(super) fn read(source: &dyn Source, id: SampleId) -> Result<Record, SampleEr
         return Err(SampleError::Count { found: record.len(), expected });
     }
     Ok(record)
+}
+
+/// With what it is called: asked for first, as what is read in sequence is let go when it is read.
+pub(super) fn read_keyed(
+    source: &dyn Source,
+    id: SampleId,
+) -> Result<(Option<String>, Record), SampleError> {
+    let key = source.key(id);
+    Ok((key, read(source, id)?))
 }
 
 fn members(

@@ -9,7 +9,7 @@
 //! | JSON           | itself                                          |
 //! | image, array   | `NAME_file_name`: a file of its own             |
 
-use super::layout::read;
+use super::layout::read_keyed;
 use crate::sample::SampleId;
 use crate::source::{FieldKind, FieldSpec, OwnedValue, Record, Source};
 use crate::write::shards::{
@@ -66,8 +66,8 @@ impl Shape {
         source: &dyn Source,
         id: SampleId,
     ) -> Result<(Vec<Leaf>, String), SampleError> {
-        let record = read(source, id)?;
-        let stem = stem(source.key(id).as_deref(), id);
+        let (key, record) = read_keyed(source, id)?;
+        let stem = stem(key.as_deref(), id);
         match self {
             Self::Classes { label } => {
                 let leaf = class_leaf(record, *label, source.fields(), &stem)?;
