@@ -1,11 +1,15 @@
 //! Conversions read back by readers that share no code with the writer, stopped at every step, and
 //! given keys that would lead a reader astray.
 
+#[path = "../../../tests/common/files.rs"]
+mod files;
+
 use super::*;
 use crate::sample::{Limits, SampleId};
 use crate::source::{Beton, BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record};
 use crate::write::WriteError;
 use crate::write::step::Step;
+use files::files;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read as _};
@@ -106,23 +110,6 @@ impl Source for Drawn {
     fn key(&self, sample: SampleId) -> Option<String> {
         (self.keys)(sample.0)
     }
-}
-
-/// All files below a folder, by their paths from it.
-fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
-    let (mut found, mut open) = (BTreeMap::new(), vec![dir.to_owned()]);
-    while let Some(next) = open.pop() {
-        for entry in fs::read_dir(next).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                open.push(path);
-            } else {
-                let name = path.strip_prefix(dir).unwrap().to_str().unwrap().to_owned();
-                found.insert(name, fs::read(&path).unwrap());
-            }
-        }
-    }
-    found
 }
 
 /// What a conversion leaves in an empty folder.
