@@ -8,7 +8,8 @@
 //! For what asks for every sample once, in order, by several threads, and for its key before: a
 //! conversion. Anything else is right too, but begins the pass again for each step back.
 
-use super::{ENDLESS, Item, Items, Pass, Stream};
+use super::tape::Tape;
+use super::{ENDLESS, Halt, Item, Pass, Stream};
 use crate::sample::{Epoch, SampleId};
 use crate::source::{BoxError, FieldSpec, ImageStats, Record, Source};
 use std::collections::BTreeMap;
@@ -78,52 +79,43 @@ impl Stream {
 /// A pass, and what it has given.
 #[derive(Default)]
 struct Place {
-    pass: Option<Box<dyn Items>>,
-    /// The number of its next item.
-    next: u64,
-    /// Items behind that, until they are read.
+    tape: Tape,
+    /// Items behind its place, until they are read.
     given: BTreeMap<u64, Item>,
-    /// Why the pass can't go on.
-    failed: Option<String>,
+    /// Why it can't go on.
+    halt: Option<Halt>,
 }
 
 impl Place {
     /// Goes on, or begins again, until the item is given.
-    fn reach(&mut self, stream: &Stream, number: u64) -> Result<(), BoxError> {
-        if let Some(failed) = &self.failed {
-            return Err(failed.clone().into());
+    fn reach(&mut self, stream: &Stream, number: u64) -> Result<(), Halt> {
+        if let Some(halt) = &self.halt {
+            return Err(halt.clone());
         }
-        // Taken out: a pass that panics is not gone on with.
-        let pass = self.pass.take().filter(|_| number >= self.next);
-        let mut pass = if let Some(pass) = pass {
-            pass
-        } else {
-            (self.next, self.given) = (0, BTreeMap::new());
-            stream.open(&PASS)?
-        };
-        let gone = self.go(&mut *pass, number);
-        match &gone {
-            Ok(()) => self.pass = Some(pass),
-            Err(error) => self.failed = Some(error.to_string()),
+        if number < self.tape.next() {
+            *self = Self::default();
         }
-        gone
-    }
-
-    fn go(&mut self, pass: &mut dyn Items, number: u64) -> Result<(), BoxError> {
-        let ended = |at: u64| format!("it ends before sample {at}: it was longer when counted");
-        if number - self.next > FAR {
-            let wanted = number - BEFORE - self.next;
-            self.next += pass.skip(wanted)?;
-        }
-        while self.next <= number {
-            let item = pass.next()?.ok_or_else(|| ended(self.next))?;
-            self.given.insert(self.next, item);
-            self.next += 1;
+        let next = self.tape.next();
+        let first = if number - next > FAR { number - BEFORE } else { next };
+        for place in first..=number {
+            let item = self.tape.at(stream, &PASS, place);
+            let item = item.inspect_err(|halt| self.halt = Some(halt.clone()))?;
+            self.given.insert(place, item);
         }
         while self.given.len() > WAITING {
             self.given.pop_first();
         }
         Ok(())
+    }
+}
+
+/// Why a sample can't be had, as who converts is told it.
+fn told(halt: Halt) -> BoxError {
+    match halt {
+        Halt::End { items } => {
+            format!("it ends before sample {items}: it was longer when counted").into()
+        }
+        Halt::Broke { message, .. } => message.into(),
     }
 }
 
@@ -141,7 +133,7 @@ impl Counted {
         if let Some(found) = found(&mut place.given) {
             return Ok(found);
         }
-        place.reach(&self.stream, number)?;
+        place.reach(&self.stream, number).map_err(told)?;
         found(&mut place.given).ok_or_else(|| format!("sample {number} was passed over").into())
     }
 }
@@ -185,7 +177,8 @@ impl Source for Counted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::{FieldKind, OwnedValue, stream::Streamed};
+    use crate::source::stream::{Items, Streamed};
+    use crate::source::{FieldKind, OwnedValue};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 

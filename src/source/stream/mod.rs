@@ -49,6 +49,7 @@ mod repeat;
 mod shuffle;
 mod skip;
 mod take;
+mod tape;
 mod zip;
 
 pub use counted::Counted;

@@ -18,12 +18,11 @@
 //! The end is an answer like an item, [`Halt::End`], at its place and at all after it; so is an error
 //! of the stream itself.
 
-use super::{Item, Items, Pass, Stream};
-use crate::panicked::message;
+use super::tape::Tape;
+use super::{Item, Pass, Stream};
 use crate::sample::{Epoch, SampleId, UNKNOWN};
 use crate::source::{BoxError, Buffer, FieldSpec, ImageStats, Record, RunPlan, Source, Value};
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Why a stream gives nothing at a place, nor at any after it.
@@ -74,14 +73,6 @@ struct Kept {
     place: u64,
     item: Item,
     is_asked_for: bool,
-}
-
-/// A pass, and how far it has come.
-#[derive(Default)]
-struct Tape {
-    /// `None` before it is begun.
-    items: Option<Box<dyn Items>>,
-    next: u64,
 }
 
 impl Played {
@@ -139,9 +130,9 @@ impl Books {
         let mut samples = vec![];
         plan.upcoming.at(self.listed..upto, &mut samples);
         self.listed = upto;
-        let last = self.kept.back().map_or(self.tape.next, |kept| kept.place + 1);
+        let last = self.kept.back().map_or(self.tape.next(), |kept| kept.place + 1);
         // A padded rank begins anew at its end: that comes from another pass.
-        let mut next = last.max(self.tape.next);
+        let mut next = last.max(self.tape.next());
         for SampleId(place) in samples {
             if place < next {
                 self.listed = plan.upcoming.samples();
@@ -162,8 +153,8 @@ impl Books {
             }
             Err(halt) => {
                 self.wanted.clear();
-                self.halt = Some((self.tape.next, halt.clone()));
-                self.tape.items = None;
+                self.halt = Some((self.tape.next(), halt.clone()));
+                self.tape.close();
                 Err(halt)
             }
         }
@@ -193,54 +184,10 @@ impl Books {
             let message = "it can't be had again: items come as they are ready".to_owned();
             return Err(Halt::Broke { item: place, message });
         }
-        let mut tape = self.again.take().filter(|tape| tape.next <= place).unwrap_or_default();
+        let mut tape = self.again.take().filter(|tape| tape.next() <= place).unwrap_or_default();
         let item = tape.at(stream, pass, place)?;
         self.again = Some(tape);
         Ok(item)
-    }
-}
-
-impl Tape {
-    /// The item at a place that it has not come to yet. An error stays where it is.
-    fn at(&mut self, stream: &Stream, pass: &Pass, place: u64) -> Result<Item, Halt> {
-        let pulled = catch_unwind(AssertUnwindSafe(|| self.pull(stream, pass, place)));
-        let said =
-            pulled.unwrap_or_else(|panic| Err(format!("panic: {}", message(&*panic)).into()));
-        match said {
-            Ok(Some(item)) => Ok(item),
-            Ok(None) => Err(self.end(stream)),
-            Err(error) => Err(Halt::Broke { item: self.next, message: error.to_string() }),
-        }
-    }
-
-    fn pull(&mut self, stream: &Stream, pass: &Pass, place: u64) -> Result<Option<Item>, BoxError> {
-        let items = match &mut self.items {
-            Some(items) => items,
-            none => none.insert(stream.open(pass)?),
-        };
-        let wanted = place - self.next;
-        if wanted > 0 {
-            let passed = items.skip(wanted)?;
-            self.next += passed;
-            if passed < wanted {
-                return Ok(None);
-            }
-        }
-        let item = items.next()?;
-        self.next += u64::from(item.is_some());
-        Ok(item)
-    }
-
-    /// What its end is: an error, if more were promised.
-    fn end(&self, stream: &Stream) -> Halt {
-        let items = self.next;
-        match stream.known_len() {
-            Some(len) if items < len => {
-                let message = format!("it ends here, {len} items were promised");
-                Halt::Broke { item: items, message }
-            }
-            _ => Halt::End { items },
-        }
     }
 }
 
