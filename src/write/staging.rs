@@ -10,18 +10,16 @@
 //! writer leaves is deleted by the next one of the same folder; two at once are refused, as for a
 //! single file (`target.rs`).
 
-use super::target::{TargetError, check_replaceable, sync_dir};
+use super::target::{SUFFIX, TRIES, TargetError, check_replaceable, clean_up, open_own, sync_dir};
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 const PREFIX: &str = ".fuseloop-";
-const SUFFIX: &str = ".partial";
-const LOCK: &str = "lock";
 
-/// How often a name is tried: each failure means that another writer cleaned it up.
-const TRIES: u32 = 16;
+/// The file whose lock says that its directory's writer lives.
+const LOCK: &str = "lock";
 
 /// Where files lie until they are whole. Dropped, it is deleted with what is in it.
 #[derive(Debug)]
@@ -39,7 +37,13 @@ impl Staging {
     /// If the system refuses, or another writer of the folder is alive.
     pub(super) fn create(folder: &Path) -> Result<Self, TargetError> {
         let (dir, lock) = create_locked(folder)?;
-        clean_up(folder, dir.path())?;
+        // Killed before they had a lock, or after theirs was deleted, they left one without: it is made.
+        let lock_of = |entry: &fs::DirEntry| {
+            let is_dir = entry.file_type().is_ok_and(|found| found.is_dir());
+            if is_dir { open_own(&entry.path().join(LOCK)).ok().flatten() } else { None }
+        };
+        let delete = |dir: &Path| fs::remove_dir_all(dir);
+        clean_up(folder, PREFIX.as_ref(), dir.path(), folder, lock_of, delete)?;
         Ok(Self { _lock: lock, dir })
     }
 
@@ -91,65 +95,22 @@ fn create_locked(folder: &Path) -> Result<(TempDir, File), TargetError> {
             .tempdir_in(folder)
             .map_err(TargetError::io("create a directory in it", folder))?;
         let path = dir.path().join(LOCK);
-        let lock = open_lock(&path).map(|lock| (lock.try_lock(), lock));
-        match lock {
-            // Another writer may have taken the directory for a leftover between these lines.
-            Ok((Ok(()), lock)) if path.exists() => return Ok((dir, lock)),
-            Ok((Ok(()) | Err(TryLockError::WouldBlock), _)) if tries > 0 => tries -= 1,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && tries > 0 => tries -= 1,
-            // Where the file system has no locks, two writers give a whole file each.
-            Ok((_, lock)) => return Ok((dir, lock)),
-            Err(error) => return Err(TargetError::io("create it", &path)(error)),
-        }
-    }
-}
-
-/// The file whose lock says that its directory's writer lives.
-fn open_lock(path: &Path) -> io::Result<File> {
-    // A FIFO would be waited for, and a link may lead anywhere.
-    if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    File::options().write(true).create(true).truncate(false).open(path)
-}
-
-/// Deletes what killed writers of the same folder left, at whatever moment: before they had a lock, or
-/// after theirs was deleted, too.
-///
-/// # Errors
-///
-/// [`TargetError::Busy`] if one of them is alive.
-fn clean_up(folder: &Path, own: &Path) -> Result<(), TargetError> {
-    let listing = fs::read_dir(folder).map_err(TargetError::io("list", folder))?;
-    for entry in listing.flatten() {
-        let (partial, name) = (entry.path(), entry.file_name());
-        let name = name.as_encoded_bytes();
-        let is_staging = name.starts_with(PREFIX.as_bytes()) && name.ends_with(SUFFIX.as_bytes());
-        let is_dir = entry.file_type().is_ok_and(|found| found.is_dir());
-        if !is_staging || !is_dir || partial.file_name() == own.file_name() {
-            continue;
-        }
-        let Ok(lock) = open_lock(&partial.join(LOCK)) else { continue };
-        let busy = || TargetError::Busy { path: folder.to_owned(), partial: partial.clone() };
+        let lock = match open_own(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && tries > 0 => {
+                tries -= 1;
+                continue;
+            }
+            opened => opened.map_err(TargetError::io("create it", &path))?,
+        };
+        let lock = lock.ok_or(TargetError::NotAFile { path: path.clone() })?;
         match lock.try_lock() {
-            // Held until it is gone, or a writer that has just created it would go on in it.
-            Ok(()) => match fs::remove_dir_all(&partial) {
-                // That writer has put a lock of its own in.
-                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
-                    return Err(busy());
-                }
-                outcome => ignore_missing(outcome)
-                    .map_err(TargetError::io("delete a leftover", &partial))?,
-            },
-            Err(TryLockError::WouldBlock) => return Err(busy()),
-            Err(TryLockError::Error(_)) => {}
+            // Another writer may have taken the directory for a leftover between these lines.
+            Ok(()) if path.exists() => return Ok((dir, lock)),
+            Ok(()) | Err(TryLockError::WouldBlock) if tries > 0 => tries -= 1,
+            // Where the file system has no locks, two writers give a whole file each.
+            _ => return Ok((dir, lock)),
         }
     }
-    Ok(())
-}
-
-fn ignore_missing(outcome: io::Result<()>) -> io::Result<()> {
-    outcome.or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
 }
 
 #[cfg(test)]

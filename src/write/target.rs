@@ -12,16 +12,17 @@
 //! one path each give a whole file, of which the later stays.
 
 use super::step::{Step, Watch, Watched};
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 /// How often a name is tried: each failure means that another writer cleaned it up.
-const TRIES: u32 = 16;
+pub(super) const TRIES: u32 = 16;
 
 /// What the name of every unfinished file ends in.
-const SUFFIX: &str = ".partial";
+pub(super) const SUFFIX: &str = ".partial";
 
 /// Why a file could not be put at its path.
 #[derive(Debug, thiserror::Error)]
@@ -96,11 +97,16 @@ impl Target {
             _ => PathBuf::from("."),
         };
         fs::metadata(&dir).map_err(TargetError::io("find the directory", &dir))?;
-        let mut prefix = std::ffi::OsString::from(".");
+        let mut prefix = OsString::from(".");
         prefix.push(name);
         prefix.push(".fuseloop-");
         let partial = create_locked(&dir, &prefix)?;
-        clean_up(&dir, &prefix, partial.path(), &path)?;
+        let lock = |entry: &fs::DirEntry| {
+            // Opening a pipe would block: only a regular file can be a leftover.
+            let is_file = entry.file_type().is_ok_and(|found| found.is_file());
+            if is_file { File::open(entry.path()).ok() } else { None }
+        };
+        clean_up(&dir, &prefix, partial.path(), &path, lock, |file| fs::remove_file(file))?;
         Ok(Self { path, dir, partial })
     }
 
@@ -170,8 +176,17 @@ pub(super) fn check_replaceable(path: &Path) -> Result<(), TargetError> {
     Ok(())
 }
 
+/// Opens a file of our own for a lock or for notes, empty if it is new. `None` if anything else lies
+/// there: a FIFO would be waited for, and a link may lead anywhere.
+pub(super) fn open_own(path: &Path) -> io::Result<Option<File>> {
+    if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Ok(None);
+    }
+    File::options().read(true).write(true).create(true).truncate(false).open(path).map(Some)
+}
+
 /// Creates an unfinished file and locks it, so that other writers see that it is alive.
-fn create_locked(dir: &Path, prefix: &std::ffi::OsStr) -> Result<NamedTempFile, TargetError> {
+fn create_locked(dir: &Path, prefix: &OsStr) -> Result<NamedTempFile, TargetError> {
     let mut tries = TRIES;
     loop {
         let partial = builder(prefix)
@@ -187,7 +202,7 @@ fn create_locked(dir: &Path, prefix: &std::ffi::OsStr) -> Result<NamedTempFile, 
     }
 }
 
-fn builder(prefix: &std::ffi::OsStr) -> tempfile::Builder<'_, 'static> {
+fn builder(prefix: &OsStr) -> tempfile::Builder<'_, 'static> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix).suffix(SUFFIX);
     // A dataset is for everyone the umask admits; a secret file's 0600 would stay after the rename.
@@ -196,39 +211,44 @@ fn builder(prefix: &std::ffi::OsStr) -> tempfile::Builder<'_, 'static> {
     builder
 }
 
-/// Deletes what killed writers of the same path left.
+/// Deletes what killed writers of the same path left in a folder: what is named as theirs is, but is not
+/// `own`. `lock` gives the file that its writer would hold a lock of, if it can be a leftover.
 ///
 /// # Errors
 ///
 /// [`TargetError::Busy`] if one of them is alive.
-fn clean_up(
-    dir: &Path,
-    prefix: &std::ffi::OsStr,
+pub(super) fn clean_up(
+    folder: &Path,
+    prefix: &OsStr,
     own: &Path,
     path: &Path,
+    lock: impl Fn(&fs::DirEntry) -> Option<File>,
+    delete: impl Fn(&Path) -> io::Result<()>,
 ) -> Result<(), TargetError> {
-    let listing = fs::read_dir(dir).map_err(TargetError::io("list", dir))?;
+    let listing = fs::read_dir(folder).map_err(TargetError::io("list", folder))?;
     for entry in listing.flatten() {
-        let partial = entry.path();
-        let name = entry.file_name();
+        let (partial, name) = (entry.path(), entry.file_name());
         let name = name.as_encoded_bytes();
         let is_partial =
             name.starts_with(prefix.as_encoded_bytes()) && name.ends_with(SUFFIX.as_bytes());
-        // Opening a pipe would block: only a regular file can be a leftover.
-        let is_file = entry.file_type().is_ok_and(|found| found.is_file());
-        if !is_partial || !is_file || partial.file_name() == own.file_name() {
+        if !is_partial || partial.file_name() == own.file_name() {
             continue;
         }
-        let Ok(file) = File::open(&partial) else { continue };
-        match file.try_lock() {
+        let Some(file) = lock(&entry) else { continue };
+        let is_alive = match file.try_lock() {
             // Held until it is gone, or a writer that has just created it would go on in it.
-            Ok(()) => fs::remove_file(&partial)
-                .or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
-                .map_err(TargetError::io("delete a leftover", &partial))?,
-            Err(TryLockError::WouldBlock) => {
-                return Err(TargetError::Busy { path: path.to_owned(), partial });
-            }
-            Err(TryLockError::Error(_)) => {}
+            Ok(()) => match delete(&partial) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+                // That writer has put a lock of its own in.
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => true,
+                Err(error) => return Err(TargetError::io("delete a leftover", &partial)(error)),
+                Ok(()) => false,
+            },
+            Err(TryLockError::WouldBlock) => true,
+            Err(TryLockError::Error(_)) => false,
+        };
+        if is_alive {
+            return Err(TargetError::Busy { path: path.to_owned(), partial });
         }
     }
     Ok(())

@@ -15,7 +15,7 @@ use super::{ConvertError, ConvertOptions};
 use crate::write::options::Damaged;
 use crate::write::report::Listed;
 use crate::write::step::{Step, Watched, Watcher};
-use crate::write::target::{TargetError, sync_dir};
+use crate::write::target::{TargetError, open_own, sync_dir};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -300,17 +300,9 @@ pub(super) fn folder_of(path: &Path) -> &Path {
 /// The notes, open, and nobody else's.
 fn open_locked(dst: &Path, path: &Path) -> Result<File, ConvertError> {
     let busy = || TargetError::Busy { path: dst.to_owned(), partial: path.to_owned() };
-    // A FIFO would be waited for, and a link may lead anywhere.
-    if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
-        return Err(TargetError::NotAFile { path: path.to_owned() }.into());
-    }
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
-        .map_err(ConvertError::io("write its notes", path))?;
+    let file = open_own(path)
+        .map_err(ConvertError::io("write its notes", path))?
+        .ok_or_else(|| TargetError::NotAFile { path: path.to_owned() })?;
     match file.try_lock() {
         // Its owner has finished between these lines, and deleted it.
         Ok(()) if !path.exists() => Err(busy().into()),
