@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! in sequence    a pass over TarStream             against reading the file in pieces of 256 KiB
-//! from disk      the same, of a file that the system was told to drop from its cache
+//! from disk      the same, of a file that the system was told to drop from its cache before each pass
 //! at random      value() of every sample, mixed    against reading the same ranges into one buffer
 //! ```
 //!
-//! The first of a file that the system was told to drop from its cache before each pass. Both in turn, nine
-//! times: the ratio is that of the medians. The aim is 95 % in sequence, 90 % at random. Buffers of ours begin at a page, or
-//! the kernel's copy alone may take six times as long: see `skew` in `source/file.rs`.
+//! Both in turn, nine times: the ratio is that of the medians. The aim is 95 % in sequence, 90 % at
+//! random. Buffers of the yardstick begin at a page, or the kernel's copy alone may take six times as
+//! long: see `skew` in `source/file.rs`.
 //!
 //! ```text
 //! cargo bench --bench tar              all

@@ -80,8 +80,8 @@ impl Extents for Lies {
 }
 
 impl TfRecords {
-    /// Opens the files that `spec` names: paths, braces, `::`, globs, addresses (see [`Location`](super::Location)). The
-    /// fields are those of the first record.
+    /// Opens the files that `spec` names: paths, braces, `::`, globs, addresses (see
+    /// [`Location`](super::Location)). The fields are those of the first record.
     ///
     /// # Errors
     ///
