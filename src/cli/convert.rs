@@ -75,6 +75,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     };
     let report = convert(&*source, &args.dst, &options)?;
     let mut text = summary(&args.dst, &report, start.elapsed()) + &said;
+    report.notes.iter().for_each(|note| text.push_str(&format!("note: {note}\n")));
     add_skipped(&mut text, "damaged sample", &report.skipped);
     say(&text)
 }

@@ -6,7 +6,7 @@
 //! ```
 
 use super::stream::Item;
-use super::{FieldKind, FieldSpec, ImageStats, OwnedValue, Value};
+use super::{ClassNames, FieldKind, FieldSpec, ImageStats, OwnedValue, Value};
 use crate::sample::{Epoch, SampleId};
 use std::error::Error;
 use std::ops::Range;
@@ -147,6 +147,16 @@ pub trait Source: Send + Sync + 'static {
     fn key(&self, sample: SampleId) -> Option<String> {
         let _ = sample;
         None
+    }
+
+    /// Names of the classes, by the numbers in the field that is a sample's class; `None` where they
+    /// are not known. They are read when they are asked for: opening a dataset does not need them.
+    ///
+    /// # Errors
+    ///
+    /// If the file that the names lie in is damaged.
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        Ok(None)
     }
 
     /// Which part of the storage a sample lies in, where reading a whole part is cheaper than

@@ -16,7 +16,8 @@ use super::{
 use crate::sample::{Limits, SampleId};
 use crate::source::file::{FileBytes, ReadAt};
 use crate::source::{
-    BoxError, Buffer, EncodedImage, Fingerprint, OwnedValue, Record, Source, Value,
+    BoxError, Buffer, ClassNames, EncodedImage, Fingerprint, OwnedValue, Record, Source, Value,
+    classes,
 };
 use fuseloop_ops::{RGB, Size};
 use std::fmt;
@@ -519,6 +520,10 @@ impl Source for Beton {
             }
             _ => None,
         }
+    }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        classes::of_file(self.path.as_deref())
     }
 
     /// Of the first of its values that lies in a page. A sample without one lies in page 0.

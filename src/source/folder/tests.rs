@@ -131,12 +131,8 @@ mod unix {
         symlink("loop2", at("b/loop2")).unwrap();
         symlink("nowhere", at("b/3.jpg")).unwrap();
 
-        let counts = |followed, loops, lost| LinkCounts {
-            followed,
-            loops,
-            lost,
-            ..LinkCounts::default()
-        };
+        let counts =
+            |followed, loops, lost| LinkCounts { followed, loops, lost, ..LinkCounts::default() };
         let folder = links(dir.path(), Links::Within);
         let (a1, a2, ab2, b2) = ("a/1.jpg", "a/2.jpg", "a/b/2.jpg", "b/2.jpg");
         assert_eq!(rows(&folder), [row(a1, 0), row(a2, 0), row(ab2, 0), row(b2, 1)]);

@@ -11,7 +11,7 @@
 use super::tape::Tape;
 use super::{ENDLESS, Halt, Item, Pass, Stream};
 use crate::sample::{Epoch, SampleId};
-use crate::source::{BoxError, FieldSpec, ImageStats, Record, Source};
+use crate::source::{BoxError, ClassNames, FieldSpec, ImageStats, Record, Source};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -167,6 +167,10 @@ impl Source for Counted {
 
     fn key(&self, sample: SampleId) -> Option<String> {
         self.at(sample, |given| given.get(&sample.0).map(Item::key)).ok().flatten()
+    }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        self.stream.class_names()
     }
 
     fn fingerprint(&self) -> u64 {

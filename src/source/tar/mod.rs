@@ -35,7 +35,9 @@ pub(in crate::source) use scan::scan;
 
 use super::columns::{Cell, ended};
 use super::shards::{Shard, ShardIndex, Shards};
-use super::{BoxError, Buffer, FieldSpec, Record, RunPlan, Source, Value, sidecar};
+use super::{
+    BoxError, Buffer, ClassNames, FieldSpec, Record, RunPlan, Source, Value, classes, sidecar,
+};
 use crate::sample::{Limits, SampleId};
 use plan::{Located, Plan};
 use rayon::prelude::*;
@@ -210,6 +212,10 @@ impl Source for Tar {
 
     fn key(&self, sample: SampleId) -> Option<String> {
         self.plan.key(sample)
+    }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        classes::of_shards(self.shards.locations())
     }
 
     /// The shard's number.

@@ -24,7 +24,10 @@ pub use stream::TfRecordStream;
 use super::samples::address;
 use super::shards::{Extents, Shard, ShardIndex, Shards};
 use super::starts::Starts;
-use super::{BoxError, Buffer, FieldSpec, Fingerprint, Record, RunPlan, Source, Value, sidecar};
+use super::{
+    BoxError, Buffer, ClassNames, FieldSpec, Fingerprint, Record, RunPlan, Source, Value, classes,
+    sidecar,
+};
 use crate::sample::{Limits, SampleId};
 use example::Example;
 use features::Features;
@@ -235,6 +238,10 @@ impl Source for TfRecords {
     fn key(&self, sample: SampleId) -> Option<String> {
         let (shard, record, _) = self.lies.place(sample)?;
         Some(format!("{}:{record}", self.shards.all()[shard].location.file_name()))
+    }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        classes::of_shards(self.shards.locations())
     }
 
     fn page(&self, sample: SampleId) -> Option<u64> {

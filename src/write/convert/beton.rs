@@ -43,10 +43,14 @@ impl Job<'_> {
         let resumed = journal.end();
         if !journal.is_done() {
             if self.source.len() <= self.unit() {
-                self.part(&self.dst, journal)?;
+                journal.check(|_, unit| is_whole(&self.dst, unit))?;
+                if journal.units().is_empty() {
+                    self.part(&self.dst, journal)?;
+                }
             } else {
                 self.write_parts(&parts, journal)?;
             }
+            self.name_classes(&self.dst)?;
             journal.done()?;
         }
         delete(&parts)?;
@@ -57,9 +61,7 @@ impl Job<'_> {
 
     fn write_parts(&self, parts: &Path, journal: &mut Journal<'_>) -> Result<(), ConvertError> {
         let path = |part: usize| parts.join(format!("{part:06}.beton"));
-        journal.check(|part, unit| {
-            fs::symlink_metadata(path(part)).is_ok_and(|f| f.is_file() && f.len() == unit.bytes)
-        })?;
+        journal.check(|part, unit| is_whole(&path(part), unit))?;
         if !parts.is_dir() {
             fs::create_dir(parts).map_err(ConvertError::io("create it", parts))?;
         }
@@ -108,6 +110,11 @@ impl Job<'_> {
             ..WriteOptions::default()
         }
     }
+}
+
+/// Whether a file is there as it was noted.
+fn is_whole(path: &Path, unit: &Unit) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == unit.bytes)
 }
 
 /// A value as it is stored. A JPEG whose header nobody has looked at is looked at by the writer: the

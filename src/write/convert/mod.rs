@@ -18,6 +18,7 @@
 
 mod bar;
 mod beton;
+mod classes;
 mod cutter;
 mod error;
 mod folder;
@@ -36,9 +37,9 @@ use super::options::{Damaged, thread_count};
 use super::step::{Watcher, unwatched};
 use super::value::SampleError;
 use crate::sample::SampleId;
-use crate::source::{Fingerprint, Source};
+use crate::source::{ClassNames, Fingerprint, Source};
 use bar::Bar;
-use journal::{Journal, Print, delete, folder_of};
+use journal::{Journal, Print, delete, folder_of, make_dirs};
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -127,9 +128,16 @@ fn is_compressed(dst: &Path) -> bool {
 ///   sample's number.
 /// - **TFRecord**: a `tf.train.Example` a sample, a feature a field. Floats have 32 bits. Arrays are
 ///   lists where these hold every bit, else bytes.
-/// - **folder**: `DST/00005/00000123.jpg` if the fields are one image and one int, its class. Else
+/// - **folder**: `DST/cat/00000123.jpg` if the fields are one image and one int, its class; a class
+///   without a name is `00005`. Else
 ///   all images in `DST` and their other fields in `DST/metadata.jsonl`, which must then be numbers,
 ///   text or JSON.
+///
+/// Names of classes lie in `DST.classes.json` beside files, with the template for the name of shards. In a
+/// folder the class folders are called by them; `DST/classes.json` says what those can't, as numbers
+/// that are not the places of the names in their order.
+///
+/// Folders above `DST` are made where they are missing.
 ///
 /// ```no_run
 /// use fuseloop::source::Beton;
@@ -186,6 +194,8 @@ struct Job<'a> {
     dst: PathBuf,
     options: &'a ConvertOptions,
     watch: Watcher<'a>,
+    /// Names of the source's classes.
+    names: Option<ClassNames>,
 }
 
 impl<'a> Job<'a> {
@@ -196,12 +206,14 @@ impl<'a> Job<'a> {
         watch: Watcher<'a>,
     ) -> Self {
         // `x/` and `x` are one place: what lies beside it is named by its name.
-        Self { source, dst: dst.components().collect(), options, watch }
+        Self { source, dst: dst.components().collect(), options, watch, names: None }
     }
 
-    fn run(&self, form: Form) -> Result<ConvertReport, ConvertError> {
+    fn run(mut self, form: Form) -> Result<ConvertReport, ConvertError> {
         self.check_options(form)?;
         self.check_not_the_source()?;
+        let unread = |message| WriteError::Classes { message };
+        self.names = self.source.class_names().map_err(unread)?;
         match form {
             Form::Beton => self.beton(),
             Form::Tar | Form::TfRecord => self.shards(form),
@@ -267,6 +279,7 @@ impl<'a> Job<'a> {
         taken: impl Fn() -> Result<Option<PathBuf>, ConvertError>,
         write: impl FnOnce(&mut Journal<'a>) -> Result<ConvertReport, ConvertError>,
     ) -> Result<ConvertReport, ConvertError> {
+        make_dirs(folder_of(&self.dst))?;
         let print = self.print(form);
         let mut journal = Journal::open(&self.dst, &print, self.options, self.watch)?;
         let is_asked = self.options.overwrite;
@@ -304,6 +317,11 @@ impl<'a> Job<'a> {
         for field in self.source.fields() {
             print.text(&field.name);
             print.text(&format!("{:?}", field.kind));
+        }
+        // A folder's classes are called by them.
+        for (number, name) in self.names.iter().flat_map(ClassNames::iter) {
+            print.number(number.cast_unsigned());
+            print.text(name);
         }
         if let Some(found) = self.source.path().and_then(|path| std::fs::metadata(path).ok()) {
             print.number(found.len());

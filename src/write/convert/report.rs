@@ -18,6 +18,8 @@ pub struct ConvertReport {
     pub files: u64,
     /// Bytes of these files.
     pub bytes: u64,
+    /// What who reads the new dataset should know, a sentence each.
+    pub notes: Vec<String>,
 }
 
 impl ConvertReport {
@@ -39,6 +41,7 @@ impl ConvertReport {
             skipped,
             files: sum(|unit| unit.files),
             bytes: sum(|unit| unit.bytes),
+            notes: vec![],
         }
     }
 }

@@ -35,7 +35,7 @@ pub use stats::PageStats;
 
 use super::{Beton, FieldSpec, ImageStats, read::Located};
 use crate::sample::SampleId;
-use crate::source::{BoxError, Buffer, ReadErrorKind, Record, RunPlan, Source, Value};
+use crate::source::{BoxError, Buffer, ClassNames, ReadErrorKind, Record, RunPlan, Source, Value};
 use plan::Plan;
 use stats::Counters;
 use std::num::NonZeroUsize;
@@ -167,6 +167,10 @@ impl Source for PagedBeton {
 
     fn stored_at(&self, sample: SampleId, field: usize) -> Option<Range<u64>> {
         self.beton.stored_at(sample, field)
+    }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        self.beton.class_names()
     }
 
     fn page(&self, sample: SampleId) -> Option<u64> {
