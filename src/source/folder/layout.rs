@@ -14,8 +14,8 @@ use super::error::ListError;
 use super::list::Ignored;
 use super::names::Names;
 use super::walk::{Links, Listing, Rules, Walk};
+use crate::parallel;
 use crate::source::{Escaped, Location};
-use rayon::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs;
@@ -75,7 +75,7 @@ fn by_folder(
         walk.seen.clone_from(&root_walk.seen);
         Ok((walk.below(root, PathBuf::from(class))?, walk.ignored))
     };
-    let read: Result<Vec<_>, ListError> = top.dirs.par_iter().map(read).collect();
+    let read: Result<Vec<_>, ListError> = parallel::map(&top.dirs, read)?.into_iter().collect();
     let mut list = Listed { ignored: root_walk.ignored, ..Listed::default() };
     list.names.enter(PathBuf::new(), top.modified);
     for ((label, class), (dirs, ignored)) in (0..).zip(&top.dirs).zip(read?) {

@@ -143,9 +143,9 @@ impl Folder {
             None => None,
         };
         let saved = saved.filter(|saved| saved.root == real && saved.links == options.links);
-        let (list, begun) = match saved.filter(Saved::still_holds) {
-            Some(saved) => (saved.list, saved.begun),
-            None => {
+        let (list, begun) = match saved {
+            Some(saved) if saved.still_holds()? => (saved.list, saved.begun),
+            _ => {
                 let (links, roots) = (options.links, vec![real]);
                 let rules = Rules { refuses: other_than_image, links, roots };
                 (layout::of_folder(path, &rules)?, begun)
