@@ -223,6 +223,7 @@ impl Loader {
         output: &str,
         make: impl Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync + 'static,
     ) -> Result<(), LoadError> {
+        self.engine.check_process()?;
         let mut compiled = self.compiled();
         let epoch = compiled.stage.epoch();
         let outputs = outputs::replaced(&compiled.outputs, output, Arc::new(make))?;
@@ -317,6 +318,7 @@ impl Loader {
 
     /// The stage of an epoch: the last one's, unless pipelines are made anew.
     fn stage(&self, epoch: Epoch) -> Result<Arc<LoaderStage>, LoadError> {
+        self.engine.check_process()?;
         let mut compiled = self.compiled();
         if self.recompile && compiled.stage.epoch() != epoch {
             let Compiled { outputs, stage, cache } = &mut *compiled;

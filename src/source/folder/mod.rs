@@ -151,9 +151,9 @@ impl Folder {
             None => None,
         };
         let saved = saved.filter(|saved| saved.root == real && saved.links == options.links);
-        let (list, begun) = match saved.filter(Saved::still_holds) {
-            Some(saved) => (saved.list, saved.begun),
-            None => {
+        let (list, begun) = match saved {
+            Some(saved) if saved.still_holds()? => (saved.list, saved.begun),
+            _ => {
                 let rules = Rules::new(other_than_image, options.links, vec![real]);
                 (layout::of_folder(path, &rules)?, begun)
             }

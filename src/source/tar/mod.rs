@@ -36,9 +36,9 @@ pub(in crate::source) use scan::scan;
 use super::columns::{Cell, ended};
 use super::shards::{Shard, ShardIndex, Shards};
 use super::{BoxError, Buffer, FieldSpec, Record, RunPlan, Source, Value, sidecar};
+use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use plan::{Located, Plan};
-use rayon::prelude::*;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -109,8 +109,7 @@ impl Tar {
 
     fn of(shards: Shards, options: &TarOptions) -> Result<Self, TarError> {
         let indexed = |shard: &Shard| indexed(shard, options.limits_of());
-        let indexes: Vec<Result<ShardIndex, TarError>> =
-            shards.all().par_iter().map(indexed).collect();
+        let indexes = parallel::map(shards.all(), indexed)?;
         let indexes = indexes.into_iter().collect::<Result<Vec<ShardIndex>, TarError>>()?;
         let plan = Arc::new(Plan::new(&shards, indexes, options)?);
         Ok(Self { shards, plan })

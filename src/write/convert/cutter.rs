@@ -14,6 +14,7 @@ use super::journal::Unit;
 use super::layout::{Laid, Layout, Made};
 use super::{Bar, ConvertError, ConvertOptions, ConvertReport, Form, Job, Journal};
 use crate::sample::SampleId;
+use crate::threads::ThreadsError;
 use crate::write::WriteError;
 use crate::write::ordered::Crew;
 use crate::write::report::Listed;
@@ -131,11 +132,12 @@ impl Job<'_> {
         let (first, end) = (journal.end(), self.source.len());
         let bar = self.bar(journal);
         let mut cutter = Cutter { job: self, layout, plan, template, journal, bar, open: None };
-        Crew { first, end, threads: self.threads() }.run(
+        let threads = self.threads()?;
+        Crew { first, end, threads }.run(
             |id| layout.make(self.source, id),
             Made::held,
             |id, made| cutter.take(id, made),
-            |source| WriteError::Threads { source }.into(),
+            |source| WriteError::from(ThreadsError::Refused { wanted: threads, source }).into(),
         )?;
         cutter.finish_all(end)?;
         let journal = cutter.journal;

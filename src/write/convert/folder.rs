@@ -17,6 +17,7 @@ use super::journal::{Unit, delete};
 use super::leaf::{Leaf, Shape};
 use super::{Bar, ConvertError, ConvertReport, Form, Job, Journal};
 use crate::sample::SampleId;
+use crate::threads::ThreadsError;
 use crate::write::WriteError;
 use crate::write::ordered::Crew;
 use crate::write::report::Listed;
@@ -84,14 +85,15 @@ impl Job<'_> {
         let folder = Folder { root: &self.dst, staging: &staging, dirs: Mutex::default() };
         let bar = self.bar(journal);
         let mut notes = Notes { job: self, folder: &folder, journal, bar, open: Open::at(first) };
-        Crew { first, end, threads: self.threads() }.run(
+        let threads = self.threads()?;
+        Crew { first, end, threads }.run(
             |id| {
                 let (leaves, line) = shape.leaves(self.source, id)?;
                 Ok(folder.put(id, leaves, line))
             },
             |wrote| wrote.as_ref().map_or(0, |wrote| wrote.line.len()),
             |id, wrote| notes.take(id, wrote),
-            |source| WriteError::Threads { source }.into(),
+            |source| WriteError::from(ThreadsError::Refused { wanted: threads, source }).into(),
         )?;
         notes.finish(end)?;
         Ok(staging.finish([self.dst.as_path()])?)

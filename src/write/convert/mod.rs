@@ -202,6 +202,7 @@ impl<'a> Job<'a> {
     fn run(&self, form: Form) -> Result<ConvertReport, ConvertError> {
         self.check_options(form)?;
         self.check_not_the_source()?;
+        self.threads()?;
         match form {
             Form::Beton => self.beton(),
             Form::Tar | Form::TfRecord => self.shards(form),
@@ -249,8 +250,8 @@ impl<'a> Job<'a> {
         Ok((sample.0, cause.to_string()))
     }
 
-    fn threads(&self) -> usize {
-        thread_count(self.options.threads)
+    fn threads(&self) -> Result<usize, WriteError> {
+        Ok(thread_count(self.options.threads)?)
     }
 
     /// Samples of a unit of what has no shards.
