@@ -29,6 +29,7 @@ pub use columns::{As, ColumnError};
 pub use concat::Concat;
 pub use escape::Escaped;
 pub use file::ReadAt;
+pub(crate) use file::refuse_cut;
 pub use folder::{Folder, FolderOptions, Ignored, ImageList, Labelled, Links, ListError};
 pub(crate) use folder::{Rules, Walk, is_jpeg_name};
 pub use generate::{Busy, Flow, GenerateError, Generated, Generator, Queue};

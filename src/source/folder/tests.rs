@@ -35,6 +35,16 @@ fn reasons(folder: &Folder) -> Vec<&'static str> {
     folder.ignored().first.iter().map(|(_, reason)| *reason).collect()
 }
 
+/// The reader of whole files: its memory is fresh, as the helper wants it.
+#[test]
+fn a_file_that_is_cut_while_it_is_read_gives_no_zeros() {
+    use crate::source::file::tests::{SIZE, read_while_it_is_cut};
+    read_while_it_is_cut(Path::to_owned, |path, mut memory| {
+        read_file(path, SIZE, &mut memory).ok().filter(|()| memory.len() as u64 == SIZE)?;
+        Some(memory)
+    });
+}
+
 #[test]
 fn the_order_is_that_of_torchvision() {
     let golden = include_str!("../../../tests/golden/folder/imagefolder.txt");
