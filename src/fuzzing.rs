@@ -138,7 +138,7 @@ fn streamed(stream: &TarStream) -> Option<Vec<Result<Record, String>>> {
     Some(found)
 }
 
-/// A tar file's headers with their sums put right: of all blocks that look like one.
+/// Puts the sums of a tar file's headers right, in all blocks that look like a header.
 #[must_use]
 pub fn resummed(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
@@ -222,7 +222,7 @@ impl Source for Numbers {
     }
 }
 
-/// A loader of them, and its cursor at the beginning of epoch 0.
+/// Returns a loader of them, and its cursor at the beginning of epoch 0.
 fn numbers() -> &'static (Loader, String) {
     static NUMBERS: OnceLock<(Loader, String)> = OnceLock::new();
     NUMBERS.get_or_init(|| {
@@ -261,7 +261,7 @@ pub fn png(bytes: &[u8]) -> bool {
     true
 }
 
-/// A PNG with the checksums of its chunks put right, as far as their lengths lead.
+/// Puts the checksums of a PNG's chunks right, as far as their lengths lead.
 #[must_use]
 pub fn rechecked(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
@@ -300,8 +300,8 @@ pub fn tfrecord(bytes: &[u8]) -> bool {
     true
 }
 
-/// A TFRecord file with the checksums of its frames put right, as far as their lengths lead. A file that
-/// begins as gzip or zlib stays as it is.
+/// Puts the checksums of a TFRecord file's frames right, as far as their lengths lead. A file that begins
+/// as gzip or zlib stays as it is.
 #[must_use]
 pub fn reframed(bytes: &[u8]) -> Vec<u8> {
     let is_packed = matches!(bytes, [0x1f, 0x8b, ..] | [0x78, 0x01 | 0x5e | 0x9c | 0xda, ..]);

@@ -18,7 +18,7 @@ use std::path::Path;
 /// Makes an input from random numbers.
 pub(super) type Generator = Box<dyn FnMut(&mut Unstructured<'_>) -> Result<Vec<u8>>>;
 
-/// The files of a folder of goldens.
+/// Reads the files of a folder of goldens.
 pub(super) fn goldens(folder: &str, kind: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(folder);
     let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -29,7 +29,7 @@ pub(super) fn goldens(folder: &str, kind: &str) -> Vec<Vec<u8>> {
     files
 }
 
-/// One of `files`, or one that `make` makes, with up to three mutations.
+/// Takes one of `files`, or one that `make` makes, and gives it up to three mutations.
 fn mutating(
     files: Vec<Vec<u8>>,
     make: fn(&mut Unstructured<'_>) -> Result<Vec<u8>>,
@@ -42,8 +42,8 @@ fn mutating(
     })
 }
 
-/// A file with up to three mutations, a third of them in its first `head` bytes, where headers are. Three
-/// of five change bytes where they are; the others move what follows.
+/// Gives a file up to three mutations, a third of them in its first `head` bytes, where headers are. Three
+/// of five change bytes where they are; the others move the bytes that follow.
 fn mutated(mut bytes: Vec<u8>, head: usize, u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     for _ in 0..u.int_in_range(0..=3)? {
         if bytes.is_empty() {
@@ -85,7 +85,7 @@ pub(super) fn beton() -> Generator {
     mutating(goldens("beton", "beton"), beton_file, 5000)
 }
 
-/// A file of up to four fields and up to eight samples, laid out as a writer does.
+/// Makes a file of up to four fields and up to eight samples, laid out as a writer does it.
 fn beton_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let mut fields = vec![];
     for place in 0..u.int_in_range(1..=4)? {
@@ -157,7 +157,7 @@ pub(super) fn tar() -> Generator {
     mutating(goldens("webdataset", "tar").into_iter().chain(gz).collect(), tar_file, 1024)
 }
 
-/// Up to five samples of up to three members, of all forms of names, by another writer.
+/// Makes up to five samples of up to three members, with names of all lengths, by another writer.
 fn tar_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let mut builder = tar::Builder::new(vec![]);
     for sample in 0..u.int_in_range(1..=5)? {
@@ -184,7 +184,7 @@ pub(super) fn tfrecord() -> Generator {
     mutating(goldens("tfrecord", "tfrecord"), tfrecord_file, 300)
 }
 
-/// Up to five examples with features of all kinds.
+/// Makes up to five examples with features of all kinds.
 fn tfrecord_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let mut bytes = vec![];
     let count = u.int_in_range(0..=3)?;
@@ -212,7 +212,7 @@ pub(super) fn table() -> Generator {
     mutating(vec![], table_file, 60)
 }
 
-/// A table of up to six images, as text of one of the three kinds.
+/// Makes a table of up to six images, as text of one of the three kinds.
 fn table_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let kind = u.int_in_range(0..=2)?;
     let mut text = match kind {
@@ -233,7 +233,7 @@ fn table_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
-/// Small JPEGs of all kinds, and themselves with restart markers and an index.
+/// Small JPEGs of all kinds, and the same with restart markers and an index.
 pub(super) fn jpeg() -> Generator {
     let mut jpegs = goldens("jpeg", "jpg");
     let mut recutter = Recutter::new(Tile::Pixels(16), Limits::SMALL);
@@ -246,7 +246,7 @@ pub(super) fn png() -> Generator {
     spliced(goldens("png", "png"), 200)
 }
 
-/// One of `files`, or the beginning of one and the end of another, with up to three mutations.
+/// Takes one of `files` with up to three mutations, or the beginning of one and the end of another.
 fn spliced(files: Vec<Vec<u8>>, head: usize) -> Generator {
     Box::new(move |u| {
         let (first, second) = (u.choose(&files)?, u.choose(&files)?);
@@ -265,7 +265,7 @@ pub(super) fn spec() -> Generator {
     mutating(files, spec_file, 400)
 }
 
-/// Settings, and up to six ops of any kind with the values that `fuseloop ops` shows.
+/// Makes settings, and up to six ops of any kind with the values that `fuseloop ops` shows.
 fn spec_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let mut text = String::new();
     for setting in ["batch_size = 8", "order = 'random'", "seed = 42", "drop_last = false"] {
@@ -299,7 +299,7 @@ pub(super) fn cursor() -> Generator {
     mutating(vec![], cursor_file, 300)
 }
 
-/// A cursor of any place, small or large.
+/// Makes a cursor of any place, near or far.
 fn cursor_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let [dataset, order, plan]: [u64; 3] = u.arbitrary()?;
     let position = if u.ratio(1, 2)? { u.int_in_range(0..=12)? } else { u.arbitrary::<u64>()? };

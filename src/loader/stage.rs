@@ -448,8 +448,8 @@ impl Stage for LoaderStage {
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError> {
         worker.pictures.decoded = 0;
-        // Where rows are made quickly, one look at the file's length serves all of them: if it was cut,
-        // each row is asked for alone. What goes into the cache is looked at before.
+        // One look at the file's length serves a chunk of rows. If the file was cut, the engine asks for
+        // each row alone, and then each read is checked; so is each read of what the cache will keep.
         let is_cached = self.shared.cache.is_some();
         worker.buffer.check_lengths_later(visits.len() > 1 && !is_cached);
         let mut outputs: Vec<&mut [u8]> = rows.outputs().collect();

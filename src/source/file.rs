@@ -16,8 +16,8 @@
 //! Linux looks at a file's length, then copies. If the file is cut in between, its last page is cleared
 //! from the cut on, and the read gives these zeros as if they were the file's: at full length, without an
 //! error. The length is set before the page is cleared. So the length is looked at once more after each
-//! read, and bytes beyond it are dropped. This costs 0.3 µs a read; a read of 3 KB costs 0.5 µs. Where
-//! several reads can be given up together, one look serves them all: [`LengthCheck`].
+//! read, and bytes beyond it are dropped. A look costs 0.3 µs; a read of 3 KB costs 0.5 µs, one of 200 KB
+//! 4 µs. Where several reads can be given up together, one look serves them all: [`LengthCheck`].
 //!
 //! A file that has grown to its old length again by then is not seen. The time of its last change would
 //! tell, but the files of datasets are often touched only to keep them from being deleted as unused, and
@@ -91,7 +91,7 @@ pub trait ReadAt: Any + Send + Sync {
     }
 }
 
-/// Bytes that the file does not have any more when they are read are not counted: they may be zeros.
+/// A read counts only bytes that the file still has afterwards: others may be zeros.
 impl ReadAt for File {
     fn len(&self) -> io::Result<u64> {
         #[cfg(unix)]
@@ -117,7 +117,7 @@ impl ReadAt for File {
     }
 }
 
-/// What the system gives from `start` on. If the file is cut meanwhile, the end may be zeros.
+/// Reads as the system does: if the file is cut meanwhile, the last bytes may be zeros.
 fn read_unchecked(file: &File, bytes: &mut [u8], start: u64) -> io::Result<usize> {
     #[cfg(unix)]
     let found = std::os::unix::fs::FileExt::read_at(file, bytes, start);
@@ -126,7 +126,7 @@ fn read_unchecked(file: &File, bytes: &mut [u8], start: u64) -> io::Result<usize
     found
 }
 
-/// Of `found` bytes that were read from `start` on, how many the file still has.
+/// Returns how many of the `found` bytes that were read from `start` on the file still has.
 fn still_there(file: &File, start: u64, found: usize) -> io::Result<usize> {
     if found == 0 {
         return Ok(0);
@@ -225,12 +225,13 @@ impl FileBytes {
         }
     }
 
-    /// As [`get`](Self::get). With a `check`, the length of a file is not looked at after the read: the
-    /// bytes are right if the check passes.
+    /// Does what [`get`](Self::get) does. With a `check`, the length of a file is not looked at after the
+    /// read: the bytes are right if the check passes.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get); with a `check`, also if reads of another file, noted before, do not pass.
+    /// See [`get`](Self::get). With a `check` there is also an error if it holds reads of another file
+    /// which do not pass.
     pub(super) fn get_with<'a>(
         &'a self,
         (start, size): (u64, u64),
@@ -325,21 +326,21 @@ impl FileBytes {
     }
 }
 
-/// Reads whose file's length is looked at once for all of them, when they are done.
+/// Notes reads of a file, and looks at the file's length once for all of them.
 ///
-/// What was read since the last look is right only if [`pass`](Self::pass) says so, and else has to be
-/// given up, all of it.
+/// Bytes that were read since the last look are right if [`pass`](Self::pass) succeeds. If it fails, all
+/// of them have to be given up.
 #[derive(Default)]
 pub(super) struct LengthCheck {
-    /// The file read last. It is kept from look to look: threads that count its users up and down for
-    /// each read would wait for each other.
+    /// The file read last. It is kept from look to look, since threads that count its users up and down
+    /// for each read would wait for each other.
     file: Option<Arc<dyn ReadAt>>,
     /// The read since the last look that ends last: where it begins, and its bytes.
     last: Option<(u64, u64)>,
 }
 
 impl LengthCheck {
-    /// Forgets what was read so far, which was given up or has passed.
+    /// Forgets the reads noted so far, whose bytes nobody uses.
     pub(super) fn forget(&mut self) {
         self.last = None;
     }
@@ -370,8 +371,8 @@ impl LengthCheck {
     }
 }
 
-/// Refuses what was read of a whole file if the file was cut short meanwhile: `before` is its length when
-/// it was opened, `read` how many bytes were found up to its end.
+/// Refuses the bytes of a whole file if the file was cut short while they were read. `before` is its
+/// length when it was opened, `read` is how many bytes were found up to its end.
 ///
 /// # Errors
 ///
@@ -472,7 +473,7 @@ pub(super) fn read_all_at(
     fill(|bytes, at| from.read_at(bytes, at), bytes, start)
 }
 
-/// As [`read_all_at`], by any function that reads.
+/// Does what [`read_all_at`] does, by any function that reads.
 fn fill(
     mut read: impl FnMut(&mut [u8], u64) -> io::Result<usize>,
     bytes: &mut [u8],
@@ -514,13 +515,13 @@ pub(super) mod tests {
         assert_eq!(bytes.len(), 5000);
     }
 
-    /// Bytes of a file that is cut.
+    /// The length of the file that [`read_while_it_is_cut`] cuts.
     pub(in crate::source) const SIZE: u64 = 64 << 10;
 
     /// Cuts a file while `read` reads the whole of it, again and again until it is told of the cut.
     ///
-    /// The memory that is read into is fresh, so the kernel stops at each of its pages for a moment: of ten
-    /// reads that meet a cut one gives zeros at full length, if nothing is done about it.
+    /// The memory that is read into is fresh, so that the kernel has to find a page for it now and then and
+    /// takes longer to copy. Without a look at the length, about one round of ten gives zeros.
     pub(in crate::source) fn read_while_it_is_cut<T: Sync>(
         open: impl Fn(&Path) -> T,
         read: impl Fn(&T, Vec<u8>) -> Option<Vec<u8>>,

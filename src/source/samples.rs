@@ -226,7 +226,7 @@ pub(super) fn address<S: ?Sized>(source: &S) -> usize {
 #[derive(Default)]
 pub struct Buffer {
     pub(super) bytes: Vec<u8>,
-    /// Looks at the lengths of files after several reads in place of after each.
+    /// If it is there, the lengths of files are looked at after several reads, not after each.
     pub(super) check: Option<LengthCheck>,
     /// What a value is lent from, kept as long as that.
     pub(super) held: Option<Arc<dyn AsRef<[u8]> + Send + Sync>>,
@@ -248,8 +248,8 @@ impl Buffer {
         }
     }
 
-    /// Whether the lengths of files are looked at after several reads, by
-    /// [`check_lengths`](Self::check_lengths), and not after each. What was read before is forgotten.
+    /// Says whether the lengths of files are looked at by [`check_lengths`](Self::check_lengths), after
+    /// several reads, or after each read. Reads noted before are forgotten.
     pub(crate) fn check_lengths_later(&mut self, later: bool) {
         match &mut self.check {
             Some(check) if later => check.forget(),
@@ -257,7 +257,7 @@ impl Buffer {
         }
     }
 
-    /// Looks at the length of the file that was read. After an error, nothing that was read since
+    /// Looks at the length of the file that was read. After an error, no value that was read since
     /// [`check_lengths_later`](Self::check_lengths_later) may be used.
     ///
     /// # Errors
