@@ -4,10 +4,10 @@ use super::folder::{InFolder, add_folder};
 use super::gpu;
 use super::print::{bytes, count, counted, say};
 use super::problem::Problem;
+use fuseloop::SampleId;
 use fuseloop::source::{
     Beton, Dataset, Escaped, FieldKind, FieldSpec, FieldStats, Folder, ImageStats, Source, Stream,
 };
-use fuseloop::SampleId;
 use fuseloop_kernels::{ROW_FUNCTIONS, RowFunction};
 use serde_json::{Value, json};
 use std::fmt::Write as _;

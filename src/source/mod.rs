@@ -29,6 +29,7 @@ pub use columns::{As, ColumnError};
 pub use concat::Concat;
 pub use escape::Escaped;
 pub use file::ReadAt;
+pub(crate) use file::refuse_cut;
 pub(crate) use folder::{Dir, Rules, Walk, is_jpeg_name};
 pub use folder::{
     Folder, FolderOptions, Ignored, ImageList, Labelled, LinkCounts, Links, ListError,

@@ -232,7 +232,10 @@ mod tests {
         let dir = tree(&["a/1.gif", "a/2.txt"]);
         let error = ImageList::from_folder(dir.path(), Links::Follow).unwrap_err().to_string();
         assert!(error.ends_with("no .jpg, .jpeg or .png file is in it (2 others are)"), "{error}");
-        assert!(matches!(ImageList::open(&dir.path().join("no"), Links::Follow), Err(ListError::Io { .. })));
+        assert!(matches!(
+            ImageList::open(&dir.path().join("no"), Links::Follow),
+            Err(ListError::Io { .. })
+        ));
     }
 
     #[cfg(unix)]
@@ -274,6 +277,9 @@ mod tests {
         assert!(error.ends_with("line 2: 1 columns, expected path and label"), "{error}");
         assert!(matches!(read("t.csv", "path,label\n"), Err(ListError::Empty { .. })));
         fs::write(dir.path().join("bad.csv"), b"\xff.jpg,1\n").unwrap();
-        assert!(matches!(ImageList::open(&dir.path().join("bad.csv"), Links::Follow), Err(ListError::Csv { .. })));
+        assert!(matches!(
+            ImageList::open(&dir.path().join("bad.csv"), Links::Follow),
+            Err(ListError::Csv { .. })
+        ));
     }
 }

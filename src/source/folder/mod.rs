@@ -21,14 +21,14 @@ mod tests;
 mod walk;
 
 pub use error::ListError;
-pub(crate) use list::is_jpeg_name;
 pub use links::{LinkCounts, Links};
+pub(crate) use list::is_jpeg_name;
 pub use list::{Ignored, ImageList, Labelled};
 pub(crate) use walk::{Dir, Rules, Walk};
 
 use super::{
     BoxError, Buffer, EncodedImage, Escaped, FieldKind, FieldSpec, Fingerprint, ImageMode,
-    OwnedImage, OwnedValue, Record, Source, Value, whole,
+    OwnedImage, OwnedValue, ReadAt, Record, Source, Value, refuse_cut, whole,
 };
 use crate::sample::{Limits, SampleId};
 use layout::Listed;
@@ -366,9 +366,11 @@ fn read_file(path: &Path, max: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
     let room = usize::try_from(found.len()).unwrap_or(usize::MAX).saturating_add(1);
     bytes.try_reserve(room).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
     // The file may grow while it is read: one byte over the limit tells.
-    File::open(path)?.take(max.saturating_add(1)).read_to_end(bytes)?;
+    let file = File::open(path)?;
+    let before = ReadAt::len(&file)?;
+    (&file).take(max.saturating_add(1)).read_to_end(bytes)?;
     if bytes.len() as u64 > max {
         return refused(format!("over {max} bytes, the limit"));
     }
-    Ok(())
+    refuse_cut(&file, before, bytes.len() as u64)
 }

@@ -40,6 +40,16 @@ fn said(dir: &Path) -> impl Fn(&(PathBuf, &'static str)) -> String {
     move |(path, reason)| format!("{}: {reason}", path.strip_prefix(dir).unwrap().display())
 }
 
+/// The reader of whole files: its memory is fresh, as the helper wants it.
+#[test]
+fn a_file_that_is_cut_while_it_is_read_gives_no_zeros() {
+    use crate::source::file::tests::{SIZE, read_while_it_is_cut};
+    read_while_it_is_cut(Path::to_owned, |path, mut memory| {
+        read_file(path, SIZE, &mut memory).ok().filter(|()| memory.len() as u64 == SIZE)?;
+        Some(memory)
+    });
+}
+
 #[test]
 fn the_order_is_that_of_torchvision() {
     let golden = include_str!("../../../tests/golden/folder/imagefolder.txt");
@@ -131,12 +141,8 @@ mod unix {
         symlink("loop2", at("b/loop2")).unwrap();
         symlink("nowhere", at("b/3.jpg")).unwrap();
 
-        let counts = |followed, loops, lost| LinkCounts {
-            followed,
-            loops,
-            lost,
-            ..LinkCounts::default()
-        };
+        let counts =
+            |followed, loops, lost| LinkCounts { followed, loops, lost, ..LinkCounts::default() };
         let folder = links(dir.path(), Links::Within);
         let (a1, a2, ab2, b2) = ("a/1.jpg", "a/2.jpg", "a/b/2.jpg", "b/2.jpg");
         assert_eq!(rows(&folder), [row(a1, 0), row(a2, 0), row(ab2, 0), row(b2, 1)]);

@@ -34,6 +34,7 @@ pub use stream::TarStream;
 pub(in crate::source) use scan::scan;
 
 use super::columns::{Cell, ended};
+use super::file::LengthCheck;
 use super::shards::{Shard, ShardIndex, Shards};
 use super::{BoxError, Buffer, FieldSpec, Record, RunPlan, Source, Value, sidecar};
 use crate::parallel;
@@ -120,10 +121,11 @@ impl Tar {
         &'a self,
         located: &Located<'_>,
         buffer: &'a mut Vec<u8>,
+        check: Option<&mut LengthCheck>,
     ) -> Result<&'a [u8], TarError> {
         self.plan.check_size(located)?;
-        let shard = &self.shards.all()[located.shard];
-        let got = shard.bytes.get(located.part.offset, located.part.len, buffer);
+        let (shard, part) = (&self.shards.all()[located.shard], &located.part);
+        let got = shard.bytes.get_with((part.offset, part.len), buffer, check);
         got.map_err(|error| self.plan.error(located, &error))
     }
 
@@ -134,8 +136,8 @@ impl Tar {
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, TarError> {
         let located = self.plan.locate(sample, field)?;
-        let Buffer { bytes, held, .. } = buffer;
-        let bytes = self.bytes(&located, bytes)?;
+        let Buffer { bytes, check, held, .. } = buffer;
+        let bytes = self.bytes(&located, bytes, check.as_mut())?;
         let cell = located.column.cell(located.ext, bytes);
         Ok(match cell.map_err(|error| self.plan.error(&located, &error))? {
             Cell::Here(value) => value,
