@@ -53,7 +53,8 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
 fn source_words(source: &dyn Source) -> String {
     let (samples, fields) = (source.len(), source.fields());
     let mut text = format!("{}: {}\n", source.name(), counted(samples, "sample"));
-    let keys = [0, samples.saturating_sub(1)].map(|sample| source.key(SampleId(sample)));
+    let key = |sample| source.locate(SampleId(sample), 0)?.key;
+    let keys = [0, samples.saturating_sub(1)].map(key);
     if let [Some(first), Some(last)] = keys.map(|key| key.filter(|_| samples > 0)) {
         let _ = writeln!(text, "from {} to {}", Escaped(&first), Escaped(&last));
     }
