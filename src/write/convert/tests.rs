@@ -6,7 +6,9 @@ mod files;
 
 use super::*;
 use crate::sample::{Limits, SampleId};
-use crate::source::{Beton, BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record};
+use crate::source::{
+    Beton, BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, SampleLocation,
+};
 use crate::write::WriteError;
 use crate::write::step::Step;
 use files::files;
@@ -107,8 +109,8 @@ impl Source for Drawn {
         Ok(self.fields.iter().map(|field| self.value(field, sample.0)).collect())
     }
 
-    fn key(&self, sample: SampleId) -> Option<String> {
-        (self.keys)(sample.0)
+    fn locate(&self, sample: SampleId, _: usize) -> Option<SampleLocation> {
+        (self.keys)(sample.0).map(SampleLocation::of_key)
     }
 }
 
