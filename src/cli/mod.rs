@@ -16,6 +16,7 @@ mod info;
 mod measure;
 mod npy;
 mod ops;
+mod output;
 mod parts;
 mod pick;
 mod preview;
