@@ -13,6 +13,7 @@ use super::{ENDLESS, Halt, Item, Pass, Stream};
 use crate::sample::{Epoch, SampleId};
 use crate::source::{BoxError, FieldSpec, ImageStats, Record, Source};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 /// Items between two words on how far the counting is.
@@ -167,6 +168,10 @@ impl Source for Counted {
 
     fn key(&self, sample: SampleId) -> Option<String> {
         self.at(sample, |given| given.get(&sample.0).map(Item::key)).ok().flatten()
+    }
+
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        self.stream.paths()
     }
 
     fn fingerprint(&self) -> u64 {
