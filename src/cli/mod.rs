@@ -27,6 +27,7 @@ mod process;
 mod recut;
 mod replay;
 mod source;
+mod stored;
 mod trace;
 mod tree;
 mod verify;

@@ -190,8 +190,10 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// If the cursor is of another dataset, order, seed or plan, or stands inside a batch; and as
-    /// [`epoch`](Self::epoch).
+    /// If the cursor is of another dataset, order, seed or plan, stands inside a batch or beyond the
+    /// end of the epoch; and as [`epoch`](Self::epoch). A cursor at the end is none of these: no batch
+    /// is left then. Of a stream whose length is not known, a cursor beyond its end is the error of the
+    /// first batch.
     pub fn resume(&self, cursor: &Cursor) -> Result<Batches, LoadError> {
         let epoch = Epoch(cursor.epoch);
         let stage = self.stage(epoch)?;

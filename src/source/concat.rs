@@ -13,7 +13,7 @@ use super::{
 };
 use crate::sample::SampleId;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// Sources of the same fields, as one.
@@ -143,6 +143,10 @@ impl Source for Concat {
         let (part, inner) = self.starts.place(sample)?;
         let page = self.parts[part].page(inner)?;
         Some((part as u64) << PAGE_BITS | page)
+    }
+
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        Box::new(self.parts.iter().flat_map(|part| part.paths()))
     }
 
     fn fingerprint(&self) -> u64 {

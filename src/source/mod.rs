@@ -4,6 +4,8 @@ pub mod beton;
 mod columns;
 mod concat;
 mod escape;
+#[cfg(test)]
+mod faults;
 mod file;
 mod folder;
 mod generate;
@@ -46,5 +48,5 @@ pub use sidecar::{IndexReport, index_shards};
 pub use stream::{Stream, StreamError};
 pub use tar::{Damage, PartPlace, Tar, TarError, TarOptions, TarStream};
 pub use tfrecord::{Feature, TfOptions, TfRecordCause, TfRecordError, TfRecordStream, TfRecords};
-pub(crate) use tfrecord::{example, good_in_sequence, masked_crc32c};
+pub(crate) use tfrecord::{example, good_in_sequence, looks_like_a_picture, marks, masked_crc32c};
 pub use value::{EncodedImage, OwnedImage, OwnedValue, Value};

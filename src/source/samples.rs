@@ -11,7 +11,7 @@ use super::{FieldKind, FieldSpec, ImageStats, OwnedValue, SampleLocation, Value}
 use crate::sample::{Epoch, SampleId};
 use std::error::Error;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Any error, with its message.
@@ -82,6 +82,13 @@ pub trait Source: Send + Sync + 'static {
     /// The file it is, if it is one.
     fn path(&self) -> Option<&Path> {
         None
+    }
+
+    /// The files and folders of this machine that it is read from, in an order that stays the same. A
+    /// conversion tells by the sizes and times of the files whether the source has changed since it was
+    /// stopped, and writes nothing over them. By default [`path`](Self::path) alone.
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        Box::new(self.path().map(Path::to_owned).into_iter())
     }
 
     /// One field of a sample: lent, or in `buffer`. A source of records needs none of its own: the

@@ -540,16 +540,14 @@ impl Source for Beton {
         )
     }
 
-    /// Of the header, the fields and rows spread over the sample table.
+    /// Of the header, the fields and all rows. Stored bytes are not read for it; where they lie, how
+    /// many there are and every value that lies in a row is.
     fn fingerprint(&self) -> u64 {
-        const ROWS: usize = 1024;
         let mut print = Fingerprint::default();
         print.bytes(&self.header.to_bytes());
         print.number(self.bytes.len());
         print.fields(&self.fields);
-        let row = self.layout.size().max(1);
-        let step = (self.rows.len() / row).div_ceil(ROWS).max(1);
-        self.rows.chunks(row).step_by(step).for_each(|row| print.bytes(row));
+        print.number(u64::from(crc32c::crc32c(&self.rows)));
         print.value()
     }
 }

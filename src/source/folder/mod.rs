@@ -114,6 +114,8 @@ pub struct Folder {
     links: LinkCounts,
     limits: Limits,
     print: u64,
+    /// The folder that was looked through, or the table.
+    origin: Option<PathBuf>,
     /// When the folder was looked through, and by which rule; `None` for what can't be saved.
     scanned: Option<(i64, Links)>,
 }
@@ -159,7 +161,8 @@ impl Folder {
             }
         };
         let folder = Self::of_listed(path, path.to_owned(), list, options);
-        Ok(Self { scanned: Some((begun, options.links)), ..folder })
+        let (origin, scanned) = (Some(path.to_owned()), Some((begun, options.links)));
+        Ok(Self { origin, scanned, ..folder })
     }
 
     fn of_listed(spec: &Path, root: PathBuf, list: Listed, options: &FolderOptions) -> Self {
@@ -172,7 +175,7 @@ impl Folder {
     fn of_table(path: &Path, options: &FolderOptions) -> Result<Self, ListError> {
         let table = Table::read(path, &options.limits)?;
         let root = path.parent().unwrap_or(Path::new("")).to_owned();
-        Ok(Self::of(path, root, table, options))
+        Ok(Self { origin: Some(path.to_owned()), ..Self::of(path, root, table, options) })
     }
 
     fn of(spec: &Path, root: PathBuf, table: Table, options: &FolderOptions) -> Self {
@@ -201,6 +204,7 @@ impl Folder {
             links: LinkCounts::default(),
             limits: options.limits,
             print: print.value(),
+            origin: None,
             scanned: None,
         }
     }
@@ -311,6 +315,12 @@ impl Source for Folder {
         self.load(sample, &mut buffer.bytes)?;
         let (mode, bytes) = (ImageMode::of_file(&buffer.bytes), &buffer.bytes[..]);
         Ok(Value::Image(EncodedImage { mode, width: 0, height: 0, bytes }))
+    }
+
+    /// The folder or the table, then every image.
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        let images = (0..self.len()).filter_map(|place| self.file(SampleId(place)));
+        Box::new(self.origin.clone().into_iter().chain(images))
     }
 
     fn longest(&self, field: usize) -> Option<u64> {

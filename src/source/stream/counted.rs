@@ -13,6 +13,7 @@ use super::{ENDLESS, Halt, Item, Pass, Stream};
 use crate::sample::{Epoch, SampleId};
 use crate::source::{BoxError, Buffer, FieldSpec, ImageStats, Record, SampleLocation, Source};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 /// Items between two words on how far the counting is.
@@ -175,6 +176,10 @@ impl Source for Counted {
 
     fn part(&self, sample: SampleId, _: &mut Buffer) -> Result<usize, BoxError> {
         self.at(sample, |given| given.get(&sample.0).map(Item::part))?
+    }
+
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        self.stream.paths()
     }
 
     fn fingerprint(&self) -> u64 {

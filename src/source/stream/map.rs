@@ -4,6 +4,7 @@
 use super::{Item, Items, Pass, Stream, Streamed, print};
 use crate::sample::SampleId;
 use crate::source::{BoxError, FieldSpec, Record, SampleLocation, Source};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 type Function = Arc<dyn Fn(Record) -> Result<Record, BoxError> + Send + Sync>;
@@ -54,6 +55,10 @@ impl Streamed for Map {
 
     fn name(&self) -> String {
         self.from.name()
+    }
+
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        self.from.paths()
     }
 
     fn fingerprint(&self) -> u64 {

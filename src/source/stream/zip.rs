@@ -7,6 +7,7 @@
 use super::{Item, Items, Pass, Stream, StreamError, Streamed, print};
 use crate::sample::SampleId;
 use crate::source::{BoxError, FieldSpec, ImageStats, Record, SampleLocation, Source};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 impl Stream {
@@ -86,6 +87,10 @@ impl Streamed for Zip {
 
     fn name(&self) -> String {
         self.parts.iter().map(Stream::name).collect::<Vec<_>>().join(" with ")
+    }
+
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        Box::new(self.parts.iter().flat_map(Stream::paths))
     }
 
     fn fingerprint(&self) -> u64 {

@@ -40,7 +40,7 @@ use super::{BoxError, Buffer, FieldSpec, Record, RunPlan, SampleLocation, Source
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use plan::{Located, Plan};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Samples in plain tar files, read in any order: the shards of a WebDataset.
@@ -107,7 +107,8 @@ impl Tar {
         Self::of(Shards::new(vec![Shard::held("memory.tar", bytes)]), options)
     }
 
-    fn of(shards: Shards, options: &TarOptions) -> Result<Self, TarError> {
+    /// The samples of open shards.
+    pub(in crate::source) fn of(shards: Shards, options: &TarOptions) -> Result<Self, TarError> {
         let indexed = |shard: &Shard| indexed(shard, options.limits_of());
         let indexes = parallel::map(shards.all(), indexed)?;
         let indexes = indexes.into_iter().collect::<Result<Vec<ShardIndex>, TarError>>()?;
@@ -184,6 +185,10 @@ impl Source for Tar {
 
     fn path(&self) -> Option<&Path> {
         self.shards.path()
+    }
+
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        Box::new(self.shards.paths())
     }
 
     fn value<'a>(

@@ -10,12 +10,14 @@ mod error;
 pub(crate) mod example;
 mod features;
 mod frame;
+pub(crate) mod marks;
 mod sequence;
 mod stream;
 #[cfg(test)]
 mod tests;
 
 pub use error::{TfRecordCause, TfRecordError};
+pub(crate) use features::looks_like_a_picture;
 pub use features::{Feature, TfOptions};
 pub(crate) use frame::masked_crc32c;
 pub(in crate::source) use frame::scan;
@@ -34,7 +36,7 @@ use example::Example;
 use features::Features;
 use prost::Message as _;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Records of TFRecord files, read in any order.
@@ -220,6 +222,10 @@ impl Source for TfRecords {
 
     fn path(&self) -> Option<&Path> {
         self.shards.path()
+    }
+
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        Box::new(self.shards.paths())
     }
 
     fn value<'a>(

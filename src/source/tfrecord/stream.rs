@@ -13,9 +13,10 @@ use super::frame::{self, Compression};
 use super::sequence::{Data, Sequence};
 use super::{TfRecordCause, TfRecordError, TfRecords, index, no_records, parse, record_location};
 use crate::sample::{Limits, SampleId};
-use crate::source::shards::{Shard, ShardIndex, deal, name_of};
+use crate::source::shards::{Shard, ShardIndex, deal, local_paths, name_of};
 use crate::source::stream::{Item, Items, Pass, Stream, Streamed};
 use crate::source::{BoxError, FieldSpec, Fingerprint, Location, Record, SampleLocation, Source};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 /// Records of TFRecord files, one after another: plain ones, GZIP and ZLIB.
@@ -159,6 +160,10 @@ impl Streamed for TfRecordStream {
 
     fn name(&self) -> String {
         name_of(self.shards.iter())
+    }
+
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        Box::new(local_paths(self.shards.iter()))
     }
 
     fn fingerprint(&self) -> u64 {
