@@ -9,6 +9,8 @@ mod folder;
 mod generate;
 mod location;
 mod open;
+#[cfg(any(feature = "cuda", feature = "remote"))]
+pub(crate) mod private;
 pub mod remote;
 mod samples;
 mod shards;
