@@ -15,7 +15,7 @@ use super::cut::{Cut, StoredImage};
 use super::file::{Builder, Finished};
 use super::flow::Flow;
 use super::pixels::Pixels;
-use super::report::{Change, KeptJpeg, Listed, Skipped, SkippedSample};
+use super::report::{Change, KeptJpeg, Listed, Reencoded, Skipped, SkippedSample};
 use super::value::{Encoding, Failed, FieldValue, SampleError, Stored, first_path};
 use super::{Damaged, WriteError};
 use crate::panicked::message;
@@ -56,6 +56,7 @@ pub(super) struct Engine<'a> {
 pub(super) struct Placed {
     pub(super) skipped: Skipped,
     pub(super) passed_through: u64,
+    pub(super) reencoded: Vec<Reencoded>,
     pub(super) recut: u64,
     pub(super) recut_bytes: Change,
     pub(super) kept: Listed<KeptJpeg>,
@@ -189,11 +190,12 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Counts what became of a sample's JPEGs.
+    /// Counts what became of a sample's images.
     fn count(&self, sample: SampleId, stored: Vec<Stored>, placed: &mut Placed) {
         for (field, stored) in self.encoding.fields.iter().zip(stored) {
             let Stored::Image(image) = stored else { continue };
             placed.passed_through += u64::from(image.is_passed_through());
+            Reencoded::count(&mut placed.reencoded, image.reencoded);
             let StoredImage { bytes, path, cut, .. } = image;
             match cut {
                 Cut::Unasked => {}

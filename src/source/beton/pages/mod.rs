@@ -35,12 +35,13 @@ pub use stats::PageStats;
 
 use super::{Beton, FieldSpec, ImageStats, read::Located};
 use crate::sample::SampleId;
-use crate::source::{BoxError, Buffer, ReadErrorKind, Record, RunPlan, Source, Value};
+use crate::source::{
+    BoxError, Buffer, ReadErrorKind, Record, RunPlan, SampleLocation, Source, Value,
+};
 use crate::threads::{self as limits, ThreadsError};
 use plan::Plan;
 use stats::Counters;
 use std::num::NonZeroUsize;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use threads::{Lent, Reading};
@@ -151,7 +152,7 @@ impl Source for PagedBeton {
         let Some(run) = &self.run else {
             return Source::value(&*self.beton, sample, field, buffer);
         };
-        match self.beton.locate(sample, field)? {
+        match self.beton.located(sample, field)? {
             Located::Here(value) => Ok(value),
             Located::Stored(stored) if stored.size == 0 => Ok(stored.value(&[])),
             Located::Stored(stored) => {
@@ -173,8 +174,8 @@ impl Source for PagedBeton {
         self.beton.is_cheap_to_read_again()
     }
 
-    fn stored_at(&self, sample: SampleId, field: usize) -> Option<Range<u64>> {
-        self.beton.stored_at(sample, field)
+    fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
+        Source::locate(&*self.beton, sample, field)
     }
 
     fn page(&self, sample: SampleId) -> Option<u64> {
