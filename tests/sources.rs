@@ -10,8 +10,9 @@ mod files;
 
 use command::{fuseloop, told};
 use files::files;
+use fuseloop::loader::OnDamaged;
 use fuseloop::ops::*;
-use fuseloop::source::{Concat, Dataset, FieldKind};
+use fuseloop::source::{Concat, Dataset, FieldKind, OwnedValue, Source as _};
 use fuseloop::{Loader, LoaderBuilder, Order, SampleId};
 use jpeg_encoder::{ColorType, Encoder};
 use std::fs;
@@ -164,6 +165,72 @@ fn a_dataset_says_what_it_holds_and_what_of_it_is_damaged() {
     assert!(found.contains("1 damaged sample"), "{found}");
 }
 
+/// What one command prints, and its errors.
+fn said(dir: &Path, args: &[&str]) -> String {
+    let output = fuseloop(dir, args);
+    [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat()
+}
+
+#[test]
+fn a_damaged_image_is_named_by_its_file_everywhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    photos(dir);
+    let torn = dir.join("photos/ape/006.jpg");
+    let jpeg = fs::read(&torn).unwrap();
+    fs::write(&torn, &jpeg[..jpeg.len() / 2]).unwrap();
+    told(dir, &["convert", "photos", "s-{0}.tar", "--max-samples", "5"]);
+    told(dir, &["convert", "photos", "t-{0}.tfrecord", "--max-samples", "5"]);
+    for shard in 0..5 {
+        let file = fs::File::create(dir.join(format!("s-{shard}.tar.gz"))).unwrap();
+        let mut gz = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+        gz.write_all(&fs::read(dir.join(format!("s-{shard}.tar"))).unwrap()).unwrap();
+        gz.finish().unwrap();
+    }
+    // The pictures of a class come in the order of their names: the torn one is the sixth.
+    let names = [
+        ("photos", "photos/ape/006.jpg (image): the JPEG is cut short"),
+        ("s-{0..4}.tar", "s-1.tar: sample "),
+        ("t-{0..4}.tfrecord", "t-1.tfrecord:1 (image"),
+        ("s-{0..4}.tar.gz", "s-1.tar.gz: sample "),
+    ];
+    for (name, location) in names {
+        let bench = said(dir, &["bench", name, "-e", "1"]);
+        assert!(bench.contains(location) && bench.contains("cut short"), "bench {name}: {bench}");
+        let loader = opened(dir, name).on_damaged(OnDamaged::Skip).drop_last(false);
+        let image = loader.source().fields().iter().find(|f| f.kind == FieldKind::RgbImage);
+        let image = image.unwrap().name.clone();
+        let crop = |_| Ok(ops![RandomResizedCrop::new(16, 0.3..=1.0, 0.75..=1.33)?]);
+        let loader = loader.pipeline(&image, crop).build().unwrap();
+        loader.epoch(0).unwrap().for_each(|batch| drop(batch.unwrap()));
+        let listed = loader.quarantine().samples;
+        assert_eq!(listed.len(), 1, "{name}: {listed:?}");
+        assert!(listed[0].error.contains(location), "quarantine of {name}: {}", listed[0].error);
+        if name.ends_with(".gz") {
+            continue;
+        }
+        let verify = said(dir, &["verify", name]);
+        assert!(
+            verify.contains(location) && verify.contains("cut short"),
+            "verify {name}: {verify}"
+        );
+        let json = fuseloop(dir, &["verify", name, "--json"]).stdout;
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        let damaged = &json["damaged"][0];
+        assert!(location.contains(damaged["file"].as_str().unwrap()), "{name}: {damaged}");
+        assert!(damaged["key"].is_string(), "{name}: {damaged}");
+    }
+    let both = Concat::new(
+        ["s-{0..1}.tar", "s-{2..4}.tar"]
+            .map(|name| Dataset::open(dir.join(name)).unwrap().source().unwrap()),
+    );
+    let location = both.unwrap().locate(SampleId(6), 0).unwrap();
+    assert!(location.to_string().contains("s-1.tar: sample "), "{location}");
+    fs::remove_file(&torn).unwrap();
+    let gone = said(dir, &["verify", "s-{0..4}.tar"]);
+    assert!(gone.contains("s-1.tar: sample "), "what was opened stays: {gone}");
+}
+
 #[test]
 fn betons_are_put_together_split_and_cut_down() {
     let dir = tempfile::tempdir().unwrap();
@@ -215,5 +282,148 @@ fn a_dataset_may_have_more_shards_than_a_process_files() {
         assert!(output.status.success(), "{command}: {errors}");
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.contains("9,200 samples"), "{command}: {text}");
+    }
+}
+
+/// A JPEG of its own for each number.
+fn numbered(k: u16) -> Vec<u8> {
+    let (width, height) = (20 + k, 50 - k);
+    let pixels: Vec<u8> = (0..usize::from(width) * usize::from(height) * 3)
+        .map(|i| (i * (usize::from(k) + 3) / 5) as u8)
+        .collect();
+    let mut jpeg = vec![];
+    Encoder::new(&mut jpeg, 90).encode(&pixels, width, height, ColorType::Rgb).unwrap();
+    jpeg
+}
+
+/// The order of torchvision's `ImageFolder`, by hand: class by class; in a class
+/// `sorted(os.walk(class, followlinks=True))`, which compares the paths of directories as texts;
+/// in a directory `sorted(files)`.
+const NESTED: [(&str, i64); 12] = [
+    ("cat/a.jpg", 0),
+    ("cat/z.jpg", 0),
+    ("cat/sub/b.jpg", 0),
+    ("cat/sub/c.jpg", 0),
+    ("cat/sub-b/q.jpg", 0),
+    ("cat/sub.c/x.jpg", 0),
+    ("cat/sub/deep/a.jpg", 0),
+    ("cat/subway/0.jpg", 0),
+    ("dog/1.jpg", 1),
+    ("dog/10.jpg", 1),
+    ("dog/2.jpg", 1),
+    ("dog/0/9.jpg", 1),
+];
+
+/// The files of [`NESTED`]; their pictures, in that order.
+fn nested(root: &Path) -> Vec<Vec<u8>> {
+    let write = |(k, (name, _)): (u16, &(&str, i64))| {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, numbered(k)).unwrap();
+        numbered(k)
+    };
+    (0..).zip(&NESTED).map(write).collect()
+}
+
+/// Every stored JPEG and its label, in the order of the samples.
+fn samples(path: &Path) -> Vec<(Vec<u8>, i64)> {
+    let source = Dataset::open(path).unwrap().source().unwrap();
+    let sample = |id| {
+        let (mut image, mut label) = (vec![], -1);
+        for value in source.read(SampleId(id)).unwrap() {
+            match value {
+                OwnedValue::Image(found) => image = found.bytes,
+                OwnedValue::Int(found) => label = found,
+                other => panic!("{other:?}"),
+            }
+        }
+        (image, label)
+    };
+    (0..source.len()).map(sample).collect()
+}
+
+#[test]
+fn folders_in_classes_are_numbered_as_torchvision_numbers_them_everywhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let jpegs = nested(&dir.join("photos"));
+    told(dir, &["write", "photos", "w.beton"]);
+    told(dir, &["convert", "photos", "c.beton"]);
+    told(dir, &["convert", "photos", "c.tar"]);
+    told(dir, &["convert", "photos", "c.tfrecord"]);
+    told(dir, &["recut", "photos", "recut"]);
+    let labels = NESTED.iter().map(|(_, label)| *label);
+    let want: Vec<_> = jpegs.into_iter().zip(labels).collect();
+    let stream = epoch(opened(dir, "photos"), Order::Random, 2);
+    for name in ["photos", "w.beton", "c.beton", "c.tar", "c.tfrecord"] {
+        assert!(samples(&dir.join(name)) == want, "{name}");
+        assert!(epoch(opened(dir, name), Order::Random, 3) == stream, "{name}");
+    }
+    assert!(epoch(opened(dir, "recut"), Order::Random, 2) == stream);
+}
+
+/// A folder of links to pictures that lie elsewhere, as ImageNet's validation set is often sorted; a
+/// directory of them, and one that holds itself.
+#[cfg(unix)]
+#[test]
+fn links_are_followed_by_every_command_and_loops_are_left_out() {
+    use std::os::unix::fs::symlink;
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let pool = dir.join("pool");
+    let jpegs = nested(&pool);
+    let photos = dir.join("photos");
+    for (class, files) in [("ape", 0..3), ("bee", 3..6)] {
+        fs::create_dir_all(photos.join(class)).unwrap();
+        for k in files {
+            symlink(pool.join(NESTED[k].0), photos.join(format!("{class}/{k}.jpg"))).unwrap();
+        }
+    }
+    symlink(pool.join("dog"), photos.join("cow")).unwrap();
+    symlink(&photos, photos.join("bee/loop")).unwrap();
+    symlink("nowhere", photos.join("ape/gone.jpg")).unwrap();
+    let want: Vec<(Vec<u8>, i64)> = (0..6)
+        .map(|k| (jpegs[k].clone(), i64::from(k > 2)))
+        .chain([8, 9, 10, 11].map(|k| (jpegs[k].clone(), 2)))
+        .collect();
+    let said = "7 links followed, 1 loop left out, 1 link to nothing left out";
+    for (command, out) in [
+        (&["write", "photos", "w.beton"][..], "w.beton"),
+        (&["convert", "photos", "c.beton"], "c.beton"),
+        (&["convert", "photos", "c.tar"], "c.tar"),
+        (&["convert", "photos", "c.tfrecord"], "c.tfrecord"),
+        (&["recut", "photos", "recut"], "photos"),
+        (&["info", "photos"], "photos"),
+        (&["index", "photos"], "photos"),
+        (&["info", "photos"], "photos"),
+    ] {
+        let text = told(dir, command);
+        assert!(text.contains(said), "{command:?}: {text}");
+        assert!(samples(&dir.join(out)) == want, "{out}");
+    }
+    let stream = epoch(opened(dir, "photos"), Order::Random, 2);
+    for name in ["w.beton", "c.beton", "c.tar", "c.tfrecord", "recut"] {
+        assert!(epoch(opened(dir, name), Order::Random, 3) == stream, "{name}");
+    }
+    for command in [
+        &["info"][..],
+        &["bench"],
+        &["verify"],
+        &["index"],
+        &["dump", "--out", "out"],
+        &["explain"],
+        &["preview"],
+        &["replay", "--sample", "0"],
+    ] {
+        let refused = fuseloop(dir, &[command, &["photos", "--links", "refuse"]].concat());
+        let errors = String::from_utf8(refused.stderr).unwrap();
+        assert!(errors.contains("9 links refused"), "{command:?}: {errors}");
+    }
+    for command in [["write", "no.beton"], ["convert", "no.tar"], ["recut", "no"]] {
+        let [command, out] = command;
+        let refused = fuseloop(dir, &[command, "photos", out, "--links", "refuse"]);
+        let text = [refused.stdout, refused.stderr].concat();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains("9 links refused"), "{command}: {text}");
     }
 }

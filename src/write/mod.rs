@@ -69,17 +69,18 @@ pub use options::{Damaged, MAX_PAGE_SIZE, MIN_PAGE_SIZE, RecutOptions, WriteOpti
 pub use parts::{Split, concat_beton, split_beton, subset_beton};
 pub use pixels::PixelsError;
 pub use report::{
-    Change, FolderReport, KeptCause, KeptFile, KeptJpeg, Listed, Skipped, SkippedSample,
+    Change, FolderReport, KeptCause, KeptFile, KeptJpeg, Listed, Reencoded, Skipped, SkippedSample,
     WriteReport,
 };
 pub use shards::{ColumnError, TemplateError};
 pub use target::TargetError;
 pub use value::{FieldValue, SampleError};
 
-pub use crate::source::{Ignored, ImageList, Labelled, ListError};
+pub use crate::source::{Ignored, ImageList, Labelled, LinkCounts, Links, ListError};
 
 use crate::sample::SampleId;
 use crate::source::{FieldKind, FieldSpec};
+use crate::threads::ThreadsError;
 use engine::Engine;
 use file::{Builder, Schema};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -123,12 +124,9 @@ pub enum WriteError {
     /// The file can't be put at its path.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// The threads can't be started.
-    #[error("cannot start the threads: {source}")]
-    Threads {
-        /// The system's answer.
-        source: io::Error,
-    },
+    /// The threads can't be started, or too many are asked for.
+    #[error(transparent)]
+    Threads(#[from] ThreadsError),
     /// A sample can't be written.
     #[error("sample {sample}{}: {cause}", named(path.as_deref()))]
     Sample {
@@ -183,7 +181,7 @@ pub fn write(
     let count = samples.count();
     let row = |id, ()| samples.sample(id).map_err(SampleError::Source);
     let jobs = (0..count).map(|_| ());
-    let request = Request { fields, out: out.as_ref(), options };
+    let request = Request { fields, first: 0, out: out.as_ref(), options };
     write_jobs(jobs, |()| 0, row, Some(count), request, &unwatched)
 }
 
@@ -222,14 +220,15 @@ pub fn try_write_iter(
         Err(_) => 0,
     };
     let row = |_, row: Result<_, _>| row.map_err(SampleError::Source);
-    let request = Request { fields, out: out.as_ref(), options };
+    let request = Request { fields, first: 0, out: out.as_ref(), options };
     write_jobs(rows, held, row, announced, request, &unwatched)
 }
 
 /// Writes a folder of JPEGs and PNGs, or a `.csv` or `.tsv` table of them: see [`ImageList`].
 ///
 /// The fields are `image` and `label`. With the default options every JPEG is stored byte for
-/// byte, which FFCV can't: nothing is lost, and nothing is decoded to be encoded again; a PNG is encoded, or stored raw. Set [`ImageOptions::max_resolution`] for a smaller file that decodes faster.
+/// byte, which FFCV can't, and every PNG as raw pixels: nothing is lost. Set
+/// [`ImageOptions::max_resolution`] for a smaller file that decodes faster.
 ///
 /// # Errors
 ///
@@ -239,11 +238,12 @@ pub fn write_folder(
     out: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<FolderReport, WriteError> {
-    let list = ImageList::open(dir.as_ref())?;
+    let list = ImageList::open(dir.as_ref(), options.links)?;
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
     let written = write(&list, &fields, out, options)?;
-    Ok(FolderReport { written, classes: list.classes, ignored: list.ignored })
+    let ImageList { classes, ignored, links, .. } = list;
+    Ok(FolderReport { written, classes, ignored, links })
 }
 
 impl Samples for ImageList {
@@ -265,6 +265,8 @@ impl Samples for ImageList {
 #[derive(Clone, Copy)]
 struct Request<'a> {
     fields: &'a [FieldSpec],
+    /// What the first sample is numbered in the whole of which the file is a part.
+    first: u64,
     out: &'a Path,
     options: &'a WriteOptions,
 }
@@ -281,14 +283,16 @@ fn write_jobs<J: Send>(
     request: Request<'_>,
     watch: &impl Watch,
 ) -> Result<WriteReport, WriteError> {
-    let Request { fields, out, options } = request;
+    let Request { fields, first, out, options } = request;
     let schema = Schema::new(fields, options.checked_page_size()?)?;
     let encoding = Encoding {
         fields,
+        first,
         images: options.checked_images(fields)?,
         limits: options.limits,
         page_size: options.page_size,
     };
+    let threads = options.thread_count()?;
     let target = Target::create(out)?;
     let at_target = |source| WriteError::Write { path: target.partial_path().to_owned(), source };
     let builder =
@@ -300,7 +304,6 @@ fn write_jobs<J: Send>(
             bar.inc(1);
         }
     };
-    let threads = options.thread_count();
     let engine = Engine { encoding: &encoding, threads, damaged: options.damaged };
     let outcome = engine.run(jobs, held, row, builder, progress);
     if let Some(bar) = &bar {
@@ -312,6 +315,7 @@ fn write_jobs<J: Send>(
         samples: finished.samples,
         skipped: placed.skipped,
         passed_through: placed.passed_through,
+        reencoded: placed.reencoded,
         recut: placed.recut,
         recut_bytes: placed.recut_bytes,
         kept: placed.kept,

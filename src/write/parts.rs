@@ -212,7 +212,7 @@ fn write_picked<'a>(
         ..defaults
     };
     let row = |_, (file, id): (&Beton, SampleId)| row(file, id);
-    let request = Request { fields, out, options: &options };
+    let request = Request { fields, first: 0, out, options: &options };
     Ok(write_jobs(picked, |_| 0, row, Some(count), request, &watch)?)
 }
 

@@ -119,6 +119,14 @@ pub enum TfRecordCause {
         /// How many were asked for.
         wanted: u64,
     },
+    /// A feature that was written as an array, and is another than in the first record.
+    #[error("feature {} is not {wanted}, as in the first record", Escaped(feature))]
+    Other {
+        /// Its name.
+        feature: String,
+        /// What it is in the first record.
+        wanted: String,
+    },
     /// A feature list of more or fewer steps.
     #[error("feature list {} has {found} steps, expected {wanted}", Escaped(feature))]
     Steps {
