@@ -57,6 +57,8 @@ pub(super) enum Problem {
     Io { path: PathBuf, error: io::Error },
     #[error("{}: {error}", .path.display())]
     Png { path: PathBuf, error: png::EncodingError },
+    #[error("cannot start the threads: {0}")]
+    Threads(#[from] rayon::ThreadPoolBuildError),
     #[error("a drawn picture: {0}")]
     Draw(#[from] jpeg_encoder::EncodingError),
     #[error("{} is there already", .path.display())]

@@ -1,5 +1,6 @@
 //! `fuseloop write`: a folder or a table of JPEGs to a `.beton` file.
 
+use super::folder::{InFolder, add_links};
 use super::print::{bytes, count, counted, rate, say};
 use super::problem::Problem;
 use super::recut::{add_kept, add_list, add_recut, add_skipped};
@@ -40,6 +41,8 @@ pub(super) struct Args {
     /// What to do with images that can't be read.
     #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
     damaged: OnDamage,
+    #[command(flatten)]
+    in_folder: InFolder,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -66,6 +69,7 @@ impl Args {
             threads: self.threads,
             damaged: self.damaged.into(),
             progress: true,
+            links: self.in_folder.links(),
             image: self.stored.options()?,
             ..WriteOptions::default()
         })
@@ -113,6 +117,7 @@ fn summary(out: &Path, report: &FolderReport, took: Duration) -> String {
 }
 
 fn add_left_out(text: &mut String, report: &FolderReport) {
+    add_links(text, &report.links);
     add_skipped(text, "damaged image", &report.written.skipped);
     let ignored = report.ignored.first.iter();
     let ignored = ignored.map(|(path, reason)| format!("{}: {reason}", path.display()));

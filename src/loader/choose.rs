@@ -2,9 +2,9 @@
 
 use super::LoadError;
 use crate::order::{Facts, Subset};
+use crate::parallel;
 use crate::sample::SampleId;
 use crate::source::{BoxError, Buffer, Escaped, Source, Value};
-use rayon::prelude::*;
 use std::sync::Arc;
 
 /// Whether a sample is kept, by the value of a field.
@@ -36,8 +36,9 @@ pub(super) fn subset(
             let known: Vec<&str> = source.fields().iter().map(|field| &*field.name).collect();
             LoadError::NoSuchField { name: field.clone(), known: known.join(", ") }
         })?;
-        let chunks = ids.par_chunks(AT_ONCE).map(|chunk| kept(source, (field, place), chunk, keep));
-        ids = chunks.collect::<Result<Vec<_>, _>>()?.concat();
+        let chunks: Vec<&[u64]> = ids.chunks(AT_ONCE).collect();
+        let kept = parallel::map(&chunks, |chunk| kept(source, (field, place), chunk, keep))?;
+        ids = kept.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
     }
     Ok(Subset::Listed(ids.into()))
 }

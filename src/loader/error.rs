@@ -12,6 +12,7 @@ use crate::run::RunError;
 use crate::sample::SampleId;
 use crate::source::stream::Halt;
 use crate::source::{BoxError, DatasetError, Escaped, ReadErrorKind, SourceError};
+use crate::threads::ThreadsError;
 use fuseloop_ops::{Device, ParamError, Size};
 use std::fmt;
 
@@ -271,6 +272,9 @@ pub enum LoadError {
     /// No batch may be on the device.
     #[error("0 batches on the device: give 1 or more (`device_batches`)")]
     DeviceBatches,
+    /// The threads: too many, none to be had, or those of a process that this one was forked from.
+    #[error(transparent)]
+    Threads(#[from] ThreadsError),
     /// The engine.
     #[error(transparent)]
     Run(#[from] RunError),

@@ -448,6 +448,10 @@ impl Stage for LoaderStage {
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError> {
         worker.pictures.decoded = 0;
+        // One look at the file's length serves a chunk of rows. If the file was cut, the engine asks for
+        // each row alone, and then each read is checked; so is each read of what the cache will keep.
+        let is_cached = self.shared.cache.is_some();
+        worker.buffer.check_lengths_later(visits.len() > 1 && !is_cached);
         let mut outputs: Vec<&mut [u8]> = rows.outputs().collect();
         for (place, visit) in visits.iter().enumerate() {
             let key = self.visit_key(epoch, *visit);
@@ -461,6 +465,9 @@ impl Stage for LoaderStage {
                 self.fill_field(worker, &mut seat, key, field, &mut rows)?;
             }
             seat.end();
+        }
+        if let (Err(error), Some(first)) = (worker.buffer.check_lengths(), visits.first()) {
+            return Err(FillError { sample: first.sample, source: error });
         }
         self.shared.decoded.fetch_add(worker.pictures.decoded, Ordering::Relaxed);
         Ok(())

@@ -5,6 +5,7 @@
 //! .beton file:    value(sample, field, buffer) -> Value         read into the buffer, or lent
 //! ```
 
+use super::file::LengthCheck;
 use super::stream::Item;
 use super::{FieldKind, FieldSpec, ImageStats, OwnedValue, Value};
 use crate::sample::{Epoch, SampleId};
@@ -232,6 +233,8 @@ pub(super) fn address<S: ?Sized>(source: &S) -> usize {
 #[derive(Default)]
 pub struct Buffer {
     pub(super) bytes: Vec<u8>,
+    /// If it is there, the lengths of files are looked at after several reads, not after each.
+    pub(super) check: Option<LengthCheck>,
     /// What a value is lent from, kept as long as that.
     pub(super) held: Option<Arc<dyn AsRef<[u8]> + Send + Sync>>,
     /// The record read last: of which source, by its address, and sample.
@@ -250,6 +253,25 @@ impl Buffer {
         if let Some(inner) = &mut self.inner {
             inner.forget();
         }
+    }
+
+    /// Says whether the lengths of files are looked at by [`check_lengths`](Self::check_lengths), after
+    /// several reads, or after each read. Reads noted before are forgotten.
+    pub(crate) fn check_lengths_later(&mut self, later: bool) {
+        match &mut self.check {
+            Some(check) if later => check.forget(),
+            check => *check = later.then(LengthCheck::default),
+        }
+    }
+
+    /// Looks at the length of the file that was read. After an error, no value that was read since
+    /// [`check_lengths_later`](Self::check_lengths_later) may be used.
+    ///
+    /// # Errors
+    ///
+    /// If the file was cut short.
+    pub(crate) fn check_lengths(&mut self) -> Result<(), BoxError> {
+        Ok(self.check.as_mut().map_or(Ok(()), LengthCheck::pass)?)
     }
 
     /// Has it hold an item of a stream, unless it is the one it holds.

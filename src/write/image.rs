@@ -24,7 +24,7 @@ use super::mode::{ImageOptions, raw_bytes};
 use super::pixels::{Pixels, PixelsError};
 use super::report::Reencoded;
 use crate::sample::{Limits, SampleId};
-use crate::source::{ImageMode, OwnedImage};
+use crate::source::{ImageMode, OwnedImage, ReadAt, refuse_cut};
 use fuseloop_ops::Size;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -351,11 +351,12 @@ fn read_file(path: &Path, max: u64) -> Result<Vec<u8>, ImageError> {
     }
     let mut bytes = Vec::with_capacity(usize::try_from(found.len()).unwrap_or_default());
     // The file may grow while it is read: one byte over the limit tells.
-    File::open(path)
-        .and_then(|file| file.take(max.saturating_add(1)).read_to_end(&mut bytes))
-        .map_err(read_error)?;
+    let file = File::open(path).map_err(read_error)?;
+    let before = ReadAt::len(&file).map_err(read_error)?;
+    (&file).take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(read_error)?;
     if bytes.len() as u64 > max {
         return Err(ImageError::TooManyBytes { max });
     }
+    refuse_cut(&file, before, bytes.len() as u64).map_err(read_error)?;
     Ok(bytes)
 }

@@ -76,10 +76,11 @@ pub use shards::{ColumnError, TemplateError};
 pub use target::TargetError;
 pub use value::{FieldValue, SampleError};
 
-pub use crate::source::{Ignored, ImageList, Labelled, ListError};
+pub use crate::source::{Ignored, ImageList, Labelled, LinkCounts, Links, ListError};
 
 use crate::sample::SampleId;
 use crate::source::{FieldKind, FieldSpec};
+use crate::threads::ThreadsError;
 use engine::Engine;
 use file::{Builder, Schema};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -123,12 +124,9 @@ pub enum WriteError {
     /// The file can't be put at its path.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// The threads can't be started.
-    #[error("cannot start the threads: {source}")]
-    Threads {
-        /// The system's answer.
-        source: io::Error,
-    },
+    /// The threads can't be started, or too many are asked for.
+    #[error(transparent)]
+    Threads(#[from] ThreadsError),
     /// A sample can't be written.
     #[error("sample {sample}{}: {cause}", named(path.as_deref()))]
     Sample {
@@ -240,11 +238,12 @@ pub fn write_folder(
     out: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<FolderReport, WriteError> {
-    let list = ImageList::open(dir.as_ref())?;
+    let list = ImageList::open(dir.as_ref(), options.links)?;
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
     let written = write(&list, &fields, out, options)?;
-    Ok(FolderReport { written, classes: list.classes, ignored: list.ignored })
+    let ImageList { classes, ignored, links, .. } = list;
+    Ok(FolderReport { written, classes, ignored, links })
 }
 
 impl Samples for ImageList {
@@ -293,6 +292,7 @@ fn write_jobs<J: Send>(
         limits: options.limits,
         page_size: options.page_size,
     };
+    let threads = options.thread_count()?;
     let target = Target::create(out)?;
     let at_target = |source| WriteError::Write { path: target.partial_path().to_owned(), source };
     let builder =
@@ -304,7 +304,6 @@ fn write_jobs<J: Send>(
             bar.inc(1);
         }
     };
-    let threads = options.thread_count();
     let engine = Engine { encoding: &encoding, threads, damaged: options.damaged };
     let outcome = engine.run(jobs, held, row, builder, progress);
     if let Some(bar) = &bar {

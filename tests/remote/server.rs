@@ -104,7 +104,8 @@ impl Server {
     /// Puts an object, under an ETag of its bytes. Gives its address.
     pub fn put(&self, path: &str, bytes: impl Into<Vec<u8>>) -> String {
         let bytes = bytes.into();
-        let sum = bytes.iter().fold(7u64, |sum, &byte| (sum * 31).wrapping_add(byte.into()));
+        let sum =
+            bytes.iter().fold(7u64, |sum, &byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
         lock(&self.shared.objects)
             .insert(path.to_owned(), (Arc::new(bytes), format!("\"{sum:x}\"")));
         format!("http://{}{path}", self.address)

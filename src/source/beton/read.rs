@@ -55,8 +55,9 @@ impl Beton {
     /// Opens a file.
     ///
     /// The file should not be changed while it is open: what is read then is old or new, and may be
-    /// damaged; of one that was cut short, what is missing is an error. Replace it by renaming
-    /// another over it, which leaves the open one as it is.
+    /// damaged; of one that was cut short, what is missing is an error, also where it was cut while it
+    /// was read. (A file that was cut and has grown again by then is as one that was written over.)
+    /// Replace it by renaming another over it, which leaves the open one as it is.
     ///
     /// # Errors
     ///
@@ -241,8 +242,8 @@ impl Beton {
         let value = self.locate(sample, field).and_then(|located| match located {
             Located::Here(value) => Ok(value),
             Located::Stored(stored) => {
-                let bytes = self.bytes.get(stored.ptr, stored.size, &mut buffer.bytes)?;
-                Ok(stored.value(bytes))
+                let (place, Buffer { bytes, check, .. }) = ((stored.ptr, stored.size), buffer);
+                Ok(stored.value(self.bytes.get_with(place, bytes, check.as_mut())?))
             }
         });
         value.map_err(|kind| self.read_error(sample, field, kind))

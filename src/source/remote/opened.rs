@@ -94,6 +94,7 @@ impl ReadAt for Object {
     }
 
     fn read_at(&self, bytes: &mut [u8], start: u64) -> io::Result<usize> {
+        runtime::check().map_err(io::Error::other)?;
         if bytes.len() >= SMALL {
             return self.read_directly(bytes, start);
         }
@@ -103,6 +104,8 @@ impl ReadAt for Object {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        blocks::forget(self.number);
+        if runtime::check().is_ok() {
+            blocks::forget(self.number);
+        }
     }
 }

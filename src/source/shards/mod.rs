@@ -15,6 +15,7 @@ pub(in crate::source) use reader::{LARGE, ShardReader};
 
 use super::file::FileBytes;
 use super::{BoxError, Location, ReadErrorKind, RunPlan, remote};
+use crate::parallel;
 use crate::sample::SampleId;
 use pool::Pool;
 use std::ops::Range;
@@ -89,11 +90,10 @@ impl Shards {
     ///
     /// With the first, by name, that can't be.
     pub(in crate::source) fn open(spec: &str) -> Result<Self, BoxError> {
-        use rayon::prelude::*;
         let locations = Location::parse(spec)?;
         let pool = (locations.len() > pool::MOST).then(|| Pool::new(pool::MOST));
-        let open = |location| Shard::open_in(location, pool.as_ref());
-        let opened: Vec<Result<Shard, BoxError>> = locations.into_par_iter().map(open).collect();
+        let open = |location: &Location| Shard::open_in(location.clone(), pool.as_ref());
+        let opened = parallel::map(&locations, open)?;
         let shards: Result<Vec<Shard>, BoxError> = opened.into_iter().collect();
         Ok(Self::new(shards?))
     }

@@ -34,11 +34,12 @@ pub use stream::TarStream;
 pub(in crate::source) use scan::scan;
 
 use super::columns::{Cell, ended};
+use super::file::LengthCheck;
 use super::shards::{Shard, ShardIndex, Shards};
 use super::{BoxError, Buffer, FieldSpec, Record, RunPlan, Source, Value, sidecar};
+use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use plan::{Located, Plan};
-use rayon::prelude::*;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -110,8 +111,7 @@ impl Tar {
     /// The samples of open shards.
     pub(in crate::source) fn of(shards: Shards, options: &TarOptions) -> Result<Self, TarError> {
         let indexed = |shard: &Shard| indexed(shard, options.limits_of());
-        let indexes: Vec<Result<ShardIndex, TarError>> =
-            shards.all().par_iter().map(indexed).collect();
+        let indexes = parallel::map(shards.all(), indexed)?;
         let indexes = indexes.into_iter().collect::<Result<Vec<ShardIndex>, TarError>>()?;
         let plan = Arc::new(Plan::new(&shards, indexes, options)?);
         Ok(Self { shards, plan })
@@ -122,10 +122,11 @@ impl Tar {
         &'a self,
         located: &Located<'_>,
         buffer: &'a mut Vec<u8>,
+        check: Option<&mut LengthCheck>,
     ) -> Result<&'a [u8], TarError> {
         self.plan.check_size(located)?;
-        let shard = &self.shards.all()[located.shard];
-        let got = shard.bytes.get(located.part.offset, located.part.len, buffer);
+        let (shard, part) = (&self.shards.all()[located.shard], &located.part);
+        let got = shard.bytes.get_with((part.offset, part.len), buffer, check);
         got.map_err(|error| self.plan.error(located, &error))
     }
 
@@ -136,8 +137,8 @@ impl Tar {
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, TarError> {
         let located = self.plan.locate(sample, field)?;
-        let Buffer { bytes, held, .. } = buffer;
-        let bytes = self.bytes(&located, bytes)?;
+        let Buffer { bytes, check, held, .. } = buffer;
+        let bytes = self.bytes(&located, bytes, check.as_mut())?;
         let cell = located.column.cell(located.ext, bytes);
         Ok(match cell.map_err(|error| self.plan.error(&located, &error))? {
             Cell::Here(value) => value,

@@ -27,11 +27,11 @@ use super::samples::address;
 use super::shards::{Extents, Shard, ShardIndex, Shards};
 use super::starts::Starts;
 use super::{BoxError, Buffer, FieldSpec, Fingerprint, Record, RunPlan, Source, Value, sidecar};
+use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use example::Example;
 use features::Features;
 use prost::Message as _;
-use rayon::prelude::*;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -117,8 +117,8 @@ impl TfRecords {
         options: &TfOptions,
     ) -> Result<Self, BoxError> {
         let limits = options.limits;
-        let indexes: Vec<_> =
-            shards.all().par_iter().map(|shard| index(shard, &limits).map(Arc::new)).collect();
+        let indexed = |shard: &Shard| index(shard, &limits).map(Arc::new);
+        let indexes = parallel::map(shards.all(), indexed)?;
         let lies = Lies::new(indexes.into_iter().collect::<Result<_, BoxError>>()?);
         if lies.starts.samples() > limits.max_samples {
             let (name, count, max) = (shards.name(), lies.starts.samples(), limits.max_samples);

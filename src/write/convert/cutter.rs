@@ -14,6 +14,7 @@ use super::journal::{Print, Unit};
 use super::layout::{Laid, Layout, Made};
 use super::{Bar, ConvertError, ConvertOptions, ConvertReport, Form, Job, Journal, Pictures};
 use crate::sample::SampleId;
+use crate::threads::ThreadsError;
 use crate::write::ordered::Crew;
 use crate::write::report::Listed;
 use crate::write::shards::Template;
@@ -132,11 +133,12 @@ impl Job<'_> {
         let bar = self.bar(journal);
         let pictures = Pictures::new(&self.options.image);
         let mut cutter = Cutter { job: self, layout, plan, template, journal, bar, open: None };
-        Crew { first, end, threads: self.threads() }.run(
+        let threads = self.threads()?;
+        Crew { first, end, threads }.run(
             |id| layout.make(self.source, &self.fields, &pictures, id),
             Made::held,
             |id, made| cutter.take(id, made),
-            |source| WriteError::Threads { source }.into(),
+            |source| WriteError::from(ThreadsError::Refused { wanted: threads, source }).into(),
         )?;
         cutter.finish_all(end)?;
         let journal = cutter.journal;

@@ -17,6 +17,7 @@ use super::journal::{Print, Unit, delete};
 use super::leaf::{Leaf, Shape};
 use super::{Bar, ConvertError, ConvertReport, Job, Journal, Pictures};
 use crate::sample::SampleId;
+use crate::threads::ThreadsError;
 use crate::write::ordered::Crew;
 use crate::write::report::Listed;
 use crate::write::staging::Staging;
@@ -86,7 +87,8 @@ impl Job<'_> {
         let bar = self.bar(journal);
         let pictures = Pictures::new(&self.options.image);
         let mut notes = Notes { job: self, folder: &folder, journal, bar, open: Open::at(first) };
-        Crew { first, end, threads: self.threads() }.run(
+        let threads = self.threads()?;
+        Crew { first, end, threads }.run(
             |id| {
                 let (leaves, line, reencoded) =
                     shape.leaves(self.source, &self.fields, &pictures, id)?;
@@ -94,7 +96,7 @@ impl Job<'_> {
             },
             |wrote| wrote.as_ref().map_or(0, |wrote| wrote.line.len()),
             |id, wrote| notes.take(id, wrote),
-            |source| WriteError::Threads { source }.into(),
+            |source| WriteError::from(ThreadsError::Refused { wanted: threads, source }).into(),
         )?;
         notes.finish(end)?;
         Ok(staging.finish([self.dst.as_path()])?)

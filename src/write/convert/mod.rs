@@ -230,6 +230,7 @@ impl<'a> Job<'a> {
     fn run(&self) -> Result<ConvertReport, ConvertError> {
         let form = self.form;
         self.check_options(form)?;
+        self.threads()?;
         let print = self.print(form)?;
         let report = match form {
             Form::Beton => self.beton(&print),
@@ -271,8 +272,8 @@ impl<'a> Job<'a> {
         Ok((sample.0, cause.to_string()))
     }
 
-    fn threads(&self) -> usize {
-        thread_count(self.options.threads)
+    fn threads(&self) -> Result<usize, WriteError> {
+        Ok(thread_count(self.options.threads)?)
     }
 
     /// Samples of a unit of what has no shards.

@@ -14,6 +14,7 @@
 use super::cutter::other_shards;
 use super::{ConvertError, Form, Job};
 use crate::source::Fingerprint;
+use crate::threads::ThreadsError;
 use crate::write::WriteError;
 use crate::write::ordered::Crew;
 use crate::write::shards::Template;
@@ -43,7 +44,7 @@ impl Job<'_> {
             if some.is_empty() {
                 return Ok(print.value());
             }
-            let threads = self.threads().min(1 + some.len() / PER_THREAD);
+            let threads = self.threads()?.min(1 + some.len() / PER_THREAD);
             Crew { first: 0, end: some.len() as u64, threads }.run(
                 |id| Ok(Found::at(&some[id.0 as usize])),
                 |_| 0,
@@ -55,7 +56,7 @@ impl Job<'_> {
                     let real = found.real.unwrap_or_else(|| parents.real(path));
                     written.check(&self.dst, path, &real, found.is_dir)
                 },
-                |source| WriteError::Threads { source }.into(),
+                |source| WriteError::from(ThreadsError::Refused { wanted: threads, source }).into(),
             )?;
         }
     }

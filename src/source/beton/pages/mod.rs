@@ -36,6 +36,7 @@ pub use stats::PageStats;
 use super::{Beton, FieldSpec, ImageStats, read::Located};
 use crate::sample::SampleId;
 use crate::source::{BoxError, Buffer, ReadErrorKind, Record, RunPlan, Source, Value};
+use crate::threads::{self as limits, ThreadsError};
 use plan::Plan;
 use stats::Counters;
 use std::num::NonZeroUsize;
@@ -50,7 +51,7 @@ pub struct ProcessCache {
     /// Most bytes of pages in memory, for each run. Default 1 GiB. With less than a page, values
     /// are read directly.
     pub budget_bytes: u64,
-    /// Threads that read pages, for each run. Default 4.
+    /// Threads that read pages, for each run, at most 1024. Default 4.
     pub io_threads: NonZeroUsize,
 }
 
@@ -58,6 +59,13 @@ impl Default for ProcessCache {
     fn default() -> Self {
         const FOUR: NonZeroUsize = NonZeroUsize::new(4).expect("four is not zero");
         Self { budget_bytes: 1 << 30, io_threads: FOUR }
+    }
+}
+
+impl ProcessCache {
+    /// Refuses more threads than may be asked for.
+    pub(crate) fn check(&self) -> Result<(), ThreadsError> {
+        limits::check("io_threads", self.io_threads.get())
     }
 }
 
