@@ -398,7 +398,8 @@ fn verify_lists_what_is_damaged_and_fails() {
     let dir = dataset();
     let path = dir.path().join("photos.beton");
     let file = fuseloop::source::Beton::open(&path, &fuseloop::Limits::DEFAULT).unwrap();
-    let picture = fuseloop::source::Source::stored_at(&file, fuseloop::SampleId(2), 0).unwrap();
+    let picture =
+        fuseloop::source::Source::locate(&file, fuseloop::SampleId(2), 0).unwrap().bytes.unwrap();
     let mut bytes = fs::read(&path).unwrap();
     bytes[picture.start as usize] = 0;
     bytes[file.header().sample_table_start() as usize + 4 * file.row_bytes()] = 9;
@@ -413,14 +414,16 @@ fn verify_lists_what_is_damaged_and_fails() {
     };
     let (text, errors) = verify(&[]);
     assert!(errors.contains("help: `--write-indices good.txt` lists"), "{errors}");
-    let listed =
-        format!("  sample 2 (image) at byte {}: not a JPEG: it begins with", picture.start);
+    let listed = format!(
+        "  sample 2: photos.beton (image) at byte {}: not a JPEG: it begins with",
+        picture.start
+    );
     for word in [
         "2 damaged samples, 2 damaged values:\n",
         "  entries of the sample table that make no sense: 1\n",
         "  pictures that can't be decoded: 1\n",
         &listed,
-        "  sample 4 (image) at byte ",
+        "  sample 4: photos.beton (image) at byte ",
         "note: records that no sample refers to: 1, ",
     ] {
         assert!(text.contains(word), "{word}:\n{text}");

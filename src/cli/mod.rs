@@ -17,6 +17,7 @@ mod info;
 mod measure;
 mod npy;
 mod ops;
+mod output;
 mod parts;
 mod pick;
 mod preview;

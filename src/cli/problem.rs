@@ -76,6 +76,8 @@ pub(super) enum Problem {
     /// What `verify` found has been told on stdout.
     #[error("{}: {}", .path.display(), damage(*.samples))]
     Damaged { path: PathBuf, samples: u64, has_list: bool },
+    #[error("no memory for a sheet of {bytes} bytes: take fewer samples (`-n`) or epochs")]
+    Memory { bytes: usize },
     #[error("a sheet of {cells} pictures, at most {most} are drawn")]
     Sheet { cells: usize, most: usize },
     /// Whoever reads our output has gone, or the disk it goes to is full.
@@ -210,7 +212,7 @@ fn parse_help(error: &ParseError) -> Option<&'static str> {
     match &error.cause {
         ParseCause::Io(error) => io_help(error),
         ParseCause::Spec(cause) => op_help(cause),
-        ParseCause::Toml(_) | ParseCause::TooLong => {
+        ParseCause::Toml(_) | ParseCause::TooLong | ParseCause::NotAFile => {
             Some("a pipeline file is TOML: `fuseloop ops NAME` shows how an op is written in one")
         }
         _ => None,

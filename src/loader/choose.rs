@@ -1,6 +1,6 @@
 //! Which samples a loader goes through: `indices`, then filters; and what orders ask of a dataset.
 
-use super::LoadError;
+use super::{LoadError, SampleError};
 use crate::order::{Facts, Subset};
 use crate::parallel;
 use crate::sample::SampleId;
@@ -55,10 +55,8 @@ fn kept(
         buffer.forget();
         let value = source.value(SampleId(id), place, &mut buffer);
         let value = value.map_err(|error| LoadError::Filter {
-            dataset: source.name(),
             sample: SampleId(id),
-            field: field.to_owned(),
-            error,
+            error: Box::new(SampleError::of(source, SampleId(id), (field, place), error.into())),
         })?;
         if keep(value) {
             kept.push(id);

@@ -357,22 +357,8 @@ impl LoaderStage {
     }
 
     fn error(&self, sample: SampleId, name: &str, field: usize, cause: SampleCause) -> FillError {
-        FillError { sample, source: Box::new(self.sample_error(sample, name, field, cause)) }
-    }
-
-    /// What is wrong with the field of a sample; `name` is the field's or its output's.
-    pub(super) fn sample_error(
-        &self,
-        sample: SampleId,
-        name: &str,
-        field: usize,
-        cause: SampleCause,
-    ) -> SampleError {
-        // What can't be read says itself where.
-        let is_inside = matches!(cause, SampleCause::Decode(_));
-        let stored = if is_inside { self.source.stored_at(sample, field) } else { None };
-        let offset = stored.map(|bytes| bytes.start);
-        SampleError { dataset: self.source.name().into(), field: name.into(), offset, cause }
+        let error = SampleError::of(&*self.source, sample, (name, field), cause);
+        FillError { sample, source: Box::new(error) }
     }
 }
 

@@ -12,6 +12,7 @@ mod generate;
 mod location;
 mod open;
 pub mod remote;
+mod sample_location;
 mod samples;
 mod shards;
 mod sidecar;
@@ -21,6 +22,8 @@ mod tar;
 mod tfrecord;
 mod value;
 mod whole;
+#[cfg(test)]
+mod wrapper_laws;
 
 pub use beton::{
     Beton, CustomRow, CustomRows, FieldKind, FieldSpec, FieldStats, ImageMode, ImageStats, NdType,
@@ -39,6 +42,7 @@ pub use folder::{
 pub use generate::{Busy, Flow, GenerateError, Generated, Generator, Queue};
 pub use location::{Location, LocationError};
 pub use open::{Dataset, DatasetError, saved_listing};
+pub use sample_location::SampleLocation;
 pub use samples::{BoxError, Buffer, Fingerprint, Record, RunPlan, Source, Upcoming};
 pub use sidecar::{IndexReport, index_shards};
 pub use stream::{Stream, StreamError};

@@ -7,7 +7,7 @@
 
 use super::file::LengthCheck;
 use super::stream::Item;
-use super::{FieldKind, FieldSpec, ImageStats, OwnedValue, Value};
+use super::{FieldKind, FieldSpec, ImageStats, OwnedValue, SampleLocation, Value};
 use crate::sample::{Epoch, SampleId};
 use std::error::Error;
 use std::ops::Range;
@@ -143,17 +143,12 @@ pub trait Source: Send + Sync + 'static {
         false
     }
 
-    /// Where in its file a value's bytes lie, as far as tables say: not that they are whole. `None`
-    /// for a value without bytes of its own, and for a source that is no file.
-    fn stored_at(&self, sample: SampleId, field: usize) -> Option<Range<u64>> {
+    /// Where a value of a sample is stored: its file, the sample's key there, and the bytes. Errors
+    /// and lists of damage name a sample by it, and a converted dataset takes the key over. It says
+    /// nothing about whether the bytes are whole. `None` for a sample that the source has not, and
+    /// where nothing is known.
+    fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
         let _ = (sample, field);
-        None
-    }
-
-    /// What a sample is called where it is from: a file's name in a folder, the key of a sample in a
-    /// tar file. For errors, and for what is written of it elsewhere. A key is never used as a path.
-    fn key(&self, sample: SampleId) -> Option<String> {
-        let _ = sample;
         None
     }
 

@@ -16,7 +16,7 @@ use super::{
 use crate::sample::{Limits, SampleId};
 use crate::source::file::{FileBytes, ReadAt};
 use crate::source::{
-    BoxError, Buffer, EncodedImage, Fingerprint, OwnedValue, Record, Source, Value,
+    BoxError, Buffer, EncodedImage, Fingerprint, OwnedValue, Record, SampleLocation, Source, Value,
 };
 use fuseloop_ops::{RGB, Size};
 use std::fmt;
@@ -239,7 +239,7 @@ impl Beton {
         field: usize,
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, ReadError> {
-        let value = self.locate(sample, field).and_then(|located| match located {
+        let value = self.located(sample, field).and_then(|located| match located {
             Located::Here(value) => Ok(value),
             Located::Stored(stored) => {
                 let (place, Buffer { bytes, check, .. }) = ((stored.ptr, stored.size), buffer);
@@ -269,7 +269,7 @@ impl Beton {
     }
 
     fn scan_longest(&self, field: usize) -> u64 {
-        let sizes = self.samples().map(|sample| match self.locate(sample, field) {
+        let sizes = self.samples().map(|sample| match self.located(sample, field) {
             Ok(Located::Stored(Stored { size, of: Of::Bytes | Of::Json, .. })) => size,
             _ => 0,
         });
@@ -326,8 +326,19 @@ impl Beton {
         self.bytes.get(stored.ptr, stored.size, &mut buffer.bytes)
     }
 
+    /// The bytes of a value in the pages, as the tables have it; `None` for a value without bytes
+    /// there, and for one that the tables do not allow.
+    pub(crate) fn stored_at(&self, sample: SampleId, field: usize) -> Option<Range<u64>> {
+        match self.located(sample, field) {
+            Ok(Located::Stored(stored)) if stored.size > 0 => {
+                Some(stored.ptr..stored.ptr + stored.size)
+            }
+            _ => None,
+        }
+    }
+
     /// Where a field of a sample is: in its row, or in the pages.
-    pub(super) fn locate(
+    pub(super) fn located(
         &self,
         sample: SampleId,
         field: usize,
@@ -513,13 +524,10 @@ impl Source for Beton {
         true
     }
 
-    fn stored_at(&self, sample: SampleId, field: usize) -> Option<Range<u64>> {
-        match self.locate(sample, field) {
-            Ok(Located::Stored(stored)) if stored.size > 0 => {
-                Some(stored.ptr..stored.ptr + stored.size)
-            }
-            _ => None,
-        }
+    fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
+        let file = self.path.as_deref().map(|path| path.to_string_lossy().into());
+        let is_there = sample.0 < self.header.num_samples;
+        is_there.then(|| SampleLocation { file, key: None, bytes: self.stored_at(sample, field) })
     }
 
     /// Of the first of its values that lies in a page. A sample without one lies in page 0.

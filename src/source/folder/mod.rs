@@ -28,7 +28,7 @@ pub(crate) use walk::{Dir, Rules, Walk};
 
 use super::{
     BoxError, Buffer, EncodedImage, Escaped, FieldKind, FieldSpec, Fingerprint, ImageMode,
-    OwnedImage, OwnedValue, ReadAt, Record, Source, Value, refuse_cut, whole,
+    OwnedImage, OwnedValue, ReadAt, Record, SampleLocation, Source, Value, refuse_cut, whole,
 };
 use crate::sample::{Limits, SampleId};
 use layout::Listed;
@@ -334,9 +334,10 @@ impl Source for Folder {
         true
     }
 
-    fn key(&self, sample: SampleId) -> Option<String> {
-        let path = self.names.path(usize::try_from(sample.0).ok()?)?;
-        Some(path.to_string_lossy().into_owned())
+    fn locate(&self, sample: SampleId, _: usize) -> Option<SampleLocation> {
+        let key = self.names.path(usize::try_from(sample.0).ok()?)?;
+        let file = self.root.join(&key);
+        Some(SampleLocation::in_file(file.to_string_lossy(), Some(key.to_string_lossy().into())))
     }
 
     fn fingerprint(&self) -> u64 {

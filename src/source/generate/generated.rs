@@ -115,6 +115,10 @@ impl Source for Run {
         self.source.name()
     }
 
+    fn fingerprint(&self) -> u64 {
+        self.source.fingerprint()
+    }
+
     fn end(&self) {
         self.crew.dismiss();
     }

@@ -3,7 +3,7 @@
 
 use super::{Item, Items, Pass, Stream, Streamed, print};
 use crate::sample::SampleId;
-use crate::source::{BoxError, FieldSpec, Record, Source};
+use crate::source::{BoxError, FieldSpec, Record, SampleLocation, Source};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -110,5 +110,10 @@ impl Source for Made {
 
     fn name(&self) -> String {
         self.item.name()
+    }
+
+    /// Of the item that it is made of: no value lies anywhere as it is.
+    fn locate(&self, _: SampleId, _: usize) -> Option<SampleLocation> {
+        self.item.locate(0).map(SampleLocation::of_sample)
     }
 }

@@ -21,7 +21,9 @@
 use super::tape::Tape;
 use super::{Item, Pass, Stream};
 use crate::sample::{Epoch, SampleId, UNKNOWN};
-use crate::source::{BoxError, Buffer, FieldSpec, ImageStats, Record, RunPlan, Source, Value};
+use crate::source::{
+    BoxError, Buffer, FieldSpec, ImageStats, Record, RunPlan, SampleLocation, Source, Value,
+};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -256,6 +258,10 @@ impl Source for Played {
 
     fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
         self.stream.paths()
+    }
+
+    fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
+        self.item(sample.0).ok()?.locate(field)
     }
 
     fn fingerprint(&self) -> u64 {

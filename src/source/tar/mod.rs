@@ -36,11 +36,10 @@ pub(in crate::source) use scan::scan;
 use super::columns::{Cell, ended};
 use super::file::LengthCheck;
 use super::shards::{Shard, ShardIndex, Shards};
-use super::{BoxError, Buffer, FieldSpec, Record, RunPlan, Source, Value, sidecar};
+use super::{BoxError, Buffer, FieldSpec, Record, RunPlan, SampleLocation, Source, Value, sidecar};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use plan::{Located, Plan};
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -210,12 +209,8 @@ impl Source for Tar {
         self.shards.are_local()
     }
 
-    fn stored_at(&self, sample: SampleId, field: usize) -> Option<Range<u64>> {
-        self.plan.locate(sample, field).ok().map(|located| located.part.range())
-    }
-
-    fn key(&self, sample: SampleId) -> Option<String> {
-        self.plan.key(sample)
+    fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
+        self.plan.location(sample, field)
     }
 
     /// The shard's number.

@@ -10,7 +10,9 @@ use crate::sample::{Limits, SampleId};
 use crate::source::columns::{As, Column, Wanted};
 use crate::source::shards::{Extents, Part, ShardIndex, Shards};
 use crate::source::starts::Starts;
-use crate::source::{Escaped, FieldKind, FieldSpec, Fingerprint, Location, sidecar};
+use crate::source::{
+    Escaped, FieldKind, FieldSpec, Fingerprint, Location, SampleLocation, sidecar,
+};
 use crate::threads::ThreadsError;
 use std::fmt;
 use std::ops::Range;
@@ -67,9 +69,15 @@ impl Plan {
         Ok((shard, sample.0 as usize))
     }
 
-    pub(super) fn key(&self, sample: SampleId) -> Option<String> {
+    /// Where a sample is stored, and the bytes of a field of it, if it has that field.
+    pub(super) fn location(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
+        let bytes = self.locate(sample, field).ok().map(|located| located.part.range());
         let (shard, sample) = self.place(sample).ok()?;
-        Some(String::from_utf8_lossy(self.indexes[shard].key(sample)).into_owned())
+        let key = String::from_utf8_lossy(self.indexes[shard].key(sample));
+        Some(SampleLocation {
+            bytes,
+            ..SampleLocation::in_file(self.locations[shard].text(), Some(key.into()))
+        })
     }
 
     /// Where a field of a sample lies.

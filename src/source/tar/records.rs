@@ -12,7 +12,7 @@ use crate::source::columns::{Column, Wanted};
 use crate::source::shards::{Shard, Shards};
 use crate::source::stream::Item;
 use crate::source::{
-    BoxError, Escaped, FieldSpec, Fingerprint, Location, OwnedValue, Record, Source,
+    BoxError, Escaped, FieldSpec, Fingerprint, Location, OwnedValue, Record, SampleLocation, Source,
 };
 use std::sync::Arc;
 
@@ -28,6 +28,8 @@ pub(super) struct Inner {
 /// A shard that was there.
 pub(super) struct Known {
     pub(super) location: Location,
+    /// The same as text, which the items of the shard share.
+    file: Arc<str>,
     len: u64,
     /// Only of one in memory: others are opened when a pass comes to them.
     held: Option<Shard>,
@@ -42,6 +44,7 @@ impl Inner {
     ) -> Result<Self, TarError> {
         let known = |shard: &Shard| Known {
             location: shard.location.clone(),
+            file: shard.location.text().into(),
             len: shard.bytes.len(),
             held: is_held.then(|| shard.clone()),
         };
@@ -82,11 +85,13 @@ impl Inner {
 
     pub(super) fn item(self: &Arc<Self>, shard: usize, met: Met) -> Item {
         let key: Arc<str> = String::from_utf8_lossy(&met.key).into();
+        let file = Arc::clone(&self.shards[shard].file);
+        let location = Arc::new(SampleLocation::in_file(file, Some(Arc::clone(&key))));
         match self.record(shard, &key, met.parts) {
-            Ok(record) => Item::Held { record: Arc::new(record), key },
+            Ok(record) => Item::Held { record: Arc::new(record), location },
             Err(error) => {
                 let message = error.to_string();
-                let failed = Failed { inner: Arc::clone(self), message, key };
+                let failed = Failed { inner: Arc::clone(self), message, location };
                 Item::At { source: Arc::new(failed), sample: SampleId(0) }
             }
         }
@@ -136,7 +141,7 @@ fn part_of<'a>(column: &Column, parts: &'a mut [MetPart]) -> Option<(usize, &'a 
 struct Failed {
     inner: Arc<Inner>,
     message: String,
-    key: Arc<str>,
+    location: Arc<SampleLocation>,
 }
 
 impl Source for Failed {
@@ -156,8 +161,8 @@ impl Source for Failed {
         self.inner.name.clone()
     }
 
-    fn key(&self, _: SampleId) -> Option<String> {
-        Some(self.key.to_string())
+    fn locate(&self, _: SampleId, _: usize) -> Option<SampleLocation> {
+        Some((*self.location).clone())
     }
 }
 

@@ -26,7 +26,10 @@ pub use stream::TfRecordStream;
 use super::samples::address;
 use super::shards::{Extents, Shard, ShardIndex, Shards};
 use super::starts::Starts;
-use super::{BoxError, Buffer, FieldSpec, Fingerprint, Record, RunPlan, Source, Value, sidecar};
+use super::{
+    BoxError, Buffer, FieldSpec, Fingerprint, Location, Record, RunPlan, SampleLocation, Source,
+    Value, sidecar,
+};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use example::Example;
@@ -166,6 +169,12 @@ fn example_at(
     parse(bytes).map_err(frame::at(shard, record, data.start - frame::HEADER))
 }
 
+/// The file of a record, and the key that it has everywhere: `x.tfrecord:3`.
+fn record_location(file: &Location, record: u64) -> SampleLocation {
+    let key = format!("{}:{record}", file.file_name());
+    SampleLocation::in_file(file.text(), Some(key.into()))
+}
+
 /// A record's message.
 fn parse(data: &[u8]) -> Result<Example, TfRecordCause> {
     Example::decode(data).map_err(|error| TfRecordCause::Message { message: error.to_string() })
@@ -238,9 +247,11 @@ impl Source for TfRecords {
         self.shards.are_local()
     }
 
-    fn key(&self, sample: SampleId) -> Option<String> {
-        let (shard, record, _) = self.lies.place(sample)?;
-        Some(format!("{}:{record}", self.shards.all()[shard].location.file_name()))
+    /// The bytes are those of the whole record.
+    fn locate(&self, sample: SampleId, _: usize) -> Option<SampleLocation> {
+        let (shard, record, data) = self.lies.place(sample)?;
+        let location = &self.shards.all()[shard].location;
+        Some(SampleLocation { bytes: Some(data), ..record_location(location, record) })
     }
 
     fn page(&self, sample: SampleId) -> Option<u64> {

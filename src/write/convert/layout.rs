@@ -122,8 +122,8 @@ pub(super) fn read_keyed(
     source: &dyn Source,
     id: SampleId,
 ) -> Result<(Option<String>, Record), SampleError> {
-    let key = source.key(id);
-    Ok((key, read(source, id)?))
+    let key = source.locate(id, 0).and_then(|location| location.key);
+    Ok((key.map(|key| key.to_string()), read(source, id)?))
 }
 
 fn members(

@@ -8,7 +8,7 @@ use super::*;
 use crate::sample::{Limits, SampleId};
 use crate::source::{
     Beton, BoxError, FieldKind, FieldSpec, Folder, FolderOptions, OwnedImage, OwnedValue, Record,
-    Tar,
+    SampleLocation, Tar,
 };
 use crate::write::WriteError;
 use crate::write::step::Step;
@@ -110,8 +110,8 @@ impl Source for Drawn {
         Ok(self.fields.iter().map(|field| self.value(field, sample.0)).collect())
     }
 
-    fn key(&self, sample: SampleId) -> Option<String> {
-        (self.keys)(sample.0)
+    fn locate(&self, sample: SampleId, _: usize) -> Option<SampleLocation> {
+        (self.keys)(sample.0).map(SampleLocation::of_key)
     }
 }
 
@@ -816,4 +816,19 @@ fn the_nth_step_that_fails_is_an_error_with_its_path_and_an_interrupted_one_is_n
         let told = failed_at(&source, &at("cut/x-{000}.tar"), &options, number, interrupted);
         assert!(told.is_none() && files(&at("cut")) == want, "{number}: {told:?}");
     }
+}
+
+#[test]
+fn a_record_of_another_shape_than_the_first_is_an_error_of_its_own() {
+    let of =
+        |shape: &[u64]| Drawn { fields: vec![field("depth", array("<f4", shape))], ..classes(2) };
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    convert(&of(&[2, 3]), at("a.tfrecord"), &limits(0, 0, 0)).unwrap();
+    convert(&of(&[3, 2]), at("b.tfrecord"), &limits(0, 0, 0)).unwrap();
+    let records = crate::source::TfRecords::open(at("{a,b}.tfrecord").to_str().unwrap()).unwrap();
+    assert_eq!(records.fields(), of(&[2, 3]).fields);
+    assert!(records.read(SampleId(1)).is_ok());
+    let told = records.read(SampleId(2)).unwrap_err().to_string();
+    assert!(told.contains("b.tfrecord") && told.ends_with("as in the first record"), "{told}");
 }

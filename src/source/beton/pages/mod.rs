@@ -35,13 +35,14 @@ pub use stats::PageStats;
 
 use super::{Beton, FieldSpec, ImageStats, read::Located};
 use crate::sample::SampleId;
-use crate::source::{BoxError, Buffer, ReadErrorKind, Record, RunPlan, Source, Value};
+use crate::source::{
+    BoxError, Buffer, ReadErrorKind, Record, RunPlan, SampleLocation, Source, Value,
+};
 use crate::threads::{self as limits, ThreadsError};
 use plan::Plan;
 use stats::Counters;
 use std::num::NonZeroUsize;
-use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use threads::{Lent, Reading};
 
@@ -140,6 +141,10 @@ impl Source for PagedBeton {
         self.beton.path()
     }
 
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        Source::paths(&*self.beton)
+    }
+
     fn value<'a>(
         &'a self,
         sample: SampleId,
@@ -151,7 +156,7 @@ impl Source for PagedBeton {
         let Some(run) = &self.run else {
             return Source::value(&*self.beton, sample, field, buffer);
         };
-        match self.beton.locate(sample, field)? {
+        match self.beton.located(sample, field)? {
             Located::Here(value) => Ok(value),
             Located::Stored(stored) if stored.size == 0 => Ok(stored.value(&[])),
             Located::Stored(stored) => {
@@ -173,8 +178,8 @@ impl Source for PagedBeton {
         self.beton.is_cheap_to_read_again()
     }
 
-    fn stored_at(&self, sample: SampleId, field: usize) -> Option<Range<u64>> {
-        self.beton.stored_at(sample, field)
+    fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
+        Source::locate(&*self.beton, sample, field)
     }
 
     fn page(&self, sample: SampleId) -> Option<u64> {

@@ -146,7 +146,7 @@ impl Plan {
     fn values(&self, sample: SampleId, mut each: impl FnMut(u32, Range<u32>)) {
         for &field in &self.fields {
             // One that can't be read is an error when it is asked for.
-            if let Ok(Located::Stored(Stored { ptr, size, .. })) = self.beton.locate(sample, field)
+            if let Ok(Located::Stored(Stored { ptr, size, .. })) = self.beton.located(sample, field)
                 && let Some((page, at)) = self.layout.find(ptr, size)
             {
                 each(page, at);
