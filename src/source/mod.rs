@@ -11,6 +11,8 @@ mod folder;
 mod generate;
 mod location;
 mod open;
+#[cfg(any(feature = "cuda", feature = "remote"))]
+pub(crate) mod private;
 pub mod remote;
 mod sample_location;
 mod samples;

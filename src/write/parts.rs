@@ -253,6 +253,7 @@ fn check_same_fields(
 pub(super) const PARTS: Limits = Limits {
     max_pixels: u64::MAX,
     max_sample_bytes: u64::MAX,
+    max_unpacked_bytes: u64::MAX,
     max_samples: u64::MAX,
     max_table_bytes: u64::MAX,
 };

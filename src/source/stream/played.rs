@@ -256,12 +256,12 @@ impl Source for Played {
         self.stream.longest(field)
     }
 
-    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
-        self.stream.paths()
-    }
-
     fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
         self.item(sample.0).ok()?.locate(field)
+    }
+
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        self.stream.paths()
     }
 
     fn fingerprint(&self) -> u64 {
