@@ -842,3 +842,18 @@ fn the_nth_step_that_fails_is_an_error_with_its_path_and_an_interrupted_one_is_n
         assert!(told.is_none() && files(&at("cut")) == want, "{number}: {told:?}");
     }
 }
+
+#[test]
+fn a_record_of_another_shape_than_the_first_is_an_error_of_its_own() {
+    let of =
+        |shape: &[u64]| Drawn { fields: vec![field("depth", array("<f4", shape))], ..classes(2) };
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    convert(&of(&[2, 3]), at("a.tfrecord"), &limits(0, 0, 0)).unwrap();
+    convert(&of(&[3, 2]), at("b.tfrecord"), &limits(0, 0, 0)).unwrap();
+    let records = crate::source::TfRecords::open(at("{a,b}.tfrecord").to_str().unwrap()).unwrap();
+    assert_eq!(records.fields(), of(&[2, 3]).fields);
+    assert!(records.read(SampleId(1)).is_ok());
+    let told = records.read(SampleId(2)).unwrap_err().to_string();
+    assert!(told.contains("b.tfrecord") && told.ends_with("as in the first record"), "{told}");
+}

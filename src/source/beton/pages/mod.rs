@@ -42,7 +42,7 @@ use crate::threads::{self as limits, ThreadsError};
 use plan::Plan;
 use stats::Counters;
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use threads::{Lent, Reading};
 
@@ -139,6 +139,10 @@ impl Source for PagedBeton {
 
     fn path(&self) -> Option<&Path> {
         self.beton.path()
+    }
+
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        Source::paths(&*self.beton)
     }
 
     fn value<'a>(
