@@ -11,7 +11,7 @@ mod files;
 use command::{fuseloop, told};
 use files::files;
 use fuseloop::ops::*;
-use fuseloop::source::{Concat, Dataset, FieldKind};
+use fuseloop::source::{Concat, Dataset, FieldKind, OwnedValue};
 use fuseloop::{Loader, LoaderBuilder, Order, SampleId};
 use jpeg_encoder::{ColorType, Encoder};
 use std::fs;
@@ -215,5 +215,148 @@ fn a_dataset_may_have_more_shards_than_a_process_files() {
         assert!(output.status.success(), "{command}: {errors}");
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.contains("9,200 samples"), "{command}: {text}");
+    }
+}
+
+/// A JPEG of its own for each number.
+fn numbered(k: u16) -> Vec<u8> {
+    let (width, height) = (20 + k, 50 - k);
+    let pixels: Vec<u8> = (0..usize::from(width) * usize::from(height) * 3)
+        .map(|i| (i * (usize::from(k) + 3) / 5) as u8)
+        .collect();
+    let mut jpeg = vec![];
+    Encoder::new(&mut jpeg, 90).encode(&pixels, width, height, ColorType::Rgb).unwrap();
+    jpeg
+}
+
+/// The order of torchvision's `ImageFolder`, by hand: class by class; in a class
+/// `sorted(os.walk(class, followlinks=True))`, which compares the paths of directories as texts;
+/// in a directory `sorted(files)`.
+const NESTED: [(&str, i64); 12] = [
+    ("cat/a.jpg", 0),
+    ("cat/z.jpg", 0),
+    ("cat/sub/b.jpg", 0),
+    ("cat/sub/c.jpg", 0),
+    ("cat/sub-b/q.jpg", 0),
+    ("cat/sub.c/x.jpg", 0),
+    ("cat/sub/deep/a.jpg", 0),
+    ("cat/subway/0.jpg", 0),
+    ("dog/1.jpg", 1),
+    ("dog/10.jpg", 1),
+    ("dog/2.jpg", 1),
+    ("dog/0/9.jpg", 1),
+];
+
+/// The files of [`NESTED`]; their pictures, in that order.
+fn nested(root: &Path) -> Vec<Vec<u8>> {
+    let write = |(k, (name, _)): (u16, &(&str, i64))| {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, numbered(k)).unwrap();
+        numbered(k)
+    };
+    (0..).zip(&NESTED).map(write).collect()
+}
+
+/// Every stored JPEG and its label, in the order of the samples.
+fn samples(path: &Path) -> Vec<(Vec<u8>, i64)> {
+    let source = Dataset::open(path).unwrap().source().unwrap();
+    let sample = |id| {
+        let (mut image, mut label) = (vec![], -1);
+        for value in source.read(SampleId(id)).unwrap() {
+            match value {
+                OwnedValue::Image(found) => image = found.bytes,
+                OwnedValue::Int(found) => label = found,
+                other => panic!("{other:?}"),
+            }
+        }
+        (image, label)
+    };
+    (0..source.len()).map(sample).collect()
+}
+
+#[test]
+fn folders_in_classes_are_numbered_as_torchvision_numbers_them_everywhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let jpegs = nested(&dir.join("photos"));
+    told(dir, &["write", "photos", "w.beton"]);
+    told(dir, &["convert", "photos", "c.beton"]);
+    told(dir, &["convert", "photos", "c.tar"]);
+    told(dir, &["convert", "photos", "c.tfrecord"]);
+    told(dir, &["recut", "photos", "recut"]);
+    let labels = NESTED.iter().map(|(_, label)| *label);
+    let want: Vec<_> = jpegs.into_iter().zip(labels).collect();
+    let stream = epoch(opened(dir, "photos"), Order::Random, 2);
+    for name in ["photos", "w.beton", "c.beton", "c.tar", "c.tfrecord"] {
+        assert!(samples(&dir.join(name)) == want, "{name}");
+        assert!(epoch(opened(dir, name), Order::Random, 3) == stream, "{name}");
+    }
+    assert!(epoch(opened(dir, "recut"), Order::Random, 2) == stream);
+}
+
+/// A folder of links to pictures that lie elsewhere, as ImageNet's validation set is often sorted; a
+/// directory of them, and one that holds itself.
+#[cfg(unix)]
+#[test]
+fn links_are_followed_by_every_command_and_loops_are_left_out() {
+    use std::os::unix::fs::symlink;
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let pool = dir.join("pool");
+    let jpegs = nested(&pool);
+    let photos = dir.join("photos");
+    for (class, files) in [("ape", 0..3), ("bee", 3..6)] {
+        fs::create_dir_all(photos.join(class)).unwrap();
+        for k in files {
+            symlink(pool.join(NESTED[k].0), photos.join(format!("{class}/{k}.jpg"))).unwrap();
+        }
+    }
+    symlink(pool.join("dog"), photos.join("cow")).unwrap();
+    symlink(&photos, photos.join("bee/loop")).unwrap();
+    symlink("nowhere", photos.join("ape/gone.jpg")).unwrap();
+    let want: Vec<(Vec<u8>, i64)> = (0..6)
+        .map(|k| (jpegs[k].clone(), i64::from(k > 2)))
+        .chain([8, 9, 10, 11].map(|k| (jpegs[k].clone(), 2)))
+        .collect();
+    let said = "7 links followed, 1 loop left out, 1 link to nothing left out";
+    for (command, out) in [
+        (&["write", "photos", "w.beton"][..], "w.beton"),
+        (&["convert", "photos", "c.beton"], "c.beton"),
+        (&["convert", "photos", "c.tar"], "c.tar"),
+        (&["convert", "photos", "c.tfrecord"], "c.tfrecord"),
+        (&["recut", "photos", "recut"], "photos"),
+        (&["info", "photos"], "photos"),
+        (&["index", "photos"], "photos"),
+        (&["info", "photos"], "photos"),
+    ] {
+        let text = told(dir, command);
+        assert!(text.contains(said), "{command:?}: {text}");
+        assert!(samples(&dir.join(out)) == want, "{out}");
+    }
+    let stream = epoch(opened(dir, "photos"), Order::Random, 2);
+    for name in ["w.beton", "c.beton", "c.tar", "c.tfrecord", "recut"] {
+        assert!(epoch(opened(dir, name), Order::Random, 3) == stream, "{name}");
+    }
+    for command in [
+        &["info"][..],
+        &["bench"],
+        &["verify"],
+        &["index"],
+        &["dump", "--out", "out"],
+        &["explain"],
+        &["preview"],
+        &["replay", "--sample", "0"],
+    ] {
+        let refused = fuseloop(dir, &[command, &["photos", "--links", "refuse"]].concat());
+        let errors = String::from_utf8(refused.stderr).unwrap();
+        assert!(errors.contains("9 links refused"), "{command:?}: {errors}");
+    }
+    for command in [["write", "no.beton"], ["convert", "no.tar"], ["recut", "no"]] {
+        let [command, out] = command;
+        let refused = fuseloop(dir, &[command, "photos", out, "--links", "refuse"]);
+        let text = [refused.stdout, refused.stderr].concat();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains("9 links refused"), "{command}: {text}");
     }
 }

@@ -1,5 +1,6 @@
 //! `fuseloop convert`: a dataset in another form.
 
+use super::folder::{InFolder, add_folder};
 use super::print::{bar, bytes, count, counted, rate, say};
 use super::problem::Problem;
 use super::recut::add_skipped;
@@ -55,11 +56,13 @@ pub(super) struct Args {
     /// Replace what is there, shards of the same name and any number among it.
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    folder: InFolder,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let start = Instant::now();
-    let source = open(&args.src)?;
+    let (source, said) = open(&args.src, args.folder)?;
     let options = ConvertOptions {
         max_samples: args.max_samples,
         max_bytes: args.max_bytes,
@@ -71,15 +74,21 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         progress: true,
     };
     let report = convert(&*source, &args.dst, &options)?;
-    let mut text = summary(&args.dst, &report, start.elapsed());
+    let mut text = summary(&args.dst, &report, start.elapsed()) + &said;
     add_skipped(&mut text, "damaged sample", &report.skipped);
     say(&text)
 }
 
-/// Whatever is there to be read. Compressed shards are read once more, to count their samples.
-fn open(spec: &str) -> Result<Arc<dyn Source>, Problem> {
-    Ok(match Dataset::open(spec).map_err(LoadError::from)? {
+/// Opens whatever is there to be read, and says what of a folder was left out. Compressed shards are
+/// read once more, to count their samples.
+fn open(spec: &str, folder: InFolder) -> Result<(Arc<dyn Source>, String), Problem> {
+    let mut said = String::new();
+    let source: Arc<dyn Source> = match folder.open(spec)? {
         Dataset::Beton(beton) => beton,
+        Dataset::Folder(folder) => {
+            add_folder(&mut said, &folder.links(), folder.ignored().count);
+            folder
+        }
         Dataset::Source(source) => source,
         Dataset::Stream(stream) => {
             let bar = bar(u64::MAX, "{spinner} {human_pos} samples counted, {per_sec}");
@@ -87,7 +96,8 @@ fn open(spec: &str) -> Result<Arc<dyn Source>, Problem> {
             bar.finish_and_clear();
             Arc::new(counted.map_err(LoadError::Dataset)?)
         }
-    })
+    };
+    Ok((source, said))
 }
 
 fn summary(dst: &Path, report: &ConvertReport, took: Duration) -> String {

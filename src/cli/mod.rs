@@ -9,6 +9,7 @@ mod convert;
 mod demo;
 mod dump;
 mod explain;
+mod folder;
 mod font;
 mod gpu;
 mod index;

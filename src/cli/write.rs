@@ -1,5 +1,6 @@
 //! `fuseloop write`: a folder or a table of JPEGs to a `.beton` file.
 
+use super::folder::{InFolder, add_links};
 use super::print::{bytes, count, counted, rate, say};
 use super::problem::Problem;
 use super::recut::{add_kept, add_list, add_recut, add_skipped};
@@ -59,6 +60,8 @@ pub(super) struct Args {
     /// Decode also the JPEGs that are stored as they are, to find damaged ones now.
     #[arg(long)]
     verify: bool,
+    #[command(flatten)]
+    in_folder: InFolder,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -107,6 +110,7 @@ impl Args {
             threads: self.threads,
             damaged: self.damaged.into(),
             progress: true,
+            links: self.in_folder.links(),
             image: ImageOptions {
                 mode,
                 max_resolution: self.max_resolution,
@@ -166,6 +170,7 @@ fn summary(out: &Path, report: &FolderReport, took: Duration) -> String {
 }
 
 fn add_left_out(text: &mut String, report: &FolderReport) {
+    add_links(text, &report.links);
     add_skipped(text, "damaged image", &report.written.skipped);
     let ignored = report.ignored.first.iter();
     let ignored = ignored.map(|(path, reason)| format!("{}: {reason}", path.display()));

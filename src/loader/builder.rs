@@ -77,13 +77,14 @@ pub struct LoaderBuilder {
 }
 
 impl LoaderBuilder {
-    pub(super) fn open(path: &Path) -> Result<Self, LoadError> {
+    pub(super) fn of_dataset(dataset: Dataset) -> Self {
         let decode = DecodeOptions::default();
-        Ok(match Dataset::open(path)? {
+        match dataset {
             Dataset::Beton(beton) => Self::of_beton(beton, decode),
+            Dataset::Folder(folder) => Self::of(folder, decode),
             Dataset::Source(source) => Self::of(source, decode),
             Dataset::Stream(stream) => Self::of_stream(stream),
-        })
+        }
     }
 
     /// Opens a `.beton` file with limits, and the row sizes of fields of a user's own type.

@@ -46,7 +46,7 @@ use crate::jit::KernelCache;
 use crate::order::{EpochOrder, Prepared, Ranks};
 use crate::run::{Delivery, Engine, Headroom, LastBatch, Pass};
 use crate::sample::{Epoch, Limits, UNKNOWN};
-use crate::source::{Beton, PageStats, PagedBeton, RunPlan, Source, Stream, Upcoming};
+use crate::source::{Beton, Dataset, PageStats, PagedBeton, RunPlan, Source, Stream, Upcoming};
 use epoch::{Place, Rest};
 use fuseloop_ops::{Ops, ParamError};
 use outputs::Output;
@@ -109,7 +109,13 @@ impl Loader {
     ///
     /// If it can't be opened, or is not what its name says.
     pub fn open(path: impl AsRef<Path>) -> Result<LoaderBuilder, LoadError> {
-        LoaderBuilder::open(path.as_ref())
+        Ok(LoaderBuilder::of_dataset(Dataset::open(path)?))
+    }
+
+    /// A loader of a dataset that is open, to be set up by the builder's methods.
+    #[must_use]
+    pub fn from_dataset(dataset: Dataset) -> LoaderBuilder {
+        LoaderBuilder::of_dataset(dataset)
     }
 
     /// Opens a `.beton` file and reads the whole of it into memory: fastest for small samples, where

@@ -30,8 +30,10 @@ pub use concat::Concat;
 pub use escape::Escaped;
 pub use file::ReadAt;
 pub(crate) use file::refuse_cut;
-pub use folder::{Folder, FolderOptions, Ignored, ImageList, Labelled, Links, ListError};
-pub(crate) use folder::{Rules, Walk, is_jpeg_name};
+pub(crate) use folder::{Dir, Rules, Walk, is_jpeg_name};
+pub use folder::{
+    Folder, FolderOptions, Ignored, ImageList, Labelled, LinkCounts, Links, ListError,
+};
 pub use generate::{Busy, Flow, GenerateError, Generated, Generator, Queue};
 pub use location::{Location, LocationError};
 pub use open::{Dataset, DatasetError, saved_listing};

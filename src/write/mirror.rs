@@ -4,9 +4,9 @@
 //! |-----------------------------------------------|-------------------------------------|
 //! | begins as a JPEG, or is called .jpg or .jpeg  | re-cut, or copied if it can't be    |
 //! | any other                                     | copied                              |
-//! | name begins with a dot, dead link, pipe       | nothing; all but dots are counted   |
+//! | name begins with a dot, dead link, loop, pipe | nothing; they are counted           |
 //!
-//! Links are followed, each directory is read once: `walk.rs`. A file appears whole or not at all:
+//! Links are followed: what they lead to is copied, in the place of each (`walk.rs`). A file appears whole or not at all:
 //! `staging.rs`. What is there already is replaced, but for what SRC itself is made of.
 
 use super::opened::Opened;
@@ -19,7 +19,7 @@ use super::value::SampleError;
 use super::{ImageError, WriteError, bar};
 use crate::recut::Recutter;
 use crate::sample::SampleId;
-use crate::source::{Ignored, ListError, SourceError};
+use crate::source::{Ignored, LinkCounts, ListError, SourceError};
 use indicatif::ProgressBar;
 use std::io::{self, Write as _};
 use std::panic::resume_unwind;
@@ -94,8 +94,10 @@ pub struct MirrorReport {
     pub bytes: Change,
     /// Files left out because they can't be read. A sample's number is its place among the files.
     pub skipped: Skipped,
-    /// What is neither a regular file nor a directory, and so was not copied.
+    /// What is neither a regular file nor a directory, or begins with a dot, and so was not copied.
     pub ignored: Ignored,
+    /// What became of the links in the folder.
+    pub links: LinkCounts,
 }
 
 /// Copies a folder with its JPEGs re-cut, so that windows of them are cheap to decode. No pixel
@@ -121,13 +123,13 @@ pub fn recut_folder(
 ) -> Result<MirrorReport, RecutError> {
     let (src, dst) = (src.as_ref(), dst.as_ref());
     check_outside(src, dst)?;
-    let tree = Tree::of(src)?;
+    let tree = Tree::of(src, options.links)?;
     let dirs = make_dirs(src, dst, &tree)?;
     let staging = Staging::create(dst)?;
     let mirror = Mirror { dst, files: &tree.files, staging: &staging, options };
     let mut report = mirror.run()?;
     staging.finish(dirs.iter().map(PathBuf::as_path))?;
-    report.ignored = tree.ignored;
+    (report.ignored, report.links) = (tree.ignored, tree.links);
     Ok(report)
 }
 

@@ -76,7 +76,7 @@ pub use shards::{ColumnError, TemplateError};
 pub use target::TargetError;
 pub use value::{FieldValue, SampleError};
 
-pub use crate::source::{Ignored, ImageList, Labelled, ListError};
+pub use crate::source::{Ignored, ImageList, Labelled, LinkCounts, Links, ListError};
 
 use crate::sample::SampleId;
 use crate::source::{FieldKind, FieldSpec};
@@ -239,11 +239,12 @@ pub fn write_folder(
     out: impl AsRef<Path>,
     options: &WriteOptions,
 ) -> Result<FolderReport, WriteError> {
-    let list = ImageList::open(dir.as_ref())?;
+    let list = ImageList::open(dir.as_ref(), options.links)?;
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
     let written = write(&list, &fields, out, options)?;
-    Ok(FolderReport { written, classes: list.classes, ignored: list.ignored })
+    let ImageList { classes, ignored, links, .. } = list;
+    Ok(FolderReport { written, classes, ignored, links })
 }
 
 impl Samples for ImageList {

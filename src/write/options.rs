@@ -4,7 +4,7 @@ use super::WriteError;
 use super::mode::ImageOptions;
 use crate::recut::Tile;
 use crate::sample::Limits;
-use crate::source::{FieldKind, FieldSpec};
+use crate::source::{FieldKind, FieldSpec, Links};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::thread;
@@ -48,6 +48,8 @@ pub struct WriteOptions {
     pub images: BTreeMap<String, ImageOptions>,
     /// How large an image file may be, and how many pixels may be decoded.
     pub limits: Limits,
+    /// What becomes of symbolic links, where a folder is written.
+    pub links: Links,
 }
 
 impl Default for WriteOptions {
@@ -61,6 +63,7 @@ impl Default for WriteOptions {
             image: ImageOptions::default(),
             images: BTreeMap::new(),
             limits: Limits::DEFAULT,
+            links: Links::default(),
         }
     }
 }
@@ -122,6 +125,8 @@ pub struct RecutOptions {
     pub progress: bool,
     /// How large a value may be, and how many pixels may be decoded.
     pub limits: Limits,
+    /// What becomes of symbolic links, where a folder is copied.
+    pub links: Links,
 }
 
 impl Default for RecutOptions {
@@ -133,6 +138,7 @@ impl Default for RecutOptions {
             damaged: Damaged::default(),
             progress: false,
             limits: Limits::DEFAULT,
+            links: Links::default(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::value::SampleError;
 use crate::recut;
 use crate::sample::SampleId;
-use crate::source::Ignored;
+use crate::source::{Ignored, LinkCounts};
 use std::path::PathBuf;
 
 /// How many of a list are kept. All are counted.
@@ -39,6 +39,8 @@ pub struct FolderReport {
     pub classes: Vec<String>,
     /// Files that were not taken for samples.
     pub ignored: Ignored,
+    /// What became of the links in the folder.
+    pub links: LinkCounts,
 }
 
 /// Samples left out: how many, and the first of them.

@@ -1,5 +1,6 @@
 //! Why a folder, a table or a pattern gives no dataset.
 
+use super::links::LinkCounts;
 use crate::source::{Escaped, LocationError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,12 +18,14 @@ pub enum ListError {
         source: io::Error,
     },
     /// No image was found.
-    #[error("{path:?}: no .jpg, .jpeg or .png file is in it ({ignored} others are)")]
+    #[error("{path:?}: no .jpg, .jpeg or .png file is in it ({ignored} others are{})", and(links))]
     Empty {
         /// The folder.
         path: PathBuf,
         /// Files that are no images.
         ignored: u64,
+        /// What became of the links in it.
+        links: LinkCounts,
     },
     /// A file of a folder without sub-folders has no `_` in its name.
     #[error(
@@ -94,6 +97,11 @@ pub enum ListError {
         /// Where and why.
         source: csv::Error,
     },
+}
+
+/// What became of links, behind other words.
+fn and(links: &LinkCounts) -> String {
+    if links.is_empty() { String::new() } else { format!("; {links}") }
 }
 
 impl ListError {

@@ -11,6 +11,7 @@
 
 mod error;
 mod layout;
+mod links;
 mod list;
 mod names;
 mod saved;
@@ -21,9 +22,9 @@ mod walk;
 
 pub use error::ListError;
 pub(crate) use list::is_jpeg_name;
+pub use links::{LinkCounts, Links};
 pub use list::{Ignored, ImageList, Labelled};
-pub use walk::Links;
-pub(crate) use walk::{Rules, Walk};
+pub(crate) use walk::{Dir, Rules, Walk};
 
 use super::{
     BoxError, Buffer, EncodedImage, Escaped, FieldKind, FieldSpec, Fingerprint, ImageMode,
@@ -50,7 +51,7 @@ pub struct FolderOptions {
 }
 
 impl FolderOptions {
-    /// What becomes of symbolic links: followed within the folder, unless this says otherwise.
+    /// What becomes of symbolic links: followed, unless this says otherwise.
     #[must_use]
     pub fn links(mut self, links: Links) -> Self {
         self.links = links;
@@ -64,6 +65,12 @@ impl FolderOptions {
     #[must_use]
     pub fn listing(mut self, path: impl Into<PathBuf>) -> Self {
         self.listing = Some(path.into());
+        self
+    }
+
+    /// The same, with a saved listing if none is named.
+    pub(super) fn listing_or(mut self, path: PathBuf) -> Self {
+        self.listing.get_or_insert(path);
         self
     }
 
@@ -104,6 +111,7 @@ pub struct Folder {
     columns: Vec<Column>,
     classes: Vec<String>,
     ignored: Ignored,
+    links: LinkCounts,
     limits: Limits,
     print: u64,
     /// When the folder was looked through, and by which rule; `None` for what can't be saved.
@@ -146,8 +154,7 @@ impl Folder {
         let (list, begun) = match saved.filter(Saved::still_holds) {
             Some(saved) => (saved.list, saved.begun),
             None => {
-                let (links, roots) = (options.links, vec![real]);
-                let rules = Rules { refuses: other_than_image, links, roots };
+                let rules = Rules::new(other_than_image, options.links, vec![real]);
                 (layout::of_folder(path, &rules)?, begun)
             }
         };
@@ -156,10 +163,10 @@ impl Folder {
     }
 
     fn of_listed(spec: &Path, root: PathBuf, list: Listed, options: &FolderOptions) -> Self {
-        let Listed { names, labels, classes, ignored } = list;
+        let Listed { names, labels, classes, ignored, links } = list;
         let columns = vec![("label".to_owned(), Column::Int(labels))];
         let table = Table { names, columns, classes };
-        Self { ignored, ..Self::of(spec, root, table, options) }
+        Self { ignored, links, ..Self::of(spec, root, table, options) }
     }
 
     fn of_table(path: &Path, options: &FolderOptions) -> Result<Self, ListError> {
@@ -191,6 +198,7 @@ impl Folder {
             columns: columns.into_iter().map(|(_, column)| column).collect(),
             classes,
             ignored: Ignored::default(),
+            links: LinkCounts::default(),
             limits: options.limits,
             print: print.value(),
             scanned: None,
@@ -208,6 +216,12 @@ impl Folder {
     #[must_use]
     pub fn ignored(&self) -> &Ignored {
         &self.ignored
+    }
+
+    /// What became of the symbolic links in the folder.
+    #[must_use]
+    pub fn links(&self) -> LinkCounts {
+        self.links
     }
 
     /// Where a sample's image is.
@@ -234,7 +248,7 @@ impl Folder {
             (begun, links),
             &self.names,
             (labels, &self.classes),
-            self.ignored.count,
+            (self.ignored.count, &self.links),
         );
         whole::write(path.as_ref(), &bytes)
     }

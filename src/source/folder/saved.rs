@@ -4,14 +4,15 @@
 //!
 //! | field   | size | meaning                                                      |
 //! |---------|-----:|--------------------------------------------------------------|
-//! | magic   |   16 | `fuseloop list 1\n`                                           |
+//! | magic   |   16 | `fuseloop list 2\n`; with another number, the folder is looked through |
 //! | begun   |    8 | when the folder was looked through, nanoseconds from 1970 on |
-//! | links   |    1 | 0 within, 1 follow, 2 refuse                                 |
+//! | rule    |    1 | links: 0 within, 1 follow, 2 refuse                          |
 //! | root    | text | the folder, without links in its path                        |
 //! | classes |    4 | how many; then each a text                                   |
 //! | dirs    |    4 | how many; then each a text, from the root on, and when it was changed (8) |
 //! | files   |    8 | how many; then each its directory (4), its class (4), its name (text) |
 //! | ignored |    8 | how many other files there were                              |
+//! | links   | 5 x 8 | how many were followed, loops, lost, outside, refused       |
 //! | check   |    4 | CRC-32C of all before                                        |
 //!
 //! It holds as long as every directory was changed when it says, and no later than two seconds before
@@ -19,15 +20,19 @@
 
 use super::error::ListError;
 use super::layout::Listed;
+use super::links::{LinkCounts, Links};
 use super::list::Ignored;
 use super::names::{Names, bytes_of, name_of};
-use super::walk::{self, Links};
+use super::walk;
 use crate::sample::Limits;
 use rayon::prelude::*;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-const MAGIC: &[u8; 16] = b"fuseloop list 1\n";
+const MAGIC: &[u8; 16] = b"fuseloop list 2\n";
+
+/// What every version begins with.
+const ANY_VERSION: &[u8] = b"fuseloop list ";
 
 /// Nanoseconds in which a change may not show in a directory's time.
 const COARSE: i64 = 2_000_000_000;
@@ -41,7 +46,7 @@ pub(super) struct Saved {
 }
 
 impl Saved {
-    /// Reads a listing; `None` if there is no such file.
+    /// Reads a listing; `None` if there is no such file, or it is of another version.
     pub(super) fn read(path: &Path, limits: &Limits) -> Result<Option<Self>, ListError> {
         let mut bytes = vec![];
         match super::read_file(path, limits.max_table_bytes, &mut bytes) {
@@ -50,13 +55,14 @@ impl Saved {
         }
         let bad = |reason| ListError::Saved { path: path.to_owned(), reason };
         let (bytes, check) = bytes.split_last_chunk::<4>().ok_or_else(|| bad("not a listing"))?;
-        if !bytes.starts_with(MAGIC) {
+        if !bytes.starts_with(ANY_VERSION) {
             return Err(bad("not a listing"));
         }
         if crc32c::crc32c(bytes) != u32::from_le_bytes(*check) {
             return Err(bad("a listing that was cut or changed: delete it, or save it anew"));
         }
-        let saved = Self::parse(&bytes[MAGIC.len()..]);
+        let Some(rest) = bytes.strip_prefix(MAGIC) else { return Ok(None) };
+        let saved = Self::parse(rest);
         saved.map(Some).ok_or_else(|| bad("a listing that says what cannot be"))
     }
 
@@ -90,6 +96,10 @@ impl Saved {
         }
         let ignored = u64::from_le_bytes(take(rest)?);
         list.ignored = Ignored { count: ignored, first: vec![] };
+        let LinkCounts { followed, loops, lost, outside, refused } = &mut list.links;
+        for count in [followed, loops, lost, outside, refused] {
+            *count = u64::from_le_bytes(take(rest)?);
+        }
         rest.is_empty().then_some(Self { root, begun, links, list })
     }
 
@@ -109,7 +119,7 @@ pub(super) fn bytes(
     (begun, links): (i64, Links),
     names: &Names,
     (labels, classes): (&[i64], &[String]),
-    ignored: u64,
+    (ignored, counts): (u64, &LinkCounts),
 ) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     out.extend(begun.to_le_bytes());
@@ -134,6 +144,10 @@ pub(super) fn bytes(
         put(&mut out, name);
     }
     out.extend(ignored.to_le_bytes());
+    let LinkCounts { followed, loops, lost, outside, refused } = *counts;
+    for count in [followed, loops, lost, outside, refused] {
+        out.extend(count.to_le_bytes());
+    }
     out.extend(crc32c::crc32c(&out).to_le_bytes());
     out
 }

@@ -17,6 +17,7 @@
 //! | anything else that JSON has           | Json                  |
 
 use super::error::ListError;
+use super::links::LinkCounts;
 use super::list::number_names;
 use super::names::{Names, Packed};
 use crate::sample::Limits;
@@ -72,7 +73,7 @@ impl Table {
             _ => from_csv(path, limits)?,
         };
         if cells.lines.is_empty() {
-            return Err(ListError::Empty { path: path.to_owned(), ignored: 0 });
+            return Err(nothing(path));
         }
         if cells.lines.len() as u64 > limits.max_samples {
             let what = format!("{} lines", cells.lines.len());
@@ -141,7 +142,7 @@ pub(super) fn pairs(table: &Path) -> Result<Vec<(String, String)>, ListError> {
         }
     }
     if pairs.is_empty() {
-        return Err(ListError::Empty { path: table.to_owned(), ignored: 0 });
+        return Err(nothing(table));
     }
     Ok(pairs)
 }
@@ -260,6 +261,11 @@ fn from_json_lines(path: &Path, limits: &Limits) -> Result<Cells, ListError> {
         lines.push((line, names.iter().map(cell).collect::<Result<_, _>>()?));
     }
     Ok(Cells { names, is_text: false, lines })
+}
+
+/// The error of a table without a line.
+fn nothing(table: &Path) -> ListError {
+    ListError::Empty { path: table.to_owned(), ignored: 0, links: LinkCounts::default() }
 }
 
 /// A table's bytes.
