@@ -10,8 +10,9 @@ mod files;
 
 use command::{fuseloop, told};
 use files::files;
+use fuseloop::loader::OnDamaged;
 use fuseloop::ops::*;
-use fuseloop::source::{Concat, Dataset, FieldKind, FieldSpec, OwnedValue};
+use fuseloop::source::{Concat, Dataset, FieldKind, FieldSpec, OwnedValue, Source as _};
 use fuseloop::write::{FieldValue, ImageInput, WriteOptions, write_iter};
 use fuseloop::{Loader, LoaderBuilder, Order, SampleId};
 use jpeg_encoder::{ColorType, Encoder};
@@ -166,6 +167,72 @@ fn a_dataset_says_what_it_holds_and_what_of_it_is_damaged() {
     assert_eq!(refused.status.code(), Some(1));
     let found = String::from_utf8(refused.stdout).unwrap();
     assert!(found.contains("1 damaged sample"), "{found}");
+}
+
+/// What one command prints, and its errors.
+fn said(dir: &Path, args: &[&str]) -> String {
+    let output = fuseloop(dir, args);
+    [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat()
+}
+
+#[test]
+fn a_damaged_image_is_named_by_its_file_everywhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    photos(dir);
+    let torn = dir.join("photos/ape/006.jpg");
+    let jpeg = fs::read(&torn).unwrap();
+    fs::write(&torn, &jpeg[..jpeg.len() / 2]).unwrap();
+    told(dir, &["convert", "photos", "s-{0}.tar", "--max-samples", "5"]);
+    told(dir, &["convert", "photos", "t-{0}.tfrecord", "--max-samples", "5"]);
+    for shard in 0..5 {
+        let file = fs::File::create(dir.join(format!("s-{shard}.tar.gz"))).unwrap();
+        let mut gz = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+        gz.write_all(&fs::read(dir.join(format!("s-{shard}.tar"))).unwrap()).unwrap();
+        gz.finish().unwrap();
+    }
+    // The pictures of a class come in the order of their names: the torn one is the sixth.
+    let names = [
+        ("photos", "photos/ape/006.jpg (image): the JPEG is cut short"),
+        ("s-{0..4}.tar", "s-1.tar: sample "),
+        ("t-{0..4}.tfrecord", "t-1.tfrecord:1 (image"),
+        ("s-{0..4}.tar.gz", "s-1.tar.gz: sample "),
+    ];
+    for (name, location) in names {
+        let bench = said(dir, &["bench", name, "-e", "1"]);
+        assert!(bench.contains(location) && bench.contains("cut short"), "bench {name}: {bench}");
+        let loader = opened(dir, name).on_damaged(OnDamaged::Skip).drop_last(false);
+        let image = loader.source().fields().iter().find(|f| f.kind == FieldKind::RgbImage);
+        let image = image.unwrap().name.clone();
+        let crop = |_| Ok(ops![RandomResizedCrop::new(16, 0.3..=1.0, 0.75..=1.33)?]);
+        let loader = loader.pipeline(&image, crop).build().unwrap();
+        loader.epoch(0).unwrap().for_each(|batch| drop(batch.unwrap()));
+        let listed = loader.quarantine().samples;
+        assert_eq!(listed.len(), 1, "{name}: {listed:?}");
+        assert!(listed[0].error.contains(location), "quarantine of {name}: {}", listed[0].error);
+        if name.ends_with(".gz") {
+            continue;
+        }
+        let verify = said(dir, &["verify", name]);
+        assert!(
+            verify.contains(location) && verify.contains("cut short"),
+            "verify {name}: {verify}"
+        );
+        let json = fuseloop(dir, &["verify", name, "--json"]).stdout;
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        let damaged = &json["damaged"][0];
+        assert!(location.contains(damaged["file"].as_str().unwrap()), "{name}: {damaged}");
+        assert!(damaged["key"].is_string(), "{name}: {damaged}");
+    }
+    let both = Concat::new(
+        ["s-{0..1}.tar", "s-{2..4}.tar"]
+            .map(|name| Dataset::open(dir.join(name)).unwrap().source().unwrap()),
+    );
+    let location = both.unwrap().locate(SampleId(6), 0).unwrap();
+    assert!(location.to_string().contains("s-1.tar: sample "), "{location}");
+    fs::remove_file(&torn).unwrap();
+    let gone = said(dir, &["verify", "s-{0..4}.tar"]);
+    assert!(gone.contains("s-1.tar: sample "), "what was opened stays: {gone}");
 }
 
 #[test]

@@ -9,7 +9,7 @@
 //! Values after `Normalize` are shown as the levels they were, by the inverse of what normalized
 //! them.
 
-use super::canvas::{Canvas, Colour, LINE, wrapped};
+use super::canvas::{Canvas, Colour, LINE, fitted, wrapped};
 use super::pick::{image_field, labels, spread};
 use super::print::{counted, say};
 use super::problem::Problem;
@@ -78,6 +78,19 @@ struct Cell {
     captions: Vec<String>,
 }
 
+impl Cell {
+    /// A picture, made smaller at once where it does not fit its cell: all cells of a sheet are in
+    /// memory together.
+    fn new(picture: ImageView<'_>, captions: Vec<String>) -> Self {
+        let whole = || {
+            let rows = 0..picture.size().height;
+            (rows.flat_map(|y| picture.row(y)).copied().collect(), picture.size())
+        };
+        let (pixels, size) = fitted(picture, CELL).unwrap_or_else(whole);
+        Self { pixels, size, captions }
+    }
+}
+
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let setup = args.pipeline.setup()?;
     let loader = setup.builder(&args.file)?.build()?;
@@ -99,7 +112,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     if cells > MOST_CELLS {
         return Err(Problem::Sheet { cells, most: MOST_CELLS });
     }
-    sheet(&rows).save(&args.out)?;
+    sheet(&rows)?.save(&args.out)?;
     let (count, columns) = (counted(samples.len() as u64, "sample"), columns(args, epochs));
     let out = args.out.display().to_string();
     say(&format!("saved {}: {count} of {}, {columns}\n", Escaped(&out), setup.ops))
@@ -122,7 +135,7 @@ fn stored(loader: &Loader, sample: u64, opened: &Inspected) -> Cell {
     let size = opened.draws.source;
     let mut captions = vec![format!("sample {sample}, {size}")];
     captions.extend(labels(loader, sample));
-    Cell { pixels: opened.pixels.clone(), size, captions }
+    Cell::new(opened.picture(), captions)
 }
 
 /// The cells of one epoch.
@@ -138,16 +151,20 @@ fn made(args: &Args, inspector: &Inspector, opened: &Inspected, epoch: u32) -> V
         .extend(steps.iter().map(|step| &step.drawn).filter(says_something).map(Drawn::to_string));
     match steps.last() {
         Some(last) => vec![cell(last, captions)],
-        None => vec![Cell { pixels: opened.pixels.clone(), size: opened.draws.source, captions }],
+        None => vec![Cell::new(opened.picture(), captions)],
     }
 }
 
 fn cell(step: &Step, captions: Vec<String>) -> Cell {
-    Cell { pixels: step.levels(), size: step.picture.size(), captions }
+    let (pixels, size) = (step.levels(), step.picture.size());
+    match ImageView::packed(&pixels, size) {
+        Some(picture) => Cell::new(picture, captions),
+        None => Cell { pixels, size, captions },
+    }
 }
 
 /// Draws all cells.
-fn sheet(rows: &[Vec<Cell>]) -> Canvas {
+fn sheet(rows: &[Vec<Cell>]) -> Result<Canvas, Problem> {
     let captions = |cell: &Cell| -> Vec<String> {
         let lines = cell.captions.iter().flat_map(|caption| wrapped(caption, CELL));
         lines.take(MOST_LINES).collect()
@@ -161,7 +178,7 @@ fn sheet(rows: &[Vec<Cell>]) -> Canvas {
         2 * MARGIN + lines.iter().map(height).sum::<u32>(),
         2 * MARGIN + columns * (CELL + GAP),
     );
-    let mut canvas = Canvas::new(size, BACKGROUND);
+    let mut canvas = Canvas::new(size, BACKGROUND)?;
     let mut top = MARGIN;
     for (row, lines) in rows.iter().zip(&lines) {
         for ((cell, lines), column) in row.iter().zip(lines).zip(0..) {
@@ -176,5 +193,5 @@ fn sheet(rows: &[Vec<Cell>]) -> Canvas {
         }
         top += height(lines);
     }
-    canvas
+    Ok(canvas)
 }

@@ -246,7 +246,9 @@ impl Words<'_> {
 /// Whether a mean changes anything for these draws.
 fn changes_something(plan: &ImagePlan, mean: &Needed, draws: &Draws) -> bool {
     let op = pixel_op(plan.leaves(), mean.leaf, mean.part);
-    op.is_some_and(|op| !op.is_identity(&draws.slots[mean.slot + 1 - op.slots()..=mean.slot]))
+    op.zip(plan.leaves()[mean.leaf].kind.pixel(mean.part)).is_some_and(|(op, kind)| {
+        !op.is_identity(&draws.slots[mean.slot + 1 - kind.slots..=mean.slot])
+    })
 }
 
 #[cfg(test)]

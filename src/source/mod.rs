@@ -5,12 +5,17 @@ mod classes;
 mod columns;
 mod concat;
 mod escape;
+#[cfg(test)]
+mod faults;
 mod file;
 mod folder;
 mod generate;
 mod location;
 mod open;
+#[cfg(any(feature = "cuda", feature = "remote"))]
+pub(crate) mod private;
 pub mod remote;
+mod sample_location;
 mod samples;
 mod shards;
 mod sidecar;
@@ -20,6 +25,8 @@ mod tar;
 mod tfrecord;
 mod value;
 mod whole;
+#[cfg(test)]
+mod wrapper_laws;
 
 pub use beton::{
     Beton, CustomRow, CustomRows, FieldKind, FieldSpec, FieldStats, ImageMode, ImageStats, NdType,
@@ -32,6 +39,7 @@ pub use columns::{As, ColumnError};
 pub use concat::Concat;
 pub use escape::Escaped;
 pub use file::ReadAt;
+pub(crate) use file::refuse_cut;
 pub(crate) use folder::{Dir, Rules, Walk, is_jpeg_name};
 pub use folder::{
     Folder, FolderOptions, Ignored, ImageList, Labelled, LinkCounts, Links, ListError,
@@ -39,10 +47,11 @@ pub use folder::{
 pub use generate::{Busy, Flow, GenerateError, Generated, Generator, Queue};
 pub use location::{Location, LocationError};
 pub use open::{Dataset, DatasetError, saved_listing};
+pub use sample_location::SampleLocation;
 pub use samples::{BoxError, Buffer, Fingerprint, Record, RunPlan, Source, Upcoming};
 pub use sidecar::{IndexReport, index_shards};
 pub use stream::{Stream, StreamError};
 pub use tar::{Damage, PartPlace, Tar, TarError, TarOptions, TarStream};
 pub use tfrecord::{Feature, TfOptions, TfRecordCause, TfRecordError, TfRecordStream, TfRecords};
-pub(crate) use tfrecord::{example, good_in_sequence, masked_crc32c};
+pub(crate) use tfrecord::{example, good_in_sequence, looks_like_a_picture, marks, masked_crc32c};
 pub use value::{EncodedImage, OwnedImage, OwnedValue, Value};

@@ -70,7 +70,7 @@ pub use options::{Damaged, MAX_PAGE_SIZE, MIN_PAGE_SIZE, RecutOptions, WriteOpti
 pub use parts::{Split, concat_beton, split_beton, subset_beton};
 pub use pixels::PixelsError;
 pub use report::{
-    Change, FolderReport, KeptCause, KeptFile, KeptJpeg, Listed, Skipped, SkippedSample,
+    Change, FolderReport, KeptCause, KeptFile, KeptJpeg, Listed, Reencoded, Skipped, SkippedSample,
     WriteReport,
 };
 pub use shards::{ColumnError, TemplateError};
@@ -81,6 +81,7 @@ pub use crate::source::{Ignored, ImageList, Labelled, LinkCounts, Links, ListErr
 
 use crate::sample::SampleId;
 use crate::source::{BoxError, ClassNames, ClassTable, FieldKind, FieldSpec, beside};
+use crate::threads::ThreadsError;
 use engine::Engine;
 use file::{Builder, Schema};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -130,12 +131,9 @@ pub enum WriteError {
     /// The file can't be put at its path.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// The threads can't be started.
-    #[error("cannot start the threads: {source}")]
-    Threads {
-        /// The system's answer.
-        source: io::Error,
-    },
+    /// The threads can't be started, or too many are asked for.
+    #[error(transparent)]
+    Threads(#[from] ThreadsError),
     /// A sample can't be written.
     #[error("sample {sample}{}: {cause}", named(path.as_deref()))]
     Sample {
@@ -190,7 +188,7 @@ pub fn write(
     let count = samples.count();
     let row = |id, ()| samples.sample(id).map_err(SampleError::Source);
     let jobs = (0..count).map(|_| ());
-    let request = Request { fields, out: out.as_ref(), options };
+    let request = Request { fields, first: 0, out: out.as_ref(), options };
     let report = write_jobs(jobs, |()| 0, row, Some(count), request, &unwatched)?;
     name_classes(out.as_ref(), None)?;
     Ok(report)
@@ -238,7 +236,7 @@ pub fn try_write_iter(
         Err(_) => 0,
     };
     let row = |_, row: Result<_, _>| row.map_err(SampleError::Source);
-    let request = Request { fields, out: out.as_ref(), options };
+    let request = Request { fields, first: 0, out: out.as_ref(), options };
     let report = write_jobs(rows, held, row, announced, request, &unwatched)?;
     name_classes(out.as_ref(), None)?;
     Ok(report)
@@ -247,7 +245,8 @@ pub fn try_write_iter(
 /// Writes a folder of JPEGs and PNGs, or a `.csv` or `.tsv` table of them: see [`ImageList`].
 ///
 /// The fields are `image` and `label`. With the default options every JPEG is stored byte for
-/// byte, which FFCV can't: nothing is lost, and nothing is decoded to be encoded again; a PNG is encoded, or stored raw. Set [`ImageOptions::max_resolution`] for a smaller file that decodes faster.
+/// byte, which FFCV can't, and every PNG as raw pixels: nothing is lost. Set
+/// [`ImageOptions::max_resolution`] for a smaller file that decodes faster.
 ///
 /// The names of the classes are written beside the file, as `OUT.classes.json`: the format has no place
 /// for them.
@@ -288,6 +287,8 @@ impl Samples for ImageList {
 #[derive(Clone, Copy)]
 struct Request<'a> {
     fields: &'a [FieldSpec],
+    /// What the first sample is numbered in the whole of which the file is a part.
+    first: u64,
     out: &'a Path,
     options: &'a WriteOptions,
 }
@@ -304,14 +305,16 @@ fn write_jobs<J: Send>(
     request: Request<'_>,
     watch: &impl Watch,
 ) -> Result<WriteReport, WriteError> {
-    let Request { fields, out, options } = request;
+    let Request { fields, first, out, options } = request;
     let schema = Schema::new(fields, options.checked_page_size()?)?;
     let encoding = Encoding {
         fields,
+        first,
         images: options.checked_images(fields)?,
         limits: options.limits,
         page_size: options.page_size,
     };
+    let threads = options.thread_count()?;
     let target = Target::create(out)?;
     let at_target = |source| WriteError::Write { path: target.partial_path().to_owned(), source };
     let builder =
@@ -323,7 +326,6 @@ fn write_jobs<J: Send>(
             bar.inc(1);
         }
     };
-    let threads = options.thread_count();
     let engine = Engine { encoding: &encoding, threads, damaged: options.damaged };
     let outcome = engine.run(jobs, held, row, builder, progress);
     if let Some(bar) = &bar {
@@ -335,6 +337,7 @@ fn write_jobs<J: Send>(
         samples: finished.samples,
         skipped: placed.skipped,
         passed_through: placed.passed_through,
+        reencoded: placed.reencoded,
         recut: placed.recut,
         recut_bytes: placed.recut_bytes,
         kept: placed.kept,

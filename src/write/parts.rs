@@ -243,7 +243,7 @@ fn write_picked<'a>(
         ..defaults
     };
     let row = |_, (file, id): (&Beton, SampleId)| row(file, id);
-    let request = Request { fields, out, options: &options };
+    let request = Request { fields, first: 0, out, options: &options };
     Ok(write_jobs(picked, |_| 0, row, Some(count), request, &watch)?)
 }
 
@@ -284,6 +284,7 @@ fn check_same_fields(
 pub(super) const PARTS: Limits = Limits {
     max_pixels: u64::MAX,
     max_sample_bytes: u64::MAX,
+    max_unpacked_bytes: u64::MAX,
     max_samples: u64::MAX,
     max_table_bytes: u64::MAX,
 };

@@ -16,8 +16,8 @@ use super::links::{LinkCounts, Links, NotFollowed};
 use super::list::Ignored;
 use super::names::Names;
 use super::walk::{Dir, Listing, Rules, Walk};
+use crate::parallel;
 use crate::source::Location;
-use rayon::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs;
@@ -77,7 +77,7 @@ fn by_folder(
         let mut walk = Walk::new(rules);
         Ok((walk.below(root, class.clone())?, walk.ignored, walk.links))
     };
-    let read: Result<Vec<_>, ListError> = top.dirs.par_iter().map(read).collect();
+    let read: Result<Vec<_>, ListError> = parallel::map(&top.dirs, read)?.into_iter().collect();
     let Walk { ignored, links, .. } = root_walk;
     let mut list = Listed { ignored, links, ..Listed::default() };
     list.names.enter(PathBuf::new(), top.modified);

@@ -29,7 +29,8 @@ pub(crate) use walk::{Dir, Rules, Walk};
 
 use super::{
     BoxError, Buffer, ClassNames, ClassTable, EncodedImage, Escaped, FieldKind, FieldSpec,
-    Fingerprint, IN_FOLDER, ImageMode, OwnedImage, OwnedValue, Record, Source, Value, whole,
+    Fingerprint, IN_FOLDER, ImageMode, OwnedImage, OwnedValue, ReadAt, Record, SampleLocation,
+    Source, Value, refuse_cut, whole,
 };
 use crate::sample::{Limits, SampleId};
 use layout::Listed;
@@ -118,6 +119,8 @@ pub struct Folder {
     links: LinkCounts,
     limits: Limits,
     print: u64,
+    /// The folder that was looked through, or the table.
+    origin: Option<PathBuf>,
     /// How the folder was looked through; `None` for what can't be saved.
     scanned: Option<Scanned>,
 }
@@ -164,9 +167,9 @@ impl Folder {
             None => None,
         };
         let saved = saved.filter(|saved| saved.root == real && saved.links == options.links);
-        let (list, begun) = match saved.filter(Saved::still_holds) {
-            Some(saved) => (saved.list, saved.begun),
-            None => {
+        let (list, begun) = match saved {
+            Some(saved) if saved.still_holds()? => (saved.list, saved.begun),
+            _ => {
                 let rules = Rules::new(other_than_image, options.links, vec![real]);
                 (layout::of_folder(path, &rules)?, begun)
             }
@@ -177,7 +180,7 @@ impl Folder {
         let classes = list.classes.iter().cloned().zip(numbered.numbers.iter().copied()).collect();
         let scanned = Scanned { begun, links: options.links, classes };
         let folder = Self::of_listed(path, path.to_owned(), list, numbered, options);
-        Ok(Self { scanned: Some(scanned), ..folder })
+        Ok(Self { origin: Some(path.to_owned()), scanned: Some(scanned), ..folder })
     }
 
     fn of_listed(
@@ -201,7 +204,7 @@ impl Folder {
             let names = names.map_err(|reason| ListError::Classes { reason })?;
             table.classes.names = names.map(|table| table.names());
         }
-        Ok(Self::of(path, root, table, options))
+        Ok(Self { origin: Some(path.to_owned()), ..Self::of(path, root, table, options) })
     }
 
     fn of(spec: &Path, root: PathBuf, table: Table, options: &FolderOptions) -> Self {
@@ -231,6 +234,7 @@ impl Folder {
             links: LinkCounts::default(),
             limits: options.limits,
             print: print.value(),
+            origin: None,
             scanned: None,
         }
     }
@@ -349,6 +353,12 @@ impl Source for Folder {
         Ok(Value::Image(EncodedImage { mode, width: 0, height: 0, bytes }))
     }
 
+    /// The folder or the table, then every image.
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        let images = (0..self.len()).filter_map(|place| self.file(SampleId(place)));
+        Box::new(self.origin.clone().into_iter().chain(images))
+    }
+
     fn longest(&self, field: usize) -> Option<u64> {
         match self.columns.get(field.checked_sub(1)?)? {
             Column::Bytes(texts) | Column::Json(texts) => Some(texts.longest()),
@@ -364,9 +374,10 @@ impl Source for Folder {
         Ok(self.class_names.clone())
     }
 
-    fn key(&self, sample: SampleId) -> Option<String> {
-        let path = self.names.path(usize::try_from(sample.0).ok()?)?;
-        Some(path.to_string_lossy().into_owned())
+    fn locate(&self, sample: SampleId, _: usize) -> Option<SampleLocation> {
+        let key = self.names.path(usize::try_from(sample.0).ok()?)?;
+        let file = self.root.join(&key);
+        Some(SampleLocation::in_file(file.to_string_lossy(), Some(key.to_string_lossy().into())))
     }
 
     fn fingerprint(&self) -> u64 {
@@ -406,9 +417,11 @@ fn read_file(path: &Path, max: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
     let room = usize::try_from(found.len()).unwrap_or(usize::MAX).saturating_add(1);
     bytes.try_reserve(room).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
     // The file may grow while it is read: one byte over the limit tells.
-    File::open(path)?.take(max.saturating_add(1)).read_to_end(bytes)?;
+    let file = File::open(path)?;
+    let before = ReadAt::len(&file)?;
+    (&file).take(max.saturating_add(1)).read_to_end(bytes)?;
     if bytes.len() as u64 > max {
         return refused(format!("over {max} bytes, the limit"));
     }
-    Ok(())
+    refuse_cut(&file, before, bytes.len() as u64)
 }

@@ -22,10 +22,11 @@ use super::error::ListError;
 use super::layout::Listed;
 use super::links::{LinkCounts, Links};
 use super::list::Ignored;
-use super::names::{Names, bytes_of, name_of};
+use super::names::{Dir, Names, bytes_of, name_of};
 use super::walk;
+use crate::parallel;
 use crate::sample::Limits;
-use rayon::prelude::*;
+use crate::threads::ThreadsError;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
@@ -104,12 +105,17 @@ impl Saved {
     }
 
     /// Whether no directory was changed since.
-    pub(super) fn still_holds(&self) -> bool {
+    ///
+    /// # Errors
+    ///
+    /// If the system starts no threads to look.
+    pub(super) fn still_holds(&self) -> Result<bool, ThreadsError> {
         let latest = self.begun.saturating_sub(COARSE);
-        self.list.names.dirs.par_iter().all(|dir| {
+        let holds = |dir: &Dir| {
             let is_settled = dir.modified != i64::MIN && dir.modified < latest;
             is_settled && walk::modified(&self.root.join(&dir.path)) == dir.modified
-        })
+        };
+        Ok(parallel::map(&self.list.names.dirs, holds)?.into_iter().all(|holds| holds))
     }
 }
 

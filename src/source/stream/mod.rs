@@ -64,6 +64,7 @@ pub(crate) use played::Played;
 use super::{BoxError, ClassNames, FieldSpec, Fingerprint, ImageStats, Source};
 use crate::sample::{Epoch, SampleId, UNKNOWN};
 use draws::scrambled;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Samples one after another. A clone is the same.
@@ -217,6 +218,12 @@ pub trait Streamed: Send + Sync + 'static {
         self.parts().first().map_or_else(|| "the stream".to_owned(), Stream::name)
     }
 
+    /// The files and folders of this machine that it is read from: by default those of its
+    /// [`parts`](Self::parts).
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        Box::new(self.parts().iter().flat_map(Stream::paths))
+    }
+
     /// What tells it from others, the same in every process: a cursor of one is refused by another.
     fn fingerprint(&self) -> u64;
 }
@@ -295,6 +302,11 @@ impl Stream {
         self.0.is_exact()
     }
 
+    /// The files and folders of this machine that it is read from.
+    pub fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        self.0.paths()
+    }
+
     /// What tells it from others.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
@@ -336,6 +348,10 @@ impl Streamed for Whole {
 
     fn name(&self) -> String {
         self.0.name()
+    }
+
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        self.0.paths()
     }
 
     fn fingerprint(&self) -> u64 {

@@ -11,9 +11,11 @@ use super::error::Found;
 use super::records::Inner;
 use super::walk::{Met, Walk};
 use super::{TarError, TarOptions};
-use crate::source::shards::{Shard, Shards, deal};
+use crate::source::shards::{Shard, Shards, deal, local_paths};
 use crate::source::stream::{Item, Items, Pass, Stream, Streamed};
 use crate::source::{BoxError, ClassNames, FieldSpec, classes};
+use std::iter;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Samples of tar files in sequence: plain, `.gz` or `.zst`, told by their first bytes.
@@ -128,6 +130,10 @@ impl Streamed for TarStream {
         self.inner.name.clone()
     }
 
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        Box::new(local_paths(self.inner.shards.iter().map(|shard| &shard.location)))
+    }
+
     fn fingerprint(&self) -> u64 {
         let mut print = self.inner.fingerprint();
         for number in [usize::from(self.is_shuffled), self.rank, self.world] {
@@ -154,6 +160,10 @@ impl Streamed for OneShard {
 
     fn name(&self) -> String {
         self.inner.shards[self.shard].location.to_string()
+    }
+
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        Box::new(local_paths(iter::once(&self.inner.shards[self.shard].location)))
     }
 
     fn fingerprint(&self) -> u64 {

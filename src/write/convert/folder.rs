@@ -13,16 +13,17 @@
 //! Files are staged and renamed one by one (`staging.rs`), and noted 10,000 at a time. What was written
 //! and not noted when a conversion was stopped is written again, under the same names.
 
-use super::journal::{Unit, delete};
+use super::journal::{Print, Unit, delete};
 use super::leaf::{Leaf, Shape};
-use super::{Bar, ConvertError, ConvertReport, Form, Job, Journal};
+use super::{Bar, ConvertError, ConvertReport, Job, Journal, Pictures};
 use crate::sample::SampleId;
-use crate::write::WriteError;
+use crate::threads::ThreadsError;
 use crate::write::ordered::Crew;
 use crate::write::report::Listed;
 use crate::write::staging::Staging;
 use crate::write::target::{Target, TargetError, sync_dir};
 use crate::write::value::SampleError;
+use crate::write::{Reencoded, WriteError};
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -38,14 +39,15 @@ struct Wrote {
     bytes: u64,
     /// Its line of the table, or its class's.
     line: String,
+    reencoded: Vec<Reencoded>,
 }
 
 impl Job<'_> {
     /// Writes a folder of images.
-    pub(super) fn folder(&self) -> Result<ConvertReport, ConvertError> {
-        let shape = Shape::new(self.source.fields(), self.names.as_ref())?;
+    pub(super) fn folder(&self, print: &Print) -> Result<ConvertReport, ConvertError> {
+        let shape = Shape::new(&self.fields, self.names.as_ref())?;
         let taken = || first_in(&self.dst);
-        self.noted(Form::Folder, taken, |journal| self.write_folder(&shape, journal))
+        self.noted(print, taken, |journal| self.write_folder(&shape, journal))
     }
 
     fn write_folder(
@@ -88,17 +90,20 @@ impl Job<'_> {
         let staging = Staging::create(&self.dst)?;
         let folder = Folder { root: &self.dst, staging: &staging, dirs: Mutex::default() };
         let bar = self.bar(journal);
+        let pictures = Pictures::new(&self.options.image);
         let is_table = matches!(shape, Shape::Table { .. });
         let open = Open::at(first);
         let mut notes = Notes { job: self, folder: &folder, journal, bar, open, is_table };
-        Crew { first, end, threads: self.threads() }.run(
+        let threads = self.threads()?;
+        Crew { first, end, threads }.run(
             |id| {
-                let (leaves, line) = shape.leaves(self.source, id)?;
-                Ok(folder.put(id, leaves, line))
+                let (leaves, line, reencoded) =
+                    shape.leaves(self.source, &self.fields, &pictures, id)?;
+                Ok(folder.put(id, leaves).map(|wrote| Wrote { line, reencoded, ..wrote }))
             },
             |wrote| wrote.as_ref().map_or(0, |wrote| wrote.line.len()),
             |id, wrote| notes.take(id, wrote),
-            |source| WriteError::Threads { source }.into(),
+            |source| WriteError::from(ThreadsError::Refused { wanted: threads, source }).into(),
         )?;
         notes.finish(end)?;
         Ok(staging.finish([self.dst.as_path()])?)
@@ -155,8 +160,8 @@ struct Folder<'a> {
 
 impl Folder<'_> {
     /// Puts a sample's files at their places.
-    fn put(&self, id: SampleId, leaves: Vec<Leaf>, line: String) -> Result<Wrote, ConvertError> {
-        let mut wrote = Wrote { files: leaves.len() as u64, bytes: 0, line };
+    fn put(&self, id: SampleId, leaves: Vec<Leaf>) -> Result<Wrote, ConvertError> {
+        let mut wrote = Wrote { files: leaves.len() as u64, ..Wrote::default() };
         for (number, Leaf { path, bytes }) in leaves.into_iter().enumerate() {
             let path = self.root.join(path);
             if let Some(dir) = path.parent() {
@@ -241,11 +246,12 @@ impl Notes<'_, '_> {
         }
         match wrote {
             Ok(wrote) => {
-                let Wrote { files, bytes, line } = wrote?;
+                let Wrote { files, bytes, line, reencoded } = wrote?;
                 let Open { unit, lines, classes, .. } = &mut self.open;
                 unit.samples += 1;
                 unit.files += files;
                 unit.bytes += bytes;
+                Reencoded::count(&mut unit.reencoded, reencoded);
                 match self.is_table {
                     true => lines.push_str(&line),
                     false => drop(classes.insert(line)),

@@ -9,10 +9,12 @@
 //! | JSON           | itself                                          |
 //! | image, array   | `NAME_file_name`: a file of its own             |
 
+use super::Pictures;
 use super::classes::ClassFolders;
 use super::layout::read_keyed;
 use crate::sample::SampleId;
 use crate::source::{ClassNames, FieldKind, FieldSpec, OwnedValue, Record, Source};
+use crate::write::Reencoded;
 use crate::write::shards::{
     ColumnError, Columns, extension, file_bytes, json_text, last_part, safe_key,
 };
@@ -64,22 +66,24 @@ impl Shape {
         Ok(Self::Table { columns, extensions })
     }
 
-    /// A sample's files, and its line of the table, or its class as a line.
     pub(super) fn leaves(
         &self,
         source: &dyn Source,
+        fields: &[FieldSpec],
+        pictures: &Pictures<'_>,
         id: SampleId,
-    ) -> Result<(Vec<Leaf>, String), SampleError> {
-        let (key, record) = read_keyed(source, id)?;
+    ) -> Result<(Vec<Leaf>, String, Vec<Reencoded>), SampleError> {
+        let (key, mut record) = read_keyed(source, id)?;
+        let reencoded = pictures.to_files(&mut record, fields, id)?;
         let stem = stem(key.as_deref(), id);
         match self {
             Self::Classes { label, folders } => {
-                let class = (*label, folders);
-                let (leaf, class) = class_leaf(record, class, source.fields(), &stem)?;
-                Ok((vec![leaf], format!("{class}\n")))
+                let (leaf, class) = class_leaf(record, (*label, folders), fields, &stem)?;
+                Ok((vec![leaf], format!("{class}\n"), reencoded))
             }
             Self::Table { columns, extensions } => {
-                table_leaves(record, source.fields(), columns, extensions, &stem)
+                let (leaves, line) = table_leaves(record, fields, columns, extensions, &stem)?;
+                Ok((leaves, line, reencoded))
             }
         }
     }

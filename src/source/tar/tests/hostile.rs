@@ -288,22 +288,45 @@ fn reading_creates_no_file_and_follows_no_link() {
     assert_eq!(snapshot(outer.path()), before);
 }
 
+fn gz(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write as _;
+    let mut packer = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
+    packer.write_all(bytes).unwrap();
+    packer.finish().unwrap()
+}
+
+/// 640 MiB of zeros take some 600 KB, and a plain shard may have a member of as many.
+#[test]
+fn a_compressed_member_of_640_mib_is_over_the_default_limit() {
+    let shard = of("a.txt").claims(b'0', b"b.bin", b"05000000000\0").data(&[0; 512]).0;
+    let told = |bytes: &[u8]| {
+        let stream = TarStream::from_bytes(bytes, &TarOptions::default());
+        stream.map_err(|error| error.to_string()).and_then(|stream| in_sequence(&stream))
+    };
+    let error = told(&gz(&shard)).unwrap_err();
+    let want = "a member that unpacks to 671088640 bytes, and the limit is 268435456 \
+                (`Limits::max_unpacked_bytes`): unpack the shard, or raise the limit";
+    assert!(error.contains(want), "{error}");
+    let error = told(&shard).unwrap_err();
+    assert!(error.contains("a member of 671088640 bytes, and the file ends"), "{error}");
+}
+
 /// What is small and unpacks to very much.
 #[test]
 fn bombs_are_refused_before_they_go_off() {
-    let gz = |bytes: &[u8]| {
-        use std::io::Write as _;
-        let mut packer = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
-        packer.write_all(bytes).unwrap();
-        packer.finish().unwrap()
-    };
     let size = b"00037777777\0";
     let (file, name) =
         (of("a.txt").claims(b'0', b"b.bin", size), of("a.txt").claims(b'L', b"l", HUGE));
     let tail = [of("a.txt").end(), vec![0; 64 << 20]].concat();
     for (bytes, part) in [
-        (gz(&file.data(&vec![0; 8 << 20]).0), "a member of 8388607 bytes, the limit is 4194304"),
-        (gz(&name.0), "a member of 18446744073709551615 bytes, the limit is 4194304"),
+        (
+            gz(&file.data(&vec![0; 8 << 20]).0),
+            "a member that unpacks to 8388607 bytes, and the limit is 4194304",
+        ),
+        (
+            gz(&name.0),
+            "a member that unpacks to 18446744073709551615 bytes, and the limit is 4194304",
+        ),
         (gz(&tail), "more than 16777216 bytes follow"),
         (gz(&[0; 4 << 20]), "there is no sample"),
     ] {
