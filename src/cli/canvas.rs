@@ -2,7 +2,7 @@
 
 use super::font::{self, LETTER};
 use super::problem::Problem;
-use fuseloop::ops::{ImageView, Size, area};
+use fuseloop::ops::{ImageView, NoMemory, Size, area, memory};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
@@ -21,8 +21,16 @@ pub(super) struct Canvas {
 }
 
 impl Canvas {
-    pub(super) fn new(size: Size, background: Colour) -> Self {
-        Self { size, pixels: background.repeat(size.pixels() as usize) }
+    /// A picture of one colour.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no memory for it.
+    pub(super) fn new(size: Size, background: Colour) -> Result<Self, NoMemory> {
+        let count = size.pixels() as usize;
+        let mut pixels = memory::with_capacity(3 * count, "a sheet of pictures")?;
+        pixels.extend(std::iter::repeat_n(background, count).flatten());
+        Ok(Self { size, pixels })
     }
 
     /// Fills a square of `side` pixels.
@@ -116,7 +124,7 @@ pub(super) fn wrapped(text: &str, width: u32) -> Vec<String> {
 }
 
 /// A picture too large for a square of `side` pixels, made smaller; `None` if it fits as it is.
-fn fitted(picture: ImageView<'_>, side: u32) -> Option<(Vec<u8>, Size)> {
+pub(super) fn fitted(picture: ImageView<'_>, side: u32) -> Option<(Vec<u8>, Size)> {
     let Size { height, width } = picture.size();
     let longest = height.max(width);
     if longest <= side {
@@ -140,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_is_drawn_outside_is_left_out() {
-        let mut canvas = Canvas::new(Size::new(4, 4), [0; 3]);
+        let mut canvas = Canvas::new(Size::new(4, 4), [0; 3]).unwrap();
         canvas.text(2, 1, "LLL", [255; 3]);
         canvas.square(3, 3, 9, [9; 3]);
         assert_eq!(canvas.pixels[(2 * 4 + 1) * 3..][..3], [255; 3]);

@@ -30,6 +30,8 @@ pub(super) enum Problem {
     #[error(transparent)]
     Sample(#[from] fuseloop::loader::SampleError),
     #[error(transparent)]
+    Memory(#[from] fuseloop::ops::NoMemory),
+    #[error(transparent)]
     Write(#[from] WriteError),
     #[error(transparent)]
     Recut(#[from] RecutError),

@@ -231,7 +231,7 @@ fn save_sheet(file: &Path, out: &Path) -> Result<(), Problem> {
     let classes = 0..CLASSES.len() as u32;
     let shown: Vec<(u32, u32)> =
         SHOWN.iter().flat_map(|&n| classes.clone().map(move |class| (class, n))).collect();
-    let mut sheet = Sheet::new(classes.len() as u32, SIDES.len() as u32);
+    let mut sheet = Sheet::new(classes.len() as u32, SIDES.len() as u32)?;
     for (cell, &(class, number)) in (0..).zip(&shown) {
         let picture = pictures::draw(class as usize, number);
         let size = Size::new(picture.height, picture.width);
