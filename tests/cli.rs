@@ -673,6 +673,55 @@ fn what_ops_shows_can_be_pasted() {
     }
 }
 
+/// Ops that ask for pictures of gigabytes: refused before a sample is read where every sample would
+/// be one, and at the sample where it depends on it.
+#[test]
+fn pictures_without_bound_are_refused_by_the_op_that_would_make_them() {
+    let dir = dataset();
+    let cases = [
+        (r#"{ op = "CenterCrop", size = 30000 }"#, "CenterCrop makes a picture of 30000x30000"),
+        (r#"{ op = "Pad", padding = 65535 }, "#, "Pad makes a picture of 1311"),
+        (
+            r#"{ op = "RandomZoomOut", side_range = [1.0, 1e9], p = 0.999 }"#,
+            "RandomZoomOut makes a picture of ",
+        ),
+        (
+            r#"{ op = "RandomResizedCrop", size = 65535 }"#,
+            "RandomResizedCrop makes a picture of 65535",
+        ),
+    ];
+    for (op, expected) in cases {
+        let op = op.trim_end_matches(", ");
+        let pipeline = format!("[fields]\nimage = [{op}, {{ op = \"Resize\", size = [8, 8] }}]\n");
+        fs::write(dir.path().join("p.toml"), pipeline).unwrap();
+        for command in ["bench", "preview", "replay"] {
+            let mut args = vec![command, "photos.beton", "--pipeline", "p.toml"];
+            if command == "replay" {
+                args.extend(["--sample", "1"]);
+            }
+            let (code, errors) = refused(dir.path(), &args);
+            assert_eq!(code, 1, "{command}, {op}: {errors}");
+            let cure = "raise `max_pixels` (LoaderBuilder::limits)";
+            assert!(errors.contains(expected) && errors.contains(cure), "{command}: {errors}");
+            assert!(errors.contains("the limit is 178956970"), "{command}: {errors}");
+            if op.contains("RandomZoomOut") && command == "bench" {
+                assert!(errors.contains("sample ") && errors.contains("(image)"), "{errors}");
+            }
+        }
+    }
+}
+
+#[test]
+fn batches_of_more_than_their_limit_are_refused() {
+    let dir = dataset();
+    let args = ["bench", "photos.beton", "--workload", "W1", "--batch-size", "1000000"];
+    let (code, errors) = refused(dir.path(), &args);
+    assert_eq!(code, 1);
+    let expected = "4 batches of 1000000 samples take ";
+    assert!(errors.contains(expected) && errors.contains("the limit is 68719476736"), "{errors}");
+    assert!(errors.contains("take smaller batches"), "{errors}");
+}
+
 #[test]
 fn a_pipeline_file_runs_in_place_of_a_workload() {
     let dir = dataset();

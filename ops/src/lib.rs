@@ -58,6 +58,8 @@ mod label_smoothing;
 mod lambda;
 mod lighting;
 mod lut;
+#[doc(hidden)]
+pub mod memory;
 mod mix_up;
 mod mixing;
 mod motion;
@@ -137,6 +139,7 @@ pub use label_smoothing::LabelSmoothing;
 pub use lambda::Lambda;
 pub use lighting::Lighting;
 pub use lut::Lut;
+pub use memory::NoMemory;
 pub use mix_up::{ImageMixup, LabelMixup, MixUp};
 pub use mixing::{Mixed, Partner, mixed_label, mixed_label_f64};
 pub use motion::{Interpolation, Motion};

@@ -3,7 +3,7 @@
 use super::font::{self, LETTER};
 use super::output::{self, Existing};
 use super::problem::Problem;
-use fuseloop::ops::{ImageView, Size, area};
+use fuseloop::ops::{ImageView, NoMemory, Size, area, memory};
 use std::path::Path;
 
 /// A colour: red, green, blue.
@@ -20,16 +20,15 @@ pub(super) struct Canvas {
 }
 
 impl Canvas {
-    /// A sheet of one colour.
+    /// A picture of one colour.
     ///
     /// # Errors
     ///
-    /// If there is no memory for it.
-    pub(super) fn new(size: Size, background: Colour) -> Result<Self, Problem> {
-        let mut pixels = vec![];
-        let bytes = size.pixels() as usize * background.len();
-        pixels.try_reserve_exact(bytes).map_err(|_| Problem::Memory { bytes })?;
-        (0..size.pixels()).for_each(|_| pixels.extend_from_slice(&background));
+    /// If the system has no memory for it.
+    pub(super) fn new(size: Size, background: Colour) -> Result<Self, NoMemory> {
+        let count = size.pixels() as usize;
+        let mut pixels = memory::with_capacity(3 * count, "a sheet of pictures")?;
+        pixels.extend(std::iter::repeat_n(background, count).flatten());
         Ok(Self { size, pixels })
     }
 

@@ -30,6 +30,8 @@ pub(super) enum Problem {
     #[error(transparent)]
     Sample(#[from] fuseloop::loader::SampleError),
     #[error(transparent)]
+    Memory(#[from] fuseloop::ops::NoMemory),
+    #[error(transparent)]
     Write(#[from] WriteError),
     #[error(transparent)]
     Recut(#[from] RecutError),
@@ -76,8 +78,6 @@ pub(super) enum Problem {
     /// What `verify` found has been told on stdout.
     #[error("{}: {}", .path.display(), damage(*.samples))]
     Damaged { path: PathBuf, samples: u64, has_list: bool },
-    #[error("no memory for a sheet of {bytes} bytes: take fewer samples (`-n`) or epochs")]
-    Memory { bytes: usize },
     #[error("a sheet of {cells} pictures, at most {most} are drawn")]
     Sheet { cells: usize, most: usize },
     /// Whoever reads our output has gone, or the disk it goes to is full.

@@ -6,8 +6,8 @@ use crate::decode::DecodeError;
 use crate::device::DeviceError;
 use crate::jit::CompileError;
 use crate::order::OrderError;
-use crate::plan::PlanError;
 use crate::plan::label::LabelError;
+use crate::plan::{PlanError, TooManyPixels};
 use crate::run::RunError;
 use crate::sample::SampleId;
 use crate::source::stream::Halt;
@@ -15,7 +15,7 @@ use crate::source::{
     BoxError, DatasetError, Escaped, ReadErrorKind, SampleLocation, Source, SourceError,
 };
 use crate::threads::ThreadsError;
-use fuseloop_ops::{Device, ParamError, Size};
+use fuseloop_ops::{Device, NoMemory, ParamError, Size};
 use std::fmt;
 
 /// Why a loader, or one of its epochs, could not be made.
@@ -162,6 +162,22 @@ pub enum LoadError {
         /// Its largest value.
         bytes: u64,
         /// The limit.
+        max: u64,
+    },
+    /// Batches over the limit on memory.
+    #[error(
+        "{batches} batches of {batch_size} samples take {bytes} bytes, {row_bytes} a sample; the limit is {max}: take smaller batches, fewer of them ahead or smaller pictures, or give a `memory_limit` of your own"
+    )]
+    BatchBytes {
+        /// Bytes of all batches.
+        bytes: u64,
+        /// Batches that are made ahead, and the one in use.
+        batches: u64,
+        /// Samples of a batch.
+        batch_size: usize,
+        /// Bytes of a sample, over all outputs.
+        row_bytes: u64,
+        /// [`Limits::max_batch_bytes`](crate::sample::Limits::max_batch_bytes).
         max: u64,
     },
     /// The compiler.
@@ -361,6 +377,12 @@ pub enum SampleCause {
     /// It can't be decoded.
     #[error(transparent)]
     Decode(#[from] DecodeError),
+    /// An op makes too large a picture of it.
+    #[error(transparent)]
+    Pixels(#[from] TooManyPixels),
+    /// The system has no memory for it, or for a picture on its way.
+    #[error(transparent)]
+    Memory(#[from] NoMemory),
     /// Its label is not one of the classes.
     #[error(transparent)]
     Label(#[from] LabelError),

@@ -14,6 +14,7 @@
 //!   window that is decoded and the addresses that pixels are loaded from; conversion and layout
 //!   become the final store.
 //!
+//! `size` holds it against the limits, before samples are read and for each sample's draws;
 //! [`describe`] is the plan for people, [`drawn`] a sample's draws.
 
 pub mod array;
@@ -27,6 +28,7 @@ mod fold;
 pub mod kind;
 pub mod label;
 pub mod leaf;
+mod size;
 mod variants;
 
 pub use array::ArrayPlan;
@@ -37,8 +39,9 @@ pub use draws::Draws;
 pub use kind::{Kind, OpError, PixelKind};
 pub use label::LabelPlan;
 pub use leaf::Leaf;
+pub use size::TooManyPixels;
 
-use fuseloop_ops::{DType, ImageType, NumberRule, Ops, Size, TypeError};
+use fuseloop_ops::{DType, ImageType, NumberRule, Ops, Size, Type, TypeError};
 use leaf::Choice;
 
 /// Most ops of one pipeline.
@@ -81,6 +84,27 @@ pub enum PlanError {
     TooLong {
         /// How many there are.
         found: usize,
+    },
+    /// Pictures too large for every sample.
+    #[error("op {place} of the list: {error}")]
+    Pixels {
+        /// The op's place, from 0.
+        place: usize,
+        /// What it makes.
+        error: TooManyPixels,
+    },
+    /// A sample's row of too many bytes.
+    #[error(
+        "a sample takes {bytes} bytes as {}, the limit is {max}: make smaller pictures, or raise `max_row_bytes` (LoaderBuilder::limits)",
+        Type::Image(*output)
+    )]
+    RowBytes {
+        /// What a sample becomes.
+        output: ImageType,
+        /// Bytes it takes.
+        bytes: u64,
+        /// [`Limits::max_row_bytes`](crate::sample::Limits::max_row_bytes).
+        max: u64,
     },
     /// Too many ops, with those in containers.
     #[error("op {place} of the list ({op}): with the ops in containers there are more than {most}")]

@@ -202,11 +202,10 @@ pub(super) fn store(
     };
     // Looked at before the work is done.
     sides(size)?;
-    let rgb = scaled(loaded, size, limits, pixels)?;
     let image = if as_jpeg {
-        StoredImage { path, ..encode(&rgb, size, options, pixels)? }
+        StoredImage { path, ..encode(&loaded, size, options, limits, pixels)? }
     } else {
-        stored(ImageMode::Raw, size, rgb)?
+        stored(ImageMode::Raw, size, scaled(loaded, size, limits, pixels)?)?
     };
     let is_lossy = as_jpeg || size != from;
     let reencoded = Reencoded { from: given, to: image.mode, is_lossy, images: 1 };
@@ -236,25 +235,50 @@ fn store_again(
     Ok(jpeg.recut(options.tile, pixels))
 }
 
-/// Packed RGB as a JPEG. One that is re-cut gets its restart markers there.
+/// An image as a JPEG of `size`. One that is re-cut gets its restart markers there.
+///
+/// The pixels are encoded where they were decoded, and are let go of before the JPEG is re-cut:
+/// of a large picture there are not several copies at once.
 fn encode(
-    rgb: &[u8],
+    loaded: &Loaded,
     size: Size,
     options: &ImageOptions,
+    limits: &Limits,
     pixels: &mut Pixels,
 ) -> Result<StoredImage, ImageError> {
     let (width, height) = sides(size)?;
     let quality = options.quality.unwrap_or(QUALITY);
-    let encode = |is_bare| {
-        jpeg::encode(rgb, width, height, quality, is_bare)
-            .map_err(|e| ImageError::Encode { message: e.to_string() })
+    let encode = |pixels: &mut Pixels, is_bare| {
+        with_rgb(loaded, size, limits, pixels, |rgb| {
+            jpeg::encode(rgb, width, height, quality, is_bare)
+                .map_err(|e| ImageError::Encode { message: e.to_string() })
+        })
     };
-    let jpeg = stored(ImageMode::Jpeg, size, encode(options.tile.is_some())?)?;
-    let mut jpeg = jpeg.recut(options.tile, pixels);
+    let jpeg = encode(pixels, options.tile.is_some())?;
+    let mut jpeg = stored(ImageMode::Jpeg, size, jpeg)?.recut(options.tile, pixels);
     if matches!(jpeg.cut, Cut::Kept(_)) {
-        jpeg.bytes = encode(false)?;
+        jpeg.bytes = encode(pixels, false)?;
     }
     Ok(jpeg)
+}
+
+/// Calls `each` with the pixels of an image at `size`, packed.
+fn with_rgb<T>(
+    loaded: &Loaded,
+    size: Size,
+    limits: &Limits,
+    pixels: &mut Pixels,
+    each: impl FnOnce(&[u8]) -> Result<T, ImageError>,
+) -> Result<T, ImageError> {
+    match loaded {
+        Loaded::Rgb { pixels: rgb, size: from } if *from == size => each(rgb),
+        Loaded::Rgb { pixels: rgb, size: from } => each(&pixels.resize(rgb, *from, size)?),
+        Loaded::Jpeg { bytes, head: Head { size: from, .. } }
+        | Loaded::Png { bytes, size: from } => {
+            check_pixels(*from, limits)?;
+            pixels.with_decoded(bytes, *from, size, each)?
+        }
+    }
 }
 
 /// An image that was made here, and is not re-cut.

@@ -287,6 +287,8 @@ pub(super) const PARTS: Limits = Limits {
     max_unpacked_bytes: u64::MAX,
     max_samples: u64::MAX,
     max_table_bytes: u64::MAX,
+    max_row_bytes: u64::MAX,
+    max_batch_bytes: u64::MAX,
 };
 
 #[cfg(test)]
