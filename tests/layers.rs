@@ -265,6 +265,47 @@ fn unsafe_code_is_in_the_files_listed_here() {
     assert_eq!(sorted(found), listed, "left: found, right: UNSAFE in tests/layers.rs");
 }
 
+/// How much unsafe code there is: printed, so that whoever looks at a change sees it grow.
+#[test]
+fn unsafe_code_is_counted() {
+    let files = ["src", "ops", "kernels"].iter().flat_map(|dir| rust_files(dir));
+    let shipped: Vec<_> = files.filter(|(path, _)| UNSAFE.contains(&path.as_str())).collect();
+    let [mut blocks, mut functions, mut others] = [0; 3];
+    for (path, text) in &shipped {
+        let after = words_after_unsafe(&code(text));
+        assert!(!after.is_empty(), "{path} has no unsafe code: take it out of tests/layers.rs");
+        for next in after {
+            match &*next {
+                "" => blocks += 1,
+                "fn" => functions += 1,
+                _ => others += 1,
+            }
+        }
+    }
+    println!(
+        "unsafe code that is shipped: {blocks} blocks, {functions} functions and types of functions, \
+         {others} impls and extern items in {} files; files with those of tests and benches: {}",
+        shipped.len(),
+        UNSAFE.len()
+    );
+}
+
+/// The words that follow the keyword; none is a block's.
+fn words_after_unsafe(code: &str) -> Vec<String> {
+    let uses = code.match_indices("unsafe").filter(|(place, found)| {
+        let before = code[..*place].chars().next_back();
+        let after = code[place + found.len()..].chars().next();
+        before.is_none_or(|c| !is_word(c)) && after.is_some_and(char::is_whitespace)
+    });
+    uses.map(|(place, found)| word(code[place + found.len()..].trim_start())).collect()
+}
+
+#[test]
+fn uses_of_the_keyword_are_found() {
+    let text = "unsafe { x }\n// unsafe {\nunsafe fn f() {}\nallow(unsafe_code) unsafe impl S {}";
+    assert_eq!(words_after_unsafe(&code(text)), ["", "fn", "impl"]);
+}
+
 fn sorted(mut paths: Vec<String>) -> Vec<String> {
     paths.sort();
     paths

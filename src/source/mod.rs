@@ -1,6 +1,7 @@
 //! Sources: what samples there are, and reading them.
 
 pub mod beton;
+mod classes;
 mod columns;
 mod concat;
 mod escape;
@@ -11,6 +12,8 @@ mod folder;
 mod generate;
 mod location;
 mod open;
+#[cfg(any(feature = "cuda", feature = "remote"))]
+pub(crate) mod private;
 pub mod remote;
 mod sample_location;
 mod samples;
@@ -30,6 +33,8 @@ pub use beton::{
     OpenError, OpenOptions, PageStats, PagedBeton, ProcessCache, ReadError, ReadErrorKind,
     SourceError, SourceErrorKind,
 };
+pub use classes::ClassNames;
+pub(crate) use classes::{Class, ClassTable, IN_FOLDER, beside, is_ours};
 pub use columns::{As, ColumnError};
 pub use concat::Concat;
 pub use escape::Escaped;

@@ -28,6 +28,7 @@ const WRAPPERS: &[(&str, &[(&str, &str)])] = &[
         "Run",
         &[
             ("path", "records of a function lie in no file"),
+            ("paths", "records of a function lie in no file"),
             ("value", "the record serves all fields"),
             ("parts", ONE),
             ("part", ONE),
@@ -60,6 +61,7 @@ const COUNTED: &[(&str, &str)] = &[
 /// Of one item of a stream, which the stream answers for.
 const ITEM: &[(&str, &str)] = &[
     ("path", "the stream answers"),
+    ("paths", "the stream answers"),
     ("value", "the record serves all fields"),
     ("parts", "the stream labels its items"),
     ("part", "the stream labels its items"),
@@ -109,6 +111,10 @@ impl Source for Probe {
 
     fn path(&self) -> Option<&Path> {
         Some(Path::new("probe.bin"))
+    }
+
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        Box::new(["folder", "probe.bin"].into_iter().map(PathBuf::from))
     }
 
     fn parts(&self) -> usize {
@@ -164,6 +170,7 @@ fn answers(
     all.insert("len", source.len().to_string());
     all.insert("name", source.name());
     all.insert("path", format!("{:?}", source.path()));
+    all.insert("paths", format!("{:?}", source.paths().collect::<Vec<_>>()));
     all.insert("parts", source.parts().to_string());
     all.insert("part", format!("{:?}", source.part(sample, &mut buffer).ok()));
     all.insert("image_stats", each(&mut |field| format!("{:?}", source.image_stats(field))));
@@ -237,7 +244,7 @@ fn several_sources_as_one_answer_for_each() {
     }
     let two: Arc<dyn Source> = Arc::new(Concat::new([probe(0), probe(50)]).unwrap());
     // Together they have other counts, and each is a part.
-    let except = ["len", "name", "path", "parts", "part", "image_stats", "page"];
+    let except = ["len", "name", "path", "paths", "parts", "part", "image_stats", "page"];
     for source in [&two, &begun(&two)] {
         for sample in 0..10 {
             let (plain, first) = (probe(sample / 5 * 50), sample / 5 * 5);

@@ -162,6 +162,16 @@ pub enum Damage {
         /// Bytes it may have.
         limit: u64,
     },
+    /// A member of a compressed file that would unpack to more bytes than a value may have.
+    #[error(
+        "a member that unpacks to {found} bytes, and the limit is {limit} (`Limits::max_unpacked_bytes`): unpack the shard, or raise the limit"
+    )]
+    Unpacked {
+        /// Bytes of it, as its header says.
+        found: u64,
+        /// Bytes it may have.
+        limit: u64,
+    },
     /// The file ends within a header.
     #[error("the file ends after {found} bytes of a header")]
     HalfHeader {

@@ -74,7 +74,7 @@ impl Inner {
         let Known { location, held, .. } = &self.shards[shard];
         let opened = held.clone().map_or_else(|| Shard::open(location.clone()), Ok);
         let opened = opened.map_err(TarError::Open)?;
-        Walk::new(&opened, self.limits.max_sample_bytes).map_err(|found| found.of(location))
+        Walk::new(&opened, longest(&self.limits)).map_err(|found| found.of(location))
     }
 
     /// Whether a part is read: those that no field wants are passed over, and those over the limit.
@@ -194,12 +194,17 @@ fn columns(shards: &Shards, options: &TarOptions) -> Result<Vec<Column>, TarErro
     options.wanted(met.parts.iter().map(|part| part.ext.as_str())).into_iter().map(column).collect()
 }
 
+/// Bytes of the longest member that a compressed shard may have.
+fn longest(limits: &Limits) -> u64 {
+    limits.max_unpacked_bytes.min(limits.max_sample_bytes)
+}
+
 /// The first sample of all shards, and where it is.
 fn first(shards: &Shards, limits: &Limits) -> Result<(String, Met), TarError> {
     let most = limits.max_sample_bytes;
     for shard in shards.all() {
-        let walked =
-            Walk::new(shard, most).and_then(|mut walk| walk.sample(|_, size| size <= most));
+        let walked = Walk::new(shard, longest(limits))
+            .and_then(|mut walk| walk.sample(|_, size| size <= most));
         if let Some(met) = walked.map_err(|found| found.of(&shard.location))? {
             return Ok((shard.location.to_string(), met));
         }

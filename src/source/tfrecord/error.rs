@@ -54,6 +54,16 @@ pub enum TfRecordCause {
         /// The limit.
         max: u64,
     },
+    /// More bytes than a value may unpack to.
+    #[error(
+        "it unpacks to {len} bytes, and the limit is {max} (`Limits::max_unpacked_bytes`): unpack the file, or raise the limit"
+    )]
+    Unpacked {
+        /// The length.
+        len: u64,
+        /// The limit.
+        max: u64,
+    },
     /// The file ends before the record does.
     #[error("its length is {len} bytes, the file has {left} more")]
     Short {
