@@ -112,7 +112,7 @@ fn assert_epochs_end_in_children(loader: &Loader) {
                     assert_says_forked(&batches.next().unwrap().unwrap_err());
                     assert!(batches.next().is_none(), "it goes on after an error");
                     assert_says_forked(&loader.epoch(1).err().unwrap());
-                    let _ = (loader.headroom(), loader.take_trace());
+                    let _ = (loader.headroom(), loader.stats().to_string(), loader.take_trace());
                 }
                 assert!(held.iter().all(|batch| batch.len() == 8));
                 held.truncate(1);

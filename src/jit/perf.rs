@@ -33,7 +33,7 @@ fn map() -> Option<&'static File> {
 /// A new file at `path`, in place of what is there. Never the one that a link leads to.
 fn begin(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => OpenOptions::new().append(true).create_new(true).open(path),
     }
 }
