@@ -91,6 +91,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let mut text = summary(&args.dst, &report, start.elapsed()) + &said;
     add_renamed(&mut text, &report.renamed);
     add_reencoded(&mut text, &report.reencoded);
+    report.notes.iter().for_each(|note| text.push_str(&format!("note: {note}\n")));
     add_skipped(&mut text, "damaged sample", &report.skipped);
     say(&text)
 }

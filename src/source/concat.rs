@@ -8,8 +8,8 @@
 
 use super::starts::Starts;
 use super::{
-    BoxError, Buffer, FieldSpec, Fingerprint, ImageStats, Record, RunPlan, SampleLocation, Source,
-    StreamError, Upcoming, Value,
+    BoxError, Buffer, ClassNames, FieldSpec, Fingerprint, ImageStats, Record, RunPlan,
+    SampleLocation, Source, StreamError, Upcoming, Value,
 };
 use crate::sample::SampleId;
 use std::ops::Range;
@@ -137,6 +137,22 @@ impl Source for Concat {
     fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
         let (part, sample) = self.source_of(sample)?;
         part.locate(sample, field)
+    }
+
+    /// Those of all parts, if each has names and no two differ.
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        let mut names: Option<ClassNames> = None;
+        for part in &self.parts {
+            let Some(more) = part.class_names()? else { return Ok(None) };
+            names = match names {
+                None => Some(more),
+                Some(names) => match names.merged(more) {
+                    None => return Ok(None),
+                    both => both,
+                },
+            };
+        }
+        Ok(names)
     }
 
     fn page(&self, sample: SampleId) -> Option<u64> {

@@ -1,6 +1,7 @@
 //! Sources: what samples there are, and reading them.
 
 pub mod beton;
+mod classes;
 mod columns;
 mod concat;
 mod escape;
@@ -32,6 +33,8 @@ pub use beton::{
     OpenError, OpenOptions, PageStats, PagedBeton, ProcessCache, ReadError, ReadErrorKind,
     SourceError, SourceErrorKind,
 };
+pub use classes::ClassNames;
+pub(crate) use classes::{Class, ClassTable, IN_FOLDER, beside, is_ours};
 pub use columns::{As, ColumnError};
 pub use concat::Concat;
 pub use escape::Escaped;

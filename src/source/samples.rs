@@ -7,7 +7,7 @@
 
 use super::file::LengthCheck;
 use super::stream::Item;
-use super::{FieldKind, FieldSpec, ImageStats, OwnedValue, SampleLocation, Value};
+use super::{ClassNames, FieldKind, FieldSpec, ImageStats, OwnedValue, SampleLocation, Value};
 use crate::sample::{Epoch, SampleId};
 use std::error::Error;
 use std::ops::Range;
@@ -150,6 +150,16 @@ pub trait Source: Send + Sync + 'static {
     fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
         let _ = (sample, field);
         None
+    }
+
+    /// Names of the classes, by the numbers in the field that is a sample's class; `None` where they
+    /// are not known. They are read when they are asked for: opening a dataset does not need them.
+    ///
+    /// # Errors
+    ///
+    /// If the file that the names lie in is damaged.
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        Ok(None)
     }
 
     /// Which part of the storage a sample lies in, where reading a whole part is cheaper than

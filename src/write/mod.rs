@@ -30,6 +30,7 @@
 //! ```
 
 mod beton;
+mod classes;
 mod convert;
 #[cfg(test)]
 mod crash;
@@ -79,7 +80,7 @@ pub use value::{FieldValue, SampleError};
 pub use crate::source::{Ignored, ImageList, Labelled, LinkCounts, Links, ListError};
 
 use crate::sample::SampleId;
-use crate::source::{FieldKind, FieldSpec};
+use crate::source::{BoxError, ClassNames, ClassTable, FieldKind, FieldSpec, beside};
 use crate::threads::ThreadsError;
 use engine::Engine;
 use file::{Builder, Schema};
@@ -121,6 +122,12 @@ pub enum WriteError {
     /// The folder or table gives no dataset.
     #[error(transparent)]
     List(#[from] ListError),
+    /// The file with the names of the classes can't be read.
+    #[error("{message}")]
+    Classes {
+        /// The file, and what is wrong with it.
+        message: BoxError,
+    },
     /// The file can't be put at its path.
     #[error(transparent)]
     Target(#[from] TargetError),
@@ -182,7 +189,16 @@ pub fn write(
     let row = |id, ()| samples.sample(id).map_err(SampleError::Source);
     let jobs = (0..count).map(|_| ());
     let request = Request { fields, first: 0, out: out.as_ref(), options };
-    write_jobs(jobs, |()| 0, row, Some(count), request, &unwatched)
+    let report = write_jobs(jobs, |()| 0, row, Some(count), request, &unwatched)?;
+    name_classes(out.as_ref(), None)?;
+    Ok(report)
+}
+
+/// Writes the names of the classes beside a `.beton` that was written; without names, deletes those of
+/// the file that it has replaced.
+fn name_classes(out: &Path, names: Option<&ClassNames>) -> Result<(), WriteError> {
+    let table = names.map(ClassTable::of);
+    classes::put(&beside(out), table.as_ref(), &unwatched)
 }
 
 /// Writes samples that come one by one. They are taken on the calling thread, not far ahead of
@@ -221,7 +237,9 @@ pub fn try_write_iter(
     };
     let row = |_, row: Result<_, _>| row.map_err(SampleError::Source);
     let request = Request { fields, first: 0, out: out.as_ref(), options };
-    write_jobs(rows, held, row, announced, request, &unwatched)
+    let report = write_jobs(rows, held, row, announced, request, &unwatched)?;
+    name_classes(out.as_ref(), None)?;
+    Ok(report)
 }
 
 /// Writes a folder of JPEGs and PNGs, or a `.csv` or `.tsv` table of them: see [`ImageList`].
@@ -229,6 +247,9 @@ pub fn try_write_iter(
 /// The fields are `image` and `label`. With the default options every JPEG is stored byte for
 /// byte, which FFCV can't, and every PNG as raw pixels: nothing is lost. Set
 /// [`ImageOptions::max_resolution`] for a smaller file that decodes faster.
+///
+/// The names of the classes are written beside the file, as `OUT.classes.json`: the format has no place
+/// for them.
 ///
 /// # Errors
 ///
@@ -241,7 +262,8 @@ pub fn write_folder(
     let list = ImageList::open(dir.as_ref(), options.links)?;
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
-    let written = write(&list, &fields, out, options)?;
+    let written = write(&list, &fields, &out, options)?;
+    name_classes(out.as_ref(), list.class_names.as_ref())?;
     let ImageList { classes, ignored, links, .. } = list;
     Ok(FolderReport { written, classes, ignored, links })
 }

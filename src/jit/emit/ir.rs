@@ -170,7 +170,7 @@ impl Code<'_, '_> {
     }
 
     /// Towards zero to `i32`, for numbers that it can hold.
-    pub(super) fn to_i32(&mut self, a: Value) -> Value {
+    pub(super) fn i32_of(&mut self, a: Value) -> Value {
         if self.x86 {
             self.builder.ins().x86_cvtt2dq(I32X4, a)
         } else {

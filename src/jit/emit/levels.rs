@@ -58,7 +58,7 @@ pub(super) fn look_up(
     let address = e.load(I64, record, spec.layout.table(table));
     [0, 1, 2].map(|c| {
         let v = e.level(pixels[c]);
-        let levels = e.to_i32(v);
+        let levels = e.i32_of(v);
         // Whatever an op made of its values, no look-up leaves the table.
         let most = e.splat_i32(255);
         let levels = e.builder.ins().band(levels, most);

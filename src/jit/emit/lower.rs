@@ -117,7 +117,7 @@ fn unary(code: &mut Code<'_, '_>, operation: Unary, a: Value) -> Value {
         Unary::Trunc => code.builder.ins().trunc(a),
         Unary::Floor => code.builder.ins().floor(a),
         Unary::Nearest => code.builder.ins().nearest(a),
-        Unary::ToI32 => code.to_i32(a),
+        Unary::ToI32 => code.i32_of(a),
         Unary::ToF32 => code.builder.ins().fcvt_from_sint(F32X4, a),
         Unary::Bits => code.cast(I32X4, a),
         Unary::FromBits => code.cast(F32X4, a),

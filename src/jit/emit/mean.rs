@@ -73,7 +73,7 @@ fn add_greys(
         let [grey, ..] = lower_own(e, no_slots(spec.rule), 0, pixels, |e, pixels| Pixels {
             channels: [e.grey(pixels); 3],
         });
-        let grey = e.to_i32(grey);
+        let grey = e.i32_of(grey);
         let mask = e.load(I32X4, masks, shuffles::ALL + 16 * half);
         let grey = e.builder.ins().band(grey, mask);
         out.push(e.builder.ins().iadd(*sum, grey));

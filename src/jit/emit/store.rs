@@ -220,7 +220,7 @@ fn words(e: &mut Code<'_, '_>, halves: Halves<'_>) -> [Value; 3] {
         let pixels = halves(e, half);
         pixels.map(|v| {
             let v = e.level(v);
-            e.to_i32(v)
+            e.i32_of(v)
         })
     });
     [0, 1, 2].map(|c| {

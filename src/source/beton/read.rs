@@ -16,7 +16,8 @@ use super::{
 use crate::sample::{Limits, SampleId};
 use crate::source::file::{FileBytes, ReadAt};
 use crate::source::{
-    BoxError, Buffer, EncodedImage, Fingerprint, OwnedValue, Record, SampleLocation, Source, Value,
+    BoxError, Buffer, ClassNames, EncodedImage, Fingerprint, OwnedValue, Record, SampleLocation,
+    Source, Value, classes,
 };
 use fuseloop_ops::{RGB, Size};
 use std::fmt;
@@ -528,6 +529,10 @@ impl Source for Beton {
         let file = self.path.as_deref().map(|path| path.to_string_lossy().into());
         let is_there = sample.0 < self.header.num_samples;
         is_there.then(|| SampleLocation { file, key: None, bytes: self.stored_at(sample, field) })
+    }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        classes::of_file(self.path.as_deref())
     }
 
     /// Of the first of its values that lies in a page. A sample without one lies in page 0.

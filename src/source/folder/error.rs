@@ -60,6 +60,12 @@ pub enum ListError {
         /// What is wrong.
         reason: String,
     },
+    /// A `classes.json` that is damaged, or lacks a class that has samples.
+    #[error("{reason}")]
+    Classes {
+        /// The file, and what is wrong with it.
+        reason: String,
+    },
     /// More than the limits allow.
     #[error("{path:?}: {what}, the limit is {max}")]
     Limit {

@@ -14,6 +14,7 @@ mod layout;
 mod links;
 mod list;
 mod names;
+mod numbers;
 mod saved;
 mod table;
 #[cfg(test)]
@@ -27,14 +28,17 @@ pub use list::{Ignored, ImageList, Labelled};
 pub(crate) use walk::{Dir, Rules, Walk};
 
 use super::{
-    BoxError, Buffer, EncodedImage, Escaped, FieldKind, FieldSpec, Fingerprint, ImageMode,
-    OwnedImage, OwnedValue, ReadAt, Record, SampleLocation, Source, Value, refuse_cut, whole,
+    BoxError, Buffer, ClassNames, ClassTable, EncodedImage, Escaped, FieldKind, FieldSpec,
+    Fingerprint, IN_FOLDER, ImageMode, OwnedImage, OwnedValue, ReadAt, Record, SampleLocation,
+    Source, Value, refuse_cut, whole,
 };
 use crate::sample::{Limits, SampleId};
 use layout::Listed;
 use list::other_than_image;
 use names::Names;
+use numbers::Numbered;
 use saved::Saved;
+use std::collections::HashMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -110,14 +114,23 @@ pub struct Folder {
     /// Of the fields behind the image.
     columns: Vec<Column>,
     classes: Vec<String>,
+    class_names: Option<ClassNames>,
     ignored: Ignored,
     links: LinkCounts,
     limits: Limits,
     print: u64,
     /// The folder that was looked through, or the table.
     origin: Option<PathBuf>,
-    /// When the folder was looked through, and by which rule; `None` for what can't be saved.
-    scanned: Option<(i64, Links)>,
+    /// How the folder was looked through; `None` for what can't be saved.
+    scanned: Option<Scanned>,
+}
+
+/// What a saved listing has beside the files.
+struct Scanned {
+    begun: i64,
+    links: Links,
+    /// The class folders and their numbers.
+    classes: Vec<(String, Option<i64>)>,
 }
 
 impl Folder {
@@ -133,7 +146,8 @@ impl Folder {
             _ if table::is_table(path) => Self::of_table(path, options)?,
             Some(text) if text.contains(['*', '?', '[', '{']) || text.contains("::") => {
                 let list = layout::of_pattern(text, options.links, other_than_image)?;
-                Self::of_listed(path, PathBuf::new(), list, options)
+                let numbered = Numbered::by_order(&list.classes);
+                Self::of_listed(path, PathBuf::new(), list, numbered, options)
             }
             _ => return Err(no_dataset(path)),
         };
@@ -160,21 +174,36 @@ impl Folder {
                 (layout::of_folder(path, &rules)?, begun)
             }
         };
-        let folder = Self::of_listed(path, path.to_owned(), list, options);
-        let (origin, scanned) = (Some(path.to_owned()), Some((begun, options.links)));
-        Ok(Self { origin, scanned, ..folder })
+        let mut list = list;
+        let numbered = Numbered::in_folder(path, &list.classes, &list.labels)?;
+        numbered.relabel(&mut list.labels);
+        let classes = list.classes.iter().cloned().zip(numbered.numbers.iter().copied()).collect();
+        let scanned = Scanned { begun, links: options.links, classes };
+        let folder = Self::of_listed(path, path.to_owned(), list, numbered, options);
+        Ok(Self { origin: Some(path.to_owned()), scanned: Some(scanned), ..folder })
     }
 
-    fn of_listed(spec: &Path, root: PathBuf, list: Listed, options: &FolderOptions) -> Self {
-        let Listed { names, labels, classes, ignored, links } = list;
+    fn of_listed(
+        spec: &Path,
+        root: PathBuf,
+        list: Listed,
+        numbered: Numbered,
+        options: &FolderOptions,
+    ) -> Self {
+        let Listed { names, labels, ignored, links, .. } = list;
         let columns = vec![("label".to_owned(), Column::Int(labels))];
-        let table = Table { names, columns, classes };
+        let table = Table { names, columns, classes: numbered };
         Self { ignored, links, ..Self::of(spec, root, table, options) }
     }
 
     fn of_table(path: &Path, options: &FolderOptions) -> Result<Self, ListError> {
-        let table = Table::read(path, &options.limits)?;
+        let mut table = Table::read(path, &options.limits)?;
         let root = path.parent().unwrap_or(Path::new("")).to_owned();
+        if table.classes.names.is_none() {
+            let names = ClassTable::read(&root.join(IN_FOLDER));
+            let names = names.map_err(|reason| ListError::Classes { reason })?;
+            table.classes.names = names.map(|table| table.names());
+        }
         Ok(Self { origin: Some(path.to_owned()), ..Self::of(path, root, table, options) })
     }
 
@@ -199,7 +228,8 @@ impl Folder {
             names,
             fields,
             columns: columns.into_iter().map(|(_, column)| column).collect(),
-            classes,
+            classes: classes.shown,
+            class_names: classes.names,
             ignored: Ignored::default(),
             links: LinkCounts::default(),
             limits: options.limits,
@@ -209,8 +239,8 @@ impl Folder {
         }
     }
 
-    /// Names of the classes, by number, escaped where they are not printable. Empty if a table gave
-    /// numbers.
+    /// Names of the classes in the order of their numbers, escaped where they are not printable: see
+    /// [`Source::class_names`] for the numbers. Empty if a table gave numbers.
     #[must_use]
     pub fn classes(&self) -> &[String] {
         &self.classes
@@ -241,17 +271,23 @@ impl Folder {
     ///
     /// As the system says; and of a table or a pattern, of which there is nothing to save.
     pub fn save_listing(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        let (Some((begun, links)), [Column::Int(labels)]) = (self.scanned, &self.columns[..])
-        else {
+        let (Some(scanned), [Column::Int(labels)]) = (&self.scanned, &self.columns[..]) else {
             let reason = "only the listing of a folder can be saved";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         };
         let root = fs::canonicalize(&self.root)?;
+        let Scanned { begun, links, classes } = scanned;
+        // The numbers are `classes.json`'s, which may change without a directory that does.
+        let places =
+            (0..).zip(classes).filter_map(|(place, (_, number))| Some(((*number)?, place)));
+        let places: HashMap<i64, u32> = places.collect();
+        let labels = labels.iter().map(|label| places.get(label).copied().unwrap_or_default());
+        let names = classes.iter().map(|(name, _)| &**name);
         let bytes = saved::bytes(
             &root,
-            (begun, links),
+            (*begun, *links),
             &self.names,
-            (labels, &self.classes),
+            (&labels.collect::<Vec<u32>>(), &names.collect::<Vec<&str>>()),
             (self.ignored.count, &self.links),
         );
         whole::write(path.as_ref(), &bytes)
@@ -332,6 +368,10 @@ impl Source for Folder {
 
     fn is_cheap_to_read_again(&self) -> bool {
         true
+    }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        Ok(self.class_names.clone())
     }
 
     fn locate(&self, sample: SampleId, _: usize) -> Option<SampleLocation> {

@@ -124,7 +124,7 @@ pub(super) fn bytes(
     root: &Path,
     (begun, links): (i64, Links),
     names: &Names,
-    (labels, classes): (&[i64], &[String]),
+    (labels, classes): (&[u32], &[&str]),
     (ignored, counts): (u64, &LinkCounts),
 ) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
@@ -146,7 +146,7 @@ pub(super) fn bytes(
     for (place, label) in labels.iter().enumerate() {
         let (dir, name) = names.parts(place).unwrap_or_default();
         out.extend((dir as u32).to_le_bytes());
-        out.extend((*label as u32).to_le_bytes());
+        out.extend(label.to_le_bytes());
         put(&mut out, name);
     }
     out.extend(ignored.to_le_bytes());

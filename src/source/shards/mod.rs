@@ -103,6 +103,11 @@ impl Shards {
         &self.0
     }
 
+    /// Where they are.
+    pub(in crate::source) fn locations(&self) -> impl Iterator<Item = &Location> {
+        self.0.iter().map(|shard| &shard.location)
+    }
+
     /// What they are called together in errors.
     pub(in crate::source) fn name(&self) -> String {
         name_of(self.0.iter().map(|shard| &shard.location))

@@ -11,7 +11,9 @@
 use super::tape::Tape;
 use super::{ENDLESS, Halt, Item, Pass, Stream};
 use crate::sample::{Epoch, SampleId};
-use crate::source::{BoxError, Buffer, FieldSpec, ImageStats, Record, SampleLocation, Source};
+use crate::source::{
+    BoxError, Buffer, ClassNames, FieldSpec, ImageStats, Record, SampleLocation, Source,
+};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -180,6 +182,10 @@ impl Source for Counted {
 
     fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
         self.stream.paths()
+    }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        self.stream.class_names()
     }
 
     fn fingerprint(&self) -> u64 {

@@ -61,7 +61,7 @@ pub use mix::MixEnd;
 pub use played::Halt;
 pub(crate) use played::Played;
 
-use super::{BoxError, FieldSpec, Fingerprint, ImageStats, Source};
+use super::{BoxError, ClassNames, FieldSpec, Fingerprint, ImageStats, Source};
 use crate::sample::{Epoch, SampleId, UNKNOWN};
 use draws::scrambled;
 use std::path::PathBuf;
@@ -203,6 +203,16 @@ pub trait Streamed: Send + Sync + 'static {
         longest.reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b))).flatten()
     }
 
+    /// Names of the classes, if they are known; see [`Source::class_names`]. By default those of its
+    /// one [part](Self::parts).
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::class_names`].
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        if let [one] = self.parts() { one.class_names() } else { Ok(None) }
+    }
+
     /// What it is called in errors: by default as the first of its [`parts`](Self::parts).
     fn name(&self) -> String {
         self.parts().first().map_or_else(|| "the stream".to_owned(), Stream::name)
@@ -271,6 +281,15 @@ impl Stream {
         self.0.longest(field)
     }
 
+    /// Names of the classes, if they are known.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::class_names`].
+    pub fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        self.0.class_names()
+    }
+
     /// What it is called in errors.
     #[must_use]
     pub fn name(&self) -> String {
@@ -321,6 +340,10 @@ impl Streamed for Whole {
 
     fn longest(&self, field: usize) -> Option<u64> {
         self.0.longest(field)
+    }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        self.0.class_names()
     }
 
     fn name(&self) -> String {

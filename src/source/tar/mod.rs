@@ -36,7 +36,10 @@ pub(in crate::source) use scan::scan;
 use super::columns::{Cell, ended};
 use super::file::LengthCheck;
 use super::shards::{Shard, ShardIndex, Shards};
-use super::{BoxError, Buffer, FieldSpec, Record, RunPlan, SampleLocation, Source, Value, sidecar};
+use super::{
+    BoxError, Buffer, ClassNames, FieldSpec, Record, RunPlan, SampleLocation, Source, Value,
+    classes, sidecar,
+};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use plan::{Located, Plan};
@@ -211,6 +214,10 @@ impl Source for Tar {
 
     fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
         self.plan.location(sample, field)
+    }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        classes::of_shards(self.shards.locations())
     }
 
     /// The shard's number.

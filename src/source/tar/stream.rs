@@ -13,7 +13,7 @@ use super::walk::{Met, Walk};
 use super::{TarError, TarOptions};
 use crate::source::shards::{Shard, Shards, deal, local_paths};
 use crate::source::stream::{Item, Items, Pass, Stream, Streamed};
-use crate::source::{BoxError, FieldSpec};
+use crate::source::{BoxError, ClassNames, FieldSpec, classes};
 use std::iter;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -120,6 +120,10 @@ impl Streamed for TarStream {
 
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
         Ok(Box::new(Walking::new(&self.inner, self.order(pass))))
+    }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        classes::of_shards(self.inner.shards.iter().map(|shard| &shard.location))
     }
 
     fn name(&self) -> String {

@@ -27,8 +27,8 @@ use super::samples::address;
 use super::shards::{Extents, Shard, ShardIndex, Shards};
 use super::starts::Starts;
 use super::{
-    BoxError, Buffer, FieldSpec, Fingerprint, Location, Record, RunPlan, SampleLocation, Source,
-    Value, sidecar,
+    BoxError, Buffer, ClassNames, FieldSpec, Fingerprint, Location, Record, RunPlan,
+    SampleLocation, Source, Value, classes, sidecar,
 };
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
@@ -252,6 +252,10 @@ impl Source for TfRecords {
         let (shard, record, data) = self.lies.place(sample)?;
         let location = &self.shards.all()[shard].location;
         Some(SampleLocation { bytes: Some(data), ..record_location(location, record) })
+    }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        classes::of_shards(self.shards.locations())
     }
 
     fn page(&self, sample: SampleId) -> Option<u64> {

@@ -15,7 +15,9 @@ use super::{TfRecordCause, TfRecordError, TfRecords, index, no_records, parse, r
 use crate::sample::{Limits, SampleId};
 use crate::source::shards::{Shard, ShardIndex, deal, local_paths, name_of};
 use crate::source::stream::{Item, Items, Pass, Stream, Streamed};
-use crate::source::{BoxError, FieldSpec, Fingerprint, Location, Record, SampleLocation, Source};
+use crate::source::{
+    BoxError, ClassNames, FieldSpec, Fingerprint, Location, Record, SampleLocation, Source, classes,
+};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -156,6 +158,10 @@ impl Streamed for TfRecordStream {
         let mut order = deal(self.shards.len(), pass, self.is_shuffled, self.rank);
         order.reverse();
         Ok(Box::new(Run { stream: self.clone(), left: order, now: None }))
+    }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        classes::of_shards(self.shards.iter())
     }
 
     fn name(&self) -> String {

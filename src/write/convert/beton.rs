@@ -42,10 +42,14 @@ impl Job<'_> {
         let resumed = journal.end();
         if !journal.is_done() {
             if self.source.len() <= self.unit() {
-                self.part(&self.dst, journal)?;
+                journal.check(|_, unit| is_whole(&self.dst, unit))?;
+                if journal.units().is_empty() {
+                    self.part(&self.dst, journal)?;
+                }
             } else {
                 self.write_parts(&parts, journal)?;
             }
+            self.name_classes(&self.dst)?;
             journal.done()?;
         }
         delete(&parts)?;
@@ -56,9 +60,7 @@ impl Job<'_> {
 
     fn write_parts(&self, parts: &Path, journal: &mut Journal<'_>) -> Result<(), ConvertError> {
         let path = |part: usize| parts.join(format!("{part:06}.beton"));
-        journal.check(|part, unit| {
-            fs::symlink_metadata(path(part)).is_ok_and(|f| f.is_file() && f.len() == unit.bytes)
-        })?;
+        journal.check(|part, unit| is_whole(&path(part), unit))?;
         if !parts.is_dir() {
             fs::create_dir(parts).map_err(ConvertError::io("create it", parts))?;
         }
@@ -120,6 +122,11 @@ impl Job<'_> {
             value => FieldValue::again(value, kind),
         }
     }
+}
+
+/// Whether a file is there as it was noted.
+fn is_whole(path: &Path, unit: &Unit) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == unit.bytes)
 }
 
 /// An error of a part that begins with sample `first`: the writer counts from 0.

@@ -142,6 +142,7 @@ impl Job<'_> {
         )?;
         cutter.finish_all(end)?;
         let journal = cutter.journal;
+        self.name_classes(&template.named())?;
         if self.options.overwrite {
             let written: Vec<PathBuf> = (0..journal.units().len()).map(path).collect();
             for stale in other_shards(template, &written)? {

@@ -339,6 +339,22 @@ pub(super) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// Makes a folder and those above it, as far as they are missing, and makes their names durable.
+pub(super) fn make_dirs(dir: &Path) -> Result<(), ConvertError> {
+    let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
+    let missing: Vec<&Path> = dir.ancestors().take_while(is_missing).collect();
+    for dir in missing.into_iter().rev() {
+        match fs::create_dir(dir) {
+            // Another process has made it between these lines.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made.map_err(ConvertError::io("create the folder", dir))?,
+        }
+        let above = folder_of(dir);
+        sync_dir(above).map_err(ConvertError::io("sync", above))?;
+    }
+    Ok(())
+}
+
 /// The notes, open, and nobody else's.
 fn open_locked(dst: &Path, path: &Path) -> Result<File, ConvertError> {
     let busy = || TargetError::Busy { path: dst.to_owned(), partial: path.to_owned() };

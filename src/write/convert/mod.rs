@@ -18,6 +18,7 @@
 
 mod bar;
 mod beton;
+mod classes;
 mod cutter;
 mod error;
 mod folder;
@@ -40,9 +41,9 @@ use super::options::{Damaged, thread_count};
 use super::step::{Watcher, unwatched};
 use super::value::SampleError;
 use crate::sample::SampleId;
-use crate::source::{FieldSpec, Fingerprint, Source};
+use crate::source::{ClassNames, FieldSpec, Fingerprint, Source};
 use bar::Bar;
-use journal::{Journal, Print, delete, folder_of};
+use journal::{Journal, Print, delete, folder_of, make_dirs};
 use pictures::Pictures;
 use rename::{changes, renamed};
 use std::ffi::OsString;
@@ -143,16 +144,8 @@ fn is_compressed(dst: &Path) -> bool {
 ///   fields are `NAME.jpg`, `.cls`, `.txt` (floats), `.bin`, `.json`, `.npy`; names that are such
 ///   already stay. Keys are the source's own with what could lead a reader astray replaced, or the
 ///   sample's number.
-/// - **TFRecord**: a `tf.train.Example` a sample, a feature a field. What a feature does not say (the
-///   shape and type of an array, the other 32 bits of a float) stands beside it, as `NAME/shape`,
-///   `NAME/dtype`, `NAME/float64`: read back, every field is what it was.
-/// - **folder**: `DST/00005/00000123.jpg` if the fields are one image and one int, its class. Else
 ///   all images in `DST` and their other fields in `DST/metadata.jsonl`, which must then be numbers,
 ///   text or JSON.
-///
-/// Images lose nothing unless [`ConvertOptions::image`] asks for a form that may; the report says which
-/// were encoded. A source that has changed since a conversion was stopped, by its fields, its number of
-/// samples or the sizes and times of its files, is another source.
 ///
 /// ```no_run
 /// use fuseloop::source::Beton;
@@ -212,6 +205,8 @@ struct Job<'a> {
     form: Form,
     /// The source's, as they are called in what is written.
     fields: Vec<FieldSpec>,
+    /// Names of the source's classes.
+    names: Option<ClassNames>,
 }
 
 impl<'a> Job<'a> {
@@ -224,13 +219,23 @@ impl<'a> Job<'a> {
     ) -> Result<Self, ConvertError> {
         let fields = renamed(source.fields(), form, &options.rename)?;
         // `x/` and `x` are one place: what lies beside it is named by its name.
-        Ok(Self { source, dst: dst.components().collect(), options, watch, form, fields })
+        Ok(Self {
+            source,
+            dst: dst.components().collect(),
+            options,
+            watch,
+            form,
+            fields,
+            names: None,
+        })
     }
 
-    fn run(&self) -> Result<ConvertReport, ConvertError> {
+    fn run(mut self) -> Result<ConvertReport, ConvertError> {
         let form = self.form;
         self.check_options(form)?;
         self.threads()?;
+        let unread = |message| WriteError::Classes { message };
+        self.names = self.source.class_names().map_err(unread)?;
         let print = self.print(form)?;
         let report = match form {
             Form::Beton => self.beton(&print),
@@ -290,6 +295,7 @@ impl<'a> Job<'a> {
         taken: impl Fn() -> Result<Option<PathBuf>, ConvertError>,
         write: impl FnOnce(&mut Journal<'a>) -> Result<ConvertReport, ConvertError>,
     ) -> Result<ConvertReport, ConvertError> {
+        make_dirs(folder_of(&self.dst))?;
         let mut journal = Journal::open(&self.dst, print, self.options, self.watch)?;
         let is_asked = self.options.overwrite;
         if journal.is_new() {
@@ -331,6 +337,11 @@ impl<'a> Job<'a> {
         for field in self.source.fields().iter().chain(&self.fields) {
             print.text(&field.name);
             print.text(&format!("{:?}", field.kind));
+        }
+        // A folder's classes are called by them.
+        for (number, name) in self.names.iter().flat_map(ClassNames::iter) {
+            print.number(number.cast_unsigned());
+            print.text(name);
         }
         let ConvertOptions { max_samples, max_bytes, shards, image, page_size, .. } = self.options;
         let options = format!(

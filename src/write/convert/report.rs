@@ -22,6 +22,8 @@ pub struct ConvertReport {
     pub files: u64,
     /// Bytes of these files.
     pub bytes: u64,
+    /// What who reads the new dataset should know, a sentence each.
+    pub notes: Vec<String>,
 }
 
 impl ConvertReport {
@@ -49,6 +51,7 @@ impl ConvertReport {
             renamed: vec![],
             files: sum(|unit| unit.files),
             bytes: sum(|unit| unit.bytes),
+            notes: vec![],
         }
     }
 }

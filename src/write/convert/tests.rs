@@ -7,8 +7,8 @@ mod files;
 use super::*;
 use crate::sample::{Limits, SampleId};
 use crate::source::{
-    Beton, BoxError, FieldKind, FieldSpec, Folder, FolderOptions, OwnedImage, OwnedValue, Record,
-    SampleLocation, Tar,
+    Beton, BoxError, ClassNames, FieldKind, FieldSpec, Folder, FolderOptions, OwnedImage,
+    OwnedValue, Record, SampleLocation, Tar,
 };
 use crate::write::WriteError;
 use crate::write::step::Step;
@@ -25,6 +25,7 @@ struct Drawn {
     samples: u64,
     damaged: Vec<u64>,
     keys: fn(u64) -> Option<String>,
+    names: Option<ClassNames>,
 }
 
 fn field(name: &str, kind: FieldKind) -> FieldSpec {
@@ -52,13 +53,19 @@ fn drawn(samples: u64) -> Drawn {
         field("depth", array("<f4", &[2, 3])),
         field("wide", array("<f8", &[2])),
     ];
-    Drawn { fields, samples, damaged: vec![], keys: no_key }
+    Drawn { fields, samples, damaged: vec![], keys: no_key, names: None }
 }
 
 /// An image and its class.
 fn classes(samples: u64) -> Drawn {
     let fields = vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
-    Drawn { fields, samples, damaged: vec![], keys: no_key }
+    Drawn { fields, samples, damaged: vec![], keys: no_key, names: None }
+}
+
+/// An image and its class, all with names; numbers that are not the order of these.
+fn named(samples: u64) -> Drawn {
+    let names = (0..10).map(|number| (number, format!("class {}", 9 - number))).collect();
+    Drawn { names: Some(names), ..classes(samples) }
 }
 
 /// Bytes that no coder made: what is stored is not looked at.
@@ -113,6 +120,10 @@ impl Source for Drawn {
     fn locate(&self, sample: SampleId, _: usize) -> Option<SampleLocation> {
         (self.keys)(sample.0).map(SampleLocation::of_key)
     }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        Ok(self.names.clone())
+    }
 }
 
 /// What a conversion leaves in an empty folder.
@@ -158,7 +169,7 @@ fn table(samples: u64) -> Drawn {
 }
 
 /// Every form, with limits that make several units of it.
-fn forms() -> [(&'static str, Drawn, ConvertOptions); 6] {
+fn forms() -> [(&'static str, Drawn, ConvertOptions); 9] {
     [
         ("x-{000}.tar", drawn(30), limits(0, 40_000, 0)),
         ("x-{00000}-of-{N}.tfrecord", drawn(20), limits(0, 0, 3)),
@@ -166,6 +177,9 @@ fn forms() -> [(&'static str, Drawn, ConvertOptions); 6] {
         ("x.beton", drawn(20), limits(8, 0, 0)),
         ("x", classes(9), limits(4, 0, 0)),
         ("table", table(9), limits(4, 0, 0)),
+        ("named.beton", named(9), limits(0, 0, 0)),
+        ("named-{00}.tar", named(12), limits(4, 0, 0)),
+        ("named", named(9), limits(4, 0, 0)),
     ]
 }
 
@@ -470,6 +484,16 @@ fn failed_at(
 }
 
 #[test]
+fn folders_above_the_destination_are_made() {
+    for (dst, source, options) in forms() {
+        let above = converted(&source, &format!("new/er/{dst}"), &options);
+        let want = converted(&source, dst, &options).into_iter();
+        let want = want.map(|(name, bytes)| (format!("new/er/{name}"), bytes));
+        assert!(above == want.collect::<BTreeMap<_, _>>(), "{dst}");
+    }
+}
+
+#[test]
 fn a_conversion_stopped_at_any_step_goes_on_to_the_same_bytes() {
     for (dst, source, options) in forms() {
         let want = converted(&source, dst, &options);
@@ -488,7 +512,8 @@ fn a_conversion_stopped_at_any_step_goes_on_to_the_same_bytes() {
             resumed += usize::from(report.resumed > 0);
             assert!(files(dir.path()) == want, "{dst} stopped at {number}");
         }
-        assert!(resumed > 1 || dst == "x.tar", "{dst}: {resumed} went on");
+        let is_one = ["x.tar", "named.beton"].contains(&dst);
+        assert!(resumed > 1 || is_one, "{dst}: {resumed} went on");
     }
 }
 

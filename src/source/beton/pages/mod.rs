@@ -36,7 +36,7 @@ pub use stats::PageStats;
 use super::{Beton, FieldSpec, ImageStats, read::Located};
 use crate::sample::SampleId;
 use crate::source::{
-    BoxError, Buffer, ReadErrorKind, Record, RunPlan, SampleLocation, Source, Value,
+    BoxError, Buffer, ClassNames, ReadErrorKind, Record, RunPlan, SampleLocation, Source, Value,
 };
 use crate::threads::{self as limits, ThreadsError};
 use plan::Plan;
@@ -180,6 +180,10 @@ impl Source for PagedBeton {
 
     fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
         Source::locate(&*self.beton, sample, field)
+    }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        self.beton.class_names()
     }
 
     fn page(&self, sample: SampleId) -> Option<u64> {

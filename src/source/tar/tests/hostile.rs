@@ -13,6 +13,20 @@ use std::time::{Duration, Instant};
 type Told = Result<&'static [&'static str], &'static str>;
 
 const HUGE: &[u8] = b"\x80\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff";
+/// Names that fill a header's field but for one byte, and wholly.
+const EDGE_99: &str = concat!(
+    "12345678901234567890123456789012345678901234567",
+    "890123456789012345678901234567890123456789012345.txt"
+);
+const EDGE_100: &str = concat!(
+    "123456789012345678901234567890123456789012345678",
+    "901234567890123456789012345678901234567890123456.txt"
+);
+
+/// Their keys, without `.txt`.
+const KEY_99: &[&str] = &[EDGE_99.split_at(95).0];
+const KEY_100: &[&str] = &[EDGE_100.split_at(96).0];
+
 const MAX: &str = "18446744073709551615";
 
 fn of(name: &str) -> Archive {
@@ -66,6 +80,36 @@ fn names() -> Vec<(&'static str, Vec<u8>, Told)> {
             "long link",
             a().member(b'K', b"k", &[b'k'; 300]).member(b'2', b"l", b"").end(),
             Ok(&["a"]),
+        ),
+        ("two slashes", of("//x.txt").file("b//y.txt", b"x").end(), Ok(&["//x", "b//y"])),
+        ("dots in the midst", of("a/../../b.txt").end(), Ok(&["a/../../b"])),
+        ("NUL", of("b\0evil.cls").file("c.txt", b"x").end(), Ok(&["c"])),
+        (
+            "NUL in PAX",
+            a().pax(&[("path", "b\0evil.txt")]).file("c.txt", b"x").end(),
+            Ok(&["a", "b\0evil"]),
+        ),
+        (
+            "link's path in PAX",
+            a().pax(&[("linkpath", "/etc/passwd")]).member(b'2', b"l.txt", b"").end(),
+            Ok(&["a"]),
+        ),
+        (
+            "link's path in PAX before a file",
+            a().pax(&[("linkpath", "/etc/passwd")]).file("b.txt", b"x").end(),
+            Ok(&["a", "b"]),
+        ),
+        ("99 bytes", of(EDGE_99).end(), Ok(KEY_99)),
+        ("100 bytes and no NUL", of(EDGE_100).end(), Ok(KEY_100)),
+        // The size in PAX stands: what the header would have as members is the file's bytes.
+        (
+            "PAX smuggling",
+            a().pax(&[("size", "2048")])
+                .claims(b'0', b"b.txt", b"00000000000\0")
+                .data(&of("evil.txt").end())
+                .file("c.txt", b"x")
+                .end(),
+            Ok(&["a", "b", "c"]),
         ),
         ("key again", a().file("b.txt", b"x").file("a.txt", b"x").end(), Ok(&["a", "b", "a"])),
     ]
