@@ -75,8 +75,17 @@ const ITEM: &[(&str, &str)] = &[
 ];
 
 /// Types that read a dataset themselves.
-const READERS: [&str; 8] =
-    ["Beton", "Folder", "Tar", "TfRecords", "Generated", "KeptFile", "Failed", "Damaged"];
+const READERS: [&str; 9] = [
+    "Beton",
+    "Folder",
+    "Tar",
+    "TfRecords",
+    "Generated",
+    "KeptFile",
+    "Failed",
+    "Damaged",
+    "Numbers",
+];
 
 /// A source whose answers no default gives.
 struct Probe {
