@@ -1,0 +1,97 @@
+//! The same pixels on every machine and in every build: hashes of what decoders and the usual
+//! pipelines give, kept here as literals.
+//!
+//! | what                | ways that must give the hash                                           |
+//! |---------------------|------------------------------------------------------------------------|
+//! | decoded goldens     | the decoder as the loader has it                                       |
+//! | pipelines W1 to W5  | compiled code; the oracle, which is what a CPU without AVX2 runs        |
+//!
+//! A debug build and a release build are held to the same literals.
+
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
+
+use fuseloop::decode::Decoder;
+use fuseloop::jit::{self, Kernel, Scratch, Source};
+use fuseloop::plan::{Draws, ImagePlan};
+use fuseloop::source::{EncodedImage, ImageMode};
+use fuseloop::workload::Workload;
+use fuseloop_ops::*;
+use sha2::{Digest as _, Sha256};
+use std::path::{Path, PathBuf};
+
+/// Of all goldens that decode, in the order of their names.
+const DECODED: &str = "da71c8d2b4f7202e0f4d7cd2a691f1e3493128f1c991bd08e593c63080e30c2c";
+
+/// Of W1 to W5: four samples in two epochs of a golden each.
+const PIPELINES: [&str; 5] = [
+    "b4667ba8583ef2ac77d77dab776d724bc4db47776f19ac915a23ac9b8e57b1e0",
+    "348d81a1051c1e959f56a7814cf49ba11646b4ff60d91637884eb2606efd0e9a",
+    "973b018e27bf19865535195eecffa9ebd32307a34051cbdbf95d67391fbe7477",
+    "d1a7b9591c07ca532e6a611278f23245290fb08442b499af52858e7ca3bfc5f2",
+    "9cf9520553b96831a0fe62ae8826c40bf461bcd6f2704dff56eb02c550e9a6f5",
+];
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/jpeg")
+}
+
+/// A golden's pixels and size; none of one that is refused.
+fn decoded(path: &Path) -> Option<(Vec<u8>, Size)> {
+    let bytes = std::fs::read(path).unwrap();
+    let image = EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes: &bytes };
+    let mut decoder = Decoder::default();
+    let size = decoder.size(&image).ok()?;
+    let decoded = decoder.decode(&image, size.full()).ok()?;
+    let view = decoded.window(size.full()).unwrap();
+    Some(((0..size.height).flat_map(|y| view.row(y).to_vec()).collect(), size))
+}
+
+fn hash(parts: impl IntoIterator<Item = Vec<u8>>) -> String {
+    let mut hash = Sha256::new();
+    parts.into_iter().for_each(|part| hash.update(part));
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn decoded_pictures_are_the_literal_pixels() {
+    let mut paths: Vec<PathBuf> =
+        std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "jpg"));
+    paths.sort();
+    let pictures: Vec<Vec<u8>> =
+        paths.iter().filter_map(|path| decoded(path).map(|(pixels, _)| pixels)).collect();
+    assert!(pictures.len() > 20, "{}", pictures.len());
+    assert_eq!(hash(pictures), DECODED);
+}
+
+#[test]
+fn pipelines_are_the_literal_pixels_compiled_and_evaluated() {
+    let (pixels, size) = decoded(&folder().join("420.jpg")).unwrap();
+    let view = ImageView::packed(&pixels, size).unwrap();
+    let mut found = vec![];
+    for workload in Workload::ALL {
+        let input = ImageType::decoded(Dim::fixed(size.height), Dim::fixed(size.width));
+        let plan = ImagePlan::new(workload.ops().unwrap(), input, NumberRule::Fused).unwrap();
+        let kernel = Kernel::compile(plan).unwrap();
+        let (mut compiled, mut evaluated) = (vec![], vec![]);
+        for (epoch, sample) in (0..2).flat_map(|epoch| (0..4).map(move |sample| (epoch, sample))) {
+            let mut draws = Draws::default();
+            kernel.plan().draw(SampleKey::new(42, epoch, sample), size, &mut draws);
+            compiled.push(aligned(kernel.plan().sample_bytes(), |row| {
+                kernel.run(&mut Scratch::default(), Source::whole(view), &draws, row);
+            }));
+            evaluated.push(jit::evaluate(kernel.plan(), &view, &draws));
+        }
+        assert_eq!(hash(compiled), hash(evaluated.clone()), "{workload:?}: compiled, evaluated");
+        found.push(hash(evaluated));
+    }
+    assert_eq!(found, PIPELINES);
+}
+
+/// What `fill` writes into so many bytes, which begin at a cache line.
+fn aligned(len: usize, fill: impl FnOnce(&mut [u8])) -> Vec<u8> {
+    let mut bytes = vec![0; len + 64];
+    let start = bytes.as_ptr().align_offset(64);
+    fill(&mut bytes[start..start + len]);
+    bytes[start..start + len].to_vec()
+}
