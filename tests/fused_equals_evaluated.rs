@@ -4,7 +4,7 @@
 //! Random lists of up to twelve ops run both ways, on images of all sizes. The compiled code reads
 //! and writes memory that ends, begins, or lies at some odd distance before or after a page without
 //! access. A list that fails is made as short as it can be before it is shown.
-//! `FUSELOOP_LISTS=5000` tries more lists, and `FUSELOOP_SLICE=2/5` the second fifth of them.
+//! `FUSELOOP_LISTS=5000` tries more lists, and `FUSELOOP_SLICE=1/5` the second fifth of them.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 

@@ -3,7 +3,7 @@
 //! The interpreter and the ops' plain meanings must agree in every bit, and the code may touch no
 //! byte that the host does not vouch for: where guard pages see what lies past a page, this sees
 //! every byte. `FUSELOOP_LISTS=2000` tries more lists, `FUSELOOP_SETTINGS=500` more of them with other
-//! settings of the code generator, and `FUSELOOP_SLICE=2/5` the second fifth of both.
+//! settings of the code generator, and `FUSELOOP_SLICE=1/5` the second fifth of both.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
