@@ -29,6 +29,7 @@ const WRAPPERS: &[(&str, &[(&str, &str)])] = &[
         &[
             ("path", "records of a function lie in no file"),
             ("paths", "records of a function lie in no file"),
+            ("class_names", "not known of records of a function"),
             ("value", "the record serves all fields"),
             ("parts", ONE),
             ("part", ONE),
@@ -45,6 +46,7 @@ const WRAPPERS: &[(&str, &[(&str, &str)])] = &[
 const ONE: &str = "one dataset";
 const UNKNOWN: &str = "not known without making all records";
 const STREAM: &[(&str, &str)] = &[
+    ("class_names", "a loader numbers no classes"),
     ("path", "a stream is read in sequence, as no file is"),
     ("is_cheap_to_read_again", "a step back begins the pass again"),
     ("page", "a stream has one order"),
@@ -62,6 +64,7 @@ const COUNTED: &[(&str, &str)] = &[
 const ITEM: &[(&str, &str)] = &[
     ("path", "the stream answers"),
     ("paths", "the stream answers"),
+    ("class_names", "the stream answers"),
     ("value", "the record serves all fields"),
     ("parts", "the stream labels its items"),
     ("part", "the stream labels its items"),
