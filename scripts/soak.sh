@@ -1,22 +1,151 @@
 #!/usr/bin/env bash
-# The compiler's soak before a release: 200,000 random lists compiled and evaluated, 2,000 in the
-# interpreter, 100,000 kernels compiled and dropped. Hours. A line of what passed, for which commit
-# and when, is added to docs/soak.txt.
+# The long forms of all that tests itself, before a release: hours. What passed, for which commit, when, on
+# what and how long it took, is kept in docs/soak.md, a line for each step: running a step again replaces
+# its line.
 #
-#   scripts/soak.sh [LISTS] [CYCLES]
+#   scripts/soak.sh [STEP|GROUP...]        all steps
+#   scripts/soak.sh list                   their names
+#   scripts/soak.sh fuzz                   all fuzz targets
+#   scripts/soak.sh moments jpegs          two steps of the group `tests`
+#
+# FUSELOOP_FUZZ_RUN is the seconds that each fuzz target runs: 1800 unless set.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-lists=${1:-200000}
-cycles=${2:-100000}
-if [[ -n $(git status --porcelain --untracked-files=no) ]]; then
+export CARGO_TERM_COLOR=never
+# As .ci/run: the last percents of speed are a fifth of the compiling.
+export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0
+all=(--release --locked --all-features)
+logs=target/soak
+results=docs/soak.md
+asked=("$@")
+failed=()
+steps=0
+
+if [ "${1:-}" != list ] && [ -n "$(git status --porcelain --untracked-files=no -- . ":!$results")" ]; then
     echo "commit first: the result names a commit" >&2
     exit 1
 fi
 
-export CARGO_TERM_COLOR=never
-FUSELOOP_LISTS=$lists FUSELOOP_CYCLES=$cycles cargo test --release --locked \
-    --test fused_equals_evaluated --test interpreted --test jit_memory -- --nocapture
+machine="$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | sort -u | head -n 1), $(nproc) CPUs"
+machine+=", Linux $(uname -r | cut -d- -f1), $(rustc --version | cut -d' ' -f1,2)"
 
-echo "$(date -u +%F) $(git rev-parse --short HEAD) $lists lists, $cycles kernels: passed" |
-    tee -a docs/soak.txt
+# step GROUP NAME COUNTS COMMAND...: runs a step that was asked for, and keeps how it went.
+step() {
+    local group=$1 name=$2 counts=$3
+    shift 3
+    if [ "${asked[*]:-}" = list ]; then
+        printf '%-10s %-12s %s\n' "$group" "$name" "$counts"
+        return
+    fi
+    local is_asked=$((${#asked[@]} == 0)) word
+    for word in ${asked[@]+"${asked[@]}"}; do
+        if [ "$word" = "$name" ] || [ "$word" = "$group" ]; then is_asked=1; fi
+    done
+    [ "$is_asked" = 1 ] || return 0
+    steps=$((steps + 1))
+    mkdir -p "$logs"
+    echo "== $name: $counts"
+    local begun=$SECONDS outcome=passed
+    if ! "$@" >"$logs/$name.log" 2>&1; then
+        outcome="**failed**"
+        failed+=("$name")
+        tail -n 30 "$logs/$name.log"
+    elif grep -q '^skipped' "$logs/$name.log"; then
+        outcome=$(grep -m 1 '^skipped' "$logs/$name.log")
+    elif [ "$group" = fuzz ]; then
+        # The table's line: target, executions, edges, inputs that opened.
+        outcome=$(tail -n 1 "$logs/$name.log" |
+            awk -F ' *[|] *' '{ print "passed: " $3 " executions, " $4 " edges, " $5 " inputs opened" }')
+    fi
+    keep "$name" "$counts" $(((SECONDS - begun + 59) / 60)) "$outcome"
+}
+
+# keep NAME COUNTS MINUTES OUTCOME: the step's line, in place of its last one.
+keep() {
+    if [ ! -f "$results" ]; then
+        cat >"$results" <<'HEAD'
+# What the soak found last
+
+`scripts/soak.sh` writes this page: for each step, how it went when it was run last.
+
+| step | what was run | commit | date | minutes | result | on |
+|---|---|---|---|---:|---|---|
+HEAD
+    fi
+    local line="| $1 | $2 | $(git rev-parse --short HEAD) | $(date -u +%F) | $3 | $4 | $machine |"
+    { grep -v "^| $1 |" "$results" || true; echo "$line"; } >"$results.new"
+    mv "$results.new" "$results"
+    echo "$line"
+}
+
+# run_tests VARIABLE=COUNT... -- ARGUMENTS...: cargo test, longer than usual.
+run_tests() {
+    local set=()
+    while [ "$1" != -- ]; do
+        set+=("$1")
+        shift
+    done
+    env "${set[@]}" cargo test "${all[@]}" "${@:2}"
+}
+
+# fuzz_target NAME: a fuzz target, from the goldens and what its generator makes. Prints its figures last.
+fuzz_target() {
+    if ! cargo fuzz --version >/dev/null 2>&1; then
+        echo "skipped: no cargo-fuzz"
+        return
+    fi
+    scripts/fuzz.sh "${FUSELOOP_FUZZ_RUN:-1800}" "$1"
+}
+
+# script NAME: one of the scripts beside this one, if it is there.
+script() {
+    if [ -x "scripts/$1" ]; then
+        "scripts/$1"
+    else
+        echo "skipped: no scripts/$1"
+    fi
+}
+
+step tests lists "200,000 lists compiled and evaluated; 2,000 in the interpreter; 100,000 kernels compiled and dropped" \
+    run_tests FUSELOOP_LISTS=200000 FUSELOOP_CYCLES=100000 -- \
+    --test fused_equals_evaluated --test interpreted --test jit_memory
+step tests inputs "every format's generator for 300 s" \
+    run_tests FUSELOOP_FUZZ_SECONDS=300 -- --lib fuzzing:: -- --nocapture --test-threads=2
+step tests moments "16,000 moments for each of 7 ways to read and 4 changes of the file" \
+    run_tests FUSELOOP_MOMENTS=16000 -- --test changing
+step tests jpegs "over 1,000 JPEGs, 16 cuts and 100 changed bytes each; 300 windows; 20,000 JPEGs of noise" \
+    run_tests FUSELOOP_FLIPS=100 FUSELOOP_WINDOWS=300 FUSELOOP_JPEGS=20000 -- \
+    --test jpeg_hostile --test jpeg_windows --test jpeg_core
+step tests archives "100,000 archives read as the tar crate reads them" \
+    run_tests FUSELOOP_ARCHIVES=100000 -- --lib tar::tests::second
+step tests kills "1,000 writers and 1,000 converters killed; 1,000 datasets" \
+    run_tests FUSELOOP_KILLS=1000 FUSELOOP_DATASETS=1000 -- \
+    --test write_kill --test convert_kill --test write
+step tests crashes "100,000 images of a disk" \
+    run_tests FUSELOOP_CRASHES=100000 -- --lib write::crash
+step tests endings "10,000 drops; 100,000 batches; 16 threads" \
+    run_tests FUSELOOP_DROPS=10000 FUSELOOP_BATCHES=100000 FUSELOOP_THREADS=16 -- \
+    --test run --test run_threads --test run_memory
+step tests schedules "100,000 schedules of each scenario of the engine" \
+    run_tests FUSELOOP_SCHEDULES=100000 -- --test engine
+step tests orders "100,000 epochs" \
+    run_tests FUSELOOP_EPOCHS=100000 -- --test order_chance --test order
+step tests gpu_kernels "4,000 GPU programs by their host build and their PTX" \
+    run_tests FUSELOOP_KERNELS=4000 -- --test gpu_kernels --test interpreted
+
+for file in fuzz/fuzz_targets/*.rs; do
+    target=$(basename "$file" .rs)
+    step fuzz "fuzz_$target" "${FUSELOOP_FUZZ_RUN:-1800} s under libFuzzer" fuzz_target "$target"
+done
+step valgrind valgrind "compiled code under memcheck, and a planted error" script valgrind.sh
+step tsan tsan "the threads under ThreadSanitizer" script tsan.sh
+
+if [ "${asked[*]:-}" != list ] && [ $steps = 0 ]; then
+    echo "no step or group is called ${asked[*]}: scripts/soak.sh list" >&2
+    exit 2
+fi
+if [ ${#failed[@]} -gt 0 ]; then
+    echo "failed: ${failed[*]}; what they printed is in $logs" >&2
+    exit 1
+fi

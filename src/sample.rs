@@ -57,6 +57,9 @@ pub struct Limits {
     pub max_pixels: u64,
     /// Most bytes of one stored value, as it lies in the file.
     pub max_sample_bytes: u64,
+    /// Most bytes that one compressed value may unpack to: a member of a compressed tar file, an array
+    /// in a `.npz`, a record of a compressed TFRecord file.
+    pub max_unpacked_bytes: u64,
     /// Most samples of one dataset.
     pub max_samples: u64,
     /// Most bytes of the tables that opening a file reads.
@@ -69,11 +72,12 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The default: 178 Mpixel (Pillow's own bound), 1 GiB a value, 2^40 samples, 16 GiB of tables,
-    /// 1 GiB a row, 64 GiB of batches.
+    /// The default: 178 Mpixel (Pillow's own bound), 1 GiB a value, 256 MiB one that is unpacked, 2^40
+    /// samples, 16 GiB of tables, 1 GiB a row, 64 GiB of batches.
     pub const DEFAULT: Self = Self {
         max_pixels: 178_956_970,
         max_sample_bytes: 1 << 30,
+        max_unpacked_bytes: 256 << 20,
         max_samples: 1 << 40,
         max_table_bytes: 16 << 30,
         max_row_bytes: 1 << 30,
@@ -84,6 +88,7 @@ impl Limits {
     pub const SMALL: Self = Self {
         max_pixels: 1 << 20,
         max_sample_bytes: 4 << 20,
+        max_unpacked_bytes: 4 << 20,
         max_samples: 1 << 16,
         max_table_bytes: 64 << 20,
         max_row_bytes: 16 << 20,

@@ -1,5 +1,6 @@
 //! Files cut, replaced, deleted or written over while they are read, at random moments: the old bytes or
-//! an error that names the file. Never a panic, a signal or a hang.
+//! an error that names the file. Never a panic, a signal or a hang. What is written over in place may also
+//! be new bytes or a mixture; only checksums show that.
 //!
 //! `FUSELOOP_MOMENTS` is the number of moments for each way to read and each way to change: 8 unless told,
 //! which makes 224.

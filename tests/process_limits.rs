@@ -85,6 +85,53 @@ fn child_with_little_memory() {
     assert!(loader.epoch(1).unwrap().all(|batch| batch.is_ok()));
 }
 
+/// What commands print under `limits`, and how they end.
+fn command(dir: &Path, limits: &str, args: &[&str]) -> (Option<i32>, String) {
+    let script = format!("{limits}; exec \"$0\" \"$@\"");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script, env!("CARGO_BIN_EXE_fuseloop")]).args(args).current_dir(dir);
+    let output = shell.output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// From the least that the program itself starts with.
+#[test]
+fn no_command_dies_of_little_memory() {
+    let (dir, _) = dataset::write(20, WriteMode::Jpg, dataset::varied);
+    let commands: [&[&str]; 6] = [
+        &["bench", "pictures.beton", "-e", "1", "-j", "8"],
+        &["verify", "pictures.beton", "-j", "8"],
+        &["preview", "pictures.beton", "-n", "8", "-m", "2", "-o", "out.png"],
+        &["explain", "pictures.beton"],
+        &["convert", "pictures.beton", "out.tar", "-j", "8", "--force"],
+        &["dump", "pictures.beton", "-o", "out", "--force"],
+    ];
+    for megabytes in [96, 192, 512] {
+        for args in commands {
+            let limits = format!("ulimit -v {}", megabytes << 10);
+            let (code, said) = command(dir.path(), &limits, args);
+            assert!(matches!(code, Some(0 | 1)), "{megabytes} MiB, {args:?}: {code:?} {said}");
+            assert!(code == Some(0) || said.starts_with("error: "), "{megabytes} MiB: {said}");
+        }
+    }
+}
+
+/// A sheet holds its cells, and not the pictures they were made of.
+#[test]
+fn a_preview_of_pictures_that_do_not_fit_into_memory_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut jpeg = vec![];
+    let encoder = jpeg_encoder::Encoder::new(&mut jpeg, 90);
+    encoder.encode(&vec![90; 2000 * 2000], 2000, 2000, jpeg_encoder::ColorType::Luma).unwrap();
+    std::fs::create_dir_all(dir.path().join("folder/a")).unwrap();
+    for k in 0..32 {
+        std::fs::write(dir.path().join(format!("folder/a/{k}.jpg")), &jpeg).unwrap();
+    }
+    let args = ["preview", "folder", "-n", "32", "-m", "1", "-j", "2", "-o", "out.png"];
+    let (code, said) = command(dir.path(), "ulimit -v 524288", &args);
+    assert_eq!(code, Some(0), "{said}");
+}
+
 #[test]
 fn memory_that_is_not_there_is_an_error() {
     let said = child("child_with_little_memory", "ulimit -v 524288");

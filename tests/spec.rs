@@ -199,6 +199,29 @@ fn a_slip_is_answered_with_its_place_and_the_name_meant() {
     }
 }
 
+/// Pipeline files cut at every byte: understood, or refused at a place that is in the text.
+#[test]
+fn a_file_cut_anywhere_is_refused_at_a_place_in_it() {
+    let files = ["imagenet.toml", "imagenet-val.toml", "cifar10.toml"];
+    let files = files.map(|name| std::fs::read_to_string(ready(name)).unwrap());
+    let (mut understood, mut refused) = (0, 0);
+    for whole in files {
+        assert!(parse(&whole).is_ok());
+        for end in (0..whole.len()).filter(|&end| whole.is_char_boundary(end)) {
+            let Err(error) = parse(&whole[..end]) else {
+                understood += 1;
+                continue;
+            };
+            refused += 1;
+            let Some(Place { line, column }) = error.place else { continue };
+            let text = whole[..end].split('\n').nth(line as usize - 1);
+            let text = text.unwrap_or_else(|| panic!("cut at {end}: no line {line}"));
+            assert!(column as usize <= text.chars().count() + 1, "cut at {end}: {error}");
+        }
+    }
+    assert!(understood > 20 && refused > 400, "{understood} understood, {refused} refused");
+}
+
 #[test]
 fn what_is_not_toml_is_refused_at_its_place() {
     let error = parse("[fields]\nimage = [").unwrap_err();

@@ -9,14 +9,16 @@ mod paged;
 
 use fuseloop::source::beton::{Header, OpenError, SourceErrorKind};
 use fuseloop::source::{
-    Beton, Buffer, FieldKind, OpenOptions, PagedBeton, ProcessCache, ReadErrorKind, Source, Value,
+    Beton, BoxError, Buffer, FieldKind, FieldSpec, OpenOptions, PagedBeton, ProcessCache,
+    ReadErrorKind, Record, Source, Value,
 };
-use fuseloop::{Batch, Limits, Loader, SampleId};
+use fuseloop::{Batch, Limits, Loader, OnDamaged, SampleId};
 use paged::{Disk, Faults, Pages, run_over};
 use std::fs::{File, OpenOptions as FileOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const SAMPLES: usize = 200;
@@ -92,6 +94,74 @@ fn a_file_cut_under_a_running_loader_is_an_error_that_names_the_sample() {
         let (_, told) = cut_under(&paged, &path, len);
         assert_names_the_sample(&told, len);
     }
+}
+
+/// The field that lies last in its page.
+const LAST: usize = 2;
+
+/// A file's samples from the last to the first. The file is cut as soon as the first one is read, in the
+/// midst of its last value: as if the cut had met the read.
+struct CutOnce {
+    beton: Beton,
+    path: PathBuf,
+    len: u64,
+    is_cut: AtomicBool,
+}
+
+impl Source for CutOnce {
+    fn fields(&self) -> &[FieldSpec] {
+        self.beton.fields()
+    }
+
+    fn len(&self) -> u64 {
+        self.beton.len()
+    }
+
+    fn longest(&self, field: usize) -> Option<u64> {
+        Some(self.beton.longest(field))
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        Source::read(&self.beton, SampleId(self.beton.len() - 1 - sample.0))
+    }
+
+    fn value<'a>(
+        &'a self,
+        sample: SampleId,
+        field: usize,
+        buffer: &'a mut Buffer,
+    ) -> Result<Value<'a>, BoxError> {
+        let sample = SampleId(self.beton.len() - 1 - sample.0);
+        let value = Source::value(&self.beton, sample, field, buffer);
+        if field == LAST && !self.is_cut.swap(true, Ordering::Relaxed) {
+            cut(&self.path, self.len);
+        }
+        value
+    }
+}
+
+/// Several rows are read before the file's length is looked at. The others of them are whole.
+#[test]
+fn a_file_cut_while_rows_are_read_costs_the_row_that_was_cut() {
+    let parts = pages();
+    let last = Beton::from_bytes(parts.bytes(), &Limits::DEFAULT).unwrap();
+    let last = Source::locate(&last, SampleId(SAMPLES as u64 - 1), LAST).unwrap().bytes.unwrap();
+    let build = |on_damaged| {
+        let (dir, path) = written(&parts.bytes());
+        let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
+        let source = CutOnce { beton, path, len: last.start + 60, is_cut: false.into() };
+        let builder = Loader::from_source(source).batch_size(8).workers(1).batches_ahead(1);
+        (dir, builder.on_damaged(on_damaged).build().unwrap())
+    };
+    let (_dir, loader) = build(OnDamaged::Fail);
+    let error = loader.epoch(0).unwrap().next().unwrap().unwrap_err();
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    let told = format!("{error}: {cause}");
+    assert!(told.contains("sample 0: ") && told.contains("the file ends after 60"), "{told}");
+
+    let (_dir, loader) = build(OnDamaged::Skip);
+    let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
+    assert_eq!((batch.len(), batch.skipped().len()), (7, 1));
 }
 
 /// The same with the pages read ahead: what was read before the cut is good, what lies behind it is

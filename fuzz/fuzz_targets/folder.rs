@@ -1,4 +1,6 @@
 //! A table of images, and a saved listing, of any bytes.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuseloop::fuzzing::folder(bytes));
+use fuseloop::fuzzing::{count, folder};
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| count(folder(bytes)));

@@ -1,4 +1,6 @@
 //! Re-cutting a JPEG of any bytes.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuseloop::fuzzing::jpeg_recut(bytes));
+use fuseloop::fuzzing::{count, jpeg_recut};
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| count(jpeg_recut(bytes)));

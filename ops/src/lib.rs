@@ -2,7 +2,7 @@
 //!
 //! One op, one file. Each says on top what it computes, where the rule comes from and what it
 //! costs; then comes the type, its checked constructor, `eval` (the meaning, one pixel at a time)
-//! and `emit` (the same as Cranelift IR, four pixels at a time). The block compiler in the root
+//! and `emit` (the same as instructions, four pixels at a time). The block compiler in the root
 //! crate puts the pieces of a list of ops into one loop; the oracle there evaluates the list op by
 //! op, and both must give the same bits.
 //!
@@ -74,6 +74,7 @@ mod picture;
 mod poison;
 pub mod policy;
 mod posterize;
+pub mod program;
 mod rand_augment;
 mod random_affine;
 mod random_apply;
@@ -123,7 +124,7 @@ pub use cutout::Cutout;
 pub use d4::D4;
 pub use device::Device;
 pub use element::Element;
-pub use emit::{Constants, Emit, F32x4, I32x4, Mask, Pixels, clamp, grey, grey_mean, settle};
+pub use emit::{Emit, F32x4, I32x4, Mask, Pixels, clamp, grey, grey_mean, settle};
 pub use equalize::RandomEqualize;
 pub use error::{ParamError, TypeError};
 pub use gamma::{Gamma, RandomGamma};

@@ -141,7 +141,7 @@ impl PixelOp for Normalize {
         })
     }
 
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         e.each(pixels, |e, c, v| {
             let Channel { m1, s1, s0, bias } = self.channels[c];
             let [m1, s1, s0, bias] = [m1, s1, s0, bias].map(|constant| e.splat(constant));

@@ -1,10 +1,9 @@
 //! A picture that is drawn on: pictures, captions, and a PNG of it all.
 
 use super::font::{self, LETTER};
+use super::output::{self, Existing};
 use super::problem::Problem;
 use fuseloop::ops::{ImageView, NoMemory, Size, area, memory};
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::Path;
 
 /// A colour: red, green, blue.
@@ -89,14 +88,15 @@ impl Canvas {
 
 /// Writes packed RGB pixels as a PNG; one that is there is replaced.
 pub(super) fn save_png(path: &Path, pixels: &[u8], size: Size) -> Result<(), Problem> {
-    let file = File::create(path).map_err(Problem::io(path))?;
     let wrong = |error| Problem::Png { path: path.to_owned(), error };
-    let mut encoder = png::Encoder::new(BufWriter::new(file), size.width, size.height);
-    encoder.set_color(png::ColorType::Rgb);
-    encoder.set_depth(png::BitDepth::Eight);
-    let mut writer = encoder.write_header().map_err(wrong)?;
-    writer.write_image_data(pixels).map_err(wrong)?;
-    writer.finish().map_err(wrong)
+    output::write(path, Existing::Replace, |out| {
+        let mut encoder = png::Encoder::new(out, size.width, size.height);
+        encoder.set_color(png::ColorType::Rgb);
+        encoder.set_depth(png::BitDepth::Eight);
+        let mut writer = encoder.write_header().map_err(wrong)?;
+        writer.write_image_data(pixels).map_err(wrong)?;
+        writer.finish().map_err(wrong)
+    })
 }
 
 /// Lines of at most `width` pixels: broken between words, and inside one that is longer.

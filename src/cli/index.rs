@@ -1,11 +1,10 @@
 //! `fuseloop index`: where samples lie, written beside them, so that opening reads no more than that.
 
+use super::folder::{InFolder, add_folder};
 use super::print::{bar, bytes, counted, say};
 use super::problem::Problem;
 use fuseloop::LoadError;
-use fuseloop::source::{
-    Escaped, Folder, FolderOptions, IndexReport, Source as _, index_shards, saved_listing,
-};
+use fuseloop::source::{Escaped, Folder, IndexReport, Source as _, index_shards, saved_listing};
 use std::path::{Path, PathBuf};
 
 /// Note where the samples of tar or TFRecord shards lie, or which files a folder holds.
@@ -22,11 +21,13 @@ use std::path::{Path, PathBuf};
 pub(super) struct Args {
     /// Shards by braces, `::` and `*`; or a folder.
     dataset: PathBuf,
+    #[command(flatten)]
+    folder: InFolder,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let text = if args.dataset.is_dir() {
-        index_folder(&args.dataset)?
+        index_folder(&args.dataset, args.folder)?
     } else {
         let name = args.dataset.to_string_lossy();
         let bar = bar(0, "{wide_bar} {human_pos}/{human_len} shards, {eta} left");
@@ -42,8 +43,8 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     say(&text)
 }
 
-fn index_folder(dir: &Path) -> Result<String, Problem> {
-    let folder = Folder::open(dir, &FolderOptions::default());
+fn index_folder(dir: &Path, folder: InFolder) -> Result<String, Problem> {
+    let folder = Folder::open(dir, &folder.options());
     let folder = folder.map_err(|error| LoadError::Dataset(error.into()))?;
     let path = saved_listing(dir);
     folder.save_listing(&path).map_err(Problem::io(&path))?;
@@ -53,5 +54,8 @@ fn index_folder(dir: &Path) -> Result<String, Problem> {
         _ => format!("{classes} classes"),
     };
     let path = path.display().to_string();
-    Ok(format!("{} of {classes}, listed in {}\n", counted(images, "image"), Escaped(&path)))
+    let mut text =
+        format!("{} of {classes}, listed in {}\n", counted(images, "image"), Escaped(&path));
+    add_folder(&mut text, &folder.links(), folder.ignored().count);
+    Ok(text)
 }

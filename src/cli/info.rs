@@ -1,12 +1,13 @@
 //! `fuseloop info`: what a dataset holds, from its tables alone, and what this CPU runs.
 
+use super::folder::{InFolder, add_folder};
 use super::gpu;
 use super::print::{bytes, count, counted, say};
 use super::problem::Problem;
+use fuseloop::SampleId;
 use fuseloop::source::{
-    Beton, Dataset, Escaped, FieldKind, FieldSpec, FieldStats, ImageStats, Source, Stream,
+    Beton, Dataset, Escaped, FieldKind, FieldSpec, FieldStats, Folder, ImageStats, Source, Stream,
 };
-use fuseloop::{LoadError, SampleId};
 use fuseloop_kernels::{ROW_FUNCTIONS, RowFunction};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -31,13 +32,19 @@ pub(super) struct Args {
     /// As one JSON object.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    folder: InFolder,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let Some(file) = &args.file else { return gpu::run(args.json) };
-    let text = match (Dataset::open(file).map_err(LoadError::from)?, args.json) {
+    let text = match (args.folder.open(file)?, args.json) {
         (Dataset::Beton(beton), false) => in_words(&beton),
         (Dataset::Beton(beton), true) => format!("{:#}\n", as_json(&beton)),
+        (Dataset::Folder(folder), false) => folder_words(&folder),
+        (Dataset::Folder(folder), true) => {
+            format!("{:#}\n", any_json(&folder.name(), Some(folder.len()), folder.fields()))
+        }
         (Dataset::Source(source), false) => source_words(&*source),
         (Dataset::Source(source), true) => {
             format!("{:#}\n", any_json(&source.name(), Some(source.len()), source.fields()))
@@ -50,14 +57,26 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     say(&text)
 }
 
+fn folder_words(folder: &Folder) -> String {
+    let mut text = head_words(folder);
+    add_folder(&mut text, &folder.links(), folder.ignored().count);
+    text + &field_words(folder.fields()) + &row_functions()
+}
+
 fn source_words(source: &dyn Source) -> String {
-    let (samples, fields) = (source.len(), source.fields());
+    head_words(source) + &field_words(source.fields()) + &row_functions()
+}
+
+/// How many samples there are, and what the first and the last are called.
+fn head_words(source: &dyn Source) -> String {
+    let samples = source.len();
     let mut text = format!("{}: {}\n", source.name(), counted(samples, "sample"));
-    let keys = [0, samples.saturating_sub(1)].map(|sample| source.key(SampleId(sample)));
+    let key = |sample| source.locate(SampleId(sample), 0)?.key;
+    let keys = [0, samples.saturating_sub(1)].map(key);
     if let [Some(first), Some(last)] = keys.map(|key| key.filter(|_| samples > 0)) {
         let _ = writeln!(text, "from {} to {}", Escaped(&first), Escaped(&last));
     }
-    text + &field_words(fields) + &row_functions()
+    text
 }
 
 fn stream_words(stream: &Stream) -> String {

@@ -1,6 +1,7 @@
 //! `fuseloop recut`: a dataset written again, its JPEGs re-cut. And what `fuseloop write` says of
 //! the same.
 
+use super::folder::{InFolder, add_links};
 use super::print::{bytes, count, counted, rate, say};
 use super::problem::Problem;
 use super::write::OnDamage;
@@ -40,6 +41,8 @@ pub(super) struct Args {
     /// What to do with files or samples that can't be read. JPEGs that can't be decoded are copied.
     #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
     damaged: OnDamage,
+    #[command(flatten)]
+    in_folder: InFolder,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
@@ -48,6 +51,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         threads: args.threads,
         damaged: args.damaged.into(),
         progress: true,
+        links: args.in_folder.links(),
         ..RecutOptions::default()
     };
     let start = Instant::now();
@@ -71,6 +75,7 @@ fn folder_summary(dst: &Path, report: &MirrorReport, took: Duration) -> String {
     let kept = kept.map(|file| format!("{}: {}", file.path.display(), file.cause));
     add_list(&mut text, "kept unchanged", "JPEG", report.kept.count, kept);
     add_skipped(&mut text, "unreadable file", &report.skipped);
+    add_links(&mut text, &report.links);
     let ignored = report.ignored.first.iter();
     let ignored = ignored.map(|(path, reason)| format!("{}: {reason}", path.display()));
     add_list(&mut text, "ignored", "other name", report.ignored.count, ignored);

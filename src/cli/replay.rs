@@ -3,6 +3,7 @@
 use super::canvas::save_png;
 use super::dump::plain_name;
 use super::npy;
+use super::output::{self, Existing};
 use super::pick::{image_fields, labels};
 use super::print::{counted, say};
 use super::problem::Problem;
@@ -160,7 +161,7 @@ fn save(out: &Path, files: &[(String, Content)], force: bool) -> Result<(), Prob
         let path = out.join(name);
         match content {
             Content::Picture(pixels, size) => save_png(&path, pixels, *size)?,
-            Content::Bytes(bytes) => fs::write(&path, bytes).map_err(Problem::io(&path))?,
+            Content::Bytes(bytes) => output::write_bytes(&path, Existing::Replace, &[bytes])?,
         }
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! What several commands share: opening a dataset and giving its fields their ops.
 
+use super::folder::InFolder;
 use super::problem::Problem;
 use fuseloop::ops::{Device, Ops, ParamError};
 use fuseloop::sample::Epoch;
@@ -32,6 +33,8 @@ pub(super) struct Pipeline {
     /// Take the samples in the dataset's order instead of shuffled.
     #[arg(long)]
     sequential: bool,
+    #[command(flatten)]
+    folder: InFolder,
 }
 
 /// Where the end of the lists runs.
@@ -62,6 +65,7 @@ pub(super) struct Setup {
     order: Option<Order>,
     /// Where lists run; as they say themselves, if it is not given.
     device: Option<Device>,
+    folder: InFolder,
 }
 
 /// Where the ops of the fields are from.
@@ -93,6 +97,7 @@ impl Pipeline {
             order,
             // What is looked at or written to files is made of the same numbers here.
             device: Some(Device::Cpu),
+            folder: self.folder,
         })
     }
 }
@@ -115,9 +120,9 @@ impl Setup {
                         Some(device) => on_device(ops, device),
                     })
                 };
-                on_images(path, ops)?.drop_last(false)
+                with_ops(path, self.opened(path)?, ops)?.drop_last(false)
             }
-            FieldOps::File { spec, .. } => spec.apply(opened(path)?.drop_last(false)),
+            FieldOps::File { spec, .. } => spec.apply(self.opened(path)?.drop_last(false)),
         };
         // A stream has no order but its own.
         let usual = if builder.is_stream() { Order::Sequential } else { Order::Random };
@@ -131,6 +136,10 @@ impl Setup {
             Some(workers) => builder.workers(workers),
             None => builder,
         })
+    }
+
+    fn opened(&self, path: &Path) -> Result<LoaderBuilder, Problem> {
+        opened(path, Loader::from_dataset(self.folder.open(path)?))
     }
 
     /// Threads there will be.
@@ -190,8 +199,7 @@ impl fmt::Display for FieldOps {
 }
 
 /// What holds samples.
-fn opened(path: &Path) -> Result<LoaderBuilder, Problem> {
-    let builder = Loader::open(path)?;
+fn opened(path: &Path, builder: LoaderBuilder) -> Result<LoaderBuilder, Problem> {
     if builder.source().len() == 0 {
         return Err(Problem::Empty { path: path.to_owned() });
     }
@@ -203,7 +211,14 @@ pub(super) fn on_images(
     path: &Path,
     make: impl Fn(Epoch) -> Result<Ops, ParamError> + Clone + Send + Sync + 'static,
 ) -> Result<LoaderBuilder, Problem> {
-    let mut builder = opened(path)?;
+    with_ops(path, opened(path, Loader::open(path)?)?, make)
+}
+
+fn with_ops(
+    path: &Path,
+    mut builder: LoaderBuilder,
+    make: impl Fn(Epoch) -> Result<Ops, ParamError> + Clone + Send + Sync + 'static,
+) -> Result<LoaderBuilder, Problem> {
     let images = image_fields(&builder);
     if images.is_empty() {
         let known: Vec<String> =

@@ -1,5 +1,6 @@
 //! `fuseloop verify`: every value of a dataset read, every picture decoded, and what is damaged.
 
+use super::folder::InFolder;
 use super::print::{bar, bytes, count, counted, rate, say};
 use super::problem::Problem;
 use fuseloop::LoadError;
@@ -46,6 +47,8 @@ pub(super) struct Args {
     /// As one JSON object.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    folder: InFolder,
 }
 
 /// All that is reported.
@@ -64,7 +67,7 @@ impl Checked {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
-    let dataset = Dataset::open(&args.file).map_err(LoadError::from)?;
+    let dataset = args.folder.open(&args.file)?;
     let source = dataset.source().ok_or_else(|| Problem::InSequence { path: args.file.clone() })?;
     // Before hours of work, not after: it may be that no file can be made there.
     let indices = args.write_indices.as_deref().map(Indices::new).transpose()?;
@@ -233,6 +236,8 @@ fn as_json(args: &Args, checked: &Checked) -> Value {
         json!({
             "sample": damaged.sample.0,
             "field": damaged.field,
+            "file": damaged.location.as_ref().and_then(|location| location.file.as_deref()),
+            "key": damaged.location.as_ref().and_then(|location| location.key.as_deref()),
             "offset": damaged.offset,
             "trouble": damaged.error.trouble().word(),
             "error": damaged.error.to_string(),

@@ -23,16 +23,16 @@ mod shot;
 mod variants;
 
 pub use compile::{CompileError, unsupported};
-pub(crate) use emit::multiply;
+pub(crate) use emit::{Code, Constants, lower, multiply};
 pub use measure::{BlockCosts, Costs, Meter};
 pub use oracle::{Step, evaluate, evaluate_steps};
 pub(crate) use oracle::{try_evaluate, try_evaluate_host};
 pub use predict::predict;
 pub use shot::Source;
 
-use crate::plan::{Draws, ImagePlan, Link};
+use crate::plan::{Draws, ImagePlan, Kind, Link};
 use emit::Spec;
-use fuseloop_ops::{Class, ImageView, NoMemory, SampleKey, Size, Table, memory};
+use fuseloop_ops::{ImageView, NoMemory, SampleKey, Size, Table, memory};
 use shot::{Body, Memory, NotRun, Shot};
 use std::sync::Arc;
 use std::time::Duration;
@@ -364,9 +364,9 @@ fn first_links(plan: &ImagePlan) -> Vec<Vec<Link>> {
 /// The tables that nothing is drawn for.
 fn fixed_tables(plan: &ImagePlan) -> Vec<(usize, Box<Table>)> {
     let steps = plan.blocks()[..plan.host_blocks()].iter().flat_map(|block| &block.steps);
-    let needs_none = |leaf: &usize| match plan.leaves()[*leaf].op.class() {
-        Class::Table(op) => op.slots() == 0 && !op.needs_histogram(),
-        Class::Pixel(op) => op.slots() == 0,
+    let needs_none = |leaf: &usize| match &plan.leaves()[*leaf].kind {
+        Kind::Table { slots, counted, .. } => *slots == 0 && !counted,
+        Kind::Pixel(kind) => kind.slots == 0,
         _ => false,
     };
     let is_fixed = |step: &&crate::plan::block::Step| {

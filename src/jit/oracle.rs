@@ -5,8 +5,7 @@
 
 use super::mix;
 use crate::plan::block::nth_order;
-use crate::plan::describe::type_after;
-use crate::plan::{Drawn, Draws, ImagePlan, Leaf, Link};
+use crate::plan::{Drawn, Draws, ImagePlan, Kind, Leaf, Link, PixelKind};
 use fuseloop_ops::{
     Class, DType, Element, Eval, ImageView, Layout, NoMemory, NumberRule, Picture, PixelOp,
     TableOp, clamp, grey_mean, memory, to_u8,
@@ -108,14 +107,14 @@ impl Scale {
 
     /// The scale after a leaf that ran.
     fn after(self, leaf: &Leaf, plan: &ImagePlan, draws: &Draws) -> Self {
-        if type_after(leaf).dtype == DType::U8 {
+        if leaf.output.dtype == DType::U8 {
             return Self::LEVELS;
         }
         let (Class::Pixel(op), Self::Affine(before)) = (leaf.op.class(), self) else { return self };
         if !op.is_per_channel() {
             return Self::Stretch;
         }
-        let slots = &draws.slots[leaf.slot..leaf.slot + op.slots()];
+        let slots = &draws.slots[leaf.slot..leaf.slot + leaf.kind.slots()];
         let cx = Eval::new(plan.rule(), slots);
         let at = |level: f32| op.eval(&cx, before.map(|[factor, offset]| level * factor + offset));
         let (black, white) = (at(0.0), at(255.0));
@@ -207,17 +206,23 @@ fn after(
                 picture = picture.painted(*window, op.fill())?;
             }
         }
-        Class::Pixel(op) => apply(plan.rule(), op, &mut picture, &draws.slots, leaf.slot),
+        Class::Pixel(op) => {
+            apply(plan.rule(), (op, leaf.kind.pixel(None)), &mut picture, &draws.slots, leaf.slot);
+        }
         Class::Shuffled(parts) => {
             let order = draws.orders.iter().find(|(of, _)| *of == index);
             let order = order.map_or(0, |(_, order)| *order);
             for part in nth_order(parts.len(), order) {
-                let before: usize = parts[..part].iter().map(|part| part.slots()).sum();
-                let op = parts[part].as_ref();
-                apply(plan.rule(), op, &mut picture, &draws.slots, leaf.slot + before);
+                let before = (0..part).filter_map(|part| leaf.kind.pixel(Some(part)));
+                let slot = leaf.slot + before.map(|kind| kind.slots).sum::<usize>();
+                let op = (parts[part].as_ref(), leaf.kind.pixel(Some(part)));
+                apply(plan.rule(), op, &mut picture, &draws.slots, slot);
             }
         }
-        Class::Table(op) => look_up(plan.rule(), op, &mut picture, &draws.slots[leaf.slot..]),
+        Class::Table(op) => {
+            let slots = &draws.slots[leaf.slot..leaf.slot + leaf.kind.slots()];
+            look_up(plan.rule(), (op, &leaf.kind), &mut picture, slots);
+        }
         Class::Cast(DType::U8) if leaf.input.dtype != DType::U8 => {
             picture.round();
         }
@@ -272,9 +277,16 @@ pub(super) fn multiplied(matrix: &[f32], pixel: [f32; 3]) -> [f32; 3] {
 }
 
 /// Applies a pixel op whose slots begin at `slot`.
-fn apply(rule: NumberRule, op: &dyn PixelOp, picture: &mut Picture, slots: &[f32], slot: usize) {
-    let mut numbers = slots[slot..slot + op.slots()].to_vec();
-    if op.needs_mean()
+fn apply(
+    rule: NumberRule,
+    (op, kind): (&dyn PixelOp, Option<&PixelKind>),
+    picture: &mut Picture,
+    slots: &[f32],
+    slot: usize,
+) {
+    let Some(kind) = kind else { return };
+    let mut numbers = slots[slot..slot + kind.slots].to_vec();
+    if kind.needs_mean
         && !op.is_identity(&numbers)
         && let Some(last) = numbers.last_mut()
     {
@@ -287,15 +299,20 @@ fn apply(rule: NumberRule, op: &dyn PixelOp, picture: &mut Picture, slots: &[f32
     }
 }
 
-/// Applies a table op whose slots are the first of `slots`.
-fn look_up(rule: NumberRule, op: &dyn TableOp, picture: &mut Picture, slots: &[f32]) {
+/// Applies a table op with its slots.
+fn look_up(
+    rule: NumberRule,
+    (op, kind): (&dyn TableOp, &Kind),
+    picture: &mut Picture,
+    slots: &[f32],
+) {
     let (mut levels, mut table) = ([[0; 256]; 3], [[0.0; 256]; 3]);
-    if op.needs_histogram() {
+    if matches!(kind, Kind::Table { counted: true, .. }) {
         for pixel in picture.pixels() {
             (0..3).for_each(|c| levels[c][usize::from(to_u8(pixel[c]))] += 1);
         }
     }
-    op.table(rule, &slots[..op.slots()], &levels, &mut table);
+    op.table(rule, slots, &levels, &mut table);
     for pixel in picture.pixels_mut() {
         *pixel = std::array::from_fn(|c| table[c][usize::from(to_u8(pixel[c]))]);
     }

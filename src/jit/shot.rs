@@ -176,7 +176,7 @@ impl<'a> Shot<'a> {
     fn set_output(&self, memory: &mut Memory, out: &mut [u8]) -> Result<(), NoMemory> {
         let pixels = self.composed.output.pixels() as usize;
         let element = self.block.dtype.bytes();
-        assert_eq!(out.len(), 3 * pixels * element, "bytes of the output");
+        assert_eq!(out.len(), bytes_of(self.composed.output, element), "bytes of the output");
         let planar = self.block.layout == Layout::ChannelsFirst;
         let record = &mut memory.record;
         set(record, Header::Out, out.as_mut_ptr() as u64);
@@ -227,8 +227,10 @@ impl<'a> Shot<'a> {
     fn reading_runs(&self, index: usize) -> bool {
         let (reading, position) = self.compiled.readings[index];
         let Reading::Mean { part, slot, .. } = reading else { return true };
-        pixel_op(self.plan.leaves(), self.body.leaves[position], part).is_some_and(|op| {
-            let first = slot + 1 - op.slots();
+        let leaf = self.body.leaves[position];
+        let kind = self.plan.leaves()[leaf].kind.pixel(part);
+        pixel_op(self.plan.leaves(), leaf, part).zip(kind).is_some_and(|(op, kind)| {
+            let first = slot + 1 - kind.slots;
             !op.is_identity(&self.draws.slots[first..=slot])
         })
     }
@@ -278,7 +280,11 @@ impl<'a> Shot<'a> {
         let keeps_all = self.reads_first();
         let row_bytes = (wanted.size().width as usize).next_multiple_of(4) * 3 + SLACK;
         let rows = if keeps_all { wanted.size().height as usize } else { 1 };
-        memory::resize(&mut memory.resized, rows * row_bytes, "a resized picture")?;
+        memory::resize(
+            &mut memory.resized,
+            rows.checked_mul(row_bytes).expect(TOO_LARGE),
+            "a resized picture",
+        )?;
         let stride = if keeps_all { row_bytes } else { 0 };
         set(&mut memory.record, Header::MakesRows, 1);
         set(&mut memory.record, Header::Resized, memory.resized.as_mut_ptr() as u64);
@@ -437,7 +443,7 @@ impl<'a> Shot<'a> {
         let (shown, fill) = self.composed.frame.unwrap_or((Rect::of(self.source.whole), [0; 3]));
         let pixels = self.source.rect();
         let stride = size.width as usize * 3;
-        memory::resize(to, stride * size.height as usize, "a picture in its frame")?;
+        memory::resize(to, bytes_of(size, 1), "a picture in its frame")?;
         // The columns of the copy whose pixels are shown and decoded, as one range.
         let (left, right) = (shown.left.max(pixels.left), shown.right.min(pixels.right));
         let (first, end) = if columns.sign == 1 {
@@ -473,10 +479,11 @@ impl<'a> Shot<'a> {
     ) {
         let reads = pass.reads();
         let rows_used = if row_bytes == 0 { 1 } else { reads.bottom - base.top };
-        let last_row = (rows_used - 1) * base.stride as i64;
-        let end = last_row + 3 * (reads.right - base.left);
+        // Sizes and offsets may be whatever an op drew: their products need not fit in 64 bits.
+        let last_row = i128::from(rows_used - 1) * base.stride as i128;
+        let end = last_row + 3 * i128::from(reads.right - base.left);
         assert!(
-            reads.top >= base.top && reads.left >= base.left && end <= base.pixels.len() as i64,
+            reads.top >= base.top && reads.left >= base.left && end <= base.pixels.len() as i128,
             "a pass would read outside its pixels: {reads:?}"
         );
         let at = self.compiled.layout.pass(index);
@@ -609,6 +616,15 @@ impl<'a> Shot<'a> {
         regions.extend(fixed.map(|(_, table)| Region::read("fixed table", table.as_slice())));
         regions
     }
+}
+
+/// What is said of a picture that no memory holds.
+const TOO_LARGE: &str = "a picture has more bytes than there are addresses";
+
+/// Bytes of a picture whose channels have `element` bytes each.
+fn bytes_of(size: Size, element: usize) -> usize {
+    let pixels = usize::try_from(size.pixels()).ok();
+    pixels.and_then(|pixels| pixels.checked_mul(3 * element)).expect(TOO_LARGE)
 }
 
 fn set(record: &mut Record, word: Header, value: u64) {

@@ -77,13 +77,14 @@ pub struct LoaderBuilder {
 }
 
 impl LoaderBuilder {
-    pub(super) fn open(path: &Path) -> Result<Self, LoadError> {
+    pub(super) fn of_dataset(dataset: Dataset) -> Self {
         let decode = DecodeOptions::default();
-        Ok(match Dataset::open(path)? {
+        match dataset {
             Dataset::Beton(beton) => Self::of_beton(beton, decode),
+            Dataset::Folder(folder) => Self::of(folder, decode),
             Dataset::Source(source) => Self::of(source, decode),
             Dataset::Stream(stream) => Self::of_stream(stream),
-        })
+        }
     }
 
     /// Opens a `.beton` file with limits, and the row sizes of fields of a user's own type.
@@ -259,7 +260,7 @@ impl LoaderBuilder {
         self
     }
 
-    /// Threads that read, decode and augment. Default: as many as the process may use.
+    /// Threads that read, decode and augment, at most 1024. Default: as many as the process may use.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
@@ -483,6 +484,7 @@ impl LoaderBuilder {
     /// The file read by pages, if it is to be.
     fn pages(&self) -> Result<Option<Arc<PagedBeton>>, LoadError> {
         let Some(options) = self.process_cache else { return Ok(None) };
+        options.check()?;
         let beton = self.beton.as_ref().ok_or_else(|| {
             let dataset = self.source.name();
             LoadError::NoPages { dataset }
@@ -497,7 +499,10 @@ impl LoaderBuilder {
             return Err(LoadError::Workers);
         };
         let (max_bytes, stall_timeout) = (self.memory_limit, self.timeout);
-        Ok(EngineOptions { workers, batches_ahead: ahead, max_bytes, stall_timeout, ..defaults })
+        let options =
+            EngineOptions { workers, batches_ahead: ahead, max_bytes, stall_timeout, ..defaults };
+        options.check()?;
+        Ok(options)
     }
 
     /// What every field's work is made with, on this rank.

@@ -156,8 +156,8 @@ impl Inspector {
     }
 
     fn error(&self, sample: u64, cause: SampleCause) -> SampleError {
-        let name = &self.source.fields()[self.field].name;
-        self.stage.sample_error(SampleId(sample), name, self.field, cause)
+        let name = self.source.fields()[self.field].name.as_str();
+        SampleError::of(&*self.source, SampleId(sample), (name, self.field), cause)
     }
 
     fn key(&self, sample: SampleId) -> SampleKey {

@@ -363,22 +363,8 @@ impl LoaderStage {
     }
 
     fn error(&self, sample: SampleId, name: &str, field: usize, cause: SampleCause) -> FillError {
-        FillError { sample, source: Box::new(self.sample_error(sample, name, field, cause)) }
-    }
-
-    /// What is wrong with the field of a sample; `name` is the field's or its output's.
-    pub(super) fn sample_error(
-        &self,
-        sample: SampleId,
-        name: &str,
-        field: usize,
-        cause: SampleCause,
-    ) -> SampleError {
-        // What can't be read says itself where.
-        let is_inside = matches!(cause, SampleCause::Decode(_));
-        let stored = if is_inside { self.source.stored_at(sample, field) } else { None };
-        let offset = stored.map(|bytes| bytes.start);
-        SampleError { dataset: self.source.name().into(), field: name.into(), offset, cause }
+        let error = SampleError::of(&*self.source, sample, (name, field), cause);
+        FillError { sample, source: Box::new(error) }
     }
 }
 
@@ -454,6 +440,10 @@ impl Stage for LoaderStage {
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError> {
         worker.pictures.decoded = 0;
+        // One look at the file's length serves a chunk of rows. If the file was cut, the engine asks for
+        // each row alone, and then each read is checked; so is each read of what the cache will keep.
+        let is_cached = self.shared.cache.is_some();
+        worker.buffer.check_lengths_later(visits.len() > 1 && !is_cached);
         let mut outputs: Vec<&mut [u8]> = rows.outputs().collect();
         for (place, visit) in visits.iter().enumerate() {
             let key = self.visit_key(epoch, *visit);
@@ -467,6 +457,9 @@ impl Stage for LoaderStage {
                 self.fill_field(worker, &mut seat, key, field, &mut rows)?;
             }
             seat.end();
+        }
+        if let (Err(error), Some(first)) = (worker.buffer.check_lengths(), visits.first()) {
+            return Err(FillError { sample: first.sample, source: error });
         }
         self.shared.decoded.fetch_add(worker.pictures.decoded, Ordering::Relaxed);
         Ok(())

@@ -25,6 +25,7 @@ pub mod describe;
 pub mod drawn;
 pub mod draws;
 mod fold;
+pub mod kind;
 pub mod label;
 pub mod leaf;
 mod size;
@@ -35,11 +36,12 @@ pub use block::{Block, Link, Region, Role};
 pub use describe::Description;
 pub use drawn::{Drawn, Fate};
 pub use draws::Draws;
+pub use kind::{Kind, OpError, PixelKind};
 pub use label::LabelPlan;
 pub use leaf::Leaf;
 pub use size::TooManyPixels;
 
-use fuseloop_ops::{Class, DType, ImageType, NumberRule, Ops, Size, Type, TypeError};
+use fuseloop_ops::{DType, ImageType, NumberRule, Ops, Size, Type, TypeError};
 use leaf::Choice;
 
 /// Most ops of one pipeline.
@@ -56,6 +58,16 @@ pub enum PlanError {
         place: usize,
         /// What it takes and what it gets.
         error: TypeError,
+    },
+    /// An op can't be compiled, whatever stands around it.
+    #[error("op {place} of the list ({op}): {error}")]
+    Op {
+        /// The op's place, from 0.
+        place: usize,
+        /// The op.
+        op: &'static str,
+        /// What is wrong with it.
+        error: OpError,
     },
     /// Images of different sizes can't share a batch.
     #[error(
@@ -306,18 +318,16 @@ impl ImagePlan {
         &self.choices
     }
 
-    /// What the compiled code depends on: plans of equal keys share it.
+    /// What the compiled code depends on: plans of equal keys share it. The code of ops is part of
+    /// it instruction by instruction, so that two ops share code only where it is the same.
     #[must_use]
     pub fn code_key(&self) -> String {
         let mut key = format!("{:?} {:?}", self.rule, self.blocks);
+        for region in self.blocks.iter().flat_map(|block| &block.regions) {
+            key.push_str(&format!(" {:x?}", region.fill.map(f32::to_bits)));
+        }
         for leaf in &self.leaves {
-            match leaf.op.class() {
-                Class::Pixel(op) => key.push_str(&op.structure()),
-                Class::Shuffled(parts) => {
-                    parts.iter().for_each(|part| key.push_str(&part.structure()));
-                }
-                _ => {}
-            }
+            key.push_str(&leaf.kind.code_key());
             if let Some(step) = &leaf.step {
                 key.push_str(&step.code_key());
             }

@@ -9,7 +9,6 @@
 //! them out, but nothing here depends on which ops share a loop. The limits are [`Limits`]'; a side
 //! has at most [`MOST_SIDE`] pixels besides, so that the working memory of a row is small.
 
-use super::describe::type_after;
 use super::{Draws, ImagePlan, PlanError};
 use crate::sample::Limits;
 use fuseloop_ops::{Motion, Size};
@@ -40,7 +39,7 @@ impl ImagePlan {
     /// The first op whose smallest picture is over the limits, or the bytes of a row.
     pub(crate) fn check_size(&self, limits: &Limits) -> Result<(), PlanError> {
         for leaf in self.leaves() {
-            let after = type_after(leaf);
+            let after = leaf.output;
             let smallest = Size::new(after.height.min, after.width.min);
             check(leaf.op.name(), smallest, limits)
                 .map_err(|error| PlanError::Pixels { place: leaf.place, error })?;

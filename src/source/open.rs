@@ -24,6 +24,8 @@ use std::sync::Arc;
 pub enum Dataset {
     /// A `.beton` file, in any order, page by page.
     Beton(Arc<Beton>),
+    /// A folder, a table or a pattern of images, in any order.
+    Folder(Arc<Folder>),
     /// Anything else that can be read in any order.
     Source(Arc<dyn Source>),
     /// What can only be read from its beginning to its end.
@@ -60,10 +62,23 @@ impl Dataset {
     ///
     /// If it is not there, or not what its name says.
     pub fn open(name: impl AsRef<Path>) -> Result<Self, DatasetError> {
+        Self::open_with(name, &FolderOptions::default())
+    }
+
+    /// As [`open`](Self::open), with options for a folder. The [saved listing](saved_listing) beside a
+    /// folder is used unless they name another.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_with(
+        name: impl AsRef<Path>,
+        options: &FolderOptions,
+    ) -> Result<Self, DatasetError> {
         let path = name.as_ref();
         match Kind::of(path) {
             Kind::Beton => Ok(Self::Beton(Arc::new(beton(path)?))),
-            kind => Self::other(kind, path).map_err(DatasetError::Other),
+            kind => Self::other(kind, path, options).map_err(DatasetError::Other),
         }
     }
 
@@ -72,20 +87,21 @@ impl Dataset {
     pub fn source(&self) -> Option<Arc<dyn Source>> {
         match self {
             Self::Beton(beton) => Some(Arc::clone(beton) as _),
+            Self::Folder(folder) => Some(Arc::clone(folder) as _),
             Self::Source(source) => Some(Arc::clone(source)),
             Self::Stream(_) => None,
         }
     }
 
-    fn other(kind: Kind, path: &Path) -> Result<Self, BoxError> {
+    fn other(kind: Kind, path: &Path, options: &FolderOptions) -> Result<Self, BoxError> {
         let text = || {
             path.to_str().ok_or_else(|| format!("{}: shards need names in UTF-8", path.display()))
         };
         Ok(match kind {
             Kind::Beton => Self::Beton(Arc::new(beton(path)?)),
             Kind::Folder => {
-                let options = FolderOptions::default().listing(saved_listing(path));
-                Self::Source(Arc::new(Folder::open(path, &options)?))
+                let options = options.clone().listing_or(saved_listing(path));
+                Self::Folder(Arc::new(Folder::open(path, &options)?))
             }
             Kind::Tar => Self::Source(Arc::new(Tar::open(text()?)?)),
             Kind::TarStream => Self::Stream(TarStream::open(text()?)?.into()),

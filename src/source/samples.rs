@@ -5,12 +5,13 @@
 //! .beton file:    value(sample, field, buffer) -> Value         read into the buffer, or lent
 //! ```
 
+use super::file::LengthCheck;
 use super::stream::Item;
-use super::{FieldKind, FieldSpec, ImageStats, OwnedValue, Value};
+use super::{ClassNames, FieldKind, FieldSpec, ImageStats, OwnedValue, SampleLocation, Value};
 use crate::sample::{Epoch, SampleId};
 use std::error::Error;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Any error, with its message.
@@ -83,6 +84,13 @@ pub trait Source: Send + Sync + 'static {
         None
     }
 
+    /// The files and folders of this machine that it is read from, in an order that stays the same. A
+    /// conversion tells by the sizes and times of the files whether the source has changed since it was
+    /// stopped, and writes nothing over them. By default [`path`](Self::path) alone.
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        Box::new(self.path().map(Path::to_owned).into_iter())
+    }
+
     /// One field of a sample: lent, or in `buffer`. A source of records needs none of its own: the
     /// record is read once for all fields.
     ///
@@ -135,18 +143,23 @@ pub trait Source: Send + Sync + 'static {
         false
     }
 
-    /// Where in its file a value's bytes lie, as far as tables say: not that they are whole. `None`
-    /// for a value without bytes of its own, and for a source that is no file.
-    fn stored_at(&self, sample: SampleId, field: usize) -> Option<Range<u64>> {
+    /// Where a value of a sample is stored: its file, the sample's key there, and the bytes. Errors
+    /// and lists of damage name a sample by it, and a converted dataset takes the key over. It says
+    /// nothing about whether the bytes are whole. `None` for a sample that the source has not, and
+    /// where nothing is known.
+    fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
         let _ = (sample, field);
         None
     }
 
-    /// What a sample is called where it is from: a file's name in a folder, the key of a sample in a
-    /// tar file. For errors, and for what is written of it elsewhere. A key is never used as a path.
-    fn key(&self, sample: SampleId) -> Option<String> {
-        let _ = sample;
-        None
+    /// Names of the classes, by the numbers in the field that is a sample's class; `None` where they
+    /// are not known. They are read when they are asked for: opening a dataset does not need them.
+    ///
+    /// # Errors
+    ///
+    /// If the file that the names lie in is damaged.
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        Ok(None)
     }
 
     /// Which part of the storage a sample lies in, where reading a whole part is cheaper than
@@ -225,6 +238,8 @@ pub(super) fn address<S: ?Sized>(source: &S) -> usize {
 #[derive(Default)]
 pub struct Buffer {
     pub(super) bytes: Vec<u8>,
+    /// If it is there, the lengths of files are looked at after several reads, not after each.
+    pub(super) check: Option<LengthCheck>,
     /// What a value is lent from, kept as long as that.
     pub(super) held: Option<Arc<dyn AsRef<[u8]> + Send + Sync>>,
     /// The record read last: of which source, by its address, and sample.
@@ -243,6 +258,25 @@ impl Buffer {
         if let Some(inner) = &mut self.inner {
             inner.forget();
         }
+    }
+
+    /// Says whether the lengths of files are looked at by [`check_lengths`](Self::check_lengths), after
+    /// several reads, or after each read. Reads noted before are forgotten.
+    pub(crate) fn check_lengths_later(&mut self, later: bool) {
+        match &mut self.check {
+            Some(check) if later => check.forget(),
+            check => *check = later.then(LengthCheck::default),
+        }
+    }
+
+    /// Looks at the length of the file that was read. After an error, no value that was read since
+    /// [`check_lengths_later`](Self::check_lengths_later) may be used.
+    ///
+    /// # Errors
+    ///
+    /// If the file was cut short.
+    pub(crate) fn check_lengths(&mut self) -> Result<(), BoxError> {
+        Ok(self.check.as_mut().map_or(Ok(()), LengthCheck::pass)?)
     }
 
     /// Has it hold an item of a stream, unless it is the one it holds.

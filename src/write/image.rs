@@ -5,9 +5,12 @@
 //! | what is given | stored as JPEG                                        | stored raw            |
 //! |---------------|-------------------------------------------------------|-----------------------|
 //! | a JPEG        | **its own bytes**, unless it is resized or a quality is asked for | decoded   |
-//! | a PNG         | encoded, as RGB pixels are                            | decoded               |
-//! | RGB pixels    | encoded: baseline, 4:2:0, quality 90 unless asked      | as they are           |
+//! | a PNG         | encoded, as RGB pixels are: lossy                     | decoded               |
+//! | RGB pixels    | encoded: baseline, 4:2:0, quality 90 unless asked: lossy | as they are         |
 //! | of a `.beton` | as it is there                                         | as it is there        |
+//!
+//! By default (`WriteMode::Lossless`) a JPEG is stored as JPEG, and all others raw. What is not stored
+//! as it was given says so: [`StoredImage::reencoded`].
 //!
 //! Storing a JPEG's own bytes loses nothing and costs one read; FFCV can't, it decodes and
 //! encodes every image anew. With [`ImageOptions::tile`] every JPEG stored is re-cut on its way
@@ -19,8 +22,9 @@ use super::cut::{Cut, StoredImage};
 use super::jpeg::{self, Head, HeadError};
 use super::mode::{ImageOptions, raw_bytes};
 use super::pixels::{Pixels, PixelsError};
+use super::report::Reencoded;
 use crate::sample::{Limits, SampleId};
-use crate::source::{ImageMode, OwnedImage};
+use crate::source::{ImageMode, OwnedImage, ReadAt, refuse_cut};
 use fuseloop_ops::Size;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -179,12 +183,13 @@ pub(super) fn store(
             Loaded::Rgb { pixels, size }
         }
     };
-    let from = match &loaded {
-        Loaded::Jpeg { head, .. } => head.size,
-        Loaded::Png { size, .. } | Loaded::Rgb { size, .. } => *size,
+    let (from, given) = match &loaded {
+        Loaded::Jpeg { head, .. } => (head.size, ImageMode::Jpeg),
+        Loaded::Png { size, .. } => (*size, ImageMode::Png),
+        Loaded::Rgb { size, .. } => (*size, ImageMode::Raw),
     };
     let size = options.stored_size(from);
-    let as_jpeg = options.wants_jpeg(size, place.sample, place.field);
+    let as_jpeg = options.wants_jpeg(given == ImageMode::Jpeg, size, place);
 
     let loaded = match loaded {
         Loaded::Jpeg { bytes, head } if as_jpeg && size == from && options.quality.is_none() => {
@@ -197,11 +202,15 @@ pub(super) fn store(
     };
     // Looked at before the work is done.
     sides(size)?;
-    if as_jpeg {
-        Ok(StoredImage { path, ..encode(&loaded, size, options, limits, pixels)? })
+    let image = if as_jpeg {
+        StoredImage { path, ..encode(&loaded, size, options, limits, pixels)? }
     } else {
-        stored(ImageMode::Raw, size, scaled(loaded, size, limits, pixels)?)
-    }
+        stored(ImageMode::Raw, size, scaled(loaded, size, limits, pixels)?)?
+    };
+    let is_lossy = as_jpeg || size != from;
+    let reencoded = Reencoded { from: given, to: image.mode, is_lossy, images: 1 };
+    let is_same = given == image.mode && !is_lossy;
+    Ok(StoredImage { reencoded: (!is_same).then_some(reencoded), ..image })
 }
 
 /// An image as it lies in another file.
@@ -275,8 +284,8 @@ fn with_rgb<T>(
 /// An image that was made here, and is not re-cut.
 fn stored(mode: ImageMode, size: Size, bytes: Vec<u8>) -> Result<StoredImage, ImageError> {
     let (width, height) = sides(size)?;
-    let (is_given, path, cut) = (false, None, Cut::Unasked);
-    Ok(StoredImage { mode, width, height, bytes, is_given, path, cut })
+    let (is_given, path, cut, reencoded) = (false, None, Cut::Unasked, None);
+    Ok(StoredImage { mode, width, height, bytes, is_given, path, cut, reencoded })
 }
 
 /// Width and height as the format has them.
@@ -366,11 +375,12 @@ fn read_file(path: &Path, max: u64) -> Result<Vec<u8>, ImageError> {
     }
     let mut bytes = Vec::with_capacity(usize::try_from(found.len()).unwrap_or_default());
     // The file may grow while it is read: one byte over the limit tells.
-    File::open(path)
-        .and_then(|file| file.take(max.saturating_add(1)).read_to_end(&mut bytes))
-        .map_err(read_error)?;
+    let file = File::open(path).map_err(read_error)?;
+    let before = ReadAt::len(&file).map_err(read_error)?;
+    (&file).take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(read_error)?;
     if bytes.len() as u64 > max {
         return Err(ImageError::TooManyBytes { max });
     }
+    refuse_cut(&file, before, bytes.len() as u64).map_err(read_error)?;
     Ok(bytes)
 }

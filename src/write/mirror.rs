@@ -4,9 +4,9 @@
 //! |-----------------------------------------------|-------------------------------------|
 //! | begins as a JPEG, or is called .jpg or .jpeg  | re-cut, or copied if it can't be    |
 //! | any other                                     | copied                              |
-//! | name begins with a dot, dead link, pipe       | nothing; all but dots are counted   |
+//! | name begins with a dot, dead link, loop, pipe | nothing; they are counted           |
 //!
-//! Links are followed, each directory is read once: `walk.rs`. A file appears whole or not at all:
+//! Links are followed: what they lead to is copied, in the place of each (`walk.rs`). A file appears whole or not at all:
 //! `staging.rs`. What is there already is replaced, but for what SRC itself is made of.
 
 use super::opened::Opened;
@@ -19,9 +19,10 @@ use super::value::SampleError;
 use super::{ImageError, WriteError, bar};
 use crate::recut::Recutter;
 use crate::sample::SampleId;
-use crate::source::{Ignored, ListError, SourceError};
+use crate::source::{Ignored, LinkCounts, ListError, SourceError};
+use crate::threads::ThreadsError;
 use indicatif::ProgressBar;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -71,12 +72,9 @@ pub enum RecutError {
     /// A file can't be put at its path.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// The threads can't be started.
-    #[error("cannot start the threads: {source}")]
-    Threads {
-        /// The system's answer.
-        source: io::Error,
-    },
+    /// The threads can't be started, or too many are asked for.
+    #[error(transparent)]
+    Threads(#[from] ThreadsError),
 }
 
 /// What was written of a folder.
@@ -94,8 +92,10 @@ pub struct MirrorReport {
     pub bytes: Change,
     /// Files left out because they can't be read. A sample's number is its place among the files.
     pub skipped: Skipped,
-    /// What is neither a regular file nor a directory, and so was not copied.
+    /// What is neither a regular file nor a directory, or begins with a dot, and so was not copied.
     pub ignored: Ignored,
+    /// What became of the links in the folder.
+    pub links: LinkCounts,
 }
 
 /// Copies a folder with its JPEGs re-cut, so that windows of them are cheap to decode. No pixel
@@ -121,13 +121,14 @@ pub fn recut_folder(
 ) -> Result<MirrorReport, RecutError> {
     let (src, dst) = (src.as_ref(), dst.as_ref());
     check_outside(src, dst)?;
-    let tree = Tree::of(src)?;
+    let threads = options.thread_count()?;
+    let tree = Tree::of(src, options.links)?;
     let dirs = make_dirs(src, dst, &tree)?;
     let staging = Staging::create(dst)?;
     let mirror = Mirror { dst, files: &tree.files, staging: &staging, options };
-    let mut report = mirror.run()?;
+    let mut report = mirror.run(threads)?;
     staging.finish(dirs.iter().map(PathBuf::as_path))?;
-    report.ignored = tree.ignored;
+    (report.ignored, report.links) = (tree.ignored, tree.links);
     Ok(report)
 }
 
@@ -161,7 +162,7 @@ impl Mirror<'_> {
     /// # Errors
     ///
     /// The first in the order of the files: when one fails, those before it are in work or done.
-    fn run(self) -> Result<MirrorReport, RecutError> {
+    fn run(self, threads: usize) -> Result<MirrorReport, RecutError> {
         let bar = self.options.progress.then(|| bar(Some(self.files.len() as u64), "files"));
         let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
         let work = || {
@@ -180,7 +181,7 @@ impl Mirror<'_> {
             }
             share
         };
-        let shares = on_threads(self.options.thread_count(), &work, &over);
+        let shares = on_threads(threads, &work, &over);
         bar.iter().for_each(ProgressBar::finish_and_clear);
         together(shares?)
     }
@@ -243,7 +244,7 @@ fn on_threads(
             let builder = thread::Builder::new().name(format!("fuseloop-recut-{number}"));
             builder.spawn_scoped(scope, work).map_err(|source| {
                 over.store(true, Ordering::Relaxed);
-                RecutError::Threads { source }
+                RecutError::from(ThreadsError::Refused { wanted: count, source })
             })
         };
         let handles = (0..count).map(spawn).collect::<Result<Vec<_>, _>>()?;

@@ -4,7 +4,7 @@ use super::ImageError;
 use super::report::KeptCause;
 use super::target::TargetError;
 use crate::recut::Recutter;
-use crate::source::is_jpeg_name;
+use crate::source::{ReadAt, is_jpeg_name, refuse_cut};
 use std::fs::{self, File};
 use std::io::{self, Read, Write as _};
 use std::path::Path;
@@ -18,6 +18,8 @@ const COPY: usize = 1 << 18;
 /// A file, of which as much was read as is looked at.
 pub(super) struct Opened {
     file: File,
+    /// The file's length when it was opened.
+    len: u64,
     /// What was read so far.
     pub(super) bytes: Vec<u8>,
     kind: Kind,
@@ -42,18 +44,21 @@ impl Opened {
             return Err(ImageError::NotAFile);
         }
         let (mut file, mut bytes) = (File::open(path).map_err(read)?, Vec::new());
+        let len = ReadAt::len(&file).map_err(read)?;
         (&mut file).take(JPEG.len() as u64).read_to_end(&mut bytes).map_err(read)?;
         if !bytes.starts_with(&JPEG) && !is_jpeg_name(path) {
-            return Ok(Self { file, bytes, kind: Kind::Other });
+            return Ok(Self { file, len, bytes, kind: Kind::Other });
         }
         if found.len() > max {
-            return Ok(Self { file, bytes, kind: Kind::LongJpeg { max } });
+            return Ok(Self { file, len, bytes, kind: Kind::LongJpeg { max } });
         }
         // The file may grow while it is read: one byte over the limit tells.
         (&mut file).take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(read)?;
-        let is_long = bytes.len() as u64 > max;
-        let kind = if is_long { Kind::LongJpeg { max } } else { Kind::Jpeg };
-        Ok(Self { file, bytes, kind })
+        if bytes.len() as u64 > max {
+            return Ok(Self { file, len, bytes, kind: Kind::LongJpeg { max } });
+        }
+        refuse_cut(&file, len, bytes.len() as u64).map_err(read)?;
+        Ok(Self { file, len, bytes, kind: Kind::Jpeg })
     }
 
     /// The JPEG re-cut, or why not; `None` if it is none.
@@ -74,7 +79,11 @@ impl Opened {
         let (mut buffer, mut copied) = (vec![0; COPY], 0);
         loop {
             match self.file.read(&mut buffer) {
-                Ok(0) => return Ok(Ok(copied)),
+                Ok(0) => {
+                    let read = self.bytes.len() as u64 + copied;
+                    let whole = refuse_cut(&self.file, self.len, read).map(|()| copied);
+                    return Ok(whole.map_err(|source| ImageError::Read { source }));
+                }
                 Ok(len) => {
                     to.write_all(&buffer[..len]).map_err(TargetError::io("write", staged))?;
                     copied += len as u64;

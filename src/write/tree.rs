@@ -2,7 +2,7 @@
 
 use super::mirror::RecutError;
 use super::target::TargetError;
-use crate::source::{Ignored, ListError, Rules, Walk};
+use crate::source::{Dir, Ignored, LinkCounts, Links, ListError, Rules, Walk};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,26 +16,22 @@ pub(super) struct Tree {
     /// All directories without links in their paths.
     real: BTreeSet<PathBuf>,
     pub(super) ignored: Ignored,
+    pub(super) links: LinkCounts,
 }
 
 impl Tree {
-    pub(super) fn of(src: &Path) -> Result<Self, ListError> {
-        let inside = |path: &Path| path.strip_prefix(src).unwrap_or(path).to_owned();
-        let rules = Rules::anywhere(|_| None);
+    pub(super) fn of(src: &Path, links: Links) -> Result<Self, ListError> {
+        let real = fs::canonicalize(src).map_err(ListError::io(src))?;
+        let rules = Rules::new(|_| None, links, vec![real.clone()]);
         let mut walk = Walk::new(&rules);
-        let (mut dirs, mut files) = (Vec::new(), Vec::new());
-        let mut open = vec![src.to_owned()];
-        while let Some(dir) = open.pop() {
-            let known = walk.seen.len();
-            let listing = walk.list(&dir)?;
-            if walk.seen.len() > known {
-                dirs.push(inside(&dir));
-            }
-            let paths = listing.files.iter().map(|name| dir.join(name));
-            files.extend(paths.map(|path| (path.clone(), inside(&path))));
-            open.extend(listing.dirs.iter().rev().map(|name| dir.join(name)));
+        let (mut dirs, mut files, mut reals) = (Vec::new(), Vec::new(), BTreeSet::new());
+        for found in walk.below(src, Dir::root(real))? {
+            let paths = found.files.iter().map(|name| found.path.join(name));
+            files.extend(paths.map(|path| (src.join(&path), path)));
+            dirs.push(found.path);
+            reals.insert(found.real);
         }
-        Ok(Self { dirs, files, real: walk.seen, ignored: walk.ignored })
+        Ok(Self { dirs, files, real: reals, ignored: walk.ignored, links: walk.links })
     }
 }
 

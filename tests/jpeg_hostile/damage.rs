@@ -1,9 +1,19 @@
 //! Files cut short and bytes changed, of photographs as they are and with restart markers.
+//!
+//! | variable          | unless set                        | a longer run                              |
+//! |-------------------|-----------------------------------|-------------------------------------------|
+//! | `FUSELOOP_FLIPS`  | 6 flips, every 9th photograph, as it is and with tiles | so many, all photographs, of five kinds each: over 1,000 files |
+//! | `FUSELOOP_SLICE`  | all of these files                | `2/8`: every eighth of them, from the third on |
 
 use crate::jpegs::*;
 use crate::photographs::photographs;
 use crate::whole;
 use fuseloop::decode::{Decoder, tile_interval};
+use fuseloop::ops::{Ops, Resize, ops};
+use fuseloop::source::{
+    BoxError, FieldKind, FieldSpec, ImageMode, OwnedImage, OwnedValue, Record, Source,
+};
+use fuseloop::{Loader, OnDamaged, SampleId};
 use fuseloop_ops::Size;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
@@ -14,11 +24,21 @@ use std::time::{Duration, Instant};
 /// Cuts of each file.
 const CUTS: usize = 16;
 
-/// Changed bytes tried of each file; a longer run sets FUSELOOP_FLIPS and takes all photographs.
+/// Changed bytes tried of each file.
 const FLIPS: usize = 6;
 
-/// A photograph takes some milliseconds; the machine may be busy with other things.
-const LONGEST: Duration = Duration::from_secs(2);
+/// What is made of a photograph.
+const KINDS: [fn(&[u8]) -> Vec<u8>; 5] = [
+    <[u8]>::to_vec,
+    tiled,
+    progressive,
+    |original| with_markers(original, 0),
+    |original| with_markers(original, 7),
+];
+
+/// A photograph takes some milliseconds, in a debug build a second; the machine may be busy with other
+/// things. What takes longer hangs.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// How many were decoded and refused.
 #[derive(Default)]
@@ -27,10 +47,42 @@ struct Tally {
     refused: AtomicUsize,
 }
 
-/// Photographs to damage.
-fn some() -> Vec<PathBuf> {
-    let step = if std::env::var_os("FUSELOOP_FLIPS").is_some() { 1 } else { 9 };
-    photographs().into_iter().step_by(step).collect()
+/// Photographs to damage, and what to make of each.
+fn files() -> Vec<(PathBuf, fn(&[u8]) -> Vec<u8>)> {
+    let is_long = std::env::var_os("FUSELOOP_FLIPS").is_some();
+    let (step, kinds) = if is_long { (1, &KINDS[..]) } else { (9, &KINDS[..2]) };
+    let photographs = photographs().into_iter().step_by(step);
+    let all = photographs.flat_map(|path| kinds.iter().map(move |kind| (path.clone(), *kind)));
+    let (slice, slices) = slice();
+    all.skip(slice).step_by(slices).collect()
+}
+
+/// Which slice of the files, and how many slices they are cut into.
+fn slice() -> (usize, usize) {
+    let Ok(asked) = std::env::var("FUSELOOP_SLICE") else { return (0, 1) };
+    let (slice, slices) = asked.split_once('/').expect("FUSELOOP_SLICE is 2/8, for example");
+    let (slice, slices) = (slice.parse().unwrap(), slices.parse().unwrap());
+    assert!(slice < slices, "FUSELOOP_SLICE is {asked}: slices are numbered from 0");
+    (slice, slices)
+}
+
+/// How many changed bytes are tried of each file.
+fn flips() -> usize {
+    asked("FUSELOOP_FLIPS", FLIPS)
+}
+
+/// A file cut at random places, and with a byte changed at each of others: half of these in the headers,
+/// where they do more.
+fn damaged(bytes: &[u8], rng: &mut Xoshiro256PlusPlus) -> Vec<Vec<u8>> {
+    let cuts = (0..CUTS).map(|_| bytes[..below(rng, bytes.len())].to_vec()).collect::<Vec<_>>();
+    let flips = (0..flips()).map(|flip| {
+        let most = if flip % 2 == 0 { bytes.len() } else { 700.min(bytes.len()) };
+        let (at, bit) = (below(rng, most), below(rng, 8));
+        let mut bytes = bytes.to_vec();
+        bytes[at] ^= 1 << bit;
+        bytes
+    });
+    cuts.into_iter().chain(flips).collect()
 }
 
 /// A photograph with tiles and an index.
@@ -55,20 +107,18 @@ fn outcome(decoder: &mut Decoder, bytes: &[u8], rng: &mut Xoshiro256PlusPlus) ->
     found
 }
 
-/// Runs `check` on each photograph as it is and with tiles, some at a time, and prints the tally.
+/// Runs `check` on each file, some at a time, and prints the tally.
 fn for_each(check: impl Fn(&Path, &[u8], &mut Xoshiro256PlusPlus, &Tally) + Sync) {
     let tally = Tally::default();
-    let paths = some();
-    paths.par_iter().for_each(|path| {
-        let original = std::fs::read(path).unwrap();
-        for bytes in [&tiled(&original), &original] {
-            check(path, bytes, &mut random(bytes.len() as u64), &tally);
-        }
+    let files = files();
+    files.par_iter().for_each(|(path, kind)| {
+        let bytes = kind(&std::fs::read(path).unwrap());
+        check(path, &bytes, &mut random(bytes.len() as u64), &tally);
     });
     let [decoded, refused] =
         [&tally.decoded, &tally.refused].map(|count| count.load(Ordering::Relaxed));
-    println!("{} photographs: {decoded} decoded, {refused} refused", paths.len());
-    assert!(paths.is_empty() || decoded > 0 && refused > 0, "one of them is never tried");
+    println!("{} files: {decoded} decoded, {refused} refused", files.len());
+    assert!(files.is_empty() || decoded > 0 && refused > 0, "one of them is never tried");
 }
 
 impl Tally {
@@ -98,14 +148,65 @@ fn a_photograph_cut_short_is_refused_or_right() {
 #[test]
 fn a_photograph_with_a_byte_changed_is_decoded_or_refused() {
     for_each(|_, bytes, rng, tally| {
-        let (mut decoder, mut bytes) = (Decoder::default(), bytes.to_vec());
-        for flip in 0..asked("FUSELOOP_FLIPS", FLIPS) {
-            // Half of them in the headers, where they do more.
-            let most = if flip % 2 == 0 { bytes.len() } else { 700.min(bytes.len()) };
-            let (at, bit) = (below(rng, most), below(rng, 8));
-            bytes[at] ^= 1 << bit;
-            tally.count(outcome(&mut decoder, &bytes, rng).is_some());
-            bytes[at] ^= 1 << bit;
+        let mut decoder = Decoder::default();
+        for bytes in &damaged(bytes, rng)[CUTS..] {
+            tally.count(outcome(&mut decoder, bytes, rng).is_some());
         }
     });
+}
+
+/// The samples that a loader skips are those that can't be decoded, and all others are delivered.
+#[test]
+fn damaged_photographs_are_skipped_and_counted() {
+    for_each(|path, bytes, rng, tally| {
+        let damaged = damaged(bytes, rng);
+        let mut decoder = Decoder::default();
+        let refused = |bytes: &Vec<u8>| whole(&mut decoder, bytes).is_err();
+        let bad: Vec<bool> = damaged.iter().map(refused).collect();
+        bad.iter().for_each(|&bad| tally.count(!bad));
+        let (rows, listed) = loaded(damaged);
+        let expected = (0..).zip(&bad).filter(|(_, bad)| **bad).map(|(sample, _)| sample);
+        assert_eq!(listed, expected.collect::<Vec<u64>>(), "{}", path.display());
+        assert_eq!(rows, bad.len() - listed.len(), "{}", path.display());
+    });
+}
+
+/// Loads pictures, and skips damaged ones: how many rows came, and which samples are listed as damaged.
+fn loaded(pictures: Vec<Vec<u8>>) -> (usize, Vec<u64>) {
+    let fields = [FieldSpec { name: "image".to_owned(), kind: FieldKind::RgbImage }];
+    let loader = Loader::from_source(Pictures { fields, pictures })
+        .batch_size(8)
+        .drop_last(false)
+        .workers(2)
+        .on_damaged(OnDamaged::Skip)
+        .pipeline("image", |_| Ok(ops![Resize::new(16, 16)?]) as Result<Ops, _>)
+        .build()
+        .unwrap();
+    let rows = loader.epoch(0).unwrap().map(|batch| batch.unwrap().len()).sum();
+    let quarantine = loader.quarantine();
+    let mut listed: Vec<u64> = quarantine.samples.iter().map(|bad| bad.sample.0).collect();
+    listed.sort_unstable();
+    (rows, listed)
+}
+
+/// Files in memory.
+struct Pictures {
+    fields: [FieldSpec; 1],
+    pictures: Vec<Vec<u8>>,
+}
+
+impl Source for Pictures {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.fields
+    }
+
+    fn len(&self) -> u64 {
+        self.pictures.len() as u64
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        let bytes = self.pictures[sample.0 as usize].clone();
+        let image = OwnedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes };
+        Ok(vec![OwnedValue::Image(image)])
+    }
 }

@@ -21,6 +21,7 @@ use fuseloop::write::{FolderReport, WriteOptions, write_folder};
 use fuseloop::{Loader, Order};
 use jpeg_encoder::{ColorType, Encoder};
 use pictures::CLASSES;
+use rayon::ThreadPoolBuilder;
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use sheet::Sheet;
 use std::fmt::Write as _;
@@ -143,7 +144,7 @@ fn draw_all(dir: &Path) -> Result<u64, Problem> {
         bar.inc(1);
         Ok(jpeg.len() as u64)
     });
-    let total = sizes.sum::<Result<u64, Problem>>();
+    let total = ThreadPoolBuilder::new().build()?.install(|| sizes.sum::<Result<u64, Problem>>());
     bar.finish_and_clear();
     total
 }

@@ -31,6 +31,10 @@ pub(super) struct Sheet {
 
 impl Sheet {
     /// Room for twice `rows` samples, each an original and `versions` of it.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory for it.
     pub(super) fn new(rows: u32, versions: u32) -> Result<Self, Problem> {
         let columns = 1 + versions;
         let half = columns * CELL + (columns - 1) * GAP;

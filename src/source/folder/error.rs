@@ -1,6 +1,8 @@
 //! Why a folder, a table or a pattern gives no dataset.
 
+use super::links::LinkCounts;
 use crate::source::{Escaped, LocationError};
+use crate::threads::ThreadsError;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -16,13 +18,18 @@ pub enum ListError {
         /// The system's answer.
         source: io::Error,
     },
+    /// The threads that read the folders can't be started.
+    #[error(transparent)]
+    Threads(#[from] ThreadsError),
     /// No image was found.
-    #[error("{path:?}: no .jpg, .jpeg or .png file is in it ({ignored} others are)")]
+    #[error("{path:?}: no .jpg, .jpeg or .png file is in it ({ignored} others are{})", and(links))]
     Empty {
         /// The folder.
         path: PathBuf,
         /// Files that are no images.
         ignored: u64,
+        /// What became of the links in it.
+        links: LinkCounts,
     },
     /// A file of a folder without sub-folders has no `_` in its name.
     #[error(
@@ -51,6 +58,12 @@ pub enum ListError {
         /// Its line, from 1.
         line: u64,
         /// What is wrong.
+        reason: String,
+    },
+    /// A `classes.json` that is damaged, or lacks a class that has samples.
+    #[error("{reason}")]
+    Classes {
+        /// The file, and what is wrong with it.
         reason: String,
     },
     /// More than the limits allow.
@@ -94,6 +107,11 @@ pub enum ListError {
         /// Where and why.
         source: csv::Error,
     },
+}
+
+/// What became of links, behind other words.
+fn and(links: &LinkCounts) -> String {
+    if links.is_empty() { String::new() } else { format!("; {links}") }
 }
 
 impl ListError {

@@ -7,15 +7,17 @@
 //! | a pattern: `data/**/*.jpg` | by the bytes of the paths                                  | the folder that the file is in |
 //!
 //! Classes are numbered from 0 in the order of their names' bytes. That is torchvision's `ImageFolder`,
-//! whose order over directories is `sorted(os.walk(class))`; but for names that begin with a dot, which
-//! are passed over here, and a class without images, which keeps its number here and is refused there.
+//! whose order over directories is `sorted(os.walk(class, followlinks=True))`; but for names that begin
+//! with a dot, which are ignored here, and a class without images, which keeps its number here and is
+//! refused there.
 
 use super::error::ListError;
+use super::links::{LinkCounts, Links, NotFollowed};
 use super::list::Ignored;
 use super::names::Names;
-use super::walk::{Links, Listing, Rules, Walk};
-use crate::source::{Escaped, Location};
-use rayon::prelude::*;
+use super::walk::{Dir, Listing, Rules, Walk};
+use crate::parallel;
+use crate::source::Location;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs;
@@ -26,9 +28,10 @@ use std::path::{Path, PathBuf};
 pub(super) struct Listed {
     pub(super) names: Names,
     pub(super) labels: Vec<i64>,
-    /// Fit for a terminal.
+    /// Names of the classes, as they are.
     pub(super) classes: Vec<String>,
     pub(super) ignored: Ignored,
+    pub(super) links: LinkCounts,
 }
 
 impl Listed {
@@ -42,7 +45,8 @@ impl Listed {
 
     fn refuse_empty(self, path: &Path) -> Result<Self, ListError> {
         if self.labels.is_empty() {
-            return Err(ListError::Empty { path: path.to_owned(), ignored: self.ignored.count });
+            let (ignored, links) = (self.ignored.count, self.links);
+            return Err(ListError::Empty { path: path.to_owned(), ignored, links });
         }
         Ok(self)
     }
@@ -51,9 +55,10 @@ impl Listed {
 /// The images of a folder.
 pub(super) fn of_folder(root: &Path, rules: &Rules) -> Result<Listed, ListError> {
     let mut walk = Walk::new(rules);
-    let mut top = walk.list(root)?;
+    let real = fs::canonicalize(root).map_err(ListError::io(root))?;
+    let mut top = walk.list(root, &Dir::root(real))?;
     if top.dirs.is_empty() {
-        return by_prefix(root, top, walk.ignored)?.refuse_empty(root);
+        return by_prefix(root, top, walk)?.refuse_empty(root);
     }
     for image in top.files.drain(..) {
         walk.ignored.add(root.join(image), "beside the class folders, not in one");
@@ -68,29 +73,28 @@ fn by_folder(
     top: &Listing,
     root_walk: Walk<'_>,
 ) -> Result<Listed, ListError> {
-    let read = |class: &OsString| {
-        // Each class knows of the root and of its own directories: what it has can't depend on how
-        // far another has come.
+    let read = |class: &Dir| {
         let mut walk = Walk::new(rules);
-        walk.seen.clone_from(&root_walk.seen);
-        Ok((walk.below(root, PathBuf::from(class))?, walk.ignored))
+        Ok((walk.below(root, class.clone())?, walk.ignored, walk.links))
     };
-    let read: Result<Vec<_>, ListError> = top.dirs.par_iter().map(read).collect();
-    let mut list = Listed { ignored: root_walk.ignored, ..Listed::default() };
+    let read: Result<Vec<_>, ListError> = parallel::map(&top.dirs, read)?.into_iter().collect();
+    let Walk { ignored, links, .. } = root_walk;
+    let mut list = Listed { ignored, links, ..Listed::default() };
     list.names.enter(PathBuf::new(), top.modified);
-    for ((label, class), (dirs, ignored)) in (0..).zip(&top.dirs).zip(read?) {
-        list.classes.push(escaped(&class.to_string_lossy()));
-        for (path, listing) in dirs {
-            let dir = list.names.enter(path, listing.modified);
+    for ((label, class), (dirs, ignored, links)) in (0..).zip(&top.dirs).zip(read?) {
+        list.classes.push(class.path.to_string_lossy().into_owned());
+        for listing in dirs {
+            let dir = list.names.enter(listing.path, listing.modified);
             listing.files.iter().try_for_each(|name| list.add(dir, name, label))?;
         }
         list.ignored.append(ignored);
+        list.links.add(links);
     }
     Ok(list)
 }
 
 /// A class for each prefix.
-fn by_prefix(root: &Path, top: Listing, ignored: Ignored) -> Result<Listed, ListError> {
+fn by_prefix(root: &Path, top: Listing, walk: Walk<'_>) -> Result<Listed, ListError> {
     let mut by_class = BTreeMap::<Vec<u8>, Vec<OsString>>::new();
     for name in top.files {
         let bytes = name.as_encoded_bytes();
@@ -99,11 +103,12 @@ fn by_prefix(root: &Path, top: Listing, ignored: Ignored) -> Result<Listed, List
         };
         by_class.entry(bytes[..end].to_vec()).or_default().push(name);
     }
-    let mut list = Listed { ignored, ..Listed::default() };
+    let Walk { ignored, links, .. } = walk;
+    let mut list = Listed { ignored, links, ..Listed::default() };
     let dir = list.names.enter(PathBuf::new(), top.modified);
     for (label, (class, names)) in (0..).zip(by_class) {
         // A part of a name's bytes that ends before an ASCII byte is whole characters.
-        list.classes.push(escaped(&String::from_utf8_lossy(&class)));
+        list.classes.push(String::from_utf8_lossy(&class).into_owned());
         names.iter().try_for_each(|name| list.add(dir, name, label))?;
     }
     Ok(list)
@@ -116,14 +121,14 @@ pub(super) fn of_pattern(
     refuses: fn(&Path) -> Option<&'static str>,
 ) -> Result<Listed, ListError> {
     let roots = spec.split("::").filter_map(|part| fs::canonicalize(fixed(part)).ok()).collect();
-    let rules = Rules { refuses, links, roots };
+    let rules = Rules::new(refuses, links, roots);
     let (mut list, mut dirs) = (Listed::default(), HashMap::<PathBuf, usize>::new());
     let mut classes = vec![];
     for location in Location::parse(spec)? {
         let Location::Path(path) = location else {
             return Err(ListError::Address { name: location.to_string() });
         };
-        if let Some(reason) = why_not(&path, &rules) {
+        if let Some(reason) = why_not(&path, &rules, &mut list.links) {
             list.ignored.add(path, reason);
             continue;
         }
@@ -144,7 +149,7 @@ pub(super) fn of_pattern(
         let dir = list.names.parts(place).map_or(0, |(dir, _)| dir);
         *label = numbers[&classes[dir]];
     }
-    list.classes = numbers.keys().map(|name| escaped(&name.to_string_lossy())).collect();
+    list.classes = numbers.keys().map(|name| name.to_string_lossy().into_owned()).collect();
     list.refuse_empty(Path::new(spec))
 }
 
@@ -173,21 +178,25 @@ fn class_of(dir: &Path) -> OsString {
 }
 
 /// Why a file that a pattern names is no sample. Its folders may be links as well: they are asked.
-fn why_not(path: &Path, rules: &Rules) -> Option<&'static str> {
+fn why_not(path: &Path, rules: &Rules, links: &mut LinkCounts) -> Option<&'static str> {
     if let Some(reason) = (rules.refuses)(path) {
         return Some(reason);
     }
-    match rules.links {
-        Links::Follow => None,
-        Links::Within => rules.follow(path).err(),
-        Links::Refuse => {
-            let found = fs::symlink_metadata(path);
-            found.is_ok_and(|found| found.is_symlink()).then_some("a link")
+    let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
+    let outcome = match rules.links {
+        Links::Follow => Ok(()),
+        Links::Within => rules.links.follow(path, &rules.roots).map(drop),
+        Links::Refuse if is_link => Err(NotFollowed::Refused),
+        Links::Refuse => Ok(()),
+    };
+    match outcome {
+        Ok(()) => {
+            links.followed += u64::from(is_link);
+            None
+        }
+        Err(why) => {
+            links.left_out(why);
+            Some(why.reason())
         }
     }
-}
-
-/// A class's name, fit for a terminal.
-pub(super) fn escaped(name: &str) -> String {
-    Escaped(name).to_string()
 }

@@ -8,17 +8,20 @@
 //!
 //! Classes are numbered from 0 in the order of their names' bytes, as torchvision's
 //! `ImageFolder` numbers them: a sub-folder without images keeps its number. Samples are in the
-//! order of (class, path), or of the table's lines. The order does not depend on the file
-//! system.
+//! order of `ImageFolder` ([`walk.rs`](super::walk)), or of the table's lines. The order does not
+//! depend on the file system.
 //!
 //! An image is a regular file whose extension is jpg, jpeg or png in any case. What else is found is
-//! counted in [`ImageList::ignored`], but for names that begin with a dot. Links are followed; of
-//! one class a directory is read once, however many links lead to it, so no loop of links is endless.
+//! counted in [`ImageList::ignored`], names that begin with a dot among it. Links are followed unless
+//! [`Links`] say otherwise; a directory that holds itself is left out.
 
 use super::error::ListError;
 use super::layout::{self, Listed};
+use super::links::{LinkCounts, Links};
+use super::numbers::Numbered;
 use super::table;
 use super::walk::Rules;
+use crate::source::ClassNames;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
@@ -32,7 +35,7 @@ const KEPT: usize = 100;
 pub struct Labelled {
     /// The image file.
     pub path: PathBuf,
-    /// Its class, an index into [`ImageList::classes`] if that is not empty.
+    /// The number of its class.
     pub label: i64,
 }
 
@@ -41,11 +44,15 @@ pub struct Labelled {
 pub struct ImageList {
     /// The samples.
     pub images: Vec<Labelled>,
-    /// Names of the classes, by number, escaped where they are not printable. Empty if a
-    /// table gave numbers.
+    /// Names of the classes in the order of their numbers, escaped where they are not printable.
+    /// Empty if a table gave numbers.
     pub classes: Vec<String>,
+    /// Names of the classes by their numbers; `None` if a table gave numbers.
+    pub class_names: Option<ClassNames>,
     /// Files that are not samples, and why not.
     pub ignored: Ignored,
+    /// What became of the links of a folder.
+    pub links: LinkCounts,
 }
 
 /// Files that are not samples: how many, and the first of them.
@@ -79,27 +86,29 @@ impl ImageList {
     /// # Errors
     ///
     /// See [`ListError`].
-    pub fn open(path: &Path) -> Result<Self, ListError> {
+    pub fn open(path: &Path, links: Links) -> Result<Self, ListError> {
         let is_dir = fs::metadata(path).map_err(ListError::io(path))?.is_dir();
-        if is_dir { Self::from_folder(path) } else { Self::from_table(path) }
+        if is_dir { Self::from_folder(path, links) } else { Self::from_table(path) }
     }
 
-    /// Lists the images of a folder.
+    /// Lists the images of a folder, in the order of [`Folder`](super::Folder).
     ///
     /// # Errors
     ///
     /// If the folder or one below can't be listed, holds no image, or a name has no class.
-    pub fn from_folder(dir: &Path) -> Result<Self, ListError> {
-        let Listed { names, labels, classes, ignored } =
-            layout::of_folder(dir, &Rules::anywhere(other_than_image))?;
+    pub fn from_folder(dir: &Path, links: Links) -> Result<Self, ListError> {
+        let real = fs::canonicalize(dir).map_err(ListError::io(dir))?;
+        let rules = Rules::new(other_than_image, links, vec![real]);
+        let Listed { names, mut labels, classes, ignored, links } = layout::of_folder(dir, &rules)?;
+        let numbered = Numbered::in_folder(dir, &classes, &labels)?;
+        numbered.relabel(&mut labels);
         let paths = (0..names.len()).filter_map(|place| names.path(place));
-        let mut images: Vec<Labelled> = paths
+        let images = paths
             .zip(labels)
             .map(|(path, label)| Labelled { path: dir.join(path), label })
             .collect();
-        let bytes = |path: &Path| path.as_os_str().as_encoded_bytes().to_owned();
-        images.sort_by_cached_key(|image| (image.label, bytes(&image.path)));
-        Ok(Self { images, classes, ignored })
+        let Numbered { names: class_names, shown: classes, .. } = numbered;
+        Ok(Self { images, classes, class_names, ignored, links })
     }
 
     /// Reads a table of images: a path and a label a line, separated by a tab if the file is
@@ -116,8 +125,8 @@ impl ImageList {
         let rows = table::pairs(table)?;
         let dir = table.parent().unwrap_or(Path::new(""));
         let numbers: Option<Vec<i64>> = rows.iter().map(|(_, label)| label.parse().ok()).collect();
-        let (labels, classes) = match numbers {
-            Some(labels) => (labels, Vec::new()),
+        let (labels, numbered) = match numbers {
+            Some(labels) => (labels, Numbered::default()),
             None => number_names(rows.iter().map(|(_, label)| label.as_str())),
         };
         let images = rows
@@ -125,18 +134,20 @@ impl ImageList {
             .zip(labels)
             .map(|((path, _), label)| Labelled { path: dir.join(path), label })
             .collect();
-        Ok(Self { images, classes, ignored: Ignored::default() })
+        let Numbered { names: class_names, shown: classes, .. } = numbered;
+        Ok(Self { images, classes, class_names, ..Self::default() })
     }
 }
 
-/// Numbers names by their bytes' order: the number of each, and the names.
+/// Numbers names by their bytes' order: the number of each, and the classes.
 pub(super) fn number_names<'a>(
     names: impl Iterator<Item = &'a str> + Clone,
-) -> (Vec<i64>, Vec<String>) {
+) -> (Vec<i64>, Numbered) {
     let classes: BTreeSet<&str> = names.clone().collect();
     let number: BTreeMap<&str, i64> = classes.iter().copied().zip(0..).collect();
     let labels = names.map(|name| number[name]).collect();
-    (labels, classes.iter().map(|name| layout::escaped(name)).collect())
+    let classes: Vec<String> = classes.into_iter().map(str::to_owned).collect();
+    (labels, Numbered::by_order(&classes))
 }
 
 /// Why a file is not a sample.
@@ -186,7 +197,7 @@ mod tests {
             "stray.jpg",
         ]);
         fs::create_dir(dir.path().join("aa")).unwrap();
-        let list = ImageList::from_folder(dir.path()).unwrap();
+        let list = ImageList::from_folder(dir.path(), Links::Follow).unwrap();
         assert_eq!(list.classes, ["B", "a", "aa", "b"]);
         let want = [
             row("B/x.Jpg", 0),
@@ -199,14 +210,18 @@ mod tests {
         let reasons: Vec<_> = list.ignored.first.iter().map(|(_, reason)| *reason).collect();
         assert_eq!(
             reasons,
-            ["beside the class folders, not in one", "not called .jpg, .jpeg or .png"]
+            [
+                "beside the class folders, not in one",
+                "not called .jpg, .jpeg or .png",
+                "its name begins with a dot"
+            ]
         );
     }
 
     #[test]
     fn a_flat_folder_takes_the_class_before_the_first_underscore() {
         let dir = tree(&["n02_b_c.JPEG", "n01_z.jpg", "n01_a.jpg", "n010_a.jpg"]);
-        let list = ImageList::from_folder(dir.path()).unwrap();
+        let list = ImageList::from_folder(dir.path(), Links::Follow).unwrap();
         assert_eq!(list.classes, ["n01", "n010", "n02"]);
         let want = [
             row("n01_a.jpg", 0),
@@ -217,16 +232,19 @@ mod tests {
         assert_eq!(rows(&list, dir.path()), want);
 
         let dir = tree(&["nothing.jpg"]);
-        let error = ImageList::from_folder(dir.path()).unwrap_err().to_string();
+        let error = ImageList::from_folder(dir.path(), Links::Follow).unwrap_err().to_string();
         assert!(error.contains("nothing.jpg\": no class"), "{error}");
     }
 
     #[test]
     fn a_folder_without_images_is_refused() {
         let dir = tree(&["a/1.gif", "a/2.txt"]);
-        let error = ImageList::from_folder(dir.path()).unwrap_err().to_string();
+        let error = ImageList::from_folder(dir.path(), Links::Follow).unwrap_err().to_string();
         assert!(error.ends_with("no .jpg, .jpeg or .png file is in it (2 others are)"), "{error}");
-        assert!(matches!(ImageList::open(&dir.path().join("no")), Err(ListError::Io { .. })));
+        assert!(matches!(
+            ImageList::open(&dir.path().join("no"), Links::Follow),
+            Err(ListError::Io { .. })
+        ));
     }
 
     #[cfg(unix)]
@@ -240,7 +258,7 @@ mod tests {
         symlink(at("nowhere"), at("a/3.jpg")).unwrap();
         let other = tree(&["x.jpg"]);
         symlink(other.path(), at("b")).unwrap();
-        let list = ImageList::from_folder(dir.path()).unwrap();
+        let list = ImageList::from_folder(dir.path(), Links::Follow).unwrap();
         assert_eq!(
             rows(&list, dir.path()),
             [row("a/1.jpg", 0), row("a/2.jpg", 0), row("b/x.jpg", 1)]
@@ -254,7 +272,7 @@ mod tests {
         let read = |name: &str, text: &str| {
             let path = dir.path().join(name);
             fs::write(&path, text).unwrap();
-            ImageList::open(&path)
+            ImageList::open(&path, Links::Follow)
         };
         let list = read("t.csv", "path,label\na.jpg,7\n\"b,c.jpg\", -1\n").unwrap();
         assert_eq!(rows(&list, dir.path()), [row("a.jpg", 7), row("b,c.jpg", -1)]);
@@ -268,6 +286,9 @@ mod tests {
         assert!(error.ends_with("line 2: 1 columns, expected path and label"), "{error}");
         assert!(matches!(read("t.csv", "path,label\n"), Err(ListError::Empty { .. })));
         fs::write(dir.path().join("bad.csv"), b"\xff.jpg,1\n").unwrap();
-        assert!(matches!(ImageList::open(&dir.path().join("bad.csv")), Err(ListError::Csv { .. })));
+        assert!(matches!(
+            ImageList::open(&dir.path().join("bad.csv"), Links::Follow),
+            Err(ListError::Csv { .. })
+        ));
     }
 }

@@ -4,14 +4,15 @@
 //!
 //! | field   | size | meaning                                                      |
 //! |---------|-----:|--------------------------------------------------------------|
-//! | magic   |   16 | `fuseloop list 1\n`                                           |
+//! | magic   |   16 | `fuseloop list 2\n`; with another number, the folder is looked through |
 //! | begun   |    8 | when the folder was looked through, nanoseconds from 1970 on |
-//! | links   |    1 | 0 within, 1 follow, 2 refuse                                 |
+//! | rule    |    1 | links: 0 within, 1 follow, 2 refuse                          |
 //! | root    | text | the folder, without links in its path                        |
 //! | classes |    4 | how many; then each a text                                   |
 //! | dirs    |    4 | how many; then each a text, from the root on, and when it was changed (8) |
 //! | files   |    8 | how many; then each its directory (4), its class (4), its name (text) |
 //! | ignored |    8 | how many other files there were                              |
+//! | links   | 5 x 8 | how many were followed, loops, lost, outside, refused       |
 //! | check   |    4 | CRC-32C of all before                                        |
 //!
 //! It holds as long as every directory was changed when it says, and no later than two seconds before
@@ -19,15 +20,20 @@
 
 use super::error::ListError;
 use super::layout::Listed;
+use super::links::{LinkCounts, Links};
 use super::list::Ignored;
-use super::names::{Names, bytes_of, name_of};
-use super::walk::{self, Links};
+use super::names::{Dir, Names, bytes_of, name_of};
+use super::walk;
+use crate::parallel;
 use crate::sample::Limits;
-use rayon::prelude::*;
+use crate::threads::ThreadsError;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-const MAGIC: &[u8; 16] = b"fuseloop list 1\n";
+const MAGIC: &[u8; 16] = b"fuseloop list 2\n";
+
+/// What every version begins with.
+const ANY_VERSION: &[u8] = b"fuseloop list ";
 
 /// Nanoseconds in which a change may not show in a directory's time.
 const COARSE: i64 = 2_000_000_000;
@@ -41,7 +47,7 @@ pub(super) struct Saved {
 }
 
 impl Saved {
-    /// Reads a listing; `None` if there is no such file.
+    /// Reads a listing; `None` if there is no such file, or it is of another version.
     pub(super) fn read(path: &Path, limits: &Limits) -> Result<Option<Self>, ListError> {
         let mut bytes = vec![];
         match super::read_file(path, limits.max_table_bytes, &mut bytes) {
@@ -50,13 +56,14 @@ impl Saved {
         }
         let bad = |reason| ListError::Saved { path: path.to_owned(), reason };
         let (bytes, check) = bytes.split_last_chunk::<4>().ok_or_else(|| bad("not a listing"))?;
-        if !bytes.starts_with(MAGIC) {
+        if !bytes.starts_with(ANY_VERSION) {
             return Err(bad("not a listing"));
         }
         if crc32c::crc32c(bytes) != u32::from_le_bytes(*check) {
             return Err(bad("a listing that was cut or changed: delete it, or save it anew"));
         }
-        let saved = Self::parse(&bytes[MAGIC.len()..]);
+        let Some(rest) = bytes.strip_prefix(MAGIC) else { return Ok(None) };
+        let saved = Self::parse(rest);
         saved.map(Some).ok_or_else(|| bad("a listing that says what cannot be"))
     }
 
@@ -90,16 +97,25 @@ impl Saved {
         }
         let ignored = u64::from_le_bytes(take(rest)?);
         list.ignored = Ignored { count: ignored, first: vec![] };
+        let LinkCounts { followed, loops, lost, outside, refused } = &mut list.links;
+        for count in [followed, loops, lost, outside, refused] {
+            *count = u64::from_le_bytes(take(rest)?);
+        }
         rest.is_empty().then_some(Self { root, begun, links, list })
     }
 
     /// Whether no directory was changed since.
-    pub(super) fn still_holds(&self) -> bool {
+    ///
+    /// # Errors
+    ///
+    /// If the system starts no threads to look.
+    pub(super) fn still_holds(&self) -> Result<bool, ThreadsError> {
         let latest = self.begun.saturating_sub(COARSE);
-        self.list.names.dirs.par_iter().all(|dir| {
+        let holds = |dir: &Dir| {
             let is_settled = dir.modified != i64::MIN && dir.modified < latest;
             is_settled && walk::modified(&self.root.join(&dir.path)) == dir.modified
-        })
+        };
+        Ok(parallel::map(&self.list.names.dirs, holds)?.into_iter().all(|holds| holds))
     }
 }
 
@@ -108,8 +124,8 @@ pub(super) fn bytes(
     root: &Path,
     (begun, links): (i64, Links),
     names: &Names,
-    (labels, classes): (&[i64], &[String]),
-    ignored: u64,
+    (labels, classes): (&[u32], &[&str]),
+    (ignored, counts): (u64, &LinkCounts),
 ) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     out.extend(begun.to_le_bytes());
@@ -130,10 +146,14 @@ pub(super) fn bytes(
     for (place, label) in labels.iter().enumerate() {
         let (dir, name) = names.parts(place).unwrap_or_default();
         out.extend((dir as u32).to_le_bytes());
-        out.extend((*label as u32).to_le_bytes());
+        out.extend(label.to_le_bytes());
         put(&mut out, name);
     }
     out.extend(ignored.to_le_bytes());
+    let LinkCounts { followed, loops, lost, outside, refused } = *counts;
+    for count in [followed, loops, lost, outside, refused] {
+        out.extend(count.to_le_bytes());
+    }
     out.extend(crc32c::crc32c(&out).to_le_bytes());
     out
 }

@@ -17,8 +17,10 @@
 //! | anything else that JSON has           | Json                  |
 
 use super::error::ListError;
+use super::links::LinkCounts;
 use super::list::number_names;
 use super::names::{Names, Packed};
+use super::numbers::Numbered;
 use crate::sample::Limits;
 use crate::source::FieldKind;
 use serde_json::Value as Json;
@@ -31,7 +33,7 @@ use std::path::Path;
 pub(super) struct Table {
     pub(super) names: Names,
     pub(super) columns: Vec<(String, Column)>,
-    pub(super) classes: Vec<String>,
+    pub(super) classes: Numbered,
 }
 
 /// The values of one field.
@@ -72,7 +74,7 @@ impl Table {
             _ => from_csv(path, limits)?,
         };
         if cells.lines.is_empty() {
-            return Err(ListError::Empty { path: path.to_owned(), ignored: 0 });
+            return Err(nothing(path));
         }
         if cells.lines.len() as u64 > limits.max_samples {
             let what = format!("{} lines", cells.lines.len());
@@ -103,7 +105,7 @@ impl Table {
             add(&mut names, &mut dirs, &path)
                 .ok_or_else(|| bad(*line, format!("{path:?} is no path of a file")))?;
         }
-        let mut classes = vec![];
+        let mut classes = Numbered::default();
         let columns = heads.into_iter().enumerate().map(|(place, name)| {
             let cells: Vec<&Json> = lines.iter().map(|(_, cells)| &cells[place]).collect();
             let column = match numbered(&cells).filter(|_| name == "label") {
@@ -141,7 +143,7 @@ pub(super) fn pairs(table: &Path) -> Result<Vec<(String, String)>, ListError> {
         }
     }
     if pairs.is_empty() {
-        return Err(ListError::Empty { path: table.to_owned(), ignored: 0 });
+        return Err(nothing(table));
     }
     Ok(pairs)
 }
@@ -163,7 +165,7 @@ fn add(names: &mut Names, dirs: &mut HashMap<String, usize>, path: &str) -> Opti
 }
 
 /// The numbers and names of classes, if all cells are texts of which some is no number.
-fn numbered(cells: &[&Json]) -> Option<(Vec<i64>, Vec<String>)> {
+fn numbered(cells: &[&Json]) -> Option<(Vec<i64>, Numbered)> {
     let texts: Option<Vec<&str>> = cells.iter().map(|cell| cell.as_str()).collect();
     let texts = texts.filter(|texts| texts.iter().any(|text| text.parse::<f64>().is_err()))?;
     Some(number_names(texts.into_iter()))
@@ -260,6 +262,11 @@ fn from_json_lines(path: &Path, limits: &Limits) -> Result<Cells, ListError> {
         lines.push((line, names.iter().map(cell).collect::<Result<_, _>>()?));
     }
     Ok(Cells { names, is_text: false, lines })
+}
+
+/// The error of a table without a line.
+fn nothing(table: &Path) -> ListError {
+    ListError::Empty { path: table.to_owned(), ignored: 0, links: LinkCounts::default() }
 }
 
 /// A table's bytes.

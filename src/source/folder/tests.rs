@@ -21,10 +21,14 @@ fn open(spec: impl AsRef<Path>) -> Result<Folder, ListError> {
 
 fn rows(folder: &Folder) -> Vec<(String, i64)> {
     let row = |sample| match folder.column(sample, 1) {
-        Ok(Value::Int(label)) => (folder.key(sample).unwrap(), label),
+        Ok(Value::Int(label)) => (key(folder, sample), label),
         other => panic!("{other:?}"),
     };
     (0..folder.len()).map(SampleId).map(row).collect()
+}
+
+fn key(folder: &Folder, sample: SampleId) -> String {
+    folder.locate(sample, 0).unwrap().key.unwrap().to_string()
 }
 
 fn row(key: &str, label: i64) -> (String, i64) {
@@ -33,6 +37,21 @@ fn row(key: &str, label: i64) -> (String, i64) {
 
 fn reasons(folder: &Folder) -> Vec<&'static str> {
     folder.ignored().first.iter().map(|(_, reason)| *reason).collect()
+}
+
+/// An ignored path from the folder on, and why.
+fn said(dir: &Path) -> impl Fn(&(PathBuf, &'static str)) -> String {
+    move |(path, reason)| format!("{}: {reason}", path.strip_prefix(dir).unwrap().display())
+}
+
+/// The reader of whole files: its memory is fresh, as the helper wants it.
+#[test]
+fn a_file_that_is_cut_while_it_is_read_gives_no_zeros() {
+    use crate::source::file::tests::{SIZE, read_while_it_is_cut};
+    read_while_it_is_cut(Path::to_owned, |path, mut memory| {
+        read_file(path, SIZE, &mut memory).ok().filter(|()| memory.len() as u64 == SIZE)?;
+        Some(memory)
+    });
 }
 
 #[test]
@@ -50,7 +69,12 @@ fn the_order_is_that_of_torchvision() {
     let folder = open(dir.path()).unwrap();
     assert_eq!(rows(&folder), want);
     assert_eq!(folder.classes().len(), 7);
-    assert_eq!(folder.ignored().count, 2);
+    assert_eq!(folder.ignored().count, 4);
+    // Names that begin with a dot, which torchvision takes for classes and samples, are counted.
+    let told: Vec<String> = folder.ignored().first.iter().map(said(dir.path())).collect();
+    let dot = "its name begins with a dot";
+    assert!(told.contains(&format!(".git: {dot}")), "{told:?}");
+    assert!(told.contains(&format!("a/.hidden.jpg: {dot}")), "{told:?}");
 }
 
 #[test]
@@ -75,7 +99,7 @@ fn a_sample_is_its_file_and_its_class() {
             assert!(want.fits(&folder.fields()[field].kind));
         }
     }
-    assert!(folder.read(SampleId(2)).is_err() && folder.key(SampleId(2)).is_none());
+    assert!(folder.read(SampleId(2)).is_err() && folder.locate(SampleId(2), 0).is_none());
     assert!(folder.value(SampleId(0), 2, &mut buffer).is_err());
 }
 
@@ -109,7 +133,7 @@ mod unix {
     }
 
     #[test]
-    fn links_are_followed_within_the_folder_unless_more_or_less_is_asked_for() {
+    fn links_are_followed_unless_less_is_asked_for() {
         let dir = tree(&["a/1.jpg", "b/2.jpg"]);
         let outside = tree(&["x/9.jpg"]);
         let at = |name: &str| dir.path().join(name);
@@ -121,22 +145,87 @@ mod unix {
         symlink("loop2", at("b/loop2")).unwrap();
         symlink("nowhere", at("b/3.jpg")).unwrap();
 
+        let counts =
+            |followed, loops, lost| LinkCounts { followed, loops, lost, ..LinkCounts::default() };
         let folder = links(dir.path(), Links::Within);
         let (a1, a2, ab2, b2) = ("a/1.jpg", "a/2.jpg", "a/b/2.jpg", "b/2.jpg");
         assert_eq!(rows(&folder), [row(a1, 0), row(a2, 0), row(ab2, 0), row(b2, 1)]);
         let told: BTreeSet<_> = reasons(&folder).into_iter().collect();
         let (out, lost) = ("a link out of the folder", "unreadable, or a link to nothing");
-        let again = "a directory that was read already, by another path";
+        let again = "a directory that holds itself: a loop of links";
         assert_eq!(told, BTreeSet::from([out, lost, again]));
+        // `b` is read in `a` as well: its links count twice.
+        assert_eq!(folder.links(), LinkCounts { outside: 2, ..counts(2, 2, 4) });
 
         let folder = links(dir.path(), Links::Follow);
         let want = [row(a1, 0), row(a2, 0), row("a/9.jpg", 0), row(ab2, 0), row(b2, 1)];
         assert_eq!(rows(&folder)[..5], want);
         assert_eq!(rows(&folder)[5..], [row("c/9.jpg", 2)]);
+        assert_eq!(folder.links(), counts(4, 2, 4));
+        assert_eq!(rows(&open(dir.path()).unwrap()), rows(&folder), "unless something is said");
 
         let folder = links(dir.path(), Links::Refuse);
         assert_eq!(rows(&folder), [row(a1, 0), row(b2, 1)]);
         assert!(reasons(&folder).iter().all(|reason| *reason == "a link"));
+        assert_eq!(folder.links(), LinkCounts { refused: 7, ..LinkCounts::default() });
+        fs::remove_dir_all(at("a")).unwrap();
+        fs::remove_file(at("b/2.jpg")).unwrap();
+        let options = FolderOptions::default().links(Links::Refuse);
+        let error = Folder::open(dir.path(), &options).unwrap_err().to_string();
+        assert!(error.ends_with("(4 others are; 4 links refused)"), "{error}");
+    }
+
+    /// As `os.walk(followlinks=True)` has it: for every link that leads to it.
+    #[test]
+    fn a_directory_of_two_names_is_read_twice() {
+        let dir = tree(&["a/x/1.jpg", "b/2.jpg"]);
+        symlink("x", dir.path().join("a/w")).unwrap();
+        symlink("../a/x", dir.path().join("b/z")).unwrap();
+        let folder = open(dir.path()).unwrap();
+        let want = [("a/w/1.jpg", 0), ("a/x/1.jpg", 0), ("b/2.jpg", 1), ("b/z/1.jpg", 1)];
+        assert_eq!(rows(&folder), want.map(|(path, label)| row(path, label)));
+        let list = ImageList::open(dir.path(), Links::Follow).unwrap();
+        let paths = list.images.iter().map(|image| image.path.strip_prefix(dir.path()).unwrap());
+        assert!(paths.eq(want.map(|(path, _)| Path::new(path))), "written in the same order");
+    }
+
+    /// Links to each other: neither is in itself, each is in the other.
+    #[test]
+    fn loops_through_several_links_end() {
+        let dir = tree(&["a/1.jpg", "b/2.jpg"]);
+        let above = tree(&[]);
+        symlink("../b", dir.path().join("a/b")).unwrap();
+        symlink("../a", dir.path().join("b/a")).unwrap();
+        symlink(dir.path(), above.path().join("down")).unwrap();
+        symlink(above.path(), dir.path().join("c")).unwrap();
+        let folder = open(dir.path()).unwrap();
+        let want = [("a/1.jpg", 0), ("a/b/2.jpg", 0), ("b/2.jpg", 1), ("b/a/1.jpg", 1)];
+        assert_eq!(rows(&folder), want.map(|(path, label)| row(path, label)));
+        let counts = folder.links();
+        assert_eq!((counts.followed, counts.loops), (3, 3));
+        // A folder reached through a link from below: its own directories are not read again.
+        let folder = open(above.path()).unwrap();
+        assert_eq!(folder.links().loops, 3);
+        assert_eq!(folder.len(), 4);
+    }
+
+    /// n directories and 2n links, without a loop, have 2^n paths.
+    #[test]
+    fn links_without_end_or_loop_are_ended() {
+        let dir = tree(&["a/0/1.jpg"]);
+        for n in 1..30 {
+            let next = dir.path().join(format!("steps/{n}"));
+            fs::create_dir_all(&next).unwrap();
+            for name in ["x", "y"] {
+                symlink(format!("../{}", n + 1), next.join(name)).unwrap();
+            }
+        }
+        fs::create_dir(dir.path().join("steps/30")).unwrap();
+        symlink("../steps/1", dir.path().join("a/1")).unwrap();
+        let mut rules = Rules::new(other_than_image, Links::Follow, vec![]);
+        rules.most_linked = 1000;
+        let error = layout::of_folder(dir.path(), &rules).err().unwrap().to_string();
+        assert!(error.ends_with("more directories behind links, the limit is 1000"), "{error}");
     }
 
     /// A folder that is a link is the folder it leads to.
@@ -160,6 +249,7 @@ mod unix {
         let folder = links(dir.path(), Links::Follow);
         assert_eq!(rows(&folder), [row("a/1.jpg", 0), row("a/2.jpg", 0)]);
         assert_eq!(reasons(&folder), ["not a regular file"; 3]);
+        assert_eq!(folder.links(), LinkCounts::default());
         // A pipe in a file's place, after the listing.
         fs::remove_file(dir.path().join("a/2.jpg")).unwrap();
         pipe("a/2.jpg");
@@ -229,7 +319,7 @@ fn a_tables_columns_are_fields() {
             ("n", int)
         ]
     );
-    assert_eq!(folder.key(SampleId(0)).unwrap(), "a/1.jpg");
+    assert_eq!(key(&folder, SampleId(0)), "a/1.jpg");
     assert!(folder.file(SampleId(1)).unwrap().ends_with("2.jpg"));
     let values = |sample| -> Vec<_> {
         (1..5).map(|field| folder.column(SampleId(sample), field).unwrap()).collect()
@@ -306,6 +396,17 @@ fn a_saved_listing_holds_until_a_directory_is_changed() {
     assert_eq!(again.fingerprint(), fresh.fingerprint());
     let refused = Folder::open(dir.path(), &options.clone().links(Links::Refuse)).unwrap();
     assert!(!is_saved(&refused), "another rule for links");
+    // The listing of an earlier version is passed over.
+    let mut old = fs::read(&path).unwrap();
+    old[14] = b'1';
+    let end = old.len() - 4;
+    let check = crc32c::crc32c(&old[..end]).to_le_bytes();
+    old[end..].copy_from_slice(&check);
+    let new = fs::read(&path).unwrap();
+    fs::write(&path, old).unwrap();
+    assert!(!is_saved(&open()));
+    fs::write(&path, new).unwrap();
+    assert!(is_saved(&open()));
 
     fs::write(dir.path().join("b/deep/3.jpg"), JPEG).unwrap();
     assert_eq!(open().len(), 3);

@@ -12,6 +12,7 @@
 
 use super::{TfRecordCause, TfRecordError};
 use crate::sample::Limits;
+use crate::source::file::LengthCheck;
 use crate::source::shards::{Shard, ShardIndex};
 use std::ops::Range;
 
@@ -91,6 +92,8 @@ pub(in crate::source) fn scan(shard: &Shard, limits: &Limits) -> Result<ShardInd
         return Err(at(shard, 0, 0)(TfRecordCause::Compressed));
     }
     let (mut index, mut buffer) = (ShardIndex::default(), vec![]);
+    // A header is 12 bytes, and to look at the file's length takes as long as to read them.
+    let mut check = LengthCheck::default();
     let (end, mut start) = (shard.bytes.len(), 0);
     while start < end {
         let at = at(shard, index.len() as u64, start);
@@ -99,7 +102,8 @@ pub(in crate::source) fn scan(shard: &Shard, limits: &Limits) -> Result<ShardInd
             return Err(many());
         }
         let size = HEADER.min(end - start);
-        let header = shard.bytes.get(start, size, &mut buffer).map_err(|e| at(read(&e)))?;
+        let header = shard.bytes.get_with((start, size), &mut buffer, Some(&mut check));
+        let header = header.map_err(|error| at(read(&error)))?;
         let len = length(header, limits).map_err(at)?;
         let data = start + HEADER..start + HEADER + len;
         let left = end - data.start;
@@ -109,6 +113,7 @@ pub(in crate::source) fn scan(shard: &Shard, limits: &Limits) -> Result<ShardInd
         start = data.end + FOOTER;
         index.add("", data).and_then(|()| index.end(b"")).ok_or_else(many)?;
     }
+    check.pass().map_err(|error| at(shard, index.len() as u64, start)(read(&error)))?;
     Ok(index)
 }
 

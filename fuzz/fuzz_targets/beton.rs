@@ -1,0 +1,6 @@
+//! A `.beton` file of any bytes.
+#![no_main]
+
+use fuseloop::fuzzing::{count, beton};
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| count(beton(bytes)));

@@ -1,0 +1,6 @@
+//! A pipeline file of any bytes.
+#![no_main]
+
+use fuseloop::fuzzing::{count, spec_toml};
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| count(spec_toml(bytes)));

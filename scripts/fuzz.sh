@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# Fuzz targets under libFuzzer, each for some seconds, beginning with real files.
+#
+#   scripts/fuzz.sh [SECONDS] [TARGET...]        60 seconds, all targets
+#
+# An input may take 1 second and 256 MiB (FUSELOOP_FUZZ_TIMEOUT and FUSELOOP_FUZZ_MEMORY say otherwise:
+# an input takes longer on a busy machine, and needs more memory with a sanitizer). Without a sanitizer it
+# runs on stable Rust; FUSELOOP_SANITIZER=address has RUSTC_BOOTSTRAP=1 set. The corpus stays in
+# fuzz/corpus, findings in fuzz/artifacts, what was printed in fuzz/target/TARGET.log.
+#
+# Prints a line of a table for each target, and fails if one has a finding.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+seconds=${1:-60}
+case $seconds in '' | *[!0-9]*)
+    echo "SECONDS is a number, not $seconds: scripts/fuzz.sh [SECONDS] [TARGET...]" >&2
+    exit 2
+    ;;
+esac
+targets=("${@:2}")
+if [ ${#targets[@]} = 0 ]; then
+    for file in fuzz/fuzz_targets/*.rs; do targets+=("$(basename "$file" .rs)"); done
+fi
+for target in "${targets[@]}"; do
+    [ -f "fuzz/fuzz_targets/$target.rs" ] || { echo "no target $target in fuzz/fuzz_targets" >&2; exit 2; }
+done
+if ! cargo fuzz --version >/dev/null 2>&1; then
+    echo "needs cargo-fuzz: cargo install cargo-fuzz --version 0.13.2 --locked" >&2
+    exit 2
+fi
+
+sanitizer=${FUSELOOP_SANITIZER:-none}
+memory=256
+if [ "$sanitizer" != none ]; then
+    export RUSTC_BOOTSTRAP=1
+    memory=2048
+fi
+memory=${FUSELOOP_FUZZ_MEMORY:-$memory}
+shared=${FUSELOOP_SHARED:-../shared}
+
+# seed TARGET: puts real files into its corpus.
+seed() {
+    local corpus=fuzz/corpus/$1 golden=tests/golden
+    mkdir -p "$corpus"
+    case $1 in
+    beton) copy "$corpus" "$golden"/beton/*.beton "$shared"/data/beton/*.beton ;;
+    tar) copy "$corpus" "$golden"/webdataset/*.tar "$golden"/webdataset/*.gz ;;
+    tfrecord) copy "$corpus" "$golden"/tfrecord/*.tfrecord ;;
+    png) copy "$corpus" "$golden"/png/*.png ;;
+    jpeg_*) copy "$corpus" "$golden"/jpeg/*.jpg ;;
+    spec) copy "$corpus" examples/pipelines/*.toml ;;
+    folder)
+        printf 'path,label,x\na/1.jpg,dog,1\n"b,2.png",cat,2.5\n' >"$corpus/table.csv"
+        printf '{"path": "1.jpg", "x": [1]}\n{"path": "2.jpg", "x": null}\n' >"$corpus/table.jsonl"
+        printf '1.jpg\t0\n2.jpg\t1\n' >"$corpus/table.tsv"
+        ;;
+    cursor)
+        local ids='"dataset":"0000000000000001","order":"0000000000000002","plan":"0000000000000003"'
+        for position in 0 4 10; do
+            printf '{"fuseloop":1,%s,"seed":42,"epoch":0,"position":%s}' "$ids" "$position" \
+                >"$corpus/cursor-$position.json"
+        done
+        ;;
+    *)
+        echo "$1 begins with an empty corpus: give it files in scripts/fuzz.sh" >&2
+        ;;
+    esac
+}
+
+# copy FOLDER FILE...: those that are there.
+copy() {
+    local folder=$1 file
+    for file in "${@:2}"; do
+        if [ -f "$file" ]; then cp -f "$file" "$folder/"; fi
+    done
+    chmod -R u+w "$folder"
+}
+
+# number NAME LOG: the number behind the last NAME in what libFuzzer printed; - if there is none.
+number() {
+    { grep -ao "$1[ :]*[0-9]*" "$2" || true; } | tail -n 1 | { grep -o '[0-9]*$' || echo -; }
+}
+
+cargo fuzz build -s "$sanitizer" >&2
+echo "| target | executions | edges | inputs that opened | peak MiB | findings |"
+echo "|---|---:|---:|---|---:|---|"
+failed=0
+for target in "${targets[@]}"; do
+    seed "$target"
+    log=fuzz/target/$target.log
+    outcome=none
+    if ! cargo fuzz run "$target" -s "$sanitizer" -- -max_total_time="$seconds" \
+        -timeout="${FUSELOOP_FUZZ_TIMEOUT:-1}" -rss_limit_mb="$memory" -print_final_stats=1 \
+        >"$log" 2>&1; then
+        failed=1
+        outcome=$(grep -ao 'fuzz/artifacts/[^ ]*' "$log" | tail -n 1 || true)
+        outcome="**${outcome:-see $log}**"
+    fi
+    opened=$(grep -ao '[0-9]* of [0-9]* inputs opened' "$log" | tail -n 1 | sed 's/ inputs opened//' || true)
+    executions=$(number stat::number_of_executed_units "$log")
+    echo "| $target | $executions | $(number 'cov' "$log") | ${opened:--} |" \
+        "$(number stat::peak_rss_mb "$log") | $outcome |"
+done
+exit $failed

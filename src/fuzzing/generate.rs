@@ -1,0 +1,312 @@
+//! Inputs for the checks: a valid file, then up to three mutations.
+//!
+//! Files are made from random numbers where that is simple (`.beton`, tar, TFRecord, tables, pipelines,
+//! cursors), and taken from the goldens where there are all kinds of them (JPEG, PNG). Goldens of the
+//! other formats, which other programs wrote, are among the valid files too.
+
+use crate::recut::{Recutter, Tile};
+use crate::sample::Limits;
+use crate::source::beton::{Allocation, Cell, Header, ImageCell, RowLayout};
+use crate::source::example::{BytesList, Example, Feature, Features, FloatList, Int64List, Kind};
+use crate::source::{FieldKind, FieldSpec, ImageMode, masked_crc32c};
+use arbitrary::{Result, Unstructured};
+use fuseloop_ops::registry::{Need, registry};
+use prost::Message as _;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Makes an input from random numbers.
+pub(super) type Generator = Box<dyn FnMut(&mut Unstructured<'_>) -> Result<Vec<u8>>>;
+
+/// Reads the files of a folder of goldens.
+pub(super) fn goldens(folder: &str, kind: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(folder);
+    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = paths.filter(|path| path.extension().is_some_and(|ext| ext == kind));
+    let mut files: Vec<_> = files.map(|path| std::fs::read(path).unwrap()).collect();
+    files.sort();
+    assert!(!files.is_empty(), "no golden .{kind}");
+    files
+}
+
+/// Takes one of `files`, or one that `make` makes, and gives it up to three mutations.
+fn mutating(
+    files: Vec<Vec<u8>>,
+    make: fn(&mut Unstructured<'_>) -> Result<Vec<u8>>,
+    head: usize,
+) -> Generator {
+    Box::new(move |u| {
+        let file =
+            if files.is_empty() || u.ratio(1, 2)? { make(u)? } else { u.choose(&files)?.clone() };
+        mutated(file, head, u)
+    })
+}
+
+/// Gives a file up to three mutations, a third of them in its first `head` bytes, where headers are. Three
+/// of five change bytes where they are; the others move the bytes that follow.
+fn mutated(mut bytes: Vec<u8>, head: usize, u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    for _ in 0..u.int_in_range(0..=3)? {
+        if bytes.is_empty() {
+            break;
+        }
+        let reach = if u.ratio(2, 3)? { bytes.len() } else { bytes.len().min(head) };
+        let at = u.choose_index(reach)?;
+        let piece = at..bytes.len().min(at + u.int_in_range(1..=300)?);
+        match u.int_in_range(0..=9)? {
+            0..=1 => bytes[at] = u.arbitrary()?,
+            // A number in a text stays one.
+            2..=3 if bytes[at].is_ascii_digit() => bytes[at] = b'0' + u.int_in_range(0..=9)?,
+            2..=3 => bytes[at] ^= 1 << u.int_in_range(0..=7)?,
+            4..=5 => {
+                let any: u64 = u.arbitrary()?;
+                let number = *u.choose(&[0, 1, 0xff, 0x7fff_ffff, u64::MAX, 1 << 63, any])?;
+                let width = (*u.choose(&[2, 4, 8])?).min(bytes.len() - at);
+                bytes[at..at + width].copy_from_slice(&number.to_le_bytes()[..width]);
+            }
+            6 => drop(bytes.drain(piece)),
+            7 => {
+                let (piece, to) = (bytes[piece].to_vec(), u.choose_index(bytes.len())?);
+                bytes.splice(to..to, piece);
+            }
+            // A block of 512, as tar has them.
+            8 => {
+                let from = at / 512 * 512;
+                let block = bytes[from..bytes.len().min(from + 512)].to_vec();
+                let to = u.choose_index(bytes.len())? / 512 * 512;
+                bytes.splice(to..to, block);
+            }
+            _ => bytes.truncate(at.max(1)),
+        }
+    }
+    Ok(bytes)
+}
+
+pub(super) fn beton() -> Generator {
+    mutating(goldens("beton", "beton"), beton_file, 5000)
+}
+
+/// Makes a file of up to four fields and up to eight samples, laid out as a writer does it.
+fn beton_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    let mut fields = vec![];
+    for place in 0..u.int_in_range(1..=4)? {
+        let shape = vec![u.int_in_range(0..=3)?, u.int_in_range(1..=3)?];
+        let kind = match u.int_in_range(0..=6)? {
+            0 => FieldKind::Float,
+            1 => FieldKind::Int,
+            2 => FieldKind::RgbImage,
+            3 => FieldKind::Bytes,
+            4 => FieldKind::Json,
+            5 => FieldKind::NdArray { dtype: "<f4".parse().unwrap(), shape },
+            _ => FieldKind::TorchTensor { dtype: "<i8".parse().unwrap(), shape },
+        };
+        fields.push(FieldSpec { name: format!("field {place}"), kind });
+    }
+    let layout = RowLayout::new(fields.iter().map(|field| &field.kind)).unwrap();
+    let mut header = Header {
+        num_fields: fields.len() as u16,
+        page_size: 1 << u.int_in_range(9..=13)?,
+        num_samples: u.int_in_range(0..=8)?,
+        alloc_table_ptr: 0,
+    };
+    let start = header.data_start(layout.size()).unwrap();
+    let (mut rows, mut data, mut table) = (vec![], vec![], vec![]);
+    for sample in 0..header.num_samples {
+        let mut row = vec![0; layout.size()];
+        for (place, field) in fields.iter().enumerate() {
+            let ptr = start + data.len() as u64;
+            let old = data.len();
+            let cell = match &field.kind {
+                FieldKind::Float => Cell::Float(u.arbitrary()?),
+                FieldKind::Int => Cell::Int(u.arbitrary()?),
+                FieldKind::RgbImage => {
+                    let (width, height) = (u.int_in_range(1..=9)?, u.int_in_range(1..=9)?);
+                    data.resize(old + usize::from(width) * usize::from(height) * 3, 90);
+                    Cell::Image(ImageCell { mode: ImageMode::Raw, width, height, ptr })
+                }
+                kind => {
+                    let size = match kind.array_bytes() {
+                        Some(size) => size as usize,
+                        None => u.int_in_range(0..=40)?,
+                    };
+                    data.resize(old + size, b' ');
+                    match kind.array_bytes() {
+                        Some(_) => Cell::Array { ptr },
+                        None => Cell::Bytes { ptr, size: size as u64 },
+                    }
+                }
+            };
+            cell.put(layout.cell_mut(&mut row, place).unwrap());
+            let size = (data.len() - old) as u64;
+            if size > 0 {
+                table.extend(Allocation { sample, ptr, size }.to_bytes());
+            }
+        }
+        rows.extend(row);
+    }
+    data.resize(data.len().next_multiple_of(header.page_size as usize), 0);
+    header.alloc_table_ptr = start + data.len() as u64;
+    let mut bytes = header.to_bytes().to_vec();
+    fields.iter().for_each(|field| bytes.extend(field.to_bytes().unwrap()));
+    bytes.extend(rows);
+    bytes.resize(start as usize, 0);
+    Ok([bytes, data, table].concat())
+}
+
+pub(super) fn tar() -> Generator {
+    let gz = goldens("webdataset", "gz").into_iter();
+    mutating(goldens("webdataset", "tar").into_iter().chain(gz).collect(), tar_file, 1024)
+}
+
+/// Makes up to five samples of up to three members, with names of all lengths, by another writer.
+fn tar_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    let mut builder = tar::Builder::new(vec![]);
+    for sample in 0..u.int_in_range(1..=5)? {
+        let folder = "d".repeat(*u.choose(&[0, 1, 120])?);
+        for ext in &["txt", "cls", "json"][..u.int_in_range(1..=3)?] {
+            let data: &[u8] = match *ext {
+                "cls" => b"7",
+                "json" => b"{\"a\": [1, 2.5]}",
+                _ => &[b'x'; 700][..u.int_in_range(0..=700)?],
+            };
+            let mut header =
+                if u.ratio(1, 2)? { tar::Header::new_gnu() } else { tar::Header::new_ustar() };
+            header.set_size(data.len() as u64);
+            header.set_mode(0o644);
+            let name = format!("{folder}/s{sample}.{ext}");
+            // A name that the form has no room for stays out.
+            let _ = builder.append_data(&mut header, name.trim_start_matches('/'), data);
+        }
+    }
+    Ok(builder.into_inner().unwrap())
+}
+
+pub(super) fn tfrecord() -> Generator {
+    mutating(goldens("tfrecord", "tfrecord"), tfrecord_file, 300)
+}
+
+/// Makes up to five examples with features of all kinds.
+fn tfrecord_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    let mut bytes = vec![];
+    let count = u.int_in_range(0..=3)?;
+    for _ in 0..u.int_in_range(1..=5)? {
+        let mut features = Features::default();
+        let kinds = [
+            ("image", Kind::Bytes(BytesList { value: vec![u.arbitrary()?] })),
+            ("floats", Kind::Floats(FloatList { value: vec![u.arbitrary()?; count] })),
+            ("label", Kind::Ints(Int64List { value: vec![u.arbitrary()?] })),
+        ];
+        for (name, kind) in kinds {
+            features.feature.insert(name.to_owned(), Feature { kind: Some(kind) });
+        }
+        let data = Example { context: Some(features), lists: None }.encode_to_vec();
+        let length = (data.len() as u64).to_le_bytes();
+        bytes.extend(length);
+        bytes.extend(masked_crc32c(&length).to_le_bytes());
+        bytes.extend(&data);
+        bytes.extend(masked_crc32c(&data).to_le_bytes());
+    }
+    Ok(bytes)
+}
+
+pub(super) fn table() -> Generator {
+    mutating(vec![], table_file, 60)
+}
+
+/// Makes a table of up to six images, as text of one of the three kinds.
+fn table_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    let kind = u.int_in_range(0..=2)?;
+    let mut text = match kind {
+        0 => "file_name,label,x\n".to_owned(),
+        1 => "path\tlabel\tx\n".to_owned(),
+        _ => String::new(),
+    };
+    for row in 0..u.int_in_range(1..=6)? {
+        let (label, x) = (*u.choose(&["dog", "cat", "7"])?, u.arbitrary::<i32>()?);
+        let _ = match kind {
+            0 => writeln!(text, "\"a/{row}, b.png\",{label},{x}"),
+            1 => writeln!(text, "a/{row}.jpg\t{label}\t{x}"),
+            _ => {
+                writeln!(text, "{{\"path\": \"{row}.jpg\", \"label\": \"{label}\", \"x\": [{x}]}}")
+            }
+        };
+    }
+    Ok(text.into_bytes())
+}
+
+/// Small JPEGs of all kinds, and the same with restart markers and an index.
+pub(super) fn jpeg() -> Generator {
+    let mut jpegs = goldens("jpeg", "jpg");
+    let mut recutter = Recutter::new(Tile::Pixels(16), Limits::SMALL);
+    let recut: Vec<_> = jpegs.iter().filter_map(|jpeg| recutter.recut(jpeg).ok()).collect();
+    jpegs.extend(recut);
+    spliced(jpegs, 700)
+}
+
+pub(super) fn png() -> Generator {
+    spliced(goldens("png", "png"), 200)
+}
+
+/// Takes one of `files` with up to three mutations, or the beginning of one and the end of another.
+fn spliced(files: Vec<Vec<u8>>, head: usize) -> Generator {
+    Box::new(move |u| {
+        let (first, second) = (u.choose(&files)?, u.choose(&files)?);
+        if u.ratio(7, 8)? {
+            return mutated(first.clone(), head, u);
+        }
+        let (end, from) = (u.choose_index(first.len())?, u.choose_index(second.len())?);
+        Ok([&first[..end], &second[from..]].concat())
+    })
+}
+
+pub(super) fn spec() -> Generator {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/pipelines");
+    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<_> = paths.map(|path| std::fs::read(path).unwrap()).collect();
+    mutating(files, spec_file, 400)
+}
+
+/// Makes settings, and up to six ops of any kind with the values that `fuseloop ops` shows.
+fn spec_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    let mut text = String::new();
+    for setting in ["batch_size = 8", "order = 'random'", "seed = 42", "drop_last = false"] {
+        if u.ratio(1, 3)? {
+            let _ = writeln!(text, "{setting}");
+        }
+    }
+    text.push_str("[fields]\nimage = [\n");
+    for _ in 0..u.int_in_range(1..=6)? {
+        let op = u.choose(registry())?;
+        let _ = write!(text, "    {{ op = '{}'", op.name);
+        for param in op.params {
+            let preset = match param.need {
+                Need::Required(preset) => preset,
+                Need::Default(preset) if u.ratio(1, 3)? => preset,
+                Need::Default(_) | Need::Optional => continue,
+            };
+            let value = preset.value().to_string();
+            // Long lists are shown shortened: no TOML.
+            if !value.contains("..") {
+                let _ = write!(text, ", {} = {value}", param.name);
+            }
+        }
+        text.push_str(" },\n");
+    }
+    text.push_str("]\n");
+    Ok(text.into_bytes())
+}
+
+pub(super) fn cursor() -> Generator {
+    mutating(vec![], cursor_file, 300)
+}
+
+/// Makes a cursor of any place, near or far.
+fn cursor_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    let [dataset, order, plan]: [u64; 3] = u.arbitrary()?;
+    let position = if u.ratio(1, 2)? { u.int_in_range(0..=12)? } else { u.arbitrary::<u64>()? };
+    let (seed, epoch): (u64, u32) = u.arbitrary()?;
+    let text = format!(
+        "{{\"fuseloop\":1,\"dataset\":\"{dataset:016x}\",\"order\":\"{order:016x}\",\"plan\":\"{plan:016x}\",\
+         \"seed\":{seed},\"epoch\":{epoch},\"position\":{position}}}"
+    );
+    Ok(text.into_bytes())
+}

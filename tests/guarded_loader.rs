@@ -1,0 +1,162 @@
+//! Pictures whose size is not the one in the sample table, loaded where all memory ends at a page without
+//! access: an error that names the sample, never a write past its row.
+
+#![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
+#![cfg(all(target_os = "linux", target_env = "gnu"))]
+
+#[path = "common/guarded_maps.rs"]
+mod guarded_maps;
+#[path = "common/jpegs.rs"]
+#[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each binary uses its own part")]
+mod jpegs;
+
+use fuseloop::ops::{CenterCrop, Ops, ParamError, RandomHorizontalFlip, RandomResizedCrop, ops};
+use fuseloop::source::beton::{Cell, ImageCell, RowLayout};
+use fuseloop::source::{Beton, FieldKind, FieldSpec};
+use fuseloop::write::{FieldValue, ImageInput, WriteOptions, write_iter};
+use fuseloop::{Limits, Loader, OnDamaged, SampleId};
+use fuseloop_ops::{Size, ToChannelsFirst};
+use jpegs::{Colour, drawn, progressive, with_index, with_markers};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The size in the sample table: a batch of 64 x 64 pixels is whole pages, and ends at a guard.
+const SIZE: Size = Size::new(64, 64);
+const BATCH: usize = 4;
+
+/// JPEGs of one size, of the kinds that are decoded in different ways.
+fn kinds(size: Size) -> Vec<Vec<u8>> {
+    let colour = drawn(size, Colour::ALL[3]);
+    let plain = [0, 1, 3, 5].map(|colour| drawn(size, Colour::ALL[colour]));
+    let others =
+        [progressive(&colour), with_markers(&colour, 2), with_index(&with_markers(&colour, 2))];
+    plain.into_iter().chain(others).collect()
+}
+
+/// A dataset in whose sample table every picture is of one size, whatever it is.
+fn dataset(pictures: &[Vec<u8>]) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("sizes.beton");
+    let fields = [FieldSpec { name: "image".into(), kind: FieldKind::RgbImage }];
+    let rows = pictures.to_vec().into_iter();
+    let rows = rows.map(|jpeg| vec![FieldValue::Image(ImageInput::JpegBytes(jpeg))]);
+    write_iter(rows, &fields, &path, &WriteOptions::default()).unwrap();
+    let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
+    let layout = RowLayout::new([&FieldKind::RgbImage]).unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    for sample in beton.samples() {
+        let row = beton.header().sample_table_start() + sample.0 * layout.size() as u64;
+        let row = &mut bytes[row as usize..][..layout.size()];
+        let cell = Cell::parse(&FieldKind::RgbImage, layout.cell(row, 0).unwrap()).unwrap();
+        let Cell::Image(cell) = cell else { panic!() };
+        let (width, height) = (SIZE.width as u16, SIZE.height as u16);
+        let cell = Cell::Image(ImageCell { width, height, ..cell });
+        cell.put(layout.cell_mut(row, 0).unwrap());
+    }
+    std::fs::write(&path, bytes).unwrap();
+    (dir, path)
+}
+
+type Pipeline = fn() -> Result<Ops, ParamError>;
+
+const PIPELINES: [Pipeline; 4] = [
+    || Ok(ops![]),
+    || Ok(ops![RandomHorizontalFlip::new(0.5)?, ToChannelsFirst]),
+    || Ok(ops![CenterCrop::new(64, 64)?]),
+    || Ok(ops![RandomResizedCrop::new(64, 0.1..=1.0, 0.75..=1.33)?, ToChannelsFirst]),
+];
+
+fn loader(path: &Path, pipeline: Pipeline) -> Loader {
+    let builder = Loader::open(path).unwrap().batch_size(BATCH).workers(2).drop_last(false);
+    let builder = builder.on_damaged(OnDamaged::Skip).pipeline("image", move |_| pipeline());
+    builder.build().unwrap()
+}
+
+#[test]
+fn a_picture_of_another_size_than_the_table_s_is_an_error_and_stays_in_its_row() {
+    let good = drawn(SIZE, Colour::ALL[3]);
+    let (side, big) = (SIZE.height, 4 * SIZE.height);
+    let sizes = [
+        [side + 1, side],
+        [side, side + 1],
+        [side + 8, side + 8],
+        [side - 1, side],
+        [side, side - 1],
+        [big, big],
+        [1, 1],
+        [2 * side, side / 2],
+        [side / 2, 2 * side],
+    ];
+    let bad = sizes.into_iter().flat_map(|[height, width]| kinds(Size::new(height, width)));
+    // Each in the first row of a batch or in the last, which ends at the guard.
+    let mut pictures = vec![];
+    for (place, bad) in bad.enumerate() {
+        let mut batch = vec![good.clone(); BATCH];
+        batch[if place % 2 == 0 { BATCH - 1 } else { 0 }] = bad;
+        pictures.extend(batch);
+    }
+    let (_dir, path) = dataset(&pictures);
+    let (_dir, clean) = dataset(&vec![good; pictures.len()]);
+    for pipeline in PIPELINES {
+        let loader = loader(&path, pipeline);
+        let clean = self::loader(&clean, pipeline);
+        for (batch, clean) in loader.epoch(0).unwrap().zip(clean.epoch(0).unwrap()) {
+            let (batch, clean) = (batch.unwrap(), clean.unwrap());
+            assert_eq!((batch.len(), batch.skipped().len()), (BATCH - 1, 1));
+            let (found, want) = (batch.bytes("image").unwrap(), clean.bytes("image").unwrap());
+            let row = want.len() / BATCH;
+            assert_eq!(row, SIZE.pixels() as usize * 3);
+            // The rows of the samples that are left are what they would be without the damage.
+            let left = batch.ids().iter().map(|id| id.0 as usize % BATCH);
+            for (place, sample) in left.enumerate() {
+                let same = found[place * row..][..row] == want[sample * row..][..row];
+                assert!(same, "row {place}, {:?}", batch.ids());
+            }
+        }
+        let quarantine = loader.quarantine();
+        assert_eq!(quarantine.rows, (pictures.len() / BATCH) as u64);
+    }
+    let fails = Loader::open(&path).unwrap().batch_size(BATCH).build().unwrap();
+    let error = fails.epoch(0).unwrap().next().unwrap().unwrap_err();
+    let told = std::error::Error::source(&error).unwrap().to_string();
+    assert!(told.contains("64") && told.contains("65"), "both sizes are told: {told}");
+}
+
+#[test]
+fn raw_pictures_of_another_length_than_the_table_s_are_errors() {
+    let pictures = vec![drawn(SIZE, Colour::ALL[3]); 2 * BATCH];
+    let (_dir, path) = dataset(&pictures);
+    let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();
+    let at = beton.header().sample_table_start() as usize;
+    let mut bytes = std::fs::read(&path).unwrap();
+    // The first sample's picture is said to be raw.
+    assert_eq!(std::mem::replace(&mut bytes[at], 1), 0);
+    std::fs::write(&path, bytes).unwrap();
+    let loader = loader(&path, PIPELINES[0]);
+    let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.skipped()[0].sample, SampleId(0));
+}
+
+/// The guards themselves: a child that reads behind a batch, or behind an allocation, is killed.
+#[test]
+fn the_byte_behind_a_batch_can_not_be_read() {
+    const BEHIND: &str = "FUSELOOP_READ_BEHIND";
+    let (_dir, path) = dataset(&vec![drawn(SIZE, Colour::ALL[3]); BATCH]);
+    if let Ok(what) = std::env::var(BEHIND) {
+        let loader = loader(&path, PIPELINES[0]);
+        let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
+        let memory = vec![1; 3000];
+        let bytes = if what == "batch" { batch.bytes("image").unwrap() } else { &memory[..] };
+        println!("{}", guarded_maps::read_behind(bytes));
+        return;
+    }
+    for what in ["batch", "allocation"] {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "the_byte_behind_a_batch_can_not_be_read"])
+            .env(BEHIND, what)
+            .output()
+            .unwrap();
+        assert_eq!(child.status.signal(), Some(libc::SIGSEGV), "{what}: {child:?}");
+    }
+}
