@@ -108,7 +108,7 @@ fn by_the_formulas(jpeg: &[u8], size: Size) -> Vec<u8> {
     // The sample a pixel lies in, and the next one to its side: never one beyond the picture's.
     let near_far = |at: u32, side: u32, halved: bool| {
         let (near, last) = (at / 2, side.div_ceil(2) - 1);
-        let far = if at % 2 == 0 { near.saturating_sub(1) } else { (near + 1).min(last) };
+        let far = if at.is_multiple_of(2) { near.saturating_sub(1) } else { (near + 1).min(last) };
         if halved { [near, far] } else { [at; 2] }
     };
     let between = |near: u8, far: u8| ((3 * u32::from(near) + u32::from(far) + 2) / 4) as u8;

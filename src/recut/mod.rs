@@ -186,7 +186,8 @@ struct Edges {
 /// its last block; see `decode/jpeg/core`.
 fn edges(frame: &Frame) -> Edges {
     let (h, v) = blocks::finest(&frame.components);
-    let differs = |side: u16, factor| factor == 2 && side % 2 == 0 && side % 16 != 0;
+    let differs =
+        |side: u16, factor| factor == 2 && side.is_multiple_of(2) && !side.is_multiple_of(16);
     Edges { last_column: differs(frame.width, h), last_row: differs(frame.height, v) }
 }
 

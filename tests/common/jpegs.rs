@@ -77,7 +77,8 @@ pub struct Edges {
 impl Edges {
     pub fn of(jpeg: &[u8], size: Size) -> Self {
         let [h, v] = factors(jpeg).unwrap_or([1, 1]);
-        let differs = |side: u32, factor| factor == 2 && side % 2 == 0 && side % 16 != 0;
+        let differs =
+            |side: u32, factor| factor == 2 && side.is_multiple_of(2) && !side.is_multiple_of(16);
         let (last_column, last_row) = (differs(size.width, h), differs(size.height, v));
         Self { size, last_column, last_row }
     }
