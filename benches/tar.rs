@@ -142,7 +142,7 @@ fn ranges(path: &Path, tar: &Tar, order: &[SampleId]) -> u64 {
     let (file, (mut memory, place), mut bytes) = (File::open(path).unwrap(), pages(MEMBER), 0);
     let buffer = &mut memory[place];
     for &sample in order {
-        let range = tar.stored_at(sample, 0).unwrap();
+        let range = tar.locate(sample, 0).and_then(|location| location.bytes).unwrap();
         file.read_exact_at(buffer, range.start).unwrap();
         bytes += black_box(&*buffer).len() as u64;
     }

@@ -74,7 +74,7 @@ impl PixelOp for Vignette {
         pixel.map(|v| settle(cx.rule, v * light))
     }
 
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         let [y, x] = e.place().map(|place| e.to_f32(place));
         let (row, column, fade) = (e.slot(ROW), e.slot(COLUMN), e.slot(FADE));
         let (y, x) = (e.sub(y, row), e.sub(x, column));

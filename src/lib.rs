@@ -30,6 +30,7 @@ pub mod jit;
 pub mod loader;
 pub mod order;
 mod panicked;
+mod parallel;
 pub mod plan;
 pub mod recut;
 pub mod run;
@@ -37,6 +38,7 @@ pub mod sample;
 pub mod source;
 pub mod spec;
 mod sync;
+mod threads;
 pub mod verify;
 pub mod workload;
 pub mod write;
@@ -46,6 +48,7 @@ pub use loader::{Batches, Cursor, LoadError, Loader, LoaderBuilder, OnDamaged};
 pub use order::Order;
 pub use sample::{Epoch, Limits, SampleId, Visit};
 pub use spec::Spec;
+pub use threads::ThreadsError;
 
 /// The ops, and what a list of them is made with.
 pub use fuseloop_ops as ops;

@@ -50,33 +50,49 @@ impl Epoch {
     }
 }
 
-/// What a file may ask for before it is refused.
+/// What a file, and the ops of a pipeline, may ask for before it is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most pixels of one image, width times height.
+    /// Most pixels of one image, width times height: as it is stored, and after every op.
     pub max_pixels: u64,
     /// Most bytes of one stored value, as it lies in the file.
     pub max_sample_bytes: u64,
+    /// Most bytes that one compressed value may unpack to: a member of a compressed tar file, an array
+    /// in a `.npz`, a record of a compressed TFRecord file.
+    pub max_unpacked_bytes: u64,
     /// Most samples of one dataset.
     pub max_samples: u64,
     /// Most bytes of the tables that opening a file reads.
     pub max_table_bytes: u64,
+    /// Most bytes of one sample in one output of a batch.
+    pub max_row_bytes: u64,
+    /// Most bytes of the batches that a loader makes ahead, and the one in use: those of outputs
+    /// whose samples are all of one size. A loader's `memory_limit` takes its place.
+    pub max_batch_bytes: u64,
 }
 
 impl Limits {
-    /// The default: 178 Mpixel (Pillow's own bound), 1 GiB a value, 2^40 samples, 16 GiB of tables.
+    /// The default: 178 Mpixel (Pillow's own bound), 1 GiB a value, 256 MiB one that is unpacked, 2^40
+    /// samples, 16 GiB of tables, 1 GiB a row, 64 GiB of batches.
     pub const DEFAULT: Self = Self {
         max_pixels: 178_956_970,
         max_sample_bytes: 1 << 30,
+        max_unpacked_bytes: 256 << 20,
         max_samples: 1 << 40,
         max_table_bytes: 16 << 30,
+        max_row_bytes: 1 << 30,
+        max_batch_bytes: 64 << 30,
     };
-    /// For tests and fuzzing: 1 Mpixel, 4 MiB a value, 65,536 samples, 64 MiB of tables.
+    /// For tests and fuzzing: 1 Mpixel, 4 MiB a value, 65,536 samples, 64 MiB of tables, 16 MiB a
+    /// row, 256 MiB of batches.
     pub const SMALL: Self = Self {
         max_pixels: 1 << 20,
         max_sample_bytes: 4 << 20,
+        max_unpacked_bytes: 4 << 20,
         max_samples: 1 << 16,
         max_table_bytes: 64 << 20,
+        max_row_bytes: 16 << 20,
+        max_batch_bytes: 256 << 20,
     };
 }
 

@@ -22,11 +22,14 @@ mod value;
 pub use layout::{Finding, Layout, layout};
 pub use report::{Damaged, Trouble, ValueError, VerifyReport};
 
+use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use crate::source::Source;
+use crate::threads::{self, ThreadsError};
 use rayon::prelude::*;
 use report::{Good, Tally};
 use std::num::NonZeroUsize;
+use std::thread;
 use value::Checker;
 
 /// Samples that a thread checks in a stroke: those of one word of [`Good`].
@@ -35,7 +38,7 @@ const GROUP: u64 = Good::BITS;
 /// How a dataset is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerifyOptions {
-    /// Threads that check; one a core if not given.
+    /// Threads that check, at most 1024; one a core if not given.
     pub jobs: Option<NonZeroUsize>,
     /// Check only so many samples, from the first on.
     pub limit: Option<u64>,
@@ -47,9 +50,9 @@ pub struct VerifyOptions {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifyError {
-    /// The threads can't be started.
-    #[error("cannot start threads: {0}")]
-    Threads(#[from] rayon::ThreadPoolBuildError),
+    /// More threads than may be asked for, or the system starts none.
+    #[error(transparent)]
+    Threads(#[from] ThreadsError),
     /// There is no memory to note the good samples in.
     #[error("no memory for a bit for each of {samples} samples")]
     Memory {
@@ -79,8 +82,8 @@ pub enum VerifyError {
 ///
 /// # Errors
 ///
-/// If there are no threads, or no memory for a bit for each sample. Damage is not an error, but
-/// what is reported.
+/// If too many threads are asked for, the system starts none, or there is no memory for a bit for
+/// each sample. Damage is not an error, but what is reported.
 pub fn verify(
     source: &dyn Source,
     options: &VerifyOptions,
@@ -88,9 +91,8 @@ pub fn verify(
 ) -> Result<VerifyReport, VerifyError> {
     let samples = source.len().min(options.limit.unwrap_or(u64::MAX));
     let good = Good::new(samples).ok_or(VerifyError::Memory { samples })?;
-    let threads = options.jobs.map_or(0, NonZeroUsize::get);
-    let name = |index| format!("fuseloop-verify-{index}");
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build()?;
+    let groups = samples.div_ceil(GROUP);
+    let pool = parallel::pool(thread_count(options.jobs, groups)?, "fuseloop-verify")?;
     let check = |checker: &mut Checker<'_>, group: u64| {
         let first = group * GROUP;
         let last = samples.min(first + GROUP);
@@ -103,10 +105,18 @@ pub fn verify(
         progress(last - first);
         tally
     };
-    let groups = (0..samples.div_ceil(GROUP)).into_par_iter();
     let tally = pool.install(|| {
-        let tallies = groups.map_init(|| Checker::new(source, options.limits), check);
+        let tallies =
+            (0..groups).into_par_iter().map_init(|| Checker::new(source, options.limits), check);
         tallies.reduce(Tally::default, Tally::followed_by)
     });
     Ok(VerifyReport::new(samples, tally, good))
+}
+
+/// As many threads as asked for, or one a core; but no more than there is work for.
+fn thread_count(asked: Option<NonZeroUsize>, groups: u64) -> Result<usize, ThreadsError> {
+    let cores = || thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let count = asked.unwrap_or_else(cores).get();
+    threads::check("threads to verify with", count)?;
+    Ok(count.min(usize::try_from(groups).unwrap_or(count)).max(1))
 }

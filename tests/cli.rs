@@ -112,6 +112,62 @@ fn write_stores_as_it_is_told() {
     assert_eq!(stored(&["--max-resolution", "50", "--jpeg-quality", "80"]), (6, 0, 50));
 }
 
+/// A PNG of one colour.
+fn plain_png(path: &Path, shade: u8) {
+    let file = std::io::BufWriter::new(fs::File::create(path).unwrap());
+    let mut encoder = png::Encoder::new(file, 4, 3);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.write_header().unwrap().write_image_data(&[shade; 4 * 3 * 3]).unwrap();
+}
+
+/// What a command says, without its first line, which has the time that it took.
+fn summary(dir: &Path, args: &[&str]) -> String {
+    told(dir, args).split_once('\n').unwrap().1.to_owned()
+}
+
+#[test]
+fn a_summary_says_what_was_re_encoded_and_what_is_called_otherwise() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    let photos = folder(path);
+    plain_png(&photos.join("cat/7.png"), 7);
+    plain_png(&photos.join("dog/8.png"), 8);
+    let said = |args: &[&str]| summary(path, args);
+    let kept = said(&["write", "photos", "w.beton"]);
+    let want = "2 classes, 6 JPEGs stored byte for byte, 1 page\n\
+                re-encoded 2 images:\n  2 from PNG to raw pixels: no pixel changed\n\
+                ignored 1 other file:\n";
+    assert!(kept.starts_with(want), "{kept}");
+    let jpg = said(&["write", "photos", "j.beton", "--write-mode", "jpg"]);
+    assert!(jpg.contains("\nre-encoded 2 images:\n  2 from PNG to JPEG: lossy\n"), "{jpg}");
+    assert_eq!(said(&["convert", "photos", "a.tar"]), "");
+    assert_eq!(
+        said(&[
+            "convert",
+            "w.beton",
+            "a.beton",
+            "--rename",
+            "image=picture",
+            "--write-mode",
+            "jpg"
+        ]),
+        "field image is called picture\nre-encoded 2 images:\n  2 from raw pixels to JPEG: lossy\n"
+    );
+    assert_eq!(
+        said(&["convert", "w.beton", "w", "--max-resolution", "50"]),
+        "re-encoded 7 images:\n  5 from JPEG to JPEG: lossy\n  2 from raw pixels to PNG: no pixel changed\n"
+    );
+    let (code, errors) =
+        refused(path, &["convert", "a.tar", "b.beton", "--rename", "none=picture"]);
+    assert!(code == 1 && errors.contains("no field named"), "{errors}");
+    assert_eq!(refused(path, &["convert", "a.tar", "b.beton", "--rename", "image"]).0, 2);
+    let (code, errors) = refused(path, &["convert", "photos", "photos/", "--force"]);
+    assert!(
+        code == 1 && errors.contains("lie one in the other: choose a place outside"),
+        "{errors}"
+    );
+}
+
 #[test]
 fn write_re_cuts_jpegs_if_told_and_says_which_it_could_not() {
     let dir = tempfile::tempdir().unwrap();
@@ -342,7 +398,8 @@ fn verify_lists_what_is_damaged_and_fails() {
     let dir = dataset();
     let path = dir.path().join("photos.beton");
     let file = fuseloop::source::Beton::open(&path, &fuseloop::Limits::DEFAULT).unwrap();
-    let picture = fuseloop::source::Source::stored_at(&file, fuseloop::SampleId(2), 0).unwrap();
+    let picture =
+        fuseloop::source::Source::locate(&file, fuseloop::SampleId(2), 0).unwrap().bytes.unwrap();
     let mut bytes = fs::read(&path).unwrap();
     bytes[picture.start as usize] = 0;
     bytes[file.header().sample_table_start() as usize + 4 * file.row_bytes()] = 9;
@@ -357,14 +414,16 @@ fn verify_lists_what_is_damaged_and_fails() {
     };
     let (text, errors) = verify(&[]);
     assert!(errors.contains("help: `--write-indices good.txt` lists"), "{errors}");
-    let listed =
-        format!("  sample 2 (image) at byte {}: not a JPEG: it begins with", picture.start);
+    let listed = format!(
+        "  sample 2: photos.beton (image) at byte {}: not a JPEG: it begins with",
+        picture.start
+    );
     for word in [
         "2 damaged samples, 2 damaged values:\n",
         "  entries of the sample table that make no sense: 1\n",
         "  pictures that can't be decoded: 1\n",
         &listed,
-        "  sample 4 (image) at byte ",
+        "  sample 4: photos.beton (image) at byte ",
         "note: records that no sample refers to: 1, ",
     ] {
         assert!(text.contains(word), "{word}:\n{text}");
@@ -612,6 +671,55 @@ fn what_ops_shows_can_be_pasted() {
         let spec: Spec = example.parse().unwrap_or_else(|error| panic!("{example}: {error}"));
         assert_eq!(spec.fields().count(), 1);
     }
+}
+
+/// Ops that ask for pictures of gigabytes: refused before a sample is read where every sample would
+/// be one, and at the sample where it depends on it.
+#[test]
+fn pictures_without_bound_are_refused_by_the_op_that_would_make_them() {
+    let dir = dataset();
+    let cases = [
+        (r#"{ op = "CenterCrop", size = 30000 }"#, "CenterCrop makes a picture of 30000x30000"),
+        (r#"{ op = "Pad", padding = 65535 }, "#, "Pad makes a picture of 1311"),
+        (
+            r#"{ op = "RandomZoomOut", side_range = [1.0, 1e9], p = 0.999 }"#,
+            "RandomZoomOut makes a picture of ",
+        ),
+        (
+            r#"{ op = "RandomResizedCrop", size = 65535 }"#,
+            "RandomResizedCrop makes a picture of 65535",
+        ),
+    ];
+    for (op, expected) in cases {
+        let op = op.trim_end_matches(", ");
+        let pipeline = format!("[fields]\nimage = [{op}, {{ op = \"Resize\", size = [8, 8] }}]\n");
+        fs::write(dir.path().join("p.toml"), pipeline).unwrap();
+        for command in ["bench", "preview", "replay"] {
+            let mut args = vec![command, "photos.beton", "--pipeline", "p.toml"];
+            if command == "replay" {
+                args.extend(["--sample", "1"]);
+            }
+            let (code, errors) = refused(dir.path(), &args);
+            assert_eq!(code, 1, "{command}, {op}: {errors}");
+            let cure = "raise `max_pixels` (LoaderBuilder::limits)";
+            assert!(errors.contains(expected) && errors.contains(cure), "{command}: {errors}");
+            assert!(errors.contains("the limit is 178956970"), "{command}: {errors}");
+            if op.contains("RandomZoomOut") && command == "bench" {
+                assert!(errors.contains("sample ") && errors.contains("(image)"), "{errors}");
+            }
+        }
+    }
+}
+
+#[test]
+fn batches_of_more_than_their_limit_are_refused() {
+    let dir = dataset();
+    let args = ["bench", "photos.beton", "--workload", "W1", "--batch-size", "1000000"];
+    let (code, errors) = refused(dir.path(), &args);
+    assert_eq!(code, 1);
+    let expected = "4 batches of 1000000 samples take ";
+    assert!(errors.contains(expected) && errors.contains("the limit is 68719476736"), "{errors}");
+    assert!(errors.contains("take smaller batches"), "{errors}");
 }
 
 #[test]

@@ -67,7 +67,11 @@ fn a_folder_of_pngs_is_written_decoded() {
         assert_eq!((image.mode, image.width, image.height), (ImageMode::Raw, 11, 7));
         assert!(image.bytes == pixels, "{sample}");
     }
+    let raw = std::fs::read(&out).unwrap();
     write_folder(dir.path(), &out, &WriteOptions::default()).unwrap();
+    assert!(std::fs::read(&out).unwrap() == raw, "nothing is lost by default");
+    let image = ImageOptions { mode: WriteMode::Jpg, ..ImageOptions::default() };
+    write_folder(dir.path(), &out, &WriteOptions { image, ..WriteOptions::default() }).unwrap();
     let beton = Beton::open(&out, &Limits::DEFAULT).unwrap();
     let Value::Image(image) = beton.value(SampleId(0), 0, &mut buffer).unwrap() else { panic!() };
     assert_eq!((image.mode, &image.bytes[..2]), (ImageMode::Jpeg, &[0xff, 0xd8][..]));

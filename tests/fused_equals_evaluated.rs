@@ -4,14 +4,14 @@
 //! Random lists of up to twelve ops run both ways, on images of all sizes. The compiled code reads
 //! and writes memory that ends, begins, or lies at some odd distance before or after a page without
 //! access. A list that fails is made as short as it can be before it is shown.
-//! `FUSELOOP_LISTS=5000` tries more lists.
+//! `FUSELOOP_LISTS=5000` tries more lists, and `FUSELOOP_SLICE=2/5` the second fifth of them.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 mod common;
 
 use common::guarded::{Guard, Guarded};
-use common::lists::{List, first_difference, noise};
+use common::lists::{List, first_difference, noise, numbers};
 use common::random_ops;
 use fuseloop::jit::{self, Kernel, Scratch, Source};
 use fuseloop::plan::Draws;
@@ -158,10 +158,11 @@ fn random_lists_give_the_same_bits_compiled_and_evaluated() {
         println!("skipped: {reason}");
         return;
     }
-    let lists = std::env::var("FUSELOOP_LISTS").map_or(300, |n| n.parse().unwrap());
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     let mut scratch = Scratch::default();
-    for number in 0..lists {
+    let numbers = numbers("FUSELOOP_LISTS", 300);
+    let lists = numbers.len();
+    for number in numbers {
         let mut rng = SampleKey::new(2026, 0, number).op(0);
         let size = random_size(&mut rng, number);
         let (list, names) = List::random(&mut rng, size, MOST_OPS);
@@ -176,7 +177,7 @@ fn random_lists_give_the_same_bits_compiled_and_evaluated() {
         }
     }
     println!("{lists} lists; ops seen: {seen:?}");
-    let enough = lists as usize / 150;
+    let enough = lists / 150;
     for name in random_ops::names() {
         assert!(seen.get(name).is_some_and(|n| *n >= enough), "{name} was tried too rarely");
     }

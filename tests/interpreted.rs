@@ -2,14 +2,15 @@
 //!
 //! The interpreter and the ops' plain meanings must agree in every bit, and the code may touch no
 //! byte that the host does not vouch for: where guard pages see what lies past a page, this sees
-//! every byte. `FUSELOOP_LISTS=2000` tries more lists.
+//! every byte. `FUSELOOP_LISTS=2000` tries more lists, `FUSELOOP_SETTINGS=500` more of them with other
+//! settings of the code generator, and `FUSELOOP_SLICE=2/5` the second fifth of both.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
 mod common;
 
 use common::interpreter::interpret;
-use common::lists::{List, first_difference, noise};
+use common::lists::{List, first_difference, noise, numbers};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I8X16;
 use cranelift_codegen::ir::{Function, Inst, InstructionData, Opcode};
@@ -108,10 +109,11 @@ fn the_interpreter_gives_the_bits_of_the_ops_and_touches_no_other_byte() {
     if is_skipped() {
         return;
     }
-    let lists =
-        std::env::var("FUSELOOP_LISTS").map_or(300, |n| n.parse::<u64>().unwrap().min(2000));
+    let mut numbers = numbers("FUSELOOP_LISTS", 300);
+    numbers.truncate(2000);
+    let lists = numbers.len() as u64;
     let (mut runs, mut instructions) = (0, 0);
-    for number in 0..lists {
+    for number in numbers {
         let case = Case::random(number);
         let (more_runs, more) = case.checked().unwrap_or_else(|wrong| {
             let Case { list, size, pixels, .. } = case;
@@ -282,7 +284,9 @@ fn other_settings_give_the_same_bits_or_no_code() {
     {
         let settings = Settings { optimized, without };
         let (mut agree, mut refused) = (0, 0);
-        for number in 0..100 {
+        let numbers = numbers("FUSELOOP_SETTINGS", 100);
+        let enough = numbers.len() / 5;
+        for number in numbers {
             let case = Case::random(number);
             let source = Source::whole(ImageView::packed(&case.pixels, case.size).unwrap());
             let mut out = vec![0xAA; case.want.len()];
@@ -305,6 +309,6 @@ fn other_settings_give_the_same_bits_or_no_code() {
             }
         }
         println!("{settings:?}: {agree} agree, {refused} refused");
-        assert!(agree >= 20, "{settings:?}: too few lists ran");
+        assert!(agree >= enough, "{settings:?}: too few lists ran");
     }
 }

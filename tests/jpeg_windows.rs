@@ -1,7 +1,8 @@
 //! Any window of any JPEG, with restart markers and an index of them or without, has the pixels
 //! that the whole picture has there: not one sample differs.
 //!
-//! The whole picture is plain zune-jpeg's, of the file as it was before markers were put into it.
+//! The whole picture is plain zune-jpeg's, of the file as it was before markers were put into it; as
+//! the loader decodes it, with the last column and row as the core has them whole.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
@@ -95,7 +96,7 @@ fn decoders() -> [Decoder; 2] {
 /// Asserts that `windows` of a file are those of the plain picture.
 fn assert_windows(
     decoders: &mut [Decoder; 2],
-    plain: &Plain,
+    plain: &[Plain; 2],
     bytes: &[u8],
     windows: impl IntoIterator<Item = Window>,
     what: &dyn Fn() -> String,
@@ -103,16 +104,22 @@ fn assert_windows(
     for (window, decoder) in windows.into_iter().flat_map(|w| [(w, 0), (w, 1)]) {
         let found = pixels(&mut decoders[decoder], bytes, window);
         let found = found.unwrap_or_else(|error| panic!("{}, {window:?}: {error}", what()));
-        let wanted = plain.crop(window);
+        let wanted = plain[decoder].crop(window);
         let wrong = found.iter().zip(&wanted).filter(|(a, b)| a != b).count();
         assert_eq!((found.len(), wrong), (wanted.len(), 0), "{}, {window:?}", what());
     }
 }
 
 /// All windows worth trying of one file, with an index and without.
-fn assert_file(plain: &Plain, bytes: &[u8], mcu: Size, interval: u16, what: &dyn Fn() -> String) {
+fn assert_file(
+    plain: &[Plain; 2],
+    bytes: &[u8],
+    mcu: Size,
+    interval: u16,
+    what: &dyn Fn() -> String,
+) {
     let (mut decoders, mut rng) = (decoders(), random(u64::from(interval)));
-    let size = plain.size;
+    let size = plain[0].size;
     let mut windows = corner_windows(size);
     for _ in 0..asked("FUSELOOP_WINDOWS", WINDOWS) / 2 {
         windows.push(edge_window(size, mcu, interval, &mut rng));
@@ -133,7 +140,7 @@ fn windows_of_every_kind_of_file_are_those_of_the_whole_picture() {
     kinds.into_par_iter().for_each(|(colour, size)| {
         let mcu = colour.mcu();
         let original = drawn(size, colour);
-        let plain = Plain::decode(&original);
+        let plain = Plain::both(&original);
         assert_file(&plain, &original, mcu, 1, &|| format!("{size} {colour:?}"));
         for interval in intervals(size, mcu) {
             let bytes = with_markers(&original, interval);
@@ -149,11 +156,13 @@ fn windows_of_progressive_files_are_those_of_the_whole_picture() {
         Colour::ALL.iter().flat_map(|&colour| SIZES.map(|size| (colour, size))).collect();
     kinds.into_par_iter().for_each(|(colour, size)| {
         let original = progressive(&drawn(size, colour));
-        let plain = Plain::decode(&original);
+        let plain = Plain::both(&original);
         assert_file(&plain, &original, colour.mcu(), 1, &|| format!("{size} {colour:?}"));
         let interval = tile_interval(size.width as u16, colour.mcu().width as u16, 32);
         let bytes = with_markers(&original, interval);
         let what = || format!("{size} {colour:?}, made baseline");
+        let [_, zune] = plain;
+        let plain = [Plain::loaded(&bytes), zune];
         assert_file(&plain, &bytes, colour.mcu(), interval, &what);
     });
 }
@@ -164,7 +173,7 @@ fn windows_of_a_large_picture_are_those_of_the_whole() {
     colours.into_par_iter().for_each(|colour| {
         let mcu = colour.mcu();
         let original = drawn(LARGE, colour);
-        let plain = Plain::decode(&original);
+        let plain = Plain::both(&original);
         let columns = LARGE.width.div_ceil(mcu.width) as u16;
         for interval in [tile_interval(LARGE.width as u16, mcu.width as u16, 32), 7, columns + 1] {
             let bytes = with_index(&with_markers(&original, interval));
@@ -179,14 +188,14 @@ fn windows_of_a_large_picture_are_those_of_the_whole() {
 /// A photograph as it is, and in tiles with an index and without; `and` with other tiles too.
 fn assert_photograph(path: &Path, and: &[Tile]) {
     let original = std::fs::read(path).unwrap();
-    let plain = Plain::decode(&original);
+    let plain = Plain::both(&original);
+    let size = plain[0].size;
     let recut = |tile| Recutter::new(tile, Limits::DEFAULT).recut(&original).unwrap();
     let tiles = recut(Tile::default());
     let bare = tiles[..tiles.len() - index_len(&tiles)].to_vec();
-    let (mut decoders, mut rng) = (decoders(), random(plain.size.pixels()));
-    let windows: Vec<Window> = (0..asked("FUSELOOP_WINDOWS", WINDOWS))
-        .map(|_| random_window(plain.size, &mut rng))
-        .collect();
+    let (mut decoders, mut rng) = (decoders(), random(size.pixels()));
+    let windows: Vec<Window> =
+        (0..asked("FUSELOOP_WINDOWS", WINDOWS)).map(|_| random_window(size, &mut rng)).collect();
     let mut assert = |name: &dyn Debug, bytes: &[u8], windows: &[Window]| {
         let what = || format!("{}, {name:?}", path.display());
         assert_windows(&mut decoders, &plain, bytes, windows.iter().copied(), &what);

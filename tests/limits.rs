@@ -5,7 +5,6 @@
 use fuseloop::jit::{self, Kernel, Scratch, Source, check};
 use fuseloop::plan::{Draws, ImagePlan, PlanError};
 use fuseloop_ops::*;
-use std::panic::AssertUnwindSafe;
 use std::time::Instant;
 
 /// Most ops of a list.
@@ -76,73 +75,4 @@ fn an_output_between_two_elements_is_refused() {
     let out = &mut out[start..start + kernel.plan().sample_bytes()];
     let source = Source::whole(ImageView::packed(&pixels, size).unwrap());
     kernel.run(&mut Scratch::default(), source, &draws, out);
-}
-
-/// An op of a user's that would read or write what is not its own.
-#[derive(Debug)]
-struct Wild {
-    emits: fn(&mut Emit<'_, '_>),
-}
-
-impl Op for Wild {
-    fn name(&self) -> &'static str {
-        "Wild"
-    }
-
-    fn output(&self, input: &Type) -> Result<Type, TypeError> {
-        Ok(input.clone())
-    }
-
-    fn class(&self) -> Class<'_> {
-        Class::Pixel(self)
-    }
-}
-
-impl PixelOp for Wild {
-    fn slots(&self) -> usize {
-        1
-    }
-
-    fn eval(&self, _: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        pixel
-    }
-
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
-        (self.emits)(e);
-        pixels
-    }
-}
-
-#[test]
-fn an_op_that_touches_memory_not_its_own_is_never_compiled() {
-    use cranelift_codegen::ir::types::F32X4;
-    use cranelift_codegen::ir::{InstBuilder as _, MemFlagsData};
-    if let Some(reason) = jit::unsupported() {
-        println!("skipped: {reason}");
-        return;
-    }
-    let kernel = |emits| {
-        let input = ImageType::decoded(Dim::fixed(16), Dim::fixed(16));
-        let plan = ImagePlan::new(ops![Wild { emits }], input, NumberRule::Fused).unwrap();
-        std::panic::catch_unwind(AssertUnwindSafe(|| Kernel::compile(plan).map(drop)))
-    };
-    let own: fn(&mut Emit<'_, '_>) = |e| {
-        e.slot(0);
-    };
-    assert!(kernel(own).unwrap().is_ok(), "its own slot");
-    let next: fn(&mut Emit<'_, '_>) = |e| {
-        e.slot(1);
-    };
-    assert!(kernel(next).is_err(), "a slot it has not");
-    let elsewhere: fn(&mut Emit<'_, '_>) = |e| {
-        let flags = MemFlagsData::new().with_notrap();
-        let (record, offset) = (e.record, e.slots + 4);
-        e.builder.ins().load(F32X4, flags, record, offset);
-    };
-    assert!(kernel(elsewhere).is_err(), "past its slot");
-    let write: fn(&mut Emit<'_, '_>) = |e| {
-        let (record, value) = (e.record, e.splat(1.0).0);
-        e.builder.ins().store(MemFlagsData::new().with_notrap(), value, record, 0);
-    };
-    assert!(kernel(write).is_err(), "a store");
 }

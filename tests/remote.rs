@@ -82,7 +82,8 @@ fn reads_are_fine_on_the_threads_of_an_async_runtime() {
 fn child(url: &str, file: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "child_reads", "--nocapture"]).env(URL, url).env(FILE, file);
-    for name in ["FUSELOOP_CACHE_DIR", "FUSELOOP_CACHE_BYTES", "HTTP_PROXY", "http_proxy"] {
+    let others = ["FUSELOOP_ALLOW_REDIRECTS", "HTTP_PROXY", "http_proxy"];
+    for name in ["FUSELOOP_CACHE_DIR", "FUSELOOP_CACHE_BYTES"].into_iter().chain(others) {
         command.env_remove(name);
     }
     command
@@ -154,6 +155,29 @@ fn the_environment_names_an_endpoint_of_google() {
     command.env("GOOGLE_ALLOW_HTTP", "true");
     run(&mut command).unwrap();
     assert!(!server.take_log().is_empty());
+}
+
+#[test]
+fn the_environment_lists_the_hosts_that_redirects_may_lead_to() {
+    let (here, there, file) = (Server::start(), Server::start(), file(300_000));
+    let url = here.redirect("/a", &there.put("/b", std::fs::read(file.path()).unwrap()));
+    let told = run(&mut child(&url, file.path())).unwrap_err();
+    let host = there.base()["http://".len()..].to_owned();
+    assert!(told.contains(&format!("set FUSELOOP_ALLOW_REDIRECTS={host}")), "{told}");
+    assert!(there.heads() == 0 && there.take_log().is_empty());
+    run(child(&url, file.path()).env("FUSELOOP_ALLOW_REDIRECTS", host)).unwrap();
+    assert!(there.heads() > 0 && !there.take_log().is_empty());
+}
+
+#[test]
+fn settings_that_are_not_supported_are_told() {
+    let file = file(10);
+    let mut command = child("s3://bucket/a", file.path());
+    command.env("AWS_SKIP_SIGNATURE", "true").env("AWS_ALLOW_INVALID_CERTIFICATES", "true");
+    let told = run(&mut command).unwrap_err();
+    let want = "s3://bucket/a: its settings are wrong: allow_invalid_certificates is not supported: \
+                name the certificate to trust in SSL_CERT_FILE";
+    assert!(told.contains(want), "{told}");
 }
 
 #[test]

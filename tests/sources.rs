@@ -10,8 +10,10 @@ mod files;
 
 use command::{fuseloop, told};
 use files::files;
+use fuseloop::loader::OnDamaged;
 use fuseloop::ops::*;
-use fuseloop::source::{Concat, Dataset, FieldKind, OwnedValue};
+use fuseloop::source::{Concat, Dataset, FieldKind, FieldSpec, OwnedValue, Source as _};
+use fuseloop::write::{FieldValue, ImageInput, WriteOptions, write_iter};
 use fuseloop::{Loader, LoaderBuilder, Order, SampleId};
 use jpeg_encoder::{ColorType, Encoder};
 use std::fs;
@@ -137,7 +139,10 @@ fn compressed_shards_give_the_batches_of_plain_ones_in_sequence() {
         }
     }
     let plain = files(&dir.join("plain"));
-    assert!(plain.len() == 4 + 1 + 4 + IMAGES && files(&dir.join("packed")) == plain);
+    // Of shards and the .beton, names of classes lie beside; a folder has them.
+    let named = plain.keys().filter(|name| name.ends_with(".classes.json")).count();
+    assert_eq!((plain.len(), named), (4 + 1 + 4 + IMAGES + 3, 3));
+    assert!(files(&dir.join("packed")) == plain);
     let gz = fs::read(dir.join("s-2.tar.gz")).unwrap();
     fs::write(dir.join("s-2.tar.gz"), &gz[..gz.len() / 2]).unwrap();
     let refused = fuseloop(dir, &["convert", "s-{0..2}.tar.gz", "y.beton"]);
@@ -162,6 +167,72 @@ fn a_dataset_says_what_it_holds_and_what_of_it_is_damaged() {
     assert_eq!(refused.status.code(), Some(1));
     let found = String::from_utf8(refused.stdout).unwrap();
     assert!(found.contains("1 damaged sample"), "{found}");
+}
+
+/// What one command prints, and its errors.
+fn said(dir: &Path, args: &[&str]) -> String {
+    let output = fuseloop(dir, args);
+    [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat()
+}
+
+#[test]
+fn a_damaged_image_is_named_by_its_file_everywhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    photos(dir);
+    let torn = dir.join("photos/ape/006.jpg");
+    let jpeg = fs::read(&torn).unwrap();
+    fs::write(&torn, &jpeg[..jpeg.len() / 2]).unwrap();
+    told(dir, &["convert", "photos", "s-{0}.tar", "--max-samples", "5"]);
+    told(dir, &["convert", "photos", "t-{0}.tfrecord", "--max-samples", "5"]);
+    for shard in 0..5 {
+        let file = fs::File::create(dir.join(format!("s-{shard}.tar.gz"))).unwrap();
+        let mut gz = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+        gz.write_all(&fs::read(dir.join(format!("s-{shard}.tar"))).unwrap()).unwrap();
+        gz.finish().unwrap();
+    }
+    // The pictures of a class come in the order of their names: the torn one is the sixth.
+    let names = [
+        ("photos", "photos/ape/006.jpg (image): the JPEG is cut short"),
+        ("s-{0..4}.tar", "s-1.tar: sample "),
+        ("t-{0..4}.tfrecord", "t-1.tfrecord:1 (image"),
+        ("s-{0..4}.tar.gz", "s-1.tar.gz: sample "),
+    ];
+    for (name, location) in names {
+        let bench = said(dir, &["bench", name, "-e", "1"]);
+        assert!(bench.contains(location) && bench.contains("cut short"), "bench {name}: {bench}");
+        let loader = opened(dir, name).on_damaged(OnDamaged::Skip).drop_last(false);
+        let image = loader.source().fields().iter().find(|f| f.kind == FieldKind::RgbImage);
+        let image = image.unwrap().name.clone();
+        let crop = |_| Ok(ops![RandomResizedCrop::new(16, 0.3..=1.0, 0.75..=1.33)?]);
+        let loader = loader.pipeline(&image, crop).build().unwrap();
+        loader.epoch(0).unwrap().for_each(|batch| drop(batch.unwrap()));
+        let listed = loader.quarantine().samples;
+        assert_eq!(listed.len(), 1, "{name}: {listed:?}");
+        assert!(listed[0].error.contains(location), "quarantine of {name}: {}", listed[0].error);
+        if name.ends_with(".gz") {
+            continue;
+        }
+        let verify = said(dir, &["verify", name]);
+        assert!(
+            verify.contains(location) && verify.contains("cut short"),
+            "verify {name}: {verify}"
+        );
+        let json = fuseloop(dir, &["verify", name, "--json"]).stdout;
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        let damaged = &json["damaged"][0];
+        assert!(location.contains(damaged["file"].as_str().unwrap()), "{name}: {damaged}");
+        assert!(damaged["key"].is_string(), "{name}: {damaged}");
+    }
+    let both = Concat::new(
+        ["s-{0..1}.tar", "s-{2..4}.tar"]
+            .map(|name| Dataset::open(dir.join(name)).unwrap().source().unwrap()),
+    );
+    let location = both.unwrap().locate(SampleId(6), 0).unwrap();
+    assert!(location.to_string().contains("s-1.tar: sample "), "{location}");
+    fs::remove_file(&torn).unwrap();
+    let gone = said(dir, &["verify", "s-{0..4}.tar"]);
+    assert!(gone.contains("s-1.tar: sample "), "what was opened stays: {gone}");
 }
 
 #[test]
@@ -359,4 +430,148 @@ fn links_are_followed_by_every_command_and_loops_are_left_out() {
         let text = String::from_utf8(text).unwrap();
         assert!(text.contains("9 links refused"), "{command}: {text}");
     }
+}
+
+/// A `.beton` of pictures of these classes, which have no names.
+fn beton_of(path: &Path, labels: &[i64]) {
+    let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
+    let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
+    let rows = (0..).zip(labels).map(|(k, &label)| {
+        let image = ImageInput::JpegBytes(numbered(k));
+        vec![FieldValue::Image(image), FieldValue::Int(label)]
+    });
+    write_iter(rows, &fields, path, &WriteOptions::default()).unwrap();
+}
+
+#[test]
+fn class_numbers_survive_every_form() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    beton_of(&dir.join("a.beton"), &[600, 600, 601, 602, 602]);
+    let want = samples(&dir.join("a.beton"));
+    for (from, to) in [
+        ("a.beton", "new/folders/f"),
+        ("new/folders/f", "new/shards/s-{000}.tar"),
+        ("new/shards/s-*.tar", "g"),
+        ("g", "t-{00000}-of-{N}.tfrecord"),
+        ("t-*-of-*.tfrecord", "h"),
+        ("h", "deep/er/b.beton"),
+    ] {
+        let limit = if to.contains("{N}") { &["--shards", "2"][..] } else { &[] };
+        told(dir, &[&["convert", from, to], limit].concat());
+        let shard = to.replace("{000}", "*").replace("{00000}-of-{N}", "*-of-*");
+        assert!(samples(&dir.join(shard)) == want, "{from} to {to}");
+    }
+}
+
+/// Names of a dataset's classes by their numbers.
+fn names(path: &Path) -> Vec<(i64, String)> {
+    let source = Dataset::open(path).unwrap().source().unwrap();
+    let names = source.class_names().unwrap().unwrap_or_default();
+    names.iter().map(|(number, name)| (number, name.to_owned())).collect()
+}
+
+#[test]
+fn class_names_survive_every_form() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    // Not in the order of their names; one that can't be a folder's, one without samples.
+    let classes = [(0, "zebra"), (2, "ape"), (7, "a/b"), (9, "nobody")];
+    let classes = classes.map(|(number, name)| (number, name.to_owned()));
+    beton_of(&dir.join("a.beton"), &[0, 7, 2, 2, 0]);
+    let list =
+        classes.each_ref().map(|(n, name)| format!("{{\"number\":{n},\"name\":\"{name}\"}}"));
+    let text =
+        format!("{{\"fuseloop\":\"classes\",\"version\":1,\"classes\":[{}]}}", list.join(","));
+    fs::write(dir.join("a.beton.classes.json"), text).unwrap();
+    let sorted = |name: &str| {
+        let mut samples = samples(&dir.join(name));
+        samples.sort();
+        samples
+    };
+    let labels = |samples: &[(Vec<u8>, i64)]| {
+        let mut labels: Vec<i64> = samples.iter().map(|(_, label)| *label).collect();
+        labels.sort_unstable();
+        labels
+    };
+    let want = sorted("a.beton");
+    let mut from = "a.beton".to_owned();
+    for to in ["f", "b.beton", "g", "s-{000}.tar", "one.tar", "t-{00}-of-{N}.tfrecord", "h", "r"] {
+        let limit: &[&str] = match to {
+            "s-{000}.tar" => &["--max-samples", "2"],
+            "t-{00}-of-{N}.tfrecord" => &["--shards", "2"],
+            _ => &[],
+        };
+        let command = if to == "r" { "recut" } else { "convert" };
+        let text = told(dir, &[&[command, &from, to], limit].concat());
+        let is_said =
+            text.contains("note: the numbers and names of the classes are in classes.json");
+        assert_eq!(is_said, ["f", "g", "h"].contains(&to), "{text}");
+        from = to.replace("{000}", "*").replace("{00}-of-{N}", "*-of-*");
+        // Re-cut, pictures have other bytes.
+        if to != "r" {
+            assert!(sorted(&from) == want, "{to}");
+        }
+        assert_eq!(labels(&sorted(&from)), labels(&want), "{to}");
+        assert_eq!(names(&dir.join(&from)), classes, "{to}");
+    }
+    // Some of the shards, and what is made of .beton files.
+    assert_eq!(names(&dir.join("s-{001..002}.tar")), classes);
+    told(dir, &["concat", "a.beton", "b.beton", "both.beton"]);
+    told(dir, &["subset", "both.beton", "few.beton", "--every", "3"]);
+    told(dir, &["split", "both.beton", "--parts", "2"]);
+    told(dir, &["recut", "both.beton", "cut.beton"]);
+    told(dir, &["write", "r", "w.beton"]);
+    for name in ["both.beton", "few.beton", "cut.beton", "w.beton"] {
+        assert_eq!(names(&dir.join(name)), classes, "{name}");
+    }
+    assert_eq!(labels(&sorted("w.beton")), labels(&want));
+    // A dataset without names in its place has no other's.
+    beton_of(&dir.join("w.beton"), &[0]);
+    assert!(names(&dir.join("w.beton")).is_empty() && !dir.join("w.beton.classes.json").exists());
+}
+
+/// The folders of classes are called by their names, as ImageFolder wants them, and nothing else lies
+/// there if their order says the numbers.
+#[test]
+fn a_folder_of_named_classes_comes_back_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    photos(dir);
+    told(dir, &["convert", "photos", "a.beton"]);
+    told(dir, &["convert", "a.beton", "new"]);
+    let classes = [(0, "ape".to_owned()), (1, "bee".to_owned()), (2, "cow".to_owned())];
+    assert_eq!(names(&dir.join("a.beton")), classes);
+    assert_eq!(names(&dir.join("new")), classes);
+    let found = files(&dir.join("new"));
+    assert!(found.len() == IMAGES && found.contains_key("ape/00000000.jpg"));
+    // Someone adds a class: its number is not guessed.
+    beton_of(&dir.join("gaps.beton"), &[4, 9]);
+    told(dir, &["convert", "gaps.beton", "gaps"]);
+    fs::create_dir(dir.join("gaps/new")).unwrap();
+    assert!(told(dir, &["info", "gaps"]).contains("2 samples"));
+    fs::copy(dir.join("photos/ape/000.jpg"), dir.join("gaps/new/0.jpg")).unwrap();
+    let refused = String::from_utf8(fuseloop(dir, &["info", "gaps"]).stderr).unwrap();
+    assert!(refused.contains("has no number for the class folder \"new\""), "{refused}");
+}
+
+#[test]
+fn a_folder_with_a_table_keeps_class_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
+    let kinds =
+        [("image", FieldKind::RgbImage), ("label", FieldKind::Int), ("x", FieldKind::Float)];
+    let fields = kinds.map(|(name, kind)| field(name, kind));
+    let rows = (0..3).map(|k| {
+        let image = FieldValue::Image(ImageInput::JpegBytes(numbered(k)));
+        vec![image, FieldValue::Int(600 + i64::from(k)), FieldValue::Float(0.5)]
+    });
+    write_iter(rows, &fields, dir.join("a.beton"), &WriteOptions::default()).unwrap();
+    let list =
+        "{\"fuseloop\":\"classes\",\"version\":1,\"classes\":[{\"number\":601,\"name\":\"ape\"}]}";
+    fs::write(dir.join("a.beton.classes.json"), list).unwrap();
+    told(dir, &["convert", "a.beton", "t"]);
+    told(dir, &["convert", "t/metadata.jsonl", "b.beton"]);
+    assert_eq!(names(&dir.join("b.beton")), [(601, "ape".to_owned())]);
 }

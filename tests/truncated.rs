@@ -145,7 +145,7 @@ impl Source for CutOnce {
 fn a_file_cut_while_rows_are_read_costs_the_row_that_was_cut() {
     let parts = pages();
     let last = Beton::from_bytes(parts.bytes(), &Limits::DEFAULT).unwrap();
-    let last = Source::stored_at(&last, SampleId(SAMPLES as u64 - 1), LAST).unwrap();
+    let last = Source::locate(&last, SampleId(SAMPLES as u64 - 1), LAST).unwrap().bytes.unwrap();
     let build = |on_damaged| {
         let (dir, path) = written(&parts.bytes());
         let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();

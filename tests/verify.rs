@@ -65,7 +65,7 @@ fn only(report: &VerifyReport) -> (u64, &str, Option<u64>, String) {
 
 /// Where the picture of a sample lies in the file.
 fn picture(path: &Path, sample: u64) -> Range<u64> {
-    open(path).stored_at(SampleId(sample), 0).unwrap()
+    open(path).locate(SampleId(sample), 0).unwrap().bytes.unwrap()
 }
 
 /// Where the cell of a sample's picture lies in the file.
@@ -208,7 +208,7 @@ fn damage_in_many_samples_is_counted_and_the_first_are_kept() {
     let file = open(&path);
     damage(&path, |bytes| {
         for sample in (0..3000).filter(|sample| sample % 2 == 1) {
-            let at = place(file.stored_at(SampleId(sample), 0).unwrap());
+            let at = place(file.locate(SampleId(sample), 0).unwrap().bytes.unwrap());
             bytes[at][0] = b'}';
         }
     });

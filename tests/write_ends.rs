@@ -6,7 +6,8 @@
 use fuseloop::sample::SampleId;
 use fuseloop::source::{FieldKind, FieldSpec};
 use fuseloop::write::{
-    FieldValue, Samples, WriteError, WriteOptions, WriteReport, try_write_iter, write, write_iter,
+    FieldValue, ImageOptions, Samples, WriteError, WriteMode, WriteOptions, WriteReport,
+    try_write_iter, write, write_iter,
 };
 use std::fs;
 use std::num::NonZeroUsize;
@@ -168,7 +169,8 @@ fn a_panicking_iterator_does_not_wait_for_slow_samples() {
                 }
                 vec![FieldValue::Image(image.clone())]
             });
-            let options = WriteOptions { page_size: 1 << 23, ..options(threads) };
+            let image = ImageOptions { mode: WriteMode::Jpg, ..ImageOptions::default() };
+            let options = WriteOptions { page_size: 1 << 23, image, ..options(threads) };
             let write = || write_iter(rows, &[field], path, &options);
             catch_unwind(AssertUnwindSafe(write)).unwrap_err()
         });

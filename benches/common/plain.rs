@@ -305,7 +305,7 @@ fn rows(
     let made = filter.output(size);
     to.resize(made.pixels() as usize * 3, 0);
     let view = ImageView::packed(from, size).expect("a picture is of its size");
-    let mut rows = filter.rows(view, 0..made.width, scratch);
+    let mut rows = filter.rows(view, 0..made.width, scratch).expect("memory for a few rows");
     for (y, row) in to.chunks_exact_mut(3 * made.width as usize).enumerate() {
         rows.row(y as u32, row);
     }

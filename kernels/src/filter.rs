@@ -88,7 +88,7 @@ mod tests {
         for filter in filters() {
             let (size, expected) = (filter.output(SIZE), filter.eval(&picture));
             let mut row = vec![0; size.width as usize * 3];
-            let mut rows = filter.rows(picture, 0..size.width, &mut scratch);
+            let mut rows = filter.rows(picture, 0..size.width, &mut scratch).unwrap();
             for (y, expected) in (0..size.height).zip(expected.chunks(row.len())) {
                 filter_row(&mut rows, y, &mut row);
                 assert_eq!(row, expected, "{filter:?}, row {y}");

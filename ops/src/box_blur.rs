@@ -1,8 +1,9 @@
 //! Box blur: every pixel becomes the mean of those around it.
 //!
 //! The kernel begins `floor(side / 2)` pixels before the pixel, and the picture is reflected at its
-//! edges: OpenCV's `blur(ksize)`, to the bit for kernels of up to 4096 pixels. The formula is the
-//! row filter's ([`RowFilter::BoxBlur`]).
+//! edges: OpenCV's `blur(ksize)`, to the bit for kernels of up to 4096 pixels whose number is no
+//! power of two. Of those OpenCV rounds more than half of the means up; here the nearest integer
+//! is taken. The formula is the row filter's ([`RowFilter::BoxBlur`]).
 //!
 //! | | |
 //! |--------|---------------------------------------------------------|

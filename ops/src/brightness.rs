@@ -70,10 +70,6 @@ impl Op for RandomBrightness {
 }
 
 impl PixelOp for RandomBrightness {
-    fn structure(&self) -> String {
-        self.name().into()
-    }
-
     fn slots(&self) -> usize {
         1
     }
@@ -96,7 +92,7 @@ impl PixelOp for RandomBrightness {
         pixel.map(|v| settle(cx.rule, min(v * cx.slots[0], 255.0)))
     }
 
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         e.each(pixels, |e, _, v| {
             let factor = e.slot(0);
             let white = e.splat(255.0);

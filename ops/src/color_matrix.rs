@@ -55,10 +55,6 @@ impl Op for ColorMatrix {
 
 /// Slots: the matrix, row by row, so that all matrices share their code.
 impl PixelOp for ColorMatrix {
-    fn structure(&self) -> String {
-        self.name().into()
-    }
-
     fn slots(&self) -> usize {
         12
     }
@@ -80,7 +76,7 @@ impl PixelOp for ColorMatrix {
         })
     }
 
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         let [r, g, b] = pixels.channels;
         e.each(pixels, |e, c, _| {
             let row = [0, 1, 2, 3].map(|column| e.slot(4 * c + column));

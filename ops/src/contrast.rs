@@ -76,10 +76,6 @@ impl Op for RandomContrast {
 
 /// Slots: the factor, one minus the factor, the mean.
 impl PixelOp for RandomContrast {
-    fn structure(&self) -> String {
-        self.name().into()
-    }
-
     fn slots(&self) -> usize {
         3
     }
@@ -112,7 +108,7 @@ impl PixelOp for RandomContrast {
         }
     }
 
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         let (rest, mean) = (e.slot(1), e.slot(2));
         e.blend(pixels, mean, rest)
     }

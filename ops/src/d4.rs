@@ -66,12 +66,14 @@ mod tests {
     #[test]
     fn all_eight_pictures_of_a_square_are_reached() {
         let pixels: Vec<u8> = [1, 2, 3, 4].iter().flat_map(|v| [*v; 3]).collect();
-        let input = Picture::from_view(&ImageView::packed(&pixels, Size::new(2, 2)).unwrap());
+        let view = ImageView::packed(&pixels, Size::new(2, 2)).unwrap();
+        let input = Picture::from_view(&view).unwrap();
         let all = (0..8).map(|number| {
             let mut motions = vec![];
             symmetry(number, &mut motions);
-            let moved = |picture: Picture, motion| picture.moved(motion, NumberRule::Exact);
-            motions.iter().fold(input.clone(), moved).to_u8()
+            let moved =
+                |picture: Picture, motion| picture.moved(motion, NumberRule::Exact).unwrap();
+            motions.iter().fold(input.clone(), moved).to_u8().unwrap()
         });
         assert_eq!(all.collect::<BTreeSet<_>>().len(), 8);
     }

@@ -1,30 +1,72 @@
 //! What an op may say in compiled code: arithmetic on four pixels at a time.
 //!
 //! An op sees [`Pixels`], three vectors of four `f32` (one a channel), and the numbers drawn for
-//! its sample, and gives `Pixels` back. It touches no memory and takes no branch, so whatever it
-//! says is safe to run; loads, stores and loops belong to the block compiler.
+//! its sample, and gives `Pixels` back. What it says is recorded as a [`Program`], a list of
+//! instructions; loads, stores, addresses and loops belong to the block compiler, and no
+//! instruction names any. A program is checked as a whole before it is compiled, so whatever an op
+//! says is safe to run.
 //!
-//! Constants and slots are plain loads beside their use, which x86-64 folds into the instruction
-//! that needs them: with sixteen vector registers that beats keeping them in registers, where
-//! they would be spilled.
+//! An op can't reach what is compiled around its own code:
+//!
+//! ```compile_fail
+//! # use fuseloop_ops::Emit;
+//! fn more_slots(e: &mut Emit) {
+//!     e.slot_count = 1 << 24;
+//! }
+//! ```
+//!
+//! ```compile_fail
+//! # use fuseloop_ops::Emit;
+//! fn other_slots(e: &mut Emit) {
+//!     e.slots = -(1 << 26);
+//! }
+//! ```
+//!
+//! ```compile_fail
+//! # use fuseloop_ops::Emit;
+//! fn other_record(e: &mut Emit) {
+//!     e.record = e.table;
+//! }
+//! ```
+//!
+//! ```compile_fail
+//! # use fuseloop_ops::Emit;
+//! fn earlier_code(e: &mut Emit) {
+//!     e.builder.func.dfg.clear_block_params(e.builder.current_block().unwrap());
+//! }
+//! ```
+//!
+//! ```compile_fail
+//! # use fuseloop_ops::{Emit, F32x4};
+//! fn a_value_of_its_own(e: &mut Emit) {
+//!     e.sqrt(F32x4(7));
+//! }
+//! ```
+//!
+//! ```compile_fail
+//! # use fuseloop_ops::{Emit, NumberRule, PixelOp};
+//! fn a_recorder_of_its_own() {
+//!     Emit::new(1 << 24, NumberRule::Fused, false);
+//! }
+//! ```
 
 use crate::NumberRule;
-use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
-use cranelift_codegen::ir::types::{F32X4, I32X4};
-use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value};
-use cranelift_frontend::FunctionBuilder;
+use crate::program::{Binary, Instruction, Program, Shift, Unary};
+
+/// A value of a [`Program`] that nothing defines: what an op gets for a place it did not ask for.
+const UNDEFINED: u32 = u32::MAX;
 
 /// Four `f32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct F32x4(pub Value);
+pub struct F32x4(pub(crate) u32);
 
 /// Four `i32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct I32x4(pub Value);
+pub struct I32x4(pub(crate) u32);
 
 /// Four lanes that are all ones (true) or all zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mask(pub Value);
+pub struct Mask(pub(crate) u32);
 
 /// Four pixels: a vector of four `f32` for each channel.
 #[derive(Clone, Copy, Debug)]
@@ -33,176 +75,135 @@ pub struct Pixels {
     pub channels: [F32x4; 3],
 }
 
-/// The 16-byte constants of one kernel, each once unless [`distinct`](Self::distinct).
-#[derive(Clone, Debug, Default)]
-pub struct Constants {
-    table: Vec<[u8; 16]>,
-    distinct: bool,
+/// Records what an op says. See [`Program`].
+#[derive(Debug)]
+pub struct Emit {
+    instructions: Vec<Instruction>,
+    /// Number of the next value.
+    values: u32,
+    rule: NumberRule,
+    uses_place: bool,
 }
 
-impl Constants {
-    /// Constants that are kept once for each time they are asked for: then their number and their
-    /// order don't depend on which are equal.
-    #[must_use]
-    pub fn distinct() -> Self {
-        Self { table: vec![], distinct: true }
+/// Recording.
+impl Emit {
+    /// A recorder whose first values are the pixels and, if the op asked for it, the place.
+    pub(crate) fn new(rule: NumberRule, uses_place: bool) -> Self {
+        Self { instructions: vec![], values: Program::inputs(uses_place), rule, uses_place }
     }
 
-    /// The constants, in the order the code reads them.
-    #[must_use]
-    pub fn table(&self) -> &[[u8; 16]] {
-        &self.table
+    /// The instructions so far.
+    pub(crate) fn into_instructions(self) -> Vec<Instruction> {
+        self.instructions
     }
 
-    /// The byte offset of the first of some constants that lie one behind the other.
-    fn run(&mut self, run: &[[u8; 16]]) -> i32 {
-        let found = self.table.windows(run.len()).position(|kept| kept == run);
-        let index = found.unwrap_or_else(|| {
-            self.table.extend_from_slice(run);
-            self.table.len() - run.len()
-        });
-        16 * index as i32
+    /// Records an instruction, and returns the number of its first result.
+    ///
+    /// # Panics
+    ///
+    /// If the program is longer than any op needs.
+    fn push(&mut self, instruction: Instruction) -> u32 {
+        let most = Program::MAX_INSTRUCTIONS;
+        assert!(self.instructions.len() < most, "an op's code has more than {most} instructions");
+        let first = self.values;
+        self.values += instruction.results();
+        self.instructions.push(instruction);
+        first
     }
 
-    /// The byte offset of a constant.
-    fn offset(&mut self, bytes: [u8; 16]) -> i32 {
-        let same = |kept: &[u8; 16]| !self.distinct && *kept == bytes;
-        let found = self.table.iter().position(same);
-        let index = found.unwrap_or_else(|| {
-            self.table.push(bytes);
-            self.table.len() - 1
-        });
-        16 * index as i32
+    fn unary(&mut self, operation: Unary, a: u32) -> u32 {
+        self.push(Instruction::Unary(operation, a))
     }
-}
 
-/// Writes the IR of one block.
-pub struct Emit<'a, 'b> {
-    /// The function being written. For the block compiler; an op has no need of it.
-    pub builder: &'a mut FunctionBuilder<'b>,
-    /// The constants met so far.
-    pub constants: &'a mut Constants,
-    /// Address of the constants.
-    pub table: Value,
-    /// Address of the sample's record.
-    pub record: Value,
-    /// Where the current op's slots begin in the record, in bytes.
-    pub slots: i32,
-    /// How many slots it has.
-    pub slot_count: usize,
-    /// How values are rounded between ops.
-    pub rule: NumberRule,
-    /// Row and column of the four pixels, as the current op sees them, if it asked.
-    pub place: Option<[I32x4; 2]>,
-    /// Whether the code is for x86-64, so that its own instructions may be used.
-    pub x86: bool,
+    fn binary(&mut self, operation: Binary, a: u32, b: u32) -> u32 {
+        self.push(Instruction::Binary(operation, [a, b]))
+    }
 }
 
 /// Numbers of the sample, constants and places.
-impl Emit<'_, '_> {
-    /// The number in the op's slot `index`, in all four lanes.
-    ///
-    /// # Panics
-    ///
-    /// If the op has no such slot.
+impl Emit {
+    /// How values are rounded between ops.
+    #[must_use]
+    pub fn rule(&self) -> NumberRule {
+        self.rule
+    }
+
+    /// The number in the op's slot `index`, in all four lanes. A list whose op has no such slot is
+    /// refused.
     pub fn slot(&mut self, index: usize) -> F32x4 {
-        let offset = self.slot_offset(index);
-        F32x4(self.builder.ins().load(F32X4, aligned(), self.record, offset))
+        F32x4(self.push(Instruction::Slot(number(index))))
     }
 
-    /// The bits of the number in the op's slot `index`, in all four lanes.
-    ///
-    /// # Panics
-    ///
-    /// If the op has no such slot.
+    /// The bits of the number in the op's slot `index`, in all four lanes. A list whose op has no
+    /// such slot is refused.
     pub fn slot_bits(&mut self, index: usize) -> I32x4 {
-        let offset = self.slot_offset(index);
-        I32x4(self.builder.ins().load(I32X4, aligned(), self.record, offset))
-    }
-
-    fn slot_offset(&self, index: usize) -> i32 {
-        assert!(index < self.slot_count, "slot {index} of an op that has {}", self.slot_count);
-        self.slots + 16 * index as i32
+        I32x4(self.push(Instruction::SlotBits(number(index))))
     }
 
     /// A constant in all four lanes.
     pub fn splat(&mut self, value: f32) -> F32x4 {
-        F32x4(self.constant(F32X4, splat_bytes(value.to_le_bytes())))
+        F32x4(self.push(Instruction::Splat(value.to_bits())))
     }
 
     /// A whole number in all four lanes.
     pub fn splat_i32(&mut self, value: i32) -> I32x4 {
-        I32x4(self.constant(I32X4, splat_bytes(value.to_le_bytes())))
-    }
-
-    /// Sixteen bytes as a vector of type `ty`. For the block compiler.
-    pub fn constant(&mut self, ty: Type, bytes: [u8; 16]) -> Value {
-        let offset = self.constants.offset(bytes);
-        self.builder.ins().load(ty, aligned(), self.table, offset)
-    }
-
-    /// The address of constants that lie one behind the other. For the block compiler.
-    pub fn constants_at(&mut self, run: &[[u8; 16]]) -> Value {
-        let offset = self.constants.run(run);
-        self.builder.ins().iadd_imm_s(self.table, i64::from(offset))
+        I32x4(self.push(Instruction::SplatI32(value)))
     }
 
     /// Row and column of the four pixels in the picture that the op gets, for an op that
-    /// [uses its place](crate::PixelOp::uses_place).
-    ///
-    /// # Panics
-    ///
-    /// For any other op.
+    /// [uses its place](crate::PixelOp::uses_place). A list is refused if any other op uses them.
+    #[must_use]
     pub fn place(&self) -> [I32x4; 2] {
-        self.place.expect("only an op that says so knows its place")
+        let first = Program::inputs(false);
+        if self.uses_place { [first, first + 1].map(I32x4) } else { [I32x4(UNDEFINED); 2] }
     }
 }
 
 /// Arithmetic on `f32`.
-impl Emit<'_, '_> {
+impl Emit {
     /// `a + b`.
     pub fn add(&mut self, a: F32x4, b: F32x4) -> F32x4 {
-        F32x4(self.builder.ins().fadd(a.0, b.0))
+        F32x4(self.binary(Binary::Add, a.0, b.0))
     }
 
     /// `a - b`.
     pub fn sub(&mut self, a: F32x4, b: F32x4) -> F32x4 {
-        F32x4(self.builder.ins().fsub(a.0, b.0))
+        F32x4(self.binary(Binary::Sub, a.0, b.0))
     }
 
     /// `a * b`.
     pub fn mul(&mut self, a: F32x4, b: F32x4) -> F32x4 {
-        F32x4(self.builder.ins().fmul(a.0, b.0))
+        F32x4(self.binary(Binary::Mul, a.0, b.0))
     }
 
     /// `a / b`.
     pub fn div(&mut self, a: F32x4, b: F32x4) -> F32x4 {
-        F32x4(self.builder.ins().fdiv(a.0, b.0))
+        F32x4(self.binary(Binary::Div, a.0, b.0))
     }
 
     /// `a * b + c`, rounded once.
     pub fn fma(&mut self, a: F32x4, b: F32x4, c: F32x4) -> F32x4 {
-        F32x4(self.builder.ins().fma(a.0, b.0, c.0))
+        F32x4(self.push(Instruction::Fma([a.0, b.0, c.0])))
     }
 
     /// The square root.
     pub fn sqrt(&mut self, a: F32x4) -> F32x4 {
-        F32x4(self.builder.ins().sqrt(a.0))
+        F32x4(self.unary(Unary::Sqrt, a.0))
     }
 
     /// Towards zero to a whole number.
     pub fn trunc(&mut self, a: F32x4) -> F32x4 {
-        F32x4(self.builder.ins().trunc(a.0))
+        F32x4(self.unary(Unary::Trunc, a.0))
     }
 
     /// Down to a whole number.
     pub fn floor(&mut self, a: F32x4) -> F32x4 {
-        F32x4(self.builder.ins().floor(a.0))
+        F32x4(self.unary(Unary::Floor, a.0))
     }
 
     /// To the nearest whole number, ties to even.
     pub fn round(&mut self, a: F32x4) -> F32x4 {
-        F32x4(self.builder.ins().nearest(a.0))
+        F32x4(self.unary(Unary::Nearest, a.0))
     }
 
     /// The smaller, as [`min`] has it: the pattern that becomes one `minps`.
@@ -234,43 +235,40 @@ impl Emit<'_, '_> {
 }
 
 /// Comparisons and choices.
-impl Emit<'_, '_> {
+impl Emit {
     /// `a < b`; false where either is not a number.
     pub fn less(&mut self, a: F32x4, b: F32x4) -> Mask {
-        Mask(self.builder.ins().fcmp(FloatCC::LessThan, a.0, b.0))
+        Mask(self.binary(Binary::Less, a.0, b.0))
     }
 
     /// `a == b`; false where either is not a number.
     pub fn equal(&mut self, a: F32x4, b: F32x4) -> Mask {
-        Mask(self.builder.ins().fcmp(FloatCC::Equal, a.0, b.0))
+        Mask(self.binary(Binary::Equal, a.0, b.0))
     }
 
     /// `a < b`, signed.
     pub fn less_i32(&mut self, a: I32x4, b: I32x4) -> Mask {
-        Mask(self.builder.ins().icmp(IntCC::SignedLessThan, a.0, b.0))
+        Mask(self.binary(Binary::LessI32, a.0, b.0))
     }
 
     /// `a == b`.
     pub fn equal_i32(&mut self, a: I32x4, b: I32x4) -> Mask {
-        Mask(self.builder.ins().icmp(IntCC::Equal, a.0, b.0))
+        Mask(self.binary(Binary::EqualI32, a.0, b.0))
     }
 
     /// True where both are.
     pub fn both(&mut self, a: Mask, b: Mask) -> Mask {
-        let (a, b) = (self.cast(I32X4, a.0), self.cast(I32X4, b.0));
-        Mask(self.builder.ins().band(a, b))
+        Mask(self.binary(Binary::Both, a.0, b.0))
     }
 
     /// True where either is.
     pub fn either(&mut self, a: Mask, b: Mask) -> Mask {
-        let (a, b) = (self.cast(I32X4, a.0), self.cast(I32X4, b.0));
-        Mask(self.builder.ins().bor(a, b))
+        Mask(self.binary(Binary::Either, a.0, b.0))
     }
 
     /// Lane by lane `a` where `mask` is true, `b` where it is false.
     pub fn select(&mut self, mask: Mask, a: F32x4, b: F32x4) -> F32x4 {
-        let mask = self.cast(F32X4, mask.0);
-        F32x4(self.builder.ins().bitselect(mask, a.0, b.0))
+        F32x4(self.push(Instruction::Select([mask.0, a.0, b.0])))
     }
 
     /// `select` for all three channels.
@@ -287,88 +285,69 @@ impl Emit<'_, '_> {
         otherwise: Pixels,
         change: impl FnOnce(&mut Self, Pixels) -> Pixels,
     ) -> Pixels {
-        let (run, done) = (self.builder.create_block(), self.builder.create_block());
-        let result = [0; 3].map(|_| self.builder.append_block_param(done, F32X4));
-        let mask = self.cast(I32X4, mask.0);
-        let any = self.builder.ins().vany_true(mask);
-        let unchanged = otherwise.channels.map(|v| v.0.into());
-        self.builder.ins().brif(any, run, &[], done, &unchanged);
-        self.builder.switch_to_block(run);
-        let changed = change(self, otherwise).channels.map(|v| v.0.into());
-        self.builder.ins().jump(done, &changed);
-        self.builder.switch_to_block(done);
-        Pixels { channels: result.map(F32x4) }
+        let otherwise_values = otherwise.channels.map(|v| v.0);
+        self.push(Instruction::Begin { mask: mask.0, otherwise: otherwise_values });
+        let changed = change(self, otherwise).channels.map(|v| v.0);
+        let first = self.push(Instruction::End { changed });
+        Pixels { channels: [first, first + 1, first + 2].map(F32x4) }
     }
 }
 
 /// Arithmetic on `i32`, which wraps, and conversions.
-impl Emit<'_, '_> {
+impl Emit {
     /// `a + b`.
     pub fn add_i32(&mut self, a: I32x4, b: I32x4) -> I32x4 {
-        I32x4(self.builder.ins().iadd(a.0, b.0))
+        I32x4(self.binary(Binary::AddI32, a.0, b.0))
     }
 
     /// `a * b`.
     pub fn mul_i32(&mut self, a: I32x4, b: I32x4) -> I32x4 {
-        I32x4(self.builder.ins().imul(a.0, b.0))
+        I32x4(self.binary(Binary::MulI32, a.0, b.0))
     }
 
     /// Bits of both.
     pub fn and_i32(&mut self, a: I32x4, b: I32x4) -> I32x4 {
-        I32x4(self.builder.ins().band(a.0, b.0))
+        I32x4(self.binary(Binary::AndI32, a.0, b.0))
     }
 
     /// Bits of one of the two.
     pub fn xor_i32(&mut self, a: I32x4, b: I32x4) -> I32x4 {
-        I32x4(self.builder.ins().bxor(a.0, b.0))
+        I32x4(self.binary(Binary::XorI32, a.0, b.0))
     }
 
     /// `a << bits`.
     pub fn shift_left(&mut self, a: I32x4, bits: u8) -> I32x4 {
-        I32x4(self.builder.ins().ishl_imm_u(a.0, i64::from(bits)))
+        I32x4(self.push(Instruction::Shift(Shift::Left, a.0, bits)))
     }
 
     /// `a >> bits`, with zeros from above.
     pub fn shift_right(&mut self, a: I32x4, bits: u8) -> I32x4 {
-        I32x4(self.builder.ins().ushr_imm_u(a.0, i64::from(bits)))
+        I32x4(self.push(Instruction::Shift(Shift::Right, a.0, bits)))
     }
 
     /// Towards zero to `i32`, for numbers that it can hold.
     pub fn to_i32(&mut self, a: F32x4) -> I32x4 {
-        I32x4(if self.x86 {
-            self.builder.ins().x86_cvtt2dq(I32X4, a.0)
-        } else {
-            self.builder.ins().fcvt_to_sint_sat(I32X4, a.0)
-        })
+        I32x4(self.unary(Unary::ToI32, a.0))
     }
 
     /// The nearest `f32`.
     pub fn to_f32(&mut self, a: I32x4) -> F32x4 {
-        F32x4(self.builder.ins().fcvt_from_sint(F32X4, a.0))
+        F32x4(self.unary(Unary::ToF32, a.0))
     }
 
     /// The bits of four `f32`.
     pub fn bits(&mut self, a: F32x4) -> I32x4 {
-        I32x4(self.cast(I32X4, a.0))
+        I32x4(self.unary(Unary::Bits, a.0))
     }
 
     /// The `f32` with these bits.
     pub fn from_bits(&mut self, a: I32x4) -> F32x4 {
-        F32x4(self.cast(F32X4, a.0))
-    }
-
-    /// The same sixteen bytes as another vector type. For the block compiler.
-    pub fn cast(&mut self, ty: Type, a: Value) -> Value {
-        if self.builder.func.dfg.value_type(a) == ty {
-            return a;
-        }
-        let little = MemFlagsData::new().with_endianness(Endianness::Little);
-        self.builder.ins().bitcast(ty, little, a)
+        F32x4(self.unary(Unary::FromBits, a.0))
     }
 }
 
 /// What several ops share.
-impl Emit<'_, '_> {
+impl Emit {
     /// Each channel times the factor in slot 0, plus `other * rest`, clamped: how contrast and
     /// saturation blend, under any rule.
     pub(crate) fn blend(&mut self, pixels: Pixels, other: F32x4, rest: F32x4) -> Pixels {
@@ -458,11 +437,7 @@ pub fn settle(rule: NumberRule, a: f32) -> f32 {
     }
 }
 
-/// A load or store that can't trap, from an address that is a multiple of 16.
-fn aligned() -> MemFlagsData {
-    MemFlagsData::new().with_notrap().with_aligned()
-}
-
-fn splat_bytes(lane: [u8; 4]) -> [u8; 16] {
-    std::array::from_fn(|i| lane[i % 4])
+/// An index as an instruction holds it. One that is too large is no slot of any op.
+fn number(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
 }

@@ -98,7 +98,8 @@ mod tests {
         let mut out = vec![];
         let blur = GaussianBlur::new(3, 1.0..=1.0).unwrap();
         blur.draw(&mut SampleKey::new(0, 0, 0).op(0), input.size(), &mut out);
-        let blurred = Picture::from_view(&input).moved(&out[0], NumberRule::Exact).to_u8();
+        let blurred = Picture::from_view(&input).unwrap();
+        let blurred = blurred.moved(&out[0], NumberRule::Exact).unwrap().to_u8().unwrap();
         assert_eq!(blurred, [32, 27, 33, 28, 24, 29, 34, 30, 35].map(|v| [v; 3]).as_flattened());
     }
 

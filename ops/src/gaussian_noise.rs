@@ -100,10 +100,6 @@ impl Op for GaussianNoise {
 
 /// Slots: two seeds, the mean, the deviation.
 impl PixelOp for GaussianNoise {
-    fn structure(&self) -> String {
-        format!("{} {:?} {}", self.name(), self.units, self.clip)
-    }
-
     fn slots(&self) -> usize {
         SEEDS + 2
     }
@@ -137,7 +133,7 @@ impl PixelOp for GaussianNoise {
         })
     }
 
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         let normals = noise::emit_normals(e, 0);
         e.each(pixels, |e, c, v| {
             let (mean, sigma) = (e.slot(MEAN), e.slot(SIGMA));
@@ -161,7 +157,7 @@ fn wrapped(v: f32) -> f32 {
     (v * (1.0 / 256.0)).floor().mul_add(-256.0, v)
 }
 
-fn emit_wrapped(e: &mut Emit<'_, '_>, v: F32x4) -> F32x4 {
+fn emit_wrapped(e: &mut Emit, v: F32x4) -> F32x4 {
     let (share, back) = (e.splat(1.0 / 256.0), e.splat(-256.0));
     let turns = e.mul(v, share);
     let turns = e.floor(turns);

@@ -47,7 +47,7 @@ impl PixelOp for Grayscale {
         [settle(cx.rule, grey(pixel)); 3]
     }
 
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         let grey = e.grey(pixels);
         Pixels { channels: [e.settle(grey); 3] }
     }
@@ -90,10 +90,6 @@ impl Op for RandomGrayscale {
 
 /// Slots: how much of the pixel is kept and how much of its grey is taken: 0 and 1, or 1 and 0.
 impl PixelOp for RandomGrayscale {
-    fn structure(&self) -> String {
-        self.name().into()
-    }
-
     fn slots(&self) -> usize {
         2
     }
@@ -115,7 +111,7 @@ impl PixelOp for RandomGrayscale {
         pixel.map(|v| v.mul_add(cx.slots[0], grey))
     }
 
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         let grey = e.grey(pixels);
         let grey = e.settle(grey);
         let take = e.slot(1);

@@ -92,10 +92,6 @@ const KEPT: usize = 4;
 /// down. With places and offsets below 2^16 the product is off by less than 2^17 * 2^-23 / period,
 /// and its distance from a whole number is 1 / 2 over the period.
 impl PixelOp for GridMask {
-    fn structure(&self) -> String {
-        self.name().into()
-    }
-
     fn slots(&self) -> usize {
         5
     }
@@ -126,7 +122,7 @@ impl PixelOp for GridMask {
         if in_square(0) && in_square(1) { [0.0; 3] } else { pixel }
     }
 
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         let [y, x] = e.place();
         let (in_row, in_column) = (emit_in_square(e, 0, y), emit_in_square(e, 1, x));
         let square = e.both(in_row, in_column);
@@ -136,7 +132,7 @@ impl PixelOp for GridMask {
 }
 
 /// Whether places along an axis lie in the part of a period that squares take.
-fn emit_in_square(e: &mut Emit<'_, '_>, axis: usize, place: I32x4) -> Mask {
+fn emit_in_square(e: &mut Emit, axis: usize, place: I32x4) -> Mask {
     let [offset, share, period, kept] =
         [OFFSETS[axis], SHARE, PERIOD, KEPT].map(|slot| e.slot(slot));
     let place = e.to_f32(place);

@@ -80,10 +80,6 @@ impl Op for RandomHue {
 
 /// Slots: the hue.
 impl PixelOp for RandomHue {
-    fn structure(&self) -> String {
-        self.name().into()
-    }
-
     fn slots(&self) -> usize {
         1
     }
@@ -105,8 +101,8 @@ impl PixelOp for RandomHue {
         }
     }
 
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
-        match e.rule {
+    fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
+        match e.rule() {
             NumberRule::Exact => emit_exact(e, pixels),
             NumberRule::Fused | NumberRule::Relaxed => emit_fused(e, pixels),
         }
@@ -149,7 +145,7 @@ fn exact(pixel: [f32; 3], hue: f32) -> [f32; 3] {
     [red, green, blue].map(|v| (v * FROM_UNIT).trunc())
 }
 
-fn emit_exact(e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+fn emit_exact(e: &mut Emit, pixels: Pixels) -> Pixels {
     let one = e.splat(1.0);
     let unit = e.each(pixels, |e, _, v| {
         let to_unit = e.splat(TO_UNIT);
@@ -217,7 +213,7 @@ fn fused([r, g, b]: [f32; 3], hue: f32) -> [f32; 3] {
     shares.map(|share| max(min(share, 1.0), 0.0).mul_add(fall, high))
 }
 
-fn emit_fused(e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+fn emit_fused(e: &mut Emit, pixels: Pixels) -> Pixels {
     let [r, g, b] = pixels.channels;
     let (high, low) = extremes(e, pixels);
     let fall = e.sub(low, high);
@@ -250,27 +246,27 @@ fn emit_fused(e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
 }
 
 /// The largest and the smallest of the three values.
-fn extremes(e: &mut Emit<'_, '_>, pixels: Pixels) -> (F32x4, F32x4) {
+fn extremes(e: &mut Emit, pixels: Pixels) -> (F32x4, F32x4) {
     let [r, g, b] = pixels.channels;
     let (high, low) = (e.max(r, g), e.min(r, g));
     (e.max(high, b), e.min(low, b))
 }
 
 /// `(a + offset) - b`.
-fn offset_difference(e: &mut Emit<'_, '_>, a: F32x4, offset: f32, b: F32x4) -> F32x4 {
+fn offset_difference(e: &mut Emit, a: F32x4, offset: f32, b: F32x4) -> F32x4 {
     let offset = e.splat(offset);
     let sum = e.add(a, offset);
     e.sub(sum, b)
 }
 
 /// `a - floor(a)`.
-fn fraction(e: &mut Emit<'_, '_>, a: F32x4) -> F32x4 {
+fn fraction(e: &mut Emit, a: F32x4) -> F32x4 {
     let floor = e.floor(a);
     e.sub(a, floor)
 }
 
 /// The value of the first step whose end lies above `h`, or the last.
-fn ladder(e: &mut Emit<'_, '_>, h: F32x4, steps: &[(f32, F32x4)], last: F32x4) -> F32x4 {
+fn ladder(e: &mut Emit, h: F32x4, steps: &[(f32, F32x4)], last: F32x4) -> F32x4 {
     steps.iter().rev().fold(last, |above, &(end, below)| {
         let end = e.splat(end);
         let is_below = e.less(h, end);
@@ -279,7 +275,7 @@ fn ladder(e: &mut Emit<'_, '_>, h: F32x4, steps: &[(f32, F32x4)], last: F32x4) -
 }
 
 /// `|h - hue|`.
-fn distance(e: &mut Emit<'_, '_>, h: F32x4, hue: f32) -> F32x4 {
+fn distance(e: &mut Emit, h: F32x4, hue: f32) -> F32x4 {
     let (hue, magnitude) = (e.splat(hue), e.splat_i32(i32::MAX));
     let difference = e.sub(h, hue);
     let bits = e.bits(difference);

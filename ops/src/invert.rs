@@ -59,10 +59,6 @@ impl Op for RandomInvert {
 
 /// Slots: a factor and what is added: -1 and 255, or 1 and 0.
 impl PixelOp for RandomInvert {
-    fn structure(&self) -> String {
-        self.name().into()
-    }
-
     fn slots(&self) -> usize {
         2
     }
@@ -86,7 +82,7 @@ impl PixelOp for RandomInvert {
         pixel.map(|v| v.mul_add(cx.slots[0], cx.slots[1]))
     }
 
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         e.each(pixels, |e, _, v| {
             let (factor, add) = (e.slot(0), e.slot(1));
             e.fma(v, factor, add)

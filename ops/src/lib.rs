@@ -2,7 +2,7 @@
 //!
 //! One op, one file. Each says on top what it computes, where the rule comes from and what it
 //! costs; then comes the type, its checked constructor, `eval` (the meaning, one pixel at a time)
-//! and `emit` (the same as Cranelift IR, four pixels at a time). The block compiler in the root
+//! and `emit` (the same as instructions, four pixels at a time). The block compiler in the root
 //! crate puts the pieces of a list of ops into one loop; the oracle there evaluates the list op by
 //! op, and both must give the same bits.
 //!
@@ -58,6 +58,8 @@ mod label_smoothing;
 mod lambda;
 mod lighting;
 mod lut;
+#[doc(hidden)]
+pub mod memory;
 mod mix_up;
 mod mixing;
 mod motion;
@@ -72,6 +74,7 @@ mod picture;
 mod poison;
 pub mod policy;
 mod posterize;
+pub mod program;
 mod rand_augment;
 mod random_affine;
 mod random_apply;
@@ -121,7 +124,7 @@ pub use cutout::Cutout;
 pub use d4::D4;
 pub use device::Device;
 pub use element::Element;
-pub use emit::{Constants, Emit, F32x4, I32x4, Mask, Pixels, clamp, grey, grey_mean, settle};
+pub use emit::{Emit, F32x4, I32x4, Mask, Pixels, clamp, grey, grey_mean, settle};
 pub use equalize::RandomEqualize;
 pub use error::{ParamError, TypeError};
 pub use gamma::{Gamma, RandomGamma};
@@ -136,6 +139,7 @@ pub use label_smoothing::LabelSmoothing;
 pub use lambda::Lambda;
 pub use lighting::Lighting;
 pub use lut::Lut;
+pub use memory::NoMemory;
 pub use mix_up::{ImageMixup, LabelMixup, MixUp};
 pub use mixing::{Mixed, Partner, mixed_label, mixed_label_f64};
 pub use motion::{Interpolation, Motion};

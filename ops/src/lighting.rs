@@ -67,10 +67,6 @@ impl Op for Lighting {
 
 /// Slots: what is added to red, green and blue.
 impl PixelOp for Lighting {
-    fn structure(&self) -> String {
-        self.name().into()
-    }
-
     fn slots(&self) -> usize {
         3
     }
@@ -94,7 +90,7 @@ impl PixelOp for Lighting {
         std::array::from_fn(|c| settle(cx.rule, clamp(pixel[c] + cx.slots[c])))
     }
 
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         e.each(pixels, |e, c, v| {
             let step = e.slot(c);
             let v = e.add(v, step);

@@ -95,7 +95,17 @@ impl Motion {
     /// Whether the step makes rows of its own, from a whole picture of bytes.
     #[must_use]
     pub const fn makes_rows(&self) -> bool {
-        matches!(self, Self::Resize { .. } | Self::Rows(_))
+        self.maker().is_some()
+    }
+
+    /// Who makes its rows, if it makes some.
+    #[must_use]
+    pub const fn maker(&self) -> Option<RowMaker> {
+        match self {
+            Self::Resize { interpolation, .. } => Some(interpolation.maker()),
+            Self::Rows(_) => Some(RowMaker::Called),
+            Self::Frame { .. } | Self::FlipHorizontal | Self::FlipVertical => None,
+        }
     }
 
     /// The row filter that does it, if one does.

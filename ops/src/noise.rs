@@ -68,7 +68,7 @@ pub(crate) fn normals(seeds: [f32; SEEDS], at: [i32; 2]) -> [f32; 3] {
 }
 
 /// The same as IR, for the op's place and the seeds in its slots from `slot` on.
-pub(crate) fn emit_normals(e: &mut Emit<'_, '_>, slot: usize) -> Pixels {
+pub(crate) fn emit_normals(e: &mut Emit, slot: usize) -> Pixels {
     let (first, second) = (e.slot_bits(slot), e.slot_bits(slot + 1));
     let [row, column] = e.place();
     let row = e.shift_left(row, 16);
@@ -92,7 +92,7 @@ fn mix(word: u32) -> u32 {
     word ^ (word >> 16)
 }
 
-fn emit_mix(e: &mut Emit<'_, '_>, word: I32x4) -> I32x4 {
+fn emit_mix(e: &mut Emit, word: I32x4) -> I32x4 {
     let word = emit_fold(e, word, 16);
     let factor = e.splat_i32(MIX[0] as i32);
     let word = e.mul_i32(word, factor);
@@ -103,7 +103,7 @@ fn emit_mix(e: &mut Emit<'_, '_>, word: I32x4) -> I32x4 {
 }
 
 /// `word ^ (word >> bits)`.
-fn emit_fold(e: &mut Emit<'_, '_>, word: I32x4, bits: u8) -> I32x4 {
+fn emit_fold(e: &mut Emit, word: I32x4, bits: u8) -> I32x4 {
     let high = e.shift_right(word, bits);
     e.xor_i32(word, high)
 }
@@ -127,7 +127,7 @@ fn normal(word: u32) -> f32 {
     x * polynomial(&QUANTILE, w.sqrt() - 4.0)
 }
 
-fn emit_normal(e: &mut Emit<'_, '_>, word: I32x4) -> F32x4 {
+fn emit_normal(e: &mut Emit, word: I32x4) -> F32x4 {
     let [step, minus_step, last, minus_last] = [STEP, -STEP, LAST, -LAST].map(|v| e.splat(v));
     let [one, four, bias] = [1.0, 4.0, 135.0].map(|v| e.splat(v));
     let [low, unit] = [0x7f_ffff, 0x3f80_0000].map(|bits| e.splat_i32(bits));
@@ -157,11 +157,7 @@ fn polynomial<const N: usize>(coefficients: &[f32; N], x: f32) -> f32 {
     coefficients[..N - 1].iter().rev().fold(highest, |sum, &c| sum.mul_add(x, c))
 }
 
-fn emit_polynomial<const N: usize>(
-    e: &mut Emit<'_, '_>,
-    coefficients: &[f32; N],
-    x: F32x4,
-) -> F32x4 {
+fn emit_polynomial<const N: usize>(e: &mut Emit, coefficients: &[f32; N], x: F32x4) -> F32x4 {
     let highest = e.splat(coefficients[N - 1]);
     coefficients[..N - 1].iter().rev().fold(highest, |sum, &c| {
         let c = e.splat(c);

@@ -13,7 +13,8 @@
 //!
 //! FFCV's `NormalizeImage` is a table of `((f64) value - mean) / std`. The same numbers come out of
 //! `f32` arithmetic if the constants are split in two: with `m = m1 + m0`, `1 / std = s1 + s0`,
-//! where `m1` is the mean to 2^-16, so that `in - m1` is exact for a u8,
+//! where `m1` is the mean to 2^-16, or to fewer bits where a value and the mean are more than 256
+//! apart, so that `in - m1` is exact for a u8,
 //!
 //! ```text
 //! d = in - m1;     out = fma(d, s1, fma(d, s0, -m0 * (s1 + s0)))
@@ -21,7 +22,9 @@
 //!
 //! Only the outer fma rounds what matters: the sum it rounds is within 2^-40 of the true one. The
 //! tests compare all 256 values of a channel with the table: equal for the usual constants, and
-//! with others all but a few in a million, which are one unit in the last place off.
+//! with others, negative means among them, all but a few in a million, which are one unit in the
+//! last place off. torchvision works on values of 0..=1 and rounds three times, `f32(v / 255)`, minus
+//! `f32(mean)`, over `f32(std)`: its last place is another.
 
 use crate::op::on_image;
 use crate::{Class, DType, Emit, Eval, Op, ParamError, PixelOp, Pixels, Type, TypeError};
@@ -84,7 +87,10 @@ impl Channel {
         if !(1e-6..=1e6).contains(&std) {
             return Err(ParamError::new(OP, "std", std, "1e-6..=1e6"));
         }
-        let m1 = ((mean * 65_536.0).round() / 65_536.0) as f32;
+        // `in - m1` is a multiple of 1 / steps, below 2^24 of them.
+        let reach = mean.abs().max((255.0 - mean).abs()).max(1.0);
+        let steps = 2f64.powi(23 - reach.log2().floor() as i32).min(65_536.0);
+        let m1 = ((mean * steps).round() / steps) as f32;
         let s1 = (1.0 / std) as f32;
         let s0 = (1.0 / std - f64::from(s1)) as f32;
         let bias = (-(mean - f64::from(m1)) / std) as f32;
@@ -135,7 +141,7 @@ impl PixelOp for Normalize {
         })
     }
 
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         e.each(pixels, |e, c, v| {
             let Channel { m1, s1, s0, bias } = self.channels[c];
             let [m1, s1, s0, bias] = [m1, s1, s0, bias].map(|constant| e.splat(constant));
@@ -183,6 +189,18 @@ mod tests {
         let mut draw = |low| [0; 3].map(|_| f64::from(rng.uniform(low, 255.0)));
         let count: usize = (0..1000).map(|_| misrounded(draw(0.0), draw(1.0))).sum();
         assert!(count < 10, "{count} of 768,000");
+    }
+
+    /// Means outside the range of a u8, as of images that were shifted: `in - mean` has more bits.
+    #[test]
+    fn nearly_every_u8_is_correctly_rounded_with_means_outside_its_range() {
+        let mut rng = SampleKey::new(6, 0, 0).op(0);
+        for (low, high) in [(-1.0, 0.0), (-255.0, 0.0), (255.0, 600.0), (-4e3, 4e3), (-1e6, 1e6)] {
+            let mut draw = |low, high| [0; 3].map(|_| f64::from(rng.uniform(low, high)));
+            let pairs = (0..300).map(|_| misrounded(draw(low, high), draw(1.0, 255.0)));
+            let count: usize = pairs.sum();
+            assert!(count < 5, "{count} of 230,400 with means in {low}..{high}");
+        }
     }
 
     #[test]

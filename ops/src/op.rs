@@ -244,12 +244,6 @@ impl<'a> Eval<'a> {
 
 /// An op that changes the values of a pixel, by the pixel's own values and, if it says so, place.
 pub trait PixelOp: fmt::Debug + Send + Sync {
-    /// What the op's compiled code depends on: blocks of equal structure share one kernel. What
-    /// only the draws depend on (probabilities, ranges) is left out.
-    fn structure(&self) -> String {
-        format!("{self:?}")
-    }
-
     /// How many numbers a sample needs.
     fn slots(&self) -> usize {
         0
@@ -314,8 +308,10 @@ pub trait PixelOp: fmt::Debug + Send + Sync {
     /// [`NumberRule::Exact`]: see [`settle`](crate::settle).
     fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3];
 
-    /// The same as IR, for four pixels at a time.
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels;
+    /// The same for four pixels at a time, recorded as instructions. It is called once, when a list
+    /// is planned, and kernels are shared by what it recorded: what differs from sample to sample
+    /// belongs into slots.
+    fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels;
 }
 
 /// The value each level becomes, for each channel.

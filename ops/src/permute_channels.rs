@@ -70,7 +70,7 @@ impl PixelOp for PermuteChannels {
         self.permutation.map(|from| pixel[from])
     }
 
-    fn emit(&self, _: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    fn emit(&self, _: &mut Emit, pixels: Pixels) -> Pixels {
         Pixels { channels: self.permutation.map(|from| pixels.channels[from]) }
     }
 }
@@ -115,10 +115,6 @@ impl Op for RandomChannelPermutation {
 
 /// Slots: a matrix, row by row, each of the factors of red, green and blue.
 impl PixelOp for RandomChannelPermutation {
-    fn structure(&self) -> String {
-        self.name().into()
-    }
-
     fn slots(&self) -> usize {
         9
     }
@@ -144,7 +140,7 @@ impl PixelOp for RandomChannelPermutation {
         })
     }
 
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         let [r, g, b] = pixels.channels;
         e.each(pixels, |e, c, _| {
             let row = [3 * c, 3 * c + 1, 3 * c + 2].map(|slot| e.slot(slot));

@@ -1,7 +1,9 @@
 //! A picture as the oracle sees it: one pixel after the other, as numbers.
 
 use crate::rows::byte;
-use crate::{ImageView, Interpolation, Motion, NumberRule, Size, Window, area, bilinear};
+use crate::{
+    ImageView, Interpolation, Motion, NoMemory, NumberRule, Size, Window, area, bilinear, memory,
+};
 
 /// An image of `[f32; 3]` pixels, row by row.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,19 +14,44 @@ pub struct Picture {
 
 impl Picture {
     /// The picture of a decoded image.
-    #[must_use]
-    pub fn from_view(view: &ImageView<'_>) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory for it: 12 bytes a pixel.
+    pub fn from_view(view: &ImageView<'_>) -> Result<Self, NoMemory> {
         let size = view.size();
         let rows = (0..size.height).map(|y| view.row(y));
         let pixels = rows.flat_map(|row| row.chunks_exact(3));
-        Self { size, pixels: pixels.map(|p| [p[0], p[1], p[2]].map(f32::from)).collect() }
+        Self::collect(size, pixels.map(|p| [p[0], p[1], p[2]].map(f32::from)))
+    }
+
+    /// The picture of these pixels.
+    fn collect(size: Size, pixels: impl Iterator<Item = [f32; 3]>) -> Result<Self, NoMemory> {
+        let mut collected = memory::with_capacity(size.pixels() as usize, "a picture of numbers")?;
+        collected.extend(pixels);
+        Ok(Self { size, pixels: collected })
+    }
+
+    /// A copy.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory for it.
+    pub fn copied(&self) -> Result<Self, NoMemory> {
+        Self::collect(self.size, self.pixels.iter().copied())
     }
 
     /// The picture after a change of its pixels as u8.
-    #[must_use]
-    pub fn changed(&self, change: impl FnOnce(&mut [u8])) -> Self {
-        let mut bytes = self.to_u8();
-        change(&mut bytes);
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory for it, or the change has none.
+    pub fn changed(
+        &self,
+        change: impl FnOnce(&mut [u8]) -> Result<(), NoMemory>,
+    ) -> Result<Self, NoMemory> {
+        let mut bytes = self.to_u8()?;
+        change(&mut bytes)?;
         let view = ImageView::packed(&bytes, self.size).expect("to_u8 gives 3 bytes a pixel");
         Self::from_view(&view)
     }
@@ -47,8 +74,11 @@ impl Picture {
     }
 
     /// The picture after `motion`, under a rule.
-    #[must_use]
-    pub fn moved(&self, motion: &Motion, rule: NumberRule) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory for it.
+    pub fn moved(&self, motion: &Motion, rule: NumberRule) -> Result<Self, NoMemory> {
         let Size { height, width } = self.size;
         match *motion {
             Motion::Frame { top, left, size, fill } => self.gathered(size, |y, x| {
@@ -64,8 +94,11 @@ impl Picture {
     }
 
     /// The picture with `window` painted over.
-    #[must_use]
-    pub fn painted(&self, window: Window, fill: [f32; 3]) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory for it.
+    pub fn painted(&self, window: Window, fill: [f32; 3]) -> Result<Self, NoMemory> {
         let covers = |y: u32, x: u32| {
             (window.top..window.top + window.height).contains(&y)
                 && (window.left..window.left + window.width).contains(&x)
@@ -81,25 +114,31 @@ impl Picture {
     }
 
     /// The pixels as u8, channels last: clamped and rounded half to even.
-    #[must_use]
-    pub fn to_u8(&self) -> Vec<u8> {
-        self.pixels.iter().flatten().map(|&v| to_u8(v)).collect()
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory for them.
+    pub fn to_u8(&self) -> Result<Vec<u8>, NoMemory> {
+        let mut bytes = memory::with_capacity(3 * self.pixels.len(), "a picture")?;
+        bytes.extend(self.pixels.iter().flatten().map(|&v| to_u8(v)));
+        Ok(bytes)
     }
 
     fn at(&self, y: u32, x: u32) -> [f32; 3] {
         self.pixels[y as usize * self.size.width as usize + x as usize]
     }
 
-    fn gathered(&self, size: Size, pixel: impl Fn(u32, u32) -> [f32; 3]) -> Self {
+    fn gathered(&self, size: Size, pixel: impl Fn(u32, u32) -> [f32; 3]) -> Result<Self, NoMemory> {
         let places = (0..size.height).flat_map(|y| (0..size.width).map(move |x| (y, x)));
-        Self { size, pixels: places.map(|(y, x)| pixel(y, x)).collect() }
+        Self::collect(size, places.map(|(y, x)| pixel(y, x)))
     }
 
     /// The picture of the rows that a motion makes.
-    fn made(&self, motion: &Motion, rule: NumberRule) -> Self {
-        let bytes = self.to_u8();
+    fn made(&self, motion: &Motion, rule: NumberRule) -> Result<Self, NoMemory> {
+        let bytes = self.to_u8()?;
         let view = ImageView::packed(&bytes, self.size).expect("to_u8 gives 3 bytes a pixel");
         let size = motion.output(self.size);
+        memory::probe((3 * size.pixels()) as usize, "a picture")?; // each arm takes as many
         let made = match *motion {
             Motion::Resize { interpolation: Interpolation::Area, .. } => {
                 area::resize(view, size).expect("no side is 0")

@@ -68,10 +68,6 @@ const NO_STEP: f32 = f32::from_bits((127 - 100) << 23);
 
 /// Slots: one over the step, the step.
 impl PixelOp for RandomPosterize {
-    fn structure(&self) -> String {
-        self.name().into()
-    }
-
     fn slots(&self) -> usize {
         2
     }
@@ -91,7 +87,7 @@ impl PixelOp for RandomPosterize {
         pixel.map(|v| (v * cx.slots[0]).floor() * cx.slots[1])
     }
 
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         e.each(pixels, |e, _, v| {
             let (per_step, step) = (e.slot(0), e.slot(1));
             let steps = e.mul(v, per_step);

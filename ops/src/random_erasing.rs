@@ -212,10 +212,6 @@ const RIGHT: usize = SEEDS + 3;
 /// With noise. A sample that keeps its picture has a rectangle of no pixels: what it then costs is
 /// less than a second loop body to choose from.
 impl PixelOp for RandomErasing {
-    fn structure(&self) -> String {
-        NAME.into()
-    }
-
     fn slots(&self) -> usize {
         SEEDS + 4
     }
@@ -242,7 +238,7 @@ impl PixelOp for RandomErasing {
         if in_row && in_column { noise::normals([cx.slots[0], cx.slots[1]], cx.at) } else { pixel }
     }
 
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         let inside = emit_inside(e);
         e.where_any(inside, pixels, |e, pixels| {
             let normals = noise::emit_normals(e, 0);
@@ -252,7 +248,7 @@ impl PixelOp for RandomErasing {
 }
 
 /// Whether the pixels lie in the rectangle.
-fn emit_inside(e: &mut Emit<'_, '_>) -> Mask {
+fn emit_inside(e: &mut Emit) -> Mask {
     let [y, x] = e.place().map(|place| e.to_f32(place));
     let [top, bottom, left, right] = [TOP, BOTTOM, LEFT, RIGHT].map(|slot| e.slot(slot));
     let (below_top, above_bottom) = (e.less(top, y), e.less(y, bottom));

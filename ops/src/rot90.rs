@@ -94,12 +94,14 @@ mod tests {
     #[test]
     fn quarters_are_numpys() {
         let pixels: Vec<u8> = [1, 2, 3, 4, 5, 6].iter().flat_map(|v| [*v; 3]).collect();
-        let input = Picture::from_view(&ImageView::packed(&pixels, Size::new(2, 3)).unwrap());
+        let view = ImageView::packed(&pixels, Size::new(2, 3)).unwrap();
+        let input = Picture::from_view(&view).unwrap();
         let turned = |k| {
             let mut motions = vec![];
             turn(Rot90::new(k).quarters, &mut motions);
-            let moved = |picture: Picture, motion| picture.moved(motion, NumberRule::Exact);
-            let out = motions.iter().fold(input.clone(), moved).to_u8();
+            let moved =
+                |picture: Picture, motion| picture.moved(motion, NumberRule::Exact).unwrap();
+            let out = motions.iter().fold(input.clone(), moved).to_u8().unwrap();
             out.as_chunks::<3>().0.iter().map(|pixel| pixel[0]).collect::<Vec<u8>>()
         };
         assert_eq!(turned(0), [1, 2, 3, 4, 5, 6]);

@@ -77,10 +77,6 @@ impl Op for RandomSaturation {
 
 /// Slots: the factor, one minus the factor.
 impl PixelOp for RandomSaturation {
-    fn structure(&self) -> String {
-        self.name().into()
-    }
-
     fn slots(&self) -> usize {
         2
     }
@@ -114,7 +110,7 @@ impl PixelOp for RandomSaturation {
         }
     }
 
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         let grey = e.grey(pixels);
         let grey = e.settle(grey);
         let rest = e.slot(1);

@@ -66,10 +66,6 @@ impl Op for RandomSolarize {
 
 /// Slots: the threshold; one that no value reaches for tails.
 impl PixelOp for RandomSolarize {
-    fn structure(&self) -> String {
-        self.name().into()
-    }
-
     fn slots(&self) -> usize {
         1
     }
@@ -87,7 +83,7 @@ impl PixelOp for RandomSolarize {
         pixel.map(|v| if v < cx.slots[0] { v } else { 255.0 - v })
     }
 
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         e.each(pixels, |e, _, v| {
             let (threshold, white) = (e.slot(0), e.splat(255.0));
             let is_below = e.less(v, threshold);

@@ -66,10 +66,6 @@ impl Op for SolarizeAdd {
 
 /// Slots: what is added, the threshold.
 impl PixelOp for SolarizeAdd {
-    fn structure(&self) -> String {
-        self.name().into()
-    }
-
     fn slots(&self) -> usize {
         2
     }
@@ -91,7 +87,7 @@ impl PixelOp for SolarizeAdd {
         })
     }
 
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         e.each(pixels, |e, _, v| {
             let (add, threshold, white) = (e.slot(0), e.slot(1), e.splat(255.0));
             let brighter = e.add(v, add);

@@ -12,6 +12,7 @@
 
 use super::{BatchSpec, Slot, SlotError};
 use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::threads::Process;
 
 /// A right to one slot. Every lease must be [redeemed](Pool::redeem).
 pub(crate) enum Lease {
@@ -27,6 +28,8 @@ pub(crate) struct Pool {
     cap: Option<usize>,
     keep: usize,
     state: Mutex<State>,
+    /// The process whose threads use it.
+    process: Process,
     /// Called when a slot comes back after somebody was refused one.
     returned: Box<dyn Fn() + Send + Sync>,
 }
@@ -47,7 +50,8 @@ impl Pool {
         keep: usize,
         returned: Box<dyn Fn() + Send + Sync>,
     ) -> Self {
-        Self { spec, cap, keep, state: Mutex::default(), returned }
+        let process = Process::current();
+        Self { spec, cap, keep, state: Mutex::default(), process, returned }
     }
 
     /// What its slots are made for.
@@ -98,7 +102,12 @@ impl Pool {
     }
 
     /// Takes a slot back. It may call `returned`: hold no lock that `returned` takes.
+    ///
+    /// In a forked process, where a thread that is not there may hold the lock, it is freed.
     pub(crate) fn give(&self, slot: Slot) {
+        if self.process.is_forked() {
+            return;
+        }
         let mut state = self.lock();
         let refused = std::mem::take(&mut state.refused);
         let surplus = if state.free.len() < self.keep {

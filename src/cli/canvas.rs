@@ -1,10 +1,9 @@
 //! A picture that is drawn on: pictures, captions, and a PNG of it all.
 
 use super::font::{self, LETTER};
+use super::output::{self, Existing};
 use super::problem::Problem;
-use fuseloop::ops::{ImageView, Size, area};
-use std::fs::File;
-use std::io::BufWriter;
+use fuseloop::ops::{ImageView, NoMemory, Size, area, memory};
 use std::path::Path;
 
 /// A colour: red, green, blue.
@@ -21,8 +20,16 @@ pub(super) struct Canvas {
 }
 
 impl Canvas {
-    pub(super) fn new(size: Size, background: Colour) -> Self {
-        Self { size, pixels: background.repeat(size.pixels() as usize) }
+    /// A picture of one colour.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no memory for it.
+    pub(super) fn new(size: Size, background: Colour) -> Result<Self, NoMemory> {
+        let count = size.pixels() as usize;
+        let mut pixels = memory::with_capacity(3 * count, "a sheet of pictures")?;
+        pixels.extend(std::iter::repeat_n(background, count).flatten());
+        Ok(Self { size, pixels })
     }
 
     /// Fills a square of `side` pixels.
@@ -81,14 +88,15 @@ impl Canvas {
 
 /// Writes packed RGB pixels as a PNG; one that is there is replaced.
 pub(super) fn save_png(path: &Path, pixels: &[u8], size: Size) -> Result<(), Problem> {
-    let file = File::create(path).map_err(Problem::io(path))?;
     let wrong = |error| Problem::Png { path: path.to_owned(), error };
-    let mut encoder = png::Encoder::new(BufWriter::new(file), size.width, size.height);
-    encoder.set_color(png::ColorType::Rgb);
-    encoder.set_depth(png::BitDepth::Eight);
-    let mut writer = encoder.write_header().map_err(wrong)?;
-    writer.write_image_data(pixels).map_err(wrong)?;
-    writer.finish().map_err(wrong)
+    output::write(path, Existing::Replace, |out| {
+        let mut encoder = png::Encoder::new(out, size.width, size.height);
+        encoder.set_color(png::ColorType::Rgb);
+        encoder.set_depth(png::BitDepth::Eight);
+        let mut writer = encoder.write_header().map_err(wrong)?;
+        writer.write_image_data(pixels).map_err(wrong)?;
+        writer.finish().map_err(wrong)
+    })
 }
 
 /// Lines of at most `width` pixels: broken between words, and inside one that is longer.
@@ -116,7 +124,7 @@ pub(super) fn wrapped(text: &str, width: u32) -> Vec<String> {
 }
 
 /// A picture too large for a square of `side` pixels, made smaller; `None` if it fits as it is.
-fn fitted(picture: ImageView<'_>, side: u32) -> Option<(Vec<u8>, Size)> {
+pub(super) fn fitted(picture: ImageView<'_>, side: u32) -> Option<(Vec<u8>, Size)> {
     let Size { height, width } = picture.size();
     let longest = height.max(width);
     if longest <= side {
@@ -140,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_is_drawn_outside_is_left_out() {
-        let mut canvas = Canvas::new(Size::new(4, 4), [0; 3]);
+        let mut canvas = Canvas::new(Size::new(4, 4), [0; 3]).unwrap();
         canvas.text(2, 1, "LLL", [255; 3]);
         canvas.square(3, 3, 9, [9; 3]);
         assert_eq!(canvas.pixels[(2 * 4 + 1) * 3..][..3], [255; 3]);

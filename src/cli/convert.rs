@@ -4,6 +4,7 @@ use super::folder::{InFolder, add_folder};
 use super::print::{bar, bytes, count, counted, rate, say};
 use super::problem::Problem;
 use super::recut::add_skipped;
+use super::stored::{StoredArgs, add_reencoded};
 use super::write::OnDamage;
 use fuseloop::LoadError;
 use fuseloop::source::{Dataset, Escaped, Source};
@@ -26,10 +27,16 @@ use std::time::{Duration, Instant};
   fuseloop convert train.beton 'train-{00000}-of-{N}.tfrecord' --shards 16
   fuseloop convert train.beton train/                             # a folder a class, or metadata.jsonl
   fuseloop convert train.beton again.beton --damaged skip
+  fuseloop convert scans train.beton --write-mode jpg             # PNGs as JPEGs: lossy
+  fuseloop convert 'train-*-of-01024' train.beton --rename image/class/label=y
   fuseloop convert 'train-{000..255}.tar.gz' train.beton          # read twice: counted first
 
 In tar shards the first image is jpg or png, the int `label` is cls, other fields are NAME.txt (floats),
-NAME.bin, NAME.json, NAME.npy. In TFRecord shards each sample is a tf.train.Example.")]
+NAME.bin, NAME.json, NAME.npy. In TFRecord shards each sample is a tf.train.Example.
+
+Images are stored without loss unless --write-mode, --max-resolution or --jpeg-quality asks for another
+form: JPEGs and PNGs as they are, pixels as PNG; in a .beton PNGs as pixels. Names that don't fit the
+destination are shortened: image/encoded to image, image/class/label to label, a/b/c to c.")]
 pub(super) struct Args {
     /// The dataset.
     src: String,
@@ -44,6 +51,11 @@ pub(super) struct Args {
     /// How many shards, of as many samples each.
     #[arg(long, value_name = "N", conflicts_with_all = ["max_samples", "max_bytes"])]
     shards: Option<u64>,
+    #[command(flatten)]
+    stored: StoredArgs,
+    /// Call field A of the source B in what is written; may be given several times.
+    #[arg(long, value_name = "A=B", value_parser = renaming)]
+    rename: Vec<(String, String)>,
     /// Bytes of a page of a .beton, a power of two; no sample can be larger.
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 23)]
     page_size: u32,
@@ -67,6 +79,8 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         max_samples: args.max_samples,
         max_bytes: args.max_bytes,
         shards: args.shards,
+        image: args.stored.options()?,
+        rename: args.rename.clone(),
         page_size: args.page_size,
         threads: args.threads,
         damaged: args.damaged.into(),
@@ -75,8 +89,25 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     };
     let report = convert(&*source, &args.dst, &options)?;
     let mut text = summary(&args.dst, &report, start.elapsed()) + &said;
+    add_renamed(&mut text, &report.renamed);
+    add_reencoded(&mut text, &report.reencoded);
+    report.notes.iter().for_each(|note| text.push_str(&format!("note: {note}\n")));
     add_skipped(&mut text, "damaged sample", &report.skipped);
     say(&text)
+}
+
+/// `A=B`, at the first sign of equality.
+fn renaming(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(from, to)| !from.is_empty() && !to.is_empty());
+    let (from, to) = pair.ok_or("expected A=B: a field's name, and its new one")?;
+    Ok((from.to_owned(), to.to_owned()))
+}
+
+/// What fields are called otherwise than in the source.
+fn add_renamed(text: &mut String, renamed: &[(String, String)]) {
+    for (from, to) in renamed {
+        let _ = writeln!(text, "field {} is called {}", Escaped(from), Escaped(to));
+    }
 }
 
 /// Opens whatever is there to be read, and says what of a folder was left out. Compressed shards are

@@ -1,6 +1,7 @@
 //! `fuseloop dump`: batches as `.npy` files, to be compared with anything that reads them.
 
 use super::npy;
+use super::output::{self, Existing};
 use super::print::{bytes, counted, say};
 use super::problem::Problem;
 use super::source::{FieldOps, Pipeline};
@@ -8,8 +9,7 @@ use fuseloop::Batch;
 use fuseloop::batch::{Rows, TensorSpec};
 use fuseloop::ops::DType;
 use fuseloop::source::Escaped;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Write batches as .npy files, one a tensor: image_0000.npy, label_0000.npy, image_0001.npy ...
@@ -133,24 +133,9 @@ fn write_tensor(
         shape[0] = elements.len() / item.max(1);
     }
     let header = npy::header(spec.dtype, &shape);
-    let mut open = OpenOptions::new();
-    open.write(true);
-    if force {
-        open.create(true).truncate(true)
-    } else {
-        open.create_new(true)
-    };
-    let written = open.open(path).and_then(|mut file| {
-        file.write_all(&header)?;
-        file.write_all(elements)
-    });
-    match written {
-        Ok(()) => Ok((header.len() + elements.len()) as u64),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(Problem::Exists { path: path.to_owned() })
-        }
-        Err(error) => Err(Problem::io(path)(error)),
-    }
+    let existing = if force { Existing::Replace } else { Existing::Keep };
+    output::write_bytes(path, existing, &[&header, elements])?;
+    Ok((header.len() + elements.len()) as u64)
 }
 
 #[cfg(test)]

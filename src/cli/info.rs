@@ -4,10 +4,10 @@ use super::folder::{InFolder, add_folder};
 use super::gpu;
 use super::print::{bytes, count, counted, say};
 use super::problem::Problem;
+use fuseloop::SampleId;
 use fuseloop::source::{
     Beton, Dataset, Escaped, FieldKind, FieldSpec, FieldStats, Folder, ImageStats, Source, Stream,
 };
-use fuseloop::SampleId;
 use fuseloop_kernels::{ROW_FUNCTIONS, RowFunction};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -71,7 +71,8 @@ fn source_words(source: &dyn Source) -> String {
 fn head_words(source: &dyn Source) -> String {
     let samples = source.len();
     let mut text = format!("{}: {}\n", source.name(), counted(samples, "sample"));
-    let keys = [0, samples.saturating_sub(1)].map(|sample| source.key(SampleId(sample)));
+    let key = |sample| source.locate(SampleId(sample), 0)?.key;
+    let keys = [0, samples.saturating_sub(1)].map(key);
     if let [Some(first), Some(last)] = keys.map(|key| key.filter(|_| samples > 0)) {
         let _ = writeln!(text, "from {} to {}", Escaped(&first), Escaped(&last));
     }

@@ -9,7 +9,7 @@
 //! Values after `Normalize` are shown as the levels they were, by the inverse of what normalized
 //! them.
 
-use super::canvas::{Canvas, Colour, LINE, wrapped};
+use super::canvas::{Canvas, Colour, LINE, fitted, wrapped};
 use super::pick::{image_field, labels, spread};
 use super::print::{counted, say};
 use super::problem::Problem;
@@ -17,7 +17,7 @@ use super::source::Pipeline;
 use fuseloop::Loader;
 use fuseloop::jit::{Step, evaluate_steps};
 use fuseloop::loader::{Inspected, Inspector};
-use fuseloop::ops::{ImageView, Size};
+use fuseloop::ops::{ImageView, NoMemory, Size, memory};
 use fuseloop::plan::{Drawn, Fate};
 use fuseloop::source::Escaped;
 use std::path::PathBuf;
@@ -90,16 +90,16 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         for (place, sample) in samples.iter().enumerate() {
             let opened = inspector.sample(*sample)?;
             if rows.len() == place {
-                rows.push(vec![stored(&loader, *sample, &opened)]);
+                rows.push(vec![stored(&loader, *sample, &opened)?]);
             }
-            rows[place].extend(made(args, &inspector, &opened, epoch));
+            rows[place].extend(made(args, &inspector, &opened, epoch)?);
         }
     }
     let cells = rows.len() * rows.iter().map(Vec::len).max().unwrap_or(0);
     if cells > MOST_CELLS {
         return Err(Problem::Sheet { cells, most: MOST_CELLS });
     }
-    sheet(&rows).save(&args.out)?;
+    sheet(&rows)?.save(&args.out)?;
     let (count, columns) = (counted(samples.len() as u64, "sample"), columns(args, epochs));
     let out = args.out.display().to_string();
     say(&format!("saved {}: {count} of {}, {columns}\n", Escaped(&out), setup.ops))
@@ -118,36 +118,52 @@ fn columns(args: &Args, epochs: u32) -> String {
 }
 
 /// The cell of the stored picture.
-fn stored(loader: &Loader, sample: u64, opened: &Inspected) -> Cell {
+fn stored(loader: &Loader, sample: u64, opened: &Inspected) -> Result<Cell, NoMemory> {
     let size = opened.draws.source;
     let mut captions = vec![format!("sample {sample}, {size}")];
     captions.extend(labels(loader, sample));
-    Cell { pixels: opened.pixels.clone(), size, captions }
+    cell(&opened.pixels, size, captions)
 }
 
 /// The cells of one epoch.
-fn made(args: &Args, inspector: &Inspector, opened: &Inspected, epoch: u32) -> Vec<Cell> {
-    let steps = evaluate_steps(inspector.kernel().plan(), &opened.picture(), &opened.draws);
+fn made(
+    args: &Args,
+    inspector: &Inspector,
+    opened: &Inspected,
+    epoch: u32,
+) -> Result<Vec<Cell>, NoMemory> {
+    let steps = evaluate_steps(inspector.kernel().plan(), &opened.picture(), &opened.draws)?;
     if args.each_op {
         let steps = steps.iter().filter(|step| step.drawn.fate != Fate::NotChosen);
-        return steps.map(|step| cell(step, vec![step.drawn.to_string()])).collect();
+        return steps.map(|step| after(step, vec![step.drawn.to_string()])).collect();
     }
     let mut captions = vec![format!("epoch {epoch}")];
     let says_something = |drawn: &&Drawn| drawn.fate == Fate::Runs && !drawn.words.is_empty();
     captions
         .extend(steps.iter().map(|step| &step.drawn).filter(says_something).map(Drawn::to_string));
-    match steps.last() {
-        Some(last) => vec![cell(last, captions)],
-        None => vec![Cell { pixels: opened.pixels.clone(), size: opened.draws.source, captions }],
-    }
+    Ok(vec![match steps.last() {
+        Some(last) => after(last, captions)?,
+        None => cell(&opened.pixels, opened.draws.source, captions)?,
+    }])
 }
 
-fn cell(step: &Step, captions: Vec<String>) -> Cell {
-    Cell { pixels: step.levels(), size: step.picture.size(), captions }
+/// The cell of the picture after an op.
+fn after(step: &Step, captions: Vec<String>) -> Result<Cell, NoMemory> {
+    cell(&step.levels()?, step.picture.size(), captions)
+}
+
+/// A cell of a picture as large as it is shown: a sheet holds many.
+fn cell(pixels: &[u8], size: Size, captions: Vec<String>) -> Result<Cell, NoMemory> {
+    if let Some((pixels, size)) = ImageView::packed(pixels, size).and_then(|p| fitted(p, CELL)) {
+        return Ok(Cell { pixels, size, captions });
+    }
+    let mut copy = memory::with_capacity(pixels.len(), "a picture")?;
+    copy.extend_from_slice(pixels);
+    Ok(Cell { pixels: copy, size, captions })
 }
 
 /// Draws all cells.
-fn sheet(rows: &[Vec<Cell>]) -> Canvas {
+fn sheet(rows: &[Vec<Cell>]) -> Result<Canvas, NoMemory> {
     let captions = |cell: &Cell| -> Vec<String> {
         let lines = cell.captions.iter().flat_map(|caption| wrapped(caption, CELL));
         lines.take(MOST_LINES).collect()
@@ -161,7 +177,7 @@ fn sheet(rows: &[Vec<Cell>]) -> Canvas {
         2 * MARGIN + lines.iter().map(height).sum::<u32>(),
         2 * MARGIN + columns * (CELL + GAP),
     );
-    let mut canvas = Canvas::new(size, BACKGROUND);
+    let mut canvas = Canvas::new(size, BACKGROUND)?;
     let mut top = MARGIN;
     for (row, lines) in rows.iter().zip(&lines) {
         for ((cell, lines), column) in row.iter().zip(lines).zip(0..) {
@@ -176,5 +192,5 @@ fn sheet(rows: &[Vec<Cell>]) -> Canvas {
         }
         top += height(lines);
     }
-    canvas
+    Ok(canvas)
 }

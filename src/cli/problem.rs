@@ -30,6 +30,8 @@ pub(super) enum Problem {
     #[error(transparent)]
     Sample(#[from] fuseloop::loader::SampleError),
     #[error(transparent)]
+    Memory(#[from] fuseloop::ops::NoMemory),
+    #[error(transparent)]
     Write(#[from] WriteError),
     #[error(transparent)]
     Recut(#[from] RecutError),
@@ -57,6 +59,8 @@ pub(super) enum Problem {
     Io { path: PathBuf, error: io::Error },
     #[error("{}: {error}", .path.display())]
     Png { path: PathBuf, error: png::EncodingError },
+    #[error("cannot start the threads: {0}")]
+    Threads(#[from] rayon::ThreadPoolBuildError),
     #[error("a drawn picture: {0}")]
     Draw(#[from] jpeg_encoder::EncodingError),
     #[error("{} is there already", .path.display())]
@@ -208,7 +212,7 @@ fn parse_help(error: &ParseError) -> Option<&'static str> {
     match &error.cause {
         ParseCause::Io(error) => io_help(error),
         ParseCause::Spec(cause) => op_help(cause),
-        ParseCause::Toml(_) | ParseCause::TooLong => {
+        ParseCause::Toml(_) | ParseCause::TooLong | ParseCause::NotAFile => {
             Some("a pipeline file is TOML: `fuseloop ops NAME` shows how an op is written in one")
         }
         _ => None,
@@ -237,9 +241,9 @@ fn run_help(error: &RunError) -> Option<&'static str> {
 
 fn write_help(error: &WriteError) -> Option<&'static str> {
     match error {
-        WriteError::Sample { cause: SampleError::TooLarge { .. }, .. } => {
-            Some("give a larger `--page-size`, or smaller images with `--max-resolution`")
-        }
+        WriteError::Sample { cause: SampleError::TooLarge { .. }, .. } => Some(
+            "give a larger `--page-size`, smaller images with `--max-resolution`, or store PNGs with loss by `--write-mode jpg`",
+        ),
         WriteError::Sample { .. } => Some("`--damaged skip` leaves such images out and lists them"),
         WriteError::PageSize { .. } => Some("`--page-size 8388608` is the default"),
         WriteError::Options { cause: OptionsError::Quality { .. }, .. } => {
@@ -258,7 +262,7 @@ fn write_help(error: &WriteError) -> Option<&'static str> {
 fn convert_help(error: &ConvertError) -> Option<&'static str> {
     match error {
         ConvertError::Write(WriteError::Sample { cause: SampleError::TooLarge { .. }, .. }) => {
-            Some("give a larger `--page-size`")
+            Some("give a larger `--page-size`, or `--max-resolution`, or `--write-mode jpg`")
         }
         ConvertError::Write(WriteError::Sample { .. }) => {
             Some("`--damaged skip` leaves such samples out and lists them; what is whole is kept")
@@ -269,7 +273,9 @@ fn convert_help(error: &ConvertError) -> Option<&'static str> {
         ConvertError::Journal { .. } => {
             Some("run that one again to go on with it, or begin anew with `--force`")
         }
-        ConvertError::Same { .. } => Some("the original stays as it is: choose another place"),
+        ConvertError::Same { .. } | ConvertError::Inside { .. } => {
+            Some("the original stays as it is: choose another place")
+        }
         _ => None,
     }
 }

@@ -3,6 +3,7 @@
 use super::canvas::save_png;
 use super::dump::plain_name;
 use super::npy;
+use super::output::{self, Existing};
 use super::pick::{image_fields, labels};
 use super::print::{counted, say};
 use super::problem::Problem;
@@ -10,7 +11,7 @@ use super::source::Pipeline;
 use fuseloop::Loader;
 use fuseloop::jit::{Step, evaluate, evaluate_steps, unsupported};
 use fuseloop::loader::{Inspected, Inspector};
-use fuseloop::ops::{Size, Type};
+use fuseloop::ops::{Size, Type, memory};
 use fuseloop::plan::ImagePlan;
 use fuseloop::source::Escaped;
 use std::fmt::Write as _;
@@ -74,7 +75,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         let plan = inspector.kernel().plan();
         let _ = writeln!(text, "field {}:", Escaped(&field));
         describe(&mut text, plan, &replayed);
-        files.extend(all_files(plan, &replayed));
+        files.extend(all_files(plan, replayed)?);
     }
     for label in labels(&loader, args.sample) {
         let _ = writeln!(text, "stored {label}");
@@ -96,7 +97,7 @@ fn replay(
 ) -> Result<Replayed, Problem> {
     let inspected = inspector.sample(sample)?;
     let plan = inspector.kernel().plan();
-    let steps = evaluate_steps(plan, &inspected.picture(), &inspected.draws);
+    let steps = evaluate_steps(plan, &inspected.picture(), &inspected.draws)?;
     let place = loader.source().field_index(field).unwrap_or(0);
     Ok(Replayed { name: plain_name(place, field), inspected, steps })
 }
@@ -130,22 +131,23 @@ enum Content {
 }
 
 /// The files of a field: each picture on the way, and the output.
-fn all_files(plan: &ImagePlan, replayed: &Replayed) -> Vec<(String, Content)> {
+fn all_files(plan: &ImagePlan, replayed: Replayed) -> Result<Vec<(String, Content)>, Problem> {
     let Replayed { name, inspected, steps } = replayed;
     let size = inspected.draws.source;
-    let decoded = Content::Picture(inspected.pixels.clone(), size);
+    let decoded = Content::Picture(inspected.pixels, size);
     let mut files = vec![(format!("{name}_00_decoded.png"), decoded)];
     for (step, number) in steps.iter().zip(1..) {
-        let content = Content::Picture(step.levels(), step.picture.size());
+        let content = Content::Picture(step.levels()?, step.picture.size());
         files.push((
             format!("{name}_{number:02}_{}.png", plain_name(number, step.drawn.name)),
             content,
         ));
     }
     let mut output = npy::header(plan.dtype(), &plan.shape());
+    memory::reserve(&mut output, inspected.row.len(), "an output")?;
     output.extend(&inspected.row);
     files.push((format!("{name}.npy"), Content::Bytes(output)));
-    files
+    Ok(files)
 }
 
 /// Saves all files, or none if one is there and may not be overwritten.
@@ -159,7 +161,7 @@ fn save(out: &Path, files: &[(String, Content)], force: bool) -> Result<(), Prob
         let path = out.join(name);
         match content {
             Content::Picture(pixels, size) => save_png(&path, pixels, *size)?,
-            Content::Bytes(bytes) => fs::write(&path, bytes).map_err(Problem::io(&path))?,
+            Content::Bytes(bytes) => output::write_bytes(&path, Existing::Replace, &[bytes])?,
         }
     }
     Ok(())

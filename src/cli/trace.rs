@@ -9,15 +9,16 @@
 //! | `f`  | it is delivered: the arrow's end  | the consumer                                       |
 //!
 //! Times are from the beginning of the epoch. Spans of a track do not overlap. The file is written
-//! while the epoch runs, after each batch, so that its length is bounded by the disk alone; the
+//! while the epoch runs, after each batch, so that its length is bounded by the disk alone, and has its
+//! name when it is whole; the
 //! consumer has a span of its own for that.
 
+use super::output::{self, Existing};
 use super::problem::Problem;
 use fuseloop::Loader;
 use fuseloop::run::{Event, Phase, Trace};
 use serde_json::{Value, json};
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -43,12 +44,13 @@ pub(super) fn write(
     batches: u64,
     path: &Path,
 ) -> Result<Traced, Problem> {
-    let file = File::create(path).map_err(Problem::io(path))?;
-    loader.trace(PLACE);
     let run = Run { loader, path };
-    let traced = run.epoch(epoch, batches, BufWriter::new(file));
-    loader.trace(0);
-    traced
+    output::write(path, Existing::Replace, |out| {
+        loader.trace(PLACE);
+        let traced = run.epoch(epoch, batches, out);
+        loader.trace(0);
+        traced
+    })
 }
 
 struct Run<'a> {

@@ -236,6 +236,8 @@ fn as_json(args: &Args, checked: &Checked) -> Value {
         json!({
             "sample": damaged.sample.0,
             "field": damaged.field,
+            "file": damaged.location.as_ref().and_then(|location| location.file.as_deref()),
+            "key": damaged.location.as_ref().and_then(|location| location.key.as_deref()),
             "offset": damaged.offset,
             "trouble": damaged.error.trouble().word(),
             "error": damaged.error.to_string(),

@@ -4,50 +4,34 @@ use super::folder::{InFolder, add_links};
 use super::print::{bytes, count, counted, rate, say};
 use super::problem::Problem;
 use super::recut::{add_kept, add_list, add_recut, add_skipped};
+use super::stored::{StoredArgs, add_reencoded};
 use clap::ValueEnum;
-use fuseloop::recut::Tile;
 use fuseloop::source::Escaped;
-use fuseloop::write::{Damaged, FolderReport, ImageOptions, WriteMode, WriteOptions, write_folder};
+use fuseloop::write::{Damaged, FolderReport, WriteOptions, write_folder};
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Write a folder of JPEGs, or a CSV or TSV list of them, as a .beton file.
+/// Write a folder of JPEGs and PNGs, or a CSV or TSV list of them, as a .beton file.
 ///
 /// A folder's sub-folders are its classes; without sub-folders, a class is what a file's name has
 /// before its first `_`. A list has lines of `path,label`. FFCV reads the file as its own.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  fuseloop write imagenet/train train.beton                       # JPEGs as they are
+  fuseloop write imagenet/train train.beton                       # JPEGs as they are, PNGs as pixels
   fuseloop write imagenet/train train.beton --write-mode tiled    # faster to crop, no pixel changed
   fuseloop write imagenet/train train.beton --max-resolution 500  # smaller, faster to decode
-  fuseloop write cifar/train train.beton --write-mode raw         # pixels: nothing to decode
+  fuseloop write photos train.beton --write-mode raw              # pixels: nothing to decode
+  fuseloop write scans train.beton --write-mode jpg               # PNGs as JPEGs: lossy, and smaller
   fuseloop write labels.csv train.beton --damaged skip --verify   # leave damaged ones out")]
 pub(super) struct Args {
     /// A folder of images, or a .csv or .tsv file of `path,label` lines.
     folder: PathBuf,
     /// The file to write. It appears whole or not at all; one that is there is replaced.
     out: PathBuf,
-    /// How images are stored.
-    #[arg(long, value_enum, default_value_t = Mode::Jpg)]
-    write_mode: Mode,
-    /// Make images smaller whose longer side has more pixels than this.
-    #[arg(long, value_name = "PIXELS")]
-    max_resolution: Option<u32>,
-    /// Encode every stored JPEG anew, 1 to 100. If not given, JPEGs stay byte for byte.
-    #[arg(long, value_name = "QUALITY")]
-    jpeg_quality: Option<u8>,
-    /// Re-cut every stored JPEG without loss, with restart markers every so many pixels: 32, 64 or
-    /// another number, or `row`. Crops decode in less time. `--write-mode tiled` is `--tile 32`.
-    #[arg(long, value_name = "PIXELS")]
-    tile: Option<Tile>,
-    /// With `--write-mode proportion`: the share of images stored as JPEG, 0 to 1.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
-    compress_probability: f64,
-    /// With `--write-mode smart`: images of more raw bytes than this are stored as JPEG.
-    #[arg(long, value_name = "BYTES")]
-    smart_threshold: Option<u64>,
+    #[command(flatten)]
+    stored: StoredArgs,
     /// Bytes of a page, a power of two; no sample can be larger.
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 23)]
     page_size: u32,
@@ -57,25 +41,8 @@ pub(super) struct Args {
     /// What to do with images that can't be read.
     #[arg(long, value_enum, default_value_t = OnDamage::Fail)]
     damaged: OnDamage,
-    /// Decode also the JPEGs that are stored as they are, to find damaged ones now.
-    #[arg(long)]
-    verify: bool,
     #[command(flatten)]
     in_folder: InFolder,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Mode {
-    /// Pixels.
-    Raw,
-    /// JPEG.
-    Jpg,
-    /// JPEG, re-cut so that crops decode in less time; no pixel changes.
-    Tiled,
-    /// JPEG above `--smart-threshold`, pixels below.
-    Smart,
-    /// JPEG for a share of the images, pixels for the others.
-    Proportion,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -96,46 +63,26 @@ impl From<OnDamage> for Damaged {
 }
 
 impl Args {
-    fn options(&self) -> WriteOptions {
-        let mode = match self.write_mode {
-            Mode::Raw => WriteMode::Raw,
-            Mode::Jpg | Mode::Tiled => WriteMode::Jpg,
-            Mode::Smart => WriteMode::Smart { threshold: self.smart_threshold },
-            Mode::Proportion => {
-                WriteMode::Proportion { compress_probability: self.compress_probability }
-            }
-        };
-        WriteOptions {
+    fn options(&self) -> Result<WriteOptions, Problem> {
+        Ok(WriteOptions {
             page_size: self.page_size,
             threads: self.threads,
             damaged: self.damaged.into(),
             progress: true,
             links: self.in_folder.links(),
-            image: ImageOptions {
-                mode,
-                max_resolution: self.max_resolution,
-                quality: self.jpeg_quality,
-                verify: self.verify,
-                tile: self.tile(),
-                ..ImageOptions::default()
-            },
+            image: self.stored.options()?,
             ..WriteOptions::default()
-        }
-    }
-
-    fn tile(&self) -> Option<Tile> {
-        self.tile.or((self.write_mode == Mode::Tiled).then(Tile::default))
+        })
     }
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
-    if args.write_mode == Mode::Raw && args.tile.is_some() {
-        return Err(Problem::NoTiles);
-    }
+    let options = args.options()?;
     let start = Instant::now();
-    let report = write_folder(&args.folder, &args.out, &args.options())?;
+    let report = write_folder(&args.folder, &args.out, &options)?;
     let mut text = summary(&args.out, &report, start.elapsed());
-    if args.tile().is_some() {
+    add_reencoded(&mut text, &report.written.reencoded);
+    if args.stored.tile().is_some() {
         add_recut(&mut text, report.written.recut, report.written.recut_bytes);
         add_kept(&mut text, &report.written.kept);
     }

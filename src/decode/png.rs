@@ -9,7 +9,7 @@
 //!
 //! Gamma, colour profiles and transparent colours are not applied, as Pillow does not. Of an animated
 //! one it is the first picture. Inflating knows no windows: all pixels are made before the window's
-//! are copied.
+//! are copied. A whole picture of RGB of 8 bits is lent as it was inflated.
 //!
 //! The size is the header's, checked against [`Limits`](crate::sample::Limits) and against the bytes
 //! there are before memory is taken: deflate makes no more than 1,032 bytes of one.
@@ -94,6 +94,12 @@ impl ImageDecoder for PngDecoder {
         let size = self.size(image)?;
         check_window(wanted, size)?;
         let (color, depth) = self.inflate(image.bytes, size)?;
+        if wanted == size.full() && (color, depth) == (ColorType::Rgb, BitDepth::Eight) {
+            let view = ImageView::packed(&self.stored, size);
+            let bytes = self.stored.len();
+            let view = view.ok_or(DecodeError::Memory { bytes })?;
+            return Ok(Decoded { view, top: 0, left: 0 });
+        }
         let bytes = usize::try_from(wanted.size().pixels() * RGB as u64)
             .map_err(|_| DecodeError::Memory { bytes: usize::MAX })?;
         room(&mut self.pixels, bytes)?;

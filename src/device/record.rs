@@ -139,6 +139,11 @@ pub(super) fn needed(plan: &ImagePlan, block: &Block) -> Result<Vec<Needed>, usi
     links.filter_map(of_link).collect()
 }
 
+/// The farthest that a pixel is looked for from a picture's first row or column. What lies outside
+/// of a picture is its nearest pixel, so a place beyond means the same as this one, and kernels
+/// can add a row or a column to it in 32 bits.
+const FARTHEST: i64 = 1 << 30;
+
 /// The words of one record, being written.
 pub(super) struct Words<'a>(pub(super) &'a mut [[u8; 4]]);
 
@@ -182,7 +187,8 @@ impl Words<'_> {
     fn pass(&mut self, layout: &Layout, number: usize, pass: Option<&PassMap>, runs: bool) {
         let Some(pass) = pass.filter(|_| runs) else { return };
         let PassMap { rows, columns, size, .. } = pass;
-        let numbers = [rows.sign, rows.offset, columns.sign, columns.offset];
+        let near = |offset: i64| offset.clamp(-FARTHEST, FARTHEST);
+        let numbers = [rows.sign, near(rows.offset), columns.sign, near(columns.offset)];
         let size = [i64::from(size.height), i64::from(size.width)];
         self.set_all(layout.pass(number), numbers.into_iter().chain(size));
         for (region, r) in &pass.regions {
@@ -246,7 +252,9 @@ impl Words<'_> {
 /// Whether a mean changes anything for these draws.
 fn changes_something(plan: &ImagePlan, mean: &Needed, draws: &Draws) -> bool {
     let op = pixel_op(plan.leaves(), mean.leaf, mean.part);
-    op.is_some_and(|op| !op.is_identity(&draws.slots[mean.slot + 1 - op.slots()..=mean.slot]))
+    op.zip(plan.leaves()[mean.leaf].kind.pixel(mean.part)).is_some_and(|(op, kind)| {
+        !op.is_identity(&draws.slots[mean.slot + 1 - kind.slots..=mean.slot])
+    })
 }
 
 #[cfg(test)]
@@ -270,6 +278,30 @@ mod tests {
         assert_eq!([layout.active(0), layout.active(32), layout.order(0)], [54, 55, 56]);
         assert_eq!([layout.slot(0), layout.slot(4), layout.mix(0)], [57, 61, 62]);
         assert_eq!([layout.mix(1), layout.table(0), layout.words()], [74, 86, 856]);
+    }
+
+    /// An op of a user's may draw any offset: a sum that wrapped would lead a kernel outside.
+    #[test]
+    fn a_map_leads_no_farther_than_32_bits_hold_with_a_column() {
+        let layout = Layout {
+            regions: 0,
+            maps: 0,
+            passes: 1,
+            steps: 0,
+            shuffled: 0,
+            slots: 0,
+            mixers: 0,
+            tables: 0,
+        };
+        let mut words = vec![[0; 4]; layout.words()];
+        for (offset, found) in [(7, 7), (i64::from(i32::MAX), FARTHEST), (i64::MIN, -FARTHEST)] {
+            let axis = crate::plan::compose::Axis { sign: 1, offset };
+            let size = Size::new(8, 8);
+            let pass = PassMap { rows: axis, columns: axis, size, regions: vec![], maps: vec![] };
+            Words(&mut words).pass(&layout, 0, Some(&pass), true);
+            let written = [1, 3].map(|k| i64::from(i32::from_le_bytes(words[k])));
+            assert_eq!(written, [found; 2], "{offset}");
+        }
     }
 
     #[test]

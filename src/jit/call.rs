@@ -93,8 +93,10 @@ pub(super) unsafe extern "C" fn make_row(state: *mut MakerState<'_>, row: i64, t
     let out =
         unsafe { std::slice::from_raw_parts_mut(to.add(state.window.lead), state.window.bytes) };
     let MadeWindow { top, height, .. } = state.window;
-    let y = (top + row).clamp(0, i64::from(height) - 1) as u32;
-    let made = catch_unwind(AssertUnwindSafe(|| state.maker.row(y, out)));
+    let made = catch_unwind(AssertUnwindSafe(|| {
+        let y = (top + row).clamp(0, i64::from(height) - 1) as u32;
+        state.maker.row(y, out);
+    }));
     state.panic = state.panic.take().or(made.err());
 }
 
@@ -168,4 +170,27 @@ pub(super) unsafe extern "C" fn make_table(state: *mut LevelsState<'_>, table: u
     let state = unsafe { &mut *state };
     let made = catch_unwind(AssertUnwindSafe(|| state.make(table as usize)));
     state.panic = state.panic.take().or(made.err());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fuseloop_ops::area::{AreaScratch, AreaTables};
+    use fuseloop_ops::{ImageView, Size};
+
+    /// Through compiled code nothing may unwind, whatever the window says.
+    #[test]
+    fn a_panic_before_the_first_row_is_kept_for_after_the_call() {
+        let (size, pixels) = (Size::new(2, 2), [7; 12]);
+        let view = ImageView::packed(&pixels, size).unwrap();
+        let tables = AreaTables::new(size, size).unwrap();
+        let mut scratch = AreaScratch::default();
+        let maker = Maker::Area(AreaRows::new(&tables, view, 0..2, &mut scratch).unwrap());
+        let window = MadeWindow { height: 0, top: 0, lead: 0, bytes: 6 };
+        let mut state = MakerState { maker, window, panic: None };
+        let mut row = [0; 6];
+        // SAFETY: `state` is used by this call alone, and `row` has the 6 bytes of the window.
+        unsafe { make_row(&raw mut state, 0, row.as_mut_ptr()) };
+        assert!(state.panic.is_some());
+    }
 }

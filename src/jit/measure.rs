@@ -17,7 +17,7 @@ use super::compile::{self, Compiled};
 use super::shot::{Body, Memory, Shot, Source};
 use super::{CompileError, Kernel, spec, unsupported};
 use crate::plan::{Block, Draws, Link};
-use fuseloop_ops::{ImageView, Size};
+use fuseloop_ops::{ImageView, Size, memory};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -130,7 +130,7 @@ impl<'a> Meter<'a> {
     }
 
     /// Measures one sample, given as for [`Kernel::run`]. One whose picture is too narrow for
-    /// compiled code is left out.
+    /// compiled code, or too large for the system's memory, is left out.
     ///
     /// # Errors
     ///
@@ -170,7 +170,7 @@ impl<'a> Meter<'a> {
     }
 
     /// Measures a block; gives what it stores and that picture's size, or `None` if its picture is
-    /// too narrow.
+    /// too narrow or the system has no memory for it.
     fn block(
         &mut self,
         place: Place<'_>,
@@ -180,7 +180,11 @@ impl<'a> Meter<'a> {
         let block = &self.kernel.plan.blocks()[place.index];
         let made = Made::of(block, place.draws, place.source.whole);
         let bare_draws = made.map(|made| made.without(place.draws));
-        let black = vec![0; made.map_or(0, |made| 3 * made.size.pixels() as usize)];
+        let mut black = vec![];
+        let bytes = made.map_or(0, |made| 3 * made.size.pixels() as usize);
+        if memory::resize(&mut black, bytes, "a black picture").is_err() {
+            return Ok(None);
+        }
         let ready = made.and_then(|made| ImageView::packed(&black, made.size)).map(Source::whole);
         let mut twins = vec![];
         if let (Some(draws), Some(source)) = (&bare_draws, ready) {
@@ -188,7 +192,10 @@ impl<'a> Meter<'a> {
         }
         twins.extend((0..=place.links.len()).map(|count| self.twin(place, count)));
         let output = self.twin(place, 0).output();
-        let mut out = vec![0; 3 * output.pixels() as usize * block.dtype.bytes()];
+        let (mut out, bytes) = (vec![], 3 * output.pixels() as usize * block.dtype.bytes());
+        if memory::resize(&mut out, bytes, "an output").is_err() {
+            return Ok(None);
+        }
         let Some(times) = times(&twins, &mut out) else { return Ok(None) };
         sums.total += times[times.len() - 1];
         sums.load_and_store += times[0];

@@ -3,7 +3,7 @@
 //! The chains' steps are kernels of their own, or the oracle's evaluations; the sum is the same.
 
 use crate::plan::{Draws, ImagePlan};
-use fuseloop_ops::{NumberRule, to_u8};
+use fuseloop_ops::{NoMemory, NumberRule, memory, to_u8};
 
 /// What a worker keeps from sample to sample: pages that are new each time cost more than sums.
 #[derive(Debug, Default)]
@@ -15,26 +15,33 @@ pub(super) struct Buffers {
 
 /// Changes `pixels` by the op that mixes at `leaf`. `step` makes one step of a chain: from bytes
 /// to as many bytes.
+///
+/// # Errors
+///
+/// If there is no memory for the sums and the pictures of the chains.
 pub(super) fn mix(
     plan: &ImagePlan,
     leaf: usize,
     draws: &Draws,
     pixels: &mut [u8],
     buffers: &mut Buffers,
-    mut step: impl FnMut(&ImagePlan, &Draws, &[u8], &mut Vec<u8>),
-) {
+    mut step: impl FnMut(&ImagePlan, &Draws, &[u8], &mut Vec<u8>) -> Result<(), NoMemory>,
+) -> Result<(), NoMemory> {
     let mixed = draws.mixes.iter().find(|(of, _)| *of == leaf);
-    let (Some((_, mixed)), Some(step_plan)) = (mixed, &plan.leaves()[leaf].step) else { return };
+    let (Some((_, mixed)), Some(step_plan)) = (mixed, &plan.leaves()[leaf].step) else {
+        return Ok(());
+    };
     let Buffers { sums, from, to } = buffers;
     sums.clear();
+    memory::reserve(sums, pixels.len(), "the sums of a mixed picture")?;
     sums.extend(pixels.iter().map(|&v| f32::from(v) * mixed.mixture.keep));
-    to.resize(pixels.len(), 0);
+    memory::resize(to, pixels.len(), "a chain's picture")?;
+    memory::resize(from, pixels.len(), "a chain's picture")?;
     let mut steps = mixed.steps.iter();
     for &(weight, length) in &mixed.mixture.chains {
-        from.clear();
-        from.extend_from_slice(pixels);
+        from.copy_from_slice(pixels);
         for draws in steps.by_ref().take(length as usize) {
-            step(step_plan, draws, from, to);
+            step(step_plan, draws, from, to)?;
             std::mem::swap(from, to);
         }
         for (sum, &v) in sums.iter_mut().zip(from.iter()) {
@@ -47,4 +54,5 @@ pub(super) fn mix(
     } else {
         pixels.iter_mut().zip(sums.iter()).for_each(|(v, sum)| *v = to_u8(*sum));
     }
+    Ok(())
 }

@@ -23,17 +23,17 @@ mod shot;
 mod variants;
 
 pub use compile::{CompileError, unsupported};
-pub(crate) use emit::multiply;
+pub(crate) use emit::{Code, Constants, lower, multiply};
 pub use measure::{BlockCosts, Costs, Meter};
-pub(crate) use oracle::evaluate_host;
 pub use oracle::{Step, evaluate, evaluate_steps};
+pub(crate) use oracle::{try_evaluate, try_evaluate_host};
 pub use predict::predict;
 pub use shot::Source;
 
-use crate::plan::{Draws, ImagePlan, Link};
+use crate::plan::{Draws, ImagePlan, Kind, Link};
 use emit::Spec;
-use fuseloop_ops::{Class, ImageView, SampleKey, Size, Table};
-use shot::{Body, Memory, Shot};
+use fuseloop_ops::{ImageView, NoMemory, SampleKey, Size, Table, memory};
+use shot::{Body, Memory, NotRun, Shot};
 use std::sync::Arc;
 use std::time::Duration;
 use variants::Variants;
@@ -212,10 +212,30 @@ impl Kernel {
     /// # Panics
     ///
     /// If `out` is not of [`ImagePlan::host_bytes`], or is not aligned as its elements are, or
-    /// `source` lacks pixels of [`ImagePlan::wanted`].
+    /// `source` lacks pixels of [`ImagePlan::wanted`], or the system has no memory for the pictures
+    /// between the ops.
     pub fn run(&self, scratch: &mut Scratch, source: Source<'_>, draws: &Draws, out: &mut [u8]) {
+        self.try_run(scratch, source, draws, out).expect("memory for the pictures of a sample");
+    }
+
+    /// As [`run`](Self::run), where the size of the pictures is a user's choice.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no memory for the pictures between the ops.
+    ///
+    /// # Panics
+    ///
+    /// As [`run`](Self::run), but for memory.
+    pub(crate) fn try_run(
+        &self,
+        scratch: &mut Scratch,
+        source: Source<'_>,
+        draws: &Draws,
+        out: &mut [u8],
+    ) -> Result<(), NoMemory> {
         assert_eq!(out.len(), self.plan.host_bytes(), "bytes of a sample");
-        self.run_any_size(scratch, source, draws, out);
+        self.run_any_size(scratch, source, draws, out)
     }
 
     /// The same for an output whose size follows from the source's.
@@ -225,23 +245,27 @@ impl Kernel {
         source: Source<'_>,
         draws: &Draws,
         out: &mut [u8],
-    ) {
-        if self.blocks.is_empty() || self.run_compiled(scratch, source, draws, out).is_none() {
-            out.copy_from_slice(&evaluate_part(&self.plan, source, draws));
+    ) -> Result<(), NoMemory> {
+        match self.run_compiled(scratch, source, draws, out) {
+            Ok(()) => Ok(()),
+            Err(NotRun::Memory(error)) => Err(error),
+            Err(NotRun::Evaluate) => {
+                out.copy_from_slice(&evaluate_part(&self.plan, source, draws)?);
+                Ok(())
+            }
         }
     }
 
-    /// Runs the blocks one after the other; `None` if a picture was too narrow, or a loop body
-    /// could not be compiled.
+    /// Runs the blocks one after the other.
     fn run_compiled(
         &self,
         scratch: &mut Scratch,
         source: Source<'_>,
         draws: &Draws,
         out: &mut [u8],
-    ) -> Option<()> {
+    ) -> Result<(), NotRun> {
         let Scratch { memory, between: [from, to], links, leaves, inner, mixing } = scratch;
-        let last = self.blocks.len() - 1;
+        let last = self.blocks.len().checked_sub(1).ok_or(NotRun::Evaluate)?;
         let mut stored: Option<Size> = None;
         for (index, variants) in self.blocks.iter().enumerate() {
             if index < last && self.changes_nothing(index, draws) {
@@ -249,28 +273,28 @@ impl Kernel {
             }
             let source = match stored {
                 None => source,
-                Some(size) => Source::whole(ImageView::packed(from, size)?),
+                Some(size) => Source::whole(ImageView::packed(from, size).ok_or(NotRun::Evaluate)?),
             };
             let block = &self.plan.blocks()[index];
             self.plan.links(block, draws, links, leaves);
             let compile = |links: &[Link], body| compile_body(&self.plan, index, links, body);
-            let compiled = variants.get(links, compile)?;
+            let compiled = variants.get(links, compile).ok_or(NotRun::Evaluate)?;
             let body = Body { links, leaves, fixed: &self.fixed };
             let shot = Shot::new(&self.plan, index, &compiled, draws, source, body);
             if index == last {
-                return shot.run(memory, out).ok();
+                return shot.run(memory, out);
             }
             let output = shot.output();
-            to.resize(output.pixels() as usize * 3, 0);
-            shot.run(memory, to).ok()?;
+            memory::resize(to, output.pixels() as usize * 3, "a picture between two ops")?;
+            shot.run(memory, to)?;
             if let Some(leaf) = block.host.filter(|leaf| draws.active[*leaf]) {
                 self.plan.change(leaf, draws, output, to);
-                self.mix((inner, mixing), leaf, draws, output, to);
+                self.mix((inner, mixing), leaf, draws, output, to)?;
             }
             stored = Some(output);
             std::mem::swap(from, to);
         }
-        None
+        Err(NotRun::Evaluate)
     }
 
     /// Changes a stored picture by the op at `leaf`, if it mixes.
@@ -281,14 +305,17 @@ impl Kernel {
         draws: &Draws,
         size: Size,
         pixels: &mut [u8],
-    ) {
-        let Some((_, kernel)) = self.steps.iter().find(|(of, _)| *of == leaf) else { return };
+    ) -> Result<(), NoMemory> {
+        let Some((_, kernel)) = self.steps.iter().find(|(of, _)| *of == leaf) else {
+            return Ok(());
+        };
         let scratch = scratch.get_or_insert_default();
         mix::mix(&self.plan, leaf, draws, pixels, buffers, |_, draws, from, to| {
-            if let Some(view) = ImageView::packed(from, size) {
-                kernel.run_any_size(scratch, Source::whole(view), draws, to);
+            match ImageView::packed(from, size) {
+                Some(view) => kernel.run_any_size(scratch, Source::whole(view), draws, to),
+                None => Ok(()),
             }
-        });
+        })
     }
 
     /// Whether a block passes its picture on as it is, so that the next can read the block's own
@@ -337,9 +364,9 @@ fn first_links(plan: &ImagePlan) -> Vec<Vec<Link>> {
 /// The tables that nothing is drawn for.
 fn fixed_tables(plan: &ImagePlan) -> Vec<(usize, Box<Table>)> {
     let steps = plan.blocks()[..plan.host_blocks()].iter().flat_map(|block| &block.steps);
-    let needs_none = |leaf: &usize| match plan.leaves()[*leaf].op.class() {
-        Class::Table(op) => op.slots() == 0 && !op.needs_histogram(),
-        Class::Pixel(op) => op.slots() == 0,
+    let needs_none = |leaf: &usize| match &plan.leaves()[*leaf].kind {
+        Kind::Table { slots, counted, .. } => *slots == 0 && !counted,
+        Kind::Pixel(kind) => kind.slots == 0,
         _ => false,
     };
     let is_fixed = |step: &&crate::plan::block::Step| {
@@ -356,17 +383,18 @@ fn fixed_tables(plan: &ImagePlan) -> Vec<(usize, Box<Table>)> {
 }
 
 /// The oracle on part of an image: what lies around is never read.
-fn evaluate_part(plan: &ImagePlan, source: Source<'_>, draws: &Draws) -> Vec<u8> {
+fn evaluate_part(plan: &ImagePlan, source: Source<'_>, draws: &Draws) -> Result<Vec<u8>, NoMemory> {
     if source.view.size() == source.whole {
-        return evaluate_host(plan, &source.view, draws);
+        return try_evaluate_host(plan, &source.view, draws);
     }
     let stride = source.whole.width as usize * 3;
-    let mut whole = vec![0; stride * source.whole.height as usize];
+    let mut whole = vec![];
+    memory::resize(&mut whole, stride * source.whole.height as usize, "a picture")?;
     for y in 0..source.view.size().height {
         let row = source.view.row(y);
         let at = (y + source.top) as usize * stride + source.left as usize * 3;
         whole[at..at + row.len()].copy_from_slice(row);
     }
     let whole = ImageView::packed(&whole, source.whole).expect("made of this size");
-    evaluate_host(plan, &whole, draws)
+    try_evaluate_host(plan, &whole, draws)
 }

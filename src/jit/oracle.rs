@@ -5,31 +5,52 @@
 
 use super::mix;
 use crate::plan::block::nth_order;
-use crate::plan::describe::type_after;
-use crate::plan::{Drawn, Draws, ImagePlan, Leaf, Link};
+use crate::plan::{Drawn, Draws, ImagePlan, Kind, Leaf, Link, PixelKind};
 use fuseloop_ops::{
-    Class, DType, Element, Eval, ImageView, Layout, NumberRule, Picture, PixelOp, TableOp, clamp,
-    grey_mean, to_u8,
+    Class, DType, Element, Eval, ImageView, Layout, NoMemory, NumberRule, Picture, PixelOp,
+    TableOp, clamp, grey_mean, memory, to_u8,
 };
 
 /// The output of one sample, from its whole decoded image.
 ///
 /// # Panics
 ///
-/// If `draws` were not made by `plan` for an image of this size.
+/// If `draws` were not made by `plan` for an image of this size, or the system has no memory for
+/// the pictures between the ops.
 #[must_use]
 pub fn evaluate(plan: &ImagePlan, source: &ImageView<'_>, draws: &Draws) -> Vec<u8> {
-    let picture = walk(plan, plan.leaves().len(), source, draws, |_, _| {});
+    try_evaluate(plan, source, draws).expect("memory for the pictures of a sample")
+}
+
+/// As [`evaluate`], where the size of the pictures is a user's choice.
+///
+/// # Errors
+///
+/// If the system has no memory for the pictures between the ops.
+pub(crate) fn try_evaluate(
+    plan: &ImagePlan,
+    source: &ImageView<'_>,
+    draws: &Draws,
+) -> Result<Vec<u8>, NoMemory> {
+    let picture = walk(plan, plan.leaves().len(), source, draws, |_, _| Ok(()))?;
     store(&picture, plan.stored_dtype(), plan.output().layout)
 }
 
 /// What the host's blocks make of a sample: what a device gets, or the output.
-pub(crate) fn evaluate_host(plan: &ImagePlan, source: &ImageView<'_>, draws: &Draws) -> Vec<u8> {
+///
+/// # Errors
+///
+/// As [`try_evaluate`].
+pub(crate) fn try_evaluate_host(
+    plan: &ImagePlan,
+    source: &ImageView<'_>,
+    draws: &Draws,
+) -> Result<Vec<u8>, NoMemory> {
     if plan.staged().is_none() {
-        return evaluate(plan, source, draws);
+        return try_evaluate(plan, source, draws);
     }
     let end = plan.blocks()[plan.host_blocks() - 1].ops.end;
-    let picture = walk(plan, end, source, draws, |_, _| {});
+    let picture = walk(plan, end, source, draws, |_, _| Ok(()))?;
     store(&picture, DType::U8, Layout::ChannelsLast)
 }
 
@@ -55,8 +76,11 @@ enum Scale {
 impl Step {
     /// The picture for people, u8, channels last. Normalized values are brought back to levels by
     /// the inverse of what normalized them.
-    #[must_use]
-    pub fn levels(&self) -> Vec<u8> {
+    ///
+    /// # Errors
+    ///
+    /// If the system has no memory for them.
+    pub fn levels(&self) -> Result<Vec<u8>, NoMemory> {
         let affine = match self.scale {
             Scale::Affine(affine) => affine,
             Scale::Stretch => [stretch(&self.picture); 3],
@@ -64,7 +88,10 @@ impl Step {
         let level = |pixel: &[f32; 3]| -> [u8; 3] {
             std::array::from_fn(|c| to_u8((pixel[c] - affine[c][1]) / affine[c][0]))
         };
-        self.picture.pixels().iter().flat_map(level).collect()
+        let pixels = self.picture.pixels();
+        let mut levels = memory::with_capacity(3 * pixels.len(), "a picture")?;
+        levels.extend(pixels.iter().flat_map(level));
+        Ok(levels)
     }
 }
 
@@ -80,14 +107,14 @@ impl Scale {
 
     /// The scale after a leaf that ran.
     fn after(self, leaf: &Leaf, plan: &ImagePlan, draws: &Draws) -> Self {
-        if type_after(leaf).dtype == DType::U8 {
+        if leaf.output.dtype == DType::U8 {
             return Self::LEVELS;
         }
         let (Class::Pixel(op), Self::Affine(before)) = (leaf.op.class(), self) else { return self };
         if !op.is_per_channel() {
             return Self::Stretch;
         }
-        let slots = &draws.slots[leaf.slot..leaf.slot + op.slots()];
+        let slots = &draws.slots[leaf.slot..leaf.slot + leaf.kind.slots()];
         let cx = Eval::new(plan.rule(), slots);
         let at = |level: f32| op.eval(&cx, before.map(|[factor, offset]| level * factor + offset));
         let (black, white) = (at(0.0), at(255.0));
@@ -102,21 +129,30 @@ impl Scale {
 ///
 /// Ops that were folded into one matrix are done by the first of them.
 ///
+/// # Errors
+///
+/// If the system has no memory for all of them: 12 bytes a pixel each.
+///
 /// # Panics
 ///
-/// As [`evaluate`].
-#[must_use]
-pub fn evaluate_steps(plan: &ImagePlan, source: &ImageView<'_>, draws: &Draws) -> Vec<Step> {
+/// If `draws` were not made by `plan` for an image of this size.
+pub fn evaluate_steps(
+    plan: &ImagePlan,
+    source: &ImageView<'_>,
+    draws: &Draws,
+) -> Result<Vec<Step>, NoMemory> {
     let (mut steps, mut scale) = (vec![], Scale::LEVELS);
     let mut drawn = draws.describe(plan).into_iter();
     walk(plan, plan.leaves().len(), source, draws, |index, picture| {
         if draws.active[index] {
             scale = scale.after(&plan.leaves()[index], plan, draws);
         }
-        let step = drawn.next().map(|drawn| Step { drawn, picture: picture.clone(), scale });
-        steps.extend(step);
-    });
-    steps
+        if let Some(drawn) = drawn.next() {
+            steps.push(Step { drawn, picture: picture.copied()?, scale });
+        }
+        Ok(())
+    })?;
+    Ok(steps)
 }
 
 /// Goes through the ops up to leaf `end`; `each` sees every leaf and the picture after it. Gives
@@ -126,9 +162,9 @@ fn walk(
     end: usize,
     source: &ImageView<'_>,
     draws: &Draws,
-    mut each: impl FnMut(usize, &Picture),
-) -> Picture {
-    let mut picture = Picture::from_view(source);
+    mut each: impl FnMut(usize, &Picture) -> Result<(), NoMemory>,
+) -> Result<Picture, NoMemory> {
+    let mut picture = Picture::from_view(source)?;
     let begins = |index| plan.blocks()[1..].iter().any(|block| block.ops.start == index);
     for (index, leaf) in plan.leaves()[..end].iter().enumerate() {
         if begins(index) {
@@ -136,19 +172,19 @@ fn walk(
         }
         match matrix_of(plan, index) {
             _ if !draws.active[index] => {}
-            None => picture = after(plan, index, leaf, draws, picture),
+            None => picture = after(plan, index, leaf, draws, picture)?,
             Some((first, slot)) if first == index => {
                 let matrix = &draws.slots[slot..slot + 12];
                 picture.pixels_mut().iter_mut().for_each(|p| *p = multiplied(matrix, *p));
             }
             Some(_) => {}
         }
-        each(index, &picture);
+        each(index, &picture)?;
     }
     if begins(end) {
         picture.round();
     }
-    picture
+    Ok(picture)
 }
 
 /// The picture after one leaf.
@@ -158,44 +194,55 @@ fn after(
     leaf: &Leaf,
     draws: &Draws,
     mut picture: Picture,
-) -> Picture {
+) -> Result<Picture, NoMemory> {
     match leaf.op.class() {
         Class::Geometry(_) => {
             for (_, motion) in draws.motions.iter().filter(|(of, _)| *of == index) {
-                picture = picture.moved(motion, plan.rule());
+                picture = picture.moved(motion, plan.rule())?;
             }
         }
         Class::Region(op) => {
             for (_, window) in draws.windows.iter().filter(|(of, _)| *of == index) {
-                picture = picture.painted(*window, op.fill());
+                picture = picture.painted(*window, op.fill())?;
             }
         }
-        Class::Pixel(op) => apply(plan.rule(), op, &mut picture, &draws.slots, leaf.slot),
+        Class::Pixel(op) => {
+            apply(plan.rule(), (op, leaf.kind.pixel(None)), &mut picture, &draws.slots, leaf.slot);
+        }
         Class::Shuffled(parts) => {
             let order = draws.orders.iter().find(|(of, _)| *of == index);
             let order = order.map_or(0, |(_, order)| *order);
             for part in nth_order(parts.len(), order) {
-                let before: usize = parts[..part].iter().map(|part| part.slots()).sum();
-                let op = parts[part].as_ref();
-                apply(plan.rule(), op, &mut picture, &draws.slots, leaf.slot + before);
+                let before = (0..part).filter_map(|part| leaf.kind.pixel(Some(part)));
+                let slot = leaf.slot + before.map(|kind| kind.slots).sum::<usize>();
+                let op = (parts[part].as_ref(), leaf.kind.pixel(Some(part)));
+                apply(plan.rule(), op, &mut picture, &draws.slots, slot);
             }
         }
-        Class::Table(op) => look_up(plan.rule(), op, &mut picture, &draws.slots[leaf.slot..]),
+        Class::Table(op) => {
+            let slots = &draws.slots[leaf.slot..leaf.slot + leaf.kind.slots()];
+            look_up(plan.rule(), (op, &leaf.kind), &mut picture, slots);
+        }
         Class::Cast(DType::U8) if leaf.input.dtype != DType::U8 => {
             picture.round();
         }
         Class::Host(_) => {
             let size = picture.size();
-            picture = picture.changed(|pixels| plan.change(index, draws, size, pixels));
+            picture = picture.changed(|pixels| {
+                plan.change(index, draws, size, pixels);
+                Ok(())
+            })?;
         }
         Class::Mix(_) => {
             let size = picture.size();
             let step = |plan: &ImagePlan, draws: &Draws, from: &[u8], to: &mut Vec<u8>| {
                 let view = ImageView::packed(from, size).expect("3 bytes a pixel");
-                *to = evaluate(plan, &view, draws);
+                *to = try_evaluate(plan, &view, draws)?;
+                Ok(())
             };
             let buffers = &mut mix::Buffers::default();
-            picture = picture.changed(|pixels| mix::mix(plan, index, draws, pixels, buffers, step));
+            picture =
+                picture.changed(|pixels| mix::mix(plan, index, draws, pixels, buffers, step))?;
         }
         // What a device gets is bytes.
         Class::Device(_) if leaf.input.dtype == DType::U8 => picture.round(),
@@ -207,7 +254,7 @@ fn after(
         | Class::Choice(_)
         | Class::Batch(_) => {}
     }
-    picture
+    Ok(picture)
 }
 
 /// If a leaf is part of a folded matrix: the first leaf of it, and its first slot.
@@ -230,9 +277,16 @@ pub(super) fn multiplied(matrix: &[f32], pixel: [f32; 3]) -> [f32; 3] {
 }
 
 /// Applies a pixel op whose slots begin at `slot`.
-fn apply(rule: NumberRule, op: &dyn PixelOp, picture: &mut Picture, slots: &[f32], slot: usize) {
-    let mut numbers = slots[slot..slot + op.slots()].to_vec();
-    if op.needs_mean()
+fn apply(
+    rule: NumberRule,
+    (op, kind): (&dyn PixelOp, Option<&PixelKind>),
+    picture: &mut Picture,
+    slots: &[f32],
+    slot: usize,
+) {
+    let Some(kind) = kind else { return };
+    let mut numbers = slots[slot..slot + kind.slots].to_vec();
+    if kind.needs_mean
         && !op.is_identity(&numbers)
         && let Some(last) = numbers.last_mut()
     {
@@ -245,28 +299,37 @@ fn apply(rule: NumberRule, op: &dyn PixelOp, picture: &mut Picture, slots: &[f32
     }
 }
 
-/// Applies a table op whose slots are the first of `slots`.
-fn look_up(rule: NumberRule, op: &dyn TableOp, picture: &mut Picture, slots: &[f32]) {
+/// Applies a table op with its slots.
+fn look_up(
+    rule: NumberRule,
+    (op, kind): (&dyn TableOp, &Kind),
+    picture: &mut Picture,
+    slots: &[f32],
+) {
     let (mut levels, mut table) = ([[0; 256]; 3], [[0.0; 256]; 3]);
-    if op.needs_histogram() {
+    if matches!(kind, Kind::Table { counted: true, .. }) {
         for pixel in picture.pixels() {
             (0..3).for_each(|c| levels[c][usize::from(to_u8(pixel[c]))] += 1);
         }
     }
-    op.table(rule, &slots[..op.slots()], &levels, &mut table);
+    op.table(rule, slots, &levels, &mut table);
     for pixel in picture.pixels_mut() {
         *pixel = std::array::from_fn(|c| table[c][usize::from(to_u8(pixel[c]))]);
     }
 }
 
 /// The picture as bytes of the output's type and layout.
-fn store(picture: &Picture, dtype: DType, layout: Layout) -> Vec<u8> {
+fn store(picture: &Picture, dtype: DType, layout: Layout) -> Result<Vec<u8>, NoMemory> {
     let pixels = picture.pixels();
-    let values: Vec<f32> = match layout {
-        Layout::ChannelsLast => pixels.iter().flatten().copied().collect(),
-        Layout::ChannelsFirst => (0..3).flat_map(|c| pixels.iter().map(move |p| p[c])).collect(),
-    };
-    values.into_iter().flat_map(|v| Element::from(v).converted(dtype).bytes()).collect()
+    let mut stored = memory::with_capacity(3 * pixels.len() * dtype.bytes(), "an output")?;
+    let mut store = |value: f32| stored.extend(Element::from(value).converted(dtype).bytes());
+    match layout {
+        Layout::ChannelsLast => pixels.iter().flatten().for_each(|&value| store(value)),
+        Layout::ChannelsFirst => {
+            (0..3).for_each(|c| pixels.iter().for_each(|pixel| store(pixel[c])));
+        }
+    }
+    Ok(stored)
 }
 
 #[cfg(test)]
@@ -283,7 +346,7 @@ mod tests {
         let view = ImageView::packed(&pixels, size).unwrap();
         let mut draws = Draws::default();
         plan.draw(SampleKey::new(1, 2, 3), size, &mut draws);
-        (evaluate_steps(&plan, &view, &draws), evaluate(&plan, &view, &draws), pixels)
+        (evaluate_steps(&plan, &view, &draws).unwrap(), evaluate(&plan, &view, &draws), pixels)
     }
 
     #[test]
@@ -292,7 +355,7 @@ mod tests {
         let (steps, stored, _) = steps(ops![CenterCrop::new(8, 8).unwrap(), brightness]);
         let names: Vec<&str> = steps.iter().map(|step| step.drawn.name).collect();
         assert_eq!(names, ["CenterCrop", "RandomBrightness"]);
-        assert_eq!(steps[1].levels(), stored);
+        assert_eq!(steps[1].levels().unwrap(), stored);
     }
 
     #[test]
@@ -300,6 +363,6 @@ mod tests {
         let (steps, _, pixels) =
             steps(ops![Normalize::imagenet(), Convert::to(DType::F16), ToChannelsFirst]);
         assert!(steps[0].picture.pixels()[5][0] < 3.0, "normalized");
-        assert!(steps.iter().all(|step| step.levels() == pixels));
+        assert!(steps.iter().all(|step| step.levels().unwrap() == pixels));
     }
 }

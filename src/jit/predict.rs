@@ -7,9 +7,8 @@
 
 use super::measure::{BlockCosts, Costs};
 use super::shot::Source;
-use crate::plan::describe::type_after;
-use crate::plan::{Block, Draws, ImagePlan};
-use fuseloop_ops::{Class, DType, Motion, PixelOp, RowMaker, Size};
+use crate::plan::{Block, Draws, ImagePlan, Kind, PixelKind};
+use fuseloop_ops::{DType, Motion, RowMaker, Size};
 
 /// A pixel loaded and stored.
 const LOAD_AND_STORE: f64 = 0.4;
@@ -84,18 +83,18 @@ fn of_values(plan: &ImagePlan, block: &Block, leaf: usize, size: Size) -> Option
     if step.leaves[0] != leaf {
         return None;
     }
-    let pixel = match plan.leaves()[leaf].op.class() {
+    let pixel = match &plan.leaves()[leaf].kind {
         _ if step.leaves.len() > 1 => TABLE.min(PIXEL * step.leaves.len() as f64),
-        Class::Pixel(_) if type_after(&plan.leaves()[leaf]).dtype != DType::U8 => FLOATS,
-        Class::Pixel(op) => of_pixel_op(op),
-        Class::Shuffled(parts) => parts.iter().map(|part| of_pixel_op(part.as_ref())).sum(),
-        Class::Table(op) => TABLE + if op.needs_histogram() { COUNT } else { 0.0 },
-        Class::Region(_) | Class::Geometry(_) => REGION,
+        Kind::Pixel(_) if plan.leaves()[leaf].output.dtype != DType::U8 => FLOATS,
+        Kind::Pixel(op) => of_pixel_op(op),
+        Kind::Shuffled(parts) => parts.iter().map(of_pixel_op).sum(),
+        Kind::Table { counted, .. } => TABLE + if *counted { COUNT } else { 0.0 },
+        Kind::Region { .. } | Kind::Geometry { .. } => REGION,
         _ => return None,
     };
     Some(pixel * pixels(size))
 }
 
-fn of_pixel_op(op: &dyn PixelOp) -> f64 {
-    PIXEL + if op.needs_mean() { READING } else { 0.0 }
+fn of_pixel_op(op: &PixelKind) -> f64 {
+    PIXEL + if op.needs_mean { READING } else { 0.0 }
 }

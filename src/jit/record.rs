@@ -16,6 +16,7 @@
 //! see [`Shot`](super::compose::Shot), the only place that does.
 
 use crate::plan::Block;
+use std::ops::Range;
 
 /// Words of the header, by place.
 #[derive(Clone, Copy, Debug)]
@@ -164,6 +165,11 @@ impl Layout {
     /// Offset of the block's first slot.
     pub(crate) fn slots(self) -> i32 {
         self.table(self.tables as usize)
+    }
+
+    /// Where slots lie.
+    pub(crate) fn all_slots(self) -> Range<i32> {
+        self.slots()..self.slots() + 16 * self.slots
     }
 
     /// Bytes of a record: a multiple of 16.

@@ -21,7 +21,9 @@ use crate::plan::{Block, Draws, ImagePlan, Link};
 use fuseloop_ops::area::{AreaRows, AreaScratch, AreaTables};
 use fuseloop_ops::bilinear::Taps;
 use fuseloop_ops::rows::RowScratch;
-use fuseloop_ops::{DType, Histogram, ImageView, Layout, Motion, RowMaker, Size, Table};
+use fuseloop_ops::{
+    DType, Histogram, ImageView, Layout, Motion, NoMemory, RowMaker, Size, Table, memory,
+};
 use std::ops::Range;
 use std::panic::resume_unwind;
 
@@ -112,9 +114,20 @@ pub(super) struct Body<'a> {
     pub(super) fixed: &'a [(usize, Box<Table>)],
 }
 
-/// The picture was too small for vectors: nothing was written.
+/// Why compiled code did not run: the output holds anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TooNarrow;
+pub(super) enum NotRun {
+    /// The picture is too small for vectors, or there is no code for it: the oracle can do it.
+    Evaluate,
+    /// The system has no memory for a picture on the way.
+    Memory(NoMemory),
+}
+
+impl From<NoMemory> for NotRun {
+    fn from(error: NoMemory) -> Self {
+        Self::Memory(error)
+    }
+}
 
 impl<'a> Shot<'a> {
     /// The block at `index` of `plan`, and the sample that `draws` and `source` are of.
@@ -144,25 +157,26 @@ impl<'a> Shot<'a> {
     ///
     /// If `out` is not as long as the output or its elements are not aligned, or the source lacks
     /// pixels that the draws want.
-    pub(super) fn run(&self, memory: &mut Memory, out: &mut [u8]) -> Result<(), TooNarrow> {
+    pub(super) fn run(&self, memory: &mut Memory, out: &mut [u8]) -> Result<(), NotRun> {
         if is_too_narrow(&self.composed) {
-            return Err(TooNarrow);
+            return Err(NotRun::Evaluate);
         }
         memory.record.reset(self.compiled.layout);
-        self.set_output(memory, out);
+        self.set_output(memory, out)?;
+        self.set_byte_row(memory)?;
         self.set_slots(&mut memory.record);
         self.set_tables(memory);
         match &self.composed.made {
-            Some((stage, motion)) => self.run_making(memory, stage, motion),
-            None => self.run_plain(memory),
+            Some((stage, motion)) => self.run_making(memory, stage, motion)?,
+            None => self.run_plain(memory)?,
         }
         Ok(())
     }
 
-    fn set_output(&self, memory: &mut Memory, out: &mut [u8]) {
+    fn set_output(&self, memory: &mut Memory, out: &mut [u8]) -> Result<(), NoMemory> {
         let pixels = self.composed.output.pixels() as usize;
         let element = self.block.dtype.bytes();
-        assert_eq!(out.len(), 3 * pixels * element, "bytes of the output");
+        assert_eq!(out.len(), bytes_of(self.composed.output, element), "bytes of the output");
         let planar = self.block.layout == Layout::ChannelsFirst;
         let record = &mut memory.record;
         set(record, Header::Out, out.as_mut_ptr() as u64);
@@ -170,9 +184,11 @@ impl<'a> Shot<'a> {
         if self.block.streams || !matches!(self.block.dtype, DType::U8 | DType::F32) {
             // Row functions store whole elements.
             assert!((out.as_ptr() as usize).is_multiple_of(element), "an element's address");
-            memory.float_row.resize(3 * self.composed.output.width as usize, 0.0);
+            let values = 3 * self.composed.output.width as usize;
+            memory::resize(&mut memory.float_row, values, "a row of floats")?;
             set(record, Header::FloatRow, memory.float_row.as_mut_ptr() as u64);
         }
+        Ok(())
     }
 
     fn set_slots(&self, record: &mut Record) {
@@ -211,8 +227,10 @@ impl<'a> Shot<'a> {
     fn reading_runs(&self, index: usize) -> bool {
         let (reading, position) = self.compiled.readings[index];
         let Reading::Mean { part, slot, .. } = reading else { return true };
-        pixel_op(self.plan.leaves(), self.body.leaves[position], part).is_some_and(|op| {
-            let first = slot + 1 - op.slots();
+        let leaf = self.body.leaves[position];
+        let kind = self.plan.leaves()[leaf].kind.pixel(part);
+        pixel_op(self.plan.leaves(), leaf, part).zip(kind).is_some_and(|(op, kind)| {
+            let first = slot + 1 - kind.slots;
             !op.is_identity(&self.draws.slots[first..=slot])
         })
     }
@@ -229,7 +247,7 @@ impl<'a> Shot<'a> {
         shown.contains(part) && self.source.rect().contains(part)
     }
 
-    fn run_plain(&self, memory: &mut Memory) {
+    fn run_plain(&self, memory: &mut Memory) -> Result<(), NoMemory> {
         let wanted = union(&self.composed.passes);
         let base = if self.has(&wanted) {
             Base {
@@ -241,7 +259,7 @@ impl<'a> Shot<'a> {
         } else {
             let rows = Axis { sign: 1, offset: wanted.top };
             let columns = Axis { sign: 1, offset: wanted.left };
-            let stride = self.copy_framed(&mut memory.framed, rows, columns, wanted.size());
+            let stride = self.copy_framed(&mut memory.framed, rows, columns, wanted.size())?;
             Base { pixels: &memory.framed, stride, top: wanted.top, left: wanted.left }
         };
         for (index, pass) in self.composed.passes.iter().enumerate() {
@@ -249,14 +267,24 @@ impl<'a> Shot<'a> {
         }
         let pixels = base.pixels.as_ptr_range();
         self.call(memory, pixels, None);
+        Ok(())
     }
 
-    fn run_making(&self, memory: &mut Memory, stage: &PassMap, motion: &Motion) {
+    fn run_making(
+        &self,
+        memory: &mut Memory,
+        stage: &PassMap,
+        motion: &Motion,
+    ) -> Result<(), NoMemory> {
         let wanted = union(&self.composed.passes);
         let keeps_all = self.reads_first();
         let row_bytes = (wanted.size().width as usize).next_multiple_of(4) * 3 + SLACK;
         let rows = if keeps_all { wanted.size().height as usize } else { 1 };
-        memory.resized.resize(rows * row_bytes, 0);
+        memory::resize(
+            &mut memory.resized,
+            rows.checked_mul(row_bytes).expect(TOO_LARGE),
+            "a resized picture",
+        )?;
         let stride = if keeps_all { row_bytes } else { 0 };
         set(&mut memory.record, Header::MakesRows, 1);
         set(&mut memory.record, Header::Resized, memory.resized.as_mut_ptr() as u64);
@@ -277,11 +305,17 @@ impl<'a> Shot<'a> {
                 set(&mut memory.record, Header::RowStep, pass.rows.sign as u64);
             }
         }
-        self.make(memory, stage, motion, wanted);
+        self.make(memory, stage, motion, wanted)
     }
 
     /// Sets up what makes the rows and runs the block.
-    fn make(&self, memory: &mut Memory, stage: &PassMap, motion: &Motion, wanted: Rect) {
+    fn make(
+        &self,
+        memory: &mut Memory,
+        stage: &PassMap,
+        motion: &Motion,
+        wanted: Rect,
+    ) -> Result<(), NoMemory> {
         let reads = stage.reads();
         let upright = stage.rows.sign == 1 && stage.columns.sign == 1;
         let mut framed = std::mem::take(&mut memory.framed);
@@ -294,20 +328,27 @@ impl<'a> Shot<'a> {
             };
             self.source.view.crop(part)
         } else {
-            self.copy_framed(&mut framed, stage.rows, stage.columns, stage.size);
+            self.copy_framed(&mut framed, stage.rows, stage.columns, stage.size)?;
             ImageView::packed(&framed, stage.size)
         };
         let view = view.expect("the part was checked to lie inside the pixels");
         match self.block.rows {
             Some(RowMaker::Compiled) => {
-                self.resize_bilinear(memory, view, motion.output(view.size()), wanted);
+                self.resize_bilinear(memory, view, motion.output(view.size()), wanted)?;
             }
-            _ => self.call_maker(memory, view, motion, wanted),
+            _ => self.call_maker(memory, view, motion, wanted)?,
         }
         memory.framed = framed;
+        Ok(())
     }
 
-    fn resize_bilinear(&self, memory: &mut Memory, view: ImageView<'_>, to: Size, wanted: Rect) {
+    fn resize_bilinear(
+        &self,
+        memory: &mut Memory,
+        view: ImageView<'_>,
+        to: Size,
+        wanted: Rect,
+    ) -> Result<(), NoMemory> {
         let from = view.size();
         // Above 4 taps there is code for even numbers; a source so much taller has rows for them.
         let group = if to.height > 2 && from.height > 2 * to.height { 2 } else { 1 };
@@ -319,7 +360,7 @@ impl<'a> Shot<'a> {
         memory.column_pairs.clear();
         memory.column_pairs.extend(pairs.map(|&[a, b]| [a, b, a, b, a, b, a, b]));
         let widest = (from.width as usize).max(memory.columns.count());
-        memory.wide.resize(3 * widest + SLACK, 0);
+        memory::resize(&mut memory.wide, 3 * widest + SLACK, "a wide row")?;
         let words = [
             (Header::Source, view.data().as_ptr() as u64),
             (Header::Stride, view.stride() as u64),
@@ -337,10 +378,17 @@ impl<'a> Shot<'a> {
             set(&mut memory.record, word, value);
         }
         self.call(memory, view.data().as_ptr_range(), None);
+        Ok(())
     }
 
     /// Runs the block with a row function that makes its rows.
-    fn call_maker(&self, memory: &mut Memory, view: ImageView<'_>, motion: &Motion, wanted: Rect) {
+    fn call_maker(
+        &self,
+        memory: &mut Memory,
+        view: ImageView<'_>,
+        motion: &Motion,
+        wanted: Rect,
+    ) -> Result<(), NoMemory> {
         let to = motion.output(view.size());
         let inside = |column: i64| column.clamp(0, i64::from(to.width)) as u32;
         let columns = inside(wanted.left)..inside(wanted.right);
@@ -351,7 +399,7 @@ impl<'a> Shot<'a> {
         match motion.filter() {
             Some(filter) => {
                 let mut scratch = std::mem::take(&mut memory.filter);
-                let rows = filter.rows(view, columns, &mut scratch);
+                let rows = filter.rows(view, columns, &mut scratch)?;
                 self.call_with(memory, window, Maker::Filter(rows));
                 memory.filter = scratch;
             }
@@ -368,6 +416,7 @@ impl<'a> Shot<'a> {
                 memory.area_tables = Some(tables);
             }
         }
+        Ok(())
     }
 
     /// Runs the block with `maker` making its rows.
@@ -384,11 +433,17 @@ impl<'a> Shot<'a> {
 
     /// Copies the picture that `rows` and `columns` map to the source, packed; around what is
     /// shown lies the frame's colour. Gives the bytes of a row.
-    fn copy_framed(&self, to: &mut Vec<u8>, rows: Axis, columns: Axis, size: Size) -> usize {
+    fn copy_framed(
+        &self,
+        to: &mut Vec<u8>,
+        rows: Axis,
+        columns: Axis,
+        size: Size,
+    ) -> Result<usize, NoMemory> {
         let (shown, fill) = self.composed.frame.unwrap_or((Rect::of(self.source.whole), [0; 3]));
         let pixels = self.source.rect();
         let stride = size.width as usize * 3;
-        to.resize(stride * size.height as usize, 0);
+        memory::resize(to, bytes_of(size, 1), "a picture in its frame")?;
         // The columns of the copy whose pixels are shown and decoded, as one range.
         let (left, right) = (shown.left.max(pixels.left), shown.right.min(pixels.right));
         let (first, end) = if columns.sign == 1 {
@@ -411,7 +466,7 @@ impl<'a> Shot<'a> {
                 copy_row(&mut row[3 * first..3 * end], source, at as usize, columns.sign == 1);
             }
         }
-        stride
+        Ok(stride)
     }
 
     fn set_pass(
@@ -424,10 +479,11 @@ impl<'a> Shot<'a> {
     ) {
         let reads = pass.reads();
         let rows_used = if row_bytes == 0 { 1 } else { reads.bottom - base.top };
-        let last_row = (rows_used - 1) * base.stride as i64;
-        let end = last_row + 3 * (reads.right - base.left);
+        // Sizes and offsets may be whatever an op drew: their products need not fit in 64 bits.
+        let last_row = i128::from(rows_used - 1) * base.stride as i128;
+        let end = last_row + 3 * i128::from(reads.right - base.left);
         assert!(
-            reads.top >= base.top && reads.left >= base.left && end <= base.pixels.len() as i64,
+            reads.top >= base.top && reads.left >= base.left && end <= base.pixels.len() as i128,
             "a pass would read outside its pixels: {reads:?}"
         );
         let at = self.compiled.layout.pass(index);
@@ -480,7 +536,6 @@ impl<'a> Shot<'a> {
     /// what makes rows lies, if rows are made by a row function, and the bytes of a row.
     #[allow(unsafe_code, reason = "the record was filled just before")]
     fn call(&self, memory: &mut Memory, pixels: Range<*const u8>, maker: Option<(u64, u64)>) {
-        self.set_byte_row(memory);
         let mut stand_in = std::mem::take(&mut memory.stand_in);
         let regions = if stand_in.0.is_some() { self.regions(memory, pixels) } else { vec![] };
         let Memory { record, tables, counts, .. } = memory;
@@ -521,12 +576,14 @@ impl<'a> Shot<'a> {
         }
     }
 
-    fn set_byte_row(&self, memory: &mut Memory) {
+    fn set_byte_row(&self, memory: &mut Memory) -> Result<(), NoMemory> {
         if self.reads_first() {
             let widest = self.composed.passes.iter().map(|pass| pass.size.width).max();
-            memory.byte_row.resize(3 * widest.unwrap_or(0) as usize, 0);
+            let bytes = 3 * widest.unwrap_or(0) as usize;
+            memory::resize(&mut memory.byte_row, bytes, "a row of bytes")?;
             set(&mut memory.record, Header::ByteRow, memory.byte_row.as_mut_ptr() as u64);
         }
+        Ok(())
     }
 
     /// The slices that the record's addresses are of.
@@ -559,6 +616,15 @@ impl<'a> Shot<'a> {
         regions.extend(fixed.map(|(_, table)| Region::read("fixed table", table.as_slice())));
         regions
     }
+}
+
+/// What is said of a picture that no memory holds.
+const TOO_LARGE: &str = "a picture has more bytes than there are addresses";
+
+/// Bytes of a picture whose channels have `element` bytes each.
+fn bytes_of(size: Size, element: usize) -> usize {
+    let pixels = usize::try_from(size.pixels()).ok();
+    pixels.and_then(|pixels| pixels.checked_mul(3 * element)).expect(TOO_LARGE)
 }
 
 fn set(record: &mut Record, word: Header, value: u64) {

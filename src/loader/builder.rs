@@ -11,7 +11,7 @@ use crate::decode::DecodeOptions;
 use crate::jit::KernelCache;
 use crate::order::{Order, Ranks};
 use crate::run::{Delivery, Engine, EngineOptions, LastBatch};
-use crate::sample::Epoch;
+use crate::sample::{Epoch, Limits};
 use crate::source::stream::Played;
 use crate::source::{Beton, Dataset, OpenOptions, PagedBeton, ProcessCache, Source, Stream, Value};
 use fuseloop_ops::{NumberRule, Ops, ParamError};
@@ -130,6 +130,7 @@ impl LoaderBuilder {
                 on_damaged: OnDamaged::Fail,
                 rank: 0,
                 world: 1,
+                counted_batches: None,
             },
         }
     }
@@ -236,7 +237,8 @@ impl LoaderBuilder {
 
     /// Most bytes of all batches together: those in work, those that are ready and those that are
     /// held; in the host's memory, where those for a device have what is copied there. Work pauses
-    /// at the limit. Default: as many as `batches_ahead` and what is held take.
+    /// at the limit. Default: as many as `batches_ahead` and what is held take, if that is within
+    /// [`Limits::max_batch_bytes`].
     #[must_use]
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.memory_limit = Some(bytes);
@@ -258,7 +260,7 @@ impl LoaderBuilder {
         self
     }
 
-    /// Threads that read, decode and augment. Default: as many as the process may use.
+    /// Threads that read, decode and augment, at most 1024. Default: as many as the process may use.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
@@ -464,6 +466,15 @@ impl LoaderBuilder {
         self
     }
 
+    /// What pictures and batches may ask for: those that are stored, those that ops make, and the
+    /// rows made of them. The limits on opening a dataset are given where it is opened. Default
+    /// [`Limits::DEFAULT`].
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.setup.decode.limits = limits;
+        self
+    }
+
     /// The dataset, before the loader is made.
     #[must_use]
     pub fn source(&self) -> &dyn Source {
@@ -473,6 +484,7 @@ impl LoaderBuilder {
     /// The file read by pages, if it is to be.
     fn pages(&self) -> Result<Option<Arc<PagedBeton>>, LoadError> {
         let Some(options) = self.process_cache else { return Ok(None) };
+        options.check()?;
         let beton = self.beton.as_ref().ok_or_else(|| {
             let dataset = self.source.name();
             LoadError::NoPages { dataset }
@@ -487,16 +499,22 @@ impl LoaderBuilder {
             return Err(LoadError::Workers);
         };
         let (max_bytes, stall_timeout) = (self.memory_limit, self.timeout);
-        Ok(EngineOptions { workers, batches_ahead: ahead, max_bytes, stall_timeout, ..defaults })
+        let options =
+            EngineOptions { workers, batches_ahead: ahead, max_bytes, stall_timeout, ..defaults };
+        options.check()?;
+        Ok(options)
     }
 
     /// What every field's work is made with, on this rank.
     fn setup_on_ranks(&self) -> Result<Setup, LoadError> {
-        let Some(ranks) = &self.ranks else { return Ok(self.setup) };
+        let counted = || (self.batches_ahead as u64).saturating_add(1); // and the one in use
+        let counted_batches = self.memory_limit.is_none().then(counted);
+        let setup = Setup { counted_batches, ..self.setup };
+        let Some(ranks) = &self.ranks else { return Ok(setup) };
         if ranks.world() > 1 && self.setup.on_damaged == OnDamaged::Skip {
             return Err(LoadError::SkipOnRanks { world: ranks.world() });
         }
-        Ok(Setup { rank: ranks.rank().into(), world: ranks.world().into(), ..self.setup })
+        Ok(Setup { rank: ranks.rank().into(), world: ranks.world().into(), ..setup })
     }
 
     /// Whether the dataset can only be read in sequence; see [`Loader::from_stream`].

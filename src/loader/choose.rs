@@ -1,10 +1,10 @@
 //! Which samples a loader goes through: `indices`, then filters; and what orders ask of a dataset.
 
-use super::LoadError;
+use super::{LoadError, SampleError};
 use crate::order::{Facts, Subset};
+use crate::parallel;
 use crate::sample::SampleId;
 use crate::source::{BoxError, Buffer, Escaped, Source, Value};
-use rayon::prelude::*;
 use std::sync::Arc;
 
 /// Whether a sample is kept, by the value of a field.
@@ -36,8 +36,9 @@ pub(super) fn subset(
             let known: Vec<&str> = source.fields().iter().map(|field| &*field.name).collect();
             LoadError::NoSuchField { name: field.clone(), known: known.join(", ") }
         })?;
-        let chunks = ids.par_chunks(AT_ONCE).map(|chunk| kept(source, (field, place), chunk, keep));
-        ids = chunks.collect::<Result<Vec<_>, _>>()?.concat();
+        let chunks: Vec<&[u64]> = ids.chunks(AT_ONCE).collect();
+        let kept = parallel::map(&chunks, |chunk| kept(source, (field, place), chunk, keep))?;
+        ids = kept.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
     }
     Ok(Subset::Listed(ids.into()))
 }
@@ -54,10 +55,8 @@ fn kept(
         buffer.forget();
         let value = source.value(SampleId(id), place, &mut buffer);
         let value = value.map_err(|error| LoadError::Filter {
-            dataset: source.name(),
             sample: SampleId(id),
-            field: field.to_owned(),
-            error,
+            error: Box::new(SampleError::of(source, SampleId(id), (field, place), error.into())),
         })?;
         if keep(value) {
             kept.push(id);

@@ -75,6 +75,16 @@ pub enum CursorError {
         /// Batch size times ranks.
         rows: u64,
     },
+    /// It stands behind the last row of the epoch.
+    #[error(
+        "the cursor stands at row {position} of an epoch of {rows} rows: it is of another dataset or damaged; begin the epoch anew"
+    )]
+    Beyond {
+        /// Rows delivered.
+        position: u64,
+        /// Rows of the epoch, on all ranks together.
+        rows: u64,
+    },
     /// Batches come as they are finished, so no place has all before it delivered.
     #[error("batches are delivered unordered: a cursor needs them in order")]
     Unordered,
@@ -109,17 +119,18 @@ impl Cursor {
     }
 
     /// The first batch that was not delivered, of an epoch of `total` rows in batches of `rows` on
-    /// all ranks together; `None` if all were.
+    /// all ranks together; `None` if all were: at the end of the epoch there is nothing left.
     ///
     /// # Errors
     ///
-    /// If its place is inside a batch.
+    /// If its place is inside a batch, or beyond the end of the epoch.
     pub(super) fn first_batch(&self, rows: u64, total: u64) -> Result<Option<u64>, CursorError> {
         let position = self.position;
-        if position >= total {
-            return Ok(None);
+        if position > total {
+            return Err(CursorError::Beyond { position, rows: total });
         }
         match position.checked_rem(rows) {
+            _ if position == total => Ok(None),
             Some(0) => Ok(Some(position / rows)),
             _ => Err(CursorError::InsideBatch { position, rows }),
         }
@@ -242,5 +253,7 @@ mod tests {
         assert_eq!(CURSOR.first_batch(64, 640), Ok(None));
         assert!(CURSOR.first_batch(60, 1000).is_err());
         assert!(CURSOR.first_batch(0, 1000).is_err());
+        let told = CURSOR.first_batch(64, 639).unwrap_err().to_string();
+        assert!(told.starts_with("the cursor stands at row 640 of an epoch of 639 rows"), "{told}");
     }
 }

@@ -35,7 +35,8 @@ pub struct Quarantined {
     pub sample: SampleId,
     /// The epoch in which it was first met.
     pub epoch: Epoch,
-    /// What was wrong, with the dataset's path, the field and, where known, the offset.
+    /// What was wrong, with the path of the sample's file, its key there, the field and, where known,
+    /// the offset.
     pub error: String,
 }
 

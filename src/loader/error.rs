@@ -6,13 +6,16 @@ use crate::decode::DecodeError;
 use crate::device::DeviceError;
 use crate::jit::CompileError;
 use crate::order::OrderError;
-use crate::plan::PlanError;
 use crate::plan::label::LabelError;
+use crate::plan::{PlanError, TooManyPixels};
 use crate::run::RunError;
 use crate::sample::SampleId;
 use crate::source::stream::Halt;
-use crate::source::{BoxError, DatasetError, Escaped, ReadErrorKind, SourceError};
-use fuseloop_ops::{Device, ParamError, Size};
+use crate::source::{
+    BoxError, DatasetError, Escaped, ReadErrorKind, SampleLocation, Source, SourceError,
+};
+use crate::threads::ThreadsError;
+use fuseloop_ops::{Device, NoMemory, ParamError, Size};
 use std::fmt;
 
 /// Why a loader, or one of its epochs, could not be made.
@@ -161,6 +164,22 @@ pub enum LoadError {
         /// The limit.
         max: u64,
     },
+    /// Batches over the limit on memory.
+    #[error(
+        "{batches} batches of {batch_size} samples take {bytes} bytes, {row_bytes} a sample; the limit is {max}: take smaller batches, fewer of them ahead or smaller pictures, or give a `memory_limit` of your own"
+    )]
+    BatchBytes {
+        /// Bytes of all batches.
+        bytes: u64,
+        /// Batches that are made ahead, and the one in use.
+        batches: u64,
+        /// Samples of a batch.
+        batch_size: usize,
+        /// Bytes of a sample, over all outputs.
+        row_bytes: u64,
+        /// [`Limits::max_batch_bytes`](crate::sample::Limits::max_batch_bytes).
+        max: u64,
+    },
     /// The compiler.
     #[error("output {}: {error}", Escaped(output))]
     Compile {
@@ -184,16 +203,12 @@ pub enum LoadError {
         samples: u64,
     },
     /// A filter whose field can't be read.
-    #[error("filter by field {}: {}: sample {sample}: {error}", Escaped(field), Escaped(dataset))]
+    #[error("filter: sample {sample}: {error}")]
     Filter {
-        /// The dataset.
-        dataset: String,
         /// The sample.
         sample: SampleId,
-        /// The field.
-        field: String,
-        /// Why not.
-        error: BoxError,
+        /// Its field, and why not.
+        error: Box<SampleError>,
     },
     /// The order.
     #[error(transparent)]
@@ -271,6 +286,9 @@ pub enum LoadError {
     /// No batch may be on the device.
     #[error("0 batches on the device: give 1 or more (`device_batches`)")]
     DeviceBatches,
+    /// The threads: too many, none to be had, or those of a process that this one was forked from.
+    #[error(transparent)]
+    Threads(#[from] ThreadsError),
     /// The engine.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -285,24 +303,53 @@ impl LoadError {
 
 /// Why a sample could not be loaded. The engine adds the batch and the sample's id.
 #[derive(Debug, thiserror::Error)]
-#[error("{} ({}){}: {cause}", Escaped(dataset), Escaped(field), At(*offset))]
 pub struct SampleError {
     /// The dataset: its path, where it has one.
     pub dataset: Box<str>,
+    /// Where the value is stored: the file, the sample's key there, the bytes; as far as the source
+    /// says.
+    pub location: Option<Box<SampleLocation>>,
     /// The field, or the output that was to be made of it.
     pub field: Box<str>,
-    /// Where the value's bytes begin in the file, for what was wrong inside them.
-    pub offset: Option<u64>,
     /// What went wrong.
     pub cause: SampleCause,
 }
 
-/// A place in a file, if it is known.
-struct At(Option<u64>);
-
-impl fmt::Display for At {
+/// `photos/cat/6.jpg (image): the JPEG is cut short`: the location, or the dataset where the source
+/// gives none or the cause names the file itself; and the first byte of a value that is damaged
+/// inside.
+impl fmt::Display for SampleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |at| write!(f, " at byte {at}"))
+        let Self { dataset, location, field, cause } = self;
+        let message = cause.to_string();
+        let location = location.as_deref().filter(|location| !location.is_named_by(&message));
+        match location {
+            Some(location) if location.file.is_some() => location.fmt(f)?,
+            Some(SampleLocation { key: Some(key), .. }) => {
+                write!(f, "{}: sample {}", Escaped(dataset), Escaped(key))?;
+            }
+            _ => Escaped(dataset).fmt(f)?,
+        }
+        write!(f, " ({})", Escaped(field))?;
+        // A value that could not be read says itself where.
+        let bytes = location.and_then(|location| location.bytes.as_ref());
+        if let (SampleCause::Decode(_), Some(bytes)) = (cause, bytes) {
+            write!(f, " at byte {}", bytes.start)?;
+        }
+        write!(f, ": {message}")
+    }
+}
+
+impl SampleError {
+    /// What is wrong with field `place` of a sample; `name` is the field's or its output's.
+    pub(super) fn of(
+        source: &dyn Source,
+        sample: SampleId,
+        (name, place): (&str, usize),
+        cause: SampleCause,
+    ) -> Self {
+        let location = source.locate(sample, place).map(Box::new);
+        Self { dataset: source.name().into(), location, field: name.into(), cause }
     }
 }
 
@@ -330,6 +377,12 @@ pub enum SampleCause {
     /// It can't be decoded.
     #[error(transparent)]
     Decode(#[from] DecodeError),
+    /// An op makes too large a picture of it.
+    #[error(transparent)]
+    Pixels(#[from] TooManyPixels),
+    /// The system has no memory for it, or for a picture on its way.
+    #[error(transparent)]
+    Memory(#[from] NoMemory),
     /// Its label is not one of the classes.
     #[error(transparent)]
     Label(#[from] LabelError),

@@ -7,11 +7,11 @@ use super::error::{SampleCause, SampleError};
 use super::stage::LoaderStage;
 use super::{LoadError, Loader};
 use crate::decode::Decoder;
-use crate::jit::{Kernel, Scratch, Source, evaluate};
+use crate::jit::{Kernel, Scratch, Source, try_evaluate};
 use crate::plan::Draws;
 use crate::sample::{Epoch, SampleId};
 use crate::source::{Buffer, EncodedImage, Source as Dataset, Upcoming, Value};
-use fuseloop_ops::{ImageView, SampleKey, Size, Window};
+use fuseloop_ops::{ImageView, SampleKey, Size, Window, memory};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -156,8 +156,8 @@ impl Inspector {
     }
 
     fn error(&self, sample: u64, cause: SampleCause) -> SampleError {
-        let name = &self.source.fields()[self.field].name;
-        self.stage.sample_error(SampleId(sample), name, self.field, cause)
+        let name = self.source.fields()[self.field].name.as_str();
+        SampleError::of(&*self.source, SampleId(sample), (name, self.field), cause)
     }
 
     fn key(&self, sample: SampleId) -> SampleKey {
@@ -180,17 +180,20 @@ impl Inspector {
         let plan = kernel.plan();
         let mut draws = Draws::default();
         plan.draw(key, size, &mut draws);
+        plan.check_draws(&draws, self.stage.limits())?;
         let wanted = plan.wanted(&draws);
         let decoded = self.decoder.decode(&image, wanted)?;
         let part = Source { view: decoded.view, top: decoded.top, left: decoded.left, whole: size };
-        let mut row = vec![0; plan.host_bytes()];
-        kernel.run(&mut self.scratch, part, &draws, &mut row);
+        let mut row = vec![];
+        memory::resize(&mut row, plan.host_bytes(), "a row")?;
+        kernel.try_run(&mut self.scratch, part, &draws, &mut row)?;
         let whole = self.decoder.decode(&image, size.full())?;
         if plan.staged().is_some() {
-            row = evaluate(plan, &whole.view, &draws); // what a device makes, bit for bit
+            row = try_evaluate(plan, &whole.view, &draws)?; // what a device makes, bit for bit
         }
-        let rows = (0..size.height).flat_map(|y| whole.view.row(y));
-        Ok(Inspected { draws, wanted, pixels: rows.copied().collect(), row })
+        let mut pixels = memory::with_capacity((3 * size.pixels()) as usize, "a picture")?;
+        (0..size.height).for_each(|y| pixels.extend_from_slice(whole.view.row(y)));
+        Ok(Inspected { draws, wanted, pixels, row })
     }
 
     fn phases(
@@ -206,20 +209,22 @@ impl Inspector {
         let read = start.elapsed();
         let plan = kernel.plan();
         let mut times = [const { vec![] }; 4];
-        let (mut draws, mut row) = (Draws::default(), vec![0; plan.host_bytes()]);
+        let (mut draws, mut row) = (Draws::default(), vec![]);
+        memory::resize(&mut row, plan.host_bytes(), "a row")?;
         let mut size = Size::default();
         for _ in 0..rounds.max(1) {
             let start = Instant::now();
             size = self.decoder.size(&image)?;
             let headers = Instant::now();
             plan.draw(key, size, &mut draws);
+            plan.check_draws(&draws, self.stage.limits())?;
             let wanted = plan.wanted(&draws);
             let drawn = Instant::now();
             let decoded = self.decoder.decode(&image, wanted)?;
             let decoding = Instant::now();
             let part =
                 Source { view: decoded.view, top: decoded.top, left: decoded.left, whole: size };
-            kernel.run(&mut self.scratch, part, &draws, &mut row);
+            kernel.try_run(&mut self.scratch, part, &draws, &mut row)?;
             let ends = [start, headers, drawn, decoding, Instant::now()];
             for (times, pair) in times.iter_mut().zip(ends.windows(2)) {
                 times.push(pair[1] - pair[0]);

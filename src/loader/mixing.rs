@@ -16,7 +16,8 @@ use crate::device::Part;
 use crate::plan::batch_ops::{draw_each, mixers};
 use fuseloop_kernels::mix::{blend_bf16, blend_f16, blend_f32, blend_f64, blend_u8};
 use fuseloop_ops::{
-    BatchKey, DType, ImageType, Layout, Mixed, Ops, Size, Window, mixed_label, mixed_label_f64,
+    BatchKey, DType, ImageType, Layout, Mixed, NoMemory, Ops, Size, Window, memory, mixed_label,
+    mixed_label_f64,
 };
 use half::{bf16, f16};
 
@@ -89,12 +90,16 @@ fn size_for_label(works: &[OutputWork], label: &str, ops: &Ops) -> Result<Size, 
 }
 
 /// Mixes a finished batch, output by output; what lies on a device is told how.
+///
+/// # Errors
+///
+/// If the system has no memory for one more row.
 pub(super) fn mix_batch(
     works: &[OutputWork],
     key: BatchKey,
     rows: &mut RowsMut<'_>,
     spare: &mut Vec<u8>,
-) {
+) -> Result<(), NoMemory> {
     let count = rows.len();
     for (k, work) in works.iter().enumerate() {
         let Some(mix) = &work.mix else { continue };
@@ -106,14 +111,23 @@ pub(super) fn mix_batch(
             Some(Part::OneHot(part)) => {
                 draw_each(ops, key, count, mix.size, |mixer, mixed| part.mix(mixer, mixed, bytes));
             }
-            Some(Part::Copied { .. }) | None => mix.apply(ops, key, count, bytes, spare),
+            Some(Part::Copied { .. }) | None => mix.apply(ops, key, count, bytes, spare)?,
         }
     }
+    Ok(())
 }
 
 impl Mix {
     /// Mixes the rows of a batch by every op that does so, in order. `spare` is for one row.
-    fn apply(&self, ops: &Ops, key: BatchKey, rows: usize, bytes: &mut [u8], spare: &mut Vec<u8>) {
+    fn apply(
+        &self,
+        ops: &Ops,
+        key: BatchKey,
+        rows: usize,
+        bytes: &mut [u8],
+        spare: &mut Vec<u8>,
+    ) -> Result<(), NoMemory> {
+        memory::resize(spare, bytes.len() / rows.max(1), "a row of a mixed batch")?;
         draw_each(ops, key, rows, self.size, |_, mixed| {
             along_cycles(bytes, mixed, spare, |row, own, partner| {
                 let Mixed { share, window, .. } = mixed[row];
@@ -121,6 +135,7 @@ impl Mix {
                 self.row(own, partner, share, window, is_kept);
             });
         });
+        Ok(())
     }
 
     /// One row, with its partner as that was. One that is kept is only told its share.
@@ -151,7 +166,7 @@ impl Mix {
 }
 
 /// Calls `mix` for every row, with its partner as that was before all of this: a copy of itself, if
-/// it is its own.
+/// it is its own. `spare` is as long as a row.
 ///
 /// # Panics
 ///
@@ -159,7 +174,7 @@ impl Mix {
 fn along_cycles(
     bytes: &mut [u8],
     mixed: &[Mixed],
-    spare: &mut Vec<u8>,
+    spare: &mut [u8],
     mix: impl Fn(usize, &mut [u8], &[u8]),
 ) {
     let len = bytes.len() / mixed.len().max(1);
@@ -168,8 +183,7 @@ fn along_cycles(
         if done[first] {
             continue;
         }
-        spare.clear();
-        spare.extend_from_slice(&bytes[first * len..][..len]);
+        spare.copy_from_slice(&bytes[first * len..][..len]);
         let mut row = first;
         while mixed[row].partner != first {
             done[row] = true;
@@ -261,7 +275,7 @@ mod tests {
 
     /// Rows of one byte, each made its own value and ten times its partner's.
     fn mixed(rows: &mut [u8], mixed: &[Mixed]) {
-        along_cycles(rows, mixed, &mut vec![], |_, own, partner| own[0] += 10 * partner[0]);
+        along_cycles(rows, mixed, &mut [0], |_, own, partner| own[0] += 10 * partner[0]);
     }
 
     #[test]

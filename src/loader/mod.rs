@@ -190,8 +190,10 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// If the cursor is of another dataset, order, seed or plan, or stands inside a batch; and as
-    /// [`epoch`](Self::epoch).
+    /// If the cursor is of another dataset, order, seed or plan, stands inside a batch or beyond the
+    /// end of the epoch; and as [`epoch`](Self::epoch). A cursor at the end is none of these: no batch
+    /// is left then. Of a stream whose length is not known, a cursor beyond its end is the error of the
+    /// first batch.
     pub fn resume(&self, cursor: &Cursor) -> Result<Batches, LoadError> {
         let epoch = Epoch(cursor.epoch);
         let stage = self.stage(epoch)?;
@@ -223,6 +225,7 @@ impl Loader {
         output: &str,
         make: impl Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync + 'static,
     ) -> Result<(), LoadError> {
+        self.engine.check_process()?;
         let mut compiled = self.compiled();
         let epoch = compiled.stage.epoch();
         let outputs = outputs::replaced(&compiled.outputs, output, Arc::new(make))?;
@@ -317,6 +320,7 @@ impl Loader {
 
     /// The stage of an epoch: the last one's, unless pipelines are made anew.
     fn stage(&self, epoch: Epoch) -> Result<Arc<LoaderStage>, LoadError> {
+        self.engine.check_process()?;
         let mut compiled = self.compiled();
         if self.recompile && compiled.stage.epoch() != epoch {
             let Compiled { outputs, stage, cache } = &mut *compiled;

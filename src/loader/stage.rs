@@ -14,7 +14,7 @@ use crate::jit::{Kernel, Scratch, Source};
 use crate::order::Subset;
 use crate::plan::Draws;
 use crate::run::{Damaged, FillError, Phase, Stage, Watch};
-use crate::sample::{Epoch, SampleId, Visit};
+use crate::sample::{Epoch, Limits, SampleId, Visit};
 use crate::source::stream::Halt;
 use crate::source::{Buffer, EncodedImage, FieldKind, Source as Dataset, Value};
 use fuseloop_ops::{BatchKey, SampleKey, Size, Window, stream};
@@ -206,6 +206,11 @@ impl LoaderStage {
         if self.has_parts { Ok(source.part(sample, buffer)?) } else { Ok(0) }
     }
 
+    /// What pictures may ask for.
+    pub(super) fn limits(&self) -> &Limits {
+        &self.setup.decode.limits
+    }
+
     /// A decoder as workers have it.
     pub(super) fn decoder(&self) -> Decoder {
         Decoder::new(self.setup.decode)
@@ -323,6 +328,7 @@ impl LoaderStage {
         let mut wanted: Option<Window> = None;
         for ((k, kernel), draws) in kernels().zip(draws.iter_mut()) {
             kernel.plan().draw(self.outputs[k].draws.key(key), size, draws);
+            kernel.plan().check_draws(draws, &self.setup.decode.limits)?;
             let own = kernel.plan().wanted(draws);
             wanted = Some(wanted.map_or(own, |wanted| around(wanted, own)));
         }
@@ -341,10 +347,10 @@ impl LoaderStage {
         for ((k, kernel), draws) in kernels().zip(draws.iter()) {
             let (source, row) = (Source { view: decoded.view, top, left, whole: size }, rows.of(k));
             let Some(Part::Image(part)) = &self.outputs[k].part else {
-                kernel.run(scratch, source, draws, row);
+                kernel.try_run(scratch, source, draws, row)?;
                 continue;
             };
-            kernel.run(scratch, source, draws, &mut row[..kernel.plan().host_bytes()]);
+            kernel.try_run(scratch, source, draws, &mut row[..kernel.plan().host_bytes()])?;
             part.record(draws, row);
         }
         for (k, collated) in outputs.iter().filter_map(|&k| self.outputs[k].collated(k)) {
@@ -357,22 +363,8 @@ impl LoaderStage {
     }
 
     fn error(&self, sample: SampleId, name: &str, field: usize, cause: SampleCause) -> FillError {
-        FillError { sample, source: Box::new(self.sample_error(sample, name, field, cause)) }
-    }
-
-    /// What is wrong with the field of a sample; `name` is the field's or its output's.
-    pub(super) fn sample_error(
-        &self,
-        sample: SampleId,
-        name: &str,
-        field: usize,
-        cause: SampleCause,
-    ) -> SampleError {
-        // What can't be read says itself where.
-        let is_inside = matches!(cause, SampleCause::Decode(_));
-        let stored = if is_inside { self.source.stored_at(sample, field) } else { None };
-        let offset = stored.map(|bytes| bytes.start);
-        SampleError { dataset: self.source.name().into(), field: name.into(), offset, cause }
+        let error = SampleError::of(&*self.source, sample, (name, field), cause);
+        FillError { sample, source: Box::new(error) }
     }
 }
 
@@ -499,7 +491,7 @@ impl Stage for LoaderStage {
         // Each rank mixes with shares of its own; one process alone, as if there were no ranks.
         let batch = batch * self.setup.world + self.setup.rank;
         let key = BatchKey::new(self.setup.seed, epoch.0, batch);
-        mixing::mix_batch(&self.outputs, key, rows, &mut worker.spare);
+        mixing::mix_batch(&self.outputs, key, rows, &mut worker.spare)?;
         batch::pack(rows, &self.tensors);
         Ok(self.way.as_ref().map_or(Ok(()), |way| way.submit(rows))?)
     }

@@ -32,6 +32,9 @@ pub(super) struct Setup {
     /// Which of how many processes this is.
     pub(super) rank: u64,
     pub(super) world: u64,
+    /// Batches that [`Limits::max_batch_bytes`](crate::sample::Limits::max_batch_bytes) must hold;
+    /// `None` where the engine has a limit of the user's.
+    pub(super) counted_batches: Option<u64>,
 }
 
 /// What is done to a field for one output.
@@ -225,7 +228,25 @@ pub(super) fn stage(
         .site
         .make(&lists, |staged| works(&**source, outputs, &lists, staged, setup, cache))?;
     parts::add(&**source, outputs, &mut works, epoch, setup, cache)?;
-    Ok(LoaderStage::new(Arc::clone(source), works, way, epoch, setup, shared.clone()))
+    let stage = LoaderStage::new(Arc::clone(source), works, way, epoch, setup, shared.clone());
+    check_batches(stage.tensors(), setup)?;
+    Ok(stage)
+}
+
+/// Refuses batches that would take more memory than the limits allow. Tensors whose samples differ
+/// in size do not count: the system gives memory for what samples reach alone.
+fn check_batches(tensors: &[TensorSpec], setup: &Setup) -> Result<(), LoadError> {
+    let Some(batches) = setup.counted_batches else { return Ok(()) };
+    let counted = tensors.iter().filter(|tensor| tensor.rows.sizes().is_none());
+    let row_bytes = counted.fold(0, |sum: u64, tensor| {
+        sum.saturating_add(tensor.row_bytes().map_or(u64::MAX, |bytes| bytes as u64))
+    });
+    let (batch_size, max) = (setup.batch_size, setup.decode.limits.max_batch_bytes);
+    let bytes = row_bytes.saturating_mul(batch_size as u64).saturating_mul(batches);
+    if bytes > max {
+        return Err(LoadError::BatchBytes { bytes, batches, batch_size, row_bytes, max });
+    }
+    Ok(())
 }
 
 /// What is done for each output, whose ops are `lists`; the ends of those that are `staged` are
@@ -286,6 +307,7 @@ pub(super) fn field_work(
             let input = image_type(source, output.field, setup)?;
             let new = if staged { ImagePlan::on_device } else { ImagePlan::new };
             let image = new(ops, input, setup.rule).map_err(plan)?;
+            image.check_size(&setup.decode.limits).map_err(plan)?;
             let image = image.named(&output.name).for_batches_of(setup.batch_size);
             let kernel = cache.compile(image);
             let kernel = kernel.map_err(|error| LoadError::Compile { output: name(), error })?;

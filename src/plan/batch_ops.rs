@@ -37,8 +37,22 @@ pub(crate) fn draw_each(
     mut each: impl FnMut(usize, &[Mixed]),
 ) {
     for (number, Mixer { op, name, occurrence }) in mixers(ops).enumerate() {
-        each(number, &op.draw(&mut key.op(name, occurrence), rows, size));
+        let mixed = op.draw(&mut key.op(name, occurrence), rows, size);
+        check_partners(name, &mixed, rows);
+        each(number, &mixed);
     }
+}
+
+/// A device reads a row's partner where its number says, and a host mixes along the cycles of a
+/// permutation.
+///
+/// # Panics
+///
+/// If the partners are no permutation of the rows.
+fn check_partners(name: &str, mixed: &[Mixed], rows: usize) {
+    let mut partners: Vec<usize> = mixed.iter().map(|mixed| mixed.partner).collect();
+    partners.sort_unstable();
+    assert!(partners.into_iter().eq(0..rows), "{name} drew no permutation of {rows} rows");
 }
 
 /// Refuses the op at `place` if it works on one sample and the one before it on batches.
@@ -58,7 +72,8 @@ mod tests {
     use super::*;
     use crate::plan::ImagePlan;
     use fuseloop_ops::{
-        CutMix, Dim, ImageType, MixUp, Normalize, NumberRule, RandomHorizontalFlip, ops,
+        CutMix, Dim, ImageType, MixUp, Normalize, NumberRule, Op, RandomHorizontalFlip, Rng, Type,
+        ops,
     };
 
     #[test]
@@ -67,6 +82,44 @@ mod tests {
         let ops = ops![Normalize::imagenet(), mixup(), CutMix::new(1.0).unwrap(), mixup()];
         let found: Vec<_> = mixers(&ops).map(|mixer| (mixer.name, mixer.occurrence)).collect();
         assert_eq!(found, [("MixUp", 0), ("CutMix", 0), ("MixUp", 1)]);
+    }
+
+    /// An op that pairs every row with the same one.
+    #[derive(Debug)]
+    struct Favourite(usize);
+
+    impl Op for Favourite {
+        fn name(&self) -> &'static str {
+            "Favourite"
+        }
+
+        fn output(&self, input: &Type) -> Result<Type, TypeError> {
+            Ok(input.clone())
+        }
+
+        fn class(&self) -> Class<'_> {
+            Class::Batch(self)
+        }
+    }
+
+    impl BatchOp for Favourite {
+        fn draw(&self, _: &mut Rng, rows: usize, _: Size) -> Vec<Mixed> {
+            vec![Mixed { partner: self.0, share: 0.5, window: None }; rows]
+        }
+    }
+
+    /// A device would read the row of that number, wherever it lies.
+    #[test]
+    fn partners_that_are_no_permutation_are_a_panic_that_names_the_op() {
+        for partner in [0, 4, usize::MAX] {
+            let draw = || {
+                let key = BatchKey::new(1, 2, 3);
+                draw_each(&ops![Favourite(partner)], key, 4, Size::new(8, 8), |_, _| {});
+            };
+            let panic = std::panic::catch_unwind(draw).unwrap_err();
+            let said = panic.downcast_ref::<String>().map(String::as_str);
+            assert_eq!(said, Some("Favourite drew no permutation of 4 rows"), "{partner}");
+        }
     }
 
     #[test]

@@ -13,11 +13,10 @@
 //! blur) if something other than moves may come before it, since it needs the picture whole; and
 //! after an op in plain Rust. Ops that never run for the same sample are not in each other's way.
 
+use super::kind::{Kind, PixelKind};
 use super::leaf::Leaf;
 use super::{PlanError, fold};
-use fuseloop_ops::{
-    Class, DType, GeometryOp, ImageType, Layout, NumberRule, PixelOp, RowMaker, TableOp,
-};
+use fuseloop_ops::{Class, DType, ImageType, Layout, NumberRule, PixelOp, RowMaker};
 use std::ops::Range;
 
 /// Most loop bodies of one block: one for each list of links that a sample may need.
@@ -127,7 +126,7 @@ pub struct Region {
     pub fill: [f32; 3],
 }
 
-/// The pixel op of a link.
+/// The pixel op of a link, to be drawn and evaluated. Its numbers are those of its [`Kind`].
 #[must_use]
 pub fn pixel_op(leaves: &[Leaf], leaf: usize, part: Option<usize>) -> Option<&dyn PixelOp> {
     match (leaves.get(leaf)?.op.class(), part) {
@@ -161,8 +160,8 @@ pub enum Reading {
 pub fn reading(leaves: &[Leaf], link: Link) -> Option<Reading> {
     match link {
         Link::Value { leaf, part, slot, .. } => {
-            let op = pixel_op(leaves, leaf, part)?;
-            op.needs_mean().then(|| Reading::Mean { leaf, part, slot: slot + op.slots() - 1 })
+            let kind = leaves.get(leaf)?.kind.pixel(part)?;
+            kind.needs_mean.then(|| Reading::Mean { leaf, part, slot: slot + kind.slots - 1 })
         }
         Link::Table { table, counted: true } => Some(Reading::Levels { table }),
         _ => None,
@@ -232,8 +231,8 @@ impl Block {
         self.regions.push(Region { leaf, outside, fill });
     }
 
-    fn add_geometry(&mut self, leaf: usize, op: &dyn GeometryOp, input: &ImageType) {
-        if let Some(fill) = op.fills(input) {
+    fn add_geometry(&mut self, leaf: usize, fills: Option<[u8; 3]>) {
+        if let Some(fill) = fills {
             let is_copied = self.device != Role::Device // a device has no copy to frame
                 && self.rows.is_none()
                 && self.steps.is_empty()
@@ -248,18 +247,17 @@ impl Block {
 
     /// Adds a pixel op; gives its first slot. Leaves that exclude each other and have the same
     /// code share link and slots, and so loop bodies.
-    fn add_pixel(&mut self, leaves: &[Leaf], leaf: usize, op: &dyn PixelOp) -> usize {
+    fn add_pixel(&mut self, leaves: &[Leaf], leaf: usize, kind: &PixelKind) -> usize {
         let shared = self.steps.iter().find_map(|step| {
             let Link::Value { leaf: other, part: None, slot, .. } = step.links[0] else {
                 return None;
             };
-            let theirs = pixel_op(leaves, other, None)?;
-            let same = theirs.structure() == op.structure() && theirs.slots() == op.slots();
+            let same = leaves[other].kind.pixel(None)?.code() == kind.code();
             (same && users_are_exclusive(self, leaves, slot, leaf)).then_some((step.links[0], slot))
         });
         let (link, slot) = shared.unwrap_or_else(|| {
-            let slot = self.take_slots(op.slots());
-            let map = op.uses_place().then(|| {
+            let slot = self.take_slots(kind.slots);
+            let map = kind.uses_place.then(|| {
                 self.placed.push(leaf);
                 self.placed.len() - 1
             });
@@ -270,7 +268,7 @@ impl Block {
     }
 
     /// Adds a table op; gives its first slot. Leaves that exclude each other share a table.
-    fn add_table(&mut self, leaves: &[Leaf], leaf: usize, op: &dyn TableOp) -> usize {
+    fn add_table(&mut self, leaves: &[Leaf], leaf: usize, slots: usize, counted: bool) -> usize {
         let users = |table: usize| {
             self.steps.iter().filter(move |step| {
                 matches!(step.links[0], Link::Table { table: used, .. } if used == table)
@@ -281,14 +279,14 @@ impl Block {
         };
         let table = (0..self.tables).find(is_free).unwrap_or(self.tables);
         self.tables = self.tables.max(table + 1);
-        self.add_step(leaf, Link::Table { table, counted: op.needs_histogram() });
-        self.take_slots(op.slots())
+        self.add_step(leaf, Link::Table { table, counted });
+        self.take_slots(slots)
     }
 
-    fn add_shuffled(&mut self, leaf: usize, parts: &[Box<dyn PixelOp>]) -> usize {
+    fn add_shuffled(&mut self, leaf: usize, parts: &[PixelKind]) -> usize {
         let first = self.slots.end;
-        let links = parts.iter().enumerate().map(|(part, op)| {
-            let slot = self.take_slots(op.slots());
+        let links = parts.iter().enumerate().map(|(part, kind)| {
+            let slot = self.take_slots(kind.slots);
             Link::Value { leaf, part: Some(part), slot, map: None }
         });
         let links: Vec<Link> = links.collect();
@@ -315,16 +313,6 @@ fn users_are_exclusive(block: &Block, leaves: &[Leaf], slot: usize, leaf: usize)
         }
         _ => true,
     })
-}
-
-/// Whether a draw may leave the leaf out.
-pub(crate) fn may_skip(leaf: &Leaf) -> bool {
-    match leaf.op.class() {
-        Class::Pixel(op) => op.may_skip(),
-        Class::Table(op) => op.may_skip(),
-        Class::Region(op) => op.may_skip(),
-        _ => false,
-    }
 }
 
 /// Splits flat leaves into blocks, and gives each leaf its slots. Gives the blocks, and the number
@@ -389,20 +377,19 @@ pub(super) fn split(
 
 /// Whether a leaf multiplies the loop bodies that its block may need.
 fn multiplies(leaf: &Leaf) -> bool {
-    !leaf.guards.is_empty() || may_skip(leaf) || matches!(leaf.op.class(), Class::Shuffled(_))
+    !leaf.guards.is_empty() || leaf.kind.may_skip() || matches!(leaf.kind, Kind::Shuffled(_))
 }
 
 /// The type that elements are stored as: a view only calls it something else.
 fn stored_type(leaves: &[Leaf], output: ImageType) -> DType {
-    let view = leaves.iter().find(|leaf| matches!(leaf.op.class(), Class::View(_)));
+    let view = leaves.iter().find(|leaf| matches!(leaf.kind, Kind::View(_)));
     view.map_or(output, |view| view.input).dtype
 }
 
 /// Who makes the rows of a leaf. Under the exact rule a resize is torchvision's to the bit, which
 /// a row function gives.
 fn row_maker(leaf: &Leaf, rule: NumberRule) -> Option<RowMaker> {
-    let Class::Geometry(op) = leaf.op.class() else { return None };
-    match (op.makes_rows()?, rule) {
+    match (leaf.kind.rows()?, rule) {
         (RowMaker::Compiled, NumberRule::Exact) => Some(RowMaker::Called),
         (maker, _) => Some(maker),
     }
@@ -410,26 +397,23 @@ fn row_maker(leaf: &Leaf, rule: NumberRule) -> Option<RowMaker> {
 
 /// Adds a leaf to the block; gives its first slot.
 fn add(block: &mut Block, leaves: &[Leaf], leaf: usize) -> usize {
-    let Leaf { op, input, .. } = &leaves[leaf];
-    match op.class() {
-        Class::Geometry(op) => block.add_geometry(leaf, op, input),
-        Class::Region(op) => block.add_region(leaf, false, op.fill()),
-        Class::Pixel(op) => return block.add_pixel(leaves, leaf, op),
-        Class::Table(op) => return block.add_table(leaves, leaf, op),
-        Class::Shuffled(parts) => return block.add_shuffled(leaf, parts),
-        Class::Cast(DType::U8) if input.dtype != DType::U8 => block.add_step(leaf, Link::Round),
-        Class::Host(_) | Class::Mix(_) => block.host = Some(leaf),
+    let Leaf { kind, input, .. } = &leaves[leaf];
+    match kind {
+        Kind::Geometry { fills, .. } => block.add_geometry(leaf, *fills),
+        Kind::Region { fill, .. } => block.add_region(leaf, false, *fill),
+        Kind::Pixel(kind) => return block.add_pixel(leaves, leaf, kind),
+        Kind::Table { slots, counted, .. } => {
+            return block.add_table(leaves, leaf, *slots, *counted);
+        }
+        Kind::Shuffled(parts) => return block.add_shuffled(leaf, parts),
+        Kind::Cast(DType::U8) if input.dtype != DType::U8 => block.add_step(leaf, Link::Round),
+        Kind::Host | Kind::Mix => block.host = Some(leaf),
         // What a device gets is bytes. Without a step before it, values are bytes as they are.
-        Class::Device(_) if input.dtype == DType::U8 && !block.steps.is_empty() => {
+        Kind::Device if input.dtype == DType::U8 && !block.steps.is_empty() => {
             block.add_step(leaf, Link::Round);
         }
-        Class::Cast(_)
-        | Class::View(_)
-        | Class::Layout(_)
-        | Class::Device(_)
-        | Class::Label(_)
-        | Class::Choice(_)
-        | Class::Batch(_) => {}
+        Kind::Cast(_) | Kind::View(_) | Kind::Layout | Kind::Device | Kind::Batch | Kind::Other => {
+        }
     }
     block.slots.end
 }

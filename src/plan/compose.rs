@@ -69,8 +69,13 @@ impl Rect {
     }
 
     /// Rows and columns.
+    ///
+    /// # Panics
+    ///
+    /// If a side is longer than any picture's.
     pub(crate) fn size(&self) -> Size {
-        Size::new((self.bottom - self.top) as u32, (self.right - self.left) as u32)
+        let side = |from, to| u32::try_from(to - from).expect("a side has less than 2^32 pixels");
+        Size::new(side(self.top, self.bottom), side(self.left, self.right))
     }
 }
 

@@ -6,9 +6,10 @@
 //! ```
 
 use super::block::{Block, Link, Role, reading};
+use super::kind::Kind;
 use super::leaf::Leaf;
 use super::{Draws, ImagePlan};
-use fuseloop_ops::{Class, DType, ImageType, Layout, Motion, RowMaker, SampleKey, Size, Type};
+use fuseloop_ops::{DType, ImageType, Layout, Motion, RowMaker, SampleKey, Size, Type};
 use std::fmt::Write as _;
 
 /// A plan as data.
@@ -80,13 +81,13 @@ impl ImagePlan {
     fn describe_block(&self, index: usize, block: &Block) -> BlockDescription {
         let leaves = self.leaves();
         let before = leaves.get(block.ops.start).map_or(self.output(), |leaf| leaf.input);
-        let after = block.ops.clone().last().map_or(before, |leaf| type_after(&leaves[leaf]));
+        let after = block.ops.clone().last().map_or(before, |leaf| leaves[leaf].output);
         let describe_op = |leaf: usize| OpDescription {
             leaf,
             place: leaves[leaf].place,
             name: leaves[leaf].op.name(),
             role: block.role(leaves, leaf),
-            output: type_after(&leaves[leaf]),
+            output: leaves[leaf].output,
             chosen_by: self.chosen_by(&leaves[leaf]),
         };
         BlockDescription {
@@ -109,8 +110,8 @@ impl ImagePlan {
         let block = &self.blocks()[index];
         let name = |leaf: usize| self.leaves()[leaf].op.name();
         if let Some(host) = block.host {
-            return match self.leaves()[host].op.class() {
-                Class::Mix(_) => {
+            return match self.leaves()[host].kind {
+                Kind::Mix => {
                     format!("{} runs loops of its own on the stored picture", name(host))
                 }
                 _ => format!("{} is plain Rust and gets the picture stored", name(host)),
@@ -123,10 +124,7 @@ impl ImagePlan {
             return "it stores the batch".to_owned();
         };
         let maker = name(next.ops.start);
-        let makes_rows = |leaf: &usize| match self.leaves()[*leaf].op.class() {
-            Class::Geometry(op) => op.makes_rows().is_some(),
-            _ => false,
-        };
+        let makes_rows = |leaf: &usize| self.leaves()[*leaf].kind.rows().is_some();
         if !makes_rows(&next.ops.start) {
             return format!("with {maker} it might need more loop bodies than are compiled");
         }
@@ -221,8 +219,8 @@ impl Block {
             Some(Link::Matrix { .. }) => return "folded into one colour matrix",
             _ => {}
         }
-        match leaves[leaf].op.class() {
-            Class::Geometry(op) => match op.makes_rows() {
+        match &leaves[leaf].kind {
+            Kind::Geometry { rows, .. } => match rows {
                 Some(RowMaker::Compiled) => {
                     "window pushed into decode, rows resized as the loop needs them"
                 }
@@ -235,34 +233,26 @@ impl Block {
                 }
                 None => "folded into source addresses",
             },
-            Class::Pixel(op) if op.needs_mean() => "in registers, after a reading for the mean",
-            Class::Pixel(_) => "in registers",
-            Class::Shuffled(_) if self.device == Role::Device => {
+            Kind::Pixel(op) if op.needs_mean => "in registers, after a reading for the mean",
+            Kind::Pixel(_) => "in registers",
+            Kind::Shuffled(_) if self.device == Role::Device => {
                 "in registers, in each sample's order"
             }
-            Class::Shuffled(_) => "in registers, one loop body for each order",
-            Class::Table(op) if op.needs_histogram() => "a look-up, after levels are counted",
-            Class::Table(_) => "a look-up",
-            Class::Region(_) => "a mask in registers",
-            Class::Host(_) => "plain Rust on the stored picture, for the samples it changes",
-            Class::Cast(_) | Class::Layout(_) => "folded into the final store",
-            Class::Mix(_) => "chains of loops of their own on the stored picture, and their sum",
-            Class::Batch(_) => "on the finished batch, in place",
-            Class::View(_) => "the stored bits under another name",
-            Class::Device(_) if self.device == Role::Staged => {
+            Kind::Shuffled(_) => "in registers, one loop body for each order",
+            Kind::Table { counted: true, .. } => "a look-up, after levels are counted",
+            Kind::Table { .. } => "a look-up",
+            Kind::Region { .. } => "a mask in registers",
+            Kind::Host => "plain Rust on the stored picture, for the samples it changes",
+            Kind::Cast(_) | Kind::Layout => "folded into the final store",
+            Kind::Mix => "chains of loops of their own on the stored picture, and their sum",
+            Kind::Batch => "on the finished batch, in place",
+            Kind::View(_) => "the stored bits under another name",
+            Kind::Device if self.device == Role::Staged => {
                 "bytes for a device, copied with the batch"
             }
-            Class::Device(_) => "values rounded to bytes, as a device would get them",
-            Class::Label(_) | Class::Choice(_) => "",
+            Kind::Device => "values rounded to bytes, as a device would get them",
+            Kind::Other => "",
         }
-    }
-}
-
-/// The image after a leaf.
-pub(crate) fn type_after(leaf: &Leaf) -> ImageType {
-    match leaf.op.output(&Type::Image(leaf.input)) {
-        Ok(Type::Image(after)) => after,
-        _ => leaf.input,
     }
 }
 

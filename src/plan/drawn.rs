@@ -9,6 +9,7 @@
 
 use super::block::nth_order;
 use super::draws::{Mixed, allowed};
+use super::kind::PixelKind;
 use super::leaf::Leaf;
 use super::{Draws, ImagePlan};
 use fuseloop_ops::rows::RowFilter;
@@ -85,11 +86,11 @@ impl Draws {
                 let windows: Vec<String> = windows.map(|(_, window)| painted(*window)).collect();
                 windows.join(", ")
             }
-            Class::Pixel(op) => self.numbers_of(op, leaf.slot),
+            Class::Pixel(op) => self.numbers_of(op, leaf.kind.pixel(None), leaf.slot),
             Class::Table(op) => {
-                numbers(&self.slots[leaf.slot..leaf.slot + op.slots()], op.slot_names())
+                numbers(&self.slots[leaf.slot..leaf.slot + leaf.kind.slots()], op.slot_names())
             }
-            Class::Shuffled(parts) => self.parts(index, parts, leaf.slot),
+            Class::Shuffled(parts) => self.parts(index, leaf, parts),
             Class::Host(_) => "applied".to_owned(),
             Class::Mix(_) => self.mixture(index),
             Class::Cast(_)
@@ -113,27 +114,30 @@ impl Draws {
     }
 
     /// The parts of a shuffled op, in their order.
-    fn parts(&self, index: usize, parts: &[Box<dyn PixelOp>], first: usize) -> String {
+    fn parts(&self, index: usize, leaf: &Leaf, parts: &[Box<dyn PixelOp>]) -> String {
         let order = self.orders.iter().find(|(of, _)| *of == index).map_or(0, |(_, order)| *order);
-        let words = nth_order(parts.len(), order).into_iter().map(|part| {
-            let before: usize = parts[..part].iter().map(|part| part.slots()).sum();
-            let numbers = self.numbers_of(parts[part].as_ref(), first + before);
-            format!("{} {numbers}", part_name(parts[part].as_ref())).trim_end().to_owned()
-        });
-        words.collect::<Vec<_>>().join(", then ")
+        let (mut first, mut words) = (leaf.slot, vec![]);
+        for (part, op) in parts.iter().enumerate() {
+            let kind = leaf.kind.pixel(Some(part));
+            let numbers = self.numbers_of(op.as_ref(), kind, first);
+            words.push(format!("{} {numbers}", part_name(op.as_ref())).trim_end().to_owned());
+            first += kind.map_or(0, |kind| kind.slots);
+        }
+        let order = nth_order(words.len(), order).into_iter();
+        order.map(|part| words[part].as_str()).collect::<Vec<_>>().join(", then ")
     }
 
     /// The numbers of a pixel op whose slots begin at `first`; but for a mean, which is not drawn.
-    fn numbers_of(&self, op: &dyn PixelOp, first: usize) -> String {
-        let drawn = op.slots() - usize::from(op.needs_mean() && op.slots() > 0);
+    fn numbers_of(&self, op: &dyn PixelOp, kind: Option<&PixelKind>, first: usize) -> String {
+        let drawn = kind.map_or(0, |kind| kind.slots - usize::from(kind.needs_mean));
         numbers(&self.slots[first..first + drawn], op.slot_names())
     }
 }
 
-/// The name of a part of a shuffled op: what its code is named after.
+/// The name of a part of a shuffled op: what its `Debug` begins with.
 fn part_name(op: &dyn PixelOp) -> String {
-    let structure = op.structure();
-    let name: String = structure.chars().take_while(|c| c.is_alphanumeric()).collect();
+    let shown = format!("{op:?}");
+    let name: String = shown.chars().take_while(|c| c.is_alphanumeric()).collect();
     name.strip_prefix("Random").unwrap_or(&name).to_owned()
 }
 

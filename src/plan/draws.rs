@@ -3,10 +3,15 @@
 use super::ImagePlan;
 use super::block::{Block, Link, Step, nth_order, orders, pixel_op, reading};
 use super::compose::Axis;
+use super::kind::{Kind, PixelKind};
 use super::leaf::{Guard, Leaf};
 use fuseloop_ops::{
-    Class, Eval, Histogram, HostSample, Mixture, Motion, SampleKey, Size, Table, Window, to_u8,
+    Class, Eval, Histogram, HostSample, Mixture, Motion, RowMaker, SampleKey, Size, Table, Window,
+    to_u8,
 };
+
+/// Most steps of all chains of a mixture.
+const MAX_MIX_STEPS: u64 = 1024;
 
 /// What was drawn for one sample. Its memory is reused from sample to sample.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -61,6 +66,8 @@ impl ImagePlan {
                 }
                 _ => 0,
             };
+            let (name, outcomes) = (choice.op.name(), choice.outcomes);
+            assert!(outcome < outcomes, "{name} drew outcome {outcome}, but has {outcomes}");
             draws.outcomes.push(outcome);
         }
         let mut size = source;
@@ -142,7 +149,7 @@ impl ImagePlan {
             let leaf = &self.leaves()[index];
             match leaf.op.class() {
                 Class::Table(op) => {
-                    let slots = &draws.slots[leaf.slot..leaf.slot + op.slots()];
+                    let slots = &draws.slots[leaf.slot..leaf.slot + leaf.kind.slots()];
                     op.table(self.rule(), slots, levels, &mut one);
                     if position == 0 {
                         *out = one;
@@ -156,7 +163,7 @@ impl ImagePlan {
                     if position == 0 {
                         *out = [std::array::from_fn(|level| level as f32); 3];
                     }
-                    let slots = &draws.slots[leaf.slot..leaf.slot + op.slots()];
+                    let slots = &draws.slots[leaf.slot..leaf.slot + leaf.kind.slots()];
                     let cx = Eval::new(self.rule(), slots);
                     let [reds, greens, blues] = out;
                     for ((r, g), b) in reds.iter_mut().zip(greens).zip(blues) {
@@ -170,13 +177,21 @@ impl ImagePlan {
 }
 
 impl Draws {
-    /// Draws for one leaf; gives whether it runs.
+    /// Draws for one leaf; gives whether it runs. What the op draws is held to what it said when
+    /// the list was planned.
+    ///
+    /// # Panics
+    ///
+    /// If a geometry op draws steps that make rows, and not one of the maker that it said.
     fn leaf(&mut self, key: SampleKey, index: usize, leaf: &Leaf, size: &mut Size) -> bool {
         let rng = &mut key.op(leaf.stream);
+        let may_skip = leaf.kind.may_skip();
+        let slots = leaf.slot..leaf.slot + leaf.kind.slots();
         match leaf.op.class() {
             Class::Geometry(op) => {
                 self.scratch.clear();
                 op.draw(rng, *size, &mut self.scratch);
+                check_motions(leaf, &self.scratch);
                 for motion in self.scratch.drain(..) {
                     *size = motion.output(*size);
                     self.motions.push((index, motion));
@@ -186,19 +201,18 @@ impl Draws {
             Class::Region(op) => {
                 let window = op.draw(rng, *size);
                 self.windows.push((index, window));
-                !op.may_skip() || window.height > 0
+                !may_skip || window.height > 0
             }
-            Class::Pixel(op) => {
-                op.draw(rng, *size, &mut self.slots[leaf.slot..leaf.slot + op.slots()])
-            }
-            Class::Table(op) => op.draw(rng, &mut self.slots[leaf.slot..leaf.slot + op.slots()]),
+            Class::Pixel(op) => op.draw(rng, *size, &mut self.slots[slots]) || !may_skip,
+            Class::Table(op) => op.draw(rng, &mut self.slots[slots]) || !may_skip,
             Class::Shuffled(parts) => {
-                let order = rng.below(orders(parts.len()) as u32) as usize;
+                let Kind::Shuffled(kinds) = &leaf.kind else { return true };
+                let order = rng.below(orders(kinds.len()) as u32) as usize;
                 self.orders.push((index, order));
                 let mut slot = leaf.slot;
-                for part in parts {
-                    part.draw(rng, *size, &mut self.slots[slot..slot + part.slots()]);
-                    slot += part.slots();
+                for (part, PixelKind { slots, .. }) in parts.iter().zip(kinds) {
+                    part.draw(rng, *size, &mut self.slots[slot..slot + slots]);
+                    slot += slots;
                 }
                 true
             }
@@ -225,13 +239,24 @@ impl Draws {
 
 /// Draws for all steps of a mixture's chains, each with a key of its own.
 fn mix_steps(plan: &ImagePlan, key: SampleKey, size: Size, mixture: &Mixture) -> Vec<Draws> {
-    let steps: u32 = mixture.chains.iter().map(|(_, steps)| steps).sum();
+    let steps: u64 = mixture.chains.iter().map(|(_, steps)| u64::from(*steps)).sum();
+    assert!(steps <= MAX_MIX_STEPS, "a mixture of {steps} steps, at most {MAX_MIX_STEPS} are run");
     let draw = |step| {
         let mut draws = Draws::default();
         plan.draw(key.field(step as usize), size, &mut draws);
         draws
     };
     (0..steps).map(draw).collect()
+}
+
+/// A block has rows made at most once, and only where the plan knows it.
+fn check_motions(leaf: &Leaf, motions: &[Motion]) {
+    let makers: Vec<RowMaker> = motions.iter().filter_map(Motion::maker).collect();
+    let (name, planned) = (leaf.op.name(), leaf.kind.rows());
+    assert!(
+        makers.is_empty() || makers.len() == 1 && planned == Some(makers[0]),
+        "{name} drew steps whose rows are made by {makers:?}, but its `makes_rows` said {planned:?}"
+    );
 }
 
 /// Whether the outcomes of choices let what is guarded run.
@@ -246,7 +271,8 @@ fn multiply_matrices(block: &Block, leaves: &[Leaf], draws: &mut Draws) {
         let mut product = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
         for &leaf in &step.leaves {
             let Some(op) = pixel_op(leaves, leaf, None) else { continue };
-            let slots = &draws.slots[leaves[leaf].slot..leaves[leaf].slot + op.slots()];
+            let Leaf { slot, kind, .. } = &leaves[leaf];
+            let slots = &draws.slots[*slot..slot + kind.slots()];
             if let Some(next) = op.matrix(slots) {
                 product = multiply(next.map(|row| row.map(f64::from)), product);
             }

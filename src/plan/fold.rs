@@ -9,8 +9,9 @@
 //! ns a pixel, against 0.3 and 0.6 an op), and 256 evaluations a sample to fill.
 
 use super::block::{Block, Link, Step, pixel_op};
+use super::kind::Kind;
 use super::leaf::Leaf;
-use fuseloop_ops::{Class, DType, NumberRule, Type};
+use fuseloop_ops::{DType, NumberRule};
 
 /// Fewest pixels of a picture that is worth filling a table for.
 const WORTH_A_TABLE: u64 = 16_384;
@@ -52,26 +53,28 @@ pub(super) fn matrices(block: &mut Block, leaves: &[Leaf], rule: NumberRule) {
 }
 
 /// The op of a step that runs for every sample, alone.
-fn lone<'a>(leaves: &'a [Leaf], step: &Step) -> Option<Class<'a>> {
+fn lone<'a>(leaves: &'a [Leaf], step: &Step) -> Option<&'a Kind> {
     let [leaf] = step.leaves[..] else { return None };
     let leaf = &leaves[leaf];
-    leaf.guards.is_empty().then(|| leaf.op.class())
+    leaf.guards.is_empty().then_some(&leaf.kind)
 }
 
 fn is_per_channel(leaves: &[Leaf], step: &Step) -> bool {
     match lone(leaves, step) {
-        Some(Class::Pixel(op)) => {
-            op.is_per_channel() && !op.needs_mean() && !op.uses_place() && !op.may_skip()
+        Some(Kind::Pixel(op)) => {
+            op.is_per_channel && !op.needs_mean && !op.uses_place && !op.may_skip
         }
-        Some(Class::Table(op)) => !op.needs_histogram() && !op.may_skip(),
+        Some(Kind::Table { may_skip, counted, .. }) => !counted && !may_skip,
         _ => false,
     }
 }
 
 fn is_matrix(leaves: &[Leaf], step: &Step) -> bool {
     match lone(leaves, step) {
-        Some(Class::Pixel(op)) => {
-            op.matrix(&vec![0.0; op.slots()]).is_some() && !op.needs_mean() && !op.may_skip()
+        Some(Kind::Pixel(kind)) => {
+            let op = pixel_op(leaves, step.leaves[0], None);
+            let is_matrix = op.is_some_and(|op| op.matrix(&vec![0.0; kind.slots]).is_some());
+            is_matrix && !kind.needs_mean && !kind.may_skip
         }
         _ => false,
     }
@@ -90,8 +93,7 @@ fn pays(leaves: &[Leaf], run: &[Step], rule: NumberRule) -> bool {
 
 /// Whether the op gives values of 0..=255.
 fn stays_u8(leaf: &Leaf) -> bool {
-    let after = leaf.op.output(&Type::Image(leaf.input));
-    matches!(after, Ok(Type::Image(image)) if image.dtype == DType::U8)
+    leaf.output.dtype == DType::U8
 }
 
 fn is_whole_after(
@@ -108,7 +110,8 @@ fn is_whole_after(
             before && block.regions[region].fill.iter().all(|v| v.fract() == 0.0)
         }
         Link::Table { .. } | Link::Value { .. } => {
-            let exact = pixel_op(leaves, step.leaves[0], None).is_none_or(|op| !op.uses_place());
+            let kind = leaves[step.leaves[0]].kind.pixel(None);
+            let exact = kind.is_none_or(|kind| !kind.uses_place);
             rule == NumberRule::Exact && exact && stays_u8(last)
         }
         Link::Matrix { .. } => false,

@@ -10,6 +10,7 @@
 //! rows, a table or a slot. On the way every op is checked against the type it gets, and ops that
 //! do nothing are left out.
 
+use super::kind::Kind;
 use super::{ImagePlan, PlanError, batch_ops};
 use fuseloop_ops::{
     ChoiceOp, Class, DType, ImageType, Layout, NumberRule, Op, Ops, Type, TypeError, stream,
@@ -31,6 +32,8 @@ const MAX_OUTCOMES: usize = 128;
 pub struct Leaf {
     /// The op.
     pub op: Arc<dyn Op>,
+    /// What it said about itself when the list was planned.
+    pub kind: Kind,
     /// The place in the user's list of the op that it is, or is in.
     pub place: usize,
     /// It runs if all of these allow it.
@@ -39,6 +42,8 @@ pub struct Leaf {
     pub stream: u64,
     /// What it gets.
     pub input: ImageType,
+    /// What it gives.
+    pub output: ImageType,
     /// Its first slot, if it has any.
     pub slot: usize,
     /// The plan of one step of its chains, if it mixes.
@@ -63,6 +68,8 @@ pub struct Choice {
     pub guards: Vec<Guard>,
     /// The stream of its draw.
     pub stream: u64,
+    /// How many outcomes it has.
+    pub outcomes: usize,
 }
 
 impl Leaf {
@@ -88,7 +95,7 @@ pub(super) struct Flat {
 impl Flat {
     /// The leaf that a device's begin after, if more than a copy is left to it.
     pub(super) fn device(&self) -> Option<usize> {
-        self.leaves.iter().position(|leaf| matches!(leaf.op.class(), Class::Device(_)))
+        self.leaves.iter().position(|leaf| leaf.kind == Kind::Device)
     }
 
     /// Whether a device gets what it can go on with: pictures of bytes, all of one size.
@@ -111,7 +118,7 @@ impl Flat {
 
 /// Whether any of these is an op on samples.
 pub(super) fn works_on(leaves: &[Leaf]) -> bool {
-    leaves.iter().any(|leaf| !matches!(leaf.op.class(), Class::Batch(_)))
+    leaves.iter().any(|leaf| leaf.kind != Kind::Batch)
 }
 
 /// Makes `ops` flat, for images of type `input`.
@@ -155,10 +162,7 @@ impl Walk {
             if depth == MAX_DEPTH {
                 return Err(self.refuse(op.as_ref(), "at most 8 containers around an op", input));
             }
-            let index = self.flat.choices.len();
-            let made = Choice { op: Arc::clone(op), guards: guards.to_vec(), stream };
-            self.flat.choices.push(made);
-            return self.choice(op.as_ref(), choice, index, guards, input, depth);
+            return self.choice(op, choice, stream, guards, input, depth);
         }
         if matches!(op.class(), Class::Label(_)) {
             return Err(self.refuse(op.as_ref(), "a label or an array", input));
@@ -201,33 +205,39 @@ impl Walk {
             return Err(PlanError::TooManyLeaves { place, op: op.name(), most: MAX_LEAVES });
         }
         let op = op.for_input(&before).unwrap_or_else(|| Arc::clone(op));
+        let kind = Kind::of(op.class(), &input, self.rule);
+        let kind = kind.map_err(|error| PlanError::Op { place, op: op.name(), error })?;
         let guards = guards.to_vec();
         let step = self.step(op.as_ref(), input)?;
-        self.flat.leaves.push(Leaf { op, place, guards, stream, input, slot: 0, step });
+        let (output, slot) = (after, 0);
+        self.flat.leaves.push(Leaf { op, kind, place, guards, stream, input, output, slot, step });
         Ok(after)
     }
 
     /// Takes the members of a choice in. Whatever the outcome, the type after it must be the same.
     fn choice(
         &mut self,
-        op: &dyn Op,
+        op: &Arc<dyn Op>,
         choice: &dyn ChoiceOp,
-        index: usize,
+        stream: u64,
         guards: &[Guard],
         input: ImageType,
         depth: usize,
     ) -> Result<ImageType, PlanError> {
         let outcomes = choice.outcomes();
         if !(1..=MAX_OUTCOMES).contains(&outcomes) {
-            return Err(self.refuse(op, "at most 128 outcomes of a choice", input));
+            return Err(self.refuse(op.as_ref(), "at most 128 outcomes of a choice", input));
         }
+        let index = self.flat.choices.len();
+        let made = Choice { op: Arc::clone(op), guards: guards.to_vec(), stream, outcomes };
+        self.flat.choices.push(made);
         let mut types = vec![input; outcomes];
         for member in choice.members() {
             let runs = |outcome: &usize| member.when >> outcome & 1 == 1;
             let Some(first) = (0..outcomes).find(runs) else { continue };
             let mut current = types[first];
             if let Some(other) = (0..outcomes).filter(runs).find(|&o| types[o] != current) {
-                return Err(self.uneven(op, current, types[other]));
+                return Err(self.uneven(op.as_ref(), current, types[other]));
             }
             let mut inner = guards.to_vec();
             inner.push(Guard { choice: index, when: member.when });
@@ -237,7 +247,7 @@ impl Walk {
             (0..outcomes).filter(runs).for_each(|outcome| types[outcome] = current);
         }
         match types.iter().find(|found| **found != types[0]) {
-            Some(other) => Err(self.uneven(op, types[0], *other)),
+            Some(other) => Err(self.uneven(op.as_ref(), types[0], *other)),
             None => Ok(types[0]),
         }
     }

@@ -14,6 +14,7 @@
 //!   window that is decoded and the addresses that pixels are loaded from; conversion and layout
 //!   become the final store.
 //!
+//! `size` holds it against the limits, before samples are read and for each sample's draws;
 //! [`describe`] is the plan for people, [`drawn`] a sample's draws.
 
 pub mod array;
@@ -24,8 +25,10 @@ pub mod describe;
 pub mod drawn;
 pub mod draws;
 mod fold;
+pub mod kind;
 pub mod label;
 pub mod leaf;
+mod size;
 mod variants;
 
 pub use array::ArrayPlan;
@@ -33,10 +36,12 @@ pub use block::{Block, Link, Region, Role};
 pub use describe::Description;
 pub use drawn::{Drawn, Fate};
 pub use draws::Draws;
+pub use kind::{Kind, OpError, PixelKind};
 pub use label::LabelPlan;
 pub use leaf::Leaf;
+pub use size::TooManyPixels;
 
-use fuseloop_ops::{Class, DType, ImageType, NumberRule, Ops, Size, TypeError};
+use fuseloop_ops::{DType, ImageType, NumberRule, Ops, Size, Type, TypeError};
 use leaf::Choice;
 
 /// Most ops of one pipeline.
@@ -54,6 +59,16 @@ pub enum PlanError {
         /// What it takes and what it gets.
         error: TypeError,
     },
+    /// An op can't be compiled, whatever stands around it.
+    #[error("op {place} of the list ({op}): {error}")]
+    Op {
+        /// The op's place, from 0.
+        place: usize,
+        /// The op.
+        op: &'static str,
+        /// What is wrong with it.
+        error: OpError,
+    },
     /// Images of different sizes can't share a batch.
     #[error(
         "images of {height} x {width} pixels can't share a batch: add RandomResizedCrop, Resize or CenterCrop to the list"
@@ -69,6 +84,27 @@ pub enum PlanError {
     TooLong {
         /// How many there are.
         found: usize,
+    },
+    /// Pictures too large for every sample.
+    #[error("op {place} of the list: {error}")]
+    Pixels {
+        /// The op's place, from 0.
+        place: usize,
+        /// What it makes.
+        error: TooManyPixels,
+    },
+    /// A sample's row of too many bytes.
+    #[error(
+        "a sample takes {bytes} bytes as {}, the limit is {max}: make smaller pictures, or raise `max_row_bytes` (LoaderBuilder::limits)",
+        Type::Image(*output)
+    )]
+    RowBytes {
+        /// What a sample becomes.
+        output: ImageType,
+        /// Bytes it takes.
+        bytes: u64,
+        /// [`Limits::max_row_bytes`](crate::sample::Limits::max_row_bytes).
+        max: u64,
     },
     /// Too many ops, with those in containers.
     #[error("op {place} of the list ({op}): with the ops in containers there are more than {most}")]
@@ -282,18 +318,16 @@ impl ImagePlan {
         &self.choices
     }
 
-    /// What the compiled code depends on: plans of equal keys share it.
+    /// What the compiled code depends on: plans of equal keys share it. The code of ops is part of
+    /// it instruction by instruction, so that two ops share code only where it is the same.
     #[must_use]
     pub fn code_key(&self) -> String {
         let mut key = format!("{:?} {:?}", self.rule, self.blocks);
+        for region in self.blocks.iter().flat_map(|block| &block.regions) {
+            key.push_str(&format!(" {:x?}", region.fill.map(f32::to_bits)));
+        }
         for leaf in &self.leaves {
-            match leaf.op.class() {
-                Class::Pixel(op) => key.push_str(&op.structure()),
-                Class::Shuffled(parts) => {
-                    parts.iter().for_each(|part| key.push_str(&part.structure()));
-                }
-                _ => {}
-            }
+            key.push_str(&leaf.kind.code_key());
             if let Some(step) = &leaf.step {
                 key.push_str(&step.code_key());
             }

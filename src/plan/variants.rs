@@ -9,7 +9,7 @@
 //! outcomes, choice by choice; where that leads to too many to be compiled anyway, the product of
 //! what each choice leaves by itself is the bound.
 
-use super::block::{Block, Link, MAX_VARIANTS, Step, may_skip, orders};
+use super::block::{Block, Link, MAX_VARIANTS, Step, orders};
 use super::leaf::Leaf;
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ impl Block {
     /// An upper bound of how many lists of links samples may need.
     #[must_use]
     pub fn variants(&self, leaves: &[Leaf]) -> usize {
-        let free = |step: &&Step| may_skip(&leaves[step.leaves[0]]);
+        let free = |step: &&Step| leaves[step.leaves[0]].kind.may_skip();
         let coins = self.steps.iter().filter(free).count();
         let shuffles = self.steps.iter().map(|step| orders(step.links.len()));
         let all = shuffles.chain([2].repeat(coins)).chain([self.chosen(leaves)]);

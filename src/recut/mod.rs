@@ -10,7 +10,7 @@
 //! | | |
 //! |---|---|
 //! | taken | Huffman-coded JPEGs of 8 bits and 1, 3 or 4 components: baseline, extended, progressive, in any number of scans |
-//! | the same in | pixels, quantization tables, component ids and factors, APPn and COM segments, their order |
+//! | the same in | coefficients, and so pixels; quantization tables, component ids and factors, APPn and COM segments, their order |
 //! | not the same in | coding, restart markers; what lay behind the end marker is dropped |
 //! | size | of ImageNet's photographs: +0.2 % with a tile a row, +1.6 % with 64 pixels, +3.4 % with 32; a third of it is the index |
 //!
@@ -18,7 +18,10 @@
 //! shows the original. A re-cut file re-cut is the same bytes.
 //!
 //! Every call proves its result: the original is decoded by zune-jpeg, the re-cut file as the
-//! loader does, and the pixels are compared byte by byte. A sequential picture in several scans is refused by that decoder, or decoded wrong
+//! loader does, and the pixels are compared byte by byte. (The last column and row of some pictures
+//! the loader's own decoder makes as libjpeg does, and zune-jpeg otherwise: there zune-jpeg decodes
+//! both files. So those of a picture that the loader left to zune-jpeg, as progressive ones, are
+//! libjpeg's once it is re-cut.) A sequential picture in several scans is refused by that decoder, or decoded wrong
 //! (where a row is one MCU): of those the coefficients are read back and compared instead.
 //!
 //! Coefficients are read and written by libjpeg-turbo-rs. It is young, so it is given only what
@@ -30,12 +33,12 @@ mod check;
 mod kept;
 mod tile;
 
-use crate::decode::{By, DecodeOptions, Decoder, Parts, append_segment_index};
+use crate::decode::{By, DecodeOptions, Decoder, Frame, Parts, append_segment_index};
 use crate::panicked;
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
 use blocks::Blocks;
-use fuseloop_ops::Window;
+use fuseloop_ops::{RGB, Size, Window};
 pub use kept::Kept;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 pub use tile::{NoTile, Tile};
@@ -49,6 +52,8 @@ pub struct Recutter {
     before: Decoder,
     /// Decodes the re-cut file.
     after: Decoder,
+    /// Decodes its edges, by the other decoder.
+    zune: Decoder,
 }
 
 impl Recutter {
@@ -56,8 +61,8 @@ impl Recutter {
     #[must_use]
     pub fn new(tile: Tile, limits: Limits) -> Self {
         let options = DecodeOptions { limits, ..DecodeOptions::default() };
-        let (before, after) = (Decoder::by(By::Zune, options), Decoder::new(options));
-        Self { tile, limits, before, after }
+        let zune = || Decoder::by(By::Zune, options);
+        Self { tile, limits, before: zune(), after: Decoder::new(options), zune: zune() }
     }
 
     /// The same picture as an interleaved baseline JPEG with restart markers.
@@ -80,8 +85,13 @@ impl Recutter {
         let interval = self.tile.interval(parts.frame.width, blocks::mcu_width(&parts.frame));
         let (coded, blocks) = blocks::write(&parts.frame, blocks, interval)?;
         let recut = assemble(jpeg, &parts, &coded)?;
+        drop(coded);
         self.check_bytes(&recut)?;
-        self.prove(jpeg, &recut, &parts, &blocks)?;
+        self.prove(jpeg, &recut, &parts, blocks)?;
+        let size = Size::new(parts.frame.height.into(), parts.frame.width.into());
+        if size.pixels() > MOST_KEPT {
+            *self = Self::new(self.tile, self.limits);
+        }
         Ok(recut)
     }
 
@@ -96,21 +106,88 @@ impl Recutter {
         jpeg: &[u8],
         recut: &[u8],
         parts: &Parts,
-        blocks: &Blocks,
+        blocks: Blocks,
     ) -> Result<(), Kept> {
-        let (height, width) = (parts.frame.height.into(), parts.frame.width.into());
-        let whole = Window { top: 0, left: 0, height, width };
-        let image = |bytes| EncodedImage { mode: ImageMode::Jpeg, width, height, bytes };
-        let after = self.after.decode(&image(recut), whole).map_err(Kept::Undecodable)?;
         let same = if parts.frame.progressive || parts.scans.len() == 1 {
-            let before = self.before.decode(&image(jpeg), whole)?;
-            (0..height).all(|y| before.view.row(y) == after.view.row(y))
+            drop(blocks); // memory for the pixels
+            self.has_the_same_pixels(jpeg, recut, &parts.frame)?
         } else {
+            let size = Size::new(parts.frame.height.into(), parts.frame.width.into());
+            self.after.decode(&image(recut, size), size.full()).map_err(Kept::Undecodable)?;
             let again = blocks::read(recut, &Parts::find(recut)?)?;
-            blocks::are_same(&parts.frame, blocks, &again)
+            blocks::are_same(&parts.frame, &blocks, &again)
         };
         if same { Ok(()) } else { Err(Kept::Differs) }
     }
+
+    /// Compares all pixels: of the original as zune-jpeg has them, and of the re-cut file as the
+    /// loader does, a band of rows after the other. Where the two decoders differ by their rule for
+    /// a picture's edge, the re-cut file's edge is decoded by zune-jpeg too.
+    fn has_the_same_pixels(
+        &mut self,
+        jpeg: &[u8],
+        recut: &[u8],
+        frame: &Frame,
+    ) -> Result<bool, Kept> {
+        let size = Size::new(frame.height.into(), frame.width.into());
+        let edges = edges(frame);
+        let inside = Size::new(
+            size.height - u32::from(edges.last_row),
+            size.width - u32::from(edges.last_column),
+        );
+        self.after.size(&image(recut, size)).map_err(Kept::Undecodable)?;
+        let before = self.before.decode(&image(jpeg, size), size.full())?;
+        let band = (BAND / size.width).max(64);
+        for top in (0..size.height).step_by(band as usize) {
+            let height = band.min(size.height - top);
+            let window = Window { top, left: 0, height, width: size.width };
+            let after =
+                self.after.decode(&image(recut, size), window).map_err(Kept::Undecodable)?;
+            let after = after.window(window).ok_or(Kept::Differs)?;
+            let shown = RGB * inside.width as usize;
+            let rows = (top..top + height).take_while(|&y| y < inside.height);
+            if rows.zip(0..).any(|(y, row)| before.view.row(y)[..shown] != after.row(row)[..shown])
+            {
+                return Ok(false);
+            }
+        }
+        let column = Window { left: size.width - 1, width: 1, ..size.full() };
+        let row = Window { top: size.height - 1, height: 1, ..size.full() };
+        let asked = [(edges.last_column, column), (edges.last_row, row)];
+        for (_, window) in asked.into_iter().filter(|(differs, _)| *differs) {
+            let again = self.zune.decode(&image(recut, size), window).map_err(Kept::Undecodable)?;
+            let (before, after) = (before.window(window), again.window(window));
+            let (Some(before), Some(after)) = (before, after) else { return Err(Kept::Differs) };
+            if (0..window.height).any(|y| before.row(y) != after.row(y)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Pixels of the largest picture whose buffers are kept for the next: 48 MB.
+const MOST_KEPT: u64 = 16 << 20;
+
+/// Pixels of a band, about.
+const BAND: u32 = 16 << 20;
+
+fn image(bytes: &[u8], Size { height, width }: Size) -> EncodedImage<'_> {
+    EncodedImage { mode: ImageMode::Jpeg, width, height, bytes }
+}
+
+/// Where the loader's own decoder and zune-jpeg differ, if they do.
+struct Edges {
+    last_column: bool,
+    last_row: bool,
+}
+
+/// zune-jpeg interpolates chroma of half the columns or rows with what lies behind the picture in
+/// its last block; see `decode/jpeg/core`.
+fn edges(frame: &Frame) -> Edges {
+    let (h, v) = blocks::finest(&frame.components);
+    let differs = |side: u16, factor| factor == 2 && side % 2 == 0 && side % 16 != 0;
+    Edges { last_column: differs(frame.width, h), last_row: differs(frame.height, v) }
 }
 
 /// Puts the re-cut file together: what is kept of `jpeg`, then what `coded` has of tables and scan.

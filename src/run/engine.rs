@@ -16,11 +16,12 @@ use crate::sync::atomic::AtomicU64;
 use crate::sync::counter::Ordering;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Arc, Mutex, PoisonError, Weak};
+use crate::threads::{self, Process};
 
 /// How an [`Engine`] is set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineOptions {
-    /// Threads that fill rows. Default: as many as the process may use at once.
+    /// Threads that fill rows, at most 1024. Default: as many as the process may use at once.
     pub workers: NonZeroUsize,
     /// Batches begun before they are asked for: bounds memory, and absorbs slow samples.
     /// Default 3.
@@ -54,11 +55,21 @@ impl Default for EngineOptions {
     }
 }
 
+impl EngineOptions {
+    /// Refuses more workers than may be asked for.
+    pub(crate) fn check(&self) -> Result<(), RunError> {
+        Ok(threads::check("workers", self.workers.get())?)
+    }
+}
+
 /// Worker threads and slots, for one run after another.
 ///
 /// Runs may overlap; the one begun first has precedence, and each has its own batches ahead.
-/// Dropping the engine ends its threads. Batches the user holds stay valid.
+/// Dropping the engine ends its threads. Batches the user holds stay valid. In a process that was
+/// forked from the engine's it and its runs give [an error](RunError::Threads) and nothing else.
 pub struct Engine<S: Stage> {
+    /// The process that has the threads.
+    process: Process,
     shared: Arc<Shared<S>>,
     threads: Vec<JoinHandle<()>>,
     options: EngineOptions,
@@ -79,13 +90,15 @@ impl<S: Stage> Engine<S> {
     ///
     /// # Errors
     ///
-    /// If the system gives no thread. Those already started are ended.
+    /// If more workers are asked for than may be, or the system gives no thread: those already
+    /// started are ended.
     pub fn new(options: EngineOptions) -> Result<Self, RunError> {
+        options.check()?;
+        let process = Process::current();
         let patience = Patience { slot: options.slot_timeout, stall: options.stall_timeout };
         let workers = options.workers.get();
         let shared = Arc::new(Shared::new(workers, options.batches_ahead.get() as u64, patience));
-        let mut engine =
-            Self { shared, threads: Vec::with_capacity(workers), options, pool: Mutex::new(None) };
+        let mut engine = Self { process, shared, threads: vec![], options, pool: Mutex::new(None) };
         for index in 0..workers {
             engine.spawn(index)?;
         }
@@ -112,9 +125,11 @@ impl<S: Stage> Engine<S> {
     ///
     /// # Errors
     ///
-    /// If two outputs of the stage have one name, a batch of them can't be addressed, or too few fit
-    /// into [`max_bytes`](EngineOptions::max_bytes). All other errors come with the batch they belong to.
+    /// If two outputs of the stage have one name, a batch of them can't be addressed, too few fit
+    /// into [`max_bytes`](EngineOptions::max_bytes), or this process was forked from the engine's.
+    /// All other errors come with the batch they belong to.
     pub fn start(&self, pass: Pass<S>) -> Result<EpochRun<S>, RunError> {
+        self.check_process()?;
         let spec = BatchSpec::new(pass.stage.outputs(), pass.batch_size)?;
         let pool = self.pool(spec)?;
         let samples = pass.samples();
@@ -140,7 +155,16 @@ impl<S: Stage> Engine<S> {
             oldest: AtomicU64::new(u64::MAX),
             span: EpochSpan::new(epoch, samples),
         });
-        Ok(EpochRun::new(Arc::clone(&self.shared), id, batches))
+        Ok(EpochRun::new(Arc::clone(&self.shared), self.process, id, batches))
+    }
+
+    /// Refuses a process that was forked from the engine's, which has none of its threads.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::Threads`].
+    pub(crate) fn check_process(&self) -> Result<(), RunError> {
+        Ok(self.process.check()?)
     }
 
     /// The slots of the last run if they fit, else an empty pool.
@@ -181,9 +205,13 @@ impl<S: Stage> Engine<S> {
         &self.options
     }
 
-    /// Where the time went, since the engine was made.
+    /// Where the time went, since the engine was made; nothing in a process that was forked from the
+    /// engine's.
     #[must_use]
     pub fn headroom(&self) -> Headroom {
+        if self.process.is_forked() {
+            return Headroom::default();
+        }
         let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         let (slots, slots_allocated) = pool.as_ref().map_or((0, 0), |pool| pool.slots());
         let slot_bytes = pool.as_ref().map_or(0, |pool| pool.spec().bytes());
@@ -202,6 +230,9 @@ impl<S: Stage> Engine<S> {
     /// Begins a trace of what every thread does, with place for `limit` stretches a thread; what
     /// was traced before is dropped. 0 ends it. Without a trace it costs nothing.
     pub fn trace(&self, limit: usize) {
+        if self.process.is_forked() {
+            return;
+        }
         self.shared.meters.iter().for_each(|meter| meter.tape().start(limit));
         self.shared.consumer.tape().start(limit);
     }
@@ -216,6 +247,9 @@ impl<S: Stage> Engine<S> {
     /// with the next.
     #[must_use]
     pub fn take_trace(&self) -> Trace {
+        if self.process.is_forked() {
+            return Trace::default();
+        }
         let (consumer, mut lost) = self.shared.consumer.tape().take();
         let workers = self.shared.meters.iter().map(|meter| {
             let (events, more) = meter.tape().take();
@@ -228,6 +262,11 @@ impl<S: Stage> Engine<S> {
 
 impl<S: Stage> Drop for Engine<S> {
     fn drop(&mut self) {
+        if self.process.is_forked() {
+            // These threads are not here: there is nobody to wait for, and their locks may be held.
+            self.threads.drain(..).for_each(std::mem::forget);
+            return;
+        }
         self.shared.stop(JOIN);
         if self.shared.is_over() {
             for thread in self.threads.drain(..) {

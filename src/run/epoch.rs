@@ -10,6 +10,7 @@ use crate::batch::Batch;
 use crate::sample::{Epoch, UNKNOWN};
 use crate::sync::Arc;
 use crate::sync::counter::Ordering;
+use crate::threads::Process;
 
 /// What to do with the samples left over when the batch size does not divide them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -82,6 +83,8 @@ impl<S> Pass<S> {
 /// finished, nothing else is begun, and the engine can be used for the next run.
 pub struct EpochRun<S: Stage> {
     shared: Arc<Shared<S>>,
+    /// The process that has the threads.
+    process: Process,
     id: u64,
     /// Batches not yet delivered, or unknown; 0 when it is over.
     left: u64,
@@ -95,8 +98,8 @@ pub struct EpochRun<S: Stage> {
 const DRAIN: Duration = Duration::from_secs(1);
 
 impl<S: Stage> EpochRun<S> {
-    pub(super) fn new(shared: Arc<Shared<S>>, id: u64, batches: u64) -> Self {
-        Self { shared, id, left: batches, skipped: 0, replaced: 0, closed: false }
+    pub(super) fn new(shared: Arc<Shared<S>>, process: Process, id: u64, batches: u64) -> Self {
+        Self { shared, process, id, left: batches, skipped: 0, replaced: 0, closed: false }
     }
 
     /// Batches still to come, if no error ends the run and none loses all its rows;
@@ -123,7 +126,9 @@ impl<S: Stage> EpochRun<S> {
         if !self.closed {
             self.closed = true;
             self.left = 0;
-            self.shared.close(self.id, DRAIN);
+            if !self.process.is_forked() {
+                self.shared.close(self.id, DRAIN);
+            }
         }
     }
 
@@ -150,7 +155,10 @@ impl<S: Stage> Iterator for EpochRun<S> {
             return None;
         }
         let mut passed = Passed::default();
-        let delivered = self.shared.deliver(self.id, &mut passed);
+        let delivered = match self.process.check() {
+            Ok(()) => self.shared.deliver(self.id, &mut passed),
+            Err(error) => Some(Err(error.into())),
+        };
         self.pass_over(passed.batches);
         self.skipped += passed.skipped;
         match &delivered {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::Doing;
 use crate::batch::SlotError;
 use crate::sample::SampleId;
+use crate::threads::ThreadsError;
 
 /// Why the engine could not start, or a run ended early.
 ///
@@ -98,6 +99,9 @@ pub enum RunError {
     /// The engine was dropped.
     #[error("the engine has stopped")]
     Stopped,
+    /// More workers than may be asked for, or those of a process that this one was forked from.
+    #[error(transparent)]
+    Threads(#[from] ThreadsError),
     /// The system gave no thread.
     #[error("no thread for worker {worker}: {source}")]
     Spawn {

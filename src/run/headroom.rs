@@ -124,7 +124,7 @@ impl fmt::Display for Doing {
 }
 
 /// Where the time of an engine went, since it was made. Wall-clock time, not processor time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Headroom {
     /// How long each worker was in each phase.
     pub workers: Vec<Times>,

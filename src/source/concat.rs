@@ -8,11 +8,12 @@
 
 use super::starts::Starts;
 use super::{
-    BoxError, Buffer, FieldSpec, Fingerprint, ImageStats, Record, RunPlan, Source, StreamError,
-    Upcoming, Value,
+    BoxError, Buffer, ClassNames, FieldSpec, Fingerprint, ImageStats, Record, RunPlan,
+    SampleLocation, Source, StreamError, Upcoming, Value,
 };
 use crate::sample::SampleId;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// Sources of the same fields, as one.
@@ -120,6 +121,11 @@ impl Source for Concat {
         self.all(|part| part.image_stats(field), |a, b| a.merged(&b))
     }
 
+    /// Of one source alone, the file that it is.
+    fn path(&self) -> Option<&Path> {
+        if let [one] = &*self.parts { one.path() } else { None }
+    }
+
     fn longest(&self, field: usize) -> Option<u64> {
         self.all(|part| part.longest(field), u64::max)
     }
@@ -128,15 +134,35 @@ impl Source for Concat {
         self.parts.iter().all(|part| part.is_cheap_to_read_again())
     }
 
-    fn key(&self, sample: SampleId) -> Option<String> {
+    fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
         let (part, sample) = self.source_of(sample)?;
-        part.key(sample)
+        part.locate(sample, field)
+    }
+
+    /// Those of all parts, if each has names and no two differ.
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        let mut names: Option<ClassNames> = None;
+        for part in &self.parts {
+            let Some(more) = part.class_names()? else { return Ok(None) };
+            names = match names {
+                None => Some(more),
+                Some(names) => match names.merged(more) {
+                    None => return Ok(None),
+                    both => both,
+                },
+            };
+        }
+        Ok(names)
     }
 
     fn page(&self, sample: SampleId) -> Option<u64> {
         let (part, inner) = self.starts.place(sample)?;
         let page = self.parts[part].page(inner)?;
         Some((part as u64) << PAGE_BITS | page)
+    }
+
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        Box::new(self.parts.iter().flat_map(|part| part.paths()))
     }
 
     fn fingerprint(&self) -> u64 {

@@ -106,6 +106,14 @@ impl Location {
         Ok(found)
     }
 
+    /// The path, or the address without what follows a `?`. Nothing is escaped.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Path(path) => path.to_string_lossy().into_owned(),
+            Self::Url(url) => without_query(url).to_owned(),
+        }
+    }
+
     /// The last part of its name: what the kind of file is told by.
     #[must_use]
     pub fn file_name(&self) -> &str {
@@ -125,9 +133,13 @@ impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Path(path) => Escaped(&path.to_string_lossy()).fmt(f),
-            Self::Url(url) => Escaped(url.split('?').next().unwrap_or(url)).fmt(f),
+            Self::Url(url) => Escaped(without_query(url)).fmt(f),
         }
     }
+}
+
+fn without_query(url: &str) -> &str {
+    url.split('?').next().unwrap_or(url)
 }
 
 /// The files of one name without braces.

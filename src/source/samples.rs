@@ -7,11 +7,11 @@
 
 use super::file::LengthCheck;
 use super::stream::Item;
-use super::{FieldKind, FieldSpec, ImageStats, OwnedValue, Value};
+use super::{ClassNames, FieldKind, FieldSpec, ImageStats, OwnedValue, SampleLocation, Value};
 use crate::sample::{Epoch, SampleId};
 use std::error::Error;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Any error, with its message.
@@ -84,6 +84,13 @@ pub trait Source: Send + Sync + 'static {
         None
     }
 
+    /// The files and folders of this machine that it is read from, in an order that stays the same. A
+    /// conversion tells by the sizes and times of the files whether the source has changed since it was
+    /// stopped, and writes nothing over them. By default [`path`](Self::path) alone.
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        Box::new(self.path().map(Path::to_owned).into_iter())
+    }
+
     /// One field of a sample: lent, or in `buffer`. A source of records needs none of its own: the
     /// record is read once for all fields.
     ///
@@ -136,18 +143,23 @@ pub trait Source: Send + Sync + 'static {
         false
     }
 
-    /// Where in its file a value's bytes lie, as far as tables say: not that they are whole. `None`
-    /// for a value without bytes of its own, and for a source that is no file.
-    fn stored_at(&self, sample: SampleId, field: usize) -> Option<Range<u64>> {
+    /// Where a value of a sample is stored: its file, the sample's key there, and the bytes. Errors
+    /// and lists of damage name a sample by it, and a converted dataset takes the key over. It says
+    /// nothing about whether the bytes are whole. `None` for a sample that the source has not, and
+    /// where nothing is known.
+    fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
         let _ = (sample, field);
         None
     }
 
-    /// What a sample is called where it is from: a file's name in a folder, the key of a sample in a
-    /// tar file. For errors, and for what is written of it elsewhere. A key is never used as a path.
-    fn key(&self, sample: SampleId) -> Option<String> {
-        let _ = sample;
-        None
+    /// Names of the classes, by the numbers in the field that is a sample's class; `None` where they
+    /// are not known. They are read when they are asked for: opening a dataset does not need them.
+    ///
+    /// # Errors
+    ///
+    /// If the file that the names lie in is damaged.
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        Ok(None)
     }
 
     /// Which part of the storage a sample lies in, where reading a whole part is cheaper than

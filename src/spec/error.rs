@@ -24,6 +24,9 @@ pub enum ParseCause {
     /// It can't be read.
     #[error("{0}")]
     Io(#[source] io::Error),
+    /// It is a folder, a FIFO or a device.
+    #[error("not a regular file")]
+    NotAFile,
     /// It is too long.
     #[error("more than {MAX_BYTES} bytes")]
     TooLong,

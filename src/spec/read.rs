@@ -2,7 +2,7 @@
 
 use super::{MAX_BYTES, ParseCause, ParseError, Place};
 use fuseloop_ops::registry::{Datum, Entry, SpecError, Table, Value};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::Path;
 use toml::Spanned;
@@ -36,12 +36,20 @@ fn place(text: &str, at: usize) -> Place {
     Place { line: before.matches('\n').count() as u32 + 1, column: line.chars().count() as u32 + 1 }
 }
 
-/// The text of a file, if it is not too long: `/dev/zero` is.
+/// The text of a regular file, if it is not too long. Opening a FIFO would wait for its writer, and
+/// `/dev/zero` has no end.
 pub(super) fn text(path: &Path) -> Result<String, ParseError> {
     bounded(path).map_err(|cause| Fault { at: None, cause }.in_text("", path))
 }
 
 fn bounded(path: &Path) -> Result<String, ParseCause> {
+    let found = fs::metadata(path).map_err(ParseCause::Io)?;
+    if !found.is_file() {
+        return Err(ParseCause::NotAFile);
+    }
+    if found.len() > MAX_BYTES as u64 {
+        return Err(ParseCause::TooLong);
+    }
     let (file, mut bytes) = (File::open(path).map_err(ParseCause::Io)?, vec![]);
     file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(ParseCause::Io)?;
     if bytes.len() > MAX_BYTES {

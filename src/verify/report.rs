@@ -2,7 +2,7 @@
 
 use crate::decode::DecodeError;
 use crate::sample::SampleId;
-use crate::source::{BoxError, Escaped, ReadErrorKind};
+use crate::source::{BoxError, Escaped, ReadErrorKind, SampleLocation};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -176,6 +176,8 @@ pub struct Damaged {
     pub sample: SampleId,
     /// Its field's name.
     pub field: String,
+    /// Where it is stored, as far as the source says.
+    pub location: Option<SampleLocation>,
     /// Where in the file: of the cell if that is wrong, else of the value's first byte. `None`
     /// where there is no one file, or where nothing says.
     pub offset: Option<u64>,
@@ -183,15 +185,22 @@ pub struct Damaged {
     pub error: ValueError,
 }
 
-/// `sample 17 (image) at byte 8112: the JPEG is cut short: 99 bytes and no end marker`.
+/// `sample 17: s-0.tar: sample 0017 (jpg) at byte 8112: the JPEG is cut short: ..`. The location is
+/// left out where the error itself begins with it.
 impl fmt::Display for Damaged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sample, field, offset, error } = self;
-        write!(f, "sample {sample} ({})", Escaped(field))?;
+        let Self { sample, field, location, offset, error } = self;
+        let message = error.to_string();
+        write!(f, "sample {sample}")?;
+        let location = location.as_ref().filter(|location| !location.is_named_by(&message));
+        if let Some(location) = location.filter(|l| l.file.is_some() || l.key.is_some()) {
+            write!(f, ": {location}")?;
+        }
+        write!(f, " ({})", Escaped(field))?;
         if let Some(offset) = offset {
             write!(f, " at byte {offset}")?;
         }
-        write!(f, ": {error}")
+        write!(f, ": {message}")
     }
 }
 
@@ -322,7 +331,8 @@ mod tests {
         let mut tally = Tally { values: 2, damaged_samples: 1, ..Tally::default() };
         for sample in samples.map(SampleId) {
             let error = ValueError::Source("gone".to_owned());
-            tally.damaged(Damaged { sample, field: "x".to_owned(), offset: None, error });
+            let (field, location) = ("x".to_owned(), None);
+            tally.damaged(Damaged { sample, field, location, offset: None, error });
         }
         tally
     }
@@ -350,12 +360,15 @@ mod tests {
     fn a_damaged_value_says_what_where_and_why() {
         let error = ValueError::from(DecodeError::Truncated { len: 99 });
         let field = "image\n".to_owned();
-        let mut damaged = Damaged { sample: SampleId(17), field, offset: Some(8112), error };
+        let (sample, location, offset) = (SampleId(17), None, Some(8112));
+        let mut damaged = Damaged { sample, field, location, offset, error };
         assert_eq!(
             damaged.to_string(),
             "sample 17 (image\\n) at byte 8112: the JPEG is cut short: 99 bytes and no end marker"
         );
         assert_eq!(damaged.error.trouble(), Trouble::PictureCut);
+        damaged.location = Some(SampleLocation::of_key("cat/17"));
+        assert!(damaged.to_string().starts_with("sample 17: cat/17 (image\\n) at byte 8112: "));
         damaged.offset = None;
         damaged.error = ValueError::Json { what: "a value was expected", at: 2, len: 5 };
         let text = damaged.to_string();

@@ -51,9 +51,11 @@ impl<'s> Checker<'s> {
             is_good = false;
             // A source of records has said it of the whole record.
             let is_last = matches!(error, ValueError::Source(_));
-            let place = || Some(self.source.stored_at(sample, field)?.start);
-            let offset = error.offset().or_else(place);
-            tally.damaged(Damaged { sample, field: spec.name.clone(), offset, error });
+            let location = self.source.locate(sample, field);
+            let stored = || Some(location.as_ref()?.bytes.as_ref()?.start);
+            let offset = error.offset().or_else(stored);
+            let field = spec.name.clone();
+            tally.damaged(Damaged { sample, field, location, offset, error });
             if is_last {
                 break;
             }

@@ -10,11 +10,11 @@
 //! A file that this has written comes out again as the same bytes.
 
 use super::{
-    FieldValue, ImageInput, ImageOptions, RecutError, RecutOptions, Samples, WriteOptions,
-    WriteReport, write,
+    FieldValue, ImageInput, ImageOptions, RecutError, RecutOptions, Samples, WriteError,
+    WriteOptions, WriteReport, name_classes, write,
 };
 use crate::sample::SampleId;
-use crate::source::{Beton, FieldKind, FieldSpec, OwnedValue, ReadError};
+use crate::source::{Beton, FieldKind, FieldSpec, OwnedValue, ReadError, Source};
 use std::fs;
 use std::path::Path;
 
@@ -55,7 +55,11 @@ pub fn recut_beton(
         limits: options.limits,
         ..WriteOptions::default()
     };
-    Ok(write(&Again(&beton), beton.fields(), out, &options)?)
+    let unread = |message| WriteError::Classes { message };
+    let names = Source::class_names(&beton).map_err(unread)?;
+    let report = write(&Again(&beton), beton.fields(), out, &options)?;
+    name_classes(out, names.as_ref())?;
+    Ok(report)
 }
 
 /// Whether two paths lead to one file, as far as the system tells.

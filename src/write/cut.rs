@@ -7,7 +7,7 @@
 //! ```
 
 use super::pixels::Pixels;
-use super::report::KeptCause;
+use super::report::{KeptCause, Reencoded};
 use crate::recut::Tile;
 use crate::source::ImageMode;
 use std::path::PathBuf;
@@ -24,6 +24,8 @@ pub(super) struct StoredImage {
     /// Its file, if it is from one.
     pub(super) path: Option<PathBuf>,
     pub(super) cut: Cut,
+    /// What it was given as, if it is not stored so; re-cutting not counted.
+    pub(super) reencoded: Option<Reencoded>,
 }
 
 /// What re-cutting has come to.
@@ -94,6 +96,7 @@ mod tests {
             is_given: true,
             path: None,
             cut: Cut::Unasked,
+            reencoded: None,
         }
     }
 

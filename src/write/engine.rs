@@ -15,11 +15,12 @@ use super::cut::{Cut, StoredImage};
 use super::file::{Builder, Finished};
 use super::flow::Flow;
 use super::pixels::Pixels;
-use super::report::{Change, KeptJpeg, Listed, Skipped, SkippedSample};
+use super::report::{Change, KeptJpeg, Listed, Reencoded, Skipped, SkippedSample};
 use super::value::{Encoding, Failed, FieldValue, SampleError, Stored, first_path};
 use super::{Damaged, WriteError};
 use crate::panicked::message;
 use crate::sample::SampleId;
+use crate::threads::ThreadsError;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -55,6 +56,7 @@ pub(super) struct Engine<'a> {
 pub(super) struct Placed {
     pub(super) skipped: Skipped,
     pub(super) passed_through: u64,
+    pub(super) reencoded: Vec<Reencoded>,
     pub(super) recut: u64,
     pub(super) recut_bytes: Change,
     pub(super) kept: Listed<KeptJpeg>,
@@ -70,7 +72,7 @@ type Outcome = Result<Vec<Stored>, Failed>;
 pub(super) enum EngineError {
     Sample { sample: SampleId, path: Option<PathBuf>, cause: SampleError },
     Write(io::Error),
-    Threads(io::Error),
+    Threads(ThreadsError),
 }
 
 impl EngineError {
@@ -79,7 +81,7 @@ impl EngineError {
         match self {
             Self::Sample { sample, path, cause } => WriteError::Sample { sample, path, cause },
             Self::Write(source) => WriteError::Write { path: writing.to_owned(), source },
-            Self::Threads(source) => WriteError::Threads { source },
+            Self::Threads(error) => WriteError::Threads(error),
         }
     }
 }
@@ -116,7 +118,10 @@ impl Engine<'_> {
                 flow.stop();
                 placed
             };
-            let placer = spawn(scope, "place", place)?;
+            let refused = |source| {
+                EngineError::Threads(ThreadsError::Refused { wanted: self.threads + 1, source })
+            };
+            let placer = spawn(scope, "place", place).map_err(refused)?;
             for number in 0..self.threads {
                 let worker = Worker {
                     engine: self,
@@ -126,7 +131,7 @@ impl Engine<'_> {
                     first_fatal: &first_fatal,
                     send: send.clone(),
                 };
-                spawn(scope, &number.to_string(), move || worker.run())?;
+                spawn(scope, &number.to_string(), move || worker.run()).map_err(refused)?;
             }
             // Only the workers hold them now: the last one's end is seen on both sides.
             drop((take, send));
@@ -185,11 +190,12 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Counts what became of a sample's JPEGs.
+    /// Counts what became of a sample's images.
     fn count(&self, sample: SampleId, stored: Vec<Stored>, placed: &mut Placed) {
         for (field, stored) in self.encoding.fields.iter().zip(stored) {
             let Stored::Image(image) = stored else { continue };
             placed.passed_through += u64::from(image.is_passed_through());
+            Reencoded::count(&mut placed.reencoded, image.reencoded);
             let StoredImage { bytes, path, cut, .. } = image;
             match cut {
                 Cut::Unasked => {}
@@ -303,9 +309,9 @@ fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: &str,
     work: impl FnOnce() -> T + Send + 'scope,
-) -> Result<ScopedJoinHandle<'scope, T>, EngineError> {
+) -> io::Result<ScopedJoinHandle<'scope, T>> {
     let builder = thread::Builder::new().name(format!("fuseloop-write-{name}"));
-    builder.spawn_scoped(scope, work).map_err(EngineError::Threads)
+    builder.spawn_scoped(scope, work)
 }
 
 /// Bytes of memory that an outcome holds until it is placed, its own included: a dataset may

@@ -5,9 +5,12 @@
 //! | what is given | stored as JPEG                                        | stored raw            |
 //! |---------------|-------------------------------------------------------|-----------------------|
 //! | a JPEG        | **its own bytes**, unless it is resized or a quality is asked for | decoded   |
-//! | a PNG         | encoded, as RGB pixels are                            | decoded               |
-//! | RGB pixels    | encoded: baseline, 4:2:0, quality 90 unless asked      | as they are           |
+//! | a PNG         | encoded, as RGB pixels are: lossy                     | decoded               |
+//! | RGB pixels    | encoded: baseline, 4:2:0, quality 90 unless asked: lossy | as they are         |
 //! | of a `.beton` | as it is there                                         | as it is there        |
+//!
+//! By default (`WriteMode::Lossless`) a JPEG is stored as JPEG, and all others raw. What is not stored
+//! as it was given says so: [`StoredImage::reencoded`].
 //!
 //! Storing a JPEG's own bytes loses nothing and costs one read; FFCV can't, it decodes and
 //! encodes every image anew. With [`ImageOptions::tile`] every JPEG stored is re-cut on its way
@@ -19,6 +22,7 @@ use super::cut::{Cut, StoredImage};
 use super::jpeg::{self, Head, HeadError};
 use super::mode::{ImageOptions, raw_bytes};
 use super::pixels::{Pixels, PixelsError};
+use super::report::Reencoded;
 use crate::sample::{Limits, SampleId};
 use crate::source::{ImageMode, OwnedImage, ReadAt, refuse_cut};
 use fuseloop_ops::Size;
@@ -179,12 +183,13 @@ pub(super) fn store(
             Loaded::Rgb { pixels, size }
         }
     };
-    let from = match &loaded {
-        Loaded::Jpeg { head, .. } => head.size,
-        Loaded::Png { size, .. } | Loaded::Rgb { size, .. } => *size,
+    let (from, given) = match &loaded {
+        Loaded::Jpeg { head, .. } => (head.size, ImageMode::Jpeg),
+        Loaded::Png { size, .. } => (*size, ImageMode::Png),
+        Loaded::Rgb { size, .. } => (*size, ImageMode::Raw),
     };
     let size = options.stored_size(from);
-    let as_jpeg = options.wants_jpeg(size, place.sample, place.field);
+    let as_jpeg = options.wants_jpeg(given == ImageMode::Jpeg, size, place);
 
     let loaded = match loaded {
         Loaded::Jpeg { bytes, head } if as_jpeg && size == from && options.quality.is_none() => {
@@ -197,12 +202,15 @@ pub(super) fn store(
     };
     // Looked at before the work is done.
     sides(size)?;
-    let rgb = scaled(loaded, size, limits, pixels)?;
-    if as_jpeg {
-        Ok(StoredImage { path, ..encode(&rgb, size, options, pixels)? })
+    let image = if as_jpeg {
+        StoredImage { path, ..encode(&loaded, size, options, limits, pixels)? }
     } else {
-        stored(ImageMode::Raw, size, rgb)
-    }
+        stored(ImageMode::Raw, size, scaled(loaded, size, limits, pixels)?)?
+    };
+    let is_lossy = as_jpeg || size != from;
+    let reencoded = Reencoded { from: given, to: image.mode, is_lossy, images: 1 };
+    let is_same = given == image.mode && !is_lossy;
+    Ok(StoredImage { reencoded: (!is_same).then_some(reencoded), ..image })
 }
 
 /// An image as it lies in another file.
@@ -227,32 +235,57 @@ fn store_again(
     Ok(jpeg.recut(options.tile, pixels))
 }
 
-/// Packed RGB as a JPEG. One that is re-cut gets its restart markers there.
+/// An image as a JPEG of `size`. One that is re-cut gets its restart markers there.
+///
+/// The pixels are encoded where they were decoded, and are let go of before the JPEG is re-cut:
+/// of a large picture there are not several copies at once.
 fn encode(
-    rgb: &[u8],
+    loaded: &Loaded,
     size: Size,
     options: &ImageOptions,
+    limits: &Limits,
     pixels: &mut Pixels,
 ) -> Result<StoredImage, ImageError> {
     let (width, height) = sides(size)?;
     let quality = options.quality.unwrap_or(QUALITY);
-    let encode = |is_bare| {
-        jpeg::encode(rgb, width, height, quality, is_bare)
-            .map_err(|e| ImageError::Encode { message: e.to_string() })
+    let encode = |pixels: &mut Pixels, is_bare| {
+        with_rgb(loaded, size, limits, pixels, |rgb| {
+            jpeg::encode(rgb, width, height, quality, is_bare)
+                .map_err(|e| ImageError::Encode { message: e.to_string() })
+        })
     };
-    let jpeg = stored(ImageMode::Jpeg, size, encode(options.tile.is_some())?)?;
-    let mut jpeg = jpeg.recut(options.tile, pixels);
+    let jpeg = encode(pixels, options.tile.is_some())?;
+    let mut jpeg = stored(ImageMode::Jpeg, size, jpeg)?.recut(options.tile, pixels);
     if matches!(jpeg.cut, Cut::Kept(_)) {
-        jpeg.bytes = encode(false)?;
+        jpeg.bytes = encode(pixels, false)?;
     }
     Ok(jpeg)
+}
+
+/// Calls `each` with the pixels of an image at `size`, packed.
+fn with_rgb<T>(
+    loaded: &Loaded,
+    size: Size,
+    limits: &Limits,
+    pixels: &mut Pixels,
+    each: impl FnOnce(&[u8]) -> Result<T, ImageError>,
+) -> Result<T, ImageError> {
+    match loaded {
+        Loaded::Rgb { pixels: rgb, size: from } if *from == size => each(rgb),
+        Loaded::Rgb { pixels: rgb, size: from } => each(&pixels.resize(rgb, *from, size)?),
+        Loaded::Jpeg { bytes, head: Head { size: from, .. } }
+        | Loaded::Png { bytes, size: from } => {
+            check_pixels(*from, limits)?;
+            pixels.with_decoded(bytes, *from, size, each)?
+        }
+    }
 }
 
 /// An image that was made here, and is not re-cut.
 fn stored(mode: ImageMode, size: Size, bytes: Vec<u8>) -> Result<StoredImage, ImageError> {
     let (width, height) = sides(size)?;
-    let (is_given, path, cut) = (false, None, Cut::Unasked);
-    Ok(StoredImage { mode, width, height, bytes, is_given, path, cut })
+    let (is_given, path, cut, reencoded) = (false, None, Cut::Unasked, None);
+    Ok(StoredImage { mode, width, height, bytes, is_given, path, cut, reencoded })
 }
 
 /// Width and height as the format has them.

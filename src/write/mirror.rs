@@ -20,8 +20,9 @@ use super::{ImageError, WriteError, bar};
 use crate::recut::Recutter;
 use crate::sample::SampleId;
 use crate::source::{Ignored, LinkCounts, ListError, SourceError};
+use crate::threads::ThreadsError;
 use indicatif::ProgressBar;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -71,12 +72,9 @@ pub enum RecutError {
     /// A file can't be put at its path.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// The threads can't be started.
-    #[error("cannot start the threads: {source}")]
-    Threads {
-        /// The system's answer.
-        source: io::Error,
-    },
+    /// The threads can't be started, or too many are asked for.
+    #[error(transparent)]
+    Threads(#[from] ThreadsError),
 }
 
 /// What was written of a folder.
@@ -123,11 +121,12 @@ pub fn recut_folder(
 ) -> Result<MirrorReport, RecutError> {
     let (src, dst) = (src.as_ref(), dst.as_ref());
     check_outside(src, dst)?;
+    let threads = options.thread_count()?;
     let tree = Tree::of(src, options.links)?;
     let dirs = make_dirs(src, dst, &tree)?;
     let staging = Staging::create(dst)?;
     let mirror = Mirror { dst, files: &tree.files, staging: &staging, options };
-    let mut report = mirror.run()?;
+    let mut report = mirror.run(threads)?;
     staging.finish(dirs.iter().map(PathBuf::as_path))?;
     (report.ignored, report.links) = (tree.ignored, tree.links);
     Ok(report)
@@ -163,7 +162,7 @@ impl Mirror<'_> {
     /// # Errors
     ///
     /// The first in the order of the files: when one fails, those before it are in work or done.
-    fn run(self) -> Result<MirrorReport, RecutError> {
+    fn run(self, threads: usize) -> Result<MirrorReport, RecutError> {
         let bar = self.options.progress.then(|| bar(Some(self.files.len() as u64), "files"));
         let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
         let work = || {
@@ -182,7 +181,7 @@ impl Mirror<'_> {
             }
             share
         };
-        let shares = on_threads(self.options.thread_count(), &work, &over);
+        let shares = on_threads(threads, &work, &over);
         bar.iter().for_each(ProgressBar::finish_and_clear);
         together(shares?)
     }
@@ -245,7 +244,7 @@ fn on_threads(
             let builder = thread::Builder::new().name(format!("fuseloop-recut-{number}"));
             builder.spawn_scoped(scope, work).map_err(|source| {
                 over.store(true, Ordering::Relaxed);
-                RecutError::Threads { source }
+                RecutError::from(ThreadsError::Refused { wanted: count, source })
             })
         };
         let handles = (0..count).map(spawn).collect::<Result<Vec<_>, _>>()?;

@@ -30,6 +30,7 @@
 //! ```
 
 mod beton;
+mod classes;
 mod convert;
 #[cfg(test)]
 mod crash;
@@ -69,7 +70,7 @@ pub use options::{Damaged, MAX_PAGE_SIZE, MIN_PAGE_SIZE, RecutOptions, WriteOpti
 pub use parts::{Split, concat_beton, split_beton, subset_beton};
 pub use pixels::PixelsError;
 pub use report::{
-    Change, FolderReport, KeptCause, KeptFile, KeptJpeg, Listed, Skipped, SkippedSample,
+    Change, FolderReport, KeptCause, KeptFile, KeptJpeg, Listed, Reencoded, Skipped, SkippedSample,
     WriteReport,
 };
 pub use shards::{ColumnError, TemplateError};
@@ -79,7 +80,8 @@ pub use value::{FieldValue, SampleError};
 pub use crate::source::{Ignored, ImageList, Labelled, LinkCounts, Links, ListError};
 
 use crate::sample::SampleId;
-use crate::source::{FieldKind, FieldSpec};
+use crate::source::{BoxError, ClassNames, ClassTable, FieldKind, FieldSpec, beside};
+use crate::threads::ThreadsError;
 use engine::Engine;
 use file::{Builder, Schema};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -120,15 +122,18 @@ pub enum WriteError {
     /// The folder or table gives no dataset.
     #[error(transparent)]
     List(#[from] ListError),
+    /// The file with the names of the classes can't be read.
+    #[error("{message}")]
+    Classes {
+        /// The file, and what is wrong with it.
+        message: BoxError,
+    },
     /// The file can't be put at its path.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// The threads can't be started.
-    #[error("cannot start the threads: {source}")]
-    Threads {
-        /// The system's answer.
-        source: io::Error,
-    },
+    /// The threads can't be started, or too many are asked for.
+    #[error(transparent)]
+    Threads(#[from] ThreadsError),
     /// A sample can't be written.
     #[error("sample {sample}{}: {cause}", named(path.as_deref()))]
     Sample {
@@ -183,8 +188,17 @@ pub fn write(
     let count = samples.count();
     let row = |id, ()| samples.sample(id).map_err(SampleError::Source);
     let jobs = (0..count).map(|_| ());
-    let request = Request { fields, out: out.as_ref(), options };
-    write_jobs(jobs, |()| 0, row, Some(count), request, &unwatched)
+    let request = Request { fields, first: 0, out: out.as_ref(), options };
+    let report = write_jobs(jobs, |()| 0, row, Some(count), request, &unwatched)?;
+    name_classes(out.as_ref(), None)?;
+    Ok(report)
+}
+
+/// Writes the names of the classes beside a `.beton` that was written; without names, deletes those of
+/// the file that it has replaced.
+fn name_classes(out: &Path, names: Option<&ClassNames>) -> Result<(), WriteError> {
+    let table = names.map(ClassTable::of);
+    classes::put(&beside(out), table.as_ref(), &unwatched)
 }
 
 /// Writes samples that come one by one. They are taken on the calling thread, not far ahead of
@@ -222,14 +236,20 @@ pub fn try_write_iter(
         Err(_) => 0,
     };
     let row = |_, row: Result<_, _>| row.map_err(SampleError::Source);
-    let request = Request { fields, out: out.as_ref(), options };
-    write_jobs(rows, held, row, announced, request, &unwatched)
+    let request = Request { fields, first: 0, out: out.as_ref(), options };
+    let report = write_jobs(rows, held, row, announced, request, &unwatched)?;
+    name_classes(out.as_ref(), None)?;
+    Ok(report)
 }
 
 /// Writes a folder of JPEGs and PNGs, or a `.csv` or `.tsv` table of them: see [`ImageList`].
 ///
 /// The fields are `image` and `label`. With the default options every JPEG is stored byte for
-/// byte, which FFCV can't: nothing is lost, and nothing is decoded to be encoded again; a PNG is encoded, or stored raw. Set [`ImageOptions::max_resolution`] for a smaller file that decodes faster.
+/// byte, which FFCV can't, and every PNG as raw pixels: nothing is lost. Set
+/// [`ImageOptions::max_resolution`] for a smaller file that decodes faster.
+///
+/// The names of the classes are written beside the file, as `OUT.classes.json`: the format has no place
+/// for them.
 ///
 /// # Errors
 ///
@@ -242,7 +262,8 @@ pub fn write_folder(
     let list = ImageList::open(dir.as_ref(), options.links)?;
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let fields = [field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
-    let written = write(&list, &fields, out, options)?;
+    let written = write(&list, &fields, &out, options)?;
+    name_classes(out.as_ref(), list.class_names.as_ref())?;
     let ImageList { classes, ignored, links, .. } = list;
     Ok(FolderReport { written, classes, ignored, links })
 }
@@ -266,6 +287,8 @@ impl Samples for ImageList {
 #[derive(Clone, Copy)]
 struct Request<'a> {
     fields: &'a [FieldSpec],
+    /// What the first sample is numbered in the whole of which the file is a part.
+    first: u64,
     out: &'a Path,
     options: &'a WriteOptions,
 }
@@ -282,14 +305,16 @@ fn write_jobs<J: Send>(
     request: Request<'_>,
     watch: &impl Watch,
 ) -> Result<WriteReport, WriteError> {
-    let Request { fields, out, options } = request;
+    let Request { fields, first, out, options } = request;
     let schema = Schema::new(fields, options.checked_page_size()?)?;
     let encoding = Encoding {
         fields,
+        first,
         images: options.checked_images(fields)?,
         limits: options.limits,
         page_size: options.page_size,
     };
+    let threads = options.thread_count()?;
     let target = Target::create(out)?;
     let at_target = |source| WriteError::Write { path: target.partial_path().to_owned(), source };
     let builder =
@@ -301,7 +326,6 @@ fn write_jobs<J: Send>(
             bar.inc(1);
         }
     };
-    let threads = options.thread_count();
     let engine = Engine { encoding: &encoding, threads, damaged: options.damaged };
     let outcome = engine.run(jobs, held, row, builder, progress);
     if let Some(bar) = &bar {
@@ -313,6 +337,7 @@ fn write_jobs<J: Send>(
         samples: finished.samples,
         skipped: placed.skipped,
         passed_through: placed.passed_through,
+        reencoded: placed.reencoded,
         recut: placed.recut,
         recut_bytes: placed.recut_bytes,
         kept: placed.kept,

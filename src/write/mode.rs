@@ -4,13 +4,19 @@
 //! size    longest side <= max_resolution: as it is
 //!         else r = max_resolution / longest side, (trunc(r * width), trunc(r * height))
 //! raw     size of the pixels, 3 * width * height of that size
-//! JPEG    Raw: never | Jpg: always | Smart: raw > threshold | Proportion: u < probability
+//! JPEG    Lossless: a JPEG is, others are not | Raw: never | Jpg: always
+//!         Smart: raw > threshold | Proportion: u < probability
 //! u       (mix(mix(mix(seed) ^ sample) ^ field) >> 11) / 2^53, mix a step of SplitMix64
 //! ```
 //!
-//! Names and arithmetic are those of FFCV's `RGBImageField`, but for `u`: in FFCV the number of
-//! workers decides it, and all of them draw the same sequence.
+//! Names and arithmetic are those of FFCV's `RGBImageField`, but for two: FFCV has no `Lossless`, and
+//! in FFCV the number of workers decides `u`, and all of them draw the same sequence.
+//!
+//! A PNG, or pixels, that are stored as JPEG lose what JPEG loses. That happens only in the modes that
+//! say JPEG by their name or their rule (`Jpg`, `Smart`, `Proportion`), and is counted:
+//! [`WriteReport::reencoded`](super::WriteReport::reencoded).
 
+use super::image::Place;
 use crate::recut::Tile;
 use crate::sample::SampleId;
 use fuseloop_ops::Size;
@@ -18,18 +24,23 @@ use fuseloop_ops::Size;
 /// When an image is stored as a JPEG.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum WriteMode {
+    /// If it is one: its own bytes are stored. A PNG, and pixels, are stored as raw pixels (in files
+    /// that [`convert`](super::convert()) writes: as PNG). No pixel changes.
+    #[default]
+    Lossless,
     /// Never: `3 * width * height` bytes an image, nothing to decode.
     Raw,
-    /// Always.
-    #[default]
+    /// Always. Lossy for a PNG and for pixels, which are encoded.
     Jpg,
-    /// If `3 * width * height`, after resizing, is above `threshold`. `None` is never.
+    /// If `3 * width * height`, after resizing, is above `threshold`; `None` is never. As FFCV, without
+    /// regard to what the image is: lossy for a PNG above the threshold.
     Smart {
         /// Bytes of raw pixels.
         threshold: Option<u64>,
     },
     /// For a share of the images, chosen by ([`ImageOptions::seed`], the sample's place in
-    /// the input, the field's place): not by thread or time.
+    /// the input, the field's place): not by thread or time. As FFCV, without regard to what the image
+    /// is: lossy for that share of the PNGs.
     Proportion {
         /// The share, 0 to 1.
         compress_probability: f64,
@@ -55,7 +66,7 @@ pub struct ImageOptions {
     /// Images with a longer side are made smaller until it has so many pixels. At least 1.
     pub max_resolution: Option<u32>,
     /// Encodes every stored JPEG anew with this quality, 1 to 100. `None` stores JPEGs as they
-    /// are where it can, and encodes the others with 90.
+    /// are where it can, and encodes the others with 90. What is stored raw has none.
     pub quality: Option<u8>,
     /// Decodes also those JPEGs that are stored as they are, so that a damaged one is found
     /// when writing and not in training.
@@ -69,7 +80,7 @@ pub struct ImageOptions {
 }
 
 impl Default for ImageOptions {
-    /// JPEGs as they are: no loss, the least reading, and the fastest to write.
+    /// JPEGs as they are, others as raw pixels: no loss.
     fn default() -> Self {
         Self {
             mode: WriteMode::default(),
@@ -139,14 +150,22 @@ impl ImageOptions {
         Size::new(side(size.height), side(size.width))
     }
 
-    /// Whether an image of `size` is stored as a JPEG.
-    pub(super) fn wants_jpeg(&self, size: Size, sample: SampleId, field: usize) -> bool {
+    /// Whether all images are stored as they are given, or as raw pixels.
+    pub(super) fn is_untouched(&self) -> bool {
+        let Self { mode, max_resolution, quality, verify, tile, seed: _ } = self;
+        let is_asked = max_resolution.is_some() || quality.is_some() || tile.is_some();
+        *mode == WriteMode::Lossless && !verify && !is_asked
+    }
+
+    /// Whether an image of `size`, given as a JPEG or not, is stored as one.
+    pub(super) fn wants_jpeg(&self, is_jpeg: bool, size: Size, place: Place) -> bool {
         match self.mode {
+            WriteMode::Lossless => is_jpeg,
             WriteMode::Raw => false,
             WriteMode::Jpg => true,
             WriteMode::Smart { threshold } => threshold.is_some_and(|t| raw_bytes(size) > t),
             WriteMode::Proportion { compress_probability } => {
-                uniform(self.seed, sample, field) < compress_probability
+                uniform(self.seed, place.sample, place.field) < compress_probability
             }
         }
     }

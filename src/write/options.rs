@@ -5,6 +5,7 @@ use super::mode::ImageOptions;
 use crate::recut::Tile;
 use crate::sample::Limits;
 use crate::source::{FieldKind, FieldSpec, Links};
+use crate::threads::{self, ThreadsError};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::thread;
@@ -14,9 +15,6 @@ pub const MIN_PAGE_SIZE: u32 = 1 << 12;
 
 /// The largest page: the header has 32 bits for its size, a power of two.
 pub const MAX_PAGE_SIZE: u32 = 1 << 31;
-
-/// The most threads that encode: far more than help, far fewer than a system refuses.
-const MAX_THREADS: usize = 1024;
 
 /// What to do with a sample that can't be read: a missing file, a broken JPEG, an error of the
 /// source.
@@ -99,15 +97,21 @@ impl WriteOptions {
     }
 
     /// How many threads encode.
-    pub(super) fn thread_count(&self) -> usize {
+    pub(super) fn thread_count(&self) -> Result<usize, ThreadsError> {
         thread_count(self.threads)
     }
 }
 
 /// As many threads as asked for, or one a core.
-pub(super) fn thread_count(asked: Option<NonZeroUsize>) -> usize {
+///
+/// # Errors
+///
+/// If more are asked for than may be.
+pub(super) fn thread_count(asked: Option<NonZeroUsize>) -> Result<usize, ThreadsError> {
     let cores = || thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    asked.unwrap_or_else(cores).get().min(MAX_THREADS)
+    let count = asked.unwrap_or_else(cores).get();
+    threads::check("threads", count)?;
+    Ok(count)
 }
 
 /// How a dataset is re-cut.
@@ -145,7 +149,7 @@ impl Default for RecutOptions {
 
 impl RecutOptions {
     /// How many threads re-cut.
-    pub(super) fn thread_count(&self) -> usize {
+    pub(super) fn thread_count(&self) -> Result<usize, ThreadsError> {
         thread_count(self.threads)
     }
 }

@@ -6,7 +6,8 @@
 //! subset   a.beton, samples        -> one file: these samples, in this order
 //! ```
 //!
-//! Values are copied byte for byte, nothing is decoded. The new file has the first one's fields and
+//! Values are copied byte for byte, nothing is decoded. Names of classes go along; files that call one
+//! number differently are not put together. The new file has the first one's fields and
 //! the largest page of all. User-defined fields are refused when the file is opened: their rows may
 //! point to places that have moved.
 
@@ -15,9 +16,9 @@ use super::convert::ConvertError;
 use super::shards::Template;
 use super::step::{Watcher, unwatched};
 use super::target::check_replaceable;
-use super::{FieldValue, Request, WriteOptions, WriteReport, write_jobs};
+use super::{FieldValue, Request, WriteError, WriteOptions, WriteReport, name_classes, write_jobs};
 use crate::sample::{Limits, SampleId};
-use crate::source::{Beton, FieldSpec};
+use crate::source::{Beton, ClassNames, FieldSpec, Source};
 use crate::write::value::SampleError;
 use std::fs;
 use std::ops::Range;
@@ -38,7 +39,32 @@ pub fn concat_beton(
     options: &WriteOptions,
 ) -> Result<WriteReport, ConvertError> {
     let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
-    concat(&paths, out.as_ref(), options, &unwatched)
+    let names = names_of_all(&paths, &options.limits)?;
+    let report = concat(&paths, out.as_ref(), options, &unwatched)?;
+    name_classes(out.as_ref(), names.as_ref())?;
+    Ok(report)
+}
+
+/// The names of the classes of all files; `None` if one has none.
+fn names_of_all(paths: &[&Path], limits: &Limits) -> Result<Option<ClassNames>, ConvertError> {
+    let mut all: Option<ClassNames> = None;
+    for path in paths {
+        let Some(names) = names_of(&Beton::open(path, limits)?)? else { return Ok(None) };
+        let both = all.unwrap_or_default().merged(names);
+        let differ = "a class has another name in a file before it: the same number does not mean \
+                      the same class";
+        all = Some(both.ok_or_else(|| ConvertError::Pick {
+            path: path.to_path_buf(),
+            reason: differ.to_owned(),
+        })?);
+    }
+    Ok(all)
+}
+
+/// The names of the classes of a file.
+fn names_of(file: &Beton) -> Result<Option<ClassNames>, ConvertError> {
+    let names = Source::class_names(file);
+    names.map_err(|message| WriteError::Classes { message }.into())
 }
 
 /// As [`concat_beton`], each step shown to `watch`.
@@ -86,7 +112,10 @@ pub fn subset_beton(
     }
     let picked = samples.iter().map(|&sample| (&file, SampleId(sample)));
     let (count, page) = (samples.len() as u64, Some(file.header().page_size));
-    write_picked(picked, count, file.fields(), page, out, options, &unwatched)
+    let names = names_of(&file)?;
+    let report = write_picked(picked, count, file.fields(), page, out, options, &unwatched)?;
+    name_classes(out, names.as_ref())?;
+    Ok(report)
 }
 
 /// How a file is taken apart.
@@ -131,11 +160,13 @@ pub fn split_beton(
         }
     }
     let page_size = Some(file.header().page_size);
+    let names = names_of(&file)?;
     let write = |(part, out): (Range<u64>, PathBuf)| {
         let count = part.end - part.start;
         let picked = part.map(|sample| (&file, SampleId(sample)));
         let fields = file.fields();
         let report = write_picked(picked, count, fields, page_size, &out, options, &unwatched)?;
+        name_classes(&out, names.as_ref())?;
         Ok((out, report))
     };
     parts.into_iter().zip(outs).map(write).collect()
@@ -212,7 +243,7 @@ fn write_picked<'a>(
         ..defaults
     };
     let row = |_, (file, id): (&Beton, SampleId)| row(file, id);
-    let request = Request { fields, out, options: &options };
+    let request = Request { fields, first: 0, out, options: &options };
     Ok(write_jobs(picked, |_| 0, row, Some(count), request, &watch)?)
 }
 
@@ -253,15 +284,18 @@ fn check_same_fields(
 pub(super) const PARTS: Limits = Limits {
     max_pixels: u64::MAX,
     max_sample_bytes: u64::MAX,
+    max_unpacked_bytes: u64::MAX,
     max_samples: u64::MAX,
     max_table_bytes: u64::MAX,
+    max_row_bytes: u64::MAX,
+    max_batch_bytes: u64::MAX,
 };
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::recut::Tile;
-    use crate::source::{FieldKind, ImageMode, OwnedImage, OwnedValue, Source};
+    use crate::source::{FieldKind, ImageMode, OwnedImage, OwnedValue};
     use crate::write::{ImageInput, ImageOptions, WriteMode, write_iter};
 
     /// A file of `count` samples from `first` on; every third picture is raw.

@@ -6,7 +6,7 @@ use crate::recut::{Kept, Recutter, Tile};
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
 use fuseloop_ops::area::{AreaError, AreaRows, AreaScratch, AreaTables};
-use fuseloop_ops::{ImageView, RGB, Size};
+use fuseloop_ops::{ImageView, NoMemory, RGB, Size, memory};
 
 /// Why there are no pixels.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +18,9 @@ pub enum PixelsError {
     /// The picture can't be resized.
     #[error(transparent)]
     Resize(#[from] AreaError),
+    /// The system has no memory for them.
+    #[error(transparent)]
+    Memory(#[from] NoMemory),
     /// Fewer bytes than the picture needs.
     #[error("fewer bytes than {size} RGB pixels need")]
     Short {
@@ -25,6 +28,9 @@ pub enum PixelsError {
         size: Size,
     },
 }
+
+/// Pixels of the largest picture whose buffers are kept for the next: 48 MB.
+const MOST_KEPT: u64 = 16 << 20;
 
 /// A thread's decoder and its memory.
 pub(super) struct Pixels {
@@ -76,7 +82,38 @@ impl Pixels {
     ) -> Result<Vec<u8>, PixelsError> {
         let decoded = self.decoder.decode(&encoded(file, size), size.full())?;
         let view = decoded.window(size.full()).ok_or(PixelsError::Short { size })?;
-        resize(view, out, &mut self.scratch)
+        let rgb = resize(view, out, &mut self.scratch);
+        self.let_go(size);
+        rgb
+    }
+
+    /// Calls `each` with the pixels that [`decode`](Self::decode) gives, without a copy where they
+    /// keep their size.
+    pub(super) fn with_decoded<T>(
+        &mut self,
+        file: &[u8],
+        size: Size,
+        out: Size,
+        each: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T, PixelsError> {
+        let bytes = RGB * out.pixels() as usize;
+        let decoded = self.decoder.decode(&encoded(file, size), size.full())?;
+        let view = decoded.window(size.full()).ok_or(PixelsError::Short { size })?;
+        let is_packed = out == size && view.stride() == RGB * out.width as usize;
+        let done = match view.data().get(..bytes).filter(|_| is_packed) {
+            Some(rgb) => each(rgb),
+            None => each(&resize(view, out, &mut self.scratch)?),
+        };
+        self.let_go(size);
+        Ok(done)
+    }
+
+    /// Gives back the memory of a large picture.
+    fn let_go(&mut self, size: Size) {
+        if size.pixels() > MOST_KEPT {
+            let options = DecodeOptions { limits: self.limits, ..DecodeOptions::default() };
+            self.decoder = Decoder::new(options);
+        }
     }
 
     /// Packed RGB of `size`, resized to `out`.
@@ -105,7 +142,8 @@ fn resize(
     let tables = AreaTables::new(view.size(), out)?;
     let mut rows = AreaRows::new(&tables, view, 0..out.width, scratch)?;
     let row_bytes = out.width as usize * RGB;
-    let mut rgb = vec![0; row_bytes * out.height as usize];
+    let mut rgb = vec![];
+    memory::resize(&mut rgb, row_bytes * out.height as usize, "a picture")?;
     for (y, row) in (0..out.height).zip(rgb.chunks_exact_mut(row_bytes)) {
         rows.row(y, row);
     }

@@ -3,7 +3,7 @@
 use super::value::SampleError;
 use crate::recut;
 use crate::sample::SampleId;
-use crate::source::{Ignored, LinkCounts};
+use crate::source::{Ignored, ImageMode, LinkCounts};
 use std::path::PathBuf;
 
 /// How many of a list are kept. All are counted.
@@ -18,6 +18,8 @@ pub struct WriteReport {
     pub skipped: Skipped,
     /// Images stored as the JPEG they were given as, byte for byte.
     pub passed_through: u64,
+    /// Images that are not stored as they were given, by kind.
+    pub reencoded: Vec<Reencoded>,
     /// JPEGs that were re-cut: see [`ImageOptions::tile`](super::ImageOptions::tile).
     pub recut: u64,
     /// Bytes of those JPEGs, before and after.
@@ -55,6 +57,41 @@ pub struct SkippedSample {
     pub path: Option<PathBuf>,
     /// What is wrong with it.
     pub cause: SampleError,
+}
+
+/// Images of one kind that are not stored as they were given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reencoded {
+    /// What they were given as.
+    pub from: ImageMode,
+    /// What they are stored as: the same if they were made smaller, or a JPEG of another quality.
+    pub to: ImageMode,
+    /// Whether pixels may have changed: encoded as JPEG, or made smaller.
+    pub is_lossy: bool,
+    /// How many.
+    pub images: u64,
+}
+
+impl Reencoded {
+    /// Counts some more, each kind once, in the order of the kinds.
+    pub(super) fn count(all: &mut Vec<Self>, more: impl IntoIterator<Item = Self>) {
+        let kind = |one: &Self| (word(one.from), word(one.to), one.is_lossy);
+        for one in more {
+            match all.binary_search_by_key(&kind(&one), kind) {
+                Ok(known) => all[known].images += one.images,
+                Err(place) => all.insert(place, one),
+            }
+        }
+    }
+}
+
+/// What a kind of image is called in notes.
+pub(super) fn word(mode: ImageMode) -> &'static str {
+    match mode {
+        ImageMode::Jpeg => "jpeg",
+        ImageMode::Raw => "raw",
+        ImageMode::Png => "png",
+    }
 }
 
 /// Bytes before and after.

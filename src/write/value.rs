@@ -227,6 +227,8 @@ impl Stored {
 #[derive(Debug)]
 pub(super) struct Encoding<'a> {
     pub(super) fields: &'a [FieldSpec],
+    /// What the first sample is numbered in the input: see [`WriteMode::Proportion`](super::WriteMode).
+    pub(super) first: u64,
     /// Options of each field's images; those of other fields are not looked at.
     pub(super) images: Vec<ImageOptions>,
     pub(super) limits: Limits,
@@ -248,6 +250,7 @@ impl Encoding<'_> {
         if row.len() != self.fields.len() {
             return Err(SampleError::Count { found: row.len(), expected: self.fields.len() });
         }
+        let sample = SampleId(self.first.saturating_add(sample.0));
         let mut stored = Vec::with_capacity(row.len());
         for (field, value) in row.into_iter().enumerate() {
             stored.push(self.value(Place { sample, field }, value, pixels)?);

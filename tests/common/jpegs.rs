@@ -1,6 +1,6 @@
 //! JPEGs of all kinds, the windows to try on them, and plain decoding to compare with.
 
-use fuseloop::decode::{DecodeError, Decoder};
+use fuseloop::decode::{By, DecodeError, DecodeOptions, Decoder};
 use fuseloop::source::{EncodedImage, ImageMode};
 use fuseloop_ops::{ImageView, Size, Window};
 use libjpeg_turbo_rs::{ColorSpace, Encoder, PixelFormat, Subsampling};
@@ -39,8 +39,69 @@ impl Plain {
         Self { size: Size::new(height as u32, width as u32), rgb }
     }
 
+    /// The picture as the loader decodes it: that of zune-jpeg, but for [`Edges`].
+    pub fn loaded(bytes: &[u8]) -> Self {
+        let mut plain = Self::decode(bytes);
+        let (size, edges) = (plain.size, Edges::of(bytes, plain.size));
+        let mut core = Decoder::by(By::Core, DecodeOptions::default());
+        let Ok(own) = pixels(&mut core, bytes, size.full()) else { return plain };
+        let places = (0..size.height).flat_map(|y| (0..size.width).map(move |x| (y, x)));
+        let rgb = plain.rgb.as_chunks_mut::<3>().0.iter_mut();
+        for ((place, zune), own) in places.zip(rgb).zip(own.as_chunks::<3>().0) {
+            assert!(zune == own || edges.has(place), "{place:?} of {size}: {own:?}, not {zune:?}");
+            *zune = *own;
+        }
+        plain
+    }
+
+    /// As the loader decodes it, and as zune-jpeg does.
+    pub fn both(bytes: &[u8]) -> [Self; 2] {
+        [Self::loaded(bytes), Self::decode(bytes)]
+    }
+
     pub fn crop(&self, window: Window) -> Vec<u8> {
         packed(ImageView::packed(&self.rgb, self.size).unwrap().crop(window).unwrap())
+    }
+}
+
+/// The pixels whose chroma zune-jpeg interpolates with what fills up the last block, and the core,
+/// as libjpeg, does not: where chroma has half the columns, the last one of a picture of an even
+/// number of them that is no multiple of 16; and rows alike.
+#[derive(Clone, Copy, Debug)]
+pub struct Edges {
+    size: Size,
+    pub last_column: bool,
+    pub last_row: bool,
+}
+
+impl Edges {
+    pub fn of(jpeg: &[u8], size: Size) -> Self {
+        let [h, v] = factors(jpeg).unwrap_or([1, 1]);
+        let differs = |side: u32, factor| factor == 2 && side % 2 == 0 && side % 16 != 0;
+        let (last_column, last_row) = (differs(size.width, h), differs(size.height, v));
+        Self { size, last_column, last_row }
+    }
+
+    pub fn has(&self, (y, x): (u32, u32)) -> bool {
+        let Size { height, width } = self.size;
+        (self.last_column && x + 1 == width) || (self.last_row && y + 1 == height)
+    }
+}
+
+/// The factors of the first of three components.
+fn factors(jpeg: &[u8]) -> Option<[u8; 2]> {
+    let mut at = 2;
+    loop {
+        while *jpeg.get(at)? == 0xff {
+            at += 1;
+        }
+        let (marker, body) = (jpeg[at], jpeg.get(at + 1..)?);
+        let length = usize::from(u16::from_be_bytes(*body.first_chunk()?));
+        if matches!(marker, 0xc0..=0xc2) {
+            let factors = *body.get(9)?;
+            return (*body.get(7)? == 3).then_some([factors >> 4, factors & 15]);
+        }
+        at += 1 + length;
     }
 }
 

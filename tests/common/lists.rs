@@ -8,6 +8,17 @@ use std::sync::Arc;
 /// Most pixels of a picture between two ops: the oracle makes all of them.
 const MOST_PIXELS: u64 = 500_000;
 
+/// The numbers of the lists to try: as many as the environment variable `count` says, or
+/// `default`. `FUSELOOP_SLICE=2/5` is the second of five slices of them, which together are all.
+pub fn numbers(count: &str, default: u64) -> Vec<u64> {
+    let count = std::env::var(count).map_or(default, |n| n.parse().unwrap());
+    let slice = std::env::var("FUSELOOP_SLICE").unwrap_or_else(|_| "1/1".to_owned());
+    let (slice, of) = slice.split_once('/').expect("FUSELOOP_SLICE is like 2/5");
+    let (slice, of): (u64, usize) = (slice.parse().unwrap(), of.parse().unwrap());
+    assert!((1..=of as u64).contains(&slice), "slices are numbered 1..={of}, found {slice}");
+    (slice - 1..count).step_by(of).collect()
+}
+
 /// A list that makes a plan.
 #[derive(Clone, Debug)]
 pub struct List {

@@ -51,7 +51,7 @@ fn a_right_index_is_one() {
     assert_eq!(lengths.len(), 25);
     assert_eq!(with(&jpeg, &lengths, 25), with_index(&jpeg));
     let found = whole(&mut Decoder::default(), &with_index(&jpeg)).unwrap();
-    assert_eq!(found, Plain::decode(&jpeg).rgb);
+    assert_eq!(found, Plain::loaded(&jpeg).rgb);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn an_index_of_another_picture_does_not_change_a_pixel() {
 #[test]
 fn a_cut_picture_with_an_index_is_refused_or_right() {
     let (jpeg, lengths) = tiles();
-    let plain = Plain::decode(&jpeg);
+    let plain = Plain::loaded(&jpeg);
     let (mut decoder, mut rng) = (Decoder::default(), random(5));
     for cut in 1..200 {
         let bytes = with(&jpeg[..jpeg.len() - cut], &lengths, 25);
@@ -155,5 +155,5 @@ fn a_marker_that_an_index_passes_over_is_found() {
     // Elsewhere the picture is what it was.
     let part = Window { top: 20, left: 40, height: 30, width: 50 };
     let found = pixels(&mut Decoder::default(), &indexed, part).unwrap();
-    assert_eq!(found, Plain::decode(&jpeg).crop(part));
+    assert_eq!(found, Plain::loaded(&jpeg).crop(part));
 }

@@ -31,7 +31,7 @@ impl PixelOp for ToShares {
         pixel.map(|v| v * SHARE)
     }
 
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         let share = e.splat(SHARE);
         e.each(pixels, |e, _, v| e.mul(v, share))
     }

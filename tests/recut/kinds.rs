@@ -1,7 +1,9 @@
 //! Every kind of JPEG, and what is not re-cut.
 
 use super::sources::{self, Kind, kinds};
-use super::{assert_recut, golden, goldens, index, interval, pixels, turbo, wide, window};
+use super::{
+    assert_recut, assert_same, golden, goldens, index, interval, pixels, turbo, wide, window,
+};
 use fuseloop::recut::{Kept, Recutter, Tile};
 use fuseloop::sample::Limits;
 use fuseloop_ops::Window;
@@ -107,7 +109,8 @@ fn separate_scans_are_decoded_right_or_refused() {
             let Ok(recut) = recutter.recut(&jpeg) else { continue };
             match pixels(&jpeg) {
                 Ok(found) => {
-                    assert!(found == pixels(&recut).unwrap(), "{kind:?} {size}");
+                    let after = pixels(&recut).unwrap();
+                    assert_same(&jpeg, &found, &after, &format!("{kind:?} {size}"));
                     right += 1;
                 }
                 Err(_) => refused += 1,

@@ -28,6 +28,10 @@ pub enum Answer {
     Endless,
     /// Nothing, until the server ends.
     Hang,
+    /// A byte of the body each 20 ms.
+    Drip,
+    /// A head without end.
+    Headers,
 }
 
 /// A request for bytes.
@@ -47,6 +51,10 @@ type Choose = Box<dyn Fn(&Asked) -> Answer + Send + Sync>;
 
 struct Shared {
     objects: Mutex<HashMap<String, Object>>,
+    /// Where a path is redirected to.
+    redirects: Mutex<HashMap<String, String>>,
+    /// What HEAD is answered with, if not well.
+    head_status: Mutex<Option<u16>>,
     choose: Mutex<Arc<Choose>>,
     log: Mutex<Vec<Asked>>,
     heads: AtomicUsize,
@@ -74,6 +82,8 @@ impl Server {
         let address = listener.local_addr().unwrap().to_string();
         let shared = Arc::new(Shared {
             objects: Mutex::default(),
+            redirects: Mutex::default(),
+            head_status: Mutex::default(),
             choose: Mutex::new(Arc::new(Box::new(|_| Answer::Well))),
             log: Mutex::default(),
             heads: AtomicUsize::new(0),
@@ -104,13 +114,25 @@ impl Server {
     /// Puts an object, under an ETag of its bytes. Gives its address.
     pub fn put(&self, path: &str, bytes: impl Into<Vec<u8>>) -> String {
         let bytes = bytes.into();
-        let sum = bytes.iter().fold(7u64, |sum, &byte| (sum * 31).wrapping_add(byte.into()));
+        let sum =
+            bytes.iter().fold(7u64, |sum, &byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
         lock(&self.shared.objects)
             .insert(path.to_owned(), (Arc::new(bytes), format!("\"{sum:x}\"")));
         format!("http://{}{path}", self.address)
     }
 
-    /// What becomes of requests from now on.
+    /// Redirects a path to another address. Gives the path's own.
+    pub fn redirect(&self, path: &str, to: &str) -> String {
+        lock(&self.shared.redirects).insert(path.to_owned(), to.to_owned());
+        format!("http://{}{path}", self.address)
+    }
+
+    /// What is answered to HEAD from now on.
+    pub fn answer_head(&self, status: u16) {
+        *lock(&self.shared.head_status) = Some(status);
+    }
+
+    /// What becomes of requests for bytes from now on.
     pub fn answer(&self, choose: impl Fn(&Asked) -> Answer + Send + Sync + 'static) {
         *lock(&self.shared.choose) = Arc::new(Box::new(choose));
     }
@@ -175,6 +197,11 @@ impl Shared {
         let (method, target) = (words.next().unwrap(), words.next().unwrap());
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let path = percent_decoded(path);
+        if let Some(to) = lock(&self.redirects).get(&path).cloned() {
+            self.heads.fetch_add(usize::from(method == "HEAD"), Ordering::Relaxed);
+            let lines = format!("location: {to}\r\ncontent-length: 0\r\n");
+            return plain(stream, "302 Found", &lines, b"");
+        }
         let found = lock(&self.objects).get(&path).cloned();
         let Some((bytes, etag)) = found else {
             return plain(stream, "404 Not Found", "content-length: 0\r\n", b"");
@@ -183,6 +210,9 @@ impl Shared {
         let version = format!("etag: {etag}\r\nlast-modified: Wed, 21 Oct 2015 07:28:00 GMT\r\n");
         if method == "HEAD" {
             self.heads.fetch_add(1, Ordering::Relaxed);
+            if let Some(status) = *lock(&self.head_status) {
+                return plain(stream, &format!("{status} As told"), "content-length: 0\r\n", b"");
+            }
             return plain(stream, "200 OK", &format!("content-length: {size}\r\n{version}"), b"");
         }
         let range = head.iter().find_map(|line| range_of(line)).unwrap_or(0..size);
@@ -198,6 +228,12 @@ impl Shared {
                     thread::sleep(Duration::from_millis(5));
                 }
                 Ok(false)
+            }
+            Answer::Headers => {
+                stream.write_all(b"HTTP/1.1 206 Partial Content\r\n")?;
+                loop {
+                    stream.write_all(b"x-more: and more, and more, and more\r\n")?;
+                }
             }
             Answer::Whole => {
                 plain(stream, "200 OK", &format!("content-length: {size}\r\n{version}"), &bytes)
@@ -251,8 +287,20 @@ impl Shared {
                 self.send(stream, &body[..body.len().min(len)])?;
                 Ok(false)
             }
+            Answer::Drip => self.drip(stream, body),
             _ => self.send(stream, body).map(|()| true),
         }
+    }
+
+    fn drip(&self, mut stream: &TcpStream, body: &[u8]) -> io::Result<bool> {
+        for byte in body {
+            if self.stopping.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+            stream.write_all(&[*byte])?;
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(true)
     }
 
     fn send(&self, mut stream: &TcpStream, body: &[u8]) -> io::Result<()> {

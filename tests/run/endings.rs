@@ -16,11 +16,12 @@ use crate::support::{
 /// Rows of the runs in which each row goes wrong once.
 const ROWS: u64 = 200;
 
-/// Every batch before `bad` arrives, then the error of `bad` with its sample, then the end; and
-/// the engine ends within a second.
-fn assert_told_at_its_batch(workers: usize, bad: u64, at: At, message: &str) {
+/// Every batch before `bad` arrives, then the error of `bad` with its sample, then the end; and no
+/// thread is left when the engine is dropped. How long that drop took.
+fn assert_told_at_its_batch(workers: usize, bad: u64, at: At, message: &str) -> Duration {
     let engine = engine(workers);
-    let mut batches = run(&engine, Numbers::new(3).at(only(bad, at)), ROWS, 7);
+    let stage = Arc::new(Numbers::new(3).at(only(bad, at)));
+    let mut batches = engine.start(pass(&stage, ROWS, 7)).unwrap();
     let place = ids(ROWS).iter().position(|id| id.0 == bad).unwrap() as u64;
     for _ in 0..place / 7 {
         assert_right(&batches.next().unwrap().unwrap(), ROWS, 7);
@@ -30,27 +31,37 @@ fn assert_told_at_its_batch(workers: usize, bad: u64, at: At, message: &str) {
     assert_eq!(error.to_string(), format!("batch {}: sample {bad}: {message}", place / 7));
     assert!(batches.next().is_none() && batches.next().is_none());
     assert_eq!(run(&engine, Numbers::new(1), 20, 5).map(Result::unwrap).count(), 4, "reuse");
+    drop(batches);
     let begun = Instant::now();
     drop(engine);
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    let took = begun.elapsed();
+    // Each thread holds it until it ends.
+    assert_eq!(Arc::strong_count(&stage), 1, "a thread is left");
+    took
+}
+
+/// On a busy machine one or the other thread has to wait for its turn.
+fn assert_nearly_all_within_a_second(mut times: Vec<Duration>) {
+    times.sort_unstable();
+    let most = times[times.len() * 95 / 100];
+    assert!(most < Duration::from_secs(1), "{most:?}");
 }
 
 #[test]
 fn a_panic_at_any_sample_arrives_at_its_batch() {
     quiet_panics();
     for workers in WORKERS {
-        for bad in 0..ROWS {
-            assert_told_at_its_batch(workers, bad, At::Panic, &format!("panic: no {bad}"));
-        }
+        let told =
+            |bad| assert_told_at_its_batch(workers, bad, At::Panic, &format!("panic: no {bad}"));
+        assert_nearly_all_within_a_second((0..ROWS).map(told).collect());
     }
 }
 
 #[test]
 fn an_error_at_any_sample_arrives_at_its_batch() {
     for workers in WORKERS {
-        for bad in 0..ROWS {
-            assert_told_at_its_batch(workers, bad, At::Error, "it is bad");
-        }
+        let told = |bad| assert_told_at_its_batch(workers, bad, At::Error, "it is bad");
+        assert_nearly_all_within_a_second((0..ROWS).map(told).collect());
     }
 }
 

@@ -90,6 +90,23 @@ fn a_cursor_of_something_else_is_refused_by_name() {
     assert!(all(loader.resume(&cursor).unwrap()).concat() == whole[6..]);
 }
 
+/// At the end there is nothing left, which is an answer. Beyond it there never was anything.
+#[test]
+fn a_cursor_beyond_the_epoch_is_refused() {
+    let (_dir, path) = pictures(12);
+    let loader = builder(&path).build().unwrap();
+    let mut batches = loader.epoch(0).unwrap();
+    batches.by_ref().for_each(|batch| drop(batch.unwrap()));
+    let end = batches.cursor().unwrap();
+    assert_eq!(end.position, 12);
+    assert!(all(loader.resume(&end).unwrap()).is_empty());
+    for position in [13, 18, u64::MAX] {
+        let told = loader.resume(&Cursor { position, ..end }).err().unwrap().to_string();
+        let begin = format!("the cursor stands at row {position} of an epoch of 12 rows: ");
+        assert!(told.starts_with(&begin), "{told}");
+    }
+}
+
 #[test]
 fn the_place_after_an_error_is_before_its_batch() {
     let (_dir, path) = pictures(20);

@@ -193,6 +193,25 @@ fn a_stream_that_ends_before_its_known_length_is_an_error() {
     assert!(error.contains("it ends here, 9 items were promised"), "{error}");
 }
 
+/// Where the end is not known, passing over what was delivered finds it.
+#[test]
+fn a_cursor_beyond_the_end_of_a_stream_is_refused() {
+    // Of one whose length is not known, the end of a short last batch is its end.
+    for (stream, end) in [(numbers(0, 11).stream(), 11), (numbers(0, 11).held().stream(), 12)] {
+        let loader = builder(&stream).build().unwrap();
+        let begin = loader.epoch(0).unwrap().cursor().unwrap();
+        let told = |position: u64| match loader.resume(&Cursor { position, ..begin }) {
+            Err(error) => Some(error.to_string()),
+            Ok(mut rest) => rest.find_map(Result::err).map(|error| error.to_string()),
+        };
+        assert_eq!((told(8), told(end)), (None, None));
+        for position in [16, 400] {
+            let told = told(position).unwrap_or_default();
+            assert!(told.contains(&format!("the cursor stands at row {position}")), "{told}");
+        }
+    }
+}
+
 #[test]
 fn items_of_other_fields_are_refused() {
     let mut other = numbers(0, 4);

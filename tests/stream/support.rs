@@ -1,7 +1,9 @@
 //! Streams of numbers, and what they give.
 
 use fuseloop::source::stream::{Item, Items, Pass, Stream, Streamed};
-use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
+use fuseloop::source::{
+    BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, SampleLocation, Source,
+};
 use fuseloop::{Epoch, SampleId};
 use std::sync::Arc;
 
@@ -118,7 +120,8 @@ impl Items for Counting {
         self.next += 1;
         if self.of.held && At::Item(sample.0) != self.of.bad {
             let record = Arc::new(self.of.read(sample)?);
-            return Ok(Some(Item::Held { record, key: format!("number {sample}").into() }));
+            let location = Arc::new(SampleLocation::of_key(format!("number {sample}")));
+            return Ok(Some(Item::Held { record, location }));
         }
         Ok(Some(Item::At { source: Arc::clone(&self.of) as Arc<dyn Source>, sample }))
     }

@@ -1,10 +1,11 @@
 //! Random datasets of random fields: every value is read back to the bit, and the file is the same
-//! for any number of threads. `FUSELOOP_DATASETS=1000` tries more of them.
+//! for any number of threads. Through TFRecord and back it is the same. `FUSELOOP_DATASETS=1000` tries
+//! more of them.
 
 use super::*;
 use arbitrary::Unstructured;
-use fuseloop::source::{CustomRow, OpenOptions};
-use fuseloop::write::SkippedSample;
+use fuseloop::source::{CustomRow, OpenOptions, Source, TfRecords};
+use fuseloop::write::{ConvertOptions, SkippedSample, convert};
 use std::time::Instant;
 
 /// How many datasets are written; a longer run sets FUSELOOP_DATASETS.
@@ -110,6 +111,7 @@ fn arbitrary_value(u: &mut Unstructured<'_>, kind: &FieldKind) -> arbitrary::Res
 
 fn arbitrary_options(u: &mut Unstructured<'_>) -> arbitrary::Result<WriteOptions> {
     let modes = [
+        WriteMode::Lossless,
         WriteMode::Jpg,
         WriteMode::Raw,
         WriteMode::Smart { threshold: Some(200) },
@@ -180,6 +182,31 @@ impl Dataset {
         }
     }
 
+    /// Through TFRecord and back it is the same file: names, types, shapes, values, and their order.
+    fn assert_comes_back_through_records(&self, file: Vec<u8>) {
+        let is_custom = |spec: &FieldSpec| matches!(spec.kind, FieldKind::Custom { .. });
+        let beton = self.open(file);
+        if self.fields.iter().any(is_custom) || beton.len() == 0 {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let options = ConvertOptions {
+            page_size: self.options.page_size,
+            threads: NonZeroUsize::new(2),
+            ..ConvertOptions::default()
+        };
+        let two = ConvertOptions { shards: Some(2), ..options.clone() };
+        convert(&beton, at("x-{0}.tfrecord"), &two).unwrap();
+        let records = TfRecords::open(at("x-*.tfrecord").to_str().unwrap()).unwrap();
+        assert_eq!(Source::fields(&records), self.fields);
+        convert(&records, at("again.beton"), &options).unwrap();
+        // Not the file itself: where rows were left out, it has room for them.
+        convert(&beton, at("same.beton"), &options).unwrap();
+        let read = |name| fs::read(at(name)).unwrap();
+        assert!(read("again.beton") == read("same.beton"), "{:?}", self.fields);
+    }
+
     fn assert_left_out(&self, report: &WriteReport) {
         let gone = (0..).zip(&self.rows).filter(|(_, row)| row.is_none());
         let gone: Vec<u64> = gone.map(|(sample, _)| sample).collect();
@@ -227,9 +254,26 @@ fn assert_value(given: &FieldValue, read: Value<'_>) {
     }
 }
 
+/// How many datasets are tried.
+fn count(default: u64) -> u64 {
+    std::env::var("FUSELOOP_DATASETS").map_or(default, |n| n.parse().unwrap())
+}
+
+#[test]
+fn random_datasets_come_back_through_records() {
+    for number in 1..=count(DATASETS / 3) {
+        let dataset = |u: &mut Unstructured<'_>| {
+            let dataset = Dataset::arbitrary(u)?;
+            dataset.assert_comes_back_through_records(dataset.write(2).0);
+            Ok(())
+        };
+        arbtest::arbtest(dataset).seed((number + 1_000_000) << 32 | CHANCE);
+    }
+}
+
 #[test]
 fn random_datasets_read_back_and_are_the_same_for_1_2_and_7_threads() {
-    let count = std::env::var("FUSELOOP_DATASETS").map_or(DATASETS, |n| n.parse().unwrap());
+    let count = count(DATASETS);
     let (start, mut samples, mut bytes) = (Instant::now(), 0, 0);
     for number in 1..=count {
         let dataset = |u: &mut Unstructured<'_>| {

@@ -10,6 +10,7 @@ mod datasets;
 mod folders;
 mod format;
 mod images;
+mod lossless;
 mod plain;
 mod recut;
 mod refused;

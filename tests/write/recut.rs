@@ -9,8 +9,13 @@ use fuseloop::write::{
 };
 use std::collections::BTreeMap;
 
+/// All images as JPEGs.
+fn jpegs() -> ImageOptions {
+    ImageOptions { mode: WriteMode::Jpg, ..ImageOptions::default() }
+}
+
 fn tiled(tile: Tile) -> ImageOptions {
-    ImageOptions { tile: Some(tile), ..ImageOptions::default() }
+    ImageOptions { tile: Some(tile), ..jpegs() }
 }
 
 fn recut(jpeg: &[u8], tile: Tile) -> Vec<u8> {
@@ -86,7 +91,7 @@ fn jpegs_are_re_cut_whether_given_or_encoded_here_and_others_are_kept_and_listed
     let dir = tempfile::tempdir().unwrap();
     let rows = &mixed(dir.path())[..5];
     let fields = [field("x", FieldKind::RgbImage)];
-    let (plain, _) = write_rows(rows, &fields, &with_images(ImageOptions::default()));
+    let (plain, _) = write_rows(rows, &fields, &with_images(jpegs()));
     let (bytes, report) = write_rows(rows, &fields, &with_images(tiled(Tile::Pixels(32))));
     assert_eq!((report.samples, report.recut, report.kept.count), (5, 4, 1));
     assert_eq!(report.passed_through, 1, "the one that is kept");

@@ -60,10 +60,6 @@ impl Op for Tone {
 
 /// All but the draw is the op's own, so a leaf of a policy and an op of a list share code.
 impl PixelOp for Tone {
-    fn structure(&self) -> String {
-        self.op.structure()
-    }
-
     fn slots(&self) -> usize {
         self.op.slots()
     }
@@ -109,7 +105,7 @@ impl PixelOp for Tone {
         self.op.eval(cx, pixel)
     }
 
-    fn emit(&self, e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+    fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         self.op.emit(e, pixels)
     }
 }

@@ -6,8 +6,10 @@
 //!
 //! the picture reflected at its edges. The quarter settles ties, which only kernels of an even
 //! number of pixels have, upwards, and is too small to change anything else: for kernels of up to
-//! 4096 pixels this is the mean to the nearest integer, as OpenCV's `blur` gives it with
-//! `BORDER_REFLECT_101`. Sums are in f32, where they are exact up to 65793 pixels; a mean of more
+//! 4096 pixels this is the mean to the nearest integer, as OpenCV 5's `blur` gives it with
+//! `BORDER_REFLECT_101`, kernels of even sides included. One thing of OpenCV's is not followed: where
+//! `n*m` is a power of two, it adds 1 to the sum (`ColumnSum<ushort, uchar>`), so that a flat picture
+//! of 100 becomes one of 101 under a kernel of 2x1. Sums are in f32, where they are exact up to 65793 pixels; a mean of more
 //! than 4096 may be 1 off. FFCV and torchvision have no such op; Albumentations calls it `Blur`.
 //!
 //! | | |

@@ -39,7 +39,7 @@ pub use resample::Resampling;
 pub use warp::{Warp, WarpInterpolation};
 
 use crate::shape::RGB;
-use crate::{ImageView, Size};
+use crate::{ImageView, NoMemory, Size, memory};
 use std::ops::Range;
 
 /// What makes the rows of a picture out of another one.
@@ -117,25 +117,28 @@ impl RowFilter {
     ///
     /// Nothing is allocated once `scratch` has grown to what filters like this one need.
     ///
+    /// # Errors
+    ///
+    /// If there is no memory for the rows that the filter keeps.
+    ///
     /// # Panics
     ///
     /// If a column is outside the output.
-    #[must_use]
     pub fn rows<'a>(
         &'a self,
         input: ImageView<'a>,
         columns: Range<u32>,
         scratch: &'a mut RowScratch,
-    ) -> FilterRows<'a> {
+    ) -> Result<FilterRows<'a>, NoMemory> {
         let output = self.output(input.size());
         assert!(columns.start <= columns.end && columns.end <= output.width, "{columns:?}");
         let width = columns.len();
         let maker = if input.size().pixels() == 0 {
             Maker::Black
         } else {
-            self.maker(input, columns, scratch)
+            self.maker(input, columns, scratch)?
         };
-        FilterRows { height: output.height, bytes: width * RGB, maker }
+        Ok(FilterRows { height: output.height, bytes: width * RGB, maker })
     }
 
     fn maker<'a>(
@@ -143,10 +146,10 @@ impl RowFilter {
         input: ImageView<'a>,
         columns: Range<u32>,
         scratch: &'a mut RowScratch,
-    ) -> Maker<'a> {
-        match self {
+    ) -> Result<Maker<'a>, NoMemory> {
+        Ok(match self {
             Self::Resample { size, interpolation } => {
-                Maker::Resample(scratch.resample.rows(input, (*size, *interpolation), columns))
+                Maker::Resample(scratch.resample.rows(input, (*size, *interpolation), columns)?)
             }
             Self::Warp(warp) => Maker::Warp(warp::WarpRows::new(warp, input, columns)),
             Self::Transpose => Maker::Transpose(transpose::TransposeRows::new(input, columns)),
@@ -157,13 +160,13 @@ impl RowFilter {
             }
             Self::GaussianBlur { kernel, sigma } => {
                 gaussian_blur::fill(&mut scratch.separable.filter, *kernel, *sigma);
-                Maker::Separable(scratch.separable.rows(input, columns))
+                Maker::Separable(scratch.separable.rows(input, columns)?)
             }
             Self::BoxBlur { kernel } => {
                 box_blur::fill(&mut scratch.separable.filter, *kernel);
-                Maker::Separable(scratch.separable.rows(input, columns))
+                Maker::Separable(scratch.separable.rows(input, columns)?)
             }
-        }
+        })
     }
 }
 
@@ -184,10 +187,11 @@ pub struct RowScratch {
 /// let pixels = [1, 1, 1, 2, 2, 2]; // one row of two pixels
 /// let picture = ImageView::packed(&pixels, Size::new(1, 2)).unwrap();
 /// let mut scratch = RowScratch::default();
-/// let mut rows = RowFilter::Transpose.rows(picture, 0..1, &mut scratch);
+/// let mut rows = RowFilter::Transpose.rows(picture, 0..1, &mut scratch)?;
 /// let mut row = [0; 3];
 /// rows.row(1, &mut row);
 /// assert_eq!(row, [2; 3]);
+/// # Ok::<(), fuseloop_ops::NoMemory>(())
 /// ```
 #[derive(Debug)]
 pub struct FilterRows<'a> {
@@ -268,6 +272,12 @@ pub(crate) fn byte(value: f32) -> u8 {
 fn clamp(value: f32, low: f32, high: f32) -> f32 {
     let value = if value > low { value } else { low };
     if value < high { value } else { high }
+}
+
+/// Makes the memory of a kept row at least `len` long: a filter keeps as many rows as its kernel or
+/// its scale spans.
+fn grow_kept<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> Result<(), NoMemory> {
+    memory::resize(buffer, len.max(buffer.len()), "rows that a filter keeps")
 }
 
 /// Makes `buffer` at least `len` long. What it holds is anyone's.

@@ -38,9 +38,9 @@
 //! | random | nothing                                                           |
 //! | cost   | each source row is resized along x once if rows are taken in turn |
 
-use super::grow;
+use super::{grow, grow_kept};
 use crate::shape::RGB;
-use crate::{ImageView, Size};
+use crate::{ImageView, NoMemory, Size};
 use std::ops::Range;
 
 /// How a picture is resized.
@@ -284,7 +284,7 @@ impl Scratch {
         input: ImageView<'a>,
         (size, interpolation): (Size, Resampling),
         columns: Range<u32>,
-    ) -> ResampleRows<'a> {
+    ) -> Result<ResampleRows<'a>, NoMemory> {
         let from = input.size();
         self.x.rebuild(from.width, size.width, interpolation);
         self.y.rebuild(from.height, size.height, interpolation);
@@ -293,12 +293,12 @@ impl Scratch {
         }
         for line in &mut self.lines {
             line.row = None; // of another picture
-            grow(&mut line.bytes, columns.len() * RGB + 1);
+            grow_kept(&mut line.bytes, columns.len() * RGB + 1)?;
         }
         let columns = columns.start as usize..columns.end as usize;
         let (keeps_width, keeps_height) = (from.width == size.width, from.height == size.height);
         let nearest = matches!(interpolation, Resampling::Nearest | Resampling::NearestExact);
-        ResampleRows { input, columns, keeps_width, keeps_height, nearest, scratch: self }
+        Ok(ResampleRows { input, columns, keeps_width, keeps_height, nearest, scratch: self })
     }
 }
 

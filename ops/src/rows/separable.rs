@@ -12,9 +12,9 @@
 //! are asked for in turn.
 
 use super::pad::PadMode;
-use super::{byte, grow};
-use crate::ImageView;
+use super::{byte, grow, grow_kept};
 use crate::shape::RGB;
+use crate::{ImageView, NoMemory};
 use std::ops::Range;
 
 /// The weights, and how a sum becomes a value.
@@ -86,7 +86,7 @@ impl Scratch {
         &'a mut self,
         input: ImageView<'a>,
         columns: Range<u32>,
-    ) -> SeparableRows<'a> {
+    ) -> Result<SeparableRows<'a>, NoMemory> {
         // The rows under a kernel, reflected or not, are no more than these, side by side.
         let span = self.filter.y.len().min(input.size().height as usize);
         if self.lines.len() < span {
@@ -94,9 +94,9 @@ impl Scratch {
         }
         for line in &mut self.lines {
             line.row = None; // of another picture
-            grow(&mut line.values, columns.len() * RGB);
+            grow_kept(&mut line.values, columns.len() * RGB)?;
         }
-        SeparableRows { input, columns, span, scratch: self }
+        Ok(SeparableRows { input, columns, span, scratch: self })
     }
 }
 

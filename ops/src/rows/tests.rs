@@ -51,7 +51,7 @@ fn assert_rows_are_the_meaning(
     let some = start..start + 1 + below(rng, out.width - start);
     for columns in [0..out.width, some] {
         let mut row = vec![0; columns.len() * RGB];
-        let mut rows = filter.rows(input, columns.clone(), scratch);
+        let mut rows = filter.rows(input, columns.clone(), scratch).unwrap();
         let upwards = (0..out.height).rev();
         let any: Vec<u32> = (0..out.height).map(|_| below(rng, out.height)).collect();
         for y in (0..out.height).chain(upwards).chain(any) {
@@ -231,7 +231,7 @@ fn a_picture_without_pixels_is_black() {
     let filter = RowFilter::Resample { size, interpolation: Resampling::BilinearAntialias };
     assert_eq!(filter.eval(&none), [0; 18]);
     let mut row = [1; 3];
-    filter.rows(none, 1..2, &mut scratch).row(1, &mut row);
+    filter.rows(none, 1..2, &mut scratch).unwrap().row(1, &mut row);
     assert_eq!(row, [0; 3]);
 }
 
@@ -239,5 +239,7 @@ fn a_picture_without_pixels_is_black() {
 #[should_panic(expected = "row 2 of 2")]
 fn a_row_outside_is_a_mistake() {
     let picture = ImageView::packed(&[0; 6], Size::new(1, 2)).unwrap();
-    RowFilter::Transpose.rows(picture, 0..1, &mut RowScratch::default()).row(2, &mut [0; 3]);
+    let mut scratch = RowScratch::default();
+    let mut rows = RowFilter::Transpose.rows(picture, 0..1, &mut scratch).unwrap();
+    rows.row(2, &mut [0; 3]);
 }

@@ -21,6 +21,7 @@ use fuseloop::write::{FolderReport, WriteOptions, write_folder};
 use fuseloop::{Loader, Order};
 use jpeg_encoder::{ColorType, Encoder};
 use pictures::CLASSES;
+use rayon::ThreadPoolBuilder;
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use sheet::Sheet;
 use std::fmt::Write as _;
@@ -143,7 +144,7 @@ fn draw_all(dir: &Path) -> Result<u64, Problem> {
         bar.inc(1);
         Ok(jpeg.len() as u64)
     });
-    let total = sizes.sum::<Result<u64, Problem>>();
+    let total = ThreadPoolBuilder::new().build()?.install(|| sizes.sum::<Result<u64, Problem>>());
     bar.finish_and_clear();
     total
 }
@@ -231,7 +232,7 @@ fn save_sheet(file: &Path, out: &Path) -> Result<(), Problem> {
     let classes = 0..CLASSES.len() as u32;
     let shown: Vec<(u32, u32)> =
         SHOWN.iter().flat_map(|&n| classes.clone().map(move |class| (class, n))).collect();
-    let mut sheet = Sheet::new(classes.len() as u32, SIDES.len() as u32);
+    let mut sheet = Sheet::new(classes.len() as u32, SIDES.len() as u32)?;
     for (cell, &(class, number)) in (0..).zip(&shown) {
         let picture = pictures::draw(class as usize, number);
         let size = Size::new(picture.height, picture.width);

@@ -31,11 +31,15 @@ pub(super) struct Sheet {
 
 impl Sheet {
     /// Room for twice `rows` samples, each an original and `versions` of it.
-    pub(super) fn new(rows: u32, versions: u32) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory for it.
+    pub(super) fn new(rows: u32, versions: u32) -> Result<Self, Problem> {
         let columns = 1 + versions;
         let half = columns * CELL + (columns - 1) * GAP;
         let size = Size::new(2 * MARGIN + rows * (CELL + GAP) - GAP, 3 * MARGIN + 2 * half);
-        Self { canvas: Canvas::new(size, BACKGROUND), columns, rows }
+        Ok(Self { canvas: Canvas::new(size, BACKGROUND)?, columns, rows })
     }
 
     /// Puts a picture into the cell of a sample: column 0 is the original.

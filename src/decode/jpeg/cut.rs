@@ -39,6 +39,9 @@ use std::ops::Range;
 /// run of ones is no Huffman code (T.81, C.2): reading into it is an error.
 const ONES: [[u8; 2]; 12] = [[0xff, 0]; 12];
 
+/// Bytes that the cut has beside those of the file: ones and the end marker.
+pub(super) const MOST_ADDED: usize = 2 * ONES.len() + 2;
+
 /// What is cut out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cut {

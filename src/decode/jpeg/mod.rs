@@ -7,8 +7,9 @@
 //! | and restart markers                       |             | the window's tiles, and up to two more beside |
 //! | progressive, or a scan for each component | zune-jpeg   | everything                           |
 //!
-//! Where the core takes a file, it gives zune-jpeg's pixels, and whatever it finds wrong with one
-//! it leaves to zune-jpeg to say. That knows nothing of windows: it is given a file cut down to one
+//! Where the core takes a file, it gives zune-jpeg's pixels (but for the chroma of the last column
+//! and row, which zune-jpeg interpolates with what fills up the last block, and the core, as
+//! libjpeg, does not), and whatever it finds wrong with one it leaves to zune-jpeg to say. That knows nothing of windows: it is given a file cut down to one
 //! ([`cut`]). What it gets wrong without saying so is refused beforehand.
 
 mod core;
@@ -150,10 +151,13 @@ fn by_zune(
 ) -> Result<Shown, DecodeError> {
     let Scans::Single(scan) = scans else {
         let size = headers.size;
+        reserve(&mut Vec::<u8>::new(), scans::coefficient_bytes(headers))?; // zune-jpeg keeps all
         decode_into(bytes, size, buffer(pixels, size, true)?)?;
         return Ok(Shown { size, part: size.full(), lead: 0 });
     };
     let cut = Cut::plan(headers, wanted);
+    file.clear();
+    reserve(file, bytes.len().saturating_add(cut::MOST_ADDED))?;
     cut.write(bytes, headers, scan, file);
     let Cut { decoded: size, window: part, lead, .. } = cut;
     decode_into(file, size, buffer(pixels, size, true)?)?;
@@ -179,9 +183,15 @@ impl ImageDecoder for JpegDecoder {
             return self.part(image.bytes, &headers, stored);
         }
         let mut turned = std::mem::take(&mut self.turned);
-        let outcome = self.part(image.bytes, &headers, stored).map(|decoded| {
+        let outcome = self.part(image.bytes, &headers, stored).and_then(|decoded| {
+            turned.clear();
+            reserve(
+                &mut turned,
+                usize::try_from(3 * stored.size().pixels()).unwrap_or(usize::MAX),
+            )?;
             let window = decoded.window(stored).expect("the part holds the window");
             orientation.turn(window, &mut turned);
+            Ok(())
         });
         self.turned = turned; // also if there is nothing to turn: the next picture wants it
         outcome?;
@@ -202,6 +212,11 @@ fn check_sampling(headers: &Headers) -> Result<(), DecodeError> {
         }
     }
     Ok(())
+}
+
+/// Makes room for so many bytes more.
+fn reserve(buffer: &mut Vec<u8>, bytes: usize) -> Result<(), DecodeError> {
+    buffer.try_reserve_exact(bytes).map_err(|_| DecodeError::Memory { bytes })
 }
 
 /// Room for a picture. What it holds is of another picture, unless it is to be `cleared`: zune-jpeg

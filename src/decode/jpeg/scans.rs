@@ -193,6 +193,11 @@ fn survey_several(
     Err(DecodeError::Scans { max: MAX_SCANS })
 }
 
+/// Bytes of the coefficients of all blocks that hold pixels.
+pub(super) fn coefficient_bytes(headers: &Headers) -> usize {
+    usize::try_from(blocks(headers).saturating_mul(2 * 64)).unwrap_or(usize::MAX)
+}
+
 /// Blocks of all components that hold pixels.
 fn blocks(headers: &Headers) -> u64 {
     let (h_max, v_max) = finest(headers);

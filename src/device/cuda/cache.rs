@@ -19,9 +19,9 @@
 //! An image is code: a folder that others own or may write to is not used. Ours is made for its owner
 //! alone. When all files take more than 256 MB the oldest go.
 
-use std::fs::{self, DirBuilder, Metadata};
+use crate::source::private;
+use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use std::{env, fmt};
@@ -80,10 +80,9 @@ impl Folder {
 
     /// The folder at `path`, made if it is not there.
     fn open(path: &Path, most: u64) -> Option<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(path).ok()?;
-        // The owner of a process's own folder is the process's.
-        let (folder, own) = (fs::metadata(path).ok()?, fs::metadata("/proc/self").ok()?);
-        is_private(&folder, own.uid()).then(|| Self { path: path.to_owned(), most })
+        private::create_folder(path).ok()?;
+        private::check_folder(path).ok()?;
+        Some(Self { path: path.to_owned(), most })
     }
 
     /// Where it is, and how many bytes are in it.
@@ -143,11 +142,6 @@ impl Folder {
     }
 }
 
-/// Whether a folder is one that only user `own` writes to.
-fn is_private(folder: &Metadata, own: u32) -> bool {
-    folder.is_dir() && folder.uid() == own && folder.mode() & 0o022 == 0
-}
-
 /// The image in a file; `None` if it is not one of `key`.
 fn parse<'a>(mut bytes: &'a [u8], key: &Key) -> Option<&'a [u8]> {
     let whole = take::<8>(&mut bytes)? == MAGIC && *take::<32>(&mut bytes)? == key.0;
@@ -167,7 +161,7 @@ fn take<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; N]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::time::Duration;
 
     fn key(source: &str) -> Key {
@@ -239,8 +233,6 @@ mod tests {
             assert!(Folder::open(dir.path(), MOST).is_none(), "{mode:o}");
         }
         let dir = private();
-        let folder = fs::metadata(dir.path()).unwrap();
-        assert!(is_private(&folder, folder.uid()) && !is_private(&folder, folder.uid() + 1));
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
         assert!(Folder::open(&file, MOST).is_none());

@@ -15,8 +15,8 @@
 use super::translate::{Frame, function};
 use super::{Builder, Refused};
 use crate::device::record::{Layout, Needed};
-use crate::plan::{Block, ImagePlan};
-use fuseloop_ops::{Class, DType, Emit, Layout as Channels, Pixels};
+use crate::plan::{Block, ImagePlan, Kind};
+use fuseloop_ops::{DType, Emit, Layout as Channels, Pixels};
 use std::fmt::Write as _;
 
 /// What the text of one picture is made of.
@@ -94,10 +94,11 @@ impl Image<'_> {
         let p = at.tensor;
         let Some(first) = self.means.first() else { return Ok(vec![]) };
         let name = format!("p{p}_grey");
-        let frame = Frame::of(&name, self.plan.rule());
-        let grey = |e: &mut Emit<'_, '_>, pixels| Pixels { channels: [e.grey(pixels); 3] };
+        let frame = Frame::of(&name);
+        let grey = |e: &mut Emit, pixels| Pixels { channels: [e.grey(pixels); 3] };
         let refused = |reason| Refused { leaf: first.leaf, reason };
-        to.text.push_str(&function(frame, grey).map_err(refused)?.0);
+        let grey = frame.record(self.plan.rule(), grey);
+        to.text.push_str(&function(frame, &grey).map_err(refused)?.0);
         let mut names = vec![];
         for n in 0..self.means.len() {
             let name = format!("p{p}_read{}", n + 1);
@@ -197,17 +198,17 @@ pub(crate) fn refused(plan: &ImagePlan, block: &Block) -> Option<Refused> {
     let refuse = |leaf, reason: &str| Some(Refused { leaf, reason: reason.to_owned() });
     let leaves = plan.leaves().iter().enumerate().skip(block.ops.start);
     for (index, leaf) in leaves {
-        match leaf.op.class() {
-            Class::Geometry(op) if op.makes_rows().is_some() => {
+        match &leaf.kind {
+            Kind::Geometry { rows: Some(_), .. } => {
                 return refuse(index, "it makes rows of a whole picture: put it before ToDevice");
             }
-            Class::Table(op) if op.needs_histogram() => {
+            Kind::Table { counted: true, .. } => {
                 return refuse(index, "it counts levels first: put it before ToDevice");
             }
-            Class::Host(_) | Class::Mix(_) => {
+            Kind::Host | Kind::Mix => {
                 return refuse(index, "it is plain Rust: put it before ToDevice");
             }
-            Class::Shuffled(parts) if parts.len() > 8 => {
+            Kind::Shuffled(parts) if parts.len() > 8 => {
                 return refuse(index, "a record has room for eight shuffled parts");
             }
             _ => {}

@@ -5,7 +5,7 @@ use super::translate::{Frame, function};
 use super::{Builder, Refused};
 use crate::jit::multiply;
 use crate::plan::Region;
-use crate::plan::block::{Link, Step, pixel_op, reading};
+use crate::plan::block::{Link, Step, reading};
 use std::fmt::Write as _;
 
 impl Image<'_> {
@@ -48,7 +48,7 @@ impl Image<'_> {
     /// Whether a sample may go without the step.
     fn may_rest(&self, step: &Step) -> bool {
         let leaf = &self.plan.leaves()[step.leaves[0]];
-        !leaf.guards.is_empty() || crate::plan::block::may_skip(leaf)
+        !leaf.guards.is_empty() || leaf.kind.may_skip()
     }
 
     /// Writes the function of a link of arithmetic, unless it is there; gives its name.
@@ -62,20 +62,20 @@ impl Image<'_> {
     ) -> Result<Option<String>, Refused> {
         let number = written.iter().position(|known| *known == link);
         let name = format!("p{p}_op{}", number.unwrap_or(written.len()));
-        let frame = Frame::of(&name, self.plan.rule());
+        let frame = Frame::of(&name);
         if number.is_some() {
             return Ok(Some(name));
         }
         let made = match link {
-            Link::Value { leaf, part, map, .. } => {
-                let Some(op) = pixel_op(self.plan.leaves(), leaf, part) else { return Ok(None) };
-                let passed = op.normalizes().map(|_| to.constants.len());
-                let (slots, mean) = (op.slots(), op.needs_mean());
-                let placed = map.is_some();
-                let frame = Frame { slots, placed, mean, constants: passed, ..frame };
-                function(frame, |e, pixels| op.emit(e, pixels))
+            Link::Value { leaf, part, .. } => {
+                let Some(op) = self.plan.leaves()[leaf].kind.pixel(part) else { return Ok(None) };
+                let constants = op.normalizes.map(|_| to.constants.len());
+                function(Frame { mean: op.needs_mean, constants, ..frame }, &op.program)
             }
-            Link::Matrix { .. } => function(Frame { slots: 12, ..frame }, multiply),
+            Link::Matrix { .. } => {
+                let frame = Frame { slots: 12, ..frame };
+                function(frame, &frame.record(self.plan.rule(), multiply))
+            }
             Link::Table { .. } | Link::Paint { .. } | Link::Round => return Ok(None),
         };
         let refused = |what: String| {

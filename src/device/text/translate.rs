@@ -1,7 +1,7 @@
 //! From the IR of an op to CUDA C: the op's one meaning in code, for another compiler.
 //!
-//! What an op [emits](fuseloop_ops::PixelOp::emit) does the same in each of a vector's four lanes,
-//! so it is written once, for one lane:
+//! What an op [emits](fuseloop_ops::PixelOp::emit) is lowered as for the host, and does the same in
+//! each of a vector's four lanes, so it is written once, for one lane:
 //!
 //! | IR | CUDA C |
 //! |---|---|
@@ -11,16 +11,17 @@
 //! | a load of a constant | its bits, or a word of the arguments |
 //! | blocks and jumps | labels and `goto` |
 //!
-//! An instruction that is not among those an op has words for is refused by name: a user's op may
-//! emit any.
+//! An instruction that is not among those that programs are lowered to is refused by name.
 
+use crate::jit::{Code, Constants, lower};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F32X4, I32X4, I64};
 use cranelift_codegen::ir::{
     Block, BlockArg, BlockCall, Function, Inst, InstBuilder, InstructionData, Opcode, Type, Value,
 };
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use fuseloop_ops::{Constants, Emit, F32x4, I32x4, NumberRule, Pixels};
+use fuseloop_ops::program::{Grant, Program};
+use fuseloop_ops::{Emit, NumberRule, Pixels};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
@@ -29,12 +30,8 @@ use std::fmt::Write as _;
 pub(super) struct Frame<'a> {
     /// The function's name.
     pub(super) name: &'a str,
-    /// How values are rounded between ops.
-    pub(super) rule: NumberRule,
-    /// How many slots the op has.
+    /// How many slots it has, if it is none of the user's ops.
     pub(super) slots: usize,
-    /// Whether it asks where a pixel is.
-    pub(super) placed: bool,
     /// Whether its last slot is a mean, which no record has.
     pub(super) mean: bool,
     /// The place of its first constant in the arguments, if constants are passed there: then the
@@ -44,30 +41,37 @@ pub(super) struct Frame<'a> {
 
 impl<'a> Frame<'a> {
     /// Of an op that reads nothing but the pixel.
-    pub(super) const fn of(name: &'a str, rule: NumberRule) -> Self {
-        Self { name, rule, slots: 0, placed: false, mean: false, constants: None }
+    pub(super) const fn of(name: &'a str) -> Self {
+        Self { name, slots: 0, mean: false, constants: None }
+    }
+
+    /// The program of what the device's compiler itself says in the words of ops.
+    pub(super) fn record(
+        &self,
+        rule: NumberRule,
+        emit: impl FnOnce(&mut Emit, Pixels) -> Pixels,
+    ) -> Program {
+        let grant = Grant { rule, slots: self.slots, place: false };
+        Program::record(grant, emit).expect("the device's compiler keeps to its slots")
     }
 }
 
-/// Translates what `emit` emits, as the function
+/// Translates a program, as the function
 /// `name(a, slots, mean, row, column, red, green, blue)` of one pixel. Gives its text, and the constants that
 /// the arguments have for it.
 ///
 /// # Errors
 ///
 /// The name of an instruction that has no translation.
-pub(super) fn function(
-    frame: Frame<'_>,
-    emit: impl FnOnce(&mut Emit<'_, '_>, Pixels) -> Pixels,
-) -> Result<(String, Vec<u32>), String> {
-    let (function, constants) = ir(frame, emit);
+pub(super) fn function(frame: Frame<'_>, program: &Program) -> Result<(String, Vec<u32>), String> {
+    let (function, constants) = ir(frame, program);
     let entry = function.layout.entry_block().expect("it was begun with one");
     let params = function.dfg.block_params(entry);
     let mut text = Text {
         function: &function,
         constants: &constants,
         passed: frame.constants,
-        mean: if frame.mean { frame.slots.checked_sub(1) } else { None },
+        mean: if frame.mean { program.slots().checked_sub(1) } else { None },
         bases: [params[0], params[1]],
         forms: HashMap::new(),
         declared: String::new(),
@@ -91,34 +95,27 @@ pub(super) fn function(
 }
 
 /// The IR, of a function `(constants, record, r, g, b[, row, column]) -> (r, g, b)`.
-fn ir(
-    frame: Frame<'_>,
-    emit: impl FnOnce(&mut Emit<'_, '_>, Pixels) -> Pixels,
-) -> (Function, Constants) {
+fn ir(frame: Frame<'_>, program: &Program) -> (Function, Constants) {
     let mut function = Function::new();
     let mut context = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(&mut function, &mut context);
     let entry = builder.create_block();
-    let places = if frame.placed { 2 } else { 0 };
+    let places = if program.takes_place() { 2 } else { 0 };
     let types = [I64; 2].into_iter().chain([F32X4; 3]).chain([I32X4; 2].into_iter().take(places));
     let params: Vec<Value> = types.map(|ty| builder.append_block_param(entry, ty)).collect();
     builder.switch_to_block(entry);
     let mut constants =
         if frame.constants.is_some() { Constants::distinct() } else { Constants::default() };
-    let place = frame.placed.then(|| [params[5], params[6]].map(I32x4));
-    let mut e = Emit {
+    let place = program.takes_place().then(|| [params[5], params[6]]);
+    let mut code = Code {
         builder: &mut builder,
         constants: &mut constants,
         table: params[0],
         record: params[1],
-        slots: 0,
-        slot_count: frame.slots,
-        rule: frame.rule,
-        place,
         x86: false,
     };
-    let pixels = emit(&mut e, Pixels { channels: [2, 3, 4].map(|k| F32x4(params[k])) });
-    builder.ins().return_(&pixels.channels.map(|channel| channel.0));
+    let pixels = lower(&mut code, program, 0, [params[2], params[3], params[4]], place);
+    builder.ins().return_(&pixels);
     builder.seal_all_blocks();
     (function, constants)
 }

@@ -5,12 +5,12 @@
 //! most are made once before it. Constants and the record never change while a loop that is
 //! hoisted from runs, so a load means the same in both places.
 
+use super::ir::Code;
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{
     Block, Inst, InstBuilder, InstructionData, MemFlagsData, Opcode, Type, Value,
 };
-use fuseloop_ops::Emit;
 
 /// Vectors kept: sixteen registers, less the values of four pixels and what ops need for a moment.
 const VECTORS: usize = 8;
@@ -27,13 +27,13 @@ struct Loaded {
 }
 
 /// The block that a loop is about to be entered from.
-pub(super) fn entered_from(e: &Emit<'_, '_>) -> Block {
+pub(super) fn entered_from(e: &Code<'_, '_>) -> Block {
     e.builder.current_block().expect("code is being written")
 }
 
 /// Moves to the end of `outside` the loads that occur most often in the blocks written since: of
 /// constants, of the record, and of shuffles whose address was moved there.
-pub(super) fn hoist(e: &mut Emit<'_, '_>, outside: Block) {
+pub(super) fn hoist(e: &mut Code<'_, '_>, outside: Block) {
     let bases = [e.table, e.record];
     let mut words = vec![];
     for (loaded, places) in
@@ -51,7 +51,7 @@ pub(super) fn hoist(e: &mut Emit<'_, '_>, outside: Block) {
 
 /// What is loaded most often after `outside`, and where, of what `may_move`.
 fn most_loaded(
-    e: &Emit<'_, '_>,
+    e: &Code<'_, '_>,
     outside: Block,
     most: usize,
     may_move: impl Fn(&Loaded, bool) -> bool,
@@ -85,7 +85,7 @@ fn most_loaded(
 }
 
 /// Loads once, before the last instruction of `outside`, what `places` load.
-fn load_before(e: &mut Emit<'_, '_>, outside: Block, loaded: Loaded, places: &[Inst]) -> Value {
+fn load_before(e: &mut Code<'_, '_>, outside: Block, loaded: Loaded, places: &[Inst]) -> Value {
     let func = &mut *e.builder.func;
     let last = func.layout.last_inst(outside).expect("a block that was left ends in a jump");
     let Loaded { ty, base, offset } = loaded;

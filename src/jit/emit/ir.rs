@@ -1,30 +1,24 @@
 //! Loops, loads and stores, in the words the other files use.
 
 use super::super::record::{Header, Pass};
+use super::constants::Constants;
 use super::hoist::{entered_from, hoist};
-use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::{I8X16, I16X8, I32X4, I64};
-use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, Type, Value};
-use fuseloop_ops::Emit;
+use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
+use cranelift_codegen::ir::types::{F32X4, I8X16, I16X8, I32X4, I64};
+use cranelift_codegen::ir::{Block, Endianness, InstBuilder, MemFlagsData, Type, Value};
+use cranelift_frontend::FunctionBuilder;
 
-/// What every address and counter needs. All loads and stores are `notrap`: the host checked
-/// every address before the call.
-pub(super) trait Scalars {
-    fn int(&mut self, value: i64) -> Value;
-    fn offset(&mut self, address: Value, bytes: i64) -> Value;
-    fn plus(&mut self, a: Value, b: Value) -> Value;
-    fn times(&mut self, a: Value, factor: i64) -> Value;
-    fn equals(&mut self, a: Value, value: i64) -> Value;
-    fn load(&mut self, ty: Type, address: Value, offset: i32) -> Value;
-    fn load_mask(&mut self, address: Value, offset: i32) -> Value;
-    fn load_i32(&mut self, address: Value, offset: i32) -> Value;
-    fn store(&mut self, value: Value, address: Value, offset: i32);
-    fn header(&mut self, word: Header) -> Value;
-    fn pass_word(&mut self, pass: i32, word: Pass) -> Value;
-    fn pshufb(&mut self, bytes: Value, mask: Value) -> Value;
-    fn shuffle(&mut self, a: Value, b: Value, mask: [u8; 16]) -> Value;
-    fn multiply_high(&mut self, a: Value, b: Value) -> Value;
-    fn pair_sum(&mut self, a: Value, b: Value) -> Value;
+/// A block's function as it is written. Ops never see it: what they record is lowered into it.
+pub(crate) struct Code<'a, 'b> {
+    pub(crate) builder: &'a mut FunctionBuilder<'b>,
+    /// The constants met so far.
+    pub(crate) constants: &'a mut Constants,
+    /// Address of the constants.
+    pub(crate) table: Value,
+    /// Address of the sample's record.
+    pub(crate) record: Value,
+    /// Whether the code is for x86-64, so that its own instructions may be used.
+    pub(crate) x86: bool,
 }
 
 /// May be anywhere, can't trap.
@@ -32,20 +26,27 @@ fn plain() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
 
-impl Scalars for Emit<'_, '_> {
-    fn int(&mut self, value: i64) -> Value {
+/// A load that can't trap, from an address that is a multiple of 16.
+fn aligned() -> MemFlagsData {
+    plain().with_aligned()
+}
+
+/// What every address and counter needs. All loads and stores are `notrap`: the host checked
+/// every address before the call.
+impl Code<'_, '_> {
+    pub(super) fn int(&mut self, value: i64) -> Value {
         self.builder.ins().iconst(I64, value)
     }
 
-    fn offset(&mut self, address: Value, bytes: i64) -> Value {
+    pub(super) fn offset(&mut self, address: Value, bytes: i64) -> Value {
         self.builder.ins().iadd_imm_s(address, bytes)
     }
 
-    fn plus(&mut self, a: Value, b: Value) -> Value {
+    pub(super) fn plus(&mut self, a: Value, b: Value) -> Value {
         self.builder.ins().iadd(a, b)
     }
 
-    fn times(&mut self, a: Value, factor: i64) -> Value {
+    pub(super) fn times(&mut self, a: Value, factor: i64) -> Value {
         match factor {
             1 => a,
             2 | 4 | 8 | 16 => self.builder.ins().ishl_imm_u(a, i64::from(factor.trailing_zeros())),
@@ -53,38 +54,38 @@ impl Scalars for Emit<'_, '_> {
         }
     }
 
-    fn equals(&mut self, a: Value, value: i64) -> Value {
+    pub(super) fn equals(&mut self, a: Value, value: i64) -> Value {
         let value = self.int(value);
         self.builder.ins().icmp(IntCC::Equal, a, value)
     }
 
-    fn load(&mut self, ty: Type, address: Value, offset: i32) -> Value {
+    pub(super) fn load(&mut self, ty: Type, address: Value, offset: i32) -> Value {
         self.builder.ins().load(ty, plain(), address, offset)
     }
 
     /// A shuffle, which never changes: may be loaded once for many turns.
-    fn load_mask(&mut self, address: Value, offset: i32) -> Value {
+    pub(super) fn load_mask(&mut self, address: Value, offset: i32) -> Value {
         self.builder.ins().load(I8X16, plain().with_readonly(), address, offset)
     }
 
-    fn load_i32(&mut self, address: Value, offset: i32) -> Value {
+    pub(super) fn load_i32(&mut self, address: Value, offset: i32) -> Value {
         self.builder.ins().sload32(plain(), address, offset)
     }
 
-    fn store(&mut self, value: Value, address: Value, offset: i32) {
+    pub(super) fn store(&mut self, value: Value, address: Value, offset: i32) {
         self.builder.ins().store(plain(), value, address, offset);
     }
 
-    fn header(&mut self, word: Header) -> Value {
+    pub(super) fn header(&mut self, word: Header) -> Value {
         self.builder.ins().load(I64, plain(), self.record, 8 * word as i32)
     }
 
-    fn pass_word(&mut self, pass: i32, word: Pass) -> Value {
+    pub(super) fn pass_word(&mut self, pass: i32, word: Pass) -> Value {
         self.builder.ins().load(I64, plain(), self.record, pass + 8 * word as i32)
     }
 
     /// Byte `i` of the result is `bytes[mask[i]]`, or 0 where the mask's top bit is set.
-    fn pshufb(&mut self, bytes: Value, mask: Value) -> Value {
+    pub(super) fn pshufb(&mut self, bytes: Value, mask: Value) -> Value {
         if self.x86 {
             self.builder.ins().x86_pshufb(bytes, mask)
         } else {
@@ -93,14 +94,14 @@ impl Scalars for Emit<'_, '_> {
     }
 
     /// Byte `i` of the result is byte `mask[i]` of `a` and `b` put together.
-    fn shuffle(&mut self, a: Value, b: Value, mask: [u8; 16]) -> Value {
+    pub(super) fn shuffle(&mut self, a: Value, b: Value, mask: [u8; 16]) -> Value {
         let (a, b) = (self.cast(I8X16, a), self.cast(I8X16, b));
         let mask = self.builder.func.dfg.immediates.push(mask.as_slice().into());
         self.builder.ins().shuffle(a, b, mask)
     }
 
     /// `(a * b + 2^14) >> 15` of `i16`; not for -1 times -1, where the two differ.
-    fn multiply_high(&mut self, a: Value, b: Value) -> Value {
+    pub(super) fn multiply_high(&mut self, a: Value, b: Value) -> Value {
         if self.x86 {
             self.builder.ins().x86_pmulhrsw(a, b)
         } else {
@@ -109,7 +110,7 @@ impl Scalars for Emit<'_, '_> {
     }
 
     /// `a[2i] * b[2i] + a[2i + 1] * b[2i + 1]` of `i16`, as `i32`: the pattern of `pmaddwd`.
-    fn pair_sum(&mut self, a: Value, b: Value) -> Value {
+    pub(super) fn pair_sum(&mut self, a: Value, b: Value) -> Value {
         let (a, b) = (self.cast(I16X8, a), self.cast(I16X8, b));
         let ins = &mut self.builder;
         let (a_low, b_low) = (ins.ins().swiden_low(a), ins.ins().swiden_low(b));
@@ -121,9 +122,80 @@ impl Scalars for Emit<'_, '_> {
     }
 }
 
+/// Constants, numbers of the sample, and the arithmetic that the block compiler does itself.
+/// Constants and slots are plain loads beside their use, which x86-64 folds into the instruction
+/// that needs them: with sixteen vector registers that beats keeping them in registers, where
+/// they would be spilled.
+impl Code<'_, '_> {
+    /// Sixteen bytes as a vector of type `ty`.
+    pub(super) fn constant(&mut self, ty: Type, bytes: [u8; 16]) -> Value {
+        let offset = self.constants.offset(bytes);
+        self.builder.ins().load(ty, aligned(), self.table, offset)
+    }
+
+    /// The address of constants that lie one behind the other.
+    pub(super) fn constants_at(&mut self, run: &[[u8; 16]]) -> Value {
+        let offset = self.constants.run(run);
+        self.builder.ins().iadd_imm_s(self.table, i64::from(offset))
+    }
+
+    /// The `f32` with these bits in all four lanes.
+    pub(super) fn splat_bits(&mut self, bits: u32) -> Value {
+        self.constant(F32X4, splat_bytes(bits.to_le_bytes()))
+    }
+
+    /// A whole number in all four lanes.
+    pub(super) fn splat_i32(&mut self, value: i32) -> Value {
+        self.constant(I32X4, splat_bytes(value.to_le_bytes()))
+    }
+
+    /// A slot's vector at an offset in the record.
+    pub(super) fn slot(&mut self, ty: Type, offset: i32) -> Value {
+        self.builder.ins().load(ty, aligned(), self.record, offset)
+    }
+
+    /// The same sixteen bytes as another vector type.
+    pub(super) fn cast(&mut self, ty: Type, a: Value) -> Value {
+        if self.builder.func.dfg.value_type(a) == ty {
+            return a;
+        }
+        let little = MemFlagsData::new().with_endianness(Endianness::Little);
+        self.builder.ins().bitcast(ty, little, a)
+    }
+
+    /// Lane by lane `a` where `mask` is all ones, `b` where it is zeros.
+    pub(super) fn select(&mut self, mask: Value, a: Value, b: Value) -> Value {
+        let mask = self.cast(F32X4, mask);
+        self.builder.ins().bitselect(mask, a, b)
+    }
+
+    /// Towards zero to `i32`, for numbers that it can hold.
+    pub(super) fn i32_of(&mut self, a: Value) -> Value {
+        if self.x86 {
+            self.builder.ins().x86_cvtt2dq(I32X4, a)
+        } else {
+            self.builder.ins().fcvt_to_sint_sat(I32X4, a)
+        }
+    }
+
+    /// Clamped to 0..=255 as [`clamp`](fuseloop_ops::clamp) has it, and rounded half to even.
+    pub(super) fn level(&mut self, a: Value) -> Value {
+        let (low, high) = (self.splat_bits(0f32.to_bits()), self.splat_bits(255f32.to_bits()));
+        let below = self.builder.ins().fcmp(FloatCC::LessThan, a, high);
+        let a = self.select(below, a, high);
+        let above = self.builder.ins().fcmp(FloatCC::LessThan, low, a);
+        let a = self.select(above, a, low);
+        self.builder.ins().nearest(a)
+    }
+}
+
+fn splat_bytes(lane: [u8; 4]) -> [u8; 16] {
+    std::array::from_fn(|i| lane[i % 4])
+}
+
 /// The body of a loop, which takes `counters` and what is carried, and what follows, which takes
 /// what is carried.
-fn loop_blocks(e: &mut Emit<'_, '_>, counters: usize, carried: &[Value]) -> (Block, Block) {
+fn loop_blocks(e: &mut Code<'_, '_>, counters: usize, carried: &[Value]) -> (Block, Block) {
     let (turn, done) = (e.builder.create_block(), e.builder.create_block());
     for _ in 0..counters {
         e.builder.append_block_param(turn, I64);
@@ -138,10 +210,10 @@ fn loop_blocks(e: &mut Emit<'_, '_>, counters: usize, carried: &[Value]) -> (Blo
 
 /// `for i in 0..count`, with values carried from turn to turn. Gives their last.
 pub(super) fn counted_loop(
-    e: &mut Emit<'_, '_>,
+    e: &mut Code<'_, '_>,
     count: Value,
     carried: &[Value],
-    body: impl FnOnce(&mut Emit<'_, '_>, Value, &[Value]) -> Vec<Value>,
+    body: impl FnOnce(&mut Code<'_, '_>, Value, &[Value]) -> Vec<Value>,
 ) -> Vec<Value> {
     let (turn, done) = loop_blocks(e, 1, carried);
     let zero = e.int(0);
@@ -166,11 +238,11 @@ pub(super) fn counted_loop(
 /// part of the turn before: no turn reads or writes past the end. `last` is 0 or more. The body
 /// also gets the first position no turn before has covered.
 pub(super) fn overlapped_loop(
-    e: &mut Emit<'_, '_>,
+    e: &mut Code<'_, '_>,
     last: Value,
     step: i64,
     carried: &[Value],
-    body: impl FnOnce(&mut Emit<'_, '_>, Value, Value, &[Value]) -> Vec<Value>,
+    body: impl FnOnce(&mut Code<'_, '_>, Value, Value, &[Value]) -> Vec<Value>,
 ) -> Vec<Value> {
     let outside = entered_from(e);
     let (turn, done) = loop_blocks(e, 2, carried);

@@ -5,17 +5,16 @@
 //! op's own plain Rust.
 
 use super::super::record::{Header, Pass};
-use super::ir::Scalars;
-use super::pass::{GROUP, round, rows};
+use super::ir::Code;
+use super::pass::{GROUP, rows};
 use super::{Imports, Spec, store};
 use crate::plan::Link;
 use cranelift_codegen::ir::types::{F32, F32X4, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
-use fuseloop_ops::{Emit, F32x4, Pixels};
 
 /// Counts the levels of the picture after `links`, as reading number `index`, and makes `table`.
 pub(super) fn pass(
-    e: &mut Emit<'_, '_>,
+    e: &mut Code<'_, '_>,
     spec: Spec<'_>,
     index: usize,
     links: &[Link],
@@ -50,32 +49,28 @@ pub(super) fn pass(
 
 /// What `table` has for each value, rounded to a level.
 pub(super) fn look_up(
-    e: &mut Emit<'_, '_>,
+    e: &mut Code<'_, '_>,
     spec: Spec<'_>,
     table: usize,
-    pixels: Pixels,
-) -> Pixels {
+    pixels: [Value; 3],
+) -> [Value; 3] {
     let record = e.record;
     let address = e.load(I64, record, spec.layout.table(table));
-    e.each(pixels, |e, c, v| {
-        let v = round(e, v);
-        let levels = e.to_i32(v);
+    [0, 1, 2].map(|c| {
+        let v = e.level(pixels[c]);
+        let levels = e.i32_of(v);
         // Whatever an op made of its values, no look-up leaves the table.
         let most = e.splat_i32(255);
-        let levels = e.and_i32(levels, most).0;
+        let levels = e.builder.ins().band(levels, most);
         let found = [0, 1, 2, 3].map(|lane| value_of(e, address, c, levels, lane));
         let first = e.builder.ins().scalar_to_vector(F32X4, found[0]);
         let rest = found[1..].iter().zip(1u8..);
-        F32x4(
-            rest.fold(first, |vector, (value, lane)| {
-                e.builder.ins().insertlane(vector, *value, lane)
-            }),
-        )
+        rest.fold(first, |vector, (value, lane)| e.builder.ins().insertlane(vector, *value, lane))
     })
 }
 
 /// What channel `c` of the table at `address` has for a lane of `levels`.
-fn value_of(e: &mut Emit<'_, '_>, address: Value, c: usize, levels: Value, lane: u8) -> Value {
+fn value_of(e: &mut Code<'_, '_>, address: Value, c: usize, levels: Value, lane: u8) -> Value {
     let level = e.builder.ins().extractlane(levels, lane);
     let level = e.builder.ins().uextend(I64, level);
     let offset = e.times(level, 4);

@@ -6,17 +6,18 @@
 
 use super::super::record::{Pass, shuffles};
 use super::Spec;
-use super::ir::Scalars;
+use super::ir::Code;
+use super::lower::{lower_own, no_slots};
 use super::pass::{GROUP, Halves, Place, rows};
 use crate::plan::Link;
 use cranelift_codegen::ir::types::{F32, F32X4, I32X4, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
-use fuseloop_ops::Emit;
+use fuseloop_ops::Pixels;
 
 /// Takes the mean of the picture after `links`, as reading number `index`, into `slot`, if this
 /// sample needs it.
 pub(super) fn pass(
-    e: &mut Emit<'_, '_>,
+    e: &mut Code<'_, '_>,
     spec: Spec<'_>,
     index: usize,
     links: &[Link],
@@ -36,10 +37,10 @@ pub(super) fn pass(
         1 + index,
         links,
         |e, _| {
-            let zero = e.splat_i32(0).0;
+            let zero = e.splat_i32(0);
             vec![zero, zero]
         },
-        |e, place, halves, sums| add_greys(e, at, place, halves, sums),
+        |e, place, halves, sums| add_greys(e, spec, at, (place, halves), sums),
         |e, _, sums| {
             let so_far = e.builder.use_var(total);
             let sum = sums.iter().fold(so_far, |sum, lanes| add_lanes(e, sum, *lanes));
@@ -55,10 +56,10 @@ pub(super) fn pass(
 }
 
 fn add_greys(
-    e: &mut Emit<'_, '_>,
+    e: &mut Code<'_, '_>,
+    spec: Spec<'_>,
     pass: i32,
-    place: Place,
-    halves: Halves<'_>,
+    (place, halves): (Place, Halves<'_>),
     sums: &[Value],
 ) -> Vec<Value> {
     // Columns that a group before has covered are lanes before the mask's.
@@ -69,8 +70,10 @@ fn add_greys(
     let mut out = vec![];
     for (half, sum) in (0i32..).zip(sums) {
         let pixels = halves(e, half as usize);
-        let grey = e.grey(pixels);
-        let grey = e.to_i32(grey).0;
+        let [grey, ..] = lower_own(e, no_slots(spec.rule), 0, pixels, |e, pixels| Pixels {
+            channels: [e.grey(pixels); 3],
+        });
+        let grey = e.i32_of(grey);
         let mask = e.load(I32X4, masks, shuffles::ALL + 16 * half);
         let grey = e.builder.ins().band(grey, mask);
         out.push(e.builder.ins().iadd(*sum, grey));
@@ -78,7 +81,7 @@ fn add_greys(
     out
 }
 
-fn add_lanes(e: &mut Emit<'_, '_>, sum: Value, lanes: Value) -> Value {
+fn add_lanes(e: &mut Code<'_, '_>, sum: Value, lanes: Value) -> Value {
     (0..4).fold(sum, |sum, lane| {
         let value = e.builder.ins().extractlane(lanes, lane);
         let value = e.builder.ins().sextend(I64, value);
@@ -87,7 +90,7 @@ fn add_lanes(e: &mut Emit<'_, '_>, sum: Value, lanes: Value) -> Value {
 }
 
 /// The sum as `f32`, over the number of pixels as `f32`, in all lanes.
-fn divide(e: &mut Emit<'_, '_>, pass: i32, total: Value) -> Value {
+fn divide(e: &mut Code<'_, '_>, pass: i32, total: Value) -> Value {
     let rows = e.pass_word(pass, Pass::Rows);
     let columns = e.pass_word(pass, Pass::LastGroup);
     let columns = e.offset(columns, GROUP);

@@ -15,6 +15,9 @@
 //! | file | what it emits |
 //! |---|---|
 //! | [`ir`] | loops, loads, stores, shuffles |
+//! | [`accesses`] | the check of the whole function, before it is compiled |
+//! | [`constants`] | the vectors that code reads through an address |
+//! | [`lower`] | what ops recorded |
 //! | [`hoist`] | what a loop loads most often, loaded once before it |
 //! | [`pass`] | rows and groups: from bytes to vectors of `f32`, through the links |
 //! | [`mean`] | what sums greys |
@@ -22,9 +25,12 @@
 //! | [`store`] | from vectors of `f32` to the output's type and layout |
 //! | [`resample`] | the antialiased resize, and the call of what else makes rows |
 
+mod accesses;
+mod constants;
 mod hoist;
 mod ir;
 mod levels;
+mod lower;
 mod mean;
 mod pass;
 mod resample;
@@ -36,11 +42,15 @@ use crate::plan::{Block, Leaf, Link};
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{FuncRef, InstBuilder, Value};
 use cranelift_frontend::FunctionBuilder;
-use fuseloop_ops::{Constants, Emit, NumberRule, RowMaker};
+use fuseloop_ops::{NumberRule, RowMaker};
+
+pub(crate) use constants::Constants;
+pub(crate) use ir::Code;
+pub(crate) use lower::lower;
 pub(crate) use pass::multiply;
 pub(crate) use store::row_function;
 
-use ir::{Scalars, counted_loop};
+use ir::counted_loop;
 
 /// What the code of one list of links is made from.
 #[derive(Clone, Copy, Debug)]
@@ -103,20 +113,7 @@ pub(crate) fn function(
     builder.switch_to_block(entry);
     let [records, count, table] = std::array::from_fn(|i| builder.block_params(entry)[i]);
     let mut constants = Constants::default();
-    let (rule, slots) = (spec.rule, spec.layout.slots());
-    let constants_of = &mut constants;
-    let (record, place) = (records, None);
-    let mut e = Emit {
-        builder,
-        constants: constants_of,
-        table,
-        record,
-        slots,
-        slot_count: 0,
-        rule,
-        place,
-        x86,
-    };
+    let mut e = Code { builder, constants: &mut constants, table, record: records, x86 };
     let bytes = spec.layout.bytes() as i64;
     counted_loop(&mut e, count, &[records], |e, _, carried| {
         e.record = carried[0];
@@ -125,11 +122,12 @@ pub(crate) fn function(
     });
     e.builder.ins().return_(&[]);
     e.builder.seal_all_blocks();
+    accesses::check(&e, spec.layout);
     constants
 }
 
 /// One sample: what is read first, then what is stored.
-fn sample(e: &mut Emit<'_, '_>, spec: Spec<'_>, imports: Imports) {
+fn sample(e: &mut Code<'_, '_>, spec: Spec<'_>, imports: Imports) {
     let readings: Vec<(Reading, usize)> = spec.readings().collect();
     let maker = spec.block.rows;
     if let Some(maker) = maker.filter(|_| !readings.is_empty()) {
@@ -151,7 +149,7 @@ fn sample(e: &mut Emit<'_, '_>, spec: Spec<'_>, imports: Imports) {
 }
 
 /// Makes the row that row `y` of the output is of.
-fn make_row(e: &mut Emit<'_, '_>, maker: RowMaker, imports: Imports, y: Value) {
+fn make_row(e: &mut Code<'_, '_>, maker: RowMaker, imports: Imports, y: Value) {
     let (first, step) = (e.header(Header::FirstRow), e.header(Header::RowStep));
     let row = e.builder.ins().imul(y, step);
     let row = e.builder.ins().iadd(row, first);
@@ -160,7 +158,7 @@ fn make_row(e: &mut Emit<'_, '_>, maker: RowMaker, imports: Imports, y: Value) {
 }
 
 /// Code that a sample runs only if rows are made for it.
-fn if_rows_are_made(e: &mut Emit<'_, '_>, code: impl FnOnce(&mut Emit<'_, '_>)) {
+fn if_rows_are_made(e: &mut Code<'_, '_>, code: impl FnOnce(&mut Code<'_, '_>)) {
     let (run, done) = (e.builder.create_block(), e.builder.create_block());
     let made = e.header(Header::MakesRows);
     e.builder.ins().brif(made, run, &[], done, &[]);

@@ -6,17 +6,21 @@
 //! change places and its step is negative. The last group of a row is moved back to end with it.
 
 use super::super::record::{Header, Pass, shuffles};
-use super::ir::{Scalars, counted_loop, overlapped_loop};
+use super::ir::{Code, counted_loop, overlapped_loop};
+use super::lower::{lower, lower_own, no_slots};
 use super::{Imports, Spec, levels, store};
 use crate::plan::Link;
-use crate::plan::block::pixel_op;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F32X4, I8X16, I32, I32X4, I64};
-use cranelift_codegen::ir::{Inst, InstBuilder, InstructionData, Opcode, Value};
-use fuseloop_ops::{Emit, F32x4, I32x4, Mask, PixelOp, Pixels};
+use cranelift_codegen::ir::{InstBuilder, Value};
+use fuseloop_ops::program::Grant;
+use fuseloop_ops::{Emit, Pixels};
 
 /// Pixels of a group.
 pub(super) const GROUP: i64 = 8;
+
+/// Slots of a matrix.
+const MATRIX: usize = 12;
 
 /// A rectangle as one row sees it: `start..end`, empty where the row is outside.
 struct Span {
@@ -52,18 +56,18 @@ pub(super) struct Place {
 /// Gives the values of a group's first (0) or last (1) four pixels after the links, emitting what
 /// makes them. A half is used up before the next is asked for where that is possible: three
 /// vectors live at a time leave registers for constants.
-pub(super) type Halves<'h> = &'h mut dyn FnMut(&mut Emit<'_, '_>, usize) -> Pixels;
+pub(super) type Halves<'h> = &'h mut dyn FnMut(&mut Code<'_, '_>, usize) -> [Value; 3];
 
 /// Goes over a pass: `each_row` before a row's groups, then `each_group`, then `after_row`. Values
 /// are carried along a row.
 pub(super) fn rows(
-    e: &mut Emit<'_, '_>,
+    e: &mut Code<'_, '_>,
     spec: Spec<'_>,
     pass: usize,
     links: &[Link],
-    each_row: impl FnOnce(&mut Emit<'_, '_>, Value) -> Vec<Value>,
-    each_group: impl FnOnce(&mut Emit<'_, '_>, Place, Halves<'_>, &[Value]) -> Vec<Value>,
-    after_row: impl FnOnce(&mut Emit<'_, '_>, Value, &[Value]),
+    each_row: impl FnOnce(&mut Code<'_, '_>, Value) -> Vec<Value>,
+    each_group: impl FnOnce(&mut Code<'_, '_>, Place, Halves<'_>, &[Value]) -> Vec<Value>,
+    after_row: impl FnOnce(&mut Code<'_, '_>, Value, &[Value]),
 ) {
     let at = spec.layout.pass(pass);
     let (first, last) = (e.pass_word(at, Pass::First), e.pass_word(at, Pass::Last));
@@ -76,7 +80,7 @@ pub(super) fn rows(
             let step = e.pass_word(at, Pass::PixelStep);
             let offset = e.builder.ins().imul(x, step);
             let from = [e.plus(bases[0], offset), e.plus(bases[1], offset)];
-            let mut half = |e: &mut Emit<'_, '_>, half: usize| {
+            let mut half = |e: &mut Code<'_, '_>, half: usize| {
                 let pixels = load_half(e, at, half, from[half]);
                 apply_links(e, spec, links, &state, (x, half), pixels)
             };
@@ -90,11 +94,11 @@ pub(super) fn rows(
 
 /// The pass that stores the block's output. `before_row` makes the row's source, if need be.
 pub(super) fn store(
-    e: &mut Emit<'_, '_>,
+    e: &mut Code<'_, '_>,
     spec: Spec<'_>,
     links: &[Link],
     imports: Imports,
-    before_row: impl FnOnce(&mut Emit<'_, '_>, Value),
+    before_row: impl FnOnce(&mut Code<'_, '_>, Value),
 ) {
     let sink = store::Sink::new(spec);
     rows(
@@ -119,21 +123,20 @@ pub(super) fn store(
 }
 
 /// The values of four pixels of the source.
-fn load_half(e: &mut Emit<'_, '_>, pass: i32, half: usize, from: Value) -> Pixels {
+fn load_half(e: &mut Code<'_, '_>, pass: i32, half: usize, from: Value) -> [Value; 3] {
     let address = e.pass_word(pass, Pass::Shuffles);
     let bytes = e.load(I8X16, from, 0);
-    let channels = [0, 1, 2].map(|c| {
+    [0, 1, 2].map(|c| {
         let mask = e.load_mask(address, shuffles::UNPACK + 16 * (3 * half as i32 + c));
         let lanes = e.pshufb(bytes, mask);
         let lanes = e.cast(I32X4, lanes);
-        F32x4(e.builder.ins().fcvt_from_sint(F32X4, lanes))
-    });
-    Pixels { channels }
+        e.builder.ins().fcvt_from_sint(F32X4, lanes)
+    })
 }
 
 /// The row's parts of the regions that `links` paint, and of the maps they ask.
 fn row_state(
-    e: &mut Emit<'_, '_>,
+    e: &mut Code<'_, '_>,
     spec: Spec<'_>,
     pass: usize,
     links: &[Link],
@@ -152,7 +155,7 @@ fn row_state(
     RowState { spans, maps }
 }
 
-fn map_row(e: &mut Emit<'_, '_>, at: i32, y: Value) -> MapRow {
+fn map_row(e: &mut Code<'_, '_>, at: i32, y: Value) -> MapRow {
     let record = e.record;
     let [sign, offset, row_sign, row_offset] = [0, 4, 8, 12].map(|o| e.load(I32, record, at + o));
     let y = e.builder.ins().ireduce(I32, y);
@@ -163,13 +166,13 @@ fn map_row(e: &mut Emit<'_, '_>, at: i32, y: Value) -> MapRow {
 }
 
 /// Row and column of the four pixels of a half of the group at `at.0`, as an op sees them.
-fn place(e: &mut Emit<'_, '_>, map: MapRow, at: (Value, usize)) -> [I32x4; 2] {
+fn place(e: &mut Code<'_, '_>, map: MapRow, at: (Value, usize)) -> [Value; 2] {
     let lanes = columns(e, at.0, at.1);
     let scaled = e.builder.ins().imul(lanes, map.sign);
-    [map.row, e.builder.ins().iadd(scaled, map.offset)].map(I32x4)
+    [map.row, e.builder.ins().iadd(scaled, map.offset)]
 }
 
-fn span(e: &mut Emit<'_, '_>, at: i32, y: Value) -> Span {
+fn span(e: &mut Code<'_, '_>, at: i32, y: Value) -> Span {
     let record = e.record;
     let [x0, x1, y0, y1] = [0, 4, 8, 12].map(|o| e.load(I32, record, at + o));
     let y = e.builder.ins().ireduce(I32, y);
@@ -183,31 +186,28 @@ fn span(e: &mut Emit<'_, '_>, at: i32, y: Value) -> Span {
 
 /// The values of half `at.1` of the group at column `at.0`, through the links.
 fn apply_links(
-    e: &mut Emit<'_, '_>,
+    e: &mut Code<'_, '_>,
     spec: Spec<'_>,
     links: &[Link],
     state: &RowState,
     at: (Value, usize),
-    mut pixels: Pixels,
-) -> Pixels {
+    mut pixels: [Value; 3],
+) -> [Value; 3] {
     for link in links {
         match *link {
             Link::Value { leaf, part, slot, map } => {
-                if let Some(op) = pixel_op(spec.leaves, leaf, part) {
-                    (e.slots, e.slot_count) = (spec.slot(slot), op.slots());
+                if let Some(kind) = spec.leaves[leaf].kind.pixel(part) {
                     let map = map.and_then(|map| state.maps[map]);
-                    e.place = map.map(|map| place(e, map, at));
-                    let before = e.builder.func.dfg.num_insts();
-                    pixels = op.emit(e, pixels);
-                    assert_keeps_to_its_own(e, before, op);
+                    let place = map.map(|map| place(e, map, at));
+                    pixels = lower(e, &kind.program, spec.slot(slot), pixels, place);
                 }
             }
             Link::Table { table, .. } => pixels = levels::look_up(e, spec, table, pixels),
             Link::Matrix { slot } => {
-                (e.slots, e.slot_count) = (spec.slot(slot), 12);
-                pixels = multiply(e, pixels);
+                let grant = Grant { slots: MATRIX, ..no_slots(spec.rule) };
+                pixels = lower_own(e, grant, spec.slot(slot), pixels, multiply);
             }
-            Link::Round => pixels = e.each(pixels, |e, _, v| round(e, v)),
+            Link::Round => pixels = pixels.map(|v| e.level(v)),
             Link::Paint { region } => {
                 if let Some(span) = &state.spans[region] {
                     pixels = paint(e, spec, region, span, at, pixels);
@@ -218,40 +218,9 @@ fn apply_links(
     pixels
 }
 
-/// An op may be a user's, and what it emits runs as machine code: of memory it may read its slots
-/// and constants, and nothing else. The vocabulary has no words for more; this holds whatever an
-/// op does with the function itself to the same.
-fn assert_keeps_to_its_own(e: &Emit<'_, '_>, before: usize, op: &dyn PixelOp) {
-    let dfg = &e.builder.func.dfg;
-    let vectors = |first: i32, count: usize| {
-        move |offset: i32| (first..=first + 16 * (count as i32 - 1)).contains(&offset)
-    };
-    let is_slot = vectors(e.slots, e.slot_count);
-    let is_constant = vectors(0, e.constants.table().len());
-    for index in before..dfg.num_insts() {
-        let may = match dfg.insts[Inst::from_u32(index as u32)] {
-            InstructionData::Load { opcode: Opcode::Load, arg, offset, .. } => {
-                let offset: i32 = offset.into();
-                (arg == e.record && is_slot(offset)) || (arg == e.table && is_constant(offset))
-            }
-            data => {
-                let opcode = data.opcode();
-                !opcode.can_load() && !opcode.can_store() && !opcode.is_call()
-            }
-        };
-        assert!(may, "{op:?} emits code that touches memory which is not its own");
-    }
-}
-
-/// Clamped to 0..=255 and rounded half to even.
-pub(super) fn round(e: &mut Emit<'_, '_>, v: F32x4) -> F32x4 {
-    let v = e.clamp(v);
-    e.round(v)
-}
-
 /// By the matrix in twelve slots, a row each of factors of red, green, blue and a constant;
 /// clamped. As [`multiplied`](super::super::oracle::multiplied) has it.
-pub(crate) fn multiply(e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
+pub(crate) fn multiply(e: &mut Emit, pixels: Pixels) -> Pixels {
     e.each(pixels, |e, c, _| {
         let mut sum = e.slot(4 * c + 3);
         for k in [2, 1, 0] {
@@ -263,25 +232,25 @@ pub(crate) fn multiply(e: &mut Emit<'_, '_>, pixels: Pixels) -> Pixels {
 }
 
 fn paint(
-    e: &mut Emit<'_, '_>,
+    e: &mut Code<'_, '_>,
     spec: Spec<'_>,
     region: usize,
     span: &Span,
     (x, half): (Value, usize),
-    pixels: Pixels,
-) -> Pixels {
+    pixels: [Value; 3],
+) -> [Value; 3] {
     let region = spec.block.regions[region];
     let fill = region.fill;
     let lanes = columns(e, x, half);
-    let inside = Mask(within(e, lanes, span));
-    e.each(pixels, |e, c, v| {
-        let fill = e.splat(fill[c]);
+    let inside = within(e, lanes, span);
+    [0, 1, 2].map(|c| {
+        let (v, fill) = (pixels[c], e.splat_bits(fill[c].to_bits()));
         if region.outside { e.select(inside, v, fill) } else { e.select(inside, fill, v) }
     })
 }
 
 /// The columns of the four pixels of a half of the group at `x`.
-fn columns(e: &mut Emit<'_, '_>, x: Value, half: usize) -> Value {
+fn columns(e: &mut Code<'_, '_>, x: Value, half: usize) -> Value {
     let x = e.builder.ins().ireduce(I32, x);
     let x = e.builder.ins().splat(I32X4, x);
     let lanes = [[0, 1, 2, 3], [4, 5, 6, 7]][half].map(i32::to_le_bytes);
@@ -290,14 +259,14 @@ fn columns(e: &mut Emit<'_, '_>, x: Value, half: usize) -> Value {
 }
 
 /// All ones in the lanes whose column is in the span.
-fn within(e: &mut Emit<'_, '_>, columns: Value, span: &Span) -> Value {
+fn within(e: &mut Code<'_, '_>, columns: Value, span: &Span) -> Value {
     let before = e.builder.ins().icmp(IntCC::SignedGreaterThan, span.start, columns);
     let ahead = e.builder.ins().icmp(IntCC::SignedGreaterThan, span.end, columns);
     e.builder.ins().band_not(ahead, before)
 }
 
 /// The address of the row at which the output's row `y` begins.
-pub(super) fn output_row(e: &mut Emit<'_, '_>, y: Value, pixel_bytes: i64) -> Value {
+pub(super) fn output_row(e: &mut Code<'_, '_>, y: Value, pixel_bytes: i64) -> Value {
     let out = e.header(Header::Out);
     let columns = output_columns(e, 0);
     let row = e.times(columns, pixel_bytes);
@@ -307,7 +276,7 @@ pub(super) fn output_row(e: &mut Emit<'_, '_>, y: Value, pixel_bytes: i64) -> Va
 }
 
 /// Columns of the stored picture; `extra` more.
-pub(super) fn output_columns(e: &mut Emit<'_, '_>, extra: i64) -> Value {
+pub(super) fn output_columns(e: &mut Code<'_, '_>, extra: i64) -> Value {
     let at = super::super::record::HEADER;
     let last = e.pass_word(at, Pass::LastGroup);
     e.offset(last, GROUP + extra)

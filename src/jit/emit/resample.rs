@@ -9,13 +9,13 @@
 use super::super::record::Header;
 use super::Imports;
 use super::hoist::{entered_from, hoist};
-use super::ir::{Scalars, counted_loop, overlapped_loop};
+use super::ir::{Code, counted_loop, overlapped_loop};
 use cranelift_codegen::ir::types::{I8X16, I16, I16X8, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
-use fuseloop_ops::{Emit, RowMaker};
+use fuseloop_ops::RowMaker;
 
 /// Makes all rows, before they are read.
-pub(super) fn all_rows(e: &mut Emit<'_, '_>, maker: RowMaker, imports: Imports) {
+pub(super) fn all_rows(e: &mut Code<'_, '_>, maker: RowMaker, imports: Imports) {
     let rows = e.header(Header::ResizedRows);
     let first = e.header(Header::Resized);
     counted_loop(e, rows, &[first], |e, y, to| {
@@ -26,7 +26,7 @@ pub(super) fn all_rows(e: &mut Emit<'_, '_>, maker: RowMaker, imports: Imports) 
 }
 
 /// Makes row `y` of the tables, into the bytes at `to`.
-pub(super) fn row(e: &mut Emit<'_, '_>, maker: RowMaker, imports: Imports, y: Value, to: Value) {
+pub(super) fn row(e: &mut Code<'_, '_>, maker: RowMaker, imports: Imports, y: Value, to: Value) {
     match (maker, imports.maker) {
         (RowMaker::Called, Some(maker)) => {
             let state = e.header(Header::Maker);
@@ -36,7 +36,7 @@ pub(super) fn row(e: &mut Emit<'_, '_>, maker: RowMaker, imports: Imports, y: Va
     }
 }
 
-fn bilinear_row(e: &mut Emit<'_, '_>, y: Value, to: Value) {
+fn bilinear_row(e: &mut Code<'_, '_>, y: Value, to: Value) {
     let taps = e.header(Header::RowTaps);
     dispatch(e, taps, &[2, 3, 4, 6, 8], |e, taps| blend_rows(e, y, taps));
     let pairs = e.header(Header::ColumnPairs);
@@ -45,10 +45,10 @@ fn bilinear_row(e: &mut Emit<'_, '_>, y: Value, to: Value) {
 
 /// Code for each of the `known` values of `value`, and for any other.
 fn dispatch(
-    e: &mut Emit<'_, '_>,
+    e: &mut Code<'_, '_>,
     value: Value,
     known: &[i64],
-    mut code: impl FnMut(&mut Emit<'_, '_>, Option<i64>),
+    mut code: impl FnMut(&mut Code<'_, '_>, Option<i64>),
 ) {
     let done = e.builder.create_block();
     for &known in known {
@@ -66,7 +66,7 @@ fn dispatch(
 }
 
 /// Blends the source rows of output row `y`, 16 bytes at a time.
-fn blend_rows(e: &mut Emit<'_, '_>, y: Value, taps: Option<i64>) {
+fn blend_rows(e: &mut Code<'_, '_>, y: Value, taps: Option<i64>) {
     let (source, stride) = (e.header(Header::Source), e.header(Header::Stride));
     let firsts = e.header(Header::RowFirst);
     let offset = e.times(y, 4);
@@ -117,14 +117,14 @@ fn blend_rows(e: &mut Emit<'_, '_>, y: Value, taps: Option<i64>) {
 }
 
 /// A weight in all lanes.
-fn weight(e: &mut Emit<'_, '_>, address: Value, offset: i32) -> Value {
+fn weight(e: &mut Code<'_, '_>, address: Value, offset: i32) -> Value {
     let weight = e.load(I16, address, offset);
     e.builder.ins().splat(I16X8, weight)
 }
 
 /// Adds 16 bytes around 128, times a weight, to two vectors of `i16`.
 fn add_tap(
-    e: &mut Emit<'_, '_>,
+    e: &mut Code<'_, '_>,
     sums: Option<[Value; 2]>,
     address: Value,
     weight: Value,
@@ -147,7 +147,7 @@ fn add_tap(
 }
 
 /// Blends the columns of the row of `i16`, four pixels at a time.
-fn blend_columns(e: &mut Emit<'_, '_>, to: Value, pairs: Option<i64>) {
+fn blend_columns(e: &mut Code<'_, '_>, to: Value, pairs: Option<i64>) {
     let (firsts, weights) = (e.header(Header::ColumnFirst), e.header(Header::ColumnWeights));
     let columns = e.header(Header::Columns);
     let quads = e.builder.ins().ushr_imm_u(columns, 2);
@@ -171,7 +171,7 @@ fn blend_columns(e: &mut Emit<'_, '_>, to: Value, pairs: Option<i64>) {
 
 /// The sums of four pixels, Q21, of `pairs` pairs of taps each, and where the next weights begin.
 fn blend_known(
-    e: &mut Emit<'_, '_>,
+    e: &mut Code<'_, '_>,
     firsts: Value,
     weights: Value,
     pairs: i64,
@@ -179,7 +179,7 @@ fn blend_known(
     let pairs = pairs as i32;
     let sums = [0, 1, 2, 3].map(|pixel| {
         let from = source_pixel(e, firsts, pixel);
-        let start = e.splat_i32(HALF).0;
+        let start = e.splat_i32(HALF);
         (0..pairs).fold(start, |sum, k| {
             add_pair(e, sum, (from, 12 * k), (weights, 16 * (pairs * pixel + k)))
         })
@@ -188,10 +188,10 @@ fn blend_known(
 }
 
 /// The same for any number of pairs: one loop over them for all four pixels.
-fn blend_any(e: &mut Emit<'_, '_>, firsts: Value, weights: Value) -> ([Value; 4], Value) {
+fn blend_any(e: &mut Code<'_, '_>, firsts: Value, weights: Value) -> ([Value; 4], Value) {
     let count = e.header(Header::ColumnPairs);
     let from = [0, 1, 2, 3].map(|pixel| source_pixel(e, firsts, pixel));
-    let start = e.splat_i32(HALF).0;
+    let start = e.splat_i32(HALF);
     let bytes = e.times(count, 16);
     let second = e.plus(weights, bytes);
     let third = e.plus(second, bytes);
@@ -214,7 +214,7 @@ fn blend_any(e: &mut Emit<'_, '_>, firsts: Value, weights: Value) -> ([Value; 4]
 }
 
 /// Where the taps of pixel `pixel` of four begin in the row of `i16`.
-fn source_pixel(e: &mut Emit<'_, '_>, firsts: Value, pixel: i32) -> Value {
+fn source_pixel(e: &mut Code<'_, '_>, firsts: Value, pixel: i32) -> Value {
     let wide = e.header(Header::Wide);
     let first = e.load_i32(firsts, 4 * pixel);
     e.plus(wide, first)
@@ -222,7 +222,7 @@ fn source_pixel(e: &mut Emit<'_, '_>, firsts: Value, pixel: i32) -> Value {
 
 /// Adds two pixels, weighed, to the sums of three channels. Places are an address and an offset.
 fn add_pair(
-    e: &mut Emit<'_, '_>,
+    e: &mut Code<'_, '_>,
     sum: Value,
     (from, from_offset): (Value, i32),
     (weights, weights_offset): (Value, i32),

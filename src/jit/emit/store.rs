@@ -12,15 +12,14 @@
 //! is the only link, the row function does it while it converts: its vectors are twice as wide.
 
 use super::super::record::{HEADER, Header, Pass, shuffles};
-use super::ir::Scalars;
-use super::pass::{Halves, Place, output_columns, output_row, round};
+use super::ir::Code;
+use super::pass::{Halves, Place, output_columns, output_row};
 use super::{Imports, Spec};
 use crate::plan::Link;
-use crate::plan::block::pixel_op;
 use cranelift_codegen::ir::types::{I8X16, I16X8, I64X2};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use fuseloop_kernels::{Numbers, RowFunction};
-use fuseloop_ops::{DType, Emit, Layout};
+use fuseloop_ops::{DType, Layout};
 
 /// Where and how a block's output is stored.
 #[derive(Clone, Copy)]
@@ -59,7 +58,7 @@ pub(crate) fn row_function(spec: Spec<'_>) -> Option<&'static RowFunction> {
 /// type has a row function for it.
 fn normalized(spec: Spec<'_>) -> Option<[Numbers; 3]> {
     let &[Link::Value { leaf, part, .. }] = spec.links else { return None };
-    let numbers = pixel_op(spec.leaves, leaf, part)?.normalizes()?;
+    let numbers = spec.leaves.get(leaf)?.kind.pixel(part)?.normalizes?;
     matches!(spec.block.dtype, DType::F16 | DType::Bf16).then_some(numbers)
 }
 
@@ -95,7 +94,7 @@ impl Sink {
     }
 
     /// The address where row `y`'s groups are stored.
-    pub(super) fn row_start(self, e: &mut Emit<'_, '_>, y: Value) -> Value {
+    pub(super) fn row_start(self, e: &mut Code<'_, '_>, y: Value) -> Value {
         if self.by_row() {
             return e.header(Header::FloatRow);
         }
@@ -103,7 +102,7 @@ impl Sink {
     }
 
     /// Bytes between the planes that groups are stored to.
-    fn plane(self, e: &mut Emit<'_, '_>) -> Value {
+    fn plane(self, e: &mut Code<'_, '_>) -> Value {
         if self.by_row() {
             let columns = output_columns(e, 0);
             return e.times(columns, self.element_bytes());
@@ -111,7 +110,7 @@ impl Sink {
         e.header(Header::Plane)
     }
 
-    pub(super) fn group(self, e: &mut Emit<'_, '_>, row: Value, x: Value, halves: Halves<'_>) {
+    pub(super) fn group(self, e: &mut Code<'_, '_>, row: Value, x: Value, halves: Halves<'_>) {
         let offset = e.times(x, self.pixel_bytes());
         let to = e.plus(row, offset);
         match (self.dtype, self.planar) {
@@ -132,7 +131,7 @@ impl Sink {
     }
 
     /// Passes a group's bytes on.
-    pub(super) fn bytes(self, e: &mut Emit<'_, '_>, row: Value, place: Place) {
+    pub(super) fn bytes(self, e: &mut Code<'_, '_>, row: Value, place: Place) {
         let offset = e.times(place.x, self.pixel_bytes());
         let to = e.plus(row, offset);
         let address = e.pass_word(HEADER, Pass::Shuffles);
@@ -152,7 +151,7 @@ impl Sink {
     }
 
     /// Calls the row function, if groups were stored to a row.
-    pub(super) fn row_end(self, e: &mut Emit<'_, '_>, y: Value, imports: Imports) {
+    pub(super) fn row_end(self, e: &mut Code<'_, '_>, y: Value, imports: Imports) {
         let Some(store) = imports.store else { return };
         let element = self.dtype.bytes() as i64;
         let from = e.header(Header::FloatRow);
@@ -174,7 +173,7 @@ impl Sink {
     }
 
     /// The address of the numbers that the row function normalizes by; none if it does not.
-    fn numbers(self, e: &mut Emit<'_, '_>) -> Value {
+    fn numbers(self, e: &mut Code<'_, '_>) -> Value {
         let Stored::Bytes(numbers) = self.stored else { return e.int(0) };
         let bytes = numbers.map(|channel| {
             let [m1, s1, s0, bias] = channel.map(f32::to_ne_bytes);
@@ -183,19 +182,19 @@ impl Sink {
         e.constants_at(&bytes)
     }
 
-    fn floats_planar(self, e: &mut Emit<'_, '_>, to: Value, halves: Halves<'_>) {
+    fn floats_planar(self, e: &mut Code<'_, '_>, to: Value, halves: Halves<'_>) {
         let plane = self.plane(e);
         let second = e.plus(to, plane);
         let planes = [to, second, e.plus(second, plane)];
         for half in 0..2 {
             let pixels = halves(e, half);
             for (c, to) in planes.into_iter().enumerate() {
-                e.store(pixels.channels[c].0, to, 16 * half as i32);
+                e.store(pixels[c], to, 16 * half as i32);
             }
         }
     }
 
-    fn bytes_planar(self, e: &mut Emit<'_, '_>, to: Value, halves: Halves<'_>) {
+    fn bytes_planar(self, e: &mut Code<'_, '_>, to: Value, halves: Halves<'_>) {
         let [r, g, b] = words(e, halves);
         let rg = e.builder.ins().unarrow(r, g);
         let bb = e.builder.ins().unarrow(b, b);
@@ -203,7 +202,7 @@ impl Sink {
     }
 
     /// Eight bytes of red, then green, in one vector; of blue in the other.
-    fn store_planes(self, e: &mut Emit<'_, '_>, to: Value, rg: Value, bb: Value) {
+    fn store_planes(self, e: &mut Code<'_, '_>, to: Value, rg: Value, bb: Value) {
         let plane = self.plane(e);
         let (rg, bb) = (e.cast(I64X2, rg), e.cast(I64X2, bb));
         let mut to = to;
@@ -216,12 +215,12 @@ impl Sink {
 }
 
 /// Eight pixels' channels as `i16`, clamped to 0..=255 and rounded half to even.
-fn words(e: &mut Emit<'_, '_>, halves: Halves<'_>) -> [Value; 3] {
+fn words(e: &mut Code<'_, '_>, halves: Halves<'_>) -> [Value; 3] {
     let [low, high] = [0, 1].map(|half| {
         let pixels = halves(e, half);
-        pixels.channels.map(|v| {
-            let v = round(e, v);
-            e.to_i32(v).0
+        pixels.map(|v| {
+            let v = e.level(v);
+            e.i32_of(v)
         })
     });
     [0, 1, 2].map(|c| {
@@ -232,7 +231,7 @@ fn words(e: &mut Emit<'_, '_>, halves: Halves<'_>) -> [Value; 3] {
 }
 
 /// `r0 g0 b0 r1 g1 b1 ..`: 24 bytes, as 16 from the start and 16 to the end.
-pub(super) fn bytes_interleaved(e: &mut Emit<'_, '_>, to: Value, halves: Halves<'_>) {
+pub(super) fn bytes_interleaved(e: &mut Code<'_, '_>, to: Value, halves: Halves<'_>) {
     let [r, g, b] = words(e, halves);
     let rg = e.builder.ins().unarrow(r, g);
     let bb = e.builder.ins().unarrow(b, b);
@@ -245,9 +244,9 @@ pub(super) fn bytes_interleaved(e: &mut Emit<'_, '_>, to: Value, halves: Halves<
 }
 
 /// `r0 g0 b0 r1 | g1 b1 r2 g2 | b2 r3 g3 b3`, twice.
-fn floats_interleaved(e: &mut Emit<'_, '_>, to: Value, halves: Halves<'_>) {
+fn floats_interleaved(e: &mut Code<'_, '_>, to: Value, halves: Halves<'_>) {
     for half in 0..2 {
-        let [r, g, b] = halves(e, half).channels.map(|channel| channel.0);
+        let [r, g, b] = halves(e, half);
         let vectors = [
             pick(e, [r, g, b], [(0, 0), (1, 0), (2, 0), (0, 1)]),
             pick(e, [r, g, b], [(1, 1), (2, 1), (0, 2), (1, 2)]),
@@ -260,7 +259,7 @@ fn floats_interleaved(e: &mut Emit<'_, '_>, to: Value, halves: Halves<'_>) {
 }
 
 /// Four lanes out of three vectors: `(vector, lane)` each.
-fn pick(e: &mut Emit<'_, '_>, from: [Value; 3], lanes: [(u8, u8); 4]) -> Value {
+fn pick(e: &mut Code<'_, '_>, from: [Value; 3], lanes: [(u8, u8); 4]) -> Value {
     let bytes = |choose: &dyn Fn(usize) -> u8| -> [u8; 16] {
         std::array::from_fn(|i| 4 * choose(i / 4) + (i % 4) as u8)
     };

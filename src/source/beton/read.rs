@@ -16,7 +16,8 @@ use super::{
 use crate::sample::{Limits, SampleId};
 use crate::source::file::{FileBytes, ReadAt};
 use crate::source::{
-    BoxError, Buffer, EncodedImage, Fingerprint, OwnedValue, Record, Source, Value,
+    BoxError, Buffer, ClassNames, EncodedImage, Fingerprint, OwnedValue, Record, SampleLocation,
+    Source, Value, classes,
 };
 use fuseloop_ops::{RGB, Size};
 use std::fmt;
@@ -239,7 +240,7 @@ impl Beton {
         field: usize,
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, ReadError> {
-        let value = self.locate(sample, field).and_then(|located| match located {
+        let value = self.located(sample, field).and_then(|located| match located {
             Located::Here(value) => Ok(value),
             Located::Stored(stored) => {
                 let (place, Buffer { bytes, check, .. }) = ((stored.ptr, stored.size), buffer);
@@ -269,7 +270,7 @@ impl Beton {
     }
 
     fn scan_longest(&self, field: usize) -> u64 {
-        let sizes = self.samples().map(|sample| match self.locate(sample, field) {
+        let sizes = self.samples().map(|sample| match self.located(sample, field) {
             Ok(Located::Stored(Stored { size, of: Of::Bytes | Of::Json, .. })) => size,
             _ => 0,
         });
@@ -326,8 +327,19 @@ impl Beton {
         self.bytes.get(stored.ptr, stored.size, &mut buffer.bytes)
     }
 
+    /// The bytes of a value in the pages, as the tables have it; `None` for a value without bytes
+    /// there, and for one that the tables do not allow.
+    pub(crate) fn stored_at(&self, sample: SampleId, field: usize) -> Option<Range<u64>> {
+        match self.located(sample, field) {
+            Ok(Located::Stored(stored)) if stored.size > 0 => {
+                Some(stored.ptr..stored.ptr + stored.size)
+            }
+            _ => None,
+        }
+    }
+
     /// Where a field of a sample is: in its row, or in the pages.
-    pub(super) fn locate(
+    pub(super) fn located(
         &self,
         sample: SampleId,
         field: usize,
@@ -513,13 +525,14 @@ impl Source for Beton {
         true
     }
 
-    fn stored_at(&self, sample: SampleId, field: usize) -> Option<Range<u64>> {
-        match self.locate(sample, field) {
-            Ok(Located::Stored(stored)) if stored.size > 0 => {
-                Some(stored.ptr..stored.ptr + stored.size)
-            }
-            _ => None,
-        }
+    fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
+        let file = self.path.as_deref().map(|path| path.to_string_lossy().into());
+        let is_there = sample.0 < self.header.num_samples;
+        is_there.then(|| SampleLocation { file, key: None, bytes: self.stored_at(sample, field) })
+    }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        classes::of_file(self.path.as_deref())
     }
 
     /// Of the first of its values that lies in a page. A sample without one lies in page 0.
@@ -532,16 +545,14 @@ impl Source for Beton {
         )
     }
 
-    /// Of the header, the fields and rows spread over the sample table.
+    /// Of the header, the fields and all rows. Stored bytes are not read for it; where they lie, how
+    /// many there are and every value that lies in a row is.
     fn fingerprint(&self) -> u64 {
-        const ROWS: usize = 1024;
         let mut print = Fingerprint::default();
         print.bytes(&self.header.to_bytes());
         print.number(self.bytes.len());
         print.fields(&self.fields);
-        let row = self.layout.size().max(1);
-        let step = (self.rows.len() / row).div_ceil(ROWS).max(1);
-        self.rows.chunks(row).step_by(step).for_each(|row| print.bytes(row));
+        print.number(u64::from(crc32c::crc32c(&self.rows)));
         print.value()
     }
 }

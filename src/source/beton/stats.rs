@@ -1,9 +1,9 @@
 //! What the sample table says of a field as a whole, without touching the data.
 
 use super::{Beton, Cell, ImageMode};
+use crate::parallel;
 use crate::sample::SampleId;
 use fuseloop_ops::Size;
-use rayon::prelude::*;
 use std::ops::Range;
 
 /// Rows that one thread scans in a stroke: well under a millisecond.
@@ -40,9 +40,12 @@ impl ImageStats {
         if samples <= SCANNED_AT_ONCE {
             return scan(0..samples); // not worth waking other threads
         }
-        let parts = (0..samples.div_ceil(SCANNED_AT_ONCE)).into_par_iter();
         let part = |k| k * SCANNED_AT_ONCE..samples.min((k + 1) * SCANNED_AT_ONCE);
-        parts.map(|k| scan(part(k))).reduce(Self::default, |a, b| a.merged(&b))
+        let parts: Vec<Range<u64>> = (0..samples.div_ceil(SCANNED_AT_ONCE)).map(part).collect();
+        // Without other threads this one has the time.
+        let scanned = parallel::map(&parts, |part| scan(part.clone()))
+            .unwrap_or_else(|_| vec![scan(0..samples)]);
+        scanned.iter().fold(Self::default(), |sum, part| sum.merged(part))
     }
 
     /// The stats of two parts of the table, or of two datasets.

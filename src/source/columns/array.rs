@@ -42,10 +42,11 @@ impl<'a> Array<'a> {
         if !bytes.starts_with(b"PK") {
             return npy(bytes);
         }
-        let file = unpacked(bytes, inside, most)?;
+        let mut file = unpacked(bytes, inside, most)?;
         let Array { dtype, shape, elements } = npy(&file)?;
-        let elements = Cow::Owned(elements.into_owned());
-        Ok(Self { dtype, shape, elements })
+        let header = file.len() - elements.len();
+        file.drain(..header);
+        Ok(Self { dtype, shape, elements: Cow::Owned(file) })
     }
 }
 
@@ -178,11 +179,23 @@ fn unpacked(bytes: &[u8], inside: Option<&str>, most: u64) -> Result<Vec<u8>, Co
         }
     };
     let file = archive.by_index(place).map_err(bad)?;
+    let over = |found: String| {
+        let limit = format!("the limit is {most} (`Limits::max_unpacked_bytes`)");
+        wrong(format!(
+            "{} of a .npz file unpacks to {found} bytes, and {limit}",
+            Escaped(file.name())
+        ))
+    };
+    // It may say less than it unpacks to: memory grows with what comes.
+    if file.size() > most {
+        return Err(over(file.size().to_string()));
+    }
+    let more = over(format!("more than {most}"));
     let mut unpacked = vec![];
     let read = file.take(most.saturating_add(1)).read_to_end(&mut unpacked);
     read.map_err(|error| wrong(format!("a .npz file: {error}")))?;
     if unpacked.len() as u64 > most {
-        return Err(wrong(format!("a .npz file unpacks to more than {most} bytes")));
+        return Err(more);
     }
     Ok(unpacked)
 }
@@ -281,7 +294,11 @@ mod tests {
         };
         let one = packed(&[("x.npy", array(3))]);
         assert_eq!(parse(&one, None, 1 << 20), Ok(vec![3; 3]));
-        assert_eq!(parse(&one, None, 30), Err("a .npz file unpacks to more than 30 bytes".into()));
+        let over = format!(
+            "x.npy of a .npz file unpacks to {} bytes, and the limit is 30 (`Limits::max_unpacked_bytes`)",
+            array(3).len()
+        );
+        assert_eq!(parse(&one, None, 30), Err(over));
         let two = packed(&[("x.npy", array(3)), ("y.npy", array(4))]);
         assert_eq!(parse(&two, Some("y"), 1 << 20), Ok(vec![4; 4]));
         assert!(parse(&two, None, 1 << 20).unwrap_err().contains("npz:name"));
@@ -289,5 +306,18 @@ mod tests {
         for len in 0..two.len() {
             assert!(parse(&two[..len], Some("x"), 1 << 20).is_err(), "{len} bytes");
         }
+    }
+
+    /// A member says beforehand what it unpacks to.
+    #[test]
+    fn an_array_that_says_it_is_over_the_limit_is_not_unpacked() {
+        let mut packed = packed(&[("x.npy", file("{}", &[]))]);
+        let central = packed.windows(4).position(|bytes| bytes == b"PK\x01\x02").unwrap();
+        packed[central + 24..central + 28].copy_from_slice(&(300u32 << 20).to_le_bytes());
+        let wanted = super::super::Wanted::declared("x", "npz", super::super::As::NdArray);
+        let column = wanted.column(None, &packed, &crate::sample::Limits::DEFAULT);
+        let want = "x.npy of a .npz file unpacks to 314572800 bytes, and the limit is 268435456 \
+                    (`Limits::max_unpacked_bytes`)";
+        assert_eq!(column.unwrap_err().to_string(), want);
     }
 }

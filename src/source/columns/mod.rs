@@ -67,6 +67,7 @@ pub(super) struct Wanted {
 pub(super) struct Column {
     pub(super) wanted: Wanted,
     pub(super) kind: FieldKind,
+    /// Most bytes that an array may unpack to.
     max_bytes: u64,
 }
 
@@ -167,7 +168,7 @@ impl Wanted {
         first: &[u8],
         limits: &Limits,
     ) -> Result<Column, ColumnError> {
-        let max_bytes = limits.max_sample_bytes;
+        let max_bytes = limits.max_unpacked_bytes.min(limits.max_sample_bytes);
         let kind = match self.how {
             As::Image => FieldKind::RgbImage,
             As::Int => FieldKind::Int,

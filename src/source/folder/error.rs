@@ -2,6 +2,7 @@
 
 use super::links::LinkCounts;
 use crate::source::{Escaped, LocationError};
+use crate::threads::ThreadsError;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,9 @@ pub enum ListError {
         /// The system's answer.
         source: io::Error,
     },
+    /// The threads that read the folders can't be started.
+    #[error(transparent)]
+    Threads(#[from] ThreadsError),
     /// No image was found.
     #[error("{path:?}: no .jpg, .jpeg or .png file is in it ({ignored} others are{})", and(links))]
     Empty {
@@ -54,6 +58,12 @@ pub enum ListError {
         /// Its line, from 1.
         line: u64,
         /// What is wrong.
+        reason: String,
+    },
+    /// A `classes.json` that is damaged, or lacks a class that has samples.
+    #[error("{reason}")]
+    Classes {
+        /// The file, and what is wrong with it.
         reason: String,
     },
     /// More than the limits allow.

@@ -16,8 +16,8 @@ use super::links::{LinkCounts, Links, NotFollowed};
 use super::list::Ignored;
 use super::names::Names;
 use super::walk::{Dir, Listing, Rules, Walk};
-use crate::source::{Escaped, Location};
-use rayon::prelude::*;
+use crate::parallel;
+use crate::source::Location;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs;
@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct Listed {
     pub(super) names: Names,
     pub(super) labels: Vec<i64>,
-    /// Fit for a terminal.
+    /// Names of the classes, as they are.
     pub(super) classes: Vec<String>,
     pub(super) ignored: Ignored,
     pub(super) links: LinkCounts,
@@ -77,12 +77,12 @@ fn by_folder(
         let mut walk = Walk::new(rules);
         Ok((walk.below(root, class.clone())?, walk.ignored, walk.links))
     };
-    let read: Result<Vec<_>, ListError> = top.dirs.par_iter().map(read).collect();
+    let read: Result<Vec<_>, ListError> = parallel::map(&top.dirs, read)?.into_iter().collect();
     let Walk { ignored, links, .. } = root_walk;
     let mut list = Listed { ignored, links, ..Listed::default() };
     list.names.enter(PathBuf::new(), top.modified);
     for ((label, class), (dirs, ignored, links)) in (0..).zip(&top.dirs).zip(read?) {
-        list.classes.push(escaped(&class.path.to_string_lossy()));
+        list.classes.push(class.path.to_string_lossy().into_owned());
         for listing in dirs {
             let dir = list.names.enter(listing.path, listing.modified);
             listing.files.iter().try_for_each(|name| list.add(dir, name, label))?;
@@ -108,7 +108,7 @@ fn by_prefix(root: &Path, top: Listing, walk: Walk<'_>) -> Result<Listed, ListEr
     let dir = list.names.enter(PathBuf::new(), top.modified);
     for (label, (class, names)) in (0..).zip(by_class) {
         // A part of a name's bytes that ends before an ASCII byte is whole characters.
-        list.classes.push(escaped(&String::from_utf8_lossy(&class)));
+        list.classes.push(String::from_utf8_lossy(&class).into_owned());
         names.iter().try_for_each(|name| list.add(dir, name, label))?;
     }
     Ok(list)
@@ -149,7 +149,7 @@ pub(super) fn of_pattern(
         let dir = list.names.parts(place).map_or(0, |(dir, _)| dir);
         *label = numbers[&classes[dir]];
     }
-    list.classes = numbers.keys().map(|name| escaped(&name.to_string_lossy())).collect();
+    list.classes = numbers.keys().map(|name| name.to_string_lossy().into_owned()).collect();
     list.refuse_empty(Path::new(spec))
 }
 
@@ -199,9 +199,4 @@ fn why_not(path: &Path, rules: &Rules, links: &mut LinkCounts) -> Option<&'stati
             Some(why.reason())
         }
     }
-}
-
-/// A class's name, fit for a terminal.
-pub(super) fn escaped(name: &str) -> String {
-    Escaped(name).to_string()
 }

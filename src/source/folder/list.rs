@@ -18,8 +18,10 @@
 use super::error::ListError;
 use super::layout::{self, Listed};
 use super::links::{LinkCounts, Links};
+use super::numbers::Numbered;
 use super::table;
 use super::walk::Rules;
+use crate::source::ClassNames;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
@@ -33,7 +35,7 @@ const KEPT: usize = 100;
 pub struct Labelled {
     /// The image file.
     pub path: PathBuf,
-    /// Its class, an index into [`ImageList::classes`] if that is not empty.
+    /// The number of its class.
     pub label: i64,
 }
 
@@ -42,9 +44,11 @@ pub struct Labelled {
 pub struct ImageList {
     /// The samples.
     pub images: Vec<Labelled>,
-    /// Names of the classes, by number, escaped where they are not printable. Empty if a
-    /// table gave numbers.
+    /// Names of the classes in the order of their numbers, escaped where they are not printable.
+    /// Empty if a table gave numbers.
     pub classes: Vec<String>,
+    /// Names of the classes by their numbers; `None` if a table gave numbers.
+    pub class_names: Option<ClassNames>,
     /// Files that are not samples, and why not.
     pub ignored: Ignored,
     /// What became of the links of a folder.
@@ -95,13 +99,16 @@ impl ImageList {
     pub fn from_folder(dir: &Path, links: Links) -> Result<Self, ListError> {
         let real = fs::canonicalize(dir).map_err(ListError::io(dir))?;
         let rules = Rules::new(other_than_image, links, vec![real]);
-        let Listed { names, labels, classes, ignored, links } = layout::of_folder(dir, &rules)?;
+        let Listed { names, mut labels, classes, ignored, links } = layout::of_folder(dir, &rules)?;
+        let numbered = Numbered::in_folder(dir, &classes, &labels)?;
+        numbered.relabel(&mut labels);
         let paths = (0..names.len()).filter_map(|place| names.path(place));
         let images = paths
             .zip(labels)
             .map(|(path, label)| Labelled { path: dir.join(path), label })
             .collect();
-        Ok(Self { images, classes, ignored, links })
+        let Numbered { names: class_names, shown: classes, .. } = numbered;
+        Ok(Self { images, classes, class_names, ignored, links })
     }
 
     /// Reads a table of images: a path and a label a line, separated by a tab if the file is
@@ -118,8 +125,8 @@ impl ImageList {
         let rows = table::pairs(table)?;
         let dir = table.parent().unwrap_or(Path::new(""));
         let numbers: Option<Vec<i64>> = rows.iter().map(|(_, label)| label.parse().ok()).collect();
-        let (labels, classes) = match numbers {
-            Some(labels) => (labels, Vec::new()),
+        let (labels, numbered) = match numbers {
+            Some(labels) => (labels, Numbered::default()),
             None => number_names(rows.iter().map(|(_, label)| label.as_str())),
         };
         let images = rows
@@ -127,18 +134,20 @@ impl ImageList {
             .zip(labels)
             .map(|((path, _), label)| Labelled { path: dir.join(path), label })
             .collect();
-        Ok(Self { images, classes, ..Self::default() })
+        let Numbered { names: class_names, shown: classes, .. } = numbered;
+        Ok(Self { images, classes, class_names, ..Self::default() })
     }
 }
 
-/// Numbers names by their bytes' order: the number of each, and the names.
+/// Numbers names by their bytes' order: the number of each, and the classes.
 pub(super) fn number_names<'a>(
     names: impl Iterator<Item = &'a str> + Clone,
-) -> (Vec<i64>, Vec<String>) {
+) -> (Vec<i64>, Numbered) {
     let classes: BTreeSet<&str> = names.clone().collect();
     let number: BTreeMap<&str, i64> = classes.iter().copied().zip(0..).collect();
     let labels = names.map(|name| number[name]).collect();
-    (labels, classes.iter().map(|name| layout::escaped(name)).collect())
+    let classes: Vec<String> = classes.into_iter().map(str::to_owned).collect();
+    (labels, Numbered::by_order(&classes))
 }
 
 /// Why a file is not a sample.
@@ -232,7 +241,10 @@ mod tests {
         let dir = tree(&["a/1.gif", "a/2.txt"]);
         let error = ImageList::from_folder(dir.path(), Links::Follow).unwrap_err().to_string();
         assert!(error.ends_with("no .jpg, .jpeg or .png file is in it (2 others are)"), "{error}");
-        assert!(matches!(ImageList::open(&dir.path().join("no"), Links::Follow), Err(ListError::Io { .. })));
+        assert!(matches!(
+            ImageList::open(&dir.path().join("no"), Links::Follow),
+            Err(ListError::Io { .. })
+        ));
     }
 
     #[cfg(unix)]
@@ -274,6 +286,9 @@ mod tests {
         assert!(error.ends_with("line 2: 1 columns, expected path and label"), "{error}");
         assert!(matches!(read("t.csv", "path,label\n"), Err(ListError::Empty { .. })));
         fs::write(dir.path().join("bad.csv"), b"\xff.jpg,1\n").unwrap();
-        assert!(matches!(ImageList::open(&dir.path().join("bad.csv"), Links::Follow), Err(ListError::Csv { .. })));
+        assert!(matches!(
+            ImageList::open(&dir.path().join("bad.csv"), Links::Follow),
+            Err(ListError::Csv { .. })
+        ));
     }
 }

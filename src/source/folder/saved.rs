@@ -22,10 +22,11 @@ use super::error::ListError;
 use super::layout::Listed;
 use super::links::{LinkCounts, Links};
 use super::list::Ignored;
-use super::names::{Names, bytes_of, name_of};
+use super::names::{Dir, Names, bytes_of, name_of};
 use super::walk;
+use crate::parallel;
 use crate::sample::Limits;
-use rayon::prelude::*;
+use crate::threads::ThreadsError;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
@@ -104,12 +105,17 @@ impl Saved {
     }
 
     /// Whether no directory was changed since.
-    pub(super) fn still_holds(&self) -> bool {
+    ///
+    /// # Errors
+    ///
+    /// If the system starts no threads to look.
+    pub(super) fn still_holds(&self) -> Result<bool, ThreadsError> {
         let latest = self.begun.saturating_sub(COARSE);
-        self.list.names.dirs.par_iter().all(|dir| {
+        let holds = |dir: &Dir| {
             let is_settled = dir.modified != i64::MIN && dir.modified < latest;
             is_settled && walk::modified(&self.root.join(&dir.path)) == dir.modified
-        })
+        };
+        Ok(parallel::map(&self.list.names.dirs, holds)?.into_iter().all(|holds| holds))
     }
 }
 
@@ -118,7 +124,7 @@ pub(super) fn bytes(
     root: &Path,
     (begun, links): (i64, Links),
     names: &Names,
-    (labels, classes): (&[i64], &[String]),
+    (labels, classes): (&[u32], &[&str]),
     (ignored, counts): (u64, &LinkCounts),
 ) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
@@ -140,7 +146,7 @@ pub(super) fn bytes(
     for (place, label) in labels.iter().enumerate() {
         let (dir, name) = names.parts(place).unwrap_or_default();
         out.extend((dir as u32).to_le_bytes());
-        out.extend((*label as u32).to_le_bytes());
+        out.extend(label.to_le_bytes());
         put(&mut out, name);
     }
     out.extend(ignored.to_le_bytes());

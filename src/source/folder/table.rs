@@ -20,6 +20,7 @@ use super::error::ListError;
 use super::links::LinkCounts;
 use super::list::number_names;
 use super::names::{Names, Packed};
+use super::numbers::Numbered;
 use crate::sample::Limits;
 use crate::source::FieldKind;
 use serde_json::Value as Json;
@@ -32,7 +33,7 @@ use std::path::Path;
 pub(super) struct Table {
     pub(super) names: Names,
     pub(super) columns: Vec<(String, Column)>,
-    pub(super) classes: Vec<String>,
+    pub(super) classes: Numbered,
 }
 
 /// The values of one field.
@@ -104,7 +105,7 @@ impl Table {
             add(&mut names, &mut dirs, &path)
                 .ok_or_else(|| bad(*line, format!("{path:?} is no path of a file")))?;
         }
-        let mut classes = vec![];
+        let mut classes = Numbered::default();
         let columns = heads.into_iter().enumerate().map(|(place, name)| {
             let cells: Vec<&Json> = lines.iter().map(|(_, cells)| &cells[place]).collect();
             let column = match numbered(&cells).filter(|_| name == "label") {
@@ -164,7 +165,7 @@ fn add(names: &mut Names, dirs: &mut HashMap<String, usize>, path: &str) -> Opti
 }
 
 /// The numbers and names of classes, if all cells are texts of which some is no number.
-fn numbered(cells: &[&Json]) -> Option<(Vec<i64>, Vec<String>)> {
+fn numbered(cells: &[&Json]) -> Option<(Vec<i64>, Numbered)> {
     let texts: Option<Vec<&str>> = cells.iter().map(|cell| cell.as_str()).collect();
     let texts = texts.filter(|texts| texts.iter().any(|text| text.parse::<f64>().is_err()))?;
     Some(number_names(texts.into_iter()))

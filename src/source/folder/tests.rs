@@ -21,10 +21,14 @@ fn open(spec: impl AsRef<Path>) -> Result<Folder, ListError> {
 
 fn rows(folder: &Folder) -> Vec<(String, i64)> {
     let row = |sample| match folder.column(sample, 1) {
-        Ok(Value::Int(label)) => (folder.key(sample).unwrap(), label),
+        Ok(Value::Int(label)) => (key(folder, sample), label),
         other => panic!("{other:?}"),
     };
     (0..folder.len()).map(SampleId).map(row).collect()
+}
+
+fn key(folder: &Folder, sample: SampleId) -> String {
+    folder.locate(sample, 0).unwrap().key.unwrap().to_string()
 }
 
 fn row(key: &str, label: i64) -> (String, i64) {
@@ -35,6 +39,11 @@ fn reasons(folder: &Folder) -> Vec<&'static str> {
     folder.ignored().first.iter().map(|(_, reason)| *reason).collect()
 }
 
+/// An ignored path from the folder on, and why.
+fn said(dir: &Path) -> impl Fn(&(PathBuf, &'static str)) -> String {
+    move |(path, reason)| format!("{}: {reason}", path.strip_prefix(dir).unwrap().display())
+}
+
 /// The reader of whole files: its memory is fresh, as the helper wants it.
 #[test]
 fn a_file_that_is_cut_while_it_is_read_gives_no_zeros() {
@@ -43,11 +52,6 @@ fn a_file_that_is_cut_while_it_is_read_gives_no_zeros() {
         read_file(path, SIZE, &mut memory).ok().filter(|()| memory.len() as u64 == SIZE)?;
         Some(memory)
     });
-}
-
-/// An ignored path from the folder on, and why.
-fn said(dir: &Path) -> impl Fn(&(PathBuf, &'static str)) -> String {
-    move |(path, reason)| format!("{}: {reason}", path.strip_prefix(dir).unwrap().display())
 }
 
 #[test]
@@ -95,7 +99,7 @@ fn a_sample_is_its_file_and_its_class() {
             assert!(want.fits(&folder.fields()[field].kind));
         }
     }
-    assert!(folder.read(SampleId(2)).is_err() && folder.key(SampleId(2)).is_none());
+    assert!(folder.read(SampleId(2)).is_err() && folder.locate(SampleId(2), 0).is_none());
     assert!(folder.value(SampleId(0), 2, &mut buffer).is_err());
 }
 
@@ -141,12 +145,8 @@ mod unix {
         symlink("loop2", at("b/loop2")).unwrap();
         symlink("nowhere", at("b/3.jpg")).unwrap();
 
-        let counts = |followed, loops, lost| LinkCounts {
-            followed,
-            loops,
-            lost,
-            ..LinkCounts::default()
-        };
+        let counts =
+            |followed, loops, lost| LinkCounts { followed, loops, lost, ..LinkCounts::default() };
         let folder = links(dir.path(), Links::Within);
         let (a1, a2, ab2, b2) = ("a/1.jpg", "a/2.jpg", "a/b/2.jpg", "b/2.jpg");
         assert_eq!(rows(&folder), [row(a1, 0), row(a2, 0), row(ab2, 0), row(b2, 1)]);
@@ -319,7 +319,7 @@ fn a_tables_columns_are_fields() {
             ("n", int)
         ]
     );
-    assert_eq!(folder.key(SampleId(0)).unwrap(), "a/1.jpg");
+    assert_eq!(key(&folder, SampleId(0)), "a/1.jpg");
     assert!(folder.file(SampleId(1)).unwrap().ends_with("2.jpg"));
     let values = |sample| -> Vec<_> {
         (1..5).map(|field| folder.column(SampleId(sample), field).unwrap()).collect()

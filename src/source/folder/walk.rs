@@ -121,11 +121,7 @@ impl<'r> Walk<'r> {
     }
 
     /// Lists a directory of the folder `root` and all below it, sorted by their paths.
-    pub(crate) fn below(
-        &mut self,
-        root: &Path,
-        dir: Dir,
-    ) -> Result<Vec<Listing>, ListError> {
+    pub(crate) fn below(&mut self, root: &Path, dir: Dir) -> Result<Vec<Listing>, ListError> {
         let mut found = Vec::new();
         // A stack of our own: directories may be nested deeper than a thread's.
         let mut open = vec![dir];

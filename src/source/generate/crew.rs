@@ -12,6 +12,7 @@ use super::flow::{Busy, Flow, Gauge};
 use super::{GenerateError, Generator};
 use crate::panicked::message;
 use crate::source::BoxError;
+use crate::threads::{Process, ThreadsError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -70,6 +71,8 @@ pub(super) struct Crew<B: Books> {
     make: Make<B::Item>,
     threads: Vec<JoinHandle<()>>,
     patience: Duration,
+    /// The process that has the threads.
+    process: Process,
 }
 
 /// What all threads share.
@@ -115,6 +118,8 @@ pub(super) enum Vain {
     TimedOut,
     /// Nobody is left who could make something.
     Deserted,
+    /// The producers are in the process that this one was forked from.
+    Forked(ThreadsError),
 }
 
 impl<B: Books> Crew<B> {
@@ -151,7 +156,8 @@ impl<B: Books> Crew<B> {
             started: Instant::now(),
         };
         let (monitor, patience) = (Arc::new(monitor), *patience);
-        let mut crew = Self { monitor, make, threads: vec![], patience };
+        let process = Process::current();
+        let mut crew = Self { monitor, make, threads: vec![], patience, process };
         for index in 0..*producers {
             crew.spawn(index)?;
         }
@@ -181,24 +187,29 @@ impl<B: Books> Crew<B> {
         make(&self.monitor.name, &self.make, job)
     }
 
-    /// Looks into the books, and wakes those for whom there is more to do.
-    pub(super) fn with<R>(&self, look: impl FnOnce(&mut B) -> R) -> R {
+    /// Looks into the books, and wakes those for whom there is more to do; `None` in a forked process.
+    pub(super) fn with<R>(&self, look: impl FnOnce(&mut B) -> R) -> Option<R> {
+        if self.process.is_forked() {
+            return None;
+        }
         let mut state = self.monitor.lock();
         let found = look(&mut state.books);
         self.monitor.wake(&state);
-        found
+        Some(found)
     }
 
     /// Waits until `take` finds something.
     ///
     /// # Errors
     ///
-    /// If `longest` is over, or no producer is left that could make something.
+    /// If `longest` is over, no producer is left that could make something, or this process was forked
+    /// from theirs.
     pub(super) fn take<R>(
         &self,
         longest: Option<Duration>,
         mut take: impl FnMut(&mut B) -> Taken<R>,
     ) -> Result<R, Vain> {
+        self.process.check().map_err(Vain::Forked)?;
         let begun = Instant::now();
         let mut state = self.monitor.lock();
         loop {
@@ -230,13 +241,17 @@ impl<B: Books> Crew<B> {
         (busy.collect(), state.desks.len())
     }
 
-    /// Whether every thread has ended, or is about to.
+    /// Whether every thread has ended, or is about to. In a forked process there is none.
     pub(super) fn is_over(&self) -> bool {
-        self.monitor.lock().alive == 0
+        self.process.is_forked() || self.monitor.lock().alive == 0
     }
 
+    /// Where the time went; nothing in a forked process.
     pub(super) fn flow(&self) -> Flow {
         let Monitor { capacity, started, .. } = *self.monitor;
+        if self.process.is_forked() {
+            return Flow { capacity, ..Flow::default() };
+        }
         let state = self.monitor.lock();
         Flow {
             producers: state.desks.len(),
@@ -253,6 +268,9 @@ impl<B: Books> Crew<B> {
 
     /// Tells the producers to end, and waits for none.
     pub(super) fn dismiss(&self) {
+        if self.process.is_forked() {
+            return;
+        }
         let mut state = self.monitor.lock();
         state.stopping = true;
         state.over.get_or_insert_with(Instant::now);
@@ -267,6 +285,11 @@ impl<B: Books> Crew<B> {
 /// it is waited for, but not for ever.
 impl<B: Books> Drop for Crew<B> {
     fn drop(&mut self) {
+        if self.process.is_forked() {
+            // These threads are not here: there is nobody to wait for, and their lock may be held.
+            self.threads.drain(..).for_each(std::mem::forget);
+            return;
+        }
         self.dismiss();
         self.monitor.wait_for_all(self.patience);
         let over = self.is_over();

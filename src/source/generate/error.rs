@@ -2,6 +2,7 @@
 
 use super::flow::Busy;
 use crate::source::{BoxError, Escaped};
+use crate::threads::ThreadsError;
 use std::fmt::Write as _;
 use std::io;
 use std::time::Duration;
@@ -59,6 +60,14 @@ pub enum GenerateError {
         producers: usize,
         /// Items there should be room for.
         capacity: usize,
+    },
+    /// More producers than may be asked for, or those of a process that this one was forked from.
+    #[error("queue {}: {error}", Escaped(queue))]
+    Threads {
+        /// The queue.
+        queue: String,
+        /// Which of both.
+        error: ThreadsError,
     },
     /// The system gave no thread.
     #[error("queue {}: no thread for producer {producer}: {source}", Escaped(queue))]

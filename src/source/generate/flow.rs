@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 /// Where the time of a queue went, so far. Wall-clock time, waits that still last included.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Flow {
     /// Threads that call the user's function.
     pub producers: usize,

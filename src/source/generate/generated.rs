@@ -12,6 +12,7 @@ use super::window::Window;
 use super::{GenerateError, Generator};
 use crate::sample::{Epoch, SampleId};
 use crate::source::{BoxError, FieldSpec, Record, RunPlan, Source};
+use crate::threads::Process;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a record is made with.
@@ -29,6 +30,8 @@ pub struct Generated {
     function: Function,
     /// The producers of runs, also of those that are over until they have ended.
     crews: Mutex<Vec<Arc<Crew<Window>>>>,
+    /// The process that has their threads.
+    process: Process,
 }
 
 impl Generated {
@@ -38,10 +41,13 @@ impl Generated {
         samples: u64,
         function: Function,
     ) -> Self {
-        Self { generator, fields, samples, function, crews: Mutex::default() }
+        let (crews, process) = (Mutex::default(), Process::current());
+        Self { generator, fields, samples, function, crews, process }
     }
 
     fn begin_run(self: Arc<Self>, plan: &RunPlan) -> Result<Run, GenerateError> {
+        let queue = || self.generator.name.clone();
+        self.process.check().map_err(|error| GenerateError::Threads { queue: queue(), error })?;
         let (function, epoch) = (Arc::clone(&self.function), plan.epoch);
         let make = Arc::new(move |job: Job| function(epoch, job.ticket).map(Some));
         let books = Window::new(plan, self.generator.bound());
@@ -95,7 +101,8 @@ impl Source for Run {
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
         let mut surplus = vec![];
-        let place = self.crew.with(|window| window.ask(sample, &mut surplus));
+        // In a forked process, which has no producers, it is made here.
+        let place = self.crew.with(|window| window.ask(sample, &mut surplus)).flatten();
         drop(surplus);
         let taken = place.and_then(|place| self.crew.take(None, |w| w.take(place)).ok().flatten());
         let ticket = sample.0;
@@ -106,6 +113,10 @@ impl Source for Run {
 
     fn name(&self) -> String {
         self.source.name()
+    }
+
+    fn fingerprint(&self) -> u64 {
+        self.source.fingerprint()
     }
 
     fn end(&self) {

@@ -32,6 +32,7 @@ pub use queue::Queue;
 
 use super::{BoxError, FieldSpec, Record};
 use crate::sample::Epoch;
+use crate::threads;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,7 +60,7 @@ pub struct Generator {
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Generator {
-    /// `producers` threads, and room for `capacity` items besides the one each of them has in hand.
+    /// `producers` threads, at most 1024, and room for `capacity` items besides the one each of them has in hand.
     #[must_use]
     pub fn new(producers: usize, capacity: usize) -> Self {
         let name = "generator".to_owned();
@@ -95,7 +96,7 @@ impl Generator {
     ///
     /// # Errors
     ///
-    /// If there is no producer or no room, or the system gives no thread.
+    /// If there is no producer or no room, there are too many producers, or the system gives no thread.
     pub fn start<T, E>(
         self,
         function: impl Fn(u64) -> Result<Option<T>, E> + Send + Sync + 'static,
@@ -139,7 +140,7 @@ impl Generator {
     ///
     /// # Errors
     ///
-    /// If there is no producer or no room.
+    /// If there is no producer or no room, or there are too many producers.
     pub fn source<E: Into<BoxError>>(
         self,
         fields: Vec<FieldSpec>,
@@ -157,7 +158,8 @@ impl Generator {
             let queue = self.name.clone();
             return Err(GenerateError::Settings { queue, producers, capacity });
         }
-        Ok(())
+        threads::check("producers", producers)
+            .map_err(|error| GenerateError::Threads { queue: self.name.clone(), error })
     }
 
     /// Most items begun and not taken.

@@ -50,6 +50,9 @@ impl<T: Send + 'static> Queue<T> {
             Ok(product) => product,
             Err(Vain::TimedOut) => return Some(Err(self.timed_out(begun.elapsed()))),
             Err(Vain::Deserted) => Err(GenerateError::Stopped { queue: self.name.clone() }),
+            Err(Vain::Forked(error)) => {
+                Err(GenerateError::Threads { queue: self.name.clone(), error })
+            }
         };
         if !matches!(product, Ok(Some(_))) {
             self.close();
@@ -59,7 +62,7 @@ impl<T: Send + 'static> Queue<T> {
 
     fn timed_out(&self, waited: Duration) -> GenerateError {
         let queue = self.name.clone();
-        let ticket = self.crew.with(|line| line.awaited());
+        let ticket = self.crew.with(|line| line.awaited()).flatten();
         let (busy, producers) = self.crew.busy();
         GenerateError::TimedOut { queue, ticket, waited, producers, busy }
     }

@@ -7,12 +7,15 @@
 //! | 408, 429, 5xx                                 | yes   | the status                            |
 //! | 401, 403; no credentials where the machine's own are looked for | no | which variables hold them |
 //! | 404                                           | no    | to check the name                     |
+//! | an answer that is no HTTP; anything unknown   | few times | the innermost error               |
+//! | a redirect that is not followed               | no    | both hosts, and how to allow it       |
 //! | another ETag or length; 416                   | no    | the object changed                    |
 //! | 200 for a range; another range                | no    | the server gives no ranges, or wrong ones |
 //!
 //! What the store says itself is not shown: its words hold the whole address.
 
 use super::address::StoreAt;
+use super::redirects::Refused;
 use object_store::client::{HttpError, HttpErrorKind};
 use std::error::Error;
 use std::io;
@@ -24,6 +27,8 @@ pub(super) struct Cause {
     pub(super) text: String,
     /// Whether it may go another time.
     pub(super) passing: bool,
+    /// Whether that is unlikely: nothing is known that would pass.
+    pub(super) unlikely: bool,
     /// Whether no server was reached.
     pub(super) unreached: bool,
 }
@@ -31,7 +36,7 @@ pub(super) struct Cause {
 impl Cause {
     /// One that stays.
     pub(super) fn lasting(kind: io::ErrorKind, text: impl Into<String>) -> Self {
-        Self { kind, text: text.into(), passing: false, unreached: false }
+        Self { kind, text: text.into(), passing: false, unlikely: false, unreached: false }
     }
 
     /// One that may pass.
@@ -41,6 +46,16 @@ impl Cause {
 
     pub(super) fn changed() -> Self {
         Self::lasting(io::ErrorKind::InvalidData, "it was changed while it was read: open it again")
+    }
+
+    pub(super) fn no_memory() -> Self {
+        Self::lasting(io::ErrorKind::OutOfMemory, "there is no memory for it")
+    }
+
+    /// A store that can't be made: of the settings in the environment.
+    pub(super) fn settings(error: &object_store::Error) -> Self {
+        let text = format!("its settings are wrong: {}", innermost(error));
+        Self::lasting(io::ErrorKind::InvalidInput, text)
     }
 
     /// What a store's error means.
@@ -66,7 +81,10 @@ impl Cause {
             let text = format!("there are no credentials: {}", credentials(store));
             return Self::lasting(io::ErrorKind::PermissionDenied, text);
         }
-        if let Some(error) = find_http(error) {
+        if let Some(refused) = find::<Refused>(error) {
+            return Self::lasting(io::ErrorKind::PermissionDenied, refused.to_string());
+        }
+        if let Some(error) = find::<HttpError>(error) {
             return Self::of_http(error);
         }
         if let Some(status) = status_in(&told) {
@@ -93,7 +111,9 @@ impl Cause {
             HttpErrorKind::Timeout => Self::passing(io::ErrorKind::TimedOut, "no answer in time"),
             _ => Self::passing(io::ErrorKind::ConnectionAborted, format!("it broke off ({text})")),
         };
-        Self { unreached, ..cause }
+        // A connection that broke is of another kind.
+        let unlikely = matches!(error.kind(), HttpErrorKind::Decode | HttpErrorKind::Unknown);
+        Self { unlikely, unreached, ..cause }
     }
 
     fn no_ranges() -> Self {
@@ -148,10 +168,11 @@ fn status_in(told: &str) -> Option<u16> {
     rest.get(..3)?.parse().ok()
 }
 
-fn find_http<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a HttpError> {
+/// The error of type `E` among an error and its sources.
+fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
     let mut next = Some(error);
     while let Some(error) = next {
-        if let Some(found) = error.downcast_ref::<HttpError>() {
+        if let Some(found) = error.downcast_ref::<E>() {
             return Some(found);
         }
         next = error.source();

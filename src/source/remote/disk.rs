@@ -1,7 +1,7 @@
 //! What was fetched, kept in a folder for the next epoch and for other processes.
 //!
 //! ```text
-//! folder/3f/3f9a..e1    "FLBLOCK1" | SHA-256 of the file's key | CRC-32C of the bytes | bytes
+//! folder/3f/3f9a..e1    "FLBLOCK2" | key | SHA-256 of the key and the bytes | bytes
 //!        |   └ key: SHA-256 of (address, length, date, ETag) and the block's number: no name is a path
 //!        └ 256 folders
 //! folder/3f/part-x1y2   being written: renamed when whole; an hour old, it is somebody's who was killed
@@ -13,16 +13,20 @@
 //! | use    | changes the file's date; the oldest go first, until a sixteenth of the room is free    |
 //! | limit  | looked at anew each time a sixteenth of it was written: several processes may be over it by so much each |
 //! | damage | a file that is short, of another key or of another sum is deleted, its block fetched anew |
+//! | kind   | a block is a regular file: a link, a FIFO or a device in its place is not read but replaced |
+//! | owner  | the folder and its files belong to the user of this process, and nobody else may write to them: otherwise the folder is refused, and a file is replaced |
 //! | full disk | the block is not kept; reading goes on                                            |
 //!
 //! Nothing is written outside of the folder, and nothing deleted that is not named as above.
-//! Nothing is synced: what a power cut leaves half written has another sum.
+//! Nothing is synced: what a power cut leaves half written has another sum. The sum has no secret in it:
+//! it finds damage, and a block under the name of another, while the owner and the mode keep others out.
 
+use super::cause::Cause;
 use super::fetch::{FetchError, Fetcher};
-use crate::source::BoxError;
+use crate::source::{BoxError, private};
 use sha2::{Digest, Sha256};
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -32,10 +36,10 @@ use std::time::{Duration, SystemTime};
 /// Two and a half pictures of 100 KB: a read takes at most one more along at each of its ends.
 pub(super) const BLOCK: u64 = 256 << 10;
 
-const MAGIC: &[u8; 8] = b"FLBLOCK1";
+const MAGIC: &[u8; 8] = b"FLBLOCK2";
 
 /// Bytes of a file before those of its block.
-const HEAD: usize = MAGIC.len() + 32 + 4;
+const HEAD: usize = MAGIC.len() + 32 + 32;
 
 /// After this a file that was not renamed won't be.
 const ABANDONED: Duration = Duration::from_secs(3600);
@@ -111,9 +115,10 @@ pub(super) fn of_environment() -> Result<Option<Arc<Disk>>, BoxError> {
 impl Disk {
     /// # Errors
     ///
-    /// If the folder can't be made or listed.
+    /// If the folder can't be made or listed, or if another user owns it or may write to it.
     pub(super) fn open(folder: &Path, limit: u64) -> io::Result<Self> {
-        fs::create_dir_all(folder)?;
+        private::create_folder(folder)?;
+        private::check_folder(folder)?;
         let folder = folder.canonicalize()?;
         let disk = Self { folder, limit, books: Mutex::default() };
         let total = disk.shrink_to(limit)?;
@@ -136,14 +141,13 @@ impl Disk {
         let numbers = first..range.end.div_ceil(BLOCK);
         let found = {
             let (disk, key) = (Arc::clone(self), key.clone());
-            elsewhere(move || {
-                numbers.map(|number| disk.load(&key, number, size)).collect::<Vec<_>>()
-            })
-            .await?
+            let load = move || numbers.map(|number| disk.load(&key, number, size)).collect();
+            let found: Vec<_> = elsewhere(load).await.map_err(|e| fetcher.failed(&range, &e))?;
+            found
         };
         let mut all = vec![];
         let memory = all.try_reserve_exact((range.end - range.start) as usize);
-        memory.map_err(|_| FetchError::other("there is no memory for it"))?;
+        memory.map_err(|_| fetcher.failed(&range, &Cause::no_memory()))?;
         let mut number = first;
         for run in found.chunk_by(|a, b| a.is_none() && b.is_none()) {
             let next = number + run.len() as u64;
@@ -156,7 +160,8 @@ impl Disk {
                 let fetched = fetcher.get(bytes).await?;
                 all.extend_from_slice(&fetched[part]);
                 let (disk, key) = (Arc::clone(self), key.clone());
-                elsewhere(move || disk.save_all(&key, number, &fetched)).await?;
+                let saved = elsewhere(move || disk.save_all(&key, number, &fetched)).await;
+                saved.map_err(|e| fetcher.failed(&range, &e))?;
             }
             number = next;
         }
@@ -168,7 +173,8 @@ impl Disk {
         let key = key.block(number);
         let len = (size - number * BLOCK).min(BLOCK) as usize;
         let path = self.path(&key);
-        let mut file = File::open(&path).ok()?;
+        // What else stands there is replaced when the block is saved.
+        let mut file = private::open_file(&path).ok()?;
         let mut bytes = Vec::with_capacity(HEAD + len + 1);
         let read = (&mut file).take((HEAD + len + 1) as u64).read_to_end(&mut bytes);
         if read.is_err() || bytes.len() != HEAD + len || bytes[..HEAD] != head(&key, &bytes[HEAD..])
@@ -197,7 +203,7 @@ impl Disk {
         let _room = self.make_room(size)?;
         let path = self.path(key);
         let folder = path.parent().unwrap_or(&self.folder);
-        fs::create_dir_all(folder)?;
+        private::create_folder(folder)?;
         let mut file = tempfile::Builder::new().prefix(PART).tempfile_in(folder)?;
         file.write_all(&head(key, block))?;
         file.write_all(block)?;
@@ -298,17 +304,18 @@ fn is_hex(name: &OsStr, len: usize) -> bool {
 }
 
 fn head(key: &[u8; 32], block: &[u8]) -> [u8; HEAD] {
+    let sum = Sha256::new().chain_update(key).chain_update(block).finalize();
     let mut head = [0; HEAD];
     head[..8].copy_from_slice(MAGIC);
     head[8..40].copy_from_slice(key);
-    head[40..].copy_from_slice(&crc32c::crc32c(block).to_le_bytes());
+    head[40..].copy_from_slice(&sum);
     head
 }
 
 /// Work with files, where it keeps no request waiting.
 async fn elsewhere<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, FetchError> {
+) -> Result<T, Cause> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| FetchError::other(format!("the cache's folder: {error}")))
+    done.map_err(|error| Cause::lasting(io::ErrorKind::Other, format!("its cache: {error}")))
 }

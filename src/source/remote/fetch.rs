@@ -7,6 +7,10 @@
 //!                       go on at byte n
 //! ```
 //!
+//! Tries go on while the range does: 64 KiB of it, or its end, must come in each 60 seconds
+//! ([`Patience::period`]). That one rule ends a server that is broken for good, one that hangs, and one
+//! that drips.
+//!
 //! Bytes are only taken of an answer whose headers are right, and no more than were asked for. So
 //! what comes out is the range as it was when the object was opened, or an error. ETags are compared
 //! by us and not sent: servers differ in which they take.
@@ -16,14 +20,14 @@ use super::cause::Cause;
 use super::stores;
 use crate::source::Escaped;
 use object_store::{GetOptions, GetRange, GetResult, GetResultPayload, ObjectMeta, ObjectStore};
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 /// How much is borne.
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +36,14 @@ pub(super) struct Patience {
     pub(super) tries: u32,
     /// The same while the object is opened, and no server is reached: more likely a wrong name.
     pub(super) tries_to_reach: u32,
+    /// The same where nothing is known that would pass, as of an answer that is no HTTP.
+    pub(super) tries_if_unlikely: u32,
     /// Without a byte.
     pub(super) stall: Duration,
+    /// All tries to open an object.
+    pub(super) opening: Duration,
+    /// In each of these [`LEAST`] bytes of a range come, or its end.
+    pub(super) period: Duration,
     /// Between the first two tries; doubled from then on.
     pub(super) pause: Duration,
 }
@@ -41,8 +51,94 @@ pub(super) struct Patience {
 impl Default for Patience {
     /// Tries and pauses are those of `object_store`.
     fn default() -> Self {
-        let (stall, pause) = (Duration::from_secs(30), Duration::from_millis(100));
-        Self { tries: 10, tries_to_reach: 4, stall, pause }
+        Self {
+            tries: 10,
+            tries_to_reach: 4,
+            tries_if_unlikely: 3,
+            stall: Duration::from_secs(15),
+            opening: Duration::from_secs(30),
+            period: Duration::from_secs(60),
+            pause: Duration::from_millis(100),
+        }
+    }
+}
+
+impl Patience {
+    /// Times that are tried at a range, by why the last one failed.
+    fn tries(&self, cause: &Cause) -> u32 {
+        match cause {
+            Cause { passing: false, .. } => 0,
+            Cause { unlikely: true, .. } => self.tries_if_unlikely,
+            _ => self.tries,
+        }
+    }
+}
+
+/// Least bytes of a range in each [`Patience::period`]: a thousand a second.
+pub(super) const LEAST: usize = 64 << 10;
+
+/// The lowest speed of a range, over all its tries.
+struct Pace {
+    /// When the first try began.
+    first: Instant,
+    /// When this period began, and how many bytes there were then.
+    begun: Instant,
+    before: usize,
+    period: Duration,
+    stall: Duration,
+}
+
+impl Pace {
+    fn begin(period: Duration, stall: Duration) -> Self {
+        let now = Instant::now();
+        Self { first: now, begun: now, before: 0, period, stall }
+    }
+
+    /// Begins a new period if enough of this one came.
+    fn arrived(&mut self, len: usize) {
+        if len - self.before >= LEAST {
+            (self.begun, self.before) = (Instant::now(), len);
+        }
+    }
+
+    /// Waits for a future for as long as one is patient, and no longer than the period lasts.
+    async fn wait<T>(&self, len: usize, future: impl Future<Output = T>) -> Result<T, Cause> {
+        let left = self.period.saturating_sub(self.begun.elapsed());
+        match timeout(left.min(self.stall), future).await {
+            Ok(outcome) => Ok(outcome),
+            Err(_) if self.stall < left => Err(stalled(self.stall)),
+            Err(_) => Err(self.too_slow(len)),
+        }
+    }
+
+    /// Waits between two tries.
+    ///
+    /// # Errors
+    ///
+    /// If the period ends before: with why the last try failed, and the time.
+    async fn pause(&self, pause: Duration, cause: Cause) -> Result<(), Cause> {
+        if self.begun.elapsed() + pause >= self.period {
+            return Err(Cause { passing: false, ..cause });
+        }
+        sleep(pause).await;
+        Ok(())
+    }
+
+    fn too_slow(&self, len: usize) -> Cause {
+        let (came, seconds) = (len - self.before, self.period.as_secs_f32());
+        let text = match came {
+            0 => format!("nothing came for {seconds} s"),
+            _ => format!(
+                "{came} bytes came in {seconds} s: less than the {LEAST} of the lowest speed that is waited for"
+            ),
+        };
+        Cause::lasting(io::ErrorKind::TimedOut, text)
+    }
+
+    /// How often and how long it was tried, in words.
+    fn tried(&self, tried: u32) -> String {
+        let seconds = self.first.elapsed().as_secs_f32();
+        if tried > 1 { format!(", tried {tried} times in {seconds:.1} s") } else { String::new() }
     }
 }
 
@@ -82,31 +178,38 @@ impl From<FetchError> for io::Error {
 impl Fetcher {
     /// Asks for an object's length and version.
     pub(super) async fn open(address: Address, patience: Patience) -> Result<Self, FetchError> {
-        let fails = |cause: &Cause| FetchError {
+        let fails = |cause: &Cause, tried: &str| FetchError {
             kind: cause.kind,
-            text: format!("{address}: {}", Escaped(&cause.text)),
+            text: format!("{address}: {}{tried}", Escaped(&cause.text)),
         };
         let store = stores::store(&address.store);
-        let store = store.map_err(|error| fails(&Cause::of(&error, &address.store)))?;
+        let store = store.map_err(|error| fails(&Cause::settings(&error), ""))?;
+        let pace = Pace::begin(patience.opening, patience.stall);
         let mut tried = 0;
         let version = loop {
             tried += 1;
             let options = GetOptions { head: true, ..GetOptions::default() };
-            let cause = match answer(&*store, &address, options, patience.stall).await {
+            let cause = match answer(&*store, &address, options, &pace, 0).await {
                 Ok(answer) => break Version::of(&answer.meta),
                 Err(cause) => cause,
             };
-            let tries = if cause.unreached { patience.tries_to_reach } else { patience.tries };
-            if !cause.passing || tried >= tries {
-                return Err(fails(&cause));
+            let tries = patience.tries(&cause);
+            let tries = if cause.unreached { patience.tries_to_reach } else { tries };
+            if tried >= tries {
+                return Err(fails(&cause, &pace.tried(tried)));
             }
-            sleep(pause(patience.pause, tried)).await;
+            let paused = pace.pause(pause(patience.pause, tried), cause).await;
+            paused.map_err(|cause| fails(&cause, &pace.tried(tried)))?;
         };
         Ok(Self { store, address, version, patience })
     }
 
     pub(super) fn version(&self) -> &Version {
         &self.version
+    }
+
+    pub(super) fn address(&self) -> &Address {
+        &self.address
     }
 
     /// The object as the cache on this machine tells it from others; `None` if nothing does.
@@ -125,32 +228,38 @@ impl Fetcher {
         let mut bytes = vec![];
         let count = usize::try_from(range.end - range.start);
         if count.is_err() || count.is_ok_and(|count| bytes.try_reserve_exact(count).is_err()) {
-            let cause = Cause::lasting(io::ErrorKind::OutOfMemory, "there is no memory for it");
-            return Err(self.error(&range, 0, &cause));
+            return Err(self.failed(&range, &Cause::no_memory()));
         }
+        let mut pace = Pace::begin(self.patience.period, self.patience.stall);
         let mut tried = 0;
         loop {
             tried += 1;
-            let cause = match self.go_on(&range, &mut bytes).await {
+            let cause = match self.go_on(&range, &mut bytes, &mut pace).await {
                 Ok(()) => return Ok(bytes),
                 Err(cause) => cause,
             };
-            if !cause.passing || tried >= self.patience.tries {
-                return Err(self.error(&range, tried, &cause));
+            if tried >= self.patience.tries(&cause) {
+                return Err(self.error(&range, &pace.tried(tried), &cause));
             }
-            sleep(pause(self.patience.pause, tried)).await;
+            let paused = pace.pause(pause(self.patience.pause, tried), cause).await;
+            paused.map_err(|cause| self.error(&range, &pace.tried(tried), &cause))?;
         }
     }
 
     /// Asks once for what is missing of a range, and takes what comes.
-    async fn go_on(&self, range: &Range<u64>, bytes: &mut Vec<u8>) -> Result<(), Cause> {
+    async fn go_on(
+        &self,
+        range: &Range<u64>,
+        bytes: &mut Vec<u8>,
+        pace: &mut Pace,
+    ) -> Result<(), Cause> {
         let missing = range.start + bytes.len() as u64..range.end;
         if missing.is_empty() {
             return Ok(());
         }
         let asked = Some(GetRange::Bounded(missing.clone()));
         let options = GetOptions { range: asked, ..GetOptions::default() };
-        let answer = answer(&*self.store, &self.address, options, self.patience.stall).await?;
+        let answer = answer(&*self.store, &self.address, options, pace, bytes.len()).await?;
         if Version::of(&answer.meta) != self.version {
             return Err(Cause::changed());
         }
@@ -163,16 +272,17 @@ impl Fetcher {
         let GetResultPayload::Stream(mut body) = answer.payload;
         loop {
             let next = poll_fn(|context| Pin::as_mut(&mut body).poll_next(context));
-            let Ok(next) = timeout(self.patience.stall, next).await else {
-                return Err(stalled(self.patience.stall));
-            };
+            let next = pace.wait(bytes.len(), next).await?;
             let left = (range.end - range.start) as usize - bytes.len();
             match next {
                 Some(Ok(part)) if part.len() > left => {
                     let text = "the server gave more bytes than were asked for";
                     return Err(Cause::lasting(io::ErrorKind::InvalidData, text));
                 }
-                Some(Ok(part)) => bytes.extend_from_slice(&part),
+                Some(Ok(part)) => {
+                    bytes.extend_from_slice(&part);
+                    pace.arrived(bytes.len());
+                }
                 Some(Err(error)) => return Err(Cause::of(&error, &self.address.store)),
                 None if left == 0 => return Ok(()),
                 None => {
@@ -183,9 +293,13 @@ impl Fetcher {
         }
     }
 
-    fn error(&self, range: &Range<u64>, tried: u32, cause: &Cause) -> FetchError {
+    /// A range that can't be had, for a reason on this side of the network.
+    pub(super) fn failed(&self, range: &Range<u64>, cause: &Cause) -> FetchError {
+        self.error(range, "", cause)
+    }
+
+    fn error(&self, range: &Range<u64>, tried: &str, cause: &Cause) -> FetchError {
         let Range { start, end } = range;
-        let tried = if tried > 1 { format!(", tried {tried} times") } else { String::new() };
         let text = Escaped(&cause.text).to_string();
         FetchError {
             kind: cause.kind,
@@ -213,12 +327,11 @@ async fn answer(
     store: &dyn ObjectStore,
     address: &Address,
     options: GetOptions,
-    stall: Duration,
+    pace: &Pace,
+    len: usize,
 ) -> Result<GetResult, Cause> {
-    match timeout(stall, store.get_opts(&address.path, options)).await {
-        Ok(answer) => answer.map_err(|error| Cause::of(&error, &address.store)),
-        Err(_) => Err(stalled(stall)),
-    }
+    let answer = pace.wait(len, store.get_opts(&address.path, options)).await?;
+    answer.map_err(|error| Cause::of(&error, &address.store))
 }
 
 fn stalled(stall: Duration) -> Cause {

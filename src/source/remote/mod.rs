@@ -20,9 +20,25 @@
 //! are not read. Keys of `s3://` and `gs://` are taken as they stand; paths of `http(s)://` are percent-decoded.
 //!
 //! An object is opened at the length and the ETag that it has then. One that changes while it is
-//! read is an error, as is a server that gives other bytes than those asked for. Errors of the
-//! network and answers of a server that is busy (408, 429, 5xx) are tried again, ten times over 40
-//! seconds; a server that sends nothing for 30 seconds counts as one of them.
+//! read is an error, as is a server that gives other bytes than those asked for.
+//!
+//! # What ends by itself, and when
+//!
+//! | what                                                         | ends                              |
+//! |--------------------------------------------------------------|-----------------------------------|
+//! | an object that can't be opened                               | after 30 seconds at most          |
+//! | a range of which less than 64 KiB come within 60 seconds, whatever the reason | then             |
+//! | a request to which no byte comes for 15 seconds              | then, and is sent again           |
+//! | a network that fails, a server that is busy (408, 429, 5xx)  | after ten tries, some 40 seconds  |
+//! | an answer that is no HTTP, or has headers without end        | after three tries                 |
+//! | a redirect in a loop, and all that can't pass (404, 403, ..) | at once                           |
+//!
+//! # Redirects
+//!
+//! A redirect is followed to another path of the same host, and from `http` to `https` there. Another
+//! host, or another port, would decide what is read: it needs consent. `FUSELOOP_ALLOW_REDIRECTS`
+//! lists such hosts with commas between them, as `cdn.example.com,*.example.org`; the error of a
+//! redirect that was not followed names both hosts.
 //!
 //! # A cache on this machine
 //!
@@ -30,6 +46,9 @@
 //! in files of 256 KiB, and not fetched again: by no process that has the same folder. The files
 //! used least recently go first. Give it room for the whole dataset: then a byte is fetched once;
 //! with much less, more may be fetched than without it. Without these variables no file is made.
+//! The folder must belong to the user of the process, and nobody else may write to it (it is made so):
+//! what is read from it is then this user's own. Each block has a SHA-256 of its bytes, its object and
+//! its place; one that is damaged, or is not a regular file, is fetched again.
 //!
 //! Needs the feature `remote`.
 
@@ -42,6 +61,8 @@ mod blocks;
 #[cfg(feature = "remote")]
 mod cause;
 #[cfg(feature = "remote")]
+mod client;
+#[cfg(feature = "remote")]
 mod disk;
 #[cfg(feature = "remote")]
 mod fetch;
@@ -49,6 +70,8 @@ mod fetch;
 mod none;
 #[cfg(feature = "remote")]
 mod opened;
+#[cfg(feature = "remote")]
+mod redirects;
 #[cfg(feature = "remote")]
 mod runtime;
 #[cfg(feature = "remote")]

@@ -6,6 +6,7 @@ use super::disk::{self, Disk};
 use super::fetch::{FetchError, Fetcher, Patience};
 use super::runtime;
 use crate::source::{BoxError, ReadAt};
+use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -41,7 +42,9 @@ impl Object {
     ) -> Result<Self, BoxError> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let address = Address::parse(url)?;
-        let fetcher = runtime::wait(Fetcher::open(address, patience))?;
+        let shown = address.to_string();
+        let fetcher = runtime::wait(Fetcher::open(address, patience));
+        let fetcher = fetcher.map_err(|error| named(&shown, &error))?;
         let fetcher = fetcher.map_err(io::Error::from)?;
         let identity = fetcher.identity(url);
         let kept = disk.zip(identity.map(|identity| disk::ObjectKey::new(&identity)));
@@ -68,7 +71,8 @@ impl Object {
     /// The same, waited for.
     pub(super) fn fetched(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
         let object = self.clone();
-        Ok(runtime::wait(async move { object.fetch(range).await })??)
+        let fetched = runtime::wait(async move { object.fetch(range).await });
+        Ok(fetched.map_err(|error| named(self.0.fetcher.address(), &error))??)
     }
 
     /// What of a read lies in the object, and fits one request.
@@ -88,12 +92,18 @@ impl Object {
     }
 }
 
+/// An error of this side of the network, with the address.
+fn named(address: &impl fmt::Display, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{address}: {error}"))
+}
+
 impl ReadAt for Object {
     fn len(&self) -> io::Result<u64> {
         Ok(self.size())
     }
 
     fn read_at(&self, bytes: &mut [u8], start: u64) -> io::Result<usize> {
+        runtime::check().map_err(io::Error::other)?;
         if bytes.len() >= SMALL {
             return self.read_directly(bytes, start);
         }
@@ -103,6 +113,8 @@ impl ReadAt for Object {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        blocks::forget(self.number);
+        if runtime::check().is_ok() {
+            blocks::forget(self.number);
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! outcome of something async waits outside of it, on a channel: that is allowed on any thread,
 //! also on one of a runtime of the user's own.
 
+use crate::threads::{Process, ThreadsError};
 use std::future::Future;
 use std::io;
 use std::sync::{OnceLock, mpsc};
@@ -11,12 +12,26 @@ use tokio::runtime::{Builder, Runtime};
 
 const THREADS: usize = 2;
 
+/// The process that began the runtime.
+static PROCESS: OnceLock<Process> = OnceLock::new();
+
+/// Refuses a process that was forked from the one that began the runtime: its threads are not here, and
+/// locks that they take may be held. For whatever takes such a lock, before it does.
+///
+/// # Errors
+///
+/// [`ThreadsError::Forked`].
+pub(super) fn check() -> Result<(), ThreadsError> {
+    PROCESS.get().map_or(Ok(()), |process| process.check())
+}
+
 /// The process's runtime.
 ///
 /// # Errors
 ///
-/// If the system gives no threads.
+/// If the system gives no threads, or this process was forked from the one that began it.
 pub(super) fn runtime() -> io::Result<&'static Runtime> {
+    PROCESS.get_or_init(Process::current).check().map_err(io::Error::other)?;
     static RUNTIME: OnceLock<Result<Runtime, (io::ErrorKind, String)>> = OnceLock::new();
     let made = RUNTIME.get_or_init(|| {
         let mut builder = Builder::new_multi_thread();

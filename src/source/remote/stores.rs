@@ -2,20 +2,18 @@
 //!
 //! A store holds open connections and credentials. It goes with the last object that is open in it.
 //!
+//! Requests are sent by [`client`](super::client), which asks before it follows a redirect elsewhere.
 //! Tries and timeouts are [`fetch`](super::fetch)'s own, for each request: the stores make none.
 //! Theirs would take up a body that broke off with whatever bytes a server then gives.
 
 use super::address::StoreAt;
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use super::client::Connector;
+use object_store::aws::AmazonS3Builder;
+use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::http::HttpBuilder;
-use object_store::{ClientConfigKey, ClientOptions, ObjectStore, RetryConfig};
+use object_store::{ClientOptions, ObjectStore, RetryConfig};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-
-/// Of one request, as their clients measure it: [`fetch`](super::fetch) ends it long before unless
-/// bytes come in.
-const WHOLE: &str = "1 hour";
 
 /// The store of a bucket or host.
 ///
@@ -37,27 +35,26 @@ pub(super) fn store(at: &StoreAt) -> Result<Arc<dyn ObjectStore>, object_store::
 
 fn build(at: &StoreAt) -> Result<Arc<dyn ObjectStore>, object_store::Error> {
     let once = RetryConfig { max_retries: 0, ..RetryConfig::default() };
-    let timeout = ClientConfigKey::Timeout;
     Ok(match at {
         StoreAt::S3 { bucket } => Arc::new(
             AmazonS3Builder::from_env()
                 .with_bucket_name(bucket)
-                .with_config(AmazonS3ConfigKey::Client(timeout), WHOLE)
+                .with_http_connector(Connector)
                 .with_retry(once)
                 .build()?,
         ),
         StoreAt::Google { bucket } => Arc::new(
             GoogleCloudStorageBuilder::from_env()
                 .with_bucket_name(bucket)
-                .with_config(GoogleConfigKey::Client(timeout), WHOLE)
+                .with_http_connector(Connector)
                 .with_retry(once)
                 .build()?,
         ),
         StoreAt::Http { base } => {
             // Whoever writes http:// has allowed it.
-            let options = ClientOptions::new().with_allow_http(true).with_timeout_disabled();
+            let options = ClientOptions::new().with_allow_http(true);
             let builder = HttpBuilder::new().with_url(base).with_client_options(options);
-            Arc::new(builder.with_retry(once).build()?)
+            Arc::new(builder.with_http_connector(Connector).with_retry(once).build()?)
         }
     })
 }

@@ -29,8 +29,15 @@ pub(super) fn bytes(len: usize, seed: u64) -> Vec<u8> {
 
 /// Little is borne, so that tests end.
 pub(super) fn hasty() -> Patience {
-    let (stall, pause) = (Duration::from_millis(300), Duration::from_millis(1));
-    Patience { tries: 6, tries_to_reach: 2, stall, pause }
+    Patience {
+        tries: 6,
+        tries_to_reach: 2,
+        tries_if_unlikely: 3,
+        stall: Duration::from_millis(300),
+        opening: Duration::from_secs(5),
+        period: Duration::from_secs(5),
+        pause: Duration::from_millis(1),
+    }
 }
 
 pub(super) fn open(url: &str) -> Object {
@@ -126,9 +133,18 @@ fn told(answer: Answer) -> (String, usize) {
     let error = read(&object, 1000..101_000).unwrap_err().to_string();
     let port = server.base();
     let told = error.strip_prefix(&format!("{port}/b/a?..: bytes 1000..101000: "));
+    let told = told.unwrap_or_else(|| panic!("{error}"));
     let log = server.take_log();
     assert!(log.iter().all(|asked| asked.query == "sig=secret"));
-    (told.unwrap_or_else(|| panic!("{error}")).to_owned(), log.len())
+    (without_time(told), log.len())
+}
+
+/// An error without the seconds that its tries took.
+fn without_time(told: &str) -> String {
+    let Some((before, seconds)) = told.rsplit_once(" times in ") else { return told.to_owned() };
+    let number = seconds.strip_suffix(" s").and_then(|seconds| seconds.parse::<f32>().ok());
+    assert!(number.is_some(), "{told}");
+    format!("{before} times")
 }
 
 #[test]
@@ -149,6 +165,82 @@ fn what_can_not_be_had_is_an_error_with_its_cause() {
     let (cut, tries) = told(Answer::Cut(0));
     // A try may be lost to a connection that the server has closed.
     assert!(cut.contains("it broke off") && (3..=6).contains(&tries), "{cut}, {tries}");
+}
+
+#[test]
+fn headers_without_end_are_an_error_after_three_tries() {
+    let (told, tries) = told(Answer::Headers);
+    assert!(told.starts_with("it broke off (") && told.ends_with("tried 3 times"), "{told}");
+    // A try may be lost to a connection that the server has closed.
+    assert!((1..=3).contains(&tries), "{tries}");
+}
+
+/// A server's bytes come now and then, and never stop: each by itself is in time.
+#[test]
+fn a_server_that_drips_is_an_error_after_the_time_that_is_stated() {
+    let server = Server::start();
+    let url = server.put("/a", bytes(200_000, 4));
+    let patience = Patience { period: Duration::from_secs(1), ..hasty() };
+    let object = Object::open_with(&url, patience, None).unwrap();
+    server.answer(|_| Answer::Drip);
+    let error = read(&object, 0..100_000).unwrap_err();
+    let told = error.to_string();
+    assert!(told.starts_with(&format!("{url}: bytes 0..100000: ")), "{told}");
+    let rate = " bytes came in 1 s: less than the 65536 of the lowest speed that is waited for";
+    assert!(told.contains(rate), "{told}");
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    // A range that is shorter than that may end.
+    assert_eq!(object.fetched(200..210).unwrap(), bytes(200_000, 4)[200..210]);
+}
+
+#[test]
+fn a_server_that_is_broken_for_good_is_given_up_after_the_time_that_is_stated() {
+    let server = Server::start();
+    let url = server.put("/a", bytes(200_000, 4));
+    let (pause, second) = (Duration::from_millis(100), Duration::from_secs(1));
+    let patience = Patience { tries: 1000, pause, period: second, opening: second, ..hasty() };
+    let object = Object::open_with(&url, patience, None).unwrap();
+    server.answer(|_| Answer::Status(500));
+    let error = read(&object, 0..100_000).unwrap_err().to_string();
+    let broken = "the server is busy or broken (500), tried ";
+    let told = error.strip_prefix(&format!("{url}: bytes 0..100000: {broken}"));
+    let seconds = told.and_then(|told| told.strip_suffix(" s")?.rsplit(' ').next()?.parse().ok());
+    assert!(seconds.is_some_and(|seconds: f32| seconds < 2.0), "{error}");
+    server.answer_head(500);
+    let error = Object::open_with(&url, patience, None).err().unwrap().to_string();
+    assert!(error.starts_with(&format!("{url}: {broken}")), "{error}");
+}
+
+#[test]
+fn another_host_is_only_asked_with_consent() {
+    let (here, there) = (Server::start(), Server::start());
+    let content = bytes(100_000, 17);
+    let elsewhere =
+        here.redirect("/a", &format!("{}?sig=secret", there.put("/a", content.clone())));
+    let error = Object::open_with(&elsewhere, hasty(), None).err().unwrap().to_string();
+    let host = |server: &Server| server.base()["http://".len()..].to_owned();
+    let want = format!(
+        "{elsewhere}: a redirect from {} to {} is not followed without consent: \
+         set FUSELOOP_ALLOW_REDIRECTS={} to allow it",
+        host(&here),
+        host(&there),
+        host(&there)
+    );
+    assert_eq!(error, want);
+    assert_eq!((here.heads(), there.heads()), (1, 0));
+    // Another path of the same host needs none.
+    let url = here.redirect("/b", &here.put("/c", content.clone()));
+    assert!(read(&open(&url), 5..70_000).unwrap() == content[5..70_000]);
+}
+
+#[test]
+fn a_redirect_in_a_loop_is_an_error_at_once() {
+    let server = Server::start();
+    let url = server.redirect("/a", "/a");
+    let error = Object::open_with(&url, hasty(), None).err().unwrap().to_string();
+    assert!(error.starts_with(&format!("{url}: a redirect from ")), "{error}");
+    assert!(error.contains("is one more than 10: the server at "), "{error}");
+    assert_eq!(server.heads(), 11);
 }
 
 #[test]
@@ -389,6 +481,82 @@ fn damage_is_fetched_anew() {
     assert!(whole(&folder));
     assert_eq!(server.take_log(), []);
     assert_eq!(std::fs::read_to_string(stray).unwrap(), "mine");
+}
+
+/// The bytes of `file` with a change that its CRC-32C does not see: the polynomial itself.
+fn changed_under_its_crc(mut file: Vec<u8>) -> Vec<u8> {
+    let at = file.len() - 1000;
+    let before = crc32c::crc32c(&file[at..]);
+    let polynomial = 1 | 0x82f6_3b78_u64 << 1;
+    file[at..at + 5]
+        .iter_mut()
+        .zip(polynomial.to_le_bytes())
+        .for_each(|(byte, mask)| *byte ^= mask);
+    assert_eq!(crc32c::crc32c(&file[at..]), before);
+    file
+}
+
+#[test]
+fn a_change_that_a_crc_does_not_see_is_fetched_anew() {
+    let (server, content) = (Server::start(), bytes(100_000, 18));
+    let url = server.put("/a", content.clone());
+    let folder = Folder::new(1 << 30);
+    assert!(read(&folder.open(&url), 0..100_000).unwrap() == content);
+    let file = &folder.files()[0];
+    std::fs::write(file, changed_under_its_crc(std::fs::read(file).unwrap())).unwrap();
+    server.take_log();
+    assert!(read(&folder.open(&url), 0..100_000).unwrap() == content);
+    assert_eq!(server.take_log().len(), 1);
+}
+
+/// What stands in the place of a block, and is neither read nor waited for.
+#[cfg(unix)]
+#[test]
+fn a_block_is_a_regular_file_that_nobody_else_may_write_to() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let (server, content) = (Server::start(), bytes(100_000, 19));
+    let url = server.put("/a", content.clone());
+    let folder = Folder::new(1 << 30);
+    let reads = |folder: &Folder| read(&folder.open(&url), 0..100_000).unwrap() == content;
+    assert!(reads(&folder));
+    let file = folder.files()[0].clone();
+    let aside = folder.dir.path().join("aside");
+    let in_the_way: [&dyn Fn(); 3] = [
+        &|| {
+            let made = std::process::Command::new("mkfifo").arg(&file).status().unwrap();
+            assert!(made.success());
+        },
+        // A whole block, but not in its own place.
+        &|| symlink(&aside, &file).unwrap(),
+        &|| {
+            std::fs::copy(&aside, &file).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
+        },
+    ];
+    for replace in in_the_way {
+        std::fs::rename(&file, &aside).unwrap();
+        replace();
+        server.take_log();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let (object, want) = (folder.open(&url), content.clone());
+        thread::spawn(move || sender.send(read(&object, 0..100_000).unwrap() == want));
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(20)), Ok(true));
+        assert_eq!(server.take_log().len(), 1);
+        assert!(reads(&folder) && server.take_log().is_empty());
+        let found = file.symlink_metadata().unwrap();
+        assert!(found.is_file() && found.permissions().mode() & 0o022 == 0);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_that_others_may_write_to_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new(1 << 30);
+    std::fs::set_permissions(folder.dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let told = Disk::open(folder.dir.path(), 1).err().unwrap().to_string();
+    let want = "others may write to it (its mode is 777): take that away with `chmod go-w`";
+    assert_eq!(told, want);
 }
 
 #[test]

@@ -15,10 +15,11 @@ pub(in crate::source) use reader::{LARGE, ShardReader};
 
 use super::file::FileBytes;
 use super::{BoxError, Location, ReadErrorKind, RunPlan, remote};
+use crate::parallel;
 use crate::sample::SampleId;
 use pool::Pool;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// One open file of several. A clone is the same file.
@@ -89,11 +90,10 @@ impl Shards {
     ///
     /// With the first, by name, that can't be.
     pub(in crate::source) fn open(spec: &str) -> Result<Self, BoxError> {
-        use rayon::prelude::*;
         let locations = Location::parse(spec)?;
         let pool = (locations.len() > pool::MOST).then(|| Pool::new(pool::MOST));
-        let open = |location| Shard::open_in(location, pool.as_ref());
-        let opened: Vec<Result<Shard, BoxError>> = locations.into_par_iter().map(open).collect();
+        let open = |location: &Location| Shard::open_in(location.clone(), pool.as_ref());
+        let opened = parallel::map(&locations, open)?;
         let shards: Result<Vec<Shard>, BoxError> = opened.into_iter().collect();
         Ok(Self::new(shards?))
     }
@@ -101,6 +101,11 @@ impl Shards {
     /// All of them.
     pub(in crate::source) fn all(&self) -> &[Shard] {
         &self.0
+    }
+
+    /// Where they are.
+    pub(in crate::source) fn locations(&self) -> impl Iterator<Item = &Location> {
+        self.0.iter().map(|shard| &shard.location)
     }
 
     /// What they are called together in errors.
@@ -121,6 +126,11 @@ impl Shards {
         }
     }
 
+    /// The paths of those that are files of this machine.
+    pub(in crate::source) fn paths(&self) -> impl Iterator<Item = PathBuf> + '_ {
+        local_paths(self.0.iter().map(|shard| &shard.location))
+    }
+
     /// The files as one run reads them, where some are elsewhere: what the run will want is
     /// fetched ahead of it. `None`: as they are.
     ///
@@ -134,6 +144,16 @@ impl Shards {
     ) -> Result<Option<Self>, BoxError> {
         remote::ahead(self, run, extents)
     }
+}
+
+/// The paths of the shards that are files of this machine.
+pub(in crate::source) fn local_paths<'a>(
+    shards: impl Iterator<Item = &'a Location>,
+) -> impl Iterator<Item = PathBuf> {
+    shards.filter_map(|shard| match shard {
+        Location::Path(path) => Some(path.clone()),
+        Location::Url(_) => None,
+    })
 }
 
 /// What shards are called together.

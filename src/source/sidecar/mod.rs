@@ -21,8 +21,8 @@ mod table;
 
 use super::shards::{Shard, ShardIndex, Shards};
 use super::{BoxError, Location, open, tar, tfrecord, whole};
+use crate::parallel;
 use crate::sample::Limits;
-use rayon::prelude::*;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -80,9 +80,8 @@ pub fn index_shards(
         progress(done.fetch_add(1, Ordering::Relaxed) + 1, of);
         Ok((index.len() as u64, bytes))
     };
-    let indexed: Vec<_> = shards.all().par_iter().map(one).collect();
     let mut report = IndexReport::default();
-    for one in indexed {
+    for one in parallel::map(shards.all(), one)? {
         let (samples, bytes) = one?;
         report.shards += 1;
         report.samples += samples;

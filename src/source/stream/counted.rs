@@ -11,8 +11,11 @@
 use super::tape::Tape;
 use super::{ENDLESS, Halt, Item, Pass, Stream};
 use crate::sample::{Epoch, SampleId};
-use crate::source::{BoxError, FieldSpec, ImageStats, Record, Source};
+use crate::source::{
+    BoxError, Buffer, ClassNames, FieldSpec, ImageStats, Record, SampleLocation, Source,
+};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 /// Items between two words on how far the counting is.
@@ -165,8 +168,24 @@ impl Source for Counted {
         self.stream.longest(field)
     }
 
-    fn key(&self, sample: SampleId) -> Option<String> {
-        self.at(sample, |given| given.get(&sample.0).map(Item::key)).ok().flatten()
+    fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
+        self.at(sample, |given| given.get(&sample.0).map(|item| item.locate(field))).ok().flatten()
+    }
+
+    fn parts(&self) -> usize {
+        self.stream.part_count()
+    }
+
+    fn part(&self, sample: SampleId, _: &mut Buffer) -> Result<usize, BoxError> {
+        self.at(sample, |given| given.get(&sample.0).map(Item::part))?
+    }
+
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        self.stream.paths()
+    }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        self.stream.class_names()
     }
 
     fn fingerprint(&self) -> u64 {
@@ -195,7 +214,8 @@ mod tests {
         fn next(&mut self) -> Result<Option<Item>, BoxError> {
             let held = |n: u64| {
                 let record = Arc::new(vec![OwnedValue::Int(n.cast_signed())]);
-                Item::Held { record, key: format!("number {n}").into() }
+                let location = Arc::new(SampleLocation::of_key(format!("number {n}")));
+                Item::Held { record, location }
             };
             Ok(self.0.next().map(held))
         }
@@ -223,7 +243,8 @@ mod tests {
     }
 
     fn check(source: &Counted, n: u64) {
-        assert_eq!(source.key(SampleId(n)), Some(format!("number {n}")));
+        let location = SampleLocation::of_key(format!("number {n}"));
+        assert_eq!(source.locate(SampleId(n), 0), Some(location));
         assert_eq!(source.read(SampleId(n)).unwrap(), [OwnedValue::Int(n.cast_signed())]);
     }
 

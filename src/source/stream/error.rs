@@ -2,6 +2,7 @@
 
 use super::Stream;
 use crate::source::{Escaped, FieldSpec};
+use crate::threads::MOST;
 
 /// Why streams can't be put together.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -42,6 +43,14 @@ pub enum StreamError {
         place: usize,
         /// Its weight.
         weight: f64,
+    },
+    /// More threads that read ahead than may be asked for.
+    #[error("{what}: {found} threads that read ahead: at most {MOST} can be asked for")]
+    Threads {
+        /// What was to be made.
+        what: &'static str,
+        /// How many were asked for.
+        found: usize,
     },
     /// A number that must be more than 0.
     #[error("{what}: {param} is 0: give 1 or more")]

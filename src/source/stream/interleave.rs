@@ -21,6 +21,7 @@ use super::lanes::{Lane, Lanes};
 use super::{Item, Items, Pass, Stream, Streamed, count, labelled, print, sum};
 use crate::source::shards::deal;
 use crate::source::{BoxError, FieldSpec};
+use crate::threads;
 use std::sync::Arc;
 
 /// How streams are [interleaved](Stream::interleave).
@@ -30,7 +31,7 @@ pub struct Interleave {
     pub cycle_length: usize,
     /// Items of one before the next has its turn.
     pub block_length: usize,
-    /// Threads that read ahead; 0 for none.
+    /// Threads that read ahead, at most 1024; 0 for none.
     pub reads: usize,
     /// Whether the order is the same whatever the threads. Without `reads` it always is.
     pub deterministic: bool,
@@ -55,7 +56,8 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// If there is no stream, they are not of the same fields, or a length is 0.
+    /// If there is no stream, they are not of the same fields, a length is 0, or too many threads are
+    /// asked for.
     pub fn interleave(
         streams: impl IntoIterator<Item = Self>,
         how: Interleave,
@@ -68,6 +70,9 @@ impl Stream {
             if length == 0 {
                 return Err(StreamError::Zero { what: "interleave", param });
             }
+        }
+        if how.reads > threads::MOST {
+            return Err(StreamError::Threads { what: "interleave", found: how.reads });
         }
         Ok(Self::new(Interleaved { parts, how }))
     }
@@ -286,7 +291,7 @@ impl Items for Loose {
                 }
             }
             self.0.begin()?;
-            let Some(slot) = self.ready() else { return Ok(None) };
+            let Some(slot) = self.ready()? else { return Ok(None) };
             let next = match &mut self.0.slots[slot] {
                 Some(stream) => stream.next(self.0.parts.len())?,
                 None => None,
@@ -301,13 +306,13 @@ impl Items for Loose {
 
 impl Loose {
     /// A slot whose stream has an item or has ended; `None` if none is open.
-    fn ready(&self) -> Option<usize> {
+    fn ready(&self) -> Result<Option<usize>, BoxError> {
         let lanes = self.0.slots.iter().enumerate().filter_map(|(slot, open)| match open {
             Some(Open { way: Way::Ahead(lane), .. }) => Some((slot, lane)),
             _ => None,
         });
         let (slots, lanes): (Vec<usize>, Vec<&Lane>) = lanes.unzip();
-        let ready = self.0.lanes.as_ref()?.first_ready(&lanes)?;
-        slots.get(ready).copied()
+        let Some(ahead) = &self.0.lanes else { return Ok(None) };
+        Ok(ahead.first_ready(&lanes)?.and_then(|ready| slots.get(ready).copied()))
     }
 }

@@ -2,7 +2,9 @@
 
 use crate::sample::SampleId;
 use crate::source::samples::check_record;
-use crate::source::{BoxError, Buffer, FieldSpec, OwnedValue, Record, Source, Value};
+use crate::source::{
+    BoxError, Buffer, FieldSpec, OwnedValue, Record, SampleLocation, Source, Value,
+};
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -21,8 +23,8 @@ pub enum Item {
     Held {
         /// Its values.
         record: Arc<Record>,
-        /// What it is called in errors.
-        key: Arc<str>,
+        /// Where it is from: what errors call it.
+        location: Arc<SampleLocation>,
     },
     /// An item of one of several streams that were put together.
     Of {
@@ -109,7 +111,10 @@ impl Item {
         match self {
             Self::Held { .. } => Ok(self.clone()),
             Self::At { source, .. } => {
-                let held = Self::Held { record: Arc::new(self.read()?), key: self.name().into() };
+                let location = self.locate(0).map(SampleLocation::of_sample);
+                let location = location.unwrap_or_else(|| SampleLocation::of_key(self.name()));
+                let record = Arc::new(self.read()?);
+                let held = Self::Held { record, location: Arc::new(location) };
                 Ok(if source.parts() > 1 { held.of_part(self.part()?) } else { held })
             }
             Self::Of { part, item } => Ok(Self::Of { part: *part, item: Arc::new(item.held()?) }),
@@ -129,23 +134,23 @@ impl Item {
     #[must_use]
     pub fn name(&self) -> String {
         match self {
-            Self::Held { key, .. } => key.to_string(),
+            Self::Held { location, .. } => location.to_string(),
             Self::Of { item, .. } => item.name(),
             // The only one there is needs no number.
             Self::At { source, .. } if source.len() == 1 => source.name(),
-            Self::At { source, sample } => match source.key(*sample) {
-                Some(key) => format!("{}: sample {sample} ({key})", source.name()),
-                None => format!("{}: sample {sample}", source.name()),
+            Self::At { source, sample } => match source.locate(*sample, 0) {
+                Some(location) if location.key.is_some() => location.to_string(),
+                _ => format!("{}: sample {sample}", source.name()),
             },
         }
     }
 
-    /// What it is called where it is from; see [`Source::key`].
-    pub(super) fn key(&self) -> Option<String> {
+    /// Where it is stored; see [`Source::locate`].
+    pub(super) fn locate(&self, field: usize) -> Option<SampleLocation> {
         match self {
-            Self::At { source, sample } => source.key(*sample),
-            Self::Held { key, .. } => Some(key.to_string()),
-            Self::Of { item, .. } => item.key(),
+            Self::At { source, sample } => source.locate(*sample, field),
+            Self::Held { location, .. } => Some((**location).clone()),
+            Self::Of { item, .. } => item.locate(field),
         }
     }
 
@@ -185,11 +190,16 @@ impl Item {
 
     /// With the item's name, once.
     fn refused(&self, error: BoxError) -> BoxError {
-        let says_where = match self {
-            Self::At { source, .. } => error.to_string().starts_with(&source.name()),
+        let says_where = || match self {
+            Self::At { source, sample } => {
+                let message = error.to_string();
+                let location = source.locate(*sample, 0);
+                message.starts_with(&source.name())
+                    || location.is_some_and(|location| location.is_named_by(&message))
+            }
             _ => false,
         };
-        if says_where || error.is::<ItemError>() {
+        if error.is::<ItemError>() || says_where() {
             return error;
         }
         Box::new(ItemError { item: self.name(), error })

@@ -23,7 +23,8 @@ use super::Item;
 use crate::sample::{Limits, SampleId};
 use crate::source::file::FileBytes;
 use crate::source::{
-    BoxError, Escaped, FieldSpec, ImageMode, OwnedImage, OwnedValue, Record, Source, whole,
+    BoxError, Escaped, FieldSpec, ImageMode, OwnedImage, OwnedValue, Record, SampleLocation,
+    Source, whole,
 };
 use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -148,6 +149,12 @@ impl KeptFile {
     }
 
     fn record(&self, sample: SampleId) -> Result<Record, String> {
+        let (start, payload) = self.payload(sample)?;
+        decoded(&payload).ok_or_else(|| format!("item {sample} at byte {start} is no record"))
+    }
+
+    /// The payload of an item, checked, and where its frame begins.
+    fn payload(&self, sample: SampleId) -> Result<(u64, Vec<u8>), String> {
         let start = usize::try_from(sample.0).ok().and_then(|place| self.starts.get(place));
         let start = *start.ok_or_else(|| format!("there is no item {sample}"))?;
         let frame = self.bytes.copy(start, FRAME).map_err(|error| error.to_string())?;
@@ -156,7 +163,7 @@ impl KeptFile {
         if crc32c::crc32c(&payload).to_le_bytes() != frame[12..] {
             return Err(format!("item {sample} at byte {start} is damaged"));
         }
-        decoded(&payload).ok_or_else(|| format!("item {sample} at byte {start} is no record"))
+        Ok((start, payload))
     }
 }
 
@@ -179,6 +186,13 @@ impl Source for KeptFile {
 
     fn is_cheap_to_read_again(&self) -> bool {
         true
+    }
+
+    /// The key says where the item was read before it was kept here.
+    fn locate(&self, sample: SampleId, _: usize) -> Option<SampleLocation> {
+        let (_, payload) = self.payload(sample).ok()?;
+        let key = String::from_utf8_lossy(take(&mut &payload[..])?).into_owned();
+        Some(SampleLocation::in_file(self.path.to_string_lossy(), Some(key.into())))
     }
 }
 

@@ -16,6 +16,7 @@
 use super::{Item, Items, by_asking};
 use crate::panicked::message;
 use crate::source::BoxError;
+use crate::threads::{Process, ThreadsError};
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -27,6 +28,8 @@ pub(super) struct Lanes {
     threads: usize,
     /// Items of a queue.
     room: usize,
+    /// The process that has the threads.
+    process: Process,
 }
 
 struct Shared {
@@ -74,11 +77,13 @@ impl Lanes {
     /// Up to so many threads, each queue with room for so many items.
     pub(super) fn new(threads: usize, room: usize) -> Arc<Self> {
         let shared = Shared { state: Mutex::default(), work: Condvar::new(), news: Condvar::new() };
-        Arc::new(Self { shared: Arc::new(shared), threads, room: room.max(1) })
+        let (shared, process) = (Arc::new(shared), Process::current());
+        Arc::new(Self { shared, threads, room: room.max(1), process })
     }
 
     /// Has items read ahead from here on.
     fn enter(&self, items: Box<dyn Items>) -> Result<u64, BoxError> {
+        self.process.check()?;
         let mut state = self.shared.lock();
         let lane = state.next_lane;
         state.next_lane += 1;
@@ -97,6 +102,7 @@ impl Lanes {
 
     /// The next item of a queue.
     fn take(&self, lane: u64) -> Result<Option<Item>, BoxError> {
+        self.process.check()?;
         let mut state = self.shared.lock();
         loop {
             let Some(queue) = state.lanes.get_mut(&lane) else { return Ok(None) };
@@ -114,7 +120,12 @@ impl Lanes {
     }
 
     /// Which of these lanes has an item, or has ended: the first, in this order, that has.
-    pub(super) fn first_ready(&self, lanes: &[&Lane]) -> Option<usize> {
+    ///
+    /// # Errors
+    ///
+    /// In a forked process, which has no threads that read ahead.
+    pub(super) fn first_ready(&self, lanes: &[&Lane]) -> Result<Option<usize>, ThreadsError> {
+        self.process.check()?;
         let mut state = self.shared.lock();
         let numbers = || lanes.iter().map(|lane| lane.number());
         loop {
@@ -126,10 +137,10 @@ impl Lanes {
                 }
             };
             if lanes.is_empty() {
-                return None;
+                return Ok(None);
             }
             if let Some(ready) = numbers().position(is_ready) {
-                return Some(ready);
+                return Ok(Some(ready));
             }
             state = self.shared.news.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -138,6 +149,9 @@ impl Lanes {
 
 impl Drop for Lanes {
     fn drop(&mut self) {
+        if self.process.is_forked() {
+            return;
+        }
         let mut state = self.shared.lock();
         state.is_over = true;
         let lanes = std::mem::take(&mut state.lanes);
@@ -191,7 +205,9 @@ impl Items for Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        if let Place::Queued(lane) = self.place {
+        if let Place::Queued(lane) = self.place
+            && !self.lanes.process.is_forked()
+        {
             let queue = self.lanes.shared.lock().lanes.remove(&lane);
             drop(queue);
         }

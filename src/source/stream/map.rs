@@ -3,7 +3,8 @@
 
 use super::{Item, Items, Pass, Stream, Streamed, print};
 use crate::sample::SampleId;
-use crate::source::{BoxError, FieldSpec, Record, Source};
+use crate::source::{BoxError, FieldSpec, Record, SampleLocation, Source};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 type Function = Arc<dyn Fn(Record) -> Result<Record, BoxError> + Send + Sync>;
@@ -56,6 +57,10 @@ impl Streamed for Map {
         self.from.name()
     }
 
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        self.from.paths()
+    }
+
     fn fingerprint(&self) -> u64 {
         print("map", &[], std::slice::from_ref(&self.from))
     }
@@ -105,5 +110,10 @@ impl Source for Made {
 
     fn name(&self) -> String {
         self.item.name()
+    }
+
+    /// Of the item that it is made of: no value lies anywhere as it is.
+    fn locate(&self, _: SampleId, _: usize) -> Option<SampleLocation> {
+        self.item.locate(0).map(SampleLocation::of_sample)
     }
 }

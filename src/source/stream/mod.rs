@@ -61,9 +61,10 @@ pub use mix::MixEnd;
 pub use played::Halt;
 pub(crate) use played::Played;
 
-use super::{BoxError, FieldSpec, Fingerprint, ImageStats, Source};
+use super::{BoxError, ClassNames, FieldSpec, Fingerprint, ImageStats, Source};
 use crate::sample::{Epoch, SampleId, UNKNOWN};
 use draws::scrambled;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Samples one after another. A clone is the same.
@@ -202,9 +203,25 @@ pub trait Streamed: Send + Sync + 'static {
         longest.reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b))).flatten()
     }
 
+    /// Names of the classes, if they are known; see [`Source::class_names`]. By default those of its
+    /// one [part](Self::parts).
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::class_names`].
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        if let [one] = self.parts() { one.class_names() } else { Ok(None) }
+    }
+
     /// What it is called in errors: by default as the first of its [`parts`](Self::parts).
     fn name(&self) -> String {
         self.parts().first().map_or_else(|| "the stream".to_owned(), Stream::name)
+    }
+
+    /// The files and folders of this machine that it is read from: by default those of its
+    /// [`parts`](Self::parts).
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        Box::new(self.parts().iter().flat_map(Stream::paths))
     }
 
     /// What tells it from others, the same in every process: a cursor of one is refused by another.
@@ -264,6 +281,15 @@ impl Stream {
         self.0.longest(field)
     }
 
+    /// Names of the classes, if they are known.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::class_names`].
+    pub fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        self.0.class_names()
+    }
+
     /// What it is called in errors.
     #[must_use]
     pub fn name(&self) -> String {
@@ -274,6 +300,11 @@ impl Stream {
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.0.is_exact()
+    }
+
+    /// The files and folders of this machine that it is read from.
+    pub fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        self.0.paths()
     }
 
     /// What tells it from others.
@@ -311,8 +342,16 @@ impl Streamed for Whole {
         self.0.longest(field)
     }
 
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        self.0.class_names()
+    }
+
     fn name(&self) -> String {
         self.0.name()
+    }
+
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        self.0.paths()
     }
 
     fn fingerprint(&self) -> u64 {

@@ -21,8 +21,11 @@
 use super::tape::Tape;
 use super::{Item, Pass, Stream};
 use crate::sample::{Epoch, SampleId, UNKNOWN};
-use crate::source::{BoxError, Buffer, FieldSpec, ImageStats, Record, RunPlan, Source, Value};
+use crate::source::{
+    BoxError, Buffer, FieldSpec, ImageStats, Record, RunPlan, SampleLocation, Source, Value,
+};
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Why a stream gives nothing at a place, nor at any after it.
@@ -146,7 +149,9 @@ impl Books {
     /// Pulls the next item that the run wants.
     fn pull(&mut self, stream: &Stream, pass: &Pass) -> Result<(), Halt> {
         let Some(place) = self.wanted.pop_front() else { return Ok(()) };
-        match self.tape.at(stream, pass, place) {
+        let is_first = self.tape.next() == 0;
+        let pulled = self.tape.at(stream, pass, place);
+        match if is_first { self.check_begin(place, pulled) } else { pulled } {
             Ok(item) => {
                 self.kept.push_back(Kept { place, item, is_asked_for: false });
                 Ok(())
@@ -157,6 +162,22 @@ impl Books {
                 self.tape.close();
                 Err(halt)
             }
+        }
+    }
+
+    /// Refuses a run that begins at a place behind the last batch that the stream has: whoever noted
+    /// that place had more items.
+    fn check_begin(&self, place: u64, pulled: Result<Item, Halt>) -> Result<Item, Halt> {
+        let batch = self.plan.as_ref().map_or(1, |plan| plan.batch_size.max(1) as u64);
+        match pulled {
+            // Inside the last batch is its end: that batch came short.
+            Err(Halt::End { items: item }) if place > 0 && place - item.min(place) >= batch => {
+                let message = format!(
+                    "the cursor stands at row {place}, and the stream ends after {item}: it is of another dataset or damaged; begin the epoch anew"
+                );
+                Err(Halt::Broke { item, message })
+            }
+            pulled => pulled,
         }
     }
 
@@ -233,6 +254,14 @@ impl Source for Played {
 
     fn longest(&self, field: usize) -> Option<u64> {
         self.stream.longest(field)
+    }
+
+    fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
+        self.item(sample.0).ok()?.locate(field)
+    }
+
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        self.stream.paths()
     }
 
     fn fingerprint(&self) -> u64 {

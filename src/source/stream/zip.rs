@@ -6,7 +6,8 @@
 
 use super::{Item, Items, Pass, Stream, StreamError, Streamed, print};
 use crate::sample::SampleId;
-use crate::source::{BoxError, FieldSpec, ImageStats, Record, Source};
+use crate::source::{BoxError, FieldSpec, ImageStats, Record, SampleLocation, Source};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 impl Stream {
@@ -60,7 +61,9 @@ impl Streamed for Zip {
         let parts = self.parts.iter().enumerate();
         let items: Result<Vec<_>, _> =
             parts.map(|(place, part)| part.open(&pass.of_part(place))).collect();
-        Ok(Box::new(SideBySide { items: items?, fields: Arc::clone(&self.fields), is_over: false }))
+        let widths = self.parts.iter().map(|part| part.fields().len()).collect();
+        let fields = Arc::clone(&self.fields);
+        Ok(Box::new(SideBySide { items: items?, fields, widths, is_over: false }))
     }
 
     fn known_len(&self) -> Option<u64> {
@@ -86,6 +89,10 @@ impl Streamed for Zip {
         self.parts.iter().map(Stream::name).collect::<Vec<_>>().join(" with ")
     }
 
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        Box::new(self.parts.iter().flat_map(Stream::paths))
+    }
+
     fn fingerprint(&self) -> u64 {
         print("zip", &[], &self.parts)
     }
@@ -94,6 +101,7 @@ impl Streamed for Zip {
 struct SideBySide {
     items: Vec<Box<dyn Items>>,
     fields: Arc<[FieldSpec]>,
+    widths: Arc<[usize]>,
     is_over: bool,
 }
 
@@ -108,7 +116,8 @@ impl Items for SideBySide {
             };
             joined.push(item);
         }
-        let source = Arc::new(Joined { items: joined, fields: Arc::clone(&self.fields) });
+        let (fields, widths) = (Arc::clone(&self.fields), Arc::clone(&self.widths));
+        let source = Arc::new(Joined { items: joined, fields, widths });
         Ok(Some(Item::At { source, sample: SampleId(0) }))
     }
 
@@ -126,6 +135,8 @@ impl Items for SideBySide {
 struct Joined {
     items: Vec<Item>,
     fields: Arc<[FieldSpec]>,
+    /// How many of the fields are of each item.
+    widths: Arc<[usize]>,
 }
 
 impl Source for Joined {
@@ -144,5 +155,17 @@ impl Source for Joined {
 
     fn name(&self) -> String {
         self.items.iter().map(Item::name).collect::<Vec<_>>().join(" with ")
+    }
+
+    /// Of the item that the field is of.
+    fn locate(&self, _: SampleId, field: usize) -> Option<SampleLocation> {
+        let mut left = field;
+        for (item, &fields) in self.items.iter().zip(&*self.widths) {
+            match left.checked_sub(fields) {
+                None => return item.locate(left),
+                Some(beyond) => left = beyond,
+            }
+        }
+        None
     }
 }

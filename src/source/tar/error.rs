@@ -1,6 +1,7 @@
 //! What can be wrong with tar shards, and with one member.
 
 use crate::source::{BoxError, Escaped};
+use crate::threads::ThreadsError;
 use std::fmt;
 
 /// Why tar shards can't be read.
@@ -10,6 +11,9 @@ pub enum TarError {
     /// A text that names no files, or a file that can't be opened.
     #[error("{0}")]
     Open(BoxError),
+    /// The threads that read the shards can't be started.
+    #[error(transparent)]
+    Threads(#[from] ThreadsError),
     /// A shard is damaged, or is no tar file.
     #[error("{shard}: byte {at}: {kind}")]
     Shard {
@@ -154,6 +158,16 @@ pub enum Damage {
         /// What is too long.
         what: &'static str,
         /// Bytes of it.
+        found: u64,
+        /// Bytes it may have.
+        limit: u64,
+    },
+    /// A member of a compressed file that would unpack to more bytes than a value may have.
+    #[error(
+        "a member that unpacks to {found} bytes, and the limit is {limit} (`Limits::max_unpacked_bytes`): unpack the shard, or raise the limit"
+    )]
+    Unpacked {
+        /// Bytes of it, as its header says.
         found: u64,
         /// Bytes it may have.
         limit: u64,

@@ -217,7 +217,10 @@ impl Members {
                 return Err(short(len));
             }
         } else {
-            bounded("a member", size, self.longest).map_err(|kind| Found { at, kind })?;
+            let (found, limit) = (size, self.longest);
+            if found > limit {
+                return Err(Found { at, kind: Damage::Unpacked { found, limit } });
+            }
         }
         (self.left, self.padding) = (size, padding);
         Ok(())

@@ -36,12 +36,14 @@ pub(in crate::source) use scan::scan;
 use super::columns::{Cell, ended};
 use super::file::LengthCheck;
 use super::shards::{Shard, ShardIndex, Shards};
-use super::{BoxError, Buffer, FieldSpec, Record, RunPlan, Source, Value, sidecar};
+use super::{
+    BoxError, Buffer, ClassNames, FieldSpec, Record, RunPlan, SampleLocation, Source, Value,
+    classes, sidecar,
+};
+use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use plan::{Located, Plan};
-use rayon::prelude::*;
-use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Samples in plain tar files, read in any order: the shards of a WebDataset.
@@ -108,10 +110,10 @@ impl Tar {
         Self::of(Shards::new(vec![Shard::held("memory.tar", bytes)]), options)
     }
 
-    fn of(shards: Shards, options: &TarOptions) -> Result<Self, TarError> {
+    /// The samples of open shards.
+    pub(in crate::source) fn of(shards: Shards, options: &TarOptions) -> Result<Self, TarError> {
         let indexed = |shard: &Shard| indexed(shard, options.limits_of());
-        let indexes: Vec<Result<ShardIndex, TarError>> =
-            shards.all().par_iter().map(indexed).collect();
+        let indexes = parallel::map(shards.all(), indexed)?;
         let indexes = indexes.into_iter().collect::<Result<Vec<ShardIndex>, TarError>>()?;
         let plan = Arc::new(Plan::new(&shards, indexes, options)?);
         Ok(Self { shards, plan })
@@ -188,6 +190,10 @@ impl Source for Tar {
         self.shards.path()
     }
 
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        Box::new(self.shards.paths())
+    }
+
     fn value<'a>(
         &'a self,
         sample: SampleId,
@@ -206,12 +212,12 @@ impl Source for Tar {
         self.shards.are_local()
     }
 
-    fn stored_at(&self, sample: SampleId, field: usize) -> Option<Range<u64>> {
-        self.plan.locate(sample, field).ok().map(|located| located.part.range())
+    fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
+        self.plan.location(sample, field)
     }
 
-    fn key(&self, sample: SampleId) -> Option<String> {
-        self.plan.key(sample)
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        classes::of_shards(self.shards.locations())
     }
 
     /// The shard's number.

@@ -5,12 +5,15 @@
 //! ```
 
 use super::{TarError, TarOptions, error::PartPlace};
+use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use crate::source::columns::{As, Column, Wanted};
 use crate::source::shards::{Extents, Part, ShardIndex, Shards};
 use crate::source::starts::Starts;
-use crate::source::{Escaped, FieldKind, FieldSpec, Fingerprint, Location, sidecar};
-use rayon::prelude::*;
+use crate::source::{
+    Escaped, FieldKind, FieldSpec, Fingerprint, Location, SampleLocation, sidecar,
+};
+use crate::threads::ThreadsError;
 use std::fmt;
 use std::ops::Range;
 
@@ -51,7 +54,7 @@ impl Plan {
         let numbers = indexes.iter().map(|index| numbers(index, &columns)).collect();
         let fields = columns.iter().map(spec).collect::<Vec<_>>();
         let locations: Vec<_> = shards.all().iter().map(|shard| shard.location.clone()).collect();
-        let fingerprint = fingerprint(shards, &indexes, &fields, &columns);
+        let fingerprint = fingerprint(shards, &indexes, &fields, &columns)?;
         Ok(Self { indexes, starts, fields, columns, numbers, locations, limits, fingerprint })
     }
 
@@ -66,9 +69,15 @@ impl Plan {
         Ok((shard, sample.0 as usize))
     }
 
-    pub(super) fn key(&self, sample: SampleId) -> Option<String> {
+    /// Where a sample is stored, and the bytes of a field of it, if it has that field.
+    pub(super) fn location(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
+        let bytes = self.locate(sample, field).ok().map(|located| located.part.range());
         let (shard, sample) = self.place(sample).ok()?;
-        Some(String::from_utf8_lossy(self.indexes[shard].key(sample)).into_owned())
+        let key = String::from_utf8_lossy(self.indexes[shard].key(sample));
+        Some(SampleLocation {
+            bytes,
+            ..SampleLocation::in_file(self.locations[shard].text(), Some(key.into()))
+        })
     }
 
     /// Where a field of a sample lies.
@@ -219,8 +228,8 @@ fn fingerprint(
     indexes: &[ShardIndex],
     fields: &[FieldSpec],
     columns: &[Column],
-) -> u64 {
-    let digests: Vec<u32> = indexes.par_iter().map(sidecar::digest).collect();
+) -> Result<u64, ThreadsError> {
+    let digests = parallel::map(indexes, sidecar::digest)?;
     let mut print = Fingerprint::default();
     print.text("tar");
     print.fields(fields);
@@ -230,5 +239,5 @@ fn fingerprint(
         print.number(shard.bytes.len());
         print.number(u64::from(digest));
     }
-    print.value()
+    Ok(print.value())
 }

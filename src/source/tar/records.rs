@@ -12,7 +12,7 @@ use crate::source::columns::{Column, Wanted};
 use crate::source::shards::{Shard, Shards};
 use crate::source::stream::Item;
 use crate::source::{
-    BoxError, Escaped, FieldSpec, Fingerprint, Location, OwnedValue, Record, Source,
+    BoxError, Escaped, FieldSpec, Fingerprint, Location, OwnedValue, Record, SampleLocation, Source,
 };
 use std::sync::Arc;
 
@@ -28,6 +28,8 @@ pub(super) struct Inner {
 /// A shard that was there.
 pub(super) struct Known {
     pub(super) location: Location,
+    /// The same as text, which the items of the shard share.
+    file: Arc<str>,
     len: u64,
     /// Only of one in memory: others are opened when a pass comes to them.
     held: Option<Shard>,
@@ -42,6 +44,7 @@ impl Inner {
     ) -> Result<Self, TarError> {
         let known = |shard: &Shard| Known {
             location: shard.location.clone(),
+            file: shard.location.text().into(),
             len: shard.bytes.len(),
             held: is_held.then(|| shard.clone()),
         };
@@ -71,7 +74,7 @@ impl Inner {
         let Known { location, held, .. } = &self.shards[shard];
         let opened = held.clone().map_or_else(|| Shard::open(location.clone()), Ok);
         let opened = opened.map_err(TarError::Open)?;
-        Walk::new(&opened, self.limits.max_sample_bytes).map_err(|found| found.of(location))
+        Walk::new(&opened, longest(&self.limits)).map_err(|found| found.of(location))
     }
 
     /// Whether a part is read: those that no field wants are passed over, and those over the limit.
@@ -82,11 +85,13 @@ impl Inner {
 
     pub(super) fn item(self: &Arc<Self>, shard: usize, met: Met) -> Item {
         let key: Arc<str> = String::from_utf8_lossy(&met.key).into();
+        let file = Arc::clone(&self.shards[shard].file);
+        let location = Arc::new(SampleLocation::in_file(file, Some(Arc::clone(&key))));
         match self.record(shard, &key, met.parts) {
-            Ok(record) => Item::Held { record: Arc::new(record), key },
+            Ok(record) => Item::Held { record: Arc::new(record), location },
             Err(error) => {
                 let message = error.to_string();
-                let failed = Failed { inner: Arc::clone(self), message, key };
+                let failed = Failed { inner: Arc::clone(self), message, location };
                 Item::At { source: Arc::new(failed), sample: SampleId(0) }
             }
         }
@@ -136,7 +141,7 @@ fn part_of<'a>(column: &Column, parts: &'a mut [MetPart]) -> Option<(usize, &'a 
 struct Failed {
     inner: Arc<Inner>,
     message: String,
-    key: Arc<str>,
+    location: Arc<SampleLocation>,
 }
 
 impl Source for Failed {
@@ -156,8 +161,8 @@ impl Source for Failed {
         self.inner.name.clone()
     }
 
-    fn key(&self, _: SampleId) -> Option<String> {
-        Some(self.key.to_string())
+    fn locate(&self, _: SampleId, _: usize) -> Option<SampleLocation> {
+        Some((*self.location).clone())
     }
 }
 
@@ -189,12 +194,17 @@ fn columns(shards: &Shards, options: &TarOptions) -> Result<Vec<Column>, TarErro
     options.wanted(met.parts.iter().map(|part| part.ext.as_str())).into_iter().map(column).collect()
 }
 
+/// Bytes of the longest member that a compressed shard may have.
+fn longest(limits: &Limits) -> u64 {
+    limits.max_unpacked_bytes.min(limits.max_sample_bytes)
+}
+
 /// The first sample of all shards, and where it is.
 fn first(shards: &Shards, limits: &Limits) -> Result<(String, Met), TarError> {
     let most = limits.max_sample_bytes;
     for shard in shards.all() {
-        let walked =
-            Walk::new(shard, most).and_then(|mut walk| walk.sample(|_, size| size <= most));
+        let walked = Walk::new(shard, longest(limits))
+            .and_then(|mut walk| walk.sample(|_, size| size <= most));
         if let Some(met) = walked.map_err(|found| found.of(&shard.location))? {
             return Ok((shard.location.to_string(), met));
         }

@@ -21,7 +21,9 @@ const PART: u64 = 24;
 /// With the byte, if the shard is damaged or compressed, or has more than the limits allow.
 pub(in crate::source) fn scan(shard: &Shard, limits: &Limits) -> Result<ShardIndex, TarError> {
     let name = || shard.location.to_string();
-    let magic = shard.bytes.copy(0, shard.bytes.len().min(4)).unwrap_or_default();
+    let magic = shard.bytes.copy(0, shard.bytes.len().min(4)).map_err(|error| {
+        Found { at: 0, kind: Damage::Read(error.to_string()) }.of(&shard.location)
+    })?;
     if magic.starts_with(GZIP) || magic.starts_with(ZSTD) {
         return Err(TarError::Compressed { shard: name() });
     }

@@ -11,9 +11,11 @@ use super::error::Found;
 use super::records::Inner;
 use super::walk::{Met, Walk};
 use super::{TarError, TarOptions};
-use crate::source::shards::{Shard, Shards, deal};
+use crate::source::shards::{Shard, Shards, deal, local_paths};
 use crate::source::stream::{Item, Items, Pass, Stream, Streamed};
-use crate::source::{BoxError, FieldSpec};
+use crate::source::{BoxError, ClassNames, FieldSpec, classes};
+use std::iter;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Samples of tar files in sequence: plain, `.gz` or `.zst`, told by their first bytes.
@@ -120,8 +122,16 @@ impl Streamed for TarStream {
         Ok(Box::new(Walking::new(&self.inner, self.order(pass))))
     }
 
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        classes::of_shards(self.inner.shards.iter().map(|shard| &shard.location))
+    }
+
     fn name(&self) -> String {
         self.inner.name.clone()
+    }
+
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        Box::new(local_paths(self.inner.shards.iter().map(|shard| &shard.location)))
     }
 
     fn fingerprint(&self) -> u64 {
@@ -150,6 +160,10 @@ impl Streamed for OneShard {
 
     fn name(&self) -> String {
         self.inner.shards[self.shard].location.to_string()
+    }
+
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        Box::new(local_paths(iter::once(&self.inner.shards[self.shard].location)))
     }
 
     fn fingerprint(&self) -> u64 {

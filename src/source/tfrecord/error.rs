@@ -54,6 +54,16 @@ pub enum TfRecordCause {
         /// The limit.
         max: u64,
     },
+    /// More bytes than a value may unpack to.
+    #[error(
+        "it unpacks to {len} bytes, and the limit is {max} (`Limits::max_unpacked_bytes`): unpack the file, or raise the limit"
+    )]
+    Unpacked {
+        /// The length.
+        len: u64,
+        /// The limit.
+        max: u64,
+    },
     /// The file ends before the record does.
     #[error("its length is {len} bytes, the file has {left} more")]
     Short {
@@ -108,6 +118,14 @@ pub enum TfRecordCause {
         found: u64,
         /// How many were asked for.
         wanted: u64,
+    },
+    /// A feature that was written as an array, and is another than in the first record.
+    #[error("feature {} is not {wanted}, as in the first record", Escaped(feature))]
+    Other {
+        /// Its name.
+        feature: String,
+        /// What it is in the first record.
+        wanted: String,
     },
     /// A feature list of more or fewer steps.
     #[error("feature list {} has {found} steps, expected {wanted}", Escaped(feature))]

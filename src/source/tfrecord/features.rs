@@ -11,17 +11,21 @@
 //! | a list, of so many steps | each step as above          | NdArray `[steps]` or `[steps, len]`      |
 //! | a list, of any number   | each step as above          | Bytes: the steps one behind another      |
 //!
-//! Without being asked, by the first record: one value as `Image` if it begins as a JPEG or PNG does,
+//! Without being asked, by the first record: what is marked (`marks.rs`) as the field it was, with its
+//! type and shape; of others one value as `Image` if it begins as a JPEG or PNG does,
 //! else `Bytes`, `Int`, `Float`; several numbers as `Ints`, `Floats`; lists of numbers of any number of
 //! steps. Features without values, and several values of bytes, are left out. Fields are in the order of
-//! their names' bytes then, and in the order in which they were asked for otherwise.
+//! their names' bytes then, unless `fuseloop/fields` says another, and in the order in which they were
+//! asked for otherwise.
 
 use super::TfRecordCause;
 use super::example::{self, Example, Kind};
+use super::marks::{self, Named};
 use crate::sample::Limits;
 use crate::source::beton::{ByteOrder, NdKind};
 use crate::source::{BoxError, FieldKind, FieldSpec, ImageMode, NdType};
 use crate::source::{OwnedImage, OwnedValue, Record};
+use std::collections::BTreeSet;
 
 /// What a feature of a record is read as: see [`TfOptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +56,8 @@ pub enum Feature {
 }
 
 /// Which features of the records are read, and as what: the `features` of `tf.io.parse_example`. Without
-/// any, what the first record has.
+/// any, what the first record has; what [`convert`](crate::write::convert()) wrote is then the fields that
+/// it was written from, with their types and shapes.
 ///
 /// ```no_run
 /// use fuseloop::source::{Feature, TfOptions, TfRecords};
@@ -74,6 +79,8 @@ struct Wanted {
     name: String,
     feature: Feature,
     place: Place,
+    /// The field that was written as this feature, with what stands beside it.
+    written: Option<FieldKind>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +122,8 @@ impl TfOptions {
     }
 
     fn with(mut self, name: &str, feature: Feature, place: Place) -> Self {
-        self.wanted.push(Wanted { name: name.to_owned(), feature, place });
+        let name = name.to_owned();
+        self.wanted.push(Wanted { name, feature, place, written: None });
         self
     }
 
@@ -147,10 +155,26 @@ impl Features {
 
     /// Those that a record has.
     pub(super) fn of(example: &Example) -> Result<Self, BoxError> {
-        let wanted = |name: &String, feature, place| Wanted { name: name.clone(), feature, place };
+        let wanted = |name: &String, feature, place| Wanted {
+            name: name.clone(),
+            feature,
+            place,
+            written: None,
+        };
         let mut all = vec![];
-        for (name, found) in example.context.iter().flat_map(|context| &context.feature) {
-            all.extend(guess(found).map(|feature| wanted(name, feature, Place::Feature)));
+        let none = Named::new();
+        let features = example.context.as_ref().map_or(&none, |context| &context.feature);
+        let beside = beside(features);
+        for (name, found) in features.iter().filter(|(name, _)| !beside.contains(*name)) {
+            let written = match marks::marked(name, features) {
+                // A float has its other half beside it, in some records.
+                None if guess(found) == Some(Feature::Float) => Some(FieldKind::Float),
+                marked => marked,
+            };
+            // What is written is read by its kind: how it would be asked for is not looked at.
+            let feature = guess(found).or(written.as_ref().map(|_| Feature::Bytes));
+            let found = feature.map(|feature| wanted(name, feature, Place::Feature));
+            all.extend(found.map(|found| Wanted { written, ..found }));
         }
         for (name, list) in example.lists.iter().flat_map(|lists| &lists.list) {
             let step = list.feature.first().and_then(guess);
@@ -162,13 +186,18 @@ impl Features {
             return Err("the first record has no feature that can be told: ask for some".into());
         }
         all.sort_by(|a, b| a.name.cmp(&b.name));
+        put_in_order(&mut all, features.get(marks::ORDER));
         Self::asked(&TfOptions { wanted: all, ..TfOptions::default() })
     }
 
     /// A record's values.
     pub(super) fn record(&self, mut example: Example) -> Result<Record, TfRecordCause> {
-        let value = |Wanted { name, feature, place }: &Wanted| {
+        let value = |Wanted { name, feature, place, written }: &Wanted| {
             let missing = || TfRecordCause::Missing { feature: name.clone() };
+            if let Some(kind) = written {
+                let features = example.context.as_mut().map(|context| &mut context.feature);
+                return as_written(name, kind, features.ok_or_else(missing)?);
+            }
             if *place == Place::Feature {
                 let context = example.context.as_mut();
                 let found = context.and_then(|context| context.feature.remove(name));
@@ -181,13 +210,91 @@ impl Features {
     }
 }
 
+/// The names of features that only say something of another.
+fn beside(features: &Named) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for (name, found) in features {
+        if let Some(kind) = marks::marked(name, features) {
+            names.insert(marks::dtype_name(name));
+            if let FieldKind::NdArray { .. } | FieldKind::TorchTensor { .. } = kind {
+                names.insert(marks::shape_name(name));
+            }
+        }
+        let exact = features.get(&marks::exact_name(name)).and_then(marks::one_value);
+        if guess(found) == Some(Feature::Float) && exact.is_some_and(|value| value.len() == 8) {
+            names.insert(marks::exact_name(name));
+        }
+    }
+    if order_of(features.get(marks::ORDER)).is_some() {
+        names.insert(marks::ORDER.to_owned());
+    }
+    names
+}
+
+/// The names that `fuseloop/fields` has.
+fn order_of(feature: Option<&example::Feature>) -> Option<&[Vec<u8>]> {
+    match feature?.kind.as_ref()? {
+        Kind::Bytes(list) => Some(&list.value),
+        _ => None,
+    }
+}
+
+/// Puts fields in the order that they were written in, if that is known of all.
+fn put_in_order(all: &mut [Wanted], order: Option<&example::Feature>) {
+    let Some(order) = order_of(order) else { return };
+    let place = |wanted: &Wanted| order.iter().position(|name| name == wanted.name.as_bytes());
+    if order.len() == all.len() && all.iter().all(|wanted| place(wanted).is_some()) {
+        all.sort_by_key(place);
+    }
+}
+
+/// The value of a field that was written with what stands beside it. Bytes are moved, not copied.
+fn as_written(
+    name: &str,
+    kind: &FieldKind,
+    features: &mut Named,
+) -> Result<OwnedValue, TfRecordCause> {
+    if let FieldKind::NdArray { dtype, .. } | FieldKind::TorchTensor { dtype, .. } = kind {
+        if marks::marked(name, features).as_ref() != Some(kind) {
+            let (feature, wanted) = (name.to_owned(), format!("{kind:?}"));
+            return Err(TfRecordCause::Other { feature, wanted });
+        }
+        let list = features.remove(name).and_then(|found| found.kind);
+        let elements = list.and_then(|list| marks::from_list(*dtype, list));
+        let missing =
+            || TfRecordCause::Other { feature: name.to_owned(), wanted: format!("{kind:?}") };
+        return elements.map(OwnedValue::NdArray).ok_or_else(missing);
+    }
+    let exact = features.get(&marks::exact_name(name)).and_then(marks::one_value);
+    let exact = exact.and_then(|bytes| bytes.try_into().ok()).map(f64::from_le_bytes);
+    let missing = || TfRecordCause::Missing { feature: name.to_owned() };
+    let found = features.remove(name).ok_or_else(missing)?;
+    let wanted = match kind {
+        FieldKind::Float => Feature::Float,
+        FieldKind::RgbImage => Feature::Image,
+        _ => Feature::Bytes,
+    };
+    Ok(match (one(name, wanted, found)?, kind) {
+        (OwnedValue::Float(value), _) => OwnedValue::Float(exact.unwrap_or(value)),
+        (OwnedValue::Bytes(mut text), FieldKind::Json) => {
+            text.push(0);
+            OwnedValue::Json(text)
+        }
+        (value, _) => value,
+    })
+}
+
+/// Whether bytes begin as a JPEG or a PNG does.
+pub(crate) fn looks_like_a_picture(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[0xff, 0xd8, 0xff]) || ImageMode::of_file(bytes) == ImageMode::Png
+}
+
 /// What a feature is taken for.
 fn guess(found: &example::Feature) -> Option<Feature> {
     let several = |len: usize| (len > 1).then_some(len as u64);
     match found.kind.as_ref()? {
         Kind::Bytes(list) => match &list.value[..] {
-            [one] if one.starts_with(&[0xff, 0xd8, 0xff]) => Some(Feature::Image),
-            [one] if ImageMode::of_file(one) == ImageMode::Png => Some(Feature::Image),
+            [one] if looks_like_a_picture(one) => Some(Feature::Image),
             [_] => Some(Feature::Bytes),
             _ => None,
         },
@@ -199,7 +306,10 @@ fn guess(found: &example::Feature) -> Option<Feature> {
 }
 
 /// The field that a feature becomes.
-fn field(Wanted { name, feature, place }: &Wanted) -> Result<FieldSpec, BoxError> {
+fn field(Wanted { name, feature, place, written }: &Wanted) -> Result<FieldSpec, BoxError> {
+    if let Some(kind) = written {
+        return Ok(FieldSpec { name: name.clone(), kind: kind.clone() });
+    }
     let array = |kind, item_size, shape: Vec<u64>| {
         let dtype = NdType::new(kind, item_size, ByteOrder::Little);
         let kind = dtype.map(|dtype| FieldKind::NdArray { dtype, shape });

@@ -10,12 +10,14 @@ mod error;
 pub(crate) mod example;
 mod features;
 mod frame;
+pub(crate) mod marks;
 mod sequence;
 mod stream;
 #[cfg(test)]
 mod tests;
 
 pub use error::{TfRecordCause, TfRecordError};
+pub(crate) use features::looks_like_a_picture;
 pub use features::{Feature, TfOptions};
 pub(crate) use frame::masked_crc32c;
 pub(in crate::source) use frame::scan;
@@ -24,14 +26,17 @@ pub use stream::TfRecordStream;
 use super::samples::address;
 use super::shards::{Extents, Shard, ShardIndex, Shards};
 use super::starts::Starts;
-use super::{BoxError, Buffer, FieldSpec, Fingerprint, Record, RunPlan, Source, Value, sidecar};
+use super::{
+    BoxError, Buffer, ClassNames, FieldSpec, Fingerprint, Location, Record, RunPlan,
+    SampleLocation, Source, Value, classes, sidecar,
+};
+use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use example::Example;
 use features::Features;
 use prost::Message as _;
-use rayon::prelude::*;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Records of TFRecord files, read in any order.
@@ -115,8 +120,8 @@ impl TfRecords {
         options: &TfOptions,
     ) -> Result<Self, BoxError> {
         let limits = options.limits;
-        let indexes: Vec<_> =
-            shards.all().par_iter().map(|shard| index(shard, &limits).map(Arc::new)).collect();
+        let indexed = |shard: &Shard| index(shard, &limits).map(Arc::new);
+        let indexes = parallel::map(shards.all(), indexed)?;
         let lies = Lies::new(indexes.into_iter().collect::<Result<_, BoxError>>()?);
         if lies.starts.samples() > limits.max_samples {
             let (name, count, max) = (shards.name(), lies.starts.samples(), limits.max_samples);
@@ -162,6 +167,12 @@ fn example_at(
     let shard = &shards.all()[shard];
     let bytes = frame::get(shard, record, &data, limits, buffer)?;
     parse(bytes).map_err(frame::at(shard, record, data.start - frame::HEADER))
+}
+
+/// The file of a record, and the key that it has everywhere: `x.tfrecord:3`.
+fn record_location(file: &Location, record: u64) -> SampleLocation {
+    let key = format!("{}:{record}", file.file_name());
+    SampleLocation::in_file(file.text(), Some(key.into()))
 }
 
 /// A record's message.
@@ -213,6 +224,10 @@ impl Source for TfRecords {
         self.shards.path()
     }
 
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        Box::new(self.shards.paths())
+    }
+
     fn value<'a>(
         &'a self,
         sample: SampleId,
@@ -232,9 +247,15 @@ impl Source for TfRecords {
         self.shards.are_local()
     }
 
-    fn key(&self, sample: SampleId) -> Option<String> {
-        let (shard, record, _) = self.lies.place(sample)?;
-        Some(format!("{}:{record}", self.shards.all()[shard].location.file_name()))
+    /// The bytes are those of the whole record.
+    fn locate(&self, sample: SampleId, _: usize) -> Option<SampleLocation> {
+        let (shard, record, data) = self.lies.place(sample)?;
+        let location = &self.shards.all()[shard].location;
+        Some(SampleLocation { bytes: Some(data), ..record_location(location, record) })
+    }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        classes::of_shards(self.shards.locations())
     }
 
     fn page(&self, sample: SampleId) -> Option<u64> {

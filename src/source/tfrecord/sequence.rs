@@ -17,6 +17,7 @@ pub(super) struct Sequence {
     from: Box<dyn Read + Send>,
     file: String,
     limits: Limits,
+    is_packed: bool,
     /// The record that comes next, and where it begins.
     record: u64,
     at: u64,
@@ -37,7 +38,8 @@ impl Sequence {
             Compression::Zlib => Box::new(BufReader::new(ZlibDecoder::new(plain))),
         };
         let file = shard.location.to_string();
-        Ok(Self { from, file, limits, record: 0, at: 0, data: vec![] })
+        let is_packed = compression != Compression::None;
+        Ok(Self { from, file, limits, is_packed, record: 0, at: 0, data: vec![] })
     }
 
     /// The next record's number, place and data; `None` at the file's end.
@@ -74,6 +76,10 @@ impl Sequence {
                 Err(self.error(TfRecordCause::Many { max: self.limits.max_samples }))
             }
             _ => match frame::length(&self.data, &self.limits) {
+                Ok(len) if self.is_packed && len > self.limits.max_unpacked_bytes => {
+                    let max = self.limits.max_unpacked_bytes;
+                    Err(self.error(TfRecordCause::Unpacked { len, max }))
+                }
                 Ok(len) => Ok(Some(len)),
                 Err(cause) => Err(self.error(cause)),
             },

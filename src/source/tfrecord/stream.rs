@@ -11,11 +11,14 @@
 use super::features::{Features, TfOptions};
 use super::frame::{self, Compression};
 use super::sequence::{Data, Sequence};
-use super::{TfRecordCause, TfRecordError, TfRecords, index, no_records, parse};
+use super::{TfRecordCause, TfRecordError, TfRecords, index, no_records, parse, record_location};
 use crate::sample::{Limits, SampleId};
-use crate::source::shards::{Shard, ShardIndex, deal, name_of};
+use crate::source::shards::{Shard, ShardIndex, deal, local_paths, name_of};
 use crate::source::stream::{Item, Items, Pass, Stream, Streamed};
-use crate::source::{BoxError, FieldSpec, Fingerprint, Location, Record, Source};
+use crate::source::{
+    BoxError, ClassNames, FieldSpec, Fingerprint, Location, Record, SampleLocation, Source, classes,
+};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 /// Records of TFRecord files, one after another: plain ones, GZIP and ZLIB.
@@ -157,8 +160,16 @@ impl Streamed for TfRecordStream {
         Ok(Box::new(Run { stream: self.clone(), left: order, now: None }))
     }
 
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        classes::of_shards(self.shards.iter())
+    }
+
     fn name(&self) -> String {
         name_of(self.shards.iter())
+    }
+
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        Box::new(local_paths(self.shards.iter()))
     }
 
     fn fingerprint(&self) -> u64 {
@@ -234,9 +245,9 @@ impl Items for Run {
                 let Some((record, at, data)) = sequence.next()? else { return Ok(None) };
                 let location = &stream.shards[shard];
                 let error = |cause| TfRecordError { file: location.to_string(), record, at, cause };
-                let key = format!("{}:{record}", location.file_name());
-                let item = held(&stream.features, key, data, error);
-                Ok(Some(item.unwrap_or_else(|error| damaged(stream, error))))
+                let at = Arc::new(record_location(location, record));
+                let item = held(&stream.features, Arc::clone(&at), data, error);
+                Ok(Some(item.unwrap_or_else(|error| damaged(stream, error, at))))
             }
         })
     }
@@ -265,18 +276,18 @@ impl Items for Run {
 /// The item of a record.
 fn held(
     features: &Features,
-    key: String,
+    location: Arc<SampleLocation>,
     data: Data<'_>,
     error: impl Fn(TfRecordCause) -> TfRecordError + Copy,
 ) -> Result<Item, TfRecordError> {
     let example = parse(data?).map_err(error)?;
     let record = features.record(example).map_err(error)?;
-    Ok(Item::Held { record: Arc::new(record), key: key.into() })
+    Ok(Item::Held { record: Arc::new(record), location })
 }
 
 /// An item that is an error when it is read.
-fn damaged(stream: &TfRecordStream, error: TfRecordError) -> Item {
-    let source = Damaged { features: Arc::clone(&stream.features), error };
+fn damaged(stream: &TfRecordStream, error: TfRecordError, location: Arc<SampleLocation>) -> Item {
+    let source = Damaged { features: Arc::clone(&stream.features), error, location };
     Item::At { source: Arc::new(source), sample: SampleId(0) }
 }
 
@@ -284,6 +295,7 @@ fn damaged(stream: &TfRecordStream, error: TfRecordError) -> Item {
 struct Damaged {
     features: Arc<Features>,
     error: TfRecordError,
+    location: Arc<SampleLocation>,
 }
 
 impl Source for Damaged {
@@ -301,5 +313,9 @@ impl Source for Damaged {
 
     fn name(&self) -> String {
         self.error.file.clone()
+    }
+
+    fn locate(&self, _: SampleId, _: usize) -> Option<SampleLocation> {
+        Some((*self.location).clone())
     }
 }

@@ -8,31 +8,30 @@
 //! A dataset of one unit is written straight to its place. Parts cost their bytes on the disk until all
 //! are put together, and one copy of them.
 
-use super::journal::{Unit, delete};
+use super::journal::{Print, Unit, delete};
 use super::layout::read;
-use super::{Bar, ConvertError, ConvertReport, Form, Job, Journal};
+use super::pictures::anew;
+use super::{Bar, ConvertError, ConvertReport, Job, Journal};
 use crate::sample::SampleId;
-use crate::source::{FieldKind, ImageMode, OwnedValue};
+use crate::source::{FieldKind, ImageMode, OwnedImage, OwnedValue};
 use crate::write::parts::{PARTS, concat};
 use crate::write::report::Listed;
 use crate::write::shards::ColumnError;
 use crate::write::value::SampleError;
-use crate::write::{
-    FieldValue, ImageInput, Request, WriteError, WriteOptions, WriteReport, write_jobs,
-};
+use crate::write::{FieldValue, Request, WriteError, WriteOptions, WriteReport, write_jobs};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 impl Job<'_> {
     /// Writes a `.beton` file.
-    pub(super) fn beton(&self) -> Result<ConvertReport, ConvertError> {
+    pub(super) fn beton(&self, print: &Print) -> Result<ConvertReport, ConvertError> {
         let custom = |kind: &FieldKind| matches!(kind, FieldKind::Custom { .. });
-        if let Some(field) = self.source.fields().iter().find(|field| custom(&field.kind)) {
+        if let Some(field) = self.fields.iter().find(|field| custom(&field.kind)) {
             return Err(ColumnError::Custom { field: field.name.clone() }.into());
         }
         let taken = || Ok(fs::symlink_metadata(&self.dst).is_ok().then(|| self.dst.clone()));
-        self.noted(Form::Beton, taken, |journal| self.write_beton(journal))
+        self.noted(print, taken, |journal| self.write_beton(journal))
     }
 
     fn write_beton(&self, journal: &mut Journal<'_>) -> Result<ConvertReport, ConvertError> {
@@ -43,10 +42,14 @@ impl Job<'_> {
         let resumed = journal.end();
         if !journal.is_done() {
             if self.source.len() <= self.unit() {
-                self.part(&self.dst, journal)?;
+                journal.check(|_, unit| is_whole(&self.dst, unit))?;
+                if journal.units().is_empty() {
+                    self.part(&self.dst, journal)?;
+                }
             } else {
                 self.write_parts(&parts, journal)?;
             }
+            self.name_classes(&self.dst)?;
             journal.done()?;
         }
         delete(&parts)?;
@@ -57,9 +60,7 @@ impl Job<'_> {
 
     fn write_parts(&self, parts: &Path, journal: &mut Journal<'_>) -> Result<(), ConvertError> {
         let path = |part: usize| parts.join(format!("{part:06}.beton"));
-        journal.check(|part, unit| {
-            fs::symlink_metadata(path(part)).is_ok_and(|f| f.is_file() && f.len() == unit.bytes)
-        })?;
+        journal.check(|part, unit| is_whole(&path(part), unit))?;
         if !parts.is_dir() {
             fs::create_dir(parts).map_err(ConvertError::io("create it", parts))?;
         }
@@ -78,10 +79,10 @@ impl Job<'_> {
         let first = journal.end();
         let end = first.saturating_add(self.unit()).min(self.source.len());
         let bar = Mutex::new(self.bar(journal));
-        let fields = self.source.fields();
+        let fields = &self.fields;
         let row = |_, number: u64| self.row(SampleId(number), &bar);
         let options = self.write_options();
-        let request = Request { fields, out, options: &options };
+        let request = Request { fields, first, out, options: &options };
         let report = write_jobs(first..end, |_| 0, row, Some(end - first), request, &self.watch)
             .map_err(|error| behind(error, first))?;
         journal.add(unit(first, end, &report))
@@ -90,8 +91,8 @@ impl Job<'_> {
     fn row(&self, id: SampleId, bar: &Mutex<Bar>) -> Result<Vec<FieldValue>, SampleError> {
         let record = read(self.source, id);
         let values = record.map(|record| {
-            let pairs = record.into_iter().zip(self.source.fields());
-            pairs.map(|(value, field)| stored(value, &field.kind)).collect()
+            let pairs = record.into_iter().zip(&self.fields);
+            pairs.map(|(value, field)| self.stored(value, &field.kind)).collect()
         });
         let held = |row: &Vec<FieldValue>| row.iter().map(FieldValue::held).sum();
         let bytes: usize = values.as_ref().map_or(0, held);
@@ -105,20 +106,27 @@ impl Job<'_> {
             page_size: options.page_size,
             threads: options.threads,
             damaged: options.damaged,
+            image: options.image.clone(),
             ..WriteOptions::default()
+        }
+    }
+
+    /// A value as it is stored. A JPEG whose header nobody has looked at is looked at by the writer: the
+    /// file has its size.
+    fn stored(&self, value: OwnedValue, kind: &FieldKind) -> FieldValue {
+        let is_unseen = |image: &OwnedImage| image.mode == ImageMode::Jpeg && image.width == 0;
+        match value {
+            OwnedValue::Image(image) if is_unseen(&image) || !self.options.image.is_untouched() => {
+                FieldValue::Image(anew(image))
+            }
+            value => FieldValue::again(value, kind),
         }
     }
 }
 
-/// A value as it is stored. A JPEG whose header nobody has looked at is looked at by the writer: the
-/// file has its size.
-fn stored(value: OwnedValue, kind: &FieldKind) -> FieldValue {
-    match value {
-        OwnedValue::Image(image) if image.mode == ImageMode::Jpeg && image.width == 0 => {
-            FieldValue::Image(ImageInput::JpegBytes(image.bytes))
-        }
-        value => FieldValue::again(value, kind),
-    }
+/// Whether a file is there as it was noted.
+fn is_whole(path: &Path, unit: &Unit) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == unit.bytes)
 }
 
 /// An error of a part that begins with sample `first`: the writer counts from 0.
@@ -138,6 +146,7 @@ fn unit(first: u64, end: u64, report: &WriteReport) -> Unit {
         samples: report.samples,
         files: 1,
         bytes: report.bytes,
+        reencoded: report.reencoded.clone(),
         ..Unit::default()
     };
     let told = report.skipped.first.iter().map(|one| (one.sample.0 + first, one.cause.to_string()));

@@ -10,17 +10,18 @@
 //! Whether a name is free to be a key is asked of the shard alone. So what is in a shard depends on
 //! nothing but where it begins.
 
-use super::journal::Unit;
+use super::journal::{Print, Unit};
 use super::layout::{Laid, Layout, Made};
-use super::{Bar, ConvertError, ConvertOptions, ConvertReport, Form, Job, Journal};
+use super::{Bar, ConvertError, ConvertOptions, ConvertReport, Form, Job, Journal, Pictures};
 use crate::sample::SampleId;
-use crate::write::WriteError;
+use crate::threads::ThreadsError;
 use crate::write::ordered::Crew;
 use crate::write::report::Listed;
 use crate::write::shards::Template;
 use crate::write::step::Watcher;
 use crate::write::target::Target;
 use crate::write::value::SampleError;
+use crate::write::{Reencoded, WriteError};
 use std::collections::HashSet;
 use std::fs;
 use std::io::Write as _;
@@ -109,12 +110,12 @@ impl Plan {
 
 impl Job<'_> {
     /// Writes tar or TFRecord shards.
-    pub(super) fn shards(&self, form: Form) -> Result<ConvertReport, ConvertError> {
+    pub(super) fn shards(&self, form: Form, print: &Print) -> Result<ConvertReport, ConvertError> {
         let template = Template::parse(&self.dst)?;
-        let layout = Layout::new(form, self.source)?;
+        let layout = Layout::new(form, &self.fields)?;
         let plan = Plan::new(&template, self.source.len(), self.options)?;
         let taken = || Ok(other_shards(&template, &[])?.pop());
-        self.noted(form, taken, |journal| self.write_shards(&template, &layout, plan, journal))
+        self.noted(print, taken, |journal| self.write_shards(&template, &layout, plan, journal))
     }
 
     fn write_shards(
@@ -130,15 +131,18 @@ impl Job<'_> {
         })?;
         let (first, end) = (journal.end(), self.source.len());
         let bar = self.bar(journal);
+        let pictures = Pictures::new(&self.options.image);
         let mut cutter = Cutter { job: self, layout, plan, template, journal, bar, open: None };
-        Crew { first, end, threads: self.threads() }.run(
-            |id| layout.make(self.source, id),
+        let threads = self.threads()?;
+        Crew { first, end, threads }.run(
+            |id| layout.make(self.source, &self.fields, &pictures, id),
             Made::held,
             |id, made| cutter.take(id, made),
-            |source| WriteError::Threads { source }.into(),
+            |source| WriteError::from(ThreadsError::Refused { wanted: threads, source }).into(),
         )?;
         cutter.finish_all(end)?;
         let journal = cutter.journal;
+        self.name_classes(&template.named())?;
         if self.options.overwrite {
             let written: Vec<PathBuf> = (0..journal.units().len()).map(path).collect();
             for stale in other_shards(template, &written)? {
@@ -150,7 +154,10 @@ impl Job<'_> {
 }
 
 /// Files that are named as shards of the template are, but for those of `known`.
-fn other_shards(template: &Template, known: &[PathBuf]) -> Result<Vec<PathBuf>, ConvertError> {
+pub(super) fn other_shards(
+    template: &Template,
+    known: &[PathBuf],
+) -> Result<Vec<PathBuf>, ConvertError> {
     let known: HashSet<&Path> = known.iter().map(PathBuf::as_path).collect();
     let list = ConvertError::io("list", template.folder());
     let listing = fs::read_dir(template.folder()).map_err(list)?;
@@ -213,7 +220,9 @@ impl<'a> Cutter<'a, '_> {
             laid = layout.lay(made, id, &HashSet::new());
         }
         self.bar.add(laid.size());
-        self.open(id.0)?.add(laid)
+        let shard = self.open(id.0)?;
+        Reencoded::count(&mut shard.unit.reencoded, made.reencoded.iter().copied());
+        shard.add(laid)
     }
 
     /// The shard that the next sample, `first` if it is begun here, goes into.

@@ -29,6 +29,12 @@ pub enum ConvertError {
         /// Why.
         reason: &'static str,
     },
+    /// A field can't be called as it is, or as is asked for.
+    #[error("{reason}")]
+    Rename {
+        /// Which, why, and what helps.
+        reason: String,
+    },
     /// Something lies at the destination.
     #[error("{path:?} is there already")]
     Exists {
@@ -66,6 +72,16 @@ pub enum ConvertError {
     Same {
         /// The path.
         path: PathBuf,
+    },
+    /// The new folder would lie in one that is read, or hold a file that is read.
+    #[error(
+        "{dst:?} and {src:?}, which is read for this, lie one in the other: choose a place outside"
+    )]
+    Inside {
+        /// The folder or file that is read.
+        src: PathBuf,
+        /// The destination.
+        dst: PathBuf,
     },
 }
 

@@ -2,50 +2,52 @@
 //!
 //! | fields                     | DST                                                             |
 //! |----------------------------|-----------------------------------------------------------------|
-//! | one image, one int         | `00005/00000123.jpg`: a folder a class                          |
+//! | one image, one int         | `cat/00000123.jpg`: a folder a class (`classes.rs`)             |
 //! | any others, with an image  | `00000123.jpg`, and a line of `metadata.jsonl` for each         |
 //!
 //! Names begin with the sample's number, so that readers, which sort them, keep the order; the
 //! source's key follows, if there is one: `00000123_cat.jpg`. They are the writer's own: no key can
-//! lead out of DST. A reader numbers classes by the order of their folders: numbers without a gap
-//! come back the same.
+//! lead out of DST. A reader numbers classes by the order of their folders: where that is not the
+//! source's numbers, or the names are not the folders', `classes.json` says them.
 //!
 //! Files are staged and renamed one by one (`staging.rs`), and noted 10,000 at a time. What was written
 //! and not noted when a conversion was stopped is written again, under the same names.
 
-use super::journal::{Unit, delete};
+use super::journal::{Print, Unit, delete};
 use super::leaf::{Leaf, Shape};
-use super::{Bar, ConvertError, ConvertReport, Form, Job, Journal};
+use super::{Bar, ConvertError, ConvertReport, Job, Journal, Pictures};
 use crate::sample::SampleId;
-use crate::write::WriteError;
+use crate::threads::ThreadsError;
 use crate::write::ordered::Crew;
 use crate::write::report::Listed;
 use crate::write::staging::Staging;
 use crate::write::target::{Target, TargetError, sync_dir};
 use crate::write::value::SampleError;
+use crate::write::{Reencoded, WriteError};
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-const TABLE: &str = "metadata.jsonl";
+pub(super) const TABLE: &str = "metadata.jsonl";
 
 /// What was written of a sample.
 #[derive(Default)]
 struct Wrote {
     files: u64,
     bytes: u64,
-    /// Its line of the table; empty where there is none.
+    /// Its line of the table, or its class's.
     line: String,
+    reencoded: Vec<Reencoded>,
 }
 
 impl Job<'_> {
     /// Writes a folder of images.
-    pub(super) fn folder(&self) -> Result<ConvertReport, ConvertError> {
-        let shape = Shape::new(self.source.fields())?;
+    pub(super) fn folder(&self, print: &Print) -> Result<ConvertReport, ConvertError> {
+        let shape = Shape::new(&self.fields, self.names.as_ref())?;
         let taken = || first_in(&self.dst);
-        self.noted(Form::Folder, taken, |journal| self.write_folder(&shape, journal))
+        self.noted(print, taken, |journal| self.write_folder(&shape, journal))
     }
 
     fn write_folder(
@@ -60,17 +62,22 @@ impl Job<'_> {
         for dir in [&self.dst, &parts] {
             fs::create_dir_all(dir).map_err(ConvertError::io("create it", dir))?;
         }
-        let resumed = journal.end();
+        let (resumed, mut notes) = (journal.end(), vec![]);
         if !journal.is_done() {
             journal.check(|unit, _| part(&parts, unit).is_file())?;
             self.write_files(shape, journal)?;
+            let units = journal.units().len();
             if let Shape::Table { .. } = shape {
-                self.write_table(journal.units().len())?;
+                self.write_table(units)?;
+                self.name_table()?;
+            }
+            if let Shape::Classes { folders, .. } = shape {
+                notes = self.name_folders(folders, &self.classes(units)?)?;
             }
             journal.done()?;
         }
         delete(&parts)?;
-        let mut report = ConvertReport::of(journal, resumed);
+        let mut report = ConvertReport { notes, ..ConvertReport::of(journal, resumed) };
         if let Ok(table) = fs::metadata(self.dst.join(TABLE)) {
             report.files += 1;
             report.bytes += table.len();
@@ -83,18 +90,34 @@ impl Job<'_> {
         let staging = Staging::create(&self.dst)?;
         let folder = Folder { root: &self.dst, staging: &staging, dirs: Mutex::default() };
         let bar = self.bar(journal);
-        let mut notes = Notes { job: self, folder: &folder, journal, bar, open: Open::at(first) };
-        Crew { first, end, threads: self.threads() }.run(
+        let pictures = Pictures::new(&self.options.image);
+        let is_table = matches!(shape, Shape::Table { .. });
+        let open = Open::at(first);
+        let mut notes = Notes { job: self, folder: &folder, journal, bar, open, is_table };
+        let threads = self.threads()?;
+        Crew { first, end, threads }.run(
             |id| {
-                let (leaves, line) = shape.leaves(self.source, id)?;
-                Ok(folder.put(id, leaves, line))
+                let (leaves, line, reencoded) =
+                    shape.leaves(self.source, &self.fields, &pictures, id)?;
+                Ok(folder.put(id, leaves).map(|wrote| Wrote { line, reencoded, ..wrote }))
             },
             |wrote| wrote.as_ref().map_or(0, |wrote| wrote.line.len()),
             |id, wrote| notes.take(id, wrote),
-            |source| WriteError::Threads { source }.into(),
+            |source| WriteError::from(ThreadsError::Refused { wanted: threads, source }).into(),
         )?;
         notes.finish(end)?;
         Ok(staging.finish([self.dst.as_path()])?)
+    }
+
+    /// The classes that have samples, by the parts' lines.
+    fn classes(&self, parts: usize) -> Result<BTreeSet<i64>, ConvertError> {
+        let mut classes = BTreeSet::new();
+        for number in 0..parts {
+            let path = part(&self.parts_dir(), number);
+            let text = fs::read_to_string(&path).map_err(ConvertError::io("read it", &path))?;
+            classes.extend(text.lines().filter_map(|line| line.parse::<i64>().ok()));
+        }
+        Ok(classes)
     }
 
     /// Puts the table's parts together.
@@ -137,8 +160,8 @@ struct Folder<'a> {
 
 impl Folder<'_> {
     /// Puts a sample's files at their places.
-    fn put(&self, id: SampleId, leaves: Vec<Leaf>, line: String) -> Result<Wrote, ConvertError> {
-        let mut wrote = Wrote { files: leaves.len() as u64, bytes: 0, line };
+    fn put(&self, id: SampleId, leaves: Vec<Leaf>) -> Result<Wrote, ConvertError> {
+        let mut wrote = Wrote { files: leaves.len() as u64, ..Wrote::default() };
         for (number, Leaf { path, bytes }) in leaves.into_iter().enumerate() {
             let path = self.root.join(path);
             if let Some(dir) = path.parent() {
@@ -189,12 +212,15 @@ struct Open {
     unit: Unit,
     skipped: Listed<(u64, String)>,
     lines: String,
+    /// Lines of classes, each once.
+    classes: BTreeSet<String>,
 }
 
 impl Open {
     fn at(first: u64) -> Self {
         let unit = Unit { first, ..Unit::default() };
-        Self { unit, skipped: Listed::default(), lines: String::new() }
+        let (lines, classes) = (String::new(), BTreeSet::new());
+        Self { unit, skipped: Listed::default(), lines, classes }
     }
 }
 
@@ -205,6 +231,8 @@ struct Notes<'a, 'j> {
     journal: &'a mut Journal<'j>,
     bar: Bar,
     open: Open,
+    /// Whether lines are the table's, or classes'.
+    is_table: bool,
 }
 
 impl Notes<'_, '_> {
@@ -218,12 +246,16 @@ impl Notes<'_, '_> {
         }
         match wrote {
             Ok(wrote) => {
-                let Wrote { files, bytes, line } = wrote?;
-                let Open { unit, lines, .. } = &mut self.open;
+                let Wrote { files, bytes, line, reencoded } = wrote?;
+                let Open { unit, lines, classes, .. } = &mut self.open;
                 unit.samples += 1;
                 unit.files += files;
                 unit.bytes += bytes;
-                lines.push_str(&line);
+                Reencoded::count(&mut unit.reencoded, reencoded);
+                match self.is_table {
+                    true => lines.push_str(&line),
+                    false => drop(classes.insert(line)),
+                }
                 self.bar.add(bytes);
             }
             Err(cause) => {
@@ -237,7 +269,9 @@ impl Notes<'_, '_> {
 
     /// Notes the samples up to `end`.
     fn finish(&mut self, end: u64) -> Result<(), ConvertError> {
-        let Open { mut unit, skipped, lines } = std::mem::replace(&mut self.open, Open::at(end));
+        let open = std::mem::replace(&mut self.open, Open::at(end));
+        let Open { mut unit, skipped, mut lines, classes } = open;
+        lines.extend(classes);
         if unit.first == end {
             return Ok(());
         }

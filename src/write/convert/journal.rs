@@ -2,18 +2,22 @@
 //!
 //! ```text
 //! DST.fuseloop-convert.json      locked while its writer lives
-//! {"fuseloop":"convert","version":1,"source":"<fingerprint>","options":"<words>"}
-//! {"first":0,"end":1000,"samples":998,"files":1,"bytes":123,"skipped":2,"damaged":[[17,"why"],..]}
+//! {"fuseloop":"convert","version":2,"source":"<fingerprint>","options":"<words>"}
+//! {"crc":"<8 hex digits>","unit":{"first":0,"end":1000,"samples":998,"files":1,"bytes":123,"skipped":2,
+//!  "damaged":[[17,"why"],..],"reencoded":[["png","raw",false,12],..]}}   on one line
 //! ...
 //! {"done":true}                  all is at its place, only leftovers are to be deleted
 //! ```
 //!
-//! A line is written, and synced, when its unit is durable. A last line that is torn was about to be
-//! written when the writer died: its unit is made again, as the same bytes. Deleted when all is done.
+//! A line is written, and synced, when its unit is durable. The CRC-32C is that of the unit's JSON. A
+//! line that is torn or changed, does not follow the one before, or counts samples that the source does
+//! not have ends the list: its unit and those behind it are made again, as the same bytes. The file is
+//! deleted when all is done.
 
 use super::{ConvertError, ConvertOptions};
+use crate::source::ImageMode;
 use crate::write::options::Damaged;
-use crate::write::report::Listed;
+use crate::write::report::{Listed, Reencoded, word};
 use crate::write::step::{Step, Watched, Watcher};
 use crate::write::target::{TargetError, open_own, sync_dir};
 use serde_json::{Value, json};
@@ -24,13 +28,15 @@ use std::path::{Path, PathBuf};
 
 const SUFFIX: &str = ".fuseloop-convert.json";
 
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// What a conversion must have in common with the one that it goes on with.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Print {
     pub(super) source: String,
     pub(super) options: String,
+    /// Samples of the source.
+    pub(super) samples: u64,
 }
 
 /// A shard, a part or some files that are whole.
@@ -47,6 +53,8 @@ pub(super) struct Unit {
     pub(super) skipped_count: u64,
     /// The first of those left out, and why.
     pub(super) skipped: Vec<(u64, String)>,
+    /// Images that are not as they were, by kind.
+    pub(super) reencoded: Vec<Reencoded>,
 }
 
 impl Unit {
@@ -57,18 +65,36 @@ impl Unit {
     }
 
     fn to_line(&self) -> String {
-        let Self { first, end, samples, files, bytes, skipped_count, skipped } = self;
-        let value = json!({
+        let Self { first, end, samples, files, bytes, skipped_count, skipped, reencoded } = self;
+        let image = |one: &Reencoded| (word(one.from), word(one.to), one.is_lossy, one.images);
+        let reencoded: Vec<_> = reencoded.iter().map(image).collect();
+        let unit = json!({
             "first": first, "end": end, "samples": samples, "files": files, "bytes": bytes,
-            "skipped": skipped_count, "damaged": skipped,
+            "skipped": skipped_count, "damaged": skipped, "reencoded": reencoded,
         });
-        format!("{value}\n")
+        format!("{}\n", json!({"crc": crc(&unit), "unit": unit}))
+    }
+
+    /// The unit of a line; `None` of one that is not as it was written.
+    fn of_line(line: &Value) -> Option<Self> {
+        let unit = line.get("unit")?;
+        Self::of(unit).filter(|_| line["crc"] == crc(unit))
+    }
+
+    /// Whether all its samples are of a source of so many, behind the first `first`.
+    fn follows(&self, first: u64, samples: u64) -> bool {
+        let dealt_with = self.samples.checked_add(self.skipped_count);
+        self.first == first
+            && self.end <= samples
+            && dealt_with.is_some_and(|count| Some(count) == self.end.checked_sub(first))
     }
 
     fn of(value: &Value) -> Option<Self> {
         let number = |name: &str| value.get(name)?.as_u64();
         let pair = |pair: &Value| Some((pair.get(0)?.as_u64()?, pair.get(1)?.as_str()?.to_owned()));
         let skipped = value.get("damaged")?.as_array()?.iter().map(pair).collect::<Option<_>>()?;
+        let reencoded = value.get("reencoded")?.as_array()?.iter();
+        let reencoded = reencoded.map(reencoded_of).collect::<Option<_>>()?;
         Some(Self {
             first: number("first")?,
             end: number("end")?,
@@ -77,8 +103,24 @@ impl Unit {
             bytes: number("bytes")?,
             skipped_count: number("skipped")?,
             skipped,
+            reencoded,
         })
     }
+}
+
+/// An entry of `reencoded`.
+fn reencoded_of(entry: &Value) -> Option<Reencoded> {
+    let mode = |place: usize| {
+        let all = [ImageMode::Jpeg, ImageMode::Raw, ImageMode::Png];
+        all.into_iter().find(|&mode| entry[place] == word(mode))
+    };
+    let (from, to) = (mode(0)?, mode(1)?);
+    Some(Reencoded { from, to, is_lossy: entry[2].as_bool()?, images: entry[3].as_u64()? })
+}
+
+/// What a line says of its unit to be believed.
+fn crc(unit: &Value) -> String {
+    format!("{:08x}", crc32c::crc32c(unit.to_string().as_bytes()))
 }
 
 /// The notes of a conversion.
@@ -113,7 +155,7 @@ impl<'a> Journal<'a> {
         let mut journal =
             Self { path, file, watch, units: vec![], ends: vec![0], is_new: true, is_done: false };
         if let Some(is_readable) = journal.take_header(&text, print) {
-            match is_readable.and_then(|()| journal.take_units(&text, options.damaged)) {
+            match is_readable.and_then(|()| journal.take_units(&text, print, options.damaged)) {
                 Ok(()) => journal.is_new = false,
                 // Asked to replace what is there: the notes of something else among it.
                 Err(_) if options.overwrite => {
@@ -214,17 +256,17 @@ impl<'a> Journal<'a> {
         })
     }
 
-    /// Reads the other lines, up to one that is torn.
-    fn take_units(&mut self, text: &[u8], damaged: Damaged) -> Result<(), String> {
+    /// Reads the other lines, up to one that is not believed.
+    fn take_units(&mut self, text: &[u8], print: &Print, damaged: Damaged) -> Result<(), String> {
         let mut at = self.ends[0] as usize;
         while let Some(len) = text[at..].iter().position(|&byte| byte == b'\n') {
             let Ok(line) = serde_json::from_slice::<Value>(&text[at..at + len]) else { break };
             if line["done"] == true {
-                self.is_done = true;
+                self.is_done = self.end() == print.samples;
                 break;
             }
-            let follows = |unit: &Unit| unit.first == self.end() && unit.end >= unit.first;
-            let Some(unit) = Unit::of(&line).filter(follows) else { break };
+            let follows = |unit: &Unit| unit.follows(self.end(), print.samples);
+            let Some(unit) = Unit::of_line(&line).filter(follows) else { break };
             if damaged == Damaged::Fail && unit.skipped_count > 0 {
                 return Err("damaged samples were left out in what is written so far".to_owned());
             }
@@ -246,7 +288,7 @@ impl<'a> Journal<'a> {
     pub(super) fn begin(&mut self, print: &Print) -> Result<(), ConvertError> {
         self.ends = vec![0];
         self.cut()?;
-        let Print { source, options } = print;
+        let Print { source, options, .. } = print;
         let header = json!({"fuseloop": "convert", "version": VERSION, "source": source, "options": options});
         let outcome = self.write(&format!("{header}\n")).and_then(|()| {
             let dir = folder_of(&self.path);
@@ -297,6 +339,22 @@ pub(super) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// Makes a folder and those above it, as far as they are missing, and makes their names durable.
+pub(super) fn make_dirs(dir: &Path) -> Result<(), ConvertError> {
+    let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
+    let missing: Vec<&Path> = dir.ancestors().take_while(is_missing).collect();
+    for dir in missing.into_iter().rev() {
+        match fs::create_dir(dir) {
+            // Another process has made it between these lines.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made.map_err(ConvertError::io("create the folder", dir))?,
+        }
+        let above = folder_of(dir);
+        sync_dir(above).map_err(ConvertError::io("sync", above))?;
+    }
+    Ok(())
+}
+
 /// The notes, open, and nobody else's.
 fn open_locked(dst: &Path, path: &Path) -> Result<File, ConvertError> {
     let busy = || TargetError::Busy { path: dst.to_owned(), partial: path.to_owned() };
@@ -324,5 +382,41 @@ pub(super) fn delete(path: &Path) -> Result<(), ConvertError> {
             Err(ConvertError::io("delete it", path)(error))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unit(first: u64, end: u64) -> Unit {
+        Unit { first, end, samples: end - first, files: 1, bytes: 7, ..Unit::default() }
+    }
+
+    #[test]
+    fn a_line_comes_back_unless_a_byte_of_it_is_another() {
+        let skipped = vec![(17, "it is \"torn\"\n".to_owned())];
+        let (from, to) = (ImageMode::Png, ImageMode::Raw);
+        let reencoded = vec![Reencoded { from, to, is_lossy: false, images: 3 }];
+        let unit = Unit { skipped_count: 1, samples: 9, skipped, reencoded, ..unit(10, 20) };
+        let line = unit.to_line();
+        let read = |line: &str| Unit::of_line(&serde_json::from_str(line).ok()?);
+        assert_eq!(read(&line), Some(unit));
+        for at in 0..line.len() - 1 {
+            let mut other = line.clone().into_bytes();
+            other[at] ^= 1;
+            let other = String::from_utf8(other).unwrap();
+            assert_eq!(read(&other), None, "byte {at}: {other}");
+        }
+    }
+
+    #[test]
+    fn a_unit_has_samples_of_the_source_and_all_of_its_range() {
+        assert!(unit(10, 20).follows(10, 20) && unit(0, 0).follows(0, 0));
+        assert!(!unit(10, 20).follows(9, 20), "a gap or an overlap");
+        assert!(!unit(10, 20).follows(10, 19), "beyond the source");
+        assert!(!Unit { samples: 9, ..unit(10, 20) }.follows(10, 20), "one is lost");
+        assert!(!Unit { skipped_count: u64::MAX, ..unit(10, 20) }.follows(10, 20));
+        assert!(!Unit { end: 9, ..unit(10, 20) }.follows(10, 20));
     }
 }

@@ -1,8 +1,9 @@
 //! A sample in a shard: what is made of it on any thread, and how that lies in the file.
 
-use super::Form;
+use super::{Form, Pictures};
 use crate::sample::SampleId;
-use crate::source::{BoxError, FieldKind, Record, Source};
+use crate::source::{BoxError, FieldKind, FieldSpec, Record, Source};
+use crate::write::Reencoded;
 use crate::write::shards::{
     ColumnError, Columns, END, Member, check_fields, encode_record, extension, file_bytes, frame,
     member_header, padding, safe_key,
@@ -20,6 +21,7 @@ pub(super) enum Layout {
 pub(super) struct Made {
     key: String,
     members: Vec<Member>,
+    pub(super) reencoded: Vec<Reencoded>,
 }
 
 /// Pieces of a sample in the order in which they are written.
@@ -43,26 +45,34 @@ impl Made {
 }
 
 impl Layout {
-    pub(super) fn new(form: Form, source: &dyn Source) -> Result<Self, ColumnError> {
+    pub(super) fn new(form: Form, fields: &[FieldSpec]) -> Result<Self, ColumnError> {
         if form == Form::Tar {
-            return Columns::new(source.fields()).map(Self::Tar);
+            return Columns::new(fields).map(Self::Tar);
         }
-        check_fields(source.fields()).map(|()| Self::TfRecord)
+        check_fields(fields).map(|()| Self::TfRecord)
     }
 
     /// Reads a sample and encodes it.
-    pub(super) fn make(&self, source: &dyn Source, id: SampleId) -> Result<Made, SampleError> {
+    pub(super) fn make(
+        &self,
+        source: &dyn Source,
+        fields: &[FieldSpec],
+        pictures: &Pictures<'_>,
+        id: SampleId,
+    ) -> Result<Made, SampleError> {
         match self {
             Self::Tar(columns) => {
-                let (key, record) = read_keyed(source, id)?;
-                let members = members(record, source, columns)?;
-                Ok(Made { key: safe_key(key.as_deref(), id), members })
+                let (key, mut record) = read_keyed(source, id)?;
+                let reencoded = pictures.to_files(&mut record, fields, id)?;
+                let members = members(record, fields, columns)?;
+                Ok(Made { key: safe_key(key.as_deref(), id), members, reencoded })
             }
             Self::TfRecord => {
-                let record = read(source, id)?;
-                let example = encode_record(record, source.fields())?;
+                let mut record = read(source, id)?;
+                let reencoded = pictures.to_files(&mut record, fields, id)?;
+                let example = encode_record(record, fields)?;
                 let record = Member { extension: String::new(), bytes: frame(&example) };
-                Ok(Made { key: String::new(), members: vec![record] })
+                Ok(Made { key: String::new(), members: vec![record], reencoded })
             }
         }
     }
@@ -112,16 +122,16 @@ pub(super) fn read_keyed(
     source: &dyn Source,
     id: SampleId,
 ) -> Result<(Option<String>, Record), SampleError> {
-    let key = source.key(id);
-    Ok((key, read(source, id)?))
+    let key = source.locate(id, 0).and_then(|location| location.key);
+    Ok((key.map(|key| key.to_string()), read(source, id)?))
 }
 
 fn members(
     record: Record,
-    source: &dyn Source,
+    fields: &[FieldSpec],
     columns: &Columns,
 ) -> Result<Vec<Member>, SampleError> {
-    let values = record.into_iter().zip(source.fields()).zip(&columns.0);
+    let values = record.into_iter().zip(fields).zip(&columns.0);
     let member = |((value, field), name): ((_, _), &String)| {
         let bytes = file_bytes(value, field)?;
         let is_picture = field.kind == FieldKind::RgbImage;

@@ -9,9 +9,12 @@
 //! | JSON           | itself                                          |
 //! | image, array   | `NAME_file_name`: a file of its own             |
 
+use super::Pictures;
+use super::classes::ClassFolders;
 use super::layout::read_keyed;
 use crate::sample::SampleId;
-use crate::source::{FieldKind, FieldSpec, OwnedValue, Record, Source};
+use crate::source::{ClassNames, FieldKind, FieldSpec, OwnedValue, Record, Source};
+use crate::write::Reencoded;
 use crate::write::shards::{
     ColumnError, Columns, extension, file_bytes, json_text, last_part, safe_key,
 };
@@ -23,23 +26,26 @@ use std::path::{Path, PathBuf};
 /// Most bytes of a key in a name: with the number and a field's name it stays below 255.
 const MOST_KEY: usize = 100;
 
-/// Most classes whose folders are in the order of their numbers.
+/// Most classes: their numbers have five digits.
 const MOST_CLASSES: i64 = 100_000;
 
 /// How a sample's fields lie in the folder.
 pub(super) enum Shape {
-    Classes { label: usize },
+    Classes { label: usize, folders: ClassFolders },
     Table { columns: Vec<String>, extensions: Columns },
 }
 
 impl Shape {
-    pub(super) fn new(fields: &[FieldSpec]) -> Result<Self, ColumnError> {
+    pub(super) fn new(
+        fields: &[FieldSpec],
+        names: Option<&ClassNames>,
+    ) -> Result<Self, ColumnError> {
         let image = |field: &FieldSpec| field.kind == FieldKind::RgbImage;
         let first = fields.iter().position(image).ok_or(ColumnError::NoImage)?;
         let extensions = Columns::new(fields)?;
         let label = fields.iter().position(|field| field.kind == FieldKind::Int);
         if let (2, Some(label)) = (fields.len(), label) {
-            return Ok(Self::Classes { label });
+            return Ok(Self::Classes { label, folders: ClassFolders::new(names) });
         }
         let mut taken = HashMap::new();
         let mut columns = Vec::with_capacity(fields.len());
@@ -60,21 +66,24 @@ impl Shape {
         Ok(Self::Table { columns, extensions })
     }
 
-    /// A sample's files, and its line of the table.
     pub(super) fn leaves(
         &self,
         source: &dyn Source,
+        fields: &[FieldSpec],
+        pictures: &Pictures<'_>,
         id: SampleId,
-    ) -> Result<(Vec<Leaf>, String), SampleError> {
-        let (key, record) = read_keyed(source, id)?;
+    ) -> Result<(Vec<Leaf>, String, Vec<Reencoded>), SampleError> {
+        let (key, mut record) = read_keyed(source, id)?;
+        let reencoded = pictures.to_files(&mut record, fields, id)?;
         let stem = stem(key.as_deref(), id);
         match self {
-            Self::Classes { label } => {
-                let leaf = class_leaf(record, *label, source.fields(), &stem)?;
-                Ok((vec![leaf], String::new()))
+            Self::Classes { label, folders } => {
+                let (leaf, class) = class_leaf(record, (*label, folders), fields, &stem)?;
+                Ok((vec![leaf], format!("{class}\n"), reencoded))
             }
             Self::Table { columns, extensions } => {
-                table_leaves(record, source.fields(), columns, extensions, &stem)
+                let (leaves, line) = table_leaves(record, fields, columns, extensions, &stem)?;
+                Ok((leaves, line, reencoded))
             }
         }
     }
@@ -97,10 +106,10 @@ fn stem(key: Option<&str>, id: SampleId) -> String {
 
 fn class_leaf(
     record: Record,
-    label: usize,
+    (label, folders): (usize, &ClassFolders),
     fields: &[FieldSpec],
     stem: &str,
-) -> Result<Leaf, SampleError> {
+) -> Result<(Leaf, i64), SampleError> {
     let (mut class, mut picture) = (None, Vec::new());
     for (place, (value, field)) in record.into_iter().zip(fields).enumerate() {
         match value {
@@ -113,7 +122,7 @@ fn class_leaf(
         SampleError::Source(told.into())
     })?;
     let name = format!("{stem}.{}", extension(&picture));
-    Ok(Leaf { path: Path::new(&format!("{class:05}")).join(name), bytes: picture })
+    Ok((Leaf { path: Path::new(&folders.folder(class)).join(name), bytes: picture }, class))
 }
 
 fn table_leaves(

@@ -18,12 +18,16 @@
 
 mod bar;
 mod beton;
+mod classes;
 mod cutter;
 mod error;
 mod folder;
 mod journal;
 mod layout;
 mod leaf;
+mod origin;
+mod pictures;
+mod rename;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -32,13 +36,16 @@ pub use error::ConvertError;
 pub use report::ConvertReport;
 
 use super::WriteError;
+use super::mode::ImageOptions;
 use super::options::{Damaged, thread_count};
 use super::step::{Watcher, unwatched};
 use super::value::SampleError;
 use crate::sample::SampleId;
-use crate::source::{Fingerprint, Source};
+use crate::source::{ClassNames, FieldSpec, Fingerprint, Source};
 use bar::Bar;
-use journal::{Journal, Print, delete, folder_of};
+use journal::{Journal, Print, delete, folder_of, make_dirs};
+use pictures::Pictures;
+use rename::{changes, renamed};
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -54,6 +61,15 @@ pub struct ConvertOptions {
     pub max_bytes: Option<u64>,
     /// How many shards, of as many samples each, give or take one. Never more than samples.
     pub shards: Option<u64>,
+    /// How images are stored. By default nothing is lost: a JPEG stays the bytes it is, and so does a PNG
+    /// where the destination holds files; all others are raw pixels in a `.beton`, and PNGs in files.
+    /// With a mode or a size asked for, images of a `.beton` are stored anew like any others.
+    pub image: ImageOptions,
+    /// What fields are called instead: from, to. Names that do not fit the destination are shortened:
+    /// TensorFlow's `image/encoded` and `image/class/label` to `image` and `label`, others to what
+    /// follows their last slash; [`ConvertReport::renamed`] lists them. What still does not fit a `.beton`
+    /// (16 ASCII characters) is refused, unless it is renamed here.
+    pub rename: Vec<(String, String)>,
     /// Bytes of a page of a `.beton`: see [`WriteOptions::page_size`](super::WriteOptions).
     pub page_size: u32,
     /// Threads that read and encode, at most 1024; `None` is one a core. What is written does not
@@ -69,12 +85,15 @@ pub struct ConvertOptions {
 }
 
 impl Default for ConvertOptions {
-    /// No limits on shards, FFCV's page size, a thread a core, nothing overwritten, no bar.
+    /// No limits on shards, images without loss, FFCV's page size, a thread a core, nothing overwritten,
+    /// no bar.
     fn default() -> Self {
         Self {
             max_samples: None,
             max_bytes: None,
             shards: None,
+            image: ImageOptions::default(),
+            rename: vec![],
             page_size: 1 << 23,
             threads: None,
             damaged: Damaged::default(),
@@ -125,9 +144,6 @@ fn is_compressed(dst: &Path) -> bool {
 ///   fields are `NAME.jpg`, `.cls`, `.txt` (floats), `.bin`, `.json`, `.npy`; names that are such
 ///   already stay. Keys are the source's own with what could lead a reader astray replaced, or the
 ///   sample's number.
-/// - **TFRecord**: a `tf.train.Example` a sample, a feature a field. Floats have 32 bits. Arrays are
-///   lists where these hold every bit, else bytes.
-/// - **folder**: `DST/00005/00000123.jpg` if the fields are one image and one int, its class. Else
 ///   all images in `DST` and their other fields in `DST/metadata.jsonl`, which must then be numbers,
 ///   text or JSON.
 ///
@@ -151,7 +167,7 @@ pub fn convert(
     options: &ConvertOptions,
 ) -> Result<ConvertReport, ConvertError> {
     let dst = dst.as_ref();
-    Job::new(source, dst, options, &unwatched).run(Form::of(dst))
+    Job::new(source, dst, options, &unwatched, Form::of(dst))?.run()
 }
 
 /// [`convert`] to WebDataset's tar shards, whatever the template's name ends in.
@@ -164,7 +180,7 @@ pub fn write_tar(
     template: impl AsRef<Path>,
     options: &ConvertOptions,
 ) -> Result<ConvertReport, ConvertError> {
-    Job::new(source, template.as_ref(), options, &unwatched).run(Form::Tar)
+    Job::new(source, template.as_ref(), options, &unwatched, Form::Tar)?.run()
 }
 
 /// [`convert`] to TFRecord shards, whatever the template's name ends in.
@@ -177,7 +193,7 @@ pub fn write_tfrecord(
     template: impl AsRef<Path>,
     options: &ConvertOptions,
 ) -> Result<ConvertReport, ConvertError> {
-    Job::new(source, template.as_ref(), options, &unwatched).run(Form::TfRecord)
+    Job::new(source, template.as_ref(), options, &unwatched, Form::TfRecord)?.run()
 }
 
 /// One conversion.
@@ -186,6 +202,11 @@ struct Job<'a> {
     dst: PathBuf,
     options: &'a ConvertOptions,
     watch: Watcher<'a>,
+    form: Form,
+    /// The source's, as they are called in what is written.
+    fields: Vec<FieldSpec>,
+    /// Names of the source's classes.
+    names: Option<ClassNames>,
 }
 
 impl<'a> Job<'a> {
@@ -194,23 +215,39 @@ impl<'a> Job<'a> {
         dst: &Path,
         options: &'a ConvertOptions,
         watch: Watcher<'a>,
-    ) -> Self {
+        form: Form,
+    ) -> Result<Self, ConvertError> {
+        let fields = renamed(source.fields(), form, &options.rename)?;
         // `x/` and `x` are one place: what lies beside it is named by its name.
-        Self { source, dst: dst.components().collect(), options, watch }
+        Ok(Self {
+            source,
+            dst: dst.components().collect(),
+            options,
+            watch,
+            form,
+            fields,
+            names: None,
+        })
     }
 
-    fn run(&self, form: Form) -> Result<ConvertReport, ConvertError> {
+    fn run(mut self) -> Result<ConvertReport, ConvertError> {
+        let form = self.form;
         self.check_options(form)?;
-        self.check_not_the_source()?;
-        match form {
-            Form::Beton => self.beton(),
-            Form::Tar | Form::TfRecord => self.shards(form),
-            Form::Folder => self.folder(),
-        }
+        self.threads()?;
+        let unread = |message| WriteError::Classes { message };
+        self.names = self.source.class_names().map_err(unread)?;
+        let print = self.print(form)?;
+        let report = match form {
+            Form::Beton => self.beton(&print),
+            Form::Tar | Form::TfRecord => self.shards(form, &print),
+            Form::Folder => self.folder(&print),
+        }?;
+        Ok(ConvertReport { renamed: changes(self.source.fields(), &self.fields), ..report })
     }
 
     fn check_options(&self, form: Form) -> Result<(), ConvertError> {
-        let ConvertOptions { max_samples, max_bytes, shards, .. } = self.options;
+        let ConvertOptions { max_samples, max_bytes, shards, image, .. } = self.options;
+        image.check().map_err(|cause| WriteError::Options { field: "image".to_owned(), cause })?;
         let reason = match (max_samples, max_bytes, shards) {
             (Some(0), ..) | (_, Some(0), _) | (.., Some(0)) => "a shard of nothing, or no shard",
             (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => {
@@ -222,15 +259,6 @@ impl<'a> Job<'a> {
             _ => return Ok(()),
         };
         Err(ConvertError::Options { reason })
-    }
-
-    fn check_not_the_source(&self) -> Result<(), ConvertError> {
-        let real = |path: &Path| std::fs::canonicalize(path).ok();
-        let source = self.source.path().and_then(real);
-        if source.is_some() && source == real(&self.dst) {
-            return Err(ConvertError::Same { path: self.dst.clone() });
-        }
-        Ok(())
     }
 
     /// What is told of a damaged sample that is left out.
@@ -249,8 +277,8 @@ impl<'a> Job<'a> {
         Ok((sample.0, cause.to_string()))
     }
 
-    fn threads(&self) -> usize {
-        thread_count(self.options.threads)
+    fn threads(&self) -> Result<usize, WriteError> {
+        Ok(thread_count(self.options.threads)?)
     }
 
     /// Samples of a unit of what has no shards.
@@ -263,19 +291,19 @@ impl<'a> Job<'a> {
     /// there.
     fn noted(
         &self,
-        form: Form,
+        print: &Print,
         taken: impl Fn() -> Result<Option<PathBuf>, ConvertError>,
         write: impl FnOnce(&mut Journal<'a>) -> Result<ConvertReport, ConvertError>,
     ) -> Result<ConvertReport, ConvertError> {
-        let print = self.print(form);
-        let mut journal = Journal::open(&self.dst, &print, self.options, self.watch)?;
+        make_dirs(folder_of(&self.dst))?;
+        let mut journal = Journal::open(&self.dst, print, self.options, self.watch)?;
         let is_asked = self.options.overwrite;
         if journal.is_new() {
             if let Some(found) = if is_asked { None } else { taken().transpose() } {
                 journal.forget();
                 return Err(found.map_or_else(|error| error, |path| ConvertError::Exists { path }));
             }
-            journal.begin(&print)?;
+            journal.begin(print)?;
         }
         let outcome = write(&mut journal);
         if outcome.is_ok() {
@@ -297,23 +325,30 @@ impl<'a> Job<'a> {
     }
 
     /// What a conversion must have in common with the one that it goes on with.
-    fn print(&self, form: Form) -> Print {
+    ///
+    /// # Errors
+    ///
+    /// If it would write where it reads.
+    fn print(&self, form: Form) -> Result<Print, ConvertError> {
         let mut print = Fingerprint::default();
+        print.number(self.origin(form)?);
         print.number(self.source.fingerprint());
         print.number(self.source.len());
-        for field in self.source.fields() {
+        for field in self.source.fields().iter().chain(&self.fields) {
             print.text(&field.name);
             print.text(&format!("{:?}", field.kind));
         }
-        if let Some(found) = self.source.path().and_then(|path| std::fs::metadata(path).ok()) {
-            print.number(found.len());
-            print.text(&format!("{:?}", found.modified().ok()));
+        // A folder's classes are called by them.
+        for (number, name) in self.names.iter().flat_map(ClassNames::iter) {
+            print.number(number.cast_unsigned());
+            print.text(name);
         }
-        let ConvertOptions { max_samples, max_bytes, shards, page_size, .. } = self.options;
+        let ConvertOptions { max_samples, max_bytes, shards, image, page_size, .. } = self.options;
         let options = format!(
-            "{form:?} of {max_samples:?} samples, {max_bytes:?} bytes, {shards:?} shards, pages of {page_size}"
+            "{form:?} of {max_samples:?} samples, {max_bytes:?} bytes, {shards:?} shards, pages of {page_size}, {image:?}"
         );
-        Print { source: format!("{:016x}", print.value()), options }
+        let source = format!("{:016x}", print.value());
+        Ok(Print { source, options, samples: self.source.len() })
     }
 
     fn bar(&self, journal: &Journal<'_>) -> Bar {

@@ -2,7 +2,7 @@
 
 use super::journal::Journal;
 use crate::sample::SampleId;
-use crate::write::report::{Skipped, SkippedSample};
+use crate::write::report::{Reencoded, Skipped, SkippedSample};
 use crate::write::value::SampleError;
 
 /// What was converted.
@@ -14,10 +14,16 @@ pub struct ConvertReport {
     pub resumed: u64,
     /// Samples left out because they are damaged.
     pub skipped: Skipped,
+    /// Images that are not as they were in the source, by kind.
+    pub reencoded: Vec<Reencoded>,
+    /// Fields that are called otherwise than in the source: from, to.
+    pub renamed: Vec<(String, String)>,
     /// Files written: shards, or a folder's; a `.beton` is one.
     pub files: u64,
     /// Bytes of these files.
     pub bytes: u64,
+    /// What who reads the new dataset should know, a sentence each.
+    pub notes: Vec<String>,
 }
 
 impl ConvertReport {
@@ -32,13 +38,20 @@ impl ConvertReport {
             // The notes have as many words of each unit as the report has of all.
             skipped.count += unit.skipped_count - unit.skipped.len() as u64;
         }
+        let mut reencoded = vec![];
+        for unit in journal.units() {
+            Reencoded::count(&mut reencoded, unit.reencoded.iter().copied());
+        }
         let sum = |count: fn(&super::journal::Unit) -> u64| journal.units().iter().map(count).sum();
         Self {
             samples: sum(|unit| unit.samples),
             resumed,
             skipped,
+            reencoded,
+            renamed: vec![],
             files: sum(|unit| unit.files),
             bytes: sum(|unit| unit.bytes),
+            notes: vec![],
         }
     }
 }

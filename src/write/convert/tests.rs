@@ -6,7 +6,10 @@ mod files;
 
 use super::*;
 use crate::sample::{Limits, SampleId};
-use crate::source::{Beton, BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record};
+use crate::source::{
+    Beton, BoxError, ClassNames, FieldKind, FieldSpec, Folder, FolderOptions, OwnedImage,
+    OwnedValue, Record, SampleLocation, Tar,
+};
 use crate::write::WriteError;
 use crate::write::step::Step;
 use files::files;
@@ -22,6 +25,7 @@ struct Drawn {
     samples: u64,
     damaged: Vec<u64>,
     keys: fn(u64) -> Option<String>,
+    names: Option<ClassNames>,
 }
 
 fn field(name: &str, kind: FieldKind) -> FieldSpec {
@@ -49,13 +53,19 @@ fn drawn(samples: u64) -> Drawn {
         field("depth", array("<f4", &[2, 3])),
         field("wide", array("<f8", &[2])),
     ];
-    Drawn { fields, samples, damaged: vec![], keys: no_key }
+    Drawn { fields, samples, damaged: vec![], keys: no_key, names: None }
 }
 
 /// An image and its class.
 fn classes(samples: u64) -> Drawn {
     let fields = vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
-    Drawn { fields, samples, damaged: vec![], keys: no_key }
+    Drawn { fields, samples, damaged: vec![], keys: no_key, names: None }
+}
+
+/// An image and its class, all with names; numbers that are not the order of these.
+fn named(samples: u64) -> Drawn {
+    let names = (0..10).map(|number| (number, format!("class {}", 9 - number))).collect();
+    Drawn { names: Some(names), ..classes(samples) }
 }
 
 /// Bytes that no coder made: what is stored is not looked at.
@@ -77,7 +87,7 @@ impl Drawn {
                 let pixels = (0..5 * 3 * 3).map(|i| (i * n) as u8).collect();
                 OwnedValue::Image(OwnedImage::rgb(5, 3, pixels))
             }
-            ("label", _) => OwnedValue::Int((n % 10) as i64),
+            (name, FieldKind::Int) if name.ends_with("label") => OwnedValue::Int((n % 10) as i64),
             (_, FieldKind::Int) => OwnedValue::Int(i64::MIN + n as i64),
             (_, FieldKind::Float) => OwnedValue::Float(n as f64 / 7.0),
             // Some have no bytes at all.
@@ -107,8 +117,12 @@ impl Source for Drawn {
         Ok(self.fields.iter().map(|field| self.value(field, sample.0)).collect())
     }
 
-    fn key(&self, sample: SampleId) -> Option<String> {
-        (self.keys)(sample.0)
+    fn locate(&self, sample: SampleId, _: usize) -> Option<SampleLocation> {
+        (self.keys)(sample.0).map(SampleLocation::of_key)
+    }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        Ok(self.names.clone())
     }
 }
 
@@ -155,7 +169,7 @@ fn table(samples: u64) -> Drawn {
 }
 
 /// Every form, with limits that make several units of it.
-fn forms() -> [(&'static str, Drawn, ConvertOptions); 6] {
+fn forms() -> [(&'static str, Drawn, ConvertOptions); 9] {
     [
         ("x-{000}.tar", drawn(30), limits(0, 40_000, 0)),
         ("x-{00000}-of-{N}.tfrecord", drawn(20), limits(0, 0, 3)),
@@ -163,6 +177,9 @@ fn forms() -> [(&'static str, Drawn, ConvertOptions); 6] {
         ("x.beton", drawn(20), limits(8, 0, 0)),
         ("x", classes(9), limits(4, 0, 0)),
         ("table", table(9), limits(4, 0, 0)),
+        ("named.beton", named(9), limits(0, 0, 0)),
+        ("named-{00}.tar", named(12), limits(4, 0, 0)),
+        ("named", named(9), limits(4, 0, 0)),
     ]
 }
 
@@ -254,8 +271,16 @@ fn tfrecord_shards_hold_the_samples() {
     for (n, record) in (0..).zip(&records) {
         let found = features(record);
         let names: Vec<&str> = found.keys().map(String::as_str).collect();
-        let want = "b depth depth/shape image label meta n seg wide wide/dtype x";
-        assert_eq!(names, want.split(' ').collect::<Vec<_>>());
+        let mut want: Vec<&str> =
+            "b depth depth/dtype depth/shape fuseloop/fields image label meta \
+            meta/dtype n seg wide wide/dtype wide/shape x x/float64"
+                .split_whitespace()
+                .collect();
+        if n % 7 == 0 {
+            // A whole number is exact in 32 bits.
+            want.pop();
+        }
+        assert_eq!(names, want);
         assert_eq!(found["image"], (1, jpeg(n)));
         assert!(found["seg"].1.starts_with(b"\x89PNG"));
         assert_eq!(found["label"], (3, vec![(n % 10) as u8]));
@@ -431,19 +456,41 @@ fn damaged_samples_end_it_or_are_left_out() {
 
 /// Converts, and has the step of this number refused; `None` if there are not so many.
 fn refused_at(
-    source: &Drawn,
+    source: &dyn Source,
     dst: &Path,
     options: &ConvertOptions,
     number: usize,
 ) -> Option<ConvertError> {
+    failed_at(source, dst, options, number, |_| Err(io::ErrorKind::StorageFull.into()))
+}
+
+/// Converts, and has the step of this number answered by `answer`.
+fn failed_at(
+    source: &dyn Source,
+    dst: &Path,
+    options: &ConvertOptions,
+    number: usize,
+    answer: impl Fn(Step<'_>) -> io::Result<()> + Sync,
+) -> Option<ConvertError> {
     let left = Mutex::new(number);
-    let refuse = |_: Step<'_>| {
+    let refuse = |step: Step<'_>| {
         let mut left = left.lock().unwrap();
         let is_last = *left == 0;
         *left = left.wrapping_sub(1);
-        if is_last { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        drop(left);
+        if is_last { answer(step) } else { Ok(()) }
     };
-    Job::new(source, dst, options, &refuse).run(Form::of(dst)).err()
+    Job::new(source, dst, options, &refuse, Form::of(dst)).unwrap().run().err()
+}
+
+#[test]
+fn folders_above_the_destination_are_made() {
+    for (dst, source, options) in forms() {
+        let above = converted(&source, &format!("new/er/{dst}"), &options);
+        let want = converted(&source, dst, &options).into_iter();
+        let want = want.map(|(name, bytes)| (format!("new/er/{name}"), bytes));
+        assert!(above == want.collect::<BTreeMap<_, _>>(), "{dst}");
+    }
 }
 
 #[test]
@@ -465,7 +512,8 @@ fn a_conversion_stopped_at_any_step_goes_on_to_the_same_bytes() {
             resumed += usize::from(report.resumed > 0);
             assert!(files(dir.path()) == want, "{dst} stopped at {number}");
         }
-        assert!(resumed > 1 || dst == "x.tar", "{dst}: {resumed} went on");
+        let is_one = ["x.tar", "named.beton"].contains(&dst);
+        assert!(resumed > 1 || is_one, "{dst}: {resumed} went on");
     }
 }
 
@@ -516,8 +564,8 @@ fn what_is_there_is_kept_whenever_a_conversion_dies() {
                 *left -= 1;
                 if *left < 0 { panic!("killed") } else { Ok(()) }
             };
-            let job = Job::new(&source, &path, &options, &die);
-            let _ = catch_unwind(AssertUnwindSafe(|| job.run(Form::of(&path))));
+            let job = Job::new(&source, &path, &options, &die, Form::of(&path)).unwrap();
+            let _ = catch_unwind(AssertUnwindSafe(|| job.run()));
             let told = convert(&source, &path, &options).unwrap_err();
             assert!(matches!(told, ConvertError::Exists { .. }), "{dst} {step}: {told}");
             assert!(files(dir.path()) == there, "{dst} {step}");
@@ -567,7 +615,7 @@ fn two_conversions_to_one_place_are_refused() {
         Ok(())
     };
     let options = limits(3, 0, 0);
-    Job::new(&source, &path, &options, &again).run(Form::Tar).unwrap();
+    Job::new(&source, &path, &options, &again, Form::Tar).unwrap().run().unwrap();
     let told = told.into_inner().unwrap();
     assert_eq!(told.len(), 3);
     assert!(told.iter().all(|told| told.contains("is being written by another process")));
@@ -623,4 +671,189 @@ fn a_jpeg_without_a_size_gets_its_own_in_a_beton() {
     let beton = Beton::open(&path, &Limits::SMALL).unwrap();
     let OwnedValue::Image(image) = beton.owned(SampleId(1), 0).unwrap() else { panic!() };
     assert_eq!((image.width, image.height, image.bytes), (20, 10, jpeg));
+}
+
+/// The last number behind `"end":` in the notes, replaced.
+fn with_end(notes: &Path, end: u64) {
+    let text = fs::read_to_string(notes).unwrap();
+    let at = text.rfind("\"end\":").unwrap() + 6;
+    let digits = text[at..].bytes().take_while(u8::is_ascii_digit).count();
+    fs::write(notes, format!("{}{end}{}", &text[..at], &text[at + digits..])).unwrap();
+}
+
+#[test]
+fn notes_of_samples_that_are_not_in_the_source_lose_none() {
+    let (dst, source, options) = forms().into_iter().next().unwrap();
+    let want = converted(&source, dst, &options);
+    for end in [source.samples - 1, source.samples, source.samples + 1000, u64::MAX] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(dst);
+        refused_at(&source, &path, &options, 20).unwrap();
+        with_end(&dir.path().join(format!("{dst}.fuseloop-convert.json")), end);
+        let report = convert(&source, &path, &options).unwrap();
+        assert_eq!(report.samples, source.samples, "{end}");
+        assert!(files(dir.path()) == want, "{end}");
+    }
+}
+
+/// A folder `photos` with 40 files of one class, and a table of them.
+fn photos() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("photos/cat")).unwrap();
+    let mut table = "path,label\n".to_owned();
+    for n in 0..40 {
+        let name = format!("photos/cat/{n:02}.jpg");
+        fs::write(dir.path().join(&name), jpeg(n)).unwrap();
+        table.push_str(&format!("{name},{n}\n"));
+    }
+    fs::write(dir.path().join("labels.csv"), table).unwrap();
+    dir
+}
+
+fn folder(path: &Path) -> Folder {
+    Folder::open(path, &FolderOptions::default()).unwrap()
+}
+
+#[test]
+fn a_source_that_changed_under_the_same_names_is_another() {
+    type Change = fn(&Path);
+    let changes: [(&str, Change); 3] = [
+        ("photos", |dir| fs::write(dir.join("photos/cat/03.jpg"), jpeg(99)).unwrap()),
+        ("photos", |dir| {
+            let file = fs::File::options().write(true).open(dir.join("photos/cat/30.jpg")).unwrap();
+            file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        }),
+        ("labels.csv", |dir| {
+            let text = fs::read_to_string(dir.join("labels.csv")).unwrap();
+            fs::write(dir.join("labels.csv"), text.replace(",0\n", ",41\n")).unwrap();
+        }),
+    ];
+    for (place, (name, change)) in changes.into_iter().enumerate() {
+        let dir = photos();
+        let out = tempfile::tempdir().unwrap();
+        let (src, dst) = (dir.path().join(name), out.path().join("x-{000}.tar"));
+        refused_at(&folder(&src), &dst, &limits(5, 0, 0), 20).unwrap();
+        change(dir.path());
+        let told = convert(&folder(&src), &dst, &limits(5, 0, 0)).map(drop).unwrap_err();
+        assert!(told.to_string().contains("the source has changed"), "{place}: {told}");
+    }
+}
+
+/// Whatever it is called, no conversion writes where it reads.
+#[test]
+fn a_destination_that_is_the_source_or_lies_one_in_the_other_is_refused() {
+    let dir = photos();
+    let path = dir.path();
+    fs::create_dir(path.join("shards")).unwrap();
+    convert(&classes(9), path.join("shards/x-{000}.tar"), &limits(3, 0, 0)).unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("photos/cat", path.join("link")).unwrap();
+    let before = files(path);
+    let tar = Tar::open(path.join("shards/x-{000..002}.tar").to_str().unwrap()).unwrap();
+    let photos = folder(&path.join("photos"));
+    let options = ConvertOptions { overwrite: true, ..limits(0, 0, 0) };
+    let refused = |source: &dyn Source, dst: &str| {
+        let told = convert(source, path.join(dst), &options).map(drop).unwrap_err().to_string();
+        assert!(told.contains("outside") || told.contains("another name"), "{dst}: {told}");
+        assert!(files(path) == before, "{dst}");
+    };
+    let mut same = vec!["photos", "photos/", "photos/cat/..", "photos/cat", "photos/new/x", "./"];
+    same.push("none/../photos/new");
+    if cfg!(unix) {
+        same.extend(["link", "link/new", "link/.."]);
+    }
+    for dst in same {
+        refused(&photos, dst);
+    }
+    for dst in ["shards/x-{000}.tar", "photos/../shards/x-%03d.tar", "shards/x-001.tar", "shards"] {
+        refused(&tar, dst);
+    }
+    refused(&folder(&path.join("labels.csv")), "photos/cat");
+    // Beside it is a place like any other.
+    for dst in ["photos.tar", "cats", "photos/x-{000}.tar", "shards/photos-{000}.tfrecord"] {
+        convert(&photos, path.join(dst), &ConvertOptions::default()).unwrap();
+    }
+    convert(&tar, path.join("shards/y-{000}.tar"), &ConvertOptions::default()).unwrap();
+}
+
+#[test]
+fn every_row_of_a_beton_is_in_its_fingerprint() {
+    let source = Drawn { fields: vec![field("n", FieldKind::Int)], ..classes(3000) };
+    let bytes = converted(&source, "x.beton", &limits(0, 0, 0)).remove("x.beton").unwrap();
+    let open = |bytes: Vec<u8>| Beton::from_bytes(bytes, &Limits::DEFAULT).unwrap();
+    let beton = open(bytes.clone());
+    let rows = beton.header().sample_table_start() as usize;
+    for row in [0, 1, 2, 1499, 2999] {
+        let mut other = bytes.clone();
+        other[rows + row * beton.row_bytes()] ^= 1;
+        assert_ne!(Source::fingerprint(&open(other)), Source::fingerprint(&beton), "row {row}");
+    }
+}
+
+#[test]
+fn tensorflow_s_names_are_shortened_and_said() {
+    let fields = vec![
+        field("image/encoded", FieldKind::RgbImage),
+        field("image/class/label", FieldKind::Int),
+    ];
+    let source = Drawn { fields, ..classes(4) };
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let none = convert(&source, at("x.tfrecord"), &limits(0, 0, 0)).unwrap();
+    assert_eq!(none.renamed, vec![]);
+    let records = crate::source::TfRecords::open(at("x.tfrecord").to_str().unwrap()).unwrap();
+    assert_eq!(records.fields(), source.fields, "in their order");
+    let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+    for dst in ["x.beton", "x.tar", "x"] {
+        let report = convert(&records, at(dst), &limits(0, 0, 0)).unwrap();
+        let want = vec![pair("image/encoded", "image"), pair("image/class/label", "label")];
+        assert_eq!(report.renamed, want, "{dst}");
+    }
+    let beton = Beton::open(at("x.beton"), &Limits::SMALL).unwrap();
+    assert_eq!(beton.fields().iter().map(|f| &*f.name).collect::<Vec<_>>(), ["image", "label"]);
+    let rename = vec![pair("image/class/label", "y")];
+    let options = ConvertOptions { rename, ..limits(0, 0, 0) };
+    let report = convert(&records, at("y.beton"), &options).unwrap();
+    assert_eq!(report.renamed, vec![pair("image/class/label", "y")], "all others fit");
+}
+
+/// `FUSELOOP_FAULTS=1000` has every step from 0 to 999 fail.
+#[test]
+fn the_nth_step_that_fails_is_an_error_with_its_path_and_an_interrupted_one_is_none() {
+    let (source, options) = (classes(200), limits(1, 0, 0));
+    let want = converted(&source, "x-{000}.tar", &options);
+    let tried = std::env::var("FUSELOOP_FAULTS").map_or(8, |n| n.parse().unwrap());
+    for number in (0..tried).map(|n| n * 1000 / tried) {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("io")).unwrap();
+        let failed = |_: Step<'_>| Err(io::Error::from_raw_os_error(5));
+        let told = failed_at(&source, &at("io/x-{000}.tar"), &options, number, failed);
+        let told = told.unwrap().to_string();
+        assert!(told.contains(at("io").to_str().unwrap()), "{number}: {told}");
+        assert!(told.contains("os error 5"), "{number}: {told}");
+
+        fs::create_dir(at("cut")).unwrap();
+        let interrupted = |step: Step<'_>| match step {
+            Step::Write { .. } => Err(io::ErrorKind::Interrupted.into()),
+            _ => Ok(()),
+        };
+        let told = failed_at(&source, &at("cut/x-{000}.tar"), &options, number, interrupted);
+        assert!(told.is_none() && files(&at("cut")) == want, "{number}: {told:?}");
+    }
+}
+
+#[test]
+fn a_record_of_another_shape_than_the_first_is_an_error_of_its_own() {
+    let of =
+        |shape: &[u64]| Drawn { fields: vec![field("depth", array("<f4", shape))], ..classes(2) };
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    convert(&of(&[2, 3]), at("a.tfrecord"), &limits(0, 0, 0)).unwrap();
+    convert(&of(&[3, 2]), at("b.tfrecord"), &limits(0, 0, 0)).unwrap();
+    let records = crate::source::TfRecords::open(at("{a,b}.tfrecord").to_str().unwrap()).unwrap();
+    assert_eq!(records.fields(), of(&[2, 3]).fields);
+    assert!(records.read(SampleId(1)).is_ok());
+    let told = records.read(SampleId(2)).unwrap_err().to_string();
+    assert!(told.contains("b.tfrecord") && told.ends_with("as in the first record"), "{told}");
 }

@@ -80,6 +80,15 @@ fn picture(image: OwnedImage) -> Result<Vec<u8>, png::EncodingError> {
     if image.mode != ImageMode::Raw {
         return Ok(image.bytes);
     }
+    png_file(&image)
+}
+
+/// Raw pixels as a PNG.
+///
+/// # Errors
+///
+/// If there are none, or not as many as its sides say.
+pub(in crate::write) fn png_file(image: &OwnedImage) -> Result<Vec<u8>, png::EncodingError> {
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, image.width, image.height);
     encoder.set_color(png::ColorType::Rgb);

@@ -126,12 +126,17 @@ pub(in crate::write) fn label(fields: &[FieldSpec]) -> Option<usize> {
 /// A field's name in small letters, as WebDataset reads it, and none that ends a file's name.
 fn clean(field: &FieldSpec) -> Result<String, ColumnError> {
     let name = field.name.to_lowercase();
-    let is_bad = |c: char| c.is_control() || matches!(c, '/' | '\\' | ':');
-    let is_odd = name.split('.').any(str::is_empty) || name.ends_with("__");
-    if is_odd || name.len() > MOST || name.contains(is_bad) {
+    if !is_file_name(&name) {
         return Err(ColumnError::Name { field: field.name.clone() });
     }
     Ok(name)
+}
+
+/// Whether a field of this name, in small letters, can be called by it behind a key.
+pub(in crate::write) fn is_file_name(name: &str) -> bool {
+    let is_bad = |c: char| c.is_control() || matches!(c, '/' | '\\' | ':');
+    let is_odd = name.split('.').any(str::is_empty) || name.ends_with("__");
+    !is_odd && name.len() <= MOST && !name.contains(is_bad)
 }
 
 /// Most bytes of a field's name: with a key of 220 it stays far below what any reader takes.

@@ -1,5 +1,5 @@
 //! A sample as a `tf.train.Example` (tensorflow/core/example/{example,feature}.proto): a feature a
-//! field, of the field's name.
+//! field, of the field's name, and beside it what the feature does not say.
 //!
 //! | field                                | feature                                             |
 //! |--------------------------------------|-----------------------------------------------------|
@@ -7,22 +7,18 @@
 //! | int                                  | `int64_list`                                        |
 //! | float                                | `float_list`: rounded to 32 bits, which is all it has |
 //! | bytes, JSON                          | `bytes_list`; JSON without FFCV's final NUL         |
-//! | array of bool, i1 to i8, u1 to u4    | `int64_list`, in C order                            |
-//! | array of f2, f4                      | `float_list`, in C order: every bit of it           |
-//! | array of u8 (64 bits), f8, f16, c    | `bytes_list`: the elements, little-endian: `tf.io.decode_raw` |
+//! | array, tensor                        | a list that holds every bit, else their bytes       |
 //! | user-defined                         | refused                                             |
 //!
-//! An array of several dimensions has `NAME/shape` beside it, an `int64_list`; one that is stored as
-//! bytes also has `NAME/dtype`, NumPy's name. Features are sorted by name, so that the same sample is
-//! the same bytes.
+//! Types, shapes, the other half of floats and the order of fields stand beside it, by the convention of
+//! `source/tfrecord/marks.rs`: read back, each field is what it was, to the bit. Features are sorted by
+//! name, so that the same sample is the same bytes.
 
 use super::bytes::{file_bytes, word};
 use super::column::ColumnError;
-use crate::source::beton::{ByteOrder, NdKind};
 use crate::source::example::{BytesList, Example, Feature, Features, FloatList, Int64List, Kind};
-use crate::source::{FieldKind, FieldSpec, NdType, OwnedValue, Record};
+use crate::source::{FieldKind, FieldSpec, OwnedValue, Record, looks_like_a_picture, marks};
 use crate::write::value::SampleError;
-use half::f16;
 use prost::Message as _;
 use std::collections::{BTreeMap, HashMap};
 
@@ -32,7 +28,8 @@ use std::collections::{BTreeMap, HashMap};
 ///
 /// See [`ColumnError`].
 pub(in crate::write) fn check_fields(fields: &[FieldSpec]) -> Result<(), ColumnError> {
-    let mut taken = HashMap::new();
+    let reserved = "the order of all fields".to_owned();
+    let mut taken = HashMap::from([(marks::ORDER.to_owned(), &reserved)]);
     for field in fields {
         if let FieldKind::Custom { .. } = field.kind {
             return Err(ColumnError::Custom { field: field.name.clone() });
@@ -47,20 +44,17 @@ pub(in crate::write) fn check_fields(fields: &[FieldSpec]) -> Result<(), ColumnE
     Ok(())
 }
 
-/// The features beside a field's own.
+/// The features that may stand beside a field's own.
 fn beside(field: &FieldSpec) -> Vec<String> {
     let mut names = vec![];
-    if let FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape } =
-        &field.kind
-    {
-        let is_raw = as_list(*dtype).is_none();
-        if shape.len() > 1 {
-            names.push(format!("{}/shape", field.name));
+    match field.kind {
+        FieldKind::Float => names.push(marks::exact_name(&field.name)),
+        FieldKind::NdArray { .. } | FieldKind::TorchTensor { .. } => {
+            names.push(marks::shape_name(&field.name));
         }
-        if is_raw {
-            names.push(format!("{}/dtype", field.name));
-        }
+        _ => {}
     }
+    names.extend(marks::dtype_of(&field.kind).map(|_| marks::dtype_name(&field.name)));
     names
 }
 
@@ -80,6 +74,11 @@ pub(in crate::write) fn encode_record(
     for (value, field) in record.into_iter().zip(fields) {
         put(value, field, &mut feature)?;
     }
+    if !fields.is_sorted_by_key(|field| &field.name) {
+        let value = fields.iter().map(|field| field.name.clone().into_bytes()).collect();
+        let kind = Some(Kind::Bytes(BytesList { value }));
+        feature.insert(marks::ORDER.to_owned(), Feature { kind });
+    }
     Ok(Example { context: Some(Features { feature }), lists: None }.encode_to_vec())
 }
 
@@ -95,29 +94,43 @@ fn put(
     let mut add = |name: &str, list| {
         features.insert(name.to_owned(), Feature { kind: Some(list) });
     };
+    let mut dtype = None;
     let list = match (value, &field.kind) {
         (OwnedValue::Int(value), _) => ints(vec![value]),
         #[expect(clippy::cast_possible_truncation, reason = "the format has 32 bits")]
-        (OwnedValue::Float(value), _) => Kind::Floats(FloatList { value: vec![value as f32] }),
+        (OwnedValue::Float(value), _) => {
+            let rounded = value as f32;
+            if f64::from(rounded).to_bits() != value.to_bits() {
+                add(&marks::exact_name(&field.name), bytes(value.to_le_bytes().to_vec()));
+            }
+            Kind::Floats(FloatList { value: vec![rounded] })
+        }
         (
             OwnedValue::NdArray(elements),
-            FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape },
+            kind @ (FieldKind::NdArray { dtype: of, shape }
+            | FieldKind::TorchTensor { dtype: of, shape }),
         ) => {
-            if shape.len() > 1 {
-                let sides = shape.iter().map(|&side| i64::try_from(side).unwrap_or(i64::MAX));
-                add(&format!("{}/shape", field.name), ints(sides.collect()));
-            }
-            match as_list(*dtype) {
-                Some(list) => list(*dtype, &elements),
-                None => {
-                    let dtype = little(*dtype, elements);
-                    add(&format!("{}/dtype", field.name), bytes(dtype.0.into_bytes()));
-                    bytes(dtype.1)
-                }
-            }
+            let sides = shape.iter().map(|&side| i64::try_from(side).unwrap_or(i64::MAX));
+            add(&marks::shape_name(&field.name), ints(sides.collect()));
+            dtype = marks::dtype_of(kind);
+            marks::to_list(*of, elements)
         }
-        (value, _) => bytes(file_bytes(value, field)?),
+        (value, kind) => {
+            let value = file_bytes(value, field)?;
+            // A reader tells a picture from bytes by how they begin.
+            let is_picture = looks_like_a_picture(&value);
+            let is_told = match kind {
+                FieldKind::RgbImage => is_picture,
+                FieldKind::Bytes => !is_picture,
+                _ => false,
+            };
+            dtype = marks::dtype_of(kind).filter(|_| !is_told);
+            bytes(value)
+        }
     };
+    if let Some(dtype) = dtype {
+        add(&marks::dtype_name(&field.name), bytes(dtype.into_bytes()));
+    }
     add(&field.name, list);
     Ok(())
 }
@@ -128,60 +141,6 @@ fn ints(value: Vec<i64>) -> Kind {
 
 fn bytes(value: Vec<u8>) -> Kind {
     Kind::Bytes(BytesList { value: vec![value] })
-}
-
-/// How elements become a list that holds every bit of them; `None` if no list does.
-fn as_list(dtype: NdType) -> Option<fn(NdType, &[u8]) -> Kind> {
-    match (dtype.kind(), dtype.item_size()) {
-        (NdKind::Bool | NdKind::Int, _) | (NdKind::UInt, 1 | 2 | 4) => Some(int_list),
-        (NdKind::Float, 2 | 4) => Some(float_list),
-        _ => None,
-    }
-}
-
-fn int_list(dtype: NdType, elements: &[u8]) -> Kind {
-    let is_signed = dtype.kind() == NdKind::Int;
-    let value = |bytes: [u8; 8], size: usize| {
-        let word = u64::from_le_bytes(bytes).cast_signed();
-        let above = 64 - 8 * size as u32;
-        // To the top and back again: that spreads the sign.
-        if is_signed { (word << above) >> above } else { word }
-    };
-    ints(words(dtype, elements).map(|(bytes, size)| value(bytes, size)).collect())
-}
-
-fn float_list(dtype: NdType, elements: &[u8]) -> Kind {
-    let value = |([a, b, c, d, ..], size): ([u8; 8], usize)| match size {
-        2 => f16::from_le_bytes([a, b]).to_f32(),
-        _ => f32::from_le_bytes([a, b, c, d]),
-    };
-    Kind::Floats(FloatList { value: words(dtype, elements).map(value).collect() })
-}
-
-/// The elements' bytes, the lowest first, and how many each has.
-fn words(dtype: NdType, elements: &[u8]) -> impl Iterator<Item = ([u8; 8], usize)> {
-    let size = dtype.item_size() as usize;
-    let is_big = dtype.order() == ByteOrder::Big;
-    elements.chunks_exact(size).map(move |element| {
-        let mut word = [0; 8];
-        let end = size.min(8);
-        word[..end].copy_from_slice(&element[..end]);
-        if is_big {
-            word[..end].reverse();
-        }
-        (word, size)
-    })
-}
-
-/// The name of the little-endian type, and the elements so.
-fn little(dtype: NdType, mut elements: Vec<u8>) -> (String, Vec<u8>) {
-    if dtype.order() == ByteOrder::Big {
-        // A complex number is two numbers.
-        let parts = if dtype.kind() == NdKind::Complex { 2 } else { 1 };
-        let size = dtype.item_size() as usize / parts;
-        elements.chunks_exact_mut(size).for_each(<[u8]>::reverse);
-    }
-    (dtype.to_string().replace('>', "<"), elements)
 }
 
 #[cfg(test)]
@@ -214,7 +173,8 @@ mod tests {
         let floats = [1.5_f32.to_be_bytes(), (-0.25_f32).to_be_bytes()].concat();
         let want = Kind::Floats(FloatList { value: vec![1.5, -0.25] });
         assert_eq!(of(">f4", &floats), want);
-        let halves = [f16::from_f32(1.5), f16::from_f32(-0.25)].map(f16::to_le_bytes).concat();
+        let halves = [half::f16::from_f32(1.5), half::f16::from_f32(-0.25)];
+        let halves = halves.map(half::f16::to_le_bytes).concat();
         assert_eq!(of("<f2", &halves), want);
     }
 
@@ -222,13 +182,11 @@ mod tests {
     fn arrays_that_no_list_holds_are_bytes_with_their_type() {
         let doubles = [1.1_f64.to_be_bytes(), 2.2_f64.to_be_bytes()].concat();
         let features = encoded(">f8", vec![2, 1], &doubles);
-        let want = [1.1_f64.to_le_bytes(), 2.2_f64.to_le_bytes()].concat();
-        assert_eq!(list(&features, "a"), bytes(want));
-        assert_eq!(list(&features, "a/dtype"), bytes(b"<f8".to_vec()));
+        assert_eq!(list(&features, "a"), bytes(doubles));
+        assert_eq!(list(&features, "a/dtype"), bytes(b">f8".to_vec()));
         assert_eq!(list(&features, "a/shape"), ints(vec![2, 1]));
-        let pair = [1.0_f32.to_be_bytes(), 2.0_f32.to_be_bytes()].concat();
-        let want = [1.0_f32.to_le_bytes(), 2.0_f32.to_le_bytes()].concat();
-        assert_eq!(list(&encoded(">c8", vec![1], &pair), "a"), bytes(want));
+        let pair = [1.0_f32.to_le_bytes(), 2.0_f32.to_le_bytes()].concat();
+        assert_eq!(list(&encoded("<c8", vec![1], &pair), "a"), bytes(pair));
     }
 
     #[test]

@@ -21,8 +21,8 @@ mod tar;
 pub use column::ColumnError;
 pub use name::TemplateError;
 
-pub(super) use bytes::{Member, extension, file_bytes, json_text};
-pub(super) use column::Columns;
+pub(super) use bytes::{Member, extension, file_bytes, json_text, png_file};
+pub(super) use column::{Columns, is_file_name};
 pub(super) use example::{check_fields, encode_record};
 pub(super) use key::{last_part, safe_key};
 pub(super) use name::Template;

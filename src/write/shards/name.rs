@@ -90,6 +90,19 @@ impl Template {
         self.number.as_ref().is_some_and(|number| number.of.is_some())
     }
 
+    /// The path with the signs written out as braces: `x-{000}-of-{N}.tar`.
+    pub(in crate::write) fn named(&self) -> PathBuf {
+        let mut name = self.before.clone();
+        if let Some(Number { digits, of, after }) = &self.number {
+            name.push_str(&format!("{{{}}}", "0".repeat((*digits).max(1))));
+            if let Some(of) = of {
+                name.push_str(&format!("{of}{{N}}"));
+            }
+            name.push_str(after);
+        }
+        self.folder.join(name)
+    }
+
     /// Where the shards lie.
     pub(in crate::write) fn folder(&self) -> &Path {
         &self.folder
@@ -176,6 +189,9 @@ mod tests {
         assert_eq!(path("x-{00000}-of-{N}.tfrecord", 3), "./x-00003-of-00016.tfrecord");
         assert_eq!(path("x.tar", 3), "./x.tar");
         assert_eq!(path("x-{a}.tar", 3), "./x-{a}.tar");
+        let named = |text: &str| template(text).named().display().to_string();
+        assert_eq!(named("a/x-%05d-of-{N}.tar"), "a/x-{00000}-of-{N}.tar");
+        assert_eq!((named("x-%d.tar"), named("x.tar")), ("./x-{0}.tar".into(), "./x.tar".into()));
     }
 
     #[test]

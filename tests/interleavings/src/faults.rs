@@ -16,9 +16,11 @@ thread_local! {
     static WAKE_UPS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Plants `fault`, or none, for the schedules that this thread runs from now on.
+/// Plants `fault`, or none, for the schedules that this thread runs from now on. The same orders see
+/// the same faults after it.
 pub fn plant(fault: Option<Fault>) {
     FAULT.set(fault);
+    WAKE_UPS.set(0);
 }
 
 pub(crate) fn is_planted(fault: Fault) -> bool {

@@ -1,7 +1,7 @@
 //! The engine, built from the same files, on a scheduler that tries random orders of its threads.
 //!
 //! ```text
-//!   src/sample.rs  src/batch/  src/run/     the files of `fuseloop`
+//!   src/sample.rs  src/threads.rs  src/batch/  src/run/     the files of `fuseloop`
 //!                |
 //!          crate::sync                      there: std. Here: `sync.rs`, over shuttle
 //! ```
@@ -30,5 +30,7 @@ pub mod run;
 #[path = "../../../src/sample.rs"]
 pub mod sample;
 mod sync;
+#[path = "../../../src/threads.rs"]
+pub mod threads;
 
 pub use shape::DType;

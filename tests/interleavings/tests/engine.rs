@@ -1,7 +1,8 @@
 //! What the engine promises, in thousands of random orders of its threads.
 //!
 //! `FUSELOOP_SCHEDULES` orders of each scenario, 2,000 by default: nine in ten at random, the rest
-//! with priorities that change three times (which finds what needs few but rare switches).
+//! with priorities that change three times (which finds what needs few but rare switches). Of 100,000
+//! `FUSELOOP_SLICE=3/10` tries the fourth of ten parts, from a seed of its own: the same orders again.
 #![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
 
 use std::env;
@@ -23,17 +24,34 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::{Arc, mpsc};
 use shuttle::{Config, Runner, thread};
 
-/// Runs `scenario` in many orders.
+/// Runs `scenario` in many orders, or in this process's slice of them.
 fn explore(scenario: impl Fn() + Send + Sync + Clone + 'static) {
     let schedules = env::var("FUSELOOP_SCHEDULES").map_or(2000, |text| text.parse().unwrap());
-    explore_in(schedules, scenario);
+    match env::var("FUSELOOP_SLICE") {
+        Err(_) => explore_in(schedules, None, scenario),
+        Ok(text) => {
+            let (part, of) = text.split_once('/').unwrap();
+            explore_in(schedules / of.parse::<usize>().unwrap(), part.parse().ok(), scenario);
+        }
+    }
 }
 
-fn explore_in(schedules: usize, scenario: impl Fn() + Send + Sync + Clone + 'static) {
+/// In so many orders, drawn from a seed or anew.
+fn explore_in(
+    schedules: usize,
+    seed: Option<u64>,
+    scenario: impl Fn() + Send + Sync + Clone + 'static,
+) {
     let few = (schedules / 10).max(1);
-    let random = RandomScheduler::new(schedules - few);
+    let (random, changing) = match seed {
+        None => (RandomScheduler::new(schedules - few), PctScheduler::new(3, few)),
+        Some(seed) => (
+            RandomScheduler::new_from_seed(seed, schedules - few),
+            PctScheduler::new_from_seed(seed, 3, few),
+        ),
+    };
     Runner::new(random, Config::new()).run(scenario.clone());
-    Runner::new(PctScheduler::new(3, few), Config::new()).run(scenario);
+    Runner::new(changing, Config::new()).run(scenario);
 }
 
 /// A number from 1 to `most`, drawn by the schedule.
@@ -156,8 +174,10 @@ impl Stage for Rows {
     }
 }
 
+/// Few workers or, in one schedule of four, many.
 fn options() -> EngineOptions {
-    EngineOptions { workers: n(some(3)), batches_ahead: n(some(3)), ..EngineOptions::default() }
+    let workers = if some(4) == 1 { 3 + some(5) } else { some(3) };
+    EngineOptions { workers: n(workers), batches_ahead: n(some(3)), ..EngineOptions::default() }
 }
 
 fn engine(options: EngineOptions) -> Engine<Rows> {
@@ -447,7 +467,7 @@ fn two_runs_share_an_engine() {
 /// Whether the scenario above fails with `fault` planted.
 fn is_found(fault: Fault) -> bool {
     faults::plant(Some(fault));
-    let explored = catch_unwind(AssertUnwindSafe(|| explore_in(2000, whole_run)));
+    let explored = catch_unwind(AssertUnwindSafe(|| explore_in(2000, None, whole_run)));
     faults::plant(None);
     explored.is_err()
 }

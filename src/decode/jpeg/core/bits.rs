@@ -15,9 +15,10 @@ const PAD: usize = 16;
 
 /// Copies the bytes of a segment without their stuffing, and with [`PAD`] zeros behind.
 ///
-/// `None` if an `ff` is followed by something else: a marker, or nothing.
+/// `None` if an `ff` is followed by something else, a marker or nothing, or there is no memory.
 pub(super) fn unstuff(coded: &[u8], bytes: &mut Vec<u8>) -> Option<()> {
     bytes.clear();
+    bytes.try_reserve(coded.len() + PAD).ok()?;
     let mut at = 0;
     while let Some(found) = find_ff(coded, at) {
         if coded.get(found + 1) != Some(&0) {

@@ -5,9 +5,10 @@
 //! ```
 //!
 //! What lies outside of the window is passed over in the bits, and nothing more is made of it.
-//! The pixels are those of zune-jpeg, bit for bit: the same arithmetic, in the same order. What is
-//! unusual ([`frame`]) and what is damaged is not decoded here at all: then zune-jpeg is asked, and
-//! says what it always said.
+//! The pixels are those of zune-jpeg, bit for bit: the same arithmetic, in the same order. One thing
+//! is libjpeg's instead: the last column or row of a picture of an even number of them, not a
+//! multiple of 16, whose chroma has half as many ([`stripe`]). What is unusual ([`frame`]) and what
+//! is damaged is not decoded here at all: then zune-jpeg is asked, and says what it always said.
 //!
 //! | file       | from bytes to pixels                                       |
 //! |------------|------------------------------------------------------------|
@@ -78,7 +79,7 @@ impl Part {
         let grid = Grid::of(headers);
         let rows = mcus(wanted.top, wanted.height, headers.size.height, grid.mcu_height);
         let columns = mcus(wanted.left, wanted.width, headers.size.width, grid.mcu_width);
-        Self { grid, rows, columns, wanted }
+        Self { grid, rows, columns, wanted, size: headers.size }
     }
 }
 

@@ -7,12 +7,17 @@
 //! Above a stripe's own rows each plane keeps the last row of the stripe before: with half the
 //! rows of chroma, the last row of pixels of a stripe needs chroma of the next, and so its pixels
 //! are made with that one's.
+//!
+//! Chroma has as many samples as half the picture's columns or rows, rounded up; the encoder fills
+//! up the last MCU with others. Those are not the picture's, and no pixel is made of them: as in
+//! libjpeg, the last sample has no neighbour beyond (`compptr->downsampled_width` in jdsample.c,
+//! `set_bottom_pointers` in jdmainct.c).
 
 use super::super::scans::Grid;
 use super::frame::Channel;
 use super::upsample;
 use fuseloop_kernels::{gray_row, ycbcr_row};
-use fuseloop_ops::{RGB, Window};
+use fuseloop_ops::{RGB, Size, Window};
 use std::ops::Range;
 
 /// Samples of a component, by rows.
@@ -22,6 +27,8 @@ struct Plane {
     h: usize,
     v: usize,
     columns: usize,
+    /// Columns that are the picture's: those behind them only fill up its last MCU.
+    shown: usize,
     /// The row before the stripe, and the stripe's.
     samples: Vec<u8>,
 }
@@ -44,6 +51,8 @@ pub(super) struct Part {
     pub(super) columns: Range<u64>,
     /// Pixels, all of them in those MCUs.
     pub(super) wanted: Window,
+    /// Of the whole picture.
+    pub(super) size: Size,
 }
 
 impl Plane {
@@ -59,6 +68,10 @@ impl Stripe {
         self.channels = channels.len();
         for (plane, channel) in self.planes.iter_mut().zip(channels) {
             (plane.h, plane.v, plane.columns) = (channel.h, channel.v, 8 * channel.h * mcus);
+            let per_column = (part.grid.mcu_width / 8) / channel.h as u32;
+            let columns = u64::from(part.size.width.div_ceil(per_column));
+            let before = 8 * channel.h as u64 * part.columns.start;
+            plane.shown = plane.columns.min((columns - before) as usize);
             // What it holds is written before it is read, but for the first row before the picture.
             plane.samples.resize((1 + 8 * channel.v) * plane.columns, 0);
         }
@@ -111,7 +124,7 @@ impl Stripe {
         if *channels == 1 {
             return gray_row(&luma_row[columns], out);
         }
-        let rows = chroma_rows(part.grid, row, y);
+        let rows = chroma_rows(part, row, y);
         let [for_cb, for_cr] = scratch;
         let cb = &chroma_row(&chroma[0], luma, rows, for_cb)[columns.clone()];
         let cr = &chroma_row(&chroma[1], luma, rows, for_cr)[columns.clone()];
@@ -120,16 +133,16 @@ impl Stripe {
 }
 
 /// The rows of the chroma planes that row `y` of the picture is made from: near and far.
-fn chroma_rows(grid: Grid, row: u64, y: u64) -> [usize; 2] {
+fn chroma_rows(part: &Part, row: u64, y: u64) -> [usize; 2] {
     let place = |at: u64| (at + 1 - 8 * row) as usize;
-    if grid.mcu_height == 8 {
+    if part.grid.mcu_height == 8 {
         return [place(y); 2];
     }
     let near = y / 2;
     let far = if y.is_multiple_of(2) {
         near.saturating_sub(1)
     } else {
-        (near + 1).min(8 * grid.rows - 1)
+        (near + 1).min(u64::from(part.size.height.div_ceil(2)) - 1)
     };
     [place(near), place(far)]
 }
@@ -143,10 +156,10 @@ fn chroma_row<'a>(
     [between, wide]: &'a mut [Vec<u8>; 2],
 ) -> &'a [u8] {
     let row = if luma.v == 1 {
-        plane.row(near)
+        &plane.row(near)[..plane.shown]
     } else {
         upsample::rows(plane.row(near), plane.row(far), between);
-        &between[..plane.columns]
+        &between[..plane.shown]
     };
     if luma.h == 1 {
         return row;

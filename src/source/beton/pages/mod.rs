@@ -35,12 +35,14 @@ pub use stats::PageStats;
 
 use super::{Beton, FieldSpec, ImageStats, read::Located};
 use crate::sample::SampleId;
-use crate::source::{BoxError, Buffer, ReadErrorKind, Record, RunPlan, Source, Value};
+use crate::source::{
+    BoxError, Buffer, ClassNames, ReadErrorKind, Record, RunPlan, SampleLocation, Source, Value,
+};
+use crate::threads::{self as limits, ThreadsError};
 use plan::Plan;
 use stats::Counters;
 use std::num::NonZeroUsize;
-use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use threads::{Lent, Reading};
 
@@ -50,7 +52,7 @@ pub struct ProcessCache {
     /// Most bytes of pages in memory, for each run. Default 1 GiB. With less than a page, values
     /// are read directly.
     pub budget_bytes: u64,
-    /// Threads that read pages, for each run. Default 4.
+    /// Threads that read pages, for each run, at most 1024. Default 4.
     pub io_threads: NonZeroUsize,
 }
 
@@ -58,6 +60,13 @@ impl Default for ProcessCache {
     fn default() -> Self {
         const FOUR: NonZeroUsize = NonZeroUsize::new(4).expect("four is not zero");
         Self { budget_bytes: 1 << 30, io_threads: FOUR }
+    }
+}
+
+impl ProcessCache {
+    /// Refuses more threads than may be asked for.
+    pub(crate) fn check(&self) -> Result<(), ThreadsError> {
+        limits::check("io_threads", self.io_threads.get())
     }
 }
 
@@ -132,6 +141,10 @@ impl Source for PagedBeton {
         self.beton.path()
     }
 
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        Source::paths(&*self.beton)
+    }
+
     fn value<'a>(
         &'a self,
         sample: SampleId,
@@ -143,7 +156,7 @@ impl Source for PagedBeton {
         let Some(run) = &self.run else {
             return Source::value(&*self.beton, sample, field, buffer);
         };
-        match self.beton.locate(sample, field)? {
+        match self.beton.located(sample, field)? {
             Located::Here(value) => Ok(value),
             Located::Stored(stored) if stored.size == 0 => Ok(stored.value(&[])),
             Located::Stored(stored) => {
@@ -165,8 +178,12 @@ impl Source for PagedBeton {
         self.beton.is_cheap_to_read_again()
     }
 
-    fn stored_at(&self, sample: SampleId, field: usize) -> Option<Range<u64>> {
-        self.beton.stored_at(sample, field)
+    fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
+        Source::locate(&*self.beton, sample, field)
+    }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        self.beton.class_names()
     }
 
     fn page(&self, sample: SampleId) -> Option<u64> {

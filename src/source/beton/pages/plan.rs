@@ -4,6 +4,7 @@
 //! at its place. Kept are, by page, the places of its uses in order: 4 bytes a use.
 
 use super::super::read::{Beton, Located, Stored};
+use crate::parallel;
 use crate::sample::SampleId;
 use crate::source::{BoxError, FieldKind, ReadErrorKind, RunPlan, Upcoming};
 use rayon::prelude::*;
@@ -86,7 +87,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// If there is no memory for it.
+    /// If there is no memory for it, or the system starts no threads to make it.
     pub(super) fn new(beton: &Arc<Beton>, run: &RunPlan) -> Result<Option<Self>, BoxError> {
         let header = beton.header();
         let size = u64::from(header.page_size);
@@ -108,16 +109,16 @@ impl Plan {
     }
 
     /// Every use of a page, by page and place.
-    fn collect_uses(&self) -> Result<Vec<Use>, ReadErrorKind> {
+    fn collect_uses(&self) -> Result<Vec<Use>, BoxError> {
         let count = self.upcoming.samples();
         let mut uses = vec![];
         reserve(&mut uses, (count as usize).saturating_mul(self.stored_fields()))?;
-        let chunks = (0..count.div_ceil(CHUNK)).into_par_iter();
-        uses.par_extend(
-            chunks
-                .flat_map_iter(|chunk| self.uses_at(chunk * CHUNK..count.min((chunk + 1) * CHUNK))),
-        );
-        uses.par_sort_unstable_by_key(|of| u64::from(of.page) << 32 | u64::from(of.place));
+        let chunks = count.div_ceil(CHUNK);
+        let uses_of = |chunk| self.uses_at(chunk * CHUNK..count.min((chunk + 1) * CHUNK));
+        parallel::on_all_cores(chunks as usize, || {
+            uses.par_extend((0..chunks).into_par_iter().flat_map_iter(uses_of));
+            uses.par_sort_unstable_by_key(|of| u64::from(of.page) << 32 | u64::from(of.place));
+        })?;
         Ok(uses)
     }
 
@@ -145,7 +146,7 @@ impl Plan {
     fn values(&self, sample: SampleId, mut each: impl FnMut(u32, Range<u32>)) {
         for &field in &self.fields {
             // One that can't be read is an error when it is asked for.
-            if let Ok(Located::Stored(Stored { ptr, size, .. })) = self.beton.locate(sample, field)
+            if let Ok(Located::Stored(Stored { ptr, size, .. })) = self.beton.located(sample, field)
                 && let Some((page, at)) = self.layout.find(ptr, size)
             {
                 each(page, at);

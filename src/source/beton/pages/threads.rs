@@ -7,7 +7,8 @@
 //!
 //! An I/O thread waits for nobody while it has a page to read, and a page that is waited for is
 //! some I/O thread's, or at the head of the queue. Dropping the run does not wait for a slow read:
-//! its thread ends when the read does.
+//! its thread ends when the read does. A forked process has no I/O threads: there values are read
+//! directly.
 
 use super::ProcessCache;
 use super::cache::{Bounds, Cache, Failure, Job, Page};
@@ -16,6 +17,7 @@ use super::stats::Counters;
 use crate::panicked::message;
 use crate::source::file::{LINE, ReadAt, read_all_at, skew};
 use crate::source::{BoxError, ReadErrorKind, RunPlan};
+use crate::threads::Process;
 use std::any::Any;
 use std::io;
 use std::ops::Range;
@@ -27,6 +29,8 @@ use std::time::Instant;
 /// The pages of a run, being read until this is dropped.
 pub(super) struct Reading {
     shared: Arc<Shared>,
+    /// The process that has the threads.
+    process: Process,
 }
 
 /// A value in a page.
@@ -56,7 +60,7 @@ impl Reading {
     ///
     /// # Errors
     ///
-    /// If the system gives none; fewer than asked for will do.
+    /// If there are too many, or the system gives none; fewer than asked for will do.
     pub(super) fn begin(
         plan: Plan,
         run: &RunPlan,
@@ -64,6 +68,7 @@ impl Reading {
         counters: &Arc<Counters>,
         reader: &Arc<dyn ReadAt>,
     ) -> Result<Self, BoxError> {
+        options.check()?;
         let (plan, counters) = (Arc::new(plan), Arc::clone(counters));
         let bounds = bounds(run, options);
         let cache = Cache::new(Arc::clone(&plan), bounds, Arc::clone(&counters));
@@ -71,7 +76,7 @@ impl Reading {
         let (work, arrived) = (Condvar::new(), Condvar::new());
         let shared = Arc::new(Shared { plan, counters, state, work, arrived });
         // From here on its end ends the threads.
-        let reading = Self { shared };
+        let reading = Self { shared, process: Process::current() };
         for index in 0..options.io_threads.get() {
             let (shared, reader) = (Arc::clone(&reading.shared), Arc::clone(reader));
             let thread = thread::Builder::new().name(format!("fuseloop-io-{index}"));
@@ -98,6 +103,9 @@ impl Reading {
     pub(super) fn lend(&self, ptr: u64, size: u64) -> Result<Option<Lent>, ReadErrorKind> {
         let shared = &*self.shared;
         let Some(index) = shared.plan.find(ptr, size) else { return Ok(None) };
+        if self.process.is_forked() {
+            return Ok(None);
+        }
         let mut state = shared.lock();
         if state.stopping {
             return Ok(None);
@@ -119,6 +127,9 @@ impl Reading {
     /// Ends the threads and gives the memory back, but what is lent. From here on values are read
     /// directly.
     pub(super) fn end(&self) {
+        if self.process.is_forked() {
+            return;
+        }
         let mut state = self.shared.lock();
         state.stopping = true;
         state.cache.close();

@@ -22,7 +22,7 @@ mod tests;
 mod window;
 
 use super::opened::Object;
-use super::runtime::runtime;
+use super::runtime::{self, runtime};
 use crate::source::file::FileBytes;
 use crate::source::shards::{Extents, Shard, Shards};
 use crate::source::{BoxError, ReadAt, RunPlan};
@@ -269,6 +269,9 @@ impl Drop for Coming {
 
 impl Drop for Reading {
     fn drop(&mut self) {
+        if runtime::check().is_err() {
+            return;
+        }
         let mut state = self.0.lock();
         state.stopping = true;
         let tasks = std::mem::take(&mut state.tasks);
@@ -283,6 +286,7 @@ impl ReadAt for Planned {
     }
 
     fn read_at(&self, bytes: &mut [u8], start: u64) -> io::Result<usize> {
+        runtime::check().map_err(io::Error::other)?;
         if bytes.is_empty() || start >= self.object.size() {
             return Ok(0);
         }

@@ -66,7 +66,8 @@ fn shards_named_by_a_text_are_one_dataset() {
     assert_eq!(tar.len(), 5);
     let pages = (0..6).map(|sample| tar.page(SampleId(sample))).collect::<Vec<_>>();
     assert_eq!(pages, [Some(0), Some(0), Some(0), Some(1), Some(1), None]);
-    assert_eq!(tar.key(SampleId(4)).as_deref(), Some("train/0004"));
+    let location = tar.locate(SampleId(4), 0).unwrap();
+    assert_eq!(location.key.as_deref(), Some("train/0004"));
     let cls = tar.fields().iter().position(|field| field.name == "cls").unwrap();
     let value = tar.value(SampleId(4), cls, &mut Buffer::default()).map(OwnedValue::from);
     assert_eq!(value.unwrap(), OwnedValue::Int(25));

@@ -13,6 +13,20 @@ use std::time::{Duration, Instant};
 type Told = Result<&'static [&'static str], &'static str>;
 
 const HUGE: &[u8] = b"\x80\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff";
+/// Names that fill a header's field but for one byte, and wholly.
+const EDGE_99: &str = concat!(
+    "12345678901234567890123456789012345678901234567",
+    "890123456789012345678901234567890123456789012345.txt"
+);
+const EDGE_100: &str = concat!(
+    "123456789012345678901234567890123456789012345678",
+    "901234567890123456789012345678901234567890123456.txt"
+);
+
+/// Their keys, without `.txt`.
+const KEY_99: &[&str] = &[EDGE_99.split_at(95).0];
+const KEY_100: &[&str] = &[EDGE_100.split_at(96).0];
+
 const MAX: &str = "18446744073709551615";
 
 fn of(name: &str) -> Archive {
@@ -66,6 +80,36 @@ fn names() -> Vec<(&'static str, Vec<u8>, Told)> {
             "long link",
             a().member(b'K', b"k", &[b'k'; 300]).member(b'2', b"l", b"").end(),
             Ok(&["a"]),
+        ),
+        ("two slashes", of("//x.txt").file("b//y.txt", b"x").end(), Ok(&["//x", "b//y"])),
+        ("dots in the midst", of("a/../../b.txt").end(), Ok(&["a/../../b"])),
+        ("NUL", of("b\0evil.cls").file("c.txt", b"x").end(), Ok(&["c"])),
+        (
+            "NUL in PAX",
+            a().pax(&[("path", "b\0evil.txt")]).file("c.txt", b"x").end(),
+            Ok(&["a", "b\0evil"]),
+        ),
+        (
+            "link's path in PAX",
+            a().pax(&[("linkpath", "/etc/passwd")]).member(b'2', b"l.txt", b"").end(),
+            Ok(&["a"]),
+        ),
+        (
+            "link's path in PAX before a file",
+            a().pax(&[("linkpath", "/etc/passwd")]).file("b.txt", b"x").end(),
+            Ok(&["a", "b"]),
+        ),
+        ("99 bytes", of(EDGE_99).end(), Ok(KEY_99)),
+        ("100 bytes and no NUL", of(EDGE_100).end(), Ok(KEY_100)),
+        // The size in PAX stands: what the header would have as members is the file's bytes.
+        (
+            "PAX smuggling",
+            a().pax(&[("size", "2048")])
+                .claims(b'0', b"b.txt", b"00000000000\0")
+                .data(&of("evil.txt").end())
+                .file("c.txt", b"x")
+                .end(),
+            Ok(&["a", "b", "c"]),
         ),
         ("key again", a().file("b.txt", b"x").file("a.txt", b"x").end(), Ok(&["a", "b", "a"])),
     ]
@@ -244,22 +288,45 @@ fn reading_creates_no_file_and_follows_no_link() {
     assert_eq!(snapshot(outer.path()), before);
 }
 
+fn gz(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write as _;
+    let mut packer = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
+    packer.write_all(bytes).unwrap();
+    packer.finish().unwrap()
+}
+
+/// 640 MiB of zeros take some 600 KB, and a plain shard may have a member of as many.
+#[test]
+fn a_compressed_member_of_640_mib_is_over_the_default_limit() {
+    let shard = of("a.txt").claims(b'0', b"b.bin", b"05000000000\0").data(&[0; 512]).0;
+    let told = |bytes: &[u8]| {
+        let stream = TarStream::from_bytes(bytes, &TarOptions::default());
+        stream.map_err(|error| error.to_string()).and_then(|stream| in_sequence(&stream))
+    };
+    let error = told(&gz(&shard)).unwrap_err();
+    let want = "a member that unpacks to 671088640 bytes, and the limit is 268435456 \
+                (`Limits::max_unpacked_bytes`): unpack the shard, or raise the limit";
+    assert!(error.contains(want), "{error}");
+    let error = told(&shard).unwrap_err();
+    assert!(error.contains("a member of 671088640 bytes, and the file ends"), "{error}");
+}
+
 /// What is small and unpacks to very much.
 #[test]
 fn bombs_are_refused_before_they_go_off() {
-    let gz = |bytes: &[u8]| {
-        use std::io::Write as _;
-        let mut packer = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
-        packer.write_all(bytes).unwrap();
-        packer.finish().unwrap()
-    };
     let size = b"00037777777\0";
     let (file, name) =
         (of("a.txt").claims(b'0', b"b.bin", size), of("a.txt").claims(b'L', b"l", HUGE));
     let tail = [of("a.txt").end(), vec![0; 64 << 20]].concat();
     for (bytes, part) in [
-        (gz(&file.data(&vec![0; 8 << 20]).0), "a member of 8388607 bytes, the limit is 4194304"),
-        (gz(&name.0), "a member of 18446744073709551615 bytes, the limit is 4194304"),
+        (
+            gz(&file.data(&vec![0; 8 << 20]).0),
+            "a member that unpacks to 8388607 bytes, and the limit is 4194304",
+        ),
+        (
+            gz(&name.0),
+            "a member that unpacks to 18446744073709551615 bytes, and the limit is 4194304",
+        ),
         (gz(&tail), "more than 16777216 bytes follow"),
         (gz(&[0; 4 << 20]), "there is no sample"),
     ] {

@@ -35,7 +35,7 @@ fn in_order(tar: &Tar) -> Vec<(String, Result<Record, String>)> {
         });
         let lent: Result<Record, String> = values.by_ref().collect();
         assert_eq!(record, lent, "sample {sample}");
-        (tar.key(sample).unwrap(), record)
+        (tar.locate(sample, 0).unwrap().key.unwrap().to_string(), record)
     };
     (0..tar.len()).map(|sample| one(SampleId(sample))).collect()
 }
@@ -47,8 +47,10 @@ fn in_sequence(stream: &TarStream) -> Read {
     let mut found = vec![];
     while let Some(item) = items.next().map_err(|error| error.to_string())? {
         let key = match &item {
-            Item::At { source, sample } => source.key(*sample).unwrap(),
-            Item::Held { key, .. } => key.to_string(),
+            Item::At { source, sample } => {
+                source.locate(*sample, 0).unwrap().key.unwrap().to_string()
+            }
+            Item::Held { location, .. } => location.key.as_deref().unwrap().to_owned(),
             Item::Of { .. } => unreachable!("shards of one stream are no parts"),
         };
         found.push((key, item.read().map_err(|error| error.to_string())));

@@ -1,4 +1,5 @@
-//! The `tar` crate as a second reader: the same files at the same places, in any archive that both take.
+//! The `tar` crate and Python's `tarfile` as other readers: the same files at the same places, in any
+//! archive that both take.
 //!
 //! `FUSELOOP_ARCHIVES=10000 cargo test --release --lib tar::tests::second`
 
@@ -83,11 +84,16 @@ fn words(number: u64) -> Vec<u8> {
     (0..4000).map(|_| draws.below(256) as u8).collect()
 }
 
+/// How many archives are looked at.
+fn rounds() -> u64 {
+    let asked = std::env::var("FUSELOOP_ARCHIVES").ok().and_then(|count| count.parse().ok());
+    asked.unwrap_or(500)
+}
+
 #[test]
 fn a_second_reader_finds_the_same_files_at_the_same_places() {
-    let asked = std::env::var("FUSELOOP_ARCHIVES").ok().and_then(|count| count.parse().ok());
     let mut files = 0;
-    for number in 0..asked.unwrap_or(500) {
+    for number in 0..rounds() {
         let words = words(number);
         let bytes = regular(&mut Unstructured::new(&words)).unwrap();
         let (ours, theirs) = (ours(&bytes).unwrap(), theirs(&bytes).unwrap());
@@ -99,7 +105,68 @@ fn a_second_reader_finds_the_same_files_at_the_same_places() {
         }
     }
     println!("{files} files");
-    assert!(files > asked.unwrap_or(500));
+    assert!(files > rounds());
+}
+
+/// Prints the files of the archives it is given the paths of, a line of JSON for each.
+const TARFILE: &str = r#"
+import json, sys, tarfile
+for path in sys.stdin.read().split("\n"):
+    try:
+        with tarfile.open(path, "r:") as archive:
+            files = [m for m in archive if m.isreg() and not m.issparse()]
+            text = lambda name: name.encode("utf-8", "surrogateescape").decode("latin-1")
+            print(json.dumps([[text(m.name), m.offset_data, m.size] for m in files]))
+    except (tarfile.TarError, ValueError, OverflowError) as error:
+        print("null")
+"#;
+
+/// What Python's `tarfile` finds in each archive; `None` where it refuses one. No answer at all without a
+/// Python.
+fn of_python(archives: &[Vec<u8>]) -> Option<Vec<Option<Files>>> {
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
+    let dir = tempfile::tempdir().unwrap();
+    let path = |place: usize| dir.path().join(format!("{place}.tar")).display().to_string();
+    let paths: Vec<String> = (0..archives.len()).map(path).collect();
+    paths.iter().zip(archives).for_each(|(path, bytes)| std::fs::write(path, bytes).unwrap());
+    let mut python = Command::new("python3");
+    python.args(["-c", TARFILE]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut python = python.spawn().ok()?;
+    python.stdin.take().unwrap().write_all(paths.join("\n").as_bytes()).unwrap();
+    let output = python.wait_with_output().unwrap();
+    assert!(output.status.success(), "python3 failed: {:?}", output.status);
+    let file = |file: &serde_json::Value| -> Option<(Vec<u8>, u64, u64)> {
+        // A letter for each byte.
+        let name = file[0].as_str()?.chars().map(|c| c as u8).collect();
+        Some((name, file[1].as_u64()?, file[2].as_u64()?))
+    };
+    let files = |line: &str| {
+        let found: serde_json::Value = serde_json::from_str(line).unwrap();
+        found.as_array().map(|files| files.iter().map(|f| file(f).unwrap()).collect::<Files>())
+    };
+    let text = String::from_utf8(output.stdout).unwrap();
+    let found: Vec<Option<Files>> = text.lines().map(files).collect();
+    assert_eq!(found.len(), archives.len());
+    Some(found)
+}
+
+#[test]
+fn pythons_tarfile_finds_the_same_files_at_the_same_places() {
+    let archive = |number| regular(&mut Unstructured::new(&words(number))).unwrap();
+    let archives: Vec<Vec<u8>> = (0..rounds()).map(archive).collect();
+    let Some(found) = of_python(&archives) else {
+        println!("skipped: there is no python3");
+        return;
+    };
+    for (number, (bytes, theirs)) in archives.iter().zip(found).enumerate() {
+        assert_eq!(Some(ours(bytes).unwrap()), theirs, "archive {number}");
+    }
+    // Literal, so that not all of them can be wrong in the same way.
+    let plain = Archive::default().file("a.txt", b"one").file("b.txt", &[0; 600]).end();
+    let want = vec![(b"a.txt".to_vec(), 512, 3), (b"b.txt".to_vec(), 1536, 600)];
+    assert_eq!(ours(&plain).unwrap(), want);
+    assert_eq!(of_python(&[plain]).unwrap(), [Some(want)]);
 }
 
 /// With a digit or a kind of some header changed, its sum put right.

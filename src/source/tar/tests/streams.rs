@@ -31,9 +31,10 @@ fn keys(stream: &TarStream, pass: &Pass) -> Vec<u64> {
     let mut items = stream.open(pass).unwrap();
     let mut keys = vec![];
     while let Some(item) = items.next().unwrap() {
-        let Item::Held { record, key } = item else { panic!("a damaged sample") };
-        assert_eq!(record[0], OwnedValue::Int(key.parse().unwrap()));
-        keys.push(key.parse().unwrap());
+        let Item::Held { record, location } = item else { panic!("a damaged sample") };
+        let key = location.key.as_deref().unwrap().parse().unwrap();
+        assert_eq!(record[0], OwnedValue::Int(i64::try_from(key).unwrap()));
+        keys.push(key);
     }
     assert!(items.next().unwrap().is_none());
     keys
@@ -89,7 +90,7 @@ fn skipping_is_the_same_as_asking() {
         let mut items = stream.open(&PASS).unwrap();
         assert_eq!(items.skip(count).unwrap(), count.min(30));
         let next = items.next().unwrap().map(|item| match item {
-            Item::Held { key, .. } => key.parse().unwrap(),
+            Item::Held { location, .. } => location.key.as_deref().unwrap().parse().unwrap(),
             Item::At { .. } | Item::Of { .. } => unreachable!(),
         });
         assert_eq!(next, all.get(count as usize).copied());

@@ -146,6 +146,31 @@ fn a_stream_goes_on_behind_a_damaged_record() {
     }
 }
 
+/// A record of 512 MiB: fine where it is stored plain, too much to unpack to.
+#[test]
+fn a_compressed_record_over_the_limit_is_not_unpacked() {
+    use std::io::Write as _;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.gz");
+    let length = (512u64 << 20).to_le_bytes();
+    let crc = crate::source::masked_crc32c(&length).to_le_bytes();
+    let mut to = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
+    to.write_all(&[small(), [&length[..], &crc].concat()].concat()).unwrap();
+    fs::write(&path, to.finish().unwrap()).unwrap();
+    let options = TfOptions::default().feature("n", Feature::Int);
+    let stream = TfRecordStream::open_with(path.to_str().unwrap(), &options).unwrap();
+    let mut items = Stream::from(stream).open(&PASS).unwrap();
+    let error = loop {
+        match items.next() {
+            Ok(item) => assert!(item.is_some()),
+            Err(error) => break error.to_string(),
+        }
+    };
+    let want = "it unpacks to 536870912 bytes, and the limit is 268435456 (`Limits::max_unpacked_bytes`): \
+                unpack the file, or raise the limit";
+    assert!(error.ends_with(want), "{error}");
+}
+
 #[test]
 fn an_index_of_another_file_is_found_out() {
     let shard = Shard::held("x", &small());

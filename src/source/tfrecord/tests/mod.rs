@@ -83,7 +83,7 @@ fn tensorflows_examples_are_read() {
     }
     assert!(source.value(SampleId(7), 0, &mut buffer).is_err());
     assert!(source.value(SampleId(0), 6, &mut buffer).is_err());
-    assert_eq!(source.key(SampleId(3)).unwrap(), "examples.tfrecord:3");
+    assert_eq!(source.locate(SampleId(3), 0).unwrap().key.as_deref(), Some("examples.tfrecord:3"));
 
     let names = ["score", "image/encoded", "ids"];
     let options = TfOptions::default()

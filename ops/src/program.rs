@@ -1,0 +1,486 @@
+//! The code of a pixel op, as data: what its [`emit`](crate::PixelOp::emit) recorded.
+//!
+//! ```text
+//! values:        red, green, blue [, row, column], then the results of each instruction in order
+//! instruction:   operation, and the numbers of the values that it takes
+//! program:       instructions, and the three values that are the pixel afterwards
+//! ```
+//!
+//! No instruction has an address, a store, a call or a jump backwards, and a slot is named by its
+//! index. [`Program::record`] checks the finished list, which the op can't reach any more: every
+//! value is defined before it is used, visible where it is used and of the right kind, and every
+//! slot is one that the op asked for when the list was planned. So compiling a program can't do
+//! more than arithmetic on pixels, whatever the op's code does.
+//!
+//! Two equal programs compile to the same code. That is what kernels are shared by.
+
+use crate::{Emit, F32x4, NumberRule, Pixels};
+
+/// One step of a [`Program`]. Operands are numbers of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Instruction {
+    /// The number in a slot, in all four lanes.
+    Slot(u32),
+    /// The bits of the number in a slot, in all four lanes.
+    SlotBits(u32),
+    /// The `f32` with these bits, in all four lanes.
+    Splat(u32),
+    /// An `i32` in all four lanes.
+    SplatI32(i32),
+    /// An operation on one vector.
+    Unary(Unary, u32),
+    /// An operation on two vectors.
+    Binary(Binary, [u32; 2]),
+    /// `a * b + c`, rounded once.
+    Fma([u32; 3]),
+    /// The second where the first, a mask, is true, and the third elsewhere.
+    Select([u32; 3]),
+    /// A shift of `i32` by a number of bits.
+    Shift(Shift, u32, u8),
+    /// Instructions up to the matching `End` run if `mask` is true in any lane.
+    Begin {
+        /// The mask.
+        mask: u32,
+        /// The results of `End` where the instructions did not run.
+        otherwise: [u32; 3],
+    },
+    /// Ends what the last `Begin` began. It has three results.
+    End {
+        /// The results where the instructions ran.
+        changed: [u32; 3],
+    },
+}
+
+/// An operation on one vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unary {
+    /// The square root.
+    Sqrt,
+    /// Towards zero to a whole number.
+    Trunc,
+    /// Down to a whole number.
+    Floor,
+    /// To the nearest whole number, ties to even.
+    Nearest,
+    /// `f32` towards zero to `i32`.
+    ToI32,
+    /// `i32` to the nearest `f32`.
+    ToF32,
+    /// The bits of `f32`.
+    Bits,
+    /// The `f32` with these bits.
+    FromBits,
+}
+
+/// An operation on two vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Binary {
+    /// `a + b` of `f32`.
+    Add,
+    /// `a - b` of `f32`.
+    Sub,
+    /// `a * b` of `f32`.
+    Mul,
+    /// `a / b` of `f32`.
+    Div,
+    /// `a < b` of `f32`.
+    Less,
+    /// `a == b` of `f32`.
+    Equal,
+    /// `a < b` of `i32`.
+    LessI32,
+    /// `a == b` of `i32`.
+    EqualI32,
+    /// True where both masks are.
+    Both,
+    /// True where either mask is.
+    Either,
+    /// `a + b` of `i32`, which wraps.
+    AddI32,
+    /// `a * b` of `i32`, which wraps.
+    MulI32,
+    /// Bits of both.
+    AndI32,
+    /// Bits of one of the two.
+    XorI32,
+}
+
+/// The direction of a shift.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Shift {
+    /// `a << bits`.
+    Left,
+    /// `a >> bits`, with zeros from above.
+    Right,
+}
+
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Float,
+    Word,
+    Mask,
+}
+
+/// What an op was granted when the list was planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Grant {
+    /// How values are rounded between ops.
+    pub rule: NumberRule,
+    /// How many slots it has.
+    pub slots: usize,
+    /// Whether it may use the place of a pixel.
+    pub place: bool,
+}
+
+/// The code of a pixel op, checked.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Program {
+    instructions: Vec<Instruction>,
+    outputs: [u32; 3],
+    slots: usize,
+    place: bool,
+}
+
+/// Why what an op recorded is no program.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProgramError {
+    /// A slot that the op does not have.
+    #[error("instruction {at} of its code reads slot {slot}, but the op has {slots} slot(s)")]
+    Slot {
+        /// Number of the instruction.
+        at: usize,
+        /// Index of the slot.
+        slot: u32,
+        /// How many slots there are.
+        slots: usize,
+    },
+    /// A value that is not defined there, or is of another kind.
+    #[error(
+        "instruction {at} of its code takes a value that is not defined there or is of another \
+         kind: use only values that this call of `emit` made, outside of `where_any` none that \
+         were made inside, and `place` only if `uses_place` says so"
+    )]
+    Value {
+        /// Number of the instruction.
+        at: usize,
+    },
+    /// A `where_any` that did not return.
+    #[error("its code begins a `where_any` that does not end")]
+    Open,
+}
+
+impl Instruction {
+    /// How many values it defines.
+    #[must_use]
+    pub const fn results(&self) -> u32 {
+        match self {
+            Self::Begin { .. } => 0,
+            Self::End { .. } => 3,
+            _ => 1,
+        }
+    }
+}
+
+impl Program {
+    /// Most instructions of one program: far more than any op needs.
+    pub const MAX_INSTRUCTIONS: usize = 1 << 16;
+
+    /// How many values are defined before the first instruction.
+    pub(crate) const fn inputs(place: bool) -> u32 {
+        if place { 5 } else { 3 }
+    }
+
+    /// Records what `emit` says, and checks it.
+    ///
+    /// # Errors
+    ///
+    /// See [`ProgramError`].
+    ///
+    /// # Panics
+    ///
+    /// If `emit` does, or says more than [`MAX_INSTRUCTIONS`](Self::MAX_INSTRUCTIONS).
+    pub fn record(
+        grant: Grant,
+        emit: impl FnOnce(&mut Emit, Pixels) -> Pixels,
+    ) -> Result<Self, ProgramError> {
+        let mut e = Emit::new(grant.rule, grant.place);
+        let pixels = emit(&mut e, Pixels { channels: [0, 1, 2].map(F32x4) });
+        let program = Self {
+            instructions: e.into_instructions(),
+            outputs: pixels.channels.map(|channel| channel.0),
+            slots: grant.slots,
+            place: grant.place,
+        };
+        program.check()?;
+        Ok(program)
+    }
+
+    /// The instructions, in order.
+    #[must_use]
+    pub fn instructions(&self) -> &[Instruction] {
+        &self.instructions
+    }
+
+    /// The values that are red, green and blue afterwards.
+    #[must_use]
+    pub fn outputs(&self) -> [u32; 3] {
+        self.outputs
+    }
+
+    /// How many slots it may read.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// Whether it takes the row and the column of a pixel, after its channels.
+    #[must_use]
+    pub fn takes_place(&self) -> bool {
+        self.place
+    }
+
+    fn check(&self) -> Result<(), ProgramError> {
+        let mut values = Values { kinds: vec![Some(Kind::Float); 3], open: vec![] };
+        if self.place {
+            values.kinds.extend([Some(Kind::Word); 2]);
+        }
+        for (at, instruction) in self.instructions.iter().enumerate() {
+            if let Instruction::Slot(slot) | Instruction::SlotBits(slot) = *instruction
+                && slot as usize >= self.slots
+            {
+                return Err(ProgramError::Slot { at, slot, slots: self.slots });
+            }
+            values.take(*instruction).ok_or(ProgramError::Value { at })?;
+        }
+        let at = self.instructions.len();
+        values.all(self.outputs, Kind::Float).ok_or(ProgramError::Value { at })?;
+        if values.open.is_empty() { Ok(()) } else { Err(ProgramError::Open) }
+    }
+}
+
+/// The values that are defined so far.
+struct Values {
+    /// The kind of each; `None` where it is not visible any more.
+    kinds: Vec<Option<Kind>>,
+    /// For each `Begin` that has not ended, how many values were defined before it.
+    open: Vec<usize>,
+}
+
+impl Values {
+    /// Takes one instruction in; `None` if its operands are not what it takes.
+    fn take(&mut self, instruction: Instruction) -> Option<()> {
+        match instruction {
+            Instruction::Slot(_) | Instruction::Splat(_) => self.define(Kind::Float),
+            Instruction::SlotBits(_) | Instruction::SplatI32(_) => self.define(Kind::Word),
+            Instruction::Unary(operation, a) => {
+                let [takes, gives] = operation.kinds();
+                self.all([a], takes)?;
+                self.define(gives);
+            }
+            Instruction::Binary(operation, operands) => {
+                let [takes, gives] = operation.kinds();
+                self.all(operands, takes)?;
+                self.define(gives);
+            }
+            Instruction::Fma(operands) => {
+                self.all(operands, Kind::Float)?;
+                self.define(Kind::Float);
+            }
+            Instruction::Select([mask, a, b]) => {
+                self.all([mask], Kind::Mask)?;
+                self.all([a, b], Kind::Float)?;
+                self.define(Kind::Float);
+            }
+            Instruction::Shift(_, a, _) => {
+                self.all([a], Kind::Word)?;
+                self.define(Kind::Word);
+            }
+            Instruction::Begin { mask, otherwise } => {
+                self.all([mask], Kind::Mask)?;
+                self.all(otherwise, Kind::Float)?;
+                self.open.push(self.kinds.len());
+            }
+            Instruction::End { changed } => {
+                self.all(changed, Kind::Float)?;
+                let before = self.open.pop()?;
+                self.kinds[before..].fill(None);
+                self.kinds.extend([Some(Kind::Float); 3]);
+            }
+        }
+        Some(())
+    }
+
+    fn define(&mut self, kind: Kind) {
+        self.kinds.push(Some(kind));
+    }
+
+    /// Whether all of some values are visible and of one kind.
+    fn all<const N: usize>(&self, values: [u32; N], kind: Kind) -> Option<()> {
+        let is = |value: u32| self.kinds.get(value as usize) == Some(&Some(kind));
+        values.into_iter().all(is).then_some(())
+    }
+}
+
+impl Unary {
+    /// The kind that it takes, and the kind that it gives.
+    const fn kinds(self) -> [Kind; 2] {
+        match self {
+            Self::Sqrt | Self::Trunc | Self::Floor | Self::Nearest => [Kind::Float, Kind::Float],
+            Self::ToI32 | Self::Bits => [Kind::Float, Kind::Word],
+            Self::ToF32 | Self::FromBits => [Kind::Word, Kind::Float],
+        }
+    }
+}
+
+impl Binary {
+    /// The kind that it takes, and the kind that it gives.
+    const fn kinds(self) -> [Kind; 2] {
+        match self {
+            Self::Add | Self::Sub | Self::Mul | Self::Div => [Kind::Float, Kind::Float],
+            Self::Less | Self::Equal => [Kind::Float, Kind::Mask],
+            Self::LessI32 | Self::EqualI32 => [Kind::Word, Kind::Mask],
+            Self::Both | Self::Either => [Kind::Mask, Kind::Mask],
+            Self::AddI32 | Self::MulI32 | Self::AndI32 | Self::XorI32 => [Kind::Word, Kind::Word],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    fn record(
+        slots: usize,
+        emit: impl FnOnce(&mut Emit, Pixels) -> Pixels,
+    ) -> Result<Program, ProgramError> {
+        Program::record(Grant { rule: NumberRule::Fused, slots, place: false }, emit)
+    }
+
+    #[test]
+    fn a_program_is_what_was_said_in_order() {
+        let program = record(1, |e, pixels| {
+            let factor = e.slot(0);
+            let two = e.splat(2.0);
+            let factor = e.mul(factor, two);
+            e.each(pixels, |e, _, v| e.add(v, factor))
+        });
+        let program = program.unwrap();
+        let add = |channel| Instruction::Binary(Binary::Add, [channel, 5]);
+        let said = [
+            Instruction::Slot(0),
+            Instruction::Splat(2f32.to_bits()),
+            Instruction::Binary(Binary::Mul, [3, 4]),
+            add(0),
+            add(1),
+            add(2),
+        ];
+        assert_eq!(program.instructions(), said);
+        assert_eq!((program.outputs(), program.slots()), ([6, 7, 8], 1));
+    }
+
+    #[test]
+    fn a_slot_that_was_not_granted_is_refused() {
+        for slot in [1, 1 << 23, usize::MAX] {
+            let error = record(1, |e, pixels| {
+                e.slot(slot);
+                pixels
+            });
+            assert!(matches!(error, Err(ProgramError::Slot { at: 0, slots: 1, .. })), "{slot}");
+            let error = record(1, |e, pixels| {
+                e.slot_bits(slot);
+                pixels
+            });
+            assert!(matches!(error, Err(ProgramError::Slot { .. })), "{slot}");
+        }
+    }
+
+    #[test]
+    fn a_place_that_was_not_granted_is_refused() {
+        let error = record(0, |e, pixels| {
+            let [row, column] = e.place();
+            e.add_i32(row, column);
+            pixels
+        });
+        assert_eq!(error, Err(ProgramError::Value { at: 0 }));
+    }
+
+    #[test]
+    fn a_value_of_another_op_is_refused() {
+        let mut kept = None;
+        record(0, |e, pixels| {
+            e.splat(0.0);
+            kept = Some(e.splat(1.0));
+            pixels
+        })
+        .unwrap();
+        let error = record(0, |_, _| Pixels { channels: [kept.unwrap(); 3] });
+        assert_eq!(error, Err(ProgramError::Value { at: 0 }));
+        // Even where there is a value of the same number, it must be of the same kind.
+        let error = record(0, |e, pixels| {
+            e.splat(0.0);
+            e.splat_i32(1);
+            e.sqrt(kept.unwrap());
+            pixels
+        });
+        assert_eq!(error, Err(ProgramError::Value { at: 2 }));
+    }
+
+    #[test]
+    fn a_value_made_inside_of_where_any_is_not_seen_outside() {
+        let leaks = |at_end: bool| {
+            record(0, |e, pixels| {
+                let zero = e.splat(0.0);
+                let mask = e.less(pixels.channels[0], zero);
+                let mut inside = zero;
+                let changed = e.where_any(mask, pixels, |e, pixels| {
+                    inside = e.splat(7.0);
+                    e.each(pixels, |e, _, v| e.add(v, inside))
+                });
+                if at_end { Pixels { channels: [inside; 3] } } else { changed }
+            })
+        };
+        assert!(leaks(false).is_ok());
+        assert!(matches!(leaks(true), Err(ProgramError::Value { .. })));
+    }
+
+    #[test]
+    fn a_where_any_that_panics_is_refused() {
+        let error = record(0, |e, pixels| {
+            let zero = e.splat(0.0);
+            let mask = e.less(pixels.channels[0], zero);
+            let panics = || e.where_any(mask, pixels, |_, _| panic!("inside"));
+            assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+            pixels
+        });
+        assert_eq!(error, Err(ProgramError::Open));
+    }
+
+    /// A recorder that is exchanged for another one brings no other rights with it.
+    #[test]
+    fn a_recorder_that_is_exchanged_grants_nothing() {
+        let grant = Grant { rule: NumberRule::Fused, slots: 1 << 24, place: true };
+        let error = record(1, |outer, pixels| {
+            let inner = Program::record(grant, |inner, pixels| {
+                inner.slot(1 << 23);
+                std::mem::swap(outer, inner);
+                pixels
+            });
+            assert!(inner.is_ok());
+            pixels
+        });
+        assert!(matches!(error, Err(ProgramError::Slot { slots: 1, .. })));
+    }
+
+    #[test]
+    #[should_panic(expected = "more than 65536 instructions")]
+    fn a_program_without_end_is_refused() {
+        let _ = record(0, |e, _| {
+            loop {
+                e.splat(0.0);
+            }
+        });
+    }
+}

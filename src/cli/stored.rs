@@ -1,0 +1,138 @@
+//! How images are stored, for the commands that write them: the options, and what they came to.
+
+use super::print::counted;
+use super::problem::Problem;
+use clap::ValueEnum;
+use fuseloop::recut::Tile;
+use fuseloop::source::ImageMode;
+use fuseloop::write::{ImageOptions, Reencoded, WriteMode};
+use std::fmt::Write as _;
+
+/// How images are stored.
+#[derive(clap::Args)]
+pub(super) struct StoredArgs {
+    /// How images are stored.
+    #[arg(long, value_enum, default_value_t = Mode::Lossless)]
+    write_mode: Mode,
+    /// Make images smaller whose longer side has more pixels than this.
+    #[arg(long, value_name = "PIXELS")]
+    max_resolution: Option<u32>,
+    /// Encode every stored JPEG anew, 1 to 100. If not given, JPEGs stay byte for byte.
+    #[arg(long, value_name = "QUALITY")]
+    jpeg_quality: Option<u8>,
+    /// Re-cut every stored JPEG without loss, with restart markers every so many pixels: 32, 64 or
+    /// another number, or `row`. Crops decode in less time. `--write-mode tiled` is `--tile 32`.
+    #[arg(long, value_name = "PIXELS")]
+    tile: Option<Tile>,
+    /// With `--write-mode proportion`: the share of images stored as JPEG, 0 to 1.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
+    compress_probability: f64,
+    /// With `--write-mode smart`: images of more raw bytes than this are stored as JPEG.
+    #[arg(long, value_name = "BYTES")]
+    smart_threshold: Option<u64>,
+    /// Decode also the JPEGs that are stored as they are, to find damaged ones now.
+    #[arg(long)]
+    verify: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// JPEGs byte for byte, others as pixels (as PNG where files are written): no pixel changes.
+    Lossless,
+    /// Pixels (PNG where files are written).
+    Raw,
+    /// JPEG. Lossy for PNGs and pixels, which are encoded.
+    Jpg,
+    /// Lossless, and JPEGs re-cut so that crops decode in less time.
+    Tiled,
+    /// JPEG above `--smart-threshold`, pixels below. Lossy for PNGs above.
+    Smart,
+    /// JPEG for a share of the images, pixels for the others. Lossy for PNGs of that share.
+    Proportion,
+}
+
+impl StoredArgs {
+    /// The options that these are.
+    ///
+    /// # Errors
+    ///
+    /// If JPEGs are to be re-cut where none are stored.
+    pub(super) fn options(&self) -> Result<ImageOptions, Problem> {
+        if self.write_mode == Mode::Raw && self.tile.is_some() {
+            return Err(Problem::NoTiles);
+        }
+        let mode = match self.write_mode {
+            Mode::Lossless | Mode::Tiled => WriteMode::Lossless,
+            Mode::Raw => WriteMode::Raw,
+            Mode::Jpg => WriteMode::Jpg,
+            Mode::Smart => WriteMode::Smart { threshold: self.smart_threshold },
+            Mode::Proportion => {
+                WriteMode::Proportion { compress_probability: self.compress_probability }
+            }
+        };
+        Ok(ImageOptions {
+            mode,
+            max_resolution: self.max_resolution,
+            quality: self.jpeg_quality,
+            verify: self.verify,
+            tile: self.tile(),
+            ..ImageOptions::default()
+        })
+    }
+
+    /// How JPEGs are re-cut, if they are.
+    pub(super) fn tile(&self) -> Option<Tile> {
+        self.tile.or((self.write_mode == Mode::Tiled).then(Tile::default))
+    }
+}
+
+/// What images are no longer what they were, and whether that lost something.
+pub(super) fn add_reencoded(text: &mut String, reencoded: &[Reencoded]) {
+    let all: u64 = reencoded.iter().map(|kind| kind.images).sum();
+    if all > 0 {
+        let _ = writeln!(text, "re-encoded {}:", counted(all, "image"));
+    }
+    for Reencoded { from, to, is_lossy, images } in reencoded {
+        let lost = match (is_lossy, to) {
+            (false, _) => "no pixel changed",
+            (true, ImageMode::Jpeg) => "lossy",
+            (true, _) => "made smaller",
+        };
+        let (from, to) = (word(*from), word(*to));
+        let _ = writeln!(text, "  {} from {from} to {to}: {lost}", super::print::count(*images));
+    }
+}
+
+fn word(mode: ImageMode) -> &'static str {
+    match mode {
+        ImageMode::Jpeg => "JPEG",
+        ImageMode::Raw => "raw pixels",
+        ImageMode::Png => "PNG",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_re_encoded_is_told_with_what_it_cost() {
+        let kind = |from, to, is_lossy, images| Reencoded { from, to, is_lossy, images };
+        let mut text = String::new();
+        add_reencoded(&mut text, &[]);
+        assert_eq!(text, "");
+        let all = [
+            kind(ImageMode::Jpeg, ImageMode::Raw, true, 1),
+            kind(ImageMode::Png, ImageMode::Jpeg, true, 1200),
+            kind(ImageMode::Png, ImageMode::Raw, false, 34),
+        ];
+        add_reencoded(&mut text, &all);
+        assert_eq!(
+            text,
+            "re-encoded 1,235 images:\n  \
+             1 from JPEG to raw pixels: made smaller\n  \
+             1,200 from PNG to JPEG: lossy\n  \
+             34 from PNG to raw pixels: no pixel changed\n"
+        );
+    }
+}

@@ -1,0 +1,42 @@
+//! The constants of one function: vectors of 16 bytes, read through an address.
+
+/// The 16-byte constants of one kernel, each once unless [`distinct`](Self::distinct).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Constants {
+    table: Vec<[u8; 16]>,
+    distinct: bool,
+}
+
+impl Constants {
+    /// Constants that are kept once for each time they are asked for: then their number and their
+    /// order don't depend on which are equal.
+    pub(crate) fn distinct() -> Self {
+        Self { table: vec![], distinct: true }
+    }
+
+    /// The constants, in the order the code reads them.
+    pub(crate) fn table(&self) -> &[[u8; 16]] {
+        &self.table
+    }
+
+    /// The byte offset of the first of some constants that lie one behind the other.
+    pub(super) fn run(&mut self, run: &[[u8; 16]]) -> i32 {
+        let found = self.table.windows(run.len()).position(|kept| kept == run);
+        let index = found.unwrap_or_else(|| {
+            self.table.extend_from_slice(run);
+            self.table.len() - run.len()
+        });
+        16 * index as i32
+    }
+
+    /// The byte offset of a constant.
+    pub(super) fn offset(&mut self, bytes: [u8; 16]) -> i32 {
+        let same = |kept: &[u8; 16]| !self.distinct && *kept == bytes;
+        let found = self.table.iter().position(same);
+        let index = found.unwrap_or_else(|| {
+            self.table.push(bytes);
+            self.table.len() - 1
+        });
+        16 * index as i32
+    }
+}

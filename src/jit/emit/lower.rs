@@ -1,0 +1,144 @@
+//! What an op recorded, as IR: each instruction becomes the one or two that do the same.
+//!
+//! A [`Program`] was checked when it was recorded: its values are defined and of the right kind,
+//! its slots are the op's. So nothing here can fail, and nothing an op says names an address.
+
+use super::ir::Code;
+use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
+use cranelift_codegen::ir::types::{F32X4, I32X4};
+use cranelift_codegen::ir::{Block, InstBuilder, Value};
+use fuseloop_ops::NumberRule;
+use fuseloop_ops::program::{Binary, Grant, Instruction, Program, Shift, Unary};
+use fuseloop_ops::{Emit, Pixels};
+
+/// Writes a program's code for four pixels. `slots` is the offset of its first slot in the
+/// record, and `place` the row and the column, if it takes them. Returns red, green and blue.
+///
+/// # Panics
+///
+/// If the program takes the place and there is none.
+pub(crate) fn lower(
+    code: &mut Code<'_, '_>,
+    program: &Program,
+    slots: i32,
+    pixels: [Value; 3],
+    place: Option<[Value; 2]>,
+) -> [Value; 3] {
+    let mut values = pixels.to_vec();
+    if program.takes_place() {
+        values.extend(place.expect("a map was planned for an op that uses its place"));
+    }
+    let mut open = vec![];
+    for instruction in program.instructions() {
+        step(code, *instruction, slots, &mut values, &mut open);
+    }
+    program.outputs().map(|value| values[value as usize])
+}
+
+/// Lowers what the block compiler itself says in the words of ops.
+pub(super) fn lower_own(
+    code: &mut Code<'_, '_>,
+    grant: Grant,
+    slots: i32,
+    pixels: [Value; 3],
+    emit: impl FnOnce(&mut Emit, Pixels) -> Pixels,
+) -> [Value; 3] {
+    let program = Program::record(grant, emit).expect("the block compiler keeps to its slots");
+    lower(code, &program, slots, pixels, None)
+}
+
+/// The grant of code that reads nothing but the pixels.
+pub(super) const fn no_slots(rule: NumberRule) -> Grant {
+    Grant { rule, slots: 0, place: false }
+}
+
+/// One instruction. `open` has, for each `Begin` that has not ended, the block after its end and
+/// that block's parameters.
+fn step(
+    code: &mut Code<'_, '_>,
+    instruction: Instruction,
+    slots: i32,
+    values: &mut Vec<Value>,
+    open: &mut Vec<(Block, [Value; 3])>,
+) {
+    let value = |number: u32| values[number as usize];
+    let result = match instruction {
+        Instruction::Slot(index) => code.slot(F32X4, slots + 16 * index as i32),
+        Instruction::SlotBits(index) => code.slot(I32X4, slots + 16 * index as i32),
+        Instruction::Splat(bits) => code.splat_bits(bits),
+        Instruction::SplatI32(number) => code.splat_i32(number),
+        Instruction::Unary(operation, a) => unary(code, operation, value(a)),
+        Instruction::Binary(operation, operands) => binary(code, operation, operands.map(value)),
+        Instruction::Fma(operands) => {
+            let [a, b, c] = operands.map(value);
+            code.builder.ins().fma(a, b, c)
+        }
+        Instruction::Select(operands) => {
+            let [mask, a, b] = operands.map(value);
+            code.select(mask, a, b)
+        }
+        Instruction::Shift(Shift::Left, a, bits) => {
+            code.builder.ins().ishl_imm_u(value(a), i64::from(bits))
+        }
+        Instruction::Shift(Shift::Right, a, bits) => {
+            code.builder.ins().ushr_imm_u(value(a), i64::from(bits))
+        }
+        Instruction::Begin { mask, otherwise } => {
+            open.push(begin(code, value(mask), otherwise.map(value)));
+            return;
+        }
+        Instruction::End { changed } => {
+            let changed = changed.map(|number| value(number).into());
+            let (done, results) = open.pop().expect("the program was checked");
+            code.builder.ins().jump(done, &changed);
+            code.builder.switch_to_block(done);
+            values.extend(results);
+            return;
+        }
+    };
+    values.push(result);
+}
+
+/// Begins code that is jumped over where `mask` is true in no lane. Returns the block after it,
+/// and that block's parameters.
+fn begin(code: &mut Code<'_, '_>, mask: Value, otherwise: [Value; 3]) -> (Block, [Value; 3]) {
+    let (run, done) = (code.builder.create_block(), code.builder.create_block());
+    let results = [0; 3].map(|_| code.builder.append_block_param(done, F32X4));
+    let any = code.builder.ins().vany_true(mask);
+    let unchanged = otherwise.map(Into::into);
+    code.builder.ins().brif(any, run, &[], done, &unchanged);
+    code.builder.switch_to_block(run);
+    (done, results)
+}
+
+fn unary(code: &mut Code<'_, '_>, operation: Unary, a: Value) -> Value {
+    match operation {
+        Unary::Sqrt => code.builder.ins().sqrt(a),
+        Unary::Trunc => code.builder.ins().trunc(a),
+        Unary::Floor => code.builder.ins().floor(a),
+        Unary::Nearest => code.builder.ins().nearest(a),
+        Unary::ToI32 => code.i32_of(a),
+        Unary::ToF32 => code.builder.ins().fcvt_from_sint(F32X4, a),
+        Unary::Bits => code.cast(I32X4, a),
+        Unary::FromBits => code.cast(F32X4, a),
+    }
+}
+
+fn binary(code: &mut Code<'_, '_>, operation: Binary, [a, b]: [Value; 2]) -> Value {
+    let ins = code.builder.ins();
+    match operation {
+        Binary::Add => ins.fadd(a, b),
+        Binary::Sub => ins.fsub(a, b),
+        Binary::Mul => ins.fmul(a, b),
+        Binary::Div => ins.fdiv(a, b),
+        Binary::Less => ins.fcmp(FloatCC::LessThan, a, b),
+        Binary::Equal => ins.fcmp(FloatCC::Equal, a, b),
+        Binary::LessI32 => ins.icmp(IntCC::SignedLessThan, a, b),
+        Binary::EqualI32 => ins.icmp(IntCC::Equal, a, b),
+        Binary::Both | Binary::AndI32 => ins.band(a, b),
+        Binary::Either => ins.bor(a, b),
+        Binary::AddI32 => ins.iadd(a, b),
+        Binary::MulI32 => ins.imul(a, b),
+        Binary::XorI32 => ins.bxor(a, b),
+    }
+}

@@ -1,0 +1,73 @@
+//! Work that is shared out over all cores and waited for: what opening a dataset takes.
+//!
+//! It runs in a pool of its own, which ends with it. rayon's global pool would panic where the system
+//! starts no thread, and in a forked child it would be waited for though its threads are gone.
+
+use crate::threads::{MOST, ThreadsError};
+use rayon::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::num::NonZeroUsize;
+use std::{io, thread};
+
+/// Calls `work` with each of `items`, several at a time, and gives what it returned in their order.
+///
+/// # Errors
+///
+/// If the system starts no threads. For one item none is needed.
+pub(crate) fn map<I: Sync, T: Send>(
+    items: &[I],
+    work: impl Fn(&I) -> T + Sync + Send,
+) -> Result<Vec<T>, ThreadsError> {
+    if let [item] = items {
+        return Ok(vec![work(item)]);
+    }
+    on_all_cores(items.len(), || items.par_iter().map(work).collect())
+}
+
+/// Runs `work`, which uses rayon's iterators over `pieces` pieces, on as many threads as there are
+/// cores, but no more than pieces.
+///
+/// # Errors
+///
+/// If the system starts no such threads.
+pub(crate) fn on_all_cores<R: Send>(
+    pieces: usize,
+    work: impl FnOnce() -> R + Send,
+) -> Result<R, ThreadsError> {
+    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    Ok(pool(cores.min(pieces).clamp(1, MOST), "fuseloop-open")?.install(work))
+}
+
+/// A pool of so many threads, which are called `name` and their number.
+///
+/// # Errors
+///
+/// If the system starts no such threads.
+pub(crate) fn pool(threads: usize, name: &'static str) -> Result<ThreadPool, ThreadsError> {
+    let builder = ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(move |index| format!("{name}-{index}"));
+    builder.build().map_err(|error| {
+        let source = io::Error::other(error);
+        ThreadsError::Refused { wanted: threads, source }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_made_of_items_comes_in_their_order() {
+        for count in [0, 1, 2, 1000] {
+            let items: Vec<usize> = (0..count).collect();
+            let twice: Vec<usize> = items.iter().map(|item| 2 * item).collect();
+            assert_eq!(map(&items, |item| 2 * item).unwrap(), twice);
+        }
+    }
+
+    #[test]
+    fn no_more_threads_than_pieces_are_started() {
+        assert_eq!(on_all_cores(1, rayon::current_num_threads).unwrap(), 1);
+    }
+}

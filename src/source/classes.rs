@@ -1,0 +1,427 @@
+//! Names of classes: what the numbers of a dataset's label stand for.
+//!
+//! | dataset                    | where the names are                                                |
+//! |----------------------------|--------------------------------------------------------------------|
+//! | a folder of class folders  | the folders' names, or `classes.json` in the folder                |
+//! | a table                    | its column `label`, if that has names, or `classes.json` beside it |
+//! | `x.beton`, `x.tar`         | `x.beton.classes.json` beside it                                   |
+//! | shards `x-{000}.tar`       | `x-{000}.tar.classes.json` beside them: the braces are in the name |
+//!
+//! None of the formats has a place for names, so they lie in a file of their own. It is one line of JSON
+//! a class:
+//!
+//! ```text
+//! {"fuseloop":"classes","version":1,"classes":[
+//! {"number":600,"name":"ape"},
+//! {"number":601,"name":"a/b","folder":"00601"},
+//! {"number":602,"folder":"00602"}
+//! ]}
+//! ```
+//!
+//! `folder` is the class's folder where that is not called by its name; a class may lack a name. A
+//! `classes.json` that does not begin so is another program's, and is passed over.
+
+use super::{BoxError, Escaped, Location};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+/// What the file is called in a folder of images.
+pub(crate) const IN_FOLDER: &str = "classes.json";
+
+/// What is added to the name of the dataset it lies beside.
+const BESIDE: &str = ".classes.json";
+
+/// What every such file begins with.
+const BEGIN: &str = r#"{"fuseloop":"classes","#;
+
+const VERSION: u64 = 1;
+
+/// Most bytes of such a file: a million names of 64 bytes.
+const MOST_BYTES: u64 = 1 << 26;
+
+/// Most runs of digits in a shard's name of which one may be its number.
+const MOST_RUNS: usize = 4;
+
+/// Names of a dataset's classes, by the numbers that samples have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClassNames(BTreeMap<i64, String>);
+
+impl ClassNames {
+    /// Returns the name of the class of this number.
+    #[must_use]
+    pub fn get(&self, number: i64) -> Option<&str> {
+        self.0.get(&number).map(String::as_str)
+    }
+
+    /// Returns numbers and names, in the order of the numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (i64, &str)> {
+        self.0.iter().map(|(&number, name)| (number, &**name))
+    }
+
+    /// Returns how many classes have a name.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns whether no class has a name.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the names of both, unless they call one number differently.
+    pub(crate) fn merged(mut self, other: Self) -> Option<Self> {
+        for (number, name) in other.0 {
+            match self.0.get(&number) {
+                Some(known) if *known != name => return None,
+                _ => self.0.insert(number, name),
+            };
+        }
+        Some(self)
+    }
+}
+
+impl FromIterator<(i64, String)> for ClassNames {
+    fn from_iter<I: IntoIterator<Item = (i64, String)>>(names: I) -> Self {
+        Self(names.into_iter().collect())
+    }
+}
+
+/// One class of a file of class names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Class {
+    pub(crate) number: i64,
+    pub(crate) name: Option<String>,
+    /// The class's folder, where that is not called by the name.
+    pub(crate) folder: Option<String>,
+}
+
+/// What a file of class names says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClassTable(pub(crate) Vec<Class>);
+
+impl ClassTable {
+    /// Returns the table of names alone.
+    pub(crate) fn of(names: &ClassNames) -> Self {
+        let class = |(number, name): (i64, &str)| Class {
+            number,
+            name: Some(name.to_owned()),
+            folder: None,
+        };
+        Self(names.iter().map(class).collect())
+    }
+
+    /// Returns the names.
+    pub(crate) fn names(&self) -> ClassNames {
+        self.0.iter().filter_map(|class| Some((class.number, class.name.clone()?))).collect()
+    }
+
+    /// Returns the numbers of the classes by their folders.
+    pub(crate) fn folders(&self) -> BTreeMap<&str, i64> {
+        let folders = self.0.iter().filter_map(|class| {
+            let folder = class.folder.as_deref().or(class.name.as_deref());
+            Some((folder?, class.number))
+        });
+        folders.collect()
+    }
+
+    /// Reads a file of class names; `None` if there is none at this path.
+    ///
+    /// # Errors
+    ///
+    /// If it can't be read, or is damaged.
+    pub(crate) fn read(path: &Path) -> Result<Option<Self>, String> {
+        let wrong = |reason: String| {
+            let path = path.to_string_lossy();
+            format!("{}: {reason}; mend it, or delete it to go without names", Escaped(&path))
+        };
+        match text_of_ours(path).map_err(|error| wrong(error.to_string()))? {
+            None => Ok(None),
+            Some(text) => Self::parse(&text).map(Some).map_err(wrong),
+        }
+    }
+
+    fn parse(text: &[u8]) -> Result<Self, String> {
+        let value: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        if value["version"] != VERSION {
+            let found = &value["version"];
+            return Err(format!("names of classes, version {found}; this reader knows {VERSION}"));
+        }
+        let classes = value["classes"].as_array().ok_or("it has no list of classes")?;
+        let class = |class: &Value| {
+            let text = |key: &str| match class.get(key) {
+                None => Some(None),
+                Some(value) => value.as_str().map(|text| Some(text.to_owned())),
+            };
+            Some(Class {
+                number: class.get("number")?.as_i64()?,
+                name: text("name")?,
+                folder: text("folder")?,
+            })
+        };
+        let classes = classes.iter().map(|value| {
+            class(value).ok_or_else(|| format!("{value} is no class of a number and a name"))
+        });
+        let table = Self(classes.collect::<Result<_, _>>()?);
+        let (mut numbers, mut folders) = (BTreeSet::new(), BTreeSet::new());
+        for Class { number, name, folder } in &table.0 {
+            if !numbers.insert(number) {
+                return Err(format!("class {number} stands there twice"));
+            }
+            if let Some(folder) = folder.as_ref().or(name.as_ref()).filter(|f| !folders.insert(*f))
+            {
+                return Err(format!(
+                    "two classes are in the folder {:?}",
+                    Escaped(folder).to_string()
+                ));
+            }
+        }
+        Ok(table)
+    }
+
+    /// Returns the file's bytes.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut text = format!("{BEGIN}\"version\":{VERSION},\"classes\":[\n");
+        for (place, Class { number, name, folder }) in self.0.iter().enumerate() {
+            let separator = if place == 0 { "" } else { ",\n" };
+            text.push_str(&format!("{separator}{{\"number\":{number}"));
+            for (key, value) in [("name", name), ("folder", folder)] {
+                if let Some(value) = value {
+                    text.push_str(&format!(",\"{key}\":{}", json!(value)));
+                }
+            }
+            text.push('}');
+        }
+        text.push_str("\n]}\n");
+        text.into_bytes()
+    }
+}
+
+/// Returns whether there is a file of class names at this path, and not another program's.
+pub(crate) fn is_ours(path: &Path) -> bool {
+    matches!(text_of_ours(path), Ok(Some(_)))
+}
+
+/// Reads a file of class names; `None` if there is none at this path.
+fn text_of_ours(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::metadata(path) {
+        // Opening a pipe would wait for its other end.
+        Ok(found) if !found.is_file() => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        found => found?,
+    };
+    let mut file = File::open(path)?;
+    let mut text = Vec::new();
+    (&mut file).take(BEGIN.len() as u64).read_to_end(&mut text)?;
+    if text != BEGIN.as_bytes() {
+        return Ok(None);
+    }
+    file.take(MOST_BYTES).read_to_end(&mut text)?;
+    if text.len() as u64 > MOST_BYTES {
+        let reason = format!("more than {MOST_BYTES} bytes of class names");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+    }
+    Ok(Some(text))
+}
+
+/// Returns where the class names of the dataset at this path lie: `x.beton.classes.json`. For shards
+/// the path is their template, with a number in braces: `x-{000}.tar`.
+pub(crate) fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(BESIDE);
+    name.into()
+}
+
+/// Reads the names that lie beside a file of its own.
+///
+/// # Errors
+///
+/// If the file of the names is damaged.
+pub(super) fn of_file(path: Option<&Path>) -> Result<Option<ClassNames>, BoxError> {
+    let Some(path) = path else { return Ok(None) };
+    Ok(ClassTable::read(&beside(path))?.map(|table| table.names()))
+}
+
+/// Reads the names that lie beside shards, all of which must be of one template. Shards elsewhere have
+/// none.
+///
+/// # Errors
+///
+/// If the file of the names is damaged.
+pub(super) fn of_shards<'a>(
+    shards: impl Iterator<Item = &'a Location>,
+) -> Result<Option<ClassNames>, BoxError> {
+    let paths = shards.map(|shard| match shard {
+        Location::Path(path) => Some(path.as_path()),
+        Location::Url(_) => None,
+    });
+    let Some(paths) = paths.collect::<Option<Vec<&Path>>>() else { return Ok(None) };
+    let Some((first, others)) = paths.split_first() else { return Ok(None) };
+    for template in templates(first) {
+        let Some(table) = ClassTable::read(&beside(&template))? else { continue };
+        let is_of_all = others.iter().all(|other| templates(other).contains(&template));
+        return Ok(is_of_all.then(|| table.names()));
+    }
+    Ok(None)
+}
+
+/// Returns what a shard of this path may have been named by: itself; with a number in braces,
+/// `x-{000}.tar`; with a number and a count, `x-{000}-of-{N}.tar`. Compressed, also without `.gz`.
+fn templates(shard: &Path) -> Vec<PathBuf> {
+    let Some(name) = shard.file_name().and_then(|name| name.to_str()) else { return vec![] };
+    let plain = [".gz", ".zst"].iter().find_map(|end| name.strip_suffix(end));
+    let names = [Some(name), plain].into_iter().flatten();
+    let all = names.flat_map(|name| {
+        let runs = digits(name);
+        let mut found = vec![name.to_owned()];
+        for (place, &(start, end)) in runs.iter().enumerate() {
+            for zeros in widths(&name[start..end]) {
+                found.push(format!("{}{{{zeros}}}{}", &name[..start], &name[end..]));
+                for &(of, last) in &runs[place + 1..] {
+                    let between = &name[end..of];
+                    found.push(format!(
+                        "{}{{{zeros}}}{between}{{N}}{}",
+                        &name[..start],
+                        &name[last..]
+                    ));
+                }
+            }
+        }
+        found
+    });
+    all.map(|name| shard.with_file_name(name)).collect()
+}
+
+/// Returns where the last few runs of digits in a name begin and end.
+fn digits(name: &str) -> Vec<(usize, usize)> {
+    let mut runs: Vec<(usize, usize)> = vec![];
+    for (at, _) in name.bytes().enumerate().filter(|(_, byte)| byte.is_ascii_digit()) {
+        match runs.last_mut() {
+            Some((_, end)) if *end == at => *end = at + 1,
+            _ => runs.push((at, at + 1)),
+        }
+    }
+    runs.split_off(runs.len().saturating_sub(MOST_RUNS))
+}
+
+/// Returns the zeros of a template that prints this number: as many as it has digits, or fewer if it
+/// does not begin with a zero.
+fn widths(number: &str) -> impl Iterator<Item = String> {
+    let most = number.len();
+    let least = if number.starts_with('0') { most } else { 1 };
+    (least..=most).rev().map(|width| "0".repeat(width))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(number: i64, name: Option<&str>, folder: Option<&str>) -> Class {
+        Class { number, name: name.map(str::to_owned), folder: folder.map(str::to_owned) }
+    }
+
+    #[test]
+    fn a_table_reads_back_as_it_was_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.beton.classes.json");
+        assert_eq!(ClassTable::read(&path).unwrap(), None);
+        let table = ClassTable(vec![
+            class(600, Some("ape"), None),
+            class(601, Some("a/b\n\"ü"), Some("00601")),
+            class(-7, None, Some("x")),
+        ]);
+        fs::write(&path, table.to_bytes()).unwrap();
+        assert_eq!(ClassTable::read(&path).unwrap(), Some(table.clone()));
+        let text = String::from_utf8(table.to_bytes()).unwrap();
+        assert_eq!(text.lines().nth(1), Some("{\"number\":600,\"name\":\"ape\"},"));
+        let names = table.names();
+        assert_eq!((names.len(), names.get(600), names.get(-7)), (2, Some("ape"), None));
+        assert_eq!(table.folders(), BTreeMap::from([("ape", 600), ("00601", 601), ("x", -7)]));
+        assert_eq!(of_file(Some(&dir.path().join("x.beton"))).unwrap(), Some(names));
+    }
+
+    #[test]
+    fn a_strangers_file_is_passed_over_and_a_damaged_one_of_ours_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(IN_FOLDER);
+        let read = |text: &str| {
+            fs::write(&path, text).unwrap();
+            ClassTable::read(&path)
+        };
+        for stranger in ["", "{\"cat\": 0}", "[]", "{ \"fuseloop\":\"classes\"}"] {
+            assert_eq!(read(stranger), Ok(None), "{stranger}");
+        }
+        let ours = |rest: &str| read(&format!("{BEGIN}{rest}")).unwrap_err();
+        assert!(ours("\"version\":2}").contains("version 2; this reader knows 1"));
+        assert!(ours("\"version\":1").contains("EOF"));
+        assert!(ours("\"version\":1}").contains("no list of classes"));
+        let list = |classes: &str| ours(&format!("\"version\":1,\"classes\":[{classes}]}}"));
+        assert!(list("{\"name\":\"a\"}").contains("no class of a number and a name"));
+        assert!(list("{\"number\":1,\"name\":2}").contains("no class of a number and a name"));
+        assert!(list("{\"number\":1},{\"number\":1}").contains("class 1 stands there twice"));
+        let twice = "{\"number\":1,\"name\":\"a\"},{\"number\":2,\"folder\":\"a\"}";
+        assert!(list(twice).contains("two classes are in the folder \"a\""));
+        assert!(list(twice).contains("classes.json: ") && list(twice).contains("delete it"));
+    }
+
+    #[test]
+    fn shards_find_the_names_of_their_template_and_of_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| Location::Path(dir.path().join(name));
+        let names: ClassNames = [(3, "ape".to_owned())].into_iter().collect();
+        for template in [
+            "cifar10.tar",
+            "a-{000}.tar",
+            "b-{0}.tar",
+            "c-{00}-v2.tar",
+            "d-{00000}-of-{N}.tfrecord",
+        ] {
+            let path = beside(&dir.path().join(template));
+            fs::write(path, ClassTable::of(&names).to_bytes()).unwrap();
+        }
+        let found = |shards: &[&str]| {
+            let shards: Vec<Location> = shards.iter().map(|name| at(name)).collect();
+            of_shards(shards.iter()).unwrap().is_some()
+        };
+        for shards in [
+            &["cifar10.tar"][..],
+            &["a-000.tar", "a-001.tar"],
+            &["a-017.tar"],
+            &["a-1017.tar.gz"],
+            &["b-7.tar", "b-12.tar"],
+            &["c-01-v2.tar"],
+            &["d-00003-of-00016.tfrecord"],
+        ] {
+            assert!(found(shards), "{shards:?}");
+        }
+        for shards in [
+            &["cifar100.tar"][..],
+            &["cifar10.tar", "cifar100.tar"],
+            &["a-00.tar"],
+            &["a-0000.tar"],
+            &["a-000.tar", "b-0.tar"],
+            &["c-01-v3.tar"],
+            &["x.tar"],
+            &[],
+        ] {
+            assert!(!found(shards), "{shards:?}");
+        }
+        let remote = [Location::Url("s3://bucket/a-000.tar".into())];
+        assert_eq!(of_shards(remote.iter()).unwrap(), None);
+    }
+
+    #[test]
+    fn names_are_put_together_unless_they_differ() {
+        let names = |pairs: &[(i64, &str)]| -> ClassNames {
+            pairs.iter().map(|&(number, name)| (number, name.to_owned())).collect()
+        };
+        let (a, b) = (names(&[(0, "ape"), (1, "bee")]), names(&[(1, "bee"), (2, "cow")]));
+        let both = names(&[(0, "ape"), (1, "bee"), (2, "cow")]);
+        assert_eq!(a.clone().merged(b), Some(both));
+        assert_eq!(a.merged(names(&[(1, "wasp")])), None);
+    }
+}

@@ -1,0 +1,77 @@
+//! The numbers of a folder's classes.
+//!
+//! | the folder                     | a class's number                                     |
+//! |--------------------------------|------------------------------------------------------|
+//! | has a `classes.json` of ours   | as that says; one it does not know has no samples    |
+//! | has none                       | its place among the names, sorted by their bytes     |
+//!
+//! torchvision's `ImageFolder` does not look at `classes.json`: there it is always the place.
+
+use super::error::ListError;
+use crate::source::{ClassNames, ClassTable, Escaped, IN_FOLDER};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// The classes of a folder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Numbered {
+    /// The numbers of the classes that were listed, in their order; none for one without samples
+    /// that has no number.
+    pub(super) numbers: Vec<Option<i64>>,
+    /// Names by number, as they are.
+    pub(super) names: Option<ClassNames>,
+    /// Names in the order of the numbers, fit for a terminal.
+    pub(super) shown: Vec<String>,
+}
+
+impl Numbered {
+    /// Numbers classes by the order of their names.
+    pub(super) fn by_order(classes: &[String]) -> Self {
+        Self {
+            numbers: (0..).take(classes.len()).map(Some).collect(),
+            names: Some((0..).zip(classes.iter().cloned()).collect()),
+            shown: classes.iter().map(|name| Escaped(name).to_string()).collect(),
+        }
+    }
+
+    /// Numbers the classes listed in the folder `root`, of which `labels` has one for each sample.
+    pub(super) fn in_folder(
+        root: &Path,
+        classes: &[String],
+        labels: &[i64],
+    ) -> Result<Self, ListError> {
+        let path = root.join(IN_FOLDER);
+        let table = ClassTable::read(&path).map_err(|reason| ListError::Classes { reason })?;
+        let Some(mut table) = table else { return Ok(Self::by_order(classes)) };
+        let folders = table.folders();
+        let numbers = classes.iter().map(|class| folders.get(&**class).copied());
+        let numbers: Vec<Option<i64>> = numbers.collect();
+        let used: BTreeSet<i64> = labels.iter().copied().collect();
+        let unknown = (0..)
+            .zip(classes)
+            .zip(&numbers)
+            .find(|((place, _), number)| number.is_none() && used.contains(place));
+        if let Some(((_, class), _)) = unknown {
+            let (path, class) = (path.to_string_lossy(), Escaped(class));
+            let told = "has no number for the class folder";
+            let help = "add it there, or delete the file to number classes by their names";
+            let reason = format!("{}: it {told} \"{class}\": {help}", Escaped(&path));
+            return Err(ListError::Classes { reason });
+        }
+        let names = table.names();
+        table.0.sort_by_key(|class| class.number);
+        let shown =
+            table.0.iter().filter_map(|class| class.name.as_ref().or(class.folder.as_ref()));
+        let shown = shown.map(|name| Escaped(name).to_string()).collect();
+        Ok(Self { numbers, names: Some(names).filter(|names| !names.is_empty()), shown })
+    }
+
+    /// Replaces places in the list of classes by numbers.
+    pub(super) fn relabel(&self, labels: &mut [i64]) {
+        for label in labels {
+            let place = usize::try_from(*label).ok();
+            let number = place.and_then(|place| self.numbers.get(place).copied().flatten());
+            *label = number.unwrap_or(*label);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Files and folders that only the user of this process may write to.
+//!
+//! Caches on disk are read back by later processes, so their bytes are taken from nobody else:
+//!
+//! | checked    | of a folder                       | of a file                                  |
+//! |------------|-----------------------------------|--------------------------------------------|
+//! | kind       | a folder                          | a regular file, not a link, FIFO or device |
+//! | owner      | the user that this process runs as | the same                                  |
+//! | mode       | no write permission for group and others | the same                            |
+//!
+//! Systems without owners and modes have the first check alone.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::path::Path;
+
+/// Makes a folder, and those that lead to it, for its owner alone; one that exists stays as it is.
+///
+/// # Errors
+///
+/// As the system says.
+pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+/// Checks that `path` is a folder that no other user owns or may write to.
+///
+/// # Errors
+///
+/// If it is not, in words that say what it is and what it should be.
+pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
+    let folder = fs::metadata(path)?;
+    if !folder.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder"));
+    }
+    check_owner(&folder)
+}
+
+/// Opens a regular file that no other user owns or may write to. Never follows a link in its last
+/// component, and never waits for the writer of a FIFO.
+///
+/// # Errors
+///
+/// As the system says, or if the file is of another kind, owner or mode.
+#[cfg(feature = "remote")]
+pub(crate) fn open_file(path: &Path) -> io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use rustix::fs::OFlags;
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.bits() as i32);
+    }
+    let file = options.open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    check_owner(&found)?;
+    Ok(file)
+}
+
+#[cfg(unix)]
+fn check_owner(found: &Metadata) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let own = rustix::process::geteuid().as_raw();
+    check_ids(found.uid(), found.mode(), own)
+}
+
+#[cfg(not(unix))]
+fn check_owner(_: &Metadata) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(unix)]
+fn check_ids(owner: u32, mode: u32, own: u32) -> io::Result<()> {
+    let refused = |text: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    if owner != own {
+        return refused(format!(
+            "it belongs to user {owner}, and this process runs as user {own}: name a folder of its own"
+        ));
+    }
+    if mode & 0o022 != 0 {
+        let mode = mode & 0o777;
+        return refused(format!(
+            "others may write to it (its mode is {mode:o}): take that away with `chmod go-w`"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn other_owners_and_writers_are_refused() {
+        assert!(check_ids(7, 0o40755, 7).is_ok());
+        let told = check_ids(8, 0o40755, 7).unwrap_err().to_string();
+        assert!(
+            told.starts_with("it belongs to user 8, and this process runs as user 7"),
+            "{told}"
+        );
+        for mode in [0o777, 0o770, 0o707, 0o702, 0o720] {
+            let told = check_ids(7, 0o40000 | mode, 7).unwrap_err().to_string();
+            assert!(told.contains(&format!("its mode is {mode:o}")), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_folder_is_made_for_its_owner_alone_and_checked() {
+        let dir = tempfile::tempdir().unwrap();
+        let inner = dir.path().join("a/b");
+        create_folder(&inner).unwrap();
+        assert_eq!(fs::metadata(&inner).unwrap().permissions().mode() & 0o777, 0o700);
+        assert!(check_folder(&inner).is_ok());
+        fs::set_permissions(&inner, fs::Permissions::from_mode(0o722)).unwrap();
+        assert!(check_folder(&inner).is_err());
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert_eq!(check_folder(&file).unwrap_err().to_string(), "it is not a folder");
+    }
+}

@@ -1,0 +1,151 @@
+//! The client that sends requests: `object_store`'s settings, and redirects as [`Allowed`] has them.
+//!
+//! | setting of `AWS_*` and `GOOGLE_*` | here                                                        |
+//! |-----------------------------------|-------------------------------------------------------------|
+//! | `ALLOW_HTTP`, `CONNECT_TIMEOUT`, `HTTP1_ONLY`, `HTTP2_ONLY`, `POOL_IDLE_TIMEOUT`, `POOL_MAX_IDLE_PER_HOST`, `PROXY_EXCLUDES`, `PROXY_URL`, `RANDOMIZE_ADDRESSES`, `USER_AGENT` | as `object_store` has them |
+//! | `ALLOW_INVALID_CERTIFICATES`, `DISABLE_SYSTEM_CERTIFICATES`, `PROXY_CA_CERTIFICATE` | refused: `SSL_CERT_FILE` names a certificate to trust |
+//! | `TIMEOUT`, `READ_TIMEOUT`         | not looked at: [`fetch`](super::fetch) has limits of its own |
+//! | `HTTP2_*` except the one above    | not looked at                                               |
+//!
+//! `object_store` would build the same client, but for the redirects: it follows all of them.
+
+use super::redirects::Allowed;
+use crate::source::BoxError;
+use object_store::client::{HttpClient, HttpConnector};
+use object_store::{ClientConfigKey as Key, ClientOptions};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::redirect::Policy;
+use reqwest::{ClientBuilder, NoProxy, Proxy};
+use rustls::crypto::ring;
+use rustls_platform_verifier::BuilderVerifierExt;
+use std::hash::{BuildHasher, RandomState};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+
+/// Builds clients for stores.
+#[derive(Debug)]
+pub(super) struct Connector;
+
+impl HttpConnector for Connector {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let client = client(&Settings(options))
+            .map_err(|source| object_store::Error::Generic { store: "HTTP client", source })?;
+        Ok(HttpClient::new(client))
+    }
+}
+
+fn client(settings: &Settings<'_>) -> Result<reqwest::Client, BoxError> {
+    for key in [Key::AllowInvalidCertificates, Key::NoSystemCertificates] {
+        if settings.is_set(key)? {
+            return Err(unsupported(key));
+        }
+    }
+    let mut builder = ClientBuilder::new()
+        .user_agent(
+            settings
+                .text(Key::UserAgent)
+                .unwrap_or(concat!("fuseloop/", env!("CARGO_PKG_VERSION")).into()),
+        )
+        .https_only(!settings.is_set(Key::AllowHttp)?)
+        .redirect(policy(Allowed::of_environment()))
+        .tls_backend_preconfigured(tls()?);
+    if let Some(time) = settings.time(Key::ConnectTimeout)? {
+        builder = builder.connect_timeout(time);
+    }
+    if let Some(time) = settings.time(Key::PoolIdleTimeout)? {
+        builder = builder.pool_idle_timeout(time);
+    }
+    if let Some(most) = settings.text(Key::PoolMaxIdlePerHost) {
+        builder = builder.pool_max_idle_per_host(most.parse()?);
+    }
+    if settings.is_set(Key::Http1Only)? {
+        builder = builder.http1_only();
+    }
+    if settings.is_set(Key::Http2Only)? {
+        builder = builder.http2_prior_knowledge();
+    }
+    if settings.is_set(Key::RandomizeAddresses)? {
+        builder = builder.dns_resolver(Arc::new(Shuffled));
+    }
+    if let Some(proxy) = proxy(settings)? {
+        builder = builder.proxy(proxy);
+    }
+    Ok(builder.build()?)
+}
+
+fn policy(allowed: Allowed) -> Policy {
+    Policy::custom(move |attempt| match allowed.check(attempt.previous(), attempt.url()) {
+        Ok(()) => attempt.follow(),
+        Err(refused) => attempt.error(refused),
+    })
+}
+
+fn proxy(settings: &Settings<'_>) -> Result<Option<Proxy>, BoxError> {
+    if settings.text(Key::ProxyCaCertificate).is_some() {
+        return Err(unsupported(Key::ProxyCaCertificate));
+    }
+    let Some(url) = settings.text(Key::ProxyUrl) else { return Ok(None) };
+    let proxy = Proxy::all(url)?;
+    Ok(Some(match settings.text(Key::ProxyExcludes) {
+        Some(hosts) => proxy.no_proxy(NoProxy::from_string(&hosts)),
+        None => proxy,
+    }))
+}
+
+/// Certificates are those that the system trusts. A system that has none still reads `http://`.
+fn tls() -> Result<rustls::ClientConfig, BoxError> {
+    let builder = || {
+        let provider = Arc::new(ring::default_provider());
+        rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()
+    };
+    let verified = builder()?.with_platform_verifier();
+    let verified = match verified {
+        Ok(verified) => verified,
+        Err(_) => builder()?.with_root_certificates(rustls::RootCertStore::empty()),
+    };
+    Ok(verified.with_no_client_auth())
+}
+
+fn unsupported(key: Key) -> BoxError {
+    format!("{} is not supported: name the certificate to trust in SSL_CERT_FILE", key.as_ref())
+        .into()
+}
+
+/// `object_store`'s settings, which it gives as texts.
+struct Settings<'a>(&'a ClientOptions);
+
+impl Settings<'_> {
+    fn text(&self, key: Key) -> Option<String> {
+        self.0.get_config_value(&key)
+    }
+
+    fn is_set(&self, key: Key) -> Result<bool, BoxError> {
+        let text = self.text(key).unwrap_or_default().to_ascii_lowercase();
+        match &*text {
+            "1" | "true" | "on" | "yes" | "y" => Ok(true),
+            "" | "0" | "false" | "off" | "no" | "n" => Ok(false),
+            _ => Err(format!("{} is {text:?}, not true or false", key.as_ref()).into()),
+        }
+    }
+
+    fn time(&self, key: Key) -> Result<Option<std::time::Duration>, BoxError> {
+        let Some(text) = self.text(key) else { return Ok(None) };
+        let time = humantime::parse_duration(&text);
+        time.map(Some).map_err(|error| format!("{} is {text:?}: {error}", key.as_ref()).into())
+    }
+}
+
+/// Gives a host's addresses in a random order, so that connections are spread over its servers.
+struct Shuffled;
+
+impl Resolve for Shuffled {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            let look_up = move || (name.as_str(), 0).to_socket_addrs();
+            let mut found: Vec<SocketAddr> = tokio::task::spawn_blocking(look_up).await??.collect();
+            let random = RandomState::new();
+            found.sort_by_key(|address| random.hash_one(address));
+            Ok(Box::new(found.into_iter()) as Addrs)
+        })
+    }
+}

@@ -1,0 +1,150 @@
+//! Which redirects are followed: an address names a host, and another host needs the user's consent.
+//!
+//! | a redirect to                                           | is followed |
+//! |---------------------------------------------------------|-------------|
+//! | a host and port that this request was sent to before    | yes         |
+//! | the same by https after http, both at their usual ports | yes         |
+//! | a host that `FUSELOOP_ALLOW_REDIRECTS` lists            | yes         |
+//! | any other host                                          | no          |
+//! | http after https                                        | no          |
+//! | anything, after ten redirects                           | no          |
+//!
+//! The variable lists hosts with commas between them: `cdn.example.com` at any port,
+//! `127.0.0.1:9000` at one port alone, `*.example.com` for all hosts below `example.com`.
+
+use reqwest::Url;
+use std::fmt;
+
+/// Names the hosts that redirects may lead to.
+pub(super) const VARIABLE: &str = "FUSELOOP_ALLOW_REDIRECTS";
+
+/// Most redirects of one request.
+const MOST: usize = 10;
+
+/// The hosts that redirects may lead to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Allowed(Vec<String>);
+
+/// A redirect that is not followed, in words. Neither paths nor queries are shown.
+#[derive(Debug)]
+pub(super) struct Refused(String);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl Allowed {
+    /// The hosts that the environment lists.
+    pub(super) fn of_environment() -> Self {
+        Self::parse(&std::env::var(VARIABLE).unwrap_or_default())
+    }
+
+    fn parse(list: &str) -> Self {
+        let hosts = list.split(',').map(|host| host.trim().to_lowercase());
+        Self(hosts.filter(|host| !host.is_empty()).collect())
+    }
+
+    /// Decides on a redirect to `next`, after the addresses that were asked before it.
+    ///
+    /// # Errors
+    ///
+    /// If it is not to be followed.
+    pub(super) fn check(&self, asked: &[Url], next: &Url) -> Result<(), Refused> {
+        let (Some(first), Some(last)) = (asked.first(), asked.last()) else { return Ok(()) };
+        let (from, to) = (place(last), place(next));
+        let refused = |why: String| Err(Refused(format!("a redirect from {from} to {to} {why}")));
+        if asked.len() > MOST {
+            return refused(format!(
+                "is one more than {MOST}: the server at {} redirects in a loop",
+                place(first)
+            ));
+        }
+        if last.scheme() == "https" && next.scheme() != "https" {
+            return refused("would leave https: it is never followed".to_owned());
+        }
+        if asked.iter().any(|asked| is_same(asked, next)) || self.lists(next) {
+            return Ok(());
+        }
+        refused(format!("is not followed without consent: set {VARIABLE}={to} to allow it"))
+    }
+
+    fn lists(&self, url: &Url) -> bool {
+        let host = url.host_str().unwrap_or_default();
+        let place = place(url);
+        self.0.iter().any(|listed| match listed.strip_prefix('*') {
+            Some(end) => end.starts_with('.') && host.ends_with(end),
+            None => *listed == host || *listed == place,
+        })
+    }
+}
+
+/// Whether two addresses are of one host: the same port, or https in place of http.
+fn is_same(a: &Url, b: &Url) -> bool {
+    let is_upgrade = a.scheme() == "http" && a.port().is_none() && b.port().is_none();
+    a.host_str() == b.host_str()
+        && (a.port_or_known_default() == b.port_or_known_default() || is_upgrade)
+}
+
+/// Host, and port if it is not the usual one.
+fn place(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port().map_or(host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(list: &str, asked: &[&str], next: &str) -> Result<(), String> {
+        let asked: Vec<Url> = asked.iter().map(|url| url.parse().unwrap()).collect();
+        let next = next.parse().unwrap();
+        Allowed::parse(list).check(&asked, &next).map_err(|refused| refused.to_string())
+    }
+
+    #[test]
+    fn the_same_host_is_followed_and_no_other() {
+        let from = |from: &str, to: &str| check("", &[from], to).is_ok();
+        assert!(from("http://a/x", "http://a/y?z"));
+        assert!(from("http://a/x", "https://a/x"));
+        assert!(from("http://a:80/x", "http://a/x"));
+        assert!(from("http://127.0.0.1:1/x", "http://127.0.0.1:1/y"));
+        assert!(!from("http://a/x", "http://b/x"));
+        assert!(!from("http://a/x", "http://a:81/x"));
+        assert!(!from("http://a:81/x", "https://a/x"));
+        assert!(!from("http://a/x", "http://b.a/x"));
+        assert!(!from("https://a/x", "http://a/x"));
+        // Back to where it came from.
+        assert!(check("b", &["http://a/x", "http://b/x"], "http://a/x").is_ok());
+    }
+
+    #[test]
+    fn consent_is_to_a_host_a_port_or_all_below() {
+        let to = |list: &str, to: &str| check(list, &["https://a/x"], to).is_ok();
+        assert!(to("b", "https://b/x") && to("c, B ", "https://b:81/x"));
+        assert!(to("b:81", "https://b:81/x") && !to("b:81", "https://b/x"));
+        assert!(to("*.b.org", "https://x.y.b.org/") && !to("*.b.org", "https://b.org/"));
+        assert!(
+            !to("*", "https://b/") && !to("*b.org", "https://ab.org/") && !to(",", "https://b/")
+        );
+        assert!(!to("b", "http://b/x"));
+    }
+
+    #[test]
+    fn a_refusal_names_both_hosts_and_no_secrets() {
+        let told = check("", &["http://a:81/x?secret"], "https://b/y?secret").unwrap_err();
+        let want = "a redirect from a:81 to b is not followed without consent: \
+                    set FUSELOOP_ALLOW_REDIRECTS=b to allow it";
+        assert_eq!(told, want);
+        let loop_of = ["http://a/x"; MOST + 1];
+        assert!(check("", &loop_of[1..], "http://a/x").is_ok());
+        let told = check("", &loop_of, "http://a/x").unwrap_err();
+        assert!(
+            told.ends_with("is one more than 10: the server at a redirects in a loop"),
+            "{told}"
+        );
+    }
+}

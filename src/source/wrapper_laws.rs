@@ -1,0 +1,390 @@
+//! What wraps a source answers as that source does: every wrapper, every method.
+//!
+//! Most methods of [`Source`] have defaults, so a wrapper that forgets one compiles and answers
+//! wrongly. Two tests hold the wrappers to it: one asks each for everything, over a source whose
+//! answers no default gives; one reads which methods each implements, so that a new method of the
+//! trait, or a new wrapper, is not forgotten here either.
+
+use super::stream::{Interleave, MixEnd, Played};
+use super::*;
+use crate::sample::{Epoch, SampleId};
+use fuseloop_ops::Size;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Types that wrap a source, or an item of one, and the methods that they leave to the default,
+/// each with the reason.
+const WRAPPERS: &[(&str, &[(&str, &str)])] = &[
+    ("Concat", &[]),
+    ("PagedBeton", &[("parts", ONE), ("part", ONE)]),
+    ("Played", STREAM),
+    ("Counted", COUNTED),
+    ("Joined", ITEM),
+    ("Made", ITEM),
+    (
+        "Run",
+        &[
+            ("path", "records of a function lie in no file"),
+            ("paths", "records of a function lie in no file"),
+            ("value", "the record serves all fields"),
+            ("parts", ONE),
+            ("part", ONE),
+            ("image_stats", UNKNOWN),
+            ("longest", UNKNOWN),
+            ("is_cheap_to_read_again", "making a record again calls the function"),
+            ("locate", "records of a function lie in no file"),
+            ("page", "records of a function lie in no file"),
+            ("begin", "it is begun"),
+        ],
+    ),
+];
+
+const ONE: &str = "one dataset";
+const UNKNOWN: &str = "not known without making all records";
+const STREAM: &[(&str, &str)] = &[
+    ("path", "a stream is read in sequence, as no file is"),
+    ("is_cheap_to_read_again", "a step back begins the pass again"),
+    ("page", "a stream has one order"),
+    ("end", "a pass ends when it is dropped"),
+];
+const COUNTED: &[(&str, &str)] = &[
+    ("path", "a stream is read in sequence, as no file is"),
+    ("value", "the record serves all fields"),
+    ("is_cheap_to_read_again", "a step back begins the pass again"),
+    ("page", "a stream has one order"),
+    ("begin", "it is read in its own order"),
+    ("end", "it is not begun"),
+];
+/// Of one item of a stream, which the stream answers for.
+const ITEM: &[(&str, &str)] = &[
+    ("path", "the stream answers"),
+    ("paths", "the stream answers"),
+    ("value", "the record serves all fields"),
+    ("parts", "the stream labels its items"),
+    ("part", "the stream labels its items"),
+    ("image_stats", "the stream answers"),
+    ("longest", "the stream answers"),
+    ("is_cheap_to_read_again", "the stream answers"),
+    ("page", "the stream answers"),
+    ("fingerprint", "the stream answers"),
+    ("begin", "the stream is begun"),
+    ("end", "the stream is begun"),
+];
+
+/// Types that read a dataset themselves.
+const READERS: [&str; 8] =
+    ["Beton", "Folder", "Tar", "TfRecords", "Generated", "KeptFile", "Failed", "Damaged"];
+
+/// A source whose answers no default gives.
+struct Probe {
+    fields: Vec<FieldSpec>,
+    first: u64,
+}
+
+fn probe(first: u64) -> Arc<dyn Source> {
+    let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
+    let fields = vec![field("image", FieldKind::RgbImage), field("note", FieldKind::Bytes)];
+    Arc::new(Probe { fields, first })
+}
+
+impl Source for Probe {
+    fn fields(&self) -> &[FieldSpec] {
+        &self.fields
+    }
+
+    fn len(&self) -> u64 {
+        5
+    }
+
+    fn read(&self, SampleId(sample): SampleId) -> Result<Record, BoxError> {
+        let note = format!("note {}", self.first + sample).into_bytes();
+        let image = OwnedImage::rgb(1, 2, vec![sample as u8; 6]);
+        Ok(vec![OwnedValue::Image(image), OwnedValue::Bytes(note)])
+    }
+
+    fn name(&self) -> String {
+        "the probe".to_owned()
+    }
+
+    fn path(&self) -> Option<&Path> {
+        Some(Path::new("probe.bin"))
+    }
+
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        Box::new(["folder", "probe.bin"].into_iter().map(PathBuf::from))
+    }
+
+    fn parts(&self) -> usize {
+        3
+    }
+
+    fn part(&self, sample: SampleId, _: &mut Buffer) -> Result<usize, BoxError> {
+        Ok(1 + sample.0 as usize % 2)
+    }
+
+    fn image_stats(&self, field: usize) -> Option<ImageStats> {
+        let size = Some(Size::new(1, 2));
+        let stats = ImageStats { raw: 5, min: size, max: size, max_pixels: 2, ..<_>::default() };
+        (field == 0).then_some(stats)
+    }
+
+    fn longest(&self, field: usize) -> Option<u64> {
+        (field == 1).then_some(6)
+    }
+
+    fn is_cheap_to_read_again(&self) -> bool {
+        true
+    }
+
+    fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
+        let start = 100 * sample.0 + 10 * field as u64;
+        Some(SampleLocation {
+            bytes: Some(start..start + 6),
+            ..SampleLocation::in_file("probe.bin", Some(format!("key {sample}").into()))
+        })
+    }
+
+    fn page(&self, sample: SampleId) -> Option<u64> {
+        Some(sample.0 / 2)
+    }
+
+    fn fingerprint(&self) -> u64 {
+        77
+    }
+}
+
+/// What a source answers for a sample, by method. `at` maps a field to that of the plain source.
+fn answers(
+    source: &dyn Source,
+    sample: SampleId,
+    fields: Range<usize>,
+) -> BTreeMap<&'static str, String> {
+    let mut buffer = Buffer::default();
+    let each =
+        |of: &mut dyn FnMut(usize) -> String| fields.clone().map(of).collect::<Vec<_>>().join("; ");
+    let mut all = BTreeMap::new();
+    all.insert("fields", format!("{:?}", &source.fields()[fields.clone()]));
+    all.insert("len", source.len().to_string());
+    all.insert("name", source.name());
+    all.insert("path", format!("{:?}", source.path()));
+    all.insert("paths", format!("{:?}", source.paths().collect::<Vec<_>>()));
+    all.insert("parts", source.parts().to_string());
+    all.insert("part", format!("{:?}", source.part(sample, &mut buffer).ok()));
+    all.insert("image_stats", each(&mut |field| format!("{:?}", source.image_stats(field))));
+    all.insert("longest", each(&mut |field| format!("{:?}", source.longest(field))));
+    all.insert("is_cheap_to_read_again", source.is_cheap_to_read_again().to_string());
+    all.insert("locate", each(&mut |field| format!("{:?}", source.locate(sample, field))));
+    all.insert("page", format!("{:?}", source.page(sample)));
+    buffer.forget();
+    all.insert(
+        "value",
+        each(&mut |field| format!("{:?}", source.value(sample, field, &mut buffer).ok())),
+    );
+    all.insert(
+        "read",
+        format!("{:?}", source.read(sample).ok().map(|record| record[fields.clone()].to_vec())),
+    );
+    all
+}
+
+/// Asserts that a wrapper answers for `sample` as what it wraps does for `plain_sample`, but for
+/// `except`.
+fn assert_answers_as(
+    title: &str,
+    (wrapper, sample): (&dyn Source, u64),
+    (plain, plain_sample): (&dyn Source, u64),
+    except: &[&str],
+) {
+    let found = answers(wrapper, SampleId(sample), 0..plain.fields().len());
+    let expected = answers(plain, SampleId(plain_sample), 0..plain.fields().len());
+    for (method, expected) in expected {
+        if !except.contains(&method) {
+            assert_eq!(found[method], expected, "{title}: {method} of sample {sample}");
+        }
+    }
+}
+
+/// All samples of a run, in the order of the source.
+struct InOrder(u64);
+
+impl Upcoming for InOrder {
+    fn samples(&self) -> u64 {
+        self.0
+    }
+
+    fn at(&self, places: Range<u64>, samples: &mut Vec<SampleId>) {
+        samples.extend(places.map(SampleId));
+    }
+}
+
+fn begun(source: &Arc<dyn Source>) -> Arc<dyn Source> {
+    let run = RunPlan {
+        seed: 3,
+        epoch: Epoch(0),
+        upcoming: Arc::new(InOrder(source.len())),
+        batch_size: 2,
+        batches_ahead: 2,
+        fields: (0..source.fields().len()).collect(),
+    };
+    let begun = Arc::clone(source).begin(&run).unwrap();
+    begun.unwrap_or_else(|| Arc::clone(source))
+}
+
+#[test]
+fn several_sources_as_one_answer_for_each() {
+    let plain = probe(0);
+    let one: Arc<dyn Source> = Arc::new(Concat::new([probe(0)]).unwrap());
+    for source in [&one, &begun(&one)] {
+        for sample in 0..5 {
+            assert_answers_as("Concat of one", (&**source, sample), (&*plain, sample), &[]);
+        }
+    }
+    let two: Arc<dyn Source> = Arc::new(Concat::new([probe(0), probe(50)]).unwrap());
+    // Together they have other counts, and each is a part.
+    let except = ["len", "name", "path", "paths", "parts", "part", "image_stats", "page"];
+    for source in [&two, &begun(&two)] {
+        for sample in 0..10 {
+            let (plain, first) = (probe(sample / 5 * 50), sample / 5 * 5);
+            assert_answers_as("Concat", (&**source, sample), (&*plain, sample - first), &except);
+        }
+    }
+}
+
+#[test]
+fn every_stream_answers_as_what_it_plays() {
+    let dir = tempfile::tempdir().unwrap();
+    let stream = || Stream::of(probe(0));
+    let interleave = || Stream::interleave([stream()], Interleave::default()).unwrap();
+    let all: [(&str, Stream, &[&str]); 13] = [
+        ("of", stream(), &[]),
+        ("filter", stream().filter(|_| true), &["len"]),
+        ("shuffle", stream().shuffle(1), &[]),
+        ("take", stream().take(5), &[]),
+        ("skip", stream().skip(0), &[]),
+        ("repeat", stream().repeat(1), &[]),
+        ("prefetch", stream().prefetch(2), &[]),
+        ("concat", Stream::concat([stream()]).unwrap(), &[]),
+        ("interleave", interleave(), &[]),
+        ("mix", Stream::mix([(stream(), 1.0)], MixEnd::First).unwrap(), &["len"]),
+        ("zip", Stream::zip([stream()]).unwrap(), &["parts", "part"]),
+        ("cache_in_memory", stream().cache_in_memory(1 << 20), &[]),
+        ("cache_file", stream().cache_file(dir.path().join("cache"), 1 << 20), &[]),
+    ];
+    let plain = probe(0);
+    // What reads an item ahead, looks at it or keeps it, has a record with no bytes in a file, and a
+    // file of cached items is a file of its own: where an item is from is compared below.
+    let of_streams = ["path", "is_cheap_to_read_again", "page", "locate"];
+    for (title, stream, except) in all {
+        let except = [&of_streams[..], except].concat();
+        let played: Arc<dyn Source> = Arc::new(Played::new(stream.clone()));
+        let counted: Arc<dyn Source> = Arc::new(stream.clone().counted(|_| ()).unwrap());
+        for (kind, source) in [("", &played), (", begun", &begun(&played)), (", counted", &counted)]
+        {
+            for sample in 0..5 {
+                let title = format!("{title}{kind}");
+                assert_answers_as(&title, (&**source, sample), (&*plain, sample), &except);
+            }
+        }
+        for source in [&played, &counted] {
+            let [found, expected] = [source, &plain].map(|s| s.locate(SampleId(2), 1).unwrap());
+            let key = found.key.as_deref().unwrap();
+            match title {
+                "cache_file" => assert_eq!(key, expected.to_string(), "where it was before"),
+                "of" => assert_eq!(found, expected),
+                _ => assert_eq!(found.of_sample(), expected.of_sample(), "{title}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn items_side_by_side_are_where_each_was() {
+    let renamed = |name: &str| {
+        let fields = vec![FieldSpec { name: name.to_owned(), kind: FieldKind::Bytes }];
+        Stream::of(probe(0)).map(fields, |record| Ok(record[1..].to_vec()))
+    };
+    let zip = Played::new(Stream::zip([Stream::of(probe(0)), renamed("other")]).unwrap());
+    let plain = probe(0);
+    assert_eq!(zip.locate(SampleId(3), 1), plain.locate(SampleId(3), 1));
+    let made = zip.locate(SampleId(3), 2).unwrap();
+    assert_eq!(made, plain.locate(SampleId(3), 0).unwrap().of_sample());
+}
+
+#[test]
+fn pages_answer_as_their_file() {
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/beton/all_fields_p16k.beton");
+    let file = Arc::new(Beton::open(&path, &crate::Limits::DEFAULT).unwrap());
+    let paged: Arc<dyn Source> =
+        Arc::new(PagedBeton::new(Arc::clone(&file), ProcessCache::default()));
+    for source in [&paged, &begun(&paged)] {
+        for sample in 0..file.len() {
+            assert_answers_as("PagedBeton", (&**source, sample), (&*file, sample), &[]);
+            assert_eq!(source.fingerprint(), Source::fingerprint(&*file));
+        }
+    }
+    assert!(Source::locate(&*file, SampleId(file.len()), 0).is_none(), "there is no such sample");
+}
+
+#[test]
+fn a_run_of_made_records_answers_as_their_source() {
+    let fields = vec![FieldSpec { name: "n".to_owned(), kind: FieldKind::Int }];
+    let made = |_, sample: u64| Ok::<_, BoxError>(vec![OwnedValue::Int(sample as i64)]);
+    let source: Arc<dyn Source> = Arc::new(Generator::new(1, 4).source(fields, 5, made).unwrap());
+    let run = begun(&source);
+    for sample in 0..5 {
+        assert_answers_as("Generated", (&*run, sample), (&*source, sample), &[]);
+    }
+    assert_eq!(run.fingerprint(), source.fingerprint());
+}
+
+/// Methods that a block of code implements, by the beginnings of their lines.
+fn methods(block: &str) -> BTreeSet<&str> {
+    let heads = block.lines().filter_map(|line| line.strip_prefix("    fn "));
+    heads.map(|head| head.split(['(', '<']).next().unwrap_or(head)).collect()
+}
+
+fn rust_files(dir: PathBuf, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            rust_files(path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_wrapper_has_decided_on_every_method() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let text = fs::read_to_string(root.join("source/samples.rs")).unwrap();
+    let of_trait = text.split("pub trait Source").nth(1).unwrap().split("\n}\n").next().unwrap();
+    let of_trait = methods(of_trait);
+    assert!(of_trait.contains("locate") && of_trait.len() > 10, "{of_trait:?}");
+    let mut files = vec![];
+    rust_files(root, &mut files);
+    let mut met = BTreeSet::new();
+    for file in files.iter().filter(|file| !file.ends_with("wrapper_laws.rs")) {
+        let text = fs::read_to_string(file).unwrap();
+        let is_test = file.components().any(|part| part.as_os_str() == "tests")
+            || file.file_name().is_some_and(|name| name == "tests.rs");
+        let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+        for block in text.split("\nimpl Source for ").skip(1).filter(|_| !is_test) {
+            let name = block.split_whitespace().next().unwrap();
+            let own = methods(block.split("\n}\n").next().unwrap());
+            met.insert(name.to_owned());
+            let Some((_, left)) = WRAPPERS.iter().find(|(wrapper, _)| *wrapper == name) else {
+                assert!(READERS.contains(&name), "{file:?}: is {name} a wrapper or a reader?");
+                continue;
+            };
+            let left: BTreeSet<&str> = left.iter().map(|(method, _)| *method).collect();
+            let found: BTreeSet<&str> = of_trait.difference(&own).copied().collect();
+            assert_eq!(found, left, "{name}: methods that are left to the default");
+        }
+    }
+    assert_eq!(met.len(), WRAPPERS.len() + READERS.len(), "{met:?}");
+}

@@ -1,0 +1,185 @@
+//! What fields are called in what is written.
+//!
+//! | a name                                     | becomes                                           |
+//! |--------------------------------------------|---------------------------------------------------|
+//! | asked for: `ConvertOptions::rename`        | what is asked for                                 |
+//! | any, if all names fit the destination      | itself                                            |
+//! | else `image/encoded`, `image/class/label` (TensorFlow's) | `image`, `label`                    |
+//! | else one that fits                         | itself                                            |
+//! | else one whose last part fits: `a/b/depth` | that: `depth`                                     |
+//! | else                                       | refused                                           |
+//!
+//! A `.beton` has room for 16 ASCII characters; a file's name has no slash, backslash, colon or control
+//! character; a feature of TFRecord can be called anything. No two fields may be called the same.
+
+use super::{ConvertError, Form};
+use crate::source::FieldSpec;
+use crate::write::shards::is_file_name;
+
+/// Names that TensorFlow's datasets of pictures have.
+const WELL_KNOWN: [(&str, &str); 2] = [("image/encoded", "image"), ("image/class/label", "label")];
+
+/// Characters of a field's name in a `.beton`.
+const BETON: usize = 16;
+
+/// The fields as they will be called.
+///
+/// # Errors
+///
+/// If a name that is asked for does not fit, one that must change can't, or two would be the same.
+pub(super) fn renamed(
+    fields: &[FieldSpec],
+    form: Form,
+    asked: &[(String, String)],
+) -> Result<Vec<FieldSpec>, ConvertError> {
+    check_asked(fields, form, asked)?;
+    let asked_for = |field: &FieldSpec| asked.iter().find(|(from, _)| *from == field.name);
+    let name = |field: &FieldSpec| asked_for(field).map_or(&field.name, |(_, to)| to).clone();
+    let all_fit = fields.iter().all(|field| fits(form, &name(field)));
+    let mut new: Vec<FieldSpec> = Vec::with_capacity(fields.len());
+    for field in fields {
+        let name = match asked_for(field) {
+            Some((_, name)) => name.clone(),
+            None if all_fit => field.name.clone(),
+            None => fitting(&field.name, form)?,
+        };
+        if let Some(place) = new.iter().position(|other| other.name == name) {
+            let (first, second) = (&fields[place].name, &field.name);
+            return Err(refused(format!(
+                "fields {first:?} and {second:?} would both be called {name:?}: {}",
+                cure(second)
+            )));
+        }
+        new.push(FieldSpec { name, kind: field.kind.clone() });
+    }
+    Ok(new)
+}
+
+/// What is called otherwise than in the source.
+pub(super) fn changes(old: &[FieldSpec], new: &[FieldSpec]) -> Vec<(String, String)> {
+    let pairs = old.iter().zip(new).filter(|(old, new)| old.name != new.name);
+    pairs.map(|(old, new)| (old.name.clone(), new.name.clone())).collect()
+}
+
+fn check_asked(
+    fields: &[FieldSpec],
+    form: Form,
+    asked: &[(String, String)],
+) -> Result<(), ConvertError> {
+    for (place, (from, to)) in asked.iter().enumerate() {
+        if !fields.iter().any(|field| field.name == *from) {
+            let known: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
+            return Err(refused(format!("no field named {from:?}; available: {known:?}")));
+        }
+        if asked[..place].iter().any(|(other, _)| other == from) {
+            return Err(refused(format!("field {from:?} is renamed twice")));
+        }
+        if !fits(form, to) {
+            return Err(refused(format!("field {from:?} can't be called {to:?}: {}", room(form))));
+        }
+    }
+    Ok(())
+}
+
+/// A name that fits, in place of one that may not.
+fn fitting(name: &str, form: Form) -> Result<String, ConvertError> {
+    if let Some((_, known)) = WELL_KNOWN.iter().find(|(long, _)| *long == name) {
+        return Ok((*known).to_owned());
+    }
+    let last = name.rsplit('/').next().unwrap_or(name);
+    match [name, last].into_iter().find(|name| fits(form, name)) {
+        Some(name) => Ok(name.to_owned()),
+        None => Err(refused(format!(
+            "field {name:?} can't keep its name: {}; {}",
+            room(form),
+            cure(name)
+        ))),
+    }
+}
+
+fn fits(form: Form, name: &str) -> bool {
+    match form {
+        Form::Beton => name.len() <= BETON && name.bytes().all(|byte| (1..128).contains(&byte)),
+        Form::Tar | Form::Folder => is_file_name(&name.to_lowercase()),
+        Form::TfRecord => true,
+    }
+}
+
+fn room(form: Form) -> &'static str {
+    match form {
+        Form::Beton => "a field of a .beton has a name of at most 16 ASCII characters",
+        _ => "it would be part of the name of a file",
+    }
+}
+
+fn cure(name: &str) -> String {
+    format!("rename it (`--rename {name}=NAME`, `ConvertOptions::rename`)")
+}
+
+fn refused(reason: String) -> ConvertError {
+    ConvertError::Rename { reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::FieldKind;
+
+    fn names(form: Form, names: &[&str], asked: &[(&str, &str)]) -> Result<Vec<String>, String> {
+        let field = |name: &&str| FieldSpec { name: (*name).to_owned(), kind: FieldKind::Int };
+        let fields: Vec<FieldSpec> = names.iter().map(field).collect();
+        let owned = |(a, b): &(&str, &str)| ((*a).to_owned(), (*b).to_owned());
+        let asked: Vec<(String, String)> = asked.iter().map(owned).collect();
+        let renamed = renamed(&fields, form, &asked).map_err(|error| error.to_string())?;
+        Ok(renamed.into_iter().map(|field| field.name).collect())
+    }
+
+    const IMAGENET: [&str; 3] = ["image/class/label", "image/encoded", "image/height"];
+
+    #[test]
+    fn names_that_fit_stay_and_tensorflow_s_are_shortened() {
+        for form in [Form::Beton, Form::Tar, Form::Folder] {
+            let short = Ok(["label", "image", "height"].map(str::to_owned).to_vec());
+            let want = if form == Form::Beton {
+                Ok(["label", "image", "image/height"].map(str::to_owned).to_vec())
+            } else {
+                short
+            };
+            assert_eq!(names(form, &IMAGENET, &[]), want, "{form:?}");
+        }
+        let same = |form, given: &[&str]| assert_eq!(names(form, given, &[]).unwrap(), given);
+        same(Form::TfRecord, &IMAGENET);
+        same(Form::Beton, &["image/encoded", "sixteen_letters_"]);
+        let deep = ["scene/left/depth", "scene/intrinsics"];
+        assert_eq!(names(Form::Beton, &["scene/camera/depth"], &[]).unwrap(), ["depth"]);
+        same(Form::Beton, &deep);
+    }
+
+    #[test]
+    fn what_is_asked_for_comes_first() {
+        let asked = [("image/class/label", "y"), ("image/height", "rows")];
+        assert_eq!(names(Form::Beton, &IMAGENET, &asked).unwrap(), ["y", "image/encoded", "rows"]);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_the_cure() {
+        let told =
+            |form, given: &[&str], asked: &[(&str, &str)]| names(form, given, asked).unwrap_err();
+        let long = "seventeen_letters";
+        let error = told(Form::Beton, &[long], &[]);
+        assert!(
+            error.contains("at most 16 ASCII")
+                && error.contains("`--rename seventeen_letters=NAME`"),
+            "{error}"
+        );
+        let error = told(Form::Beton, &["a/class_of_the_pixel/x", "b/class_of_the_pixel/x"], &[]);
+        assert!(error.contains("would both be called \"x\""), "{error}");
+        let error = told(Form::Beton, &["a"], &[("b", "c")]);
+        assert_eq!(error, r#"no field named "b"; available: ["a"]"#);
+        let error = told(Form::Beton, &["a"], &[("a", long)]);
+        assert!(error.contains("field \"a\" can't be called"), "{error}");
+        assert!(told(Form::Beton, &["a", "b"], &[("a", "b")]).contains("both"));
+        assert!(told(Form::Beton, &["a"], &[("a", "x"), ("a", "y")]).contains("twice"));
+        assert!(told(Form::Tar, &["a"], &[("a", "b/c")]).contains("name of a file"));
+    }
+}

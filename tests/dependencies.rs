@@ -1,0 +1,231 @@
+//! What other people's crates this one is built from: where they come from, under which licences, and
+//! which are there twice.
+//!
+//! | asked                                              | of                                            |
+//! |----------------------------------------------------|-----------------------------------------------|
+//! | every crate comes from crates.io, with a checksum  | `Cargo.lock`: all features, all systems       |
+//! | no crate is there in two versions without a reason | the same                                      |
+//! | no crate is older than an advisory allows          | the same                                      |
+//! | every licence is one of [`LICENCES`]               | `cargo metadata`: all features, this system   |
+//! | the default build has at most [`MOST_CRATES`] crates | `cargo metadata`: this system               |
+//!
+//! `cargo metadata` runs offline: whoever could build this test has all it asks for. (cargo-deny would
+//! ask the same questions after four minutes of compiling it.)
+
+#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+/// Licences whose terms a program that is shipped meets by naming them.
+const LICENCES: [&str; 11] = [
+    "0BSD",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "IJG",
+    "ISC",
+    "MIT",
+    "Unicode-3.0",
+    "Zlib",
+];
+
+/// Crates in more than one version, and who wants the older ones. Whoever adds one says here why.
+const TWICE: [(&str, &str); 11] = [
+    ("bitflags", "1: region, which cranelift-jit maps code with"),
+    ("crypto-common", "0.1: digest 0.10"),
+    ("digest", "0.10: crc-fast, which object_store signs uploads with"),
+    ("getrandom", "0.2: ring, and rand_core 0.6"),
+    ("hashbrown", "0.16: gimli, which cranelift writes unwind tables with"),
+    ("itertools", "0.13: criterion; 0.14: prost-derive"),
+    ("miniz_oxide", "0.8: png"),
+    ("rand", "0.8: shuttle, in tests alone"),
+    ("rand_core", "0.6: shuttle, in tests alone"),
+    ("syn", "2: derive macros that have not moved to 3"),
+    ("windows-sys", "0.52: region and ring; 0.59: corosensei; on Windows alone"),
+];
+
+/// The oldest version of a crate without a known advisory.
+const ADVISORIES: [(&str, [u64; 2], &str); 1] =
+    [("quick-xml", [0, 41], "two advisories on what its parser does with hostile XML")];
+
+/// Crates of other people in the default build, without those for tests.
+const MOST_CRATES: usize = 145;
+
+/// A crate as `Cargo.lock` has it.
+struct Locked<'a> {
+    name: &'a str,
+    version: &'a str,
+    source: Option<&'a str>,
+    checksum: Option<&'a str>,
+}
+
+fn locked() -> Vec<Locked<'static>> {
+    let value = |text: &'static str, key: &str| {
+        let mut lines = text.lines().filter_map(|line| line.split_once(" = "));
+        lines.find(|(name, _)| *name == key).map(|(_, value)| value.trim_matches('"'))
+    };
+    let packages = include_str!("../Cargo.lock").split("[[package]]").skip(1);
+    let all: Vec<_> = packages
+        .map(|text| Locked {
+            name: value(text, "name").unwrap(),
+            version: value(text, "version").unwrap(),
+            source: value(text, "source"),
+            checksum: value(text, "checksum"),
+        })
+        .collect();
+    assert!(all.len() > 100, "Cargo.lock has another form");
+    all
+}
+
+#[test]
+fn crates_come_from_the_registry_alone() {
+    let ours = ["", "-ops", "-kernels", "-fakecuda", "-interleavings"];
+    let ours = ours.map(|end| format!("fuseloop{end}"));
+    for Locked { name, version, source, checksum } in locked() {
+        if source.is_none() {
+            assert!(ours.iter().any(|own| own == name), "{name} {version} comes from a path");
+            continue;
+        }
+        let registry = "registry+https://github.com/rust-lang/crates.io-index";
+        assert_eq!(source, Some(registry), "{name} {version}");
+        assert!(checksum.is_some_and(|sum| sum.len() == 64), "{name} {version} has no checksum");
+    }
+}
+
+#[test]
+fn no_crate_is_there_twice_without_a_reason() {
+    let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for Locked { name, version, .. } in locked() {
+        versions.entry(name).or_default().push(version);
+    }
+    versions.retain(|_, versions| versions.len() > 1);
+    let found: Vec<&str> = versions.keys().copied().collect();
+    let known: Vec<&str> = TWICE.iter().map(|(name, _)| *name).collect();
+    assert_eq!(found, known, "left: in Cargo.lock, right: TWICE here. {versions:?}");
+}
+
+#[test]
+fn no_crate_has_a_known_advisory() {
+    for Locked { name, version, .. } in locked() {
+        for (_, oldest, why) in ADVISORIES.iter().filter(|(of, ..)| *of == name) {
+            let mut parts = version.split('.').map(|part| part.parse::<u64>().unwrap());
+            let found = [parts.next().unwrap(), parts.next().unwrap()];
+            assert!(found >= *oldest, "{name} {version}: {why}; {oldest:?} has none");
+        }
+    }
+}
+
+/// What cargo says about the crates for this system.
+fn metadata(more: &[&str]) -> Value {
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).arg("metadata").args(more);
+    command.args(["--locked", "--offline", "--format-version=1", "--filter-platform", &target]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn text<'a>(package: &'a Value, key: &str) -> &'a str {
+    package[key].as_str().unwrap_or_default()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn every_licence_is_one_that_is_allowed() {
+    for package in metadata(&["--all-features"])["packages"].as_array().unwrap() {
+        let (name, licence) = (text(package, "name"), text(package, "license"));
+        assert!(is_allowed(licence), "{name}: its licence is {licence:?}, allowed: {LICENCES:?}");
+    }
+}
+
+/// Whether an SPDX expression can be met by the licences of the list.
+fn is_allowed(expression: &str) -> bool {
+    let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
+    let words: Vec<&str> = spaced.split_whitespace().collect();
+    let (met, rest) = any_of(&words);
+    met && rest.is_empty()
+}
+
+/// Alternatives with OR between them, and what follows them.
+fn any_of<'a>(words: &'a [&'a str]) -> (bool, &'a [&'a str]) {
+    let (mut met, mut rest) = all_of(words);
+    while let ["OR", more @ ..] = rest {
+        let next = all_of(more);
+        (met, rest) = (met | next.0, next.1);
+    }
+    (met, rest)
+}
+
+/// What AND holds together: each a licence, one with an exception, or alternatives in parentheses.
+fn all_of<'a>(words: &'a [&'a str]) -> (bool, &'a [&'a str]) {
+    let (met, rest) = match words {
+        ["(", inner @ ..] => match any_of(inner) {
+            (met, [")", rest @ ..]) => (met, rest),
+            (_, rest) => (false, rest),
+        },
+        [licence, "WITH", exception, rest @ ..] => {
+            (LICENCES.contains(&&*format!("{licence} WITH {exception}")), rest)
+        }
+        [licence, rest @ ..] => (LICENCES.contains(licence), rest),
+        [] => (false, words),
+    };
+    let ["AND", more @ ..] = rest else { return (met, rest) };
+    let next = all_of(more);
+    (met & next.0, next.1)
+}
+
+/// The reader itself.
+#[test]
+fn expressions_are_met_or_not() {
+    for met in [
+        "MIT",
+        "MIT OR GPL-3.0",
+        "GPL-3.0/MIT",
+        "(MIT OR GPL-3.0) AND Unicode-3.0",
+        "GPL-3.0 OR Apache-2.0 WITH LLVM-exception",
+    ] {
+        assert!(is_allowed(met), "{met}");
+    }
+    for not in [
+        "",
+        "GPL-3.0",
+        "MIT AND GPL-3.0",
+        "(MIT OR Zlib) AND (GPL-3.0 OR LGPL-3.0)",
+        "MIT WITH LLVM-exception",
+        "(MIT",
+        "MIT)",
+        "MIT Zlib",
+        "OR MIT",
+    ] {
+        assert!(!is_allowed(not), "{not}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_default_build_has_few_crates() {
+    let metadata = metadata(&[]);
+    let nodes = metadata["resolve"]["nodes"].as_array().unwrap();
+    let by_id: BTreeMap<&str, &Value> = nodes.iter().map(|node| (text(node, "id"), node)).collect();
+    let root = text(&metadata["resolve"], "root");
+    let (mut left, mut found) = (vec![root], BTreeSet::new());
+    while let Some(id) = left.pop() {
+        if found.insert(id) {
+            let wanted = by_id[id]["deps"].as_array().unwrap().iter().filter(|dep| is_built(dep));
+            left.extend(wanted.map(|dep| text(dep, "pkg")));
+        }
+    }
+    let others = found.iter().filter(|id| id.starts_with("registry+")).count();
+    println!("crates of others in the default build: {others}, at most {MOST_CRATES}");
+    assert!(others > 50 && others <= MOST_CRATES, "{others} crates, at most {MOST_CRATES}");
+}
+
+/// Whether a dependency is built with a crate, and not for its tests alone.
+fn is_built(dep: &Value) -> bool {
+    dep["dep_kinds"].as_array().unwrap().iter().any(|kind| kind["kind"] != "dev")
+}

@@ -1,0 +1,177 @@
+//! The Rust code of the documents, word for word, with what each piece has around it.
+//!
+//! `main.rs` looks here for every block of Rust in README.md and docs/, line by line. So the compiler
+//! checks them all; none is run, as their data is the reader's.
+
+#![allow(unused, dead_code, clippy::all, reason = "pieces as they stand in documents")]
+
+use fuseloop::device::Stream as DeviceStream;
+use fuseloop::order::Ranks;
+use fuseloop::source::stream::{Interleave, MixEnd};
+use fuseloop::source::{
+    BoxError, Feature, ProcessCache, Stream, TarStream, TfOptions, TfRecords, Value,
+};
+use fuseloop::{Loader, OnDamaged, Order, Spec, ops, ops::*};
+
+#[rustfmt::skip]
+fn readme_first() -> Result<(), BoxError> {
+use fuseloop::{Loader, Order, ops::*};
+
+let loader = Loader::open("train.beton")?
+    .batch_size(256)
+    .order(Order::Random)
+    .seed(42)
+    .pipeline("image", |epoch| {
+        Ok(ops![                                     // called for each epoch, as recompile is on
+            RandomResizedCrop::new(
+                160 + 4 * epoch.index(),             // progressive resizing
+                RandomResizedCrop::SCALE,
+                RandomResizedCrop::RATIO,
+            )?,
+            RandomHorizontalFlip::new(0.5)?,
+            ColorJitter::new(0.4, 0.4, 0.4)?,
+            Normalize::imagenet(),
+            Convert::to(DType::F16),
+            ToChannelsFirst,
+        ])
+    })
+    .recompile(true)
+    .build()?;                                       // types, sizes and parameters are checked here
+
+for epoch in 0..16 {
+    for batch in loader.epoch(epoch)? {
+        let batch = batch?;
+        let images = batch.tensor::<half::f16>("image")?;   // [256, 3, 160 + .., 160 + ..]
+        let labels = batch.tensor::<i64>("label")?;         // [256, 1]
+    }
+}
+println!("{}", loader.explain());                    // the plan: blocks, what was fused, what was pushed into decode
+Ok(())
+}
+
+#[rustfmt::skip]
+fn readme_second(checkpoint: Option<String>) -> Result<(), BoxError> {
+let loader = Loader::open("train.beton")?
+    .distributed(Ranks::from_env()?)                 // torchrun, Slurm, MPI: the same global stream for any number of ranks
+    .filter("label", |label| matches!(label, Value::Int(0..100)))
+    .order(Order::QuasiRandom { open_pages: 64 })    // or Random, ClassBalanced, Weighted, RepeatedAugment, your Sampler
+    .process_cache(ProcessCache::default())          // pages read ahead by threads of their own, in a bounded memory
+    .on_damaged(OnDamaged::Substitute)               // or Fail, Skip; loader.quarantine() lists them
+    .memory_limit(2 << 30)                           // all batches together
+    .build()?;
+let mut batches = match checkpoint {
+    Some(text) => loader.resume(&text.parse()?)?,    // the rest of the epoch, bit for bit
+    None => loader.epoch(0)?,
+};
+let checkpoint: String = batches.cursor()?.to_string();
+Ok(())
+}
+
+#[rustfmt::skip]
+fn readme_sources(rank: usize, world: usize) -> Result<(), BoxError> {
+Loader::open("imagenet/train")?;                     // a folder a class
+Loader::open("shards/train-{000..255}.tar")?;        // WebDataset's shards, in any order
+Loader::open("train-*-of-01024")?;                   // TFRecord files
+let shards = TarStream::open("train-{000..255}.tar.zst")?.split_by_rank(rank, world)?;
+let interleave = Interleave { cycle_length: 16, reads: 8, shuffle: true, ..Interleave::default() };
+Loader::from_stream(Stream::interleave(shards.shards(), interleave)?.shuffle(10_000).with_epoch(100_000));
+Ok(())
+}
+
+#[rustfmt::skip]
+fn readme_device() -> Result<(), BoxError> {
+use fuseloop::device::Stream;
+let loader = Loader::open("train.beton")?
+.pipeline("image", |_| Ok(ops![
+    RandomResizedCrop::new(224, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO)?,
+    ToDevice::new("auto")?,                         // bytes cross the bus; one kernel from here on
+    RandomHorizontalFlip::new(0.5)?, Normalize::imagenet(), Convert::to(DType::F16), ToChannelsFirst, MixUp::new(0.2)?,
+]))
+.build()?;
+for batch in loader.epoch(0)? {
+let batch = batch?;
+let images = batch.device_tensor("image", Stream::Legacy)?;   // or batch.dlpack, batch.to_host
+}
+Ok(())
+}
+
+#[rustfmt::skip]
+fn gpu(train: impl Fn(u64, &[usize])) -> Result<(), BoxError> {
+use fuseloop::device::Stream;
+let loader = Loader::open("train.beton")?
+    .batch_size(256)
+    .pipeline("image", |_| {
+        Ok(ops![
+            RandomResizedCrop::new(224, 0.08..=1.0, 0.75..=1.3333)?,   // the host: decode, crop, resize
+            ToDevice::new("auto")?,                                    // u8, channels last, page-locked
+            RandomHorizontalFlip::new(0.5)?,                           // one kernel from here on
+            ColorJitter::new(0.4, 0.4, 0.4)?,
+            Normalize::imagenet(),
+            Convert::to(DType::F16),
+            ToChannelsFirst,
+            MixUp::new(0.2)?,
+        ])
+    })
+    .pipeline("label", |_| Ok(ops![ToDevice::new("auto")?, OneHot::new(1000)?, LabelSmoothing::new(0.1)?, MixUp::new(0.2)?]))
+    .build()?;
+println!("{}", loader.device());                    // cuda:0 (NVIDIA H100), or: cpu, since ...
+
+for batch in loader.epoch(0)? {
+    let batch = batch?;
+    let images = batch.device_tensor("image", Stream::Legacy)?;   // your stream waits for it, your thread does not
+    train(images.ptr(), images.shape());
+}                                                   // dropped: reused once your stream is past what you asked of it
+Ok(())
+}
+
+#[rustfmt::skip]
+fn loading_ranks(world: usize) -> Result<(), BoxError> {
+let loader = Loader::open("train.beton")?
+    .distributed(Ranks::from_env()?)     // torchrun, Slurm, Open MPI, MPICH; one process if none is set
+    .batch_size(256 / world)
+    .build()?;
+Ok(())
+}
+
+#[rustfmt::skip]
+fn loading_cursor(loader: &Loader) -> Result<(), BoxError> {
+let batches = loader.epoch(0)?;
+let cursor: String = batches.cursor()?.to_string();      // JSON, at most 256 bytes
+let rest = loader.resume(&cursor.parse()?)?;             // the rest of the epoch, bit for bit
+Ok(())
+}
+
+#[rustfmt::skip]
+fn pipelines() -> Result<(), BoxError> {
+let loader = Spec::open("imagenet.toml".as_ref())?.apply(Loader::open("train.beton")?).build()?;
+Ok(())
+}
+
+#[rustfmt::skip]
+fn sources_tfrecord() -> Result<(), BoxError> {
+let options = TfOptions::default()
+    .feature("image/encoded", Feature::Image)
+    .feature("image/class/label", Feature::Int)
+    .feature("image/object/bbox", Feature::RaggedFloats);
+let loader = Loader::from_source(TfRecords::open_with("train-*-of-01024", &options)?);
+Ok(())
+}
+
+#[rustfmt::skip]
+fn sources_streams(rank: usize, world: usize) -> Result<(), BoxError> {
+let shards = TarStream::open("train-{000..255}.tar.zst")?.split_by_rank(rank, world)?;
+let interleave = Interleave { cycle_length: 16, reads: 8, shuffle: true, ..Interleave::default() };
+let stream = Stream::interleave(shards.shards(), interleave)?.shuffle(10_000).with_epoch(100_000);
+let loader = Loader::from_stream(stream).build()?;
+Ok(())
+}
+
+#[rustfmt::skip]
+fn sources_parts(photos: Stream, drawings: Stream) -> Result<(), BoxError> {
+let mix = Stream::mix([(photos, 0.7), (drawings, 0.3)], MixEnd::First)?.shuffle(10_000);
+let loader = Loader::from_stream(mix)
+    .pipeline("image", |_| Ok(ops![RandomResizedCrop::new(224, 0.1..=1.0, 0.75..=1.33)?]))
+    .pipeline_of(1, "image", |_| Ok(ops![CenterCrop::new(224, 224)?]))      // of the drawings
+    .build()?;
+Ok(())
+}
