@@ -39,7 +39,7 @@ fn dataset(pictures: &[Vec<u8>]) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("sizes.beton");
     let fields = [FieldSpec { name: "image".into(), kind: FieldKind::RgbImage }];
-    let rows = pictures.to_vec().into_iter();
+    let rows = pictures.iter().cloned();
     let rows = rows.map(|jpeg| vec![FieldValue::Image(ImageInput::JpegBytes(jpeg))]);
     write_iter(rows, &fields, &path, &WriteOptions::default()).unwrap();
     let beton = Beton::open(&path, &Limits::DEFAULT).unwrap();

@@ -53,9 +53,9 @@ fn mutated(mut bytes: Vec<u8>, head: usize, u: &mut Unstructured<'_>) -> Result<
         let at = u.choose_index(reach)?;
         let piece = at..bytes.len().min(at + u.int_in_range(1..=300)?);
         match u.int_in_range(0..=9)? {
-            0..=1 => bytes[at] = u.arbitrary()?,
             // A number in a text stays one.
-            2..=3 if bytes[at].is_ascii_digit() => bytes[at] = b'0' + u.int_in_range(0..=9)?,
+            0..=5 if bytes[at].is_ascii_digit() => bytes[at] = b'0' + u.int_in_range(0..=9)?,
+            0..=1 => bytes[at] = u.arbitrary()?,
             2..=3 => bytes[at] ^= 1 << u.int_in_range(0..=7)?,
             4..=5 => {
                 let any: u64 = u.arbitrary()?;

@@ -27,8 +27,10 @@ const CUTS: usize = 16;
 /// Changed bytes tried of each file.
 const FLIPS: usize = 6;
 
-/// What is made of a photograph.
-const KINDS: [fn(&[u8]) -> Vec<u8>; 5] = [
+/// Makes a file of a photograph.
+type Kind = fn(&[u8]) -> Vec<u8>;
+
+const KINDS: [Kind; 5] = [
     <[u8]>::to_vec,
     tiled,
     progressive,
@@ -48,7 +50,7 @@ struct Tally {
 }
 
 /// Photographs to damage, and what to make of each.
-fn files() -> Vec<(PathBuf, fn(&[u8]) -> Vec<u8>)> {
+fn files() -> Vec<(PathBuf, Kind)> {
     let is_long = std::env::var_os("FUSELOOP_FLIPS").is_some();
     let (step, kinds) = if is_long { (1, &KINDS[..]) } else { (9, &KINDS[..2]) };
     let photographs = photographs().into_iter().step_by(step);
