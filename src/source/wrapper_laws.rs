@@ -7,7 +7,7 @@
 
 use super::stream::{Interleave, MixEnd, Played};
 use super::*;
-use crate::sample::{Epoch, SampleId};
+use crate::sample::{Epoch, Limits, SampleId};
 use fuseloop_ops::Size;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -75,8 +75,18 @@ const ITEM: &[(&str, &str)] = &[
 ];
 
 /// Types that read a dataset themselves.
-const READERS: [&str; 8] =
-    ["Beton", "Folder", "Tar", "TfRecords", "Generated", "KeptFile", "Failed", "Damaged"];
+const READERS: [&str; 9] = [
+    "Beton",
+    "Folder",
+    "Tar",
+    "TfRecords",
+    "Generated",
+    "KeptFile",
+    "Failed",
+    "Damaged",
+    // Of a fuzz target.
+    "Numbers",
+];
 
 /// A source whose answers no default gives.
 struct Probe {
@@ -317,7 +327,7 @@ fn items_side_by_side_are_where_each_was() {
 fn pages_answer_as_their_file() {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/beton/all_fields_p16k.beton");
-    let file = Arc::new(Beton::open(&path, &crate::Limits::DEFAULT).unwrap());
+    let file = Arc::new(Beton::open(&path, &Limits::DEFAULT).unwrap());
     let paged: Arc<dyn Source> =
         Arc::new(PagedBeton::new(Arc::clone(&file), ProcessCache::default()));
     for source in [&paged, &begun(&paged)] {
