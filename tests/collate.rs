@@ -112,7 +112,7 @@ fn assert_as_stored<T: Plain>(batch: &Batch, values: &[Vec<u8>], form: &Collate,
     assert_eq!(lengths.shape(), [batch.len()]);
     assert!(lengths.as_slice().iter().eq(&lengths_of(&want, item)), "{form:?}");
     match batch.specs()[0].rows {
-        Rows::Even | Rows::Device { .. } => {
+        Rows::Even | Rows::Padded { .. } | Rows::Device { .. } => {
             let rows = batch.tensor::<T>("text").unwrap();
             assert_eq!(rows.shape()[..2], [batch.len(), 9]);
             for (i, want) in want.iter().enumerate() {
@@ -440,9 +440,6 @@ fn padded(pixels: &[u8], size: Size, to: Size, pad: u8) -> Vec<u8> {
 fn pictures_of_any_size_are_padded_or_listed() {
     let small = |sample: u64| if sample == 4 { Size::new(1, 1) } else { varied(sample) };
     let (_dir, path) = dataset::write(23, WriteMode::Raw, small);
-    let most = (0..23).map(small).fold(Size::new(0, 0), |most, size| {
-        Size::new(most.height.max(size.height), most.width.max(size.width))
-    });
     for workers in [1, 2, 8] {
         for (form, pad) in [
             (Collate::pad(), Some(0)),
@@ -466,7 +463,11 @@ fn pictures_of_any_size_are_padded_or_listed() {
                     continue;
                 };
                 let images = batch.tensor::<u8>("image").unwrap();
+                let most = ids.clone().map(small).fold(Size::new(0, 0), |most, size| {
+                    Size::new(most.height.max(size.height), most.width.max(size.width))
+                });
                 let sides = [batch.len(), most.height as usize, most.width as usize, 3];
+                assert_eq!(batch.bytes("image").unwrap(), images.as_slice());
                 assert_eq!(images.shape(), sides);
                 for (row, id) in ids.enumerate() {
                     let want = padded(&picture(id, small(id)), small(id), most, pad);
@@ -526,7 +527,7 @@ fn pictures_of_unknown_size_have_the_room_that_is_given() {
     assert_eq!(
         image(Collate::pad()),
         "output image: the source does not say how large its pictures are: give \
-         `to_size(height, width)`"
+         `to_size(height, width)`, in a pipeline file `to_size = [height, width]`"
     );
     assert_eq!(
         image(Collate::list().to(4)),

@@ -12,7 +12,7 @@ use command::{fuseloop, told};
 use files::files;
 use fuseloop::loader::OnDamaged;
 use fuseloop::ops::*;
-use fuseloop::source::{Concat, Dataset, FieldKind, FieldSpec, OwnedValue, Source as _};
+use fuseloop::source::{Concat, Dataset, FieldKind, FieldSpec, OwnedValue, Source as _, Value};
 use fuseloop::write::{FieldValue, ImageInput, WriteOptions, write_iter};
 use fuseloop::{Loader, LoaderBuilder, Order, SampleId};
 use jpeg_encoder::{ColorType, Encoder};
@@ -233,6 +233,65 @@ fn a_damaged_image_is_named_by_its_file_everywhere() {
     fs::remove_file(&torn).unwrap();
     let gone = said(dir, &["verify", "s-{0..4}.tar"]);
     assert!(gone.contains("s-1.tar: sample "), "what was opened stays: {gone}");
+}
+
+const PIPELINE: &str = r#"
+batch_size = 4
+order = "random"
+seed = 9
+
+[fields]
+image = [{ op = "RandomResizedCrop", size = 16 }]
+label = [{ op = "OneHot", classes = 3 }]
+"#;
+
+#[test]
+fn one_pipeline_file_does_for_every_kind_of_dataset() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    photos(dir);
+    // Pixels of a PNG need not be the same in every format.
+    fs::remove_file(dir.join("photos/ape/005.png")).unwrap();
+    told(dir, &["convert", "photos", "s-{0}.tar", "--max-samples", "9"]);
+    told(dir, &["convert", "photos", "t.tfrecord"]);
+    told(dir, &["convert", "photos", "x.beton"]);
+    fs::write(dir.join("p.toml"), PIPELINE).unwrap();
+    fs::write(dir.join("stored.toml"), PIPELINE.replace("image", "jpg").replace("label", "cls"))
+        .unwrap();
+    let dump = |name: &str, pipeline: &str, out: &str| {
+        told(dir, &["dump", name, "--pipeline", pipeline, "--out", out, "-n", "9"]);
+        files(&dir.join(out))
+    };
+    let want = dump("photos", "p.toml", "of_photos");
+    assert!(want.keys().any(|name| name.contains("image_0000.npy")), "{:?}", want.keys());
+    for (k, name) in ["s-{0..2}.tar", "t.tfrecord", "x.beton"].into_iter().enumerate() {
+        assert!(dump(name, "p.toml", &format!("out{k}")) == want, "{name}");
+        told(dir, &["explain", name, "--pipeline", "p.toml"]);
+    }
+    assert!(dump("s-{0..2}.tar", "stored.toml", "stored") == want, "by the stored names");
+
+    let crop = |_| Ok(ops![Resize::new(8, 8)?]);
+    for (image, label) in [("image", "label"), ("jpg", "cls")] {
+        let builder = opened(dir, "s-{0..2}.tar").batch_size(4).pipeline(image, crop);
+        let loader = builder.filter(label, |label| matches!(label, Value::Int(1))).build().unwrap();
+        let names: Vec<String> = loader.tensors().into_iter().map(|tensor| tensor.name).collect();
+        assert_eq!(names, ["image", "label"]);
+        let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
+        for name in [label, "label", "cls"] {
+            assert!(batch.tensor::<i64>(name).unwrap().as_slice().iter().all(|&class| class == 1));
+        }
+        let error = batch.tensor::<u8>("nothing").unwrap_err().to_string();
+        assert!(error.contains("image"), "{error}");
+        assert!(loader.inspect(image, 0).unwrap().is_some());
+    }
+    let both = opened(dir, "s-{0..2}.tar").pipeline("image", crop).pipeline("jpg", crop);
+    let error = both.build().err().unwrap().to_string();
+    assert_eq!(
+        error,
+        "pipelines for image and jpg, which are names of one field: keep one of them"
+    );
+    let none = opened(dir, "s-{0..2}.tar").pipeline("photo", crop).build().err().unwrap();
+    assert!(none.to_string().contains("image (stored as jpg)"), "{none}");
 }
 
 #[test]

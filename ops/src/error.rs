@@ -83,18 +83,21 @@ pub(crate) fn positive(
     }
 }
 
-/// Checks a range of finite numbers of any sign with `low <= high`.
+/// Checks a range of numbers of any sign with `low <= high` that stay finite as the `f32` that an op
+/// draws between.
 pub(crate) fn finite_range(
     op: &'static str,
     param: &'static str,
     low: f64,
     high: f64,
 ) -> Result<(f64, f64), ParamError> {
-    if low.is_finite() && low <= high && high.is_finite() {
+    #[expect(clippy::cast_possible_truncation, reason = "what is checked is what it becomes")]
+    let stays_finite = [low, high].iter().all(|end| (*end as f32).is_finite());
+    if low <= high && stays_finite {
         Ok((low, high))
     } else {
         let found = format!("{low}..={high}");
-        Err(ParamError::new(op, param, found, "finite, low <= high"))
+        Err(ParamError::new(op, param, found, "low <= high, both finite as f32"))
     }
 }
 

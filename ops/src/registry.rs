@@ -56,7 +56,7 @@ pub use nearest::nearest;
 pub use param::{Kind, Need, ParamInfo, Preset, maybe, optional, required};
 pub use value::{Datum, Entry, Table, Value};
 
-use crate::{Op, Ops};
+use crate::{Op, Ops, ParamError};
 use std::cell::Cell;
 use std::sync::LazyLock;
 
@@ -191,6 +191,24 @@ fn name(item: &Value) -> Result<Name<'_>, SpecError> {
             let found = value.to_string();
             Err(SpecError::from(SpecCause::NotAnOp { found }).at(value.at))
         }
+    }
+}
+
+/// Numbers as the `f32` that an op holds them as.
+///
+/// # Errors
+///
+/// If one is too large for that. The message shows the number that was given.
+fn single<const N: usize>(
+    op: &'static str,
+    param: &'static str,
+    values: [f64; N],
+) -> Result<[f32; N], ParamError> {
+    #[expect(clippy::cast_possible_truncation, reason = "what is checked is what it becomes")]
+    let singles = values.map(|value| value as f32);
+    match values.iter().zip(&singles).find(|(_, single)| !single.is_finite()) {
+        Some((given, _)) => Err(ParamError::new(op, param, given, "numbers that an f32 can hold")),
+        None => Ok(singles),
     }
 }
 

@@ -39,12 +39,14 @@ pub struct TensorSpec {
     pub shape: Vec<usize>,
     /// Whether all samples are so large, or this is the largest.
     pub rows: Rows,
+    /// Another name that it may be asked for by: the one that its field is stored under.
+    pub(crate) alias: Option<String>,
 }
 
 impl TensorSpec {
     /// A tensor whose samples are all of one size.
     pub fn new(name: impl Into<String>, dtype: DType, shape: impl Into<Vec<usize>>) -> Self {
-        Self { name: name.into(), dtype, shape: shape.into(), rows: Rows::Even }
+        Self { name: name.into(), dtype, shape: shape.into(), rows: Rows::Even, alias: None }
     }
 
     /// Bytes of one sample in the batch's own memory; `None` if the product overflows.
@@ -102,7 +104,9 @@ impl BatchSpec {
     }
 
     fn find(&self, name: &str) -> Result<usize, TensorError> {
-        self.tensors.iter().position(|t| t.name == name).ok_or_else(|| {
+        let named = self.tensors.iter().position(|tensor| tensor.name == name);
+        let is_called = |tensor: &TensorSpec| tensor.alias.as_deref() == Some(name);
+        named.or_else(|| self.tensors.iter().position(is_called)).ok_or_else(|| {
             let known = self.tensors.iter().map(|t| t.name.as_str()).collect::<Vec<_>>();
             TensorError::NoSuchTensor { name: name.to_owned(), known: known.join(", ") }
         })
@@ -231,13 +235,10 @@ impl Batch {
     /// If there is none of this name, its elements are not `T`, or its samples differ in size.
     pub fn tensor<T: Element>(&self, name: &str) -> Result<TensorView<'_, T>, TensorError> {
         let (k, spec) = self.typed::<T>(name)?;
-        if spec.rows != Rows::Even {
-            return Err(TensorError::uneven(spec));
-        }
-        let mut shape = Vec::with_capacity(1 + spec.shape.len());
-        shape.push(self.len());
-        shape.extend_from_slice(&spec.shape);
-        Ok(TensorView { elements: self.slot().elements(k), shape })
+        let of_sample = self.sample_shape(k).ok_or_else(|| TensorError::uneven(spec))?;
+        let elements = self.len() * of_sample.iter().product::<usize>();
+        let shape = std::iter::once(self.len()).chain(of_sample).collect();
+        Ok(TensorView { elements: &self.slot().elements(k)[..elements], shape })
     }
 
     /// The bytes of the tensor called `name`: `len` rows, without gaps.
@@ -250,6 +251,10 @@ impl Batch {
         let spec = &self.spec.tensors[k];
         match spec.rows {
             Rows::Even => Ok(self.slot().bytes(k)),
+            Rows::Padded { .. } => {
+                let of_sample: usize = self.sample_shape(k).into_iter().flatten().product();
+                Ok(&self.slot().bytes(k)[..self.len() * of_sample * spec.dtype.bytes()])
+            }
             Rows::Ragged { sizes } => Ok(self.packed_bytes(k, sizes)),
             Rows::List { .. } | Rows::Device { .. } => Err(TensorError::uneven(spec)),
         }
@@ -384,7 +389,9 @@ impl TensorError {
         match spec.rows {
             Rows::Device { .. } => Self::OnDevice { name },
             Rows::Ragged { .. } => Self::Uneven { name, with: "ragged" },
-            Rows::Even | Rows::List { .. } => Self::Uneven { name, with: "list" },
+            Rows::Even | Rows::Padded { .. } | Rows::List { .. } => {
+                Self::Uneven { name, with: "list" }
+            }
         }
     }
 }

@@ -4,12 +4,13 @@
 //!          row 0     row 1     row 2          sizes      · is left from an earlier batch
 //! List     aaaa····  bb······  cccccc··       4, 2, 6      and never lent
 //! Ragged   aaaabbcc  cccc····  ········       4, 2, 6    = offsets 0, 4, 6, 12
+//! Padded   aaaa00bb  0000cccc  cc······       4, 2, 6    = rows of 6, the largest of the batch
 //! ```
 //!
 //! While a batch is filled both are alike: every sample has a place of its own, as long as the
 //! longest may be, so that workers write without knowing of each other. A second tensor, an ordinary
-//! one of i64, says how much of each place is the sample's. A ragged tensor is then packed where it
-//! lies, which moves each sample once, towards the front.
+//! one of i64, says how much of each place is the sample's. A ragged or padded tensor is then packed
+//! where it lies, which moves each sample once, towards the front.
 //!
 //! So a tensor takes the batch size times the longest sample of *address space*. A page that no
 //! sample ever reached is never written, and the system gives no memory for it.
@@ -32,6 +33,14 @@ pub enum Rows {
         /// The tensor of the batch that says how long each is along the first dimension.
         sizes: usize,
     },
+    /// Pictures of bytes: each is as high and as wide as the highest and the widest of the batch, at
+    /// most of the shape; each begins where the one before ends.
+    Padded {
+        /// The tensor of the batch that says the height and width of each.
+        sizes: usize,
+        /// What lies to the right of a picture and below it.
+        pad: u8,
+    },
     /// They lie on a device; a batch's own memory has what they were made of.
     Device {
         /// Bytes of a sample of that.
@@ -45,7 +54,9 @@ impl Rows {
     pub const fn sizes(self) -> Option<usize> {
         match self {
             Self::Even | Self::Device { .. } => None,
-            Self::List { sizes } | Self::Ragged { sizes } => Some(sizes),
+            Self::List { sizes } | Self::Ragged { sizes } | Self::Padded { sizes, .. } => {
+                Some(sizes)
+            }
         }
     }
 }
@@ -54,11 +65,18 @@ impl TensorSpec {
     /// Elements of a sample of these sizes along the first dimensions. Sizes are a stage's word:
     /// whatever they say, no sample is larger than its place.
     fn elements(&self, sizes: &[i64]) -> usize {
-        let bounded = sizes.iter().zip(&self.shape).map(|(&found, &most)| {
-            usize::try_from(found).map_or(if found < 0 { 0 } else { most }, |n| n.min(most))
-        });
+        let bounded = sizes.iter().zip(&self.shape).map(|(&found, &most)| bounded(found, most));
         bounded.chain(self.shape.iter().skip(sizes.len()).copied()).product()
     }
+
+    /// The height and width of a picture, of these sizes.
+    fn bounded(&self, &[height, width]: &[i64; 2]) -> [usize; 2] {
+        [bounded(height, self.shape[0]), bounded(width, self.shape[1])]
+    }
+}
+
+fn bounded(found: i64, most: usize) -> usize {
+    usize::try_from(found).map_or(if found < 0 { 0 } else { most }, |n| n.min(most))
 }
 
 /// Refuses rows whose sizes can't be looked up.
@@ -69,6 +87,8 @@ pub(super) fn check(tensors: &[TensorSpec]) -> Result<(), SlotError> {
         let most = if matches!(tensor.rows, Rows::Ragged { .. }) { 1 } else { tensor.shape.len() };
         let is_fit = (1..=most).contains(&sized) && sized <= tensor.shape.len();
         let is_plain = sizes.rows == Rows::Even && sizes.shape.len() <= 1;
+        let is_picture = sized == 2 && tensor.shape.len() == 3 && tensor.dtype == u8::DTYPE;
+        let is_fit = is_fit && (is_picture || !matches!(tensor.rows, Rows::Padded { .. }));
         is_fit && is_plain && sizes.dtype == i64::DTYPE
     };
     let mut tensors = tensors.iter();
@@ -78,16 +98,54 @@ pub(super) fn check(tensors: &[TensorSpec]) -> Result<(), SlotError> {
     }
 }
 
-/// Packs the ragged tensors of a finished batch.
+/// Packs the ragged and the padded tensors of a finished batch.
 pub(crate) fn pack(rows: &mut RowsMut<'_>, tensors: &[TensorSpec]) {
     for (k, spec) in tensors.iter().enumerate() {
-        if let Rows::Ragged { sizes } = spec.rows {
-            let (lengths, _) = rows.output(sizes).as_chunks();
-            let lengths = lengths.iter().map(|&length| i64::from_ne_bytes(length));
-            let bytes = |length| spec.elements(&[length]) * spec.dtype.bytes();
-            let lengths: Vec<usize> = lengths.map(bytes).collect();
-            move_together(rows.output(k), &lengths);
+        match spec.rows {
+            Rows::Ragged { sizes } => {
+                let bytes = |length| spec.elements(&[length]) * spec.dtype.bytes();
+                let lengths: Vec<usize> = numbers(rows, sizes).into_iter().map(bytes).collect();
+                move_together(rows.output(k), &lengths);
+            }
+            Rows::Padded { sizes, pad } => {
+                let sizes = numbers(rows, sizes);
+                let sizes: Vec<[usize; 2]> =
+                    sizes.as_chunks::<2>().0.iter().map(|sides| spec.bounded(sides)).collect();
+                pad_together(rows.output(k), &sizes, spec.shape[2], pad);
+            }
+            Rows::Even | Rows::List { .. } | Rows::Device { .. } => {}
         }
+    }
+}
+
+/// The numbers of a tensor of sizes.
+fn numbers(rows: &mut RowsMut<'_>, k: usize) -> Vec<i64> {
+    let (numbers, _) = rows.output(k).as_chunks();
+    numbers.iter().map(|&number| i64::from_ne_bytes(number)).collect()
+}
+
+/// The height of the highest picture and the width of the widest.
+fn largest(sizes: impl Iterator<Item = [usize; 2]>) -> [usize; 2] {
+    sizes.fold([0; 2], |[height, width], [h, w]| [height.max(h), width.max(w)])
+}
+
+/// Picture `i` of `bytes`, which lies packed at the start of its place, is padded to the largest and
+/// goes where picture `i - 1` now ends.
+fn pad_together(bytes: &mut [u8], sizes: &[[usize; 2]], channels: usize, pad: u8) {
+    let place = bytes.len() / sizes.len().max(1);
+    let [height, width] = largest(sizes.iter().copied());
+    let wide = width * channels;
+    for (i, &[rows, columns]) in sizes.iter().enumerate() {
+        let (start, line) = (i * height * wide, columns * channels);
+        // No place is smaller than the largest picture, so this stays in front of the next one.
+        bytes.copy_within(i * place..i * place + rows * line, start);
+        let picture = &mut bytes[start..start + height * wide];
+        // From the last row on: each moves to where only rows were that have moved.
+        for y in (0..rows).rev() {
+            picture.copy_within(y * line..(y + 1) * line, y * wide);
+            picture[y * wide + line..(y + 1) * wide].fill(pad);
+        }
+        picture[rows * wide..].fill(pad);
     }
 }
 
@@ -115,7 +173,9 @@ impl Batch {
         let sizes = match spec.rows {
             Rows::List { sizes } | Rows::Ragged { sizes } => sizes,
             Rows::Device { .. } => return Err(TensorError::uneven(spec)),
-            Rows::Even => return Err(TensorError::Even { name: name.to_owned() }),
+            Rows::Even | Rows::Padded { .. } => {
+                return Err(TensorError::Even { name: name.to_owned() });
+            }
         };
         let (elements, place) = (self.slot().elements::<T>(k), spec.shape.iter().product());
         let is_packed = matches!(spec.rows, Rows::Ragged { .. });
@@ -139,7 +199,9 @@ impl Batch {
         let sizes = match spec.rows {
             Rows::Ragged { sizes } => sizes,
             Rows::List { .. } | Rows::Device { .. } => return Err(TensorError::uneven(spec)),
-            Rows::Even => return Err(TensorError::Even { name: name.to_owned() }),
+            Rows::Even | Rows::Padded { .. } => {
+                return Err(TensorError::Even { name: name.to_owned() });
+            }
         };
         let inner = spec.shape.get(1..).unwrap_or_default().to_vec();
         let item: usize = inner.iter().product();
@@ -153,6 +215,20 @@ impl Batch {
         // The sum of what fits into places that fit into memory.
         let count = end as usize * item;
         Ok(Ragged { values: &self.slot().elements::<T>(k)[..count], offsets, inner })
+    }
+
+    /// The shape of a sample of tensor `k` in this batch; `None` where each has its own.
+    pub(super) fn sample_shape(&self, k: usize) -> Option<Vec<usize>> {
+        let spec = &self.specs()[k];
+        match spec.rows {
+            Rows::Even => Some(spec.shape.clone()),
+            Rows::Padded { sizes, .. } => {
+                let sizes = self.slot().elements::<i64>(sizes).as_chunks::<2>().0;
+                let [height, width] = largest(sizes.iter().map(|sides| spec.bounded(sides)));
+                Some(vec![height, width, spec.shape[2]])
+            }
+            Rows::Ragged { .. } | Rows::List { .. } | Rows::Device { .. } => None,
+        }
     }
 
     /// The bytes of a ragged tensor's samples.
@@ -277,6 +353,26 @@ mod tests {
         assert_eq!(ragged.row(2), Some(&[20, 21, 22][..]));
         assert_eq!(ragged.row(4), None);
         assert_eq!(batch.bytes("text").unwrap().len(), 12);
+    }
+
+    #[test]
+    fn pictures_are_padded_to_the_largest_of_the_batch() {
+        let sizes = [[1, 3], [2, 1], [0, 0], [2, 2]];
+        let (place, channels) = (4 * 5 * 2, 2);
+        let mut bytes = vec![99; sizes.len() * place];
+        for (i, [h, w]) in sizes.into_iter().enumerate() {
+            let picture = (0..h * w * channels).map(|k| (10 * i + k) as u8);
+            bytes[i * place..].iter_mut().zip(picture).for_each(|(to, value)| *to = value);
+        }
+        pad_together(&mut bytes, &sizes, channels, 7);
+        let want = [
+            [0, 1, 2, 3, 4, 5, 7, 7, 7, 7, 7, 7],
+            [10, 11, 7, 7, 7, 7, 12, 13, 7, 7, 7, 7],
+            [7; 12],
+            [30, 31, 32, 33, 7, 7, 34, 35, 36, 37, 7, 7],
+        ];
+        assert_eq!(bytes[..48], want.concat());
+        pad_together(&mut [], &[], 3, 0);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::measure::{self, Measured};
 use super::print::{bytes, counted, device_line, millis, rate, say};
 use super::problem::Problem;
 use super::process::{self, Memory};
-use super::source::{OnDevice, Pipeline, Setup};
+use super::source::{OnDevice, OnRank, Pipeline, Setup};
 use super::trace::{self, Traced};
 use fuseloop::device::DeviceStats;
 use fuseloop::loader::{Placement, Stats};
@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
   fuseloop bench train.beton --workload W3 --workers 2 --epochs 5
   fuseloop bench train.beton --pipeline imagenet.toml
   fuseloop bench train.beton --batches 50 --json
+  fuseloop bench train.beton --rank 0 --world 8   # the share of one rank
   fuseloop bench train.beton --device auto        # the GPU normalizes, if there is one
   fuseloop bench train.beton --batches 20 --trace trace.json   # look at it in ui.perfetto.dev")]
 pub(super) struct Args {
@@ -35,6 +36,8 @@ pub(super) struct Args {
     pipeline: Pipeline,
     #[command(flatten)]
     on: OnDevice,
+    #[command(flatten)]
+    on_rank: OnRank,
     /// Epochs to run.
     #[arg(long, short, default_value = "3")]
     epochs: NonZeroU32,
@@ -69,7 +72,7 @@ struct Report {
 }
 
 pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
-    let setup = args.pipeline.setup()?.on(&args.on);
+    let setup = args.pipeline.setup()?.on(&args.on).of_rank(&args.on_rank)?;
     let builder = setup.builder(&args.file)?;
     // Not `recompile(args.recompile)`: a pipeline file may ask for it too.
     let builder = if args.recompile { builder.recompile(true) } else { builder };
@@ -128,13 +131,14 @@ fn median_cpu(epochs: &[Measured]) -> Option<f64> {
 fn in_words(args: &Args, setup: &Setup, report: &Report) -> String {
     let file = args.file.display().to_string();
     let mut text = format!(
-        "{}: {}, {}: {}\n{}, batches of {}\n{}\n",
+        "{}: {}, {}: {}\n{}, batches of {}{}\n{}\n",
         Escaped(&file),
         counted(report.samples, "sample"),
         setup.ops,
         setup.ops.summary(),
         counted(setup.threads() as u64, "worker"),
         setup.batch_size,
+        setup.rank().map_or_else(String::new, |(rank, world)| format!(", rank {rank} of {world}")),
         device_line(&report.device),
     );
     let warm_up = report.epochs.len() > 1;
@@ -221,6 +225,8 @@ fn as_json(args: &Args, setup: &Setup, report: &Report) -> Value {
         "workers": setup.threads(),
         "batch_size": setup.batch_size,
         "seed": setup.seed,
+        "rank": setup.rank().map(|(rank, _)| rank),
+        "world": setup.rank().map(|(_, world)| world),
         "device": report.device.device.to_string(),
         "gpu": report.device.gpu,
         "device_fallback": report.device.fallback,

@@ -4,7 +4,7 @@ use super::npy;
 use super::output::{self, Existing};
 use super::print::{bytes, counted, say};
 use super::problem::Problem;
-use super::source::{FieldOps, Pipeline};
+use super::source::{FieldOps, OnRank, Pipeline};
 use fuseloop::Batch;
 use fuseloop::batch::{Rows, TensorSpec};
 use fuseloop::ops::DType;
@@ -20,12 +20,15 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Examples:
   fuseloop dump train.beton --out batches --batches 2 --seed 42
   fuseloop dump train.beton --out batches --pipeline imagenet.toml --epoch 5
+  fuseloop dump train.beton --out rank1 --rank 1 --world 4
   python3 -c 'import numpy; print(numpy.load(\"batches/image_0000.npy\").shape)'")]
 pub(super) struct Args {
     /// The file.
     file: PathBuf,
     #[command(flatten)]
     pipeline: Pipeline,
+    #[command(flatten)]
+    on_rank: OnRank,
     /// Batches to write.
     #[arg(long, short = 'n', default_value_t = 1)]
     batches: u64,
@@ -41,7 +44,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
-    let setup = args.pipeline.setup()?;
+    let setup = args.pipeline.setup()?.of_rank(&args.on_rank)?;
     let loader = setup.builder(&args.file)?.build()?;
     // First the epoch: a pipeline may give other shapes in each.
     let epoch = loader.epoch(args.epoch)?;
@@ -94,11 +97,12 @@ fn file_name(place: usize, spec: &TensorSpec, batch: u64) -> String {
     format!("{}_{batch:04}.npy", plain_name(place, &spec.name))
 }
 
-/// What files of a field are called. A field's name is a stranger's: one that is not plain letters,
-/// digits and `_` could lead out of the folder, so its place stands for it.
+/// What files of a field are called. A field's name is a stranger's: one that is not words of plain
+/// letters, digits and `_`, with dots between them (`image.size`), could lead out of the folder, so
+/// its place stands for it.
 pub(super) fn plain_name(place: usize, name: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if !name.is_empty() && name.chars().all(plain) {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if name.split('.').all(|word| !word.is_empty() && word.chars().all(is_plain)) {
         name.to_owned()
     } else {
         format!("field-{place}")
@@ -127,7 +131,9 @@ fn write_tensor(
     let elements = batch.bytes(&spec.name)?;
     let mut shape = vec![batch.len()];
     shape.extend(&spec.shape);
-    if spec.rows != Rows::Even {
+    if let Rows::Padded { .. } = spec.rows {
+        shape = batch.tensor::<u8>(&spec.name)?.shape().to_vec();
+    } else if spec.rows != Rows::Even {
         shape.remove(0);
         let item = shape[1..].iter().product::<usize>() * spec.dtype.bytes();
         shape[0] = elements.len() / item.max(1);
@@ -146,7 +152,8 @@ mod tests {
     fn a_hostile_field_name_stays_in_the_folder() {
         let spec = |name: &str| TensorSpec::new(name, DType::U8, []);
         assert_eq!(file_name(0, &spec("image"), 7), "image_0007.npy");
-        for name in ["../../etc/x", "a/b", "", "\u{1b}[31m", "a b"] {
+        assert_eq!(file_name(1, &spec("image.size"), 0), "image.size_0000.npy");
+        for name in ["../../etc/x", "a/b", "", "\u{1b}[31m", "a b", "..", ".x", "x.", "a..b"] {
             assert_eq!(file_name(3, &spec(name), 0), "field-3_0000.npy");
         }
     }

@@ -200,7 +200,7 @@ fn other_fields(args: &Args, setup: &Setup, loader: &Loader) -> Result<Vec<Other
         if loader.inspect(&tensor.name, args.epoch)?.is_some() {
             continue;
         }
-        let ops = setup.ops.of_other(&tensor.name, args.epoch)?;
+        let ops = setup.ops.of_other(loader, &tensor.name, args.epoch)?;
         let ops = ops.iter().map(|op| op.name()).collect();
         let output = Type::Tensor { dtype: tensor.dtype, shape: tensor.shape };
         others.push(OtherField { name: tensor.name, output, ops });

@@ -1,17 +1,18 @@
-//! `fuseloop info`: what a dataset holds, from its tables alone, and what this CPU runs.
+//! `fuseloop info`: what a dataset holds, from its tables alone.
 
 use super::folder::{InFolder, add_folder};
 use super::gpu;
 use super::print::{bytes, count, counted, say};
 use super::problem::Problem;
-use fuseloop::SampleId;
+use fuseloop::source::beton::FieldError;
 use fuseloop::source::{
-    Beton, Dataset, Escaped, FieldKind, FieldSpec, FieldStats, Folder, ImageStats, Source, Stream,
+    Beton, BetonHead, CustomRow, Dataset, Escaped, FieldKind, FieldSpec, FieldStats, Folder,
+    ImageStats, OpenError, OpenOptions, Source, SourceError, SourceErrorKind, Stream,
 };
-use fuseloop_kernels::{ROW_FUNCTIONS, RowFunction};
+use fuseloop::{LoadError, SampleId};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Show what a dataset holds: its samples and fields; of a .beton file also sizes of images and ranges
 /// of labels.
@@ -21,11 +22,16 @@ use std::path::PathBuf;
   fuseloop info train.beton --json | jq .fields
   fuseloop info photos/       # a folder a class
   fuseloop info 'train-{000..255}.tar'
+  fuseloop info own.beton --custom vector=24:8
   fuseloop info --gpu         # what ToDevice finds on this machine")]
 pub(super) struct Args {
     /// The dataset: a .beton file, a folder, tar or TFRecord shards.
     #[arg(required_unless_present = "gpu", conflicts_with = "gpu")]
     file: Option<PathBuf>,
+    /// The size and alignment of a user-defined field of a .beton file, as its NumPy type has them:
+    /// vector=24:8. Once for each such field; all else of the file is shown without it.
+    #[arg(long, value_name = "NAME=BYTES:ALIGN", value_parser = custom, conflicts_with = "gpu")]
+    custom: Vec<(String, CustomRow)>,
     /// Show the GPUs of this machine in place of a file: what ToDevice finds.
     #[arg(long)]
     gpu: bool,
@@ -36,9 +42,42 @@ pub(super) struct Args {
     folder: InFolder,
 }
 
+/// A user-defined field's part of a row: `vector=24:8`.
+fn custom(text: &str) -> Result<(String, CustomRow), String> {
+    let expected = "expected NAME=BYTES:ALIGN, such as vector=24:8";
+    let (name, row) = text.rsplit_once('=').ok_or(expected)?;
+    let (row_size, align) = row.split_once(':').ok_or(expected)?;
+    let number = |text: &str| text.parse::<usize>().map_err(|_| format!("{text:?}: {expected}"));
+    Ok((name.to_owned(), CustomRow { row_size: number(row_size)?, align: number(align)? }))
+}
+
+/// Opens the dataset, or as much as can be shown of a `.beton` file with user-defined fields.
+fn open(args: &Args, file: &Path) -> Result<Result<Dataset, BetonHead>, Problem> {
+    let options =
+        OpenOptions { custom_fields: args.custom.iter().cloned().collect(), ..Default::default() };
+    let opened = if args.custom.is_empty() {
+        args.folder.open(file)
+    } else {
+        let opened = Beton::open_with(file, &options).map_err(LoadError::from);
+        Ok(Dataset::Beton(opened?.into()))
+    };
+    match opened {
+        Err(Problem::Load(LoadError::Source(SourceError {
+            kind: SourceErrorKind::Open(OpenError::Field(FieldError::CustomUnknown { .. })),
+            ..
+        }))) => Ok(Err(BetonHead::open(file, &options).map_err(LoadError::from)?)),
+        opened => opened.map(Ok),
+    }
+}
+
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let Some(file) = &args.file else { return gpu::run(args.json) };
-    let text = match (args.folder.open(file)?, args.json) {
+    let dataset = match (open(args, file)?, args.json) {
+        (Ok(dataset), _) => dataset,
+        (Err(head), false) => return say(&beton_head_words(file, &head)),
+        (Err(head), true) => return say(&format!("{:#}\n", head_json(file, &head))),
+    };
+    let text = match (dataset, args.json) {
         (Dataset::Beton(beton), false) => in_words(&beton),
         (Dataset::Beton(beton), true) => format!("{:#}\n", as_json(&beton)),
         (Dataset::Folder(folder), false) => folder_words(&folder),
@@ -60,11 +99,11 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
 fn folder_words(folder: &Folder) -> String {
     let mut text = head_words(folder);
     add_folder(&mut text, &folder.links(), folder.ignored().count);
-    text + &field_words(folder.fields()) + &row_functions()
+    text + &field_words(folder.fields())
 }
 
 fn source_words(source: &dyn Source) -> String {
-    head_words(source) + &field_words(source.fields()) + &row_functions()
+    head_words(source) + &field_words(source.fields())
 }
 
 /// How many samples there are, and what the first and the last are called.
@@ -85,7 +124,7 @@ fn stream_words(stream: &Stream) -> String {
         None => "samples in sequence, how many is not known before the end".to_owned(),
     };
     let fields = field_words(stream.fields());
-    format!("{}: {samples}\n{fields}{}", stream.name(), row_functions())
+    format!("{}: {samples}\n{fields}", stream.name())
 }
 
 fn field_words(fields: &[FieldSpec]) -> String {
@@ -112,19 +151,49 @@ fn in_words(beton: &Beton) -> String {
         let kind = kind_words(&field.kind);
         let _ = writeln!(text, "  {:<16} {kind:<10} {stats}", Escaped(&field.name).to_string());
     }
-    text + &row_functions()
+    text
 }
 
-/// The row functions that compiled loops call here, and in which form.
-fn row_functions() -> String {
-    if let Some(reason) = fuseloop::jit::unsupported() {
-        return format!("row functions: none, pipelines are evaluated op by op ({reason})\n");
+/// What can be said of a file with user-defined fields whose width nobody gave.
+fn beton_head_words(path: &Path, head: &BetonHead) -> String {
+    let mut text = format!(
+        "{}: {}, {}\n{}, {}, pages of {}\n",
+        Escaped(&path.display().to_string()),
+        counted(head.header.num_samples, "sample"),
+        bytes(head.file_bytes),
+        counted(head.fields.len() as u64, "field"),
+        counted(head.stored_values(), "stored value"),
+        bytes(head.header.page_size.into()),
+    );
+    for (name, kind) in &head.fields {
+        let kind = kind.as_ref().map_or_else(|| "custom".to_owned(), kind_words);
+        let _ = writeln!(text, "  {:<16} {kind}", Escaped(name).to_string());
     }
-    let wants = RowFunction::WANTS;
-    let form = if RowFunction::are_fast() { "for" } else { "portable, the CPU lacks" };
-    let names = ROW_FUNCTIONS.iter().map(|function| function.name);
-    let names: Vec<&str> = names.filter(|name| !name.ends_with("_streamed")).collect();
-    format!("row functions, {form} {wants}:\n  {}\n", names.join(", "))
+    for (name, _) in head.fields.iter().filter(|(_, kind)| kind.is_none()) {
+        let name = Escaped(name);
+        let _ = writeln!(
+            text,
+            "field {name} is user-defined: `--custom {name}=BYTES:ALIGN`, the size and alignment of \
+             its NumPy type, shows the ranges of the other fields"
+        );
+    }
+    text
+}
+
+fn head_json(path: &Path, head: &BetonHead) -> Value {
+    let field = |(name, kind): &(String, Option<FieldKind>)| match kind {
+        Some(kind) => field_json(&FieldSpec { name: name.clone(), kind: kind.clone() }),
+        None => json!({ "name": name, "type": "custom", "dtype": null, "shape": null }),
+    };
+    json!({
+        "path": path.to_string_lossy(),
+        "samples": head.header.num_samples,
+        "bytes": head.file_bytes,
+        "page_size": head.header.page_size,
+        "row_bytes": null,
+        "stored_values": head.stored_values(),
+        "fields": head.fields.iter().map(field).collect::<Vec<_>>(),
+    })
 }
 
 fn kind_words(kind: &FieldKind) -> String {

@@ -11,13 +11,15 @@ pub(super) fn spread(count: u64, all: u64) -> Vec<u64> {
     (0..count).map(|k| k * (all / count) + k * (all % count) / count).collect()
 }
 
-/// The image fields of the batches, in the file's order.
+/// The image fields of the batches by the names of their outputs, in the file's order.
 pub(super) fn image_fields(loader: &Loader, path: &Path) -> Result<Vec<String>, Problem> {
     let tensors = loader.tensors();
     let is_loaded = |name: &str| tensors.iter().any(|tensor| tensor.name == name);
-    let fields = loader.source().fields().iter();
-    let images = fields.filter(|field| field.kind == FieldKind::RgbImage && is_loaded(&field.name));
-    let images: Vec<String> = images.map(|field| field.name.clone()).collect();
+    let source = loader.source();
+    let fields = source.fields().iter().enumerate();
+    let images = fields.filter(|(_, field)| field.kind == FieldKind::RgbImage);
+    let images = images.map(|(place, _)| source.field_name(place)).filter(|name| is_loaded(name));
+    let images: Vec<String> = images.map(str::to_owned).collect();
     if images.is_empty() {
         return Err(Problem::NoImages { path: path.to_owned(), known: known(loader) });
     }
@@ -32,8 +34,10 @@ pub(super) fn image_field(
 ) -> Result<String, Problem> {
     let mut fields = image_fields(loader, path)?;
     let Some(name) = asked else { return Ok(fields.remove(0)) };
-    if fields.iter().any(|field| field == name) {
-        return Ok(name.to_owned());
+    let source = loader.source();
+    let asked = source.field_index(name).map(|field| source.field_name(field));
+    if let Some(asked) = asked.filter(|asked| fields.iter().any(|field| field == asked)) {
+        return Ok(asked.to_owned());
     }
     let name = name.to_owned();
     Err(LoadError::NoSuchField { name, known: fields.join(", ") }.into())
@@ -48,8 +52,8 @@ fn known(loader: &Loader) -> String {
 pub(super) fn labels(loader: &Loader, sample: u64) -> Vec<String> {
     let source = loader.source();
     let fields = source.fields().iter().enumerate();
-    let label = |(index, field): (usize, &fuseloop::source::FieldSpec)| {
-        let name = Escaped(&field.name);
+    let label = |(index, _): (usize, &fuseloop::source::FieldSpec)| {
+        let name = Escaped(source.field_name(index));
         match source.value(SampleId(sample), index, &mut Buffer::default()).ok()? {
             Value::Int(label) => Some(format!("{name} {label}")),
             Value::Float(number) => Some(format!("{name} {number}")),

@@ -2,6 +2,7 @@
 
 use super::problem::Problem;
 use fuseloop::loader::Placement;
+use fuseloop::source::Escaped;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, Write as _};
 use std::time::Duration;
@@ -10,6 +11,12 @@ use std::time::Duration;
 pub(super) fn say(text: &str) -> Result<(), Problem> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Problem::Stdout)
+}
+
+/// Writes one line to stderr that is no error.
+pub(super) fn note(text: &str) {
+    // Not `eprintln!`, which panics where stderr is closed.
+    let _ = writeln!(io::stderr(), "note: {}", Escaped(text));
 }
 
 /// A bar on stderr, of so many steps; indicatif draws nothing where that is not a terminal.

@@ -9,7 +9,7 @@ use fuseloop::ops::ParamError;
 use fuseloop::ops::registry::{self, SpecCause, SpecError};
 use fuseloop::plan::PlanError;
 use fuseloop::run::RunError;
-use fuseloop::source::beton::HeaderError;
+use fuseloop::source::beton::{FieldError, HeaderError};
 use fuseloop::source::{Escaped, OpenError, ReadErrorKind, SourceError, SourceErrorKind};
 use fuseloop::spec::{ParseCause, ParseError};
 use fuseloop::verify::VerifyError;
@@ -189,6 +189,9 @@ fn source_help(error: &SourceError) -> Option<&'static str> {
         OpenError::Header(HeaderError::OutOfBounds { .. })
         | OpenError::AllocationTable { .. }
         | OpenError::SampleTable { .. } => Some(AGAIN),
+        OpenError::Field(FieldError::CustomUnknown { .. }) => Some(
+            "`fuseloop info FILE --custom NAME=BYTES:ALIGN` shows it; in a program `OpenOptions::custom_fields` says how wide it is",
+        ),
         OpenError::Header(_) | OpenError::Field(_) => {
             Some("is it a .beton file? `fuseloop write FOLDER OUT.beton` makes one")
         }

@@ -1,13 +1,15 @@
 //! What several commands share: opening a dataset and giving its fields their ops.
 
 use super::folder::InFolder;
+use super::print::note;
 use super::problem::Problem;
 use fuseloop::ops::{Device, Ops, ParamError};
+use fuseloop::order::{Ranks, Uneven};
 use fuseloop::sample::Epoch;
 use fuseloop::source::{Escaped, FieldKind};
 use fuseloop::spec::Settings;
 use fuseloop::workload::{UnknownWorkload, Workload, on_device};
-use fuseloop::{Loader, LoaderBuilder, Order, Spec};
+use fuseloop::{LoadError, Loader, LoaderBuilder, Order, Spec};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -46,6 +48,37 @@ pub(super) struct OnDevice {
     device: Option<Device>,
 }
 
+/// Which share of each epoch is loaded, where several processes share it.
+#[derive(clap::Args, Clone, Debug)]
+pub(super) struct OnRank {
+    /// Load what this rank of several would, from 0: batches of `--batch-size` of its own samples.
+    #[arg(long, requires = "world")]
+    rank: Option<u32>,
+    /// How many ranks there are.
+    #[arg(long, requires = "rank")]
+    world: Option<u32>,
+}
+
+impl OnRank {
+    /// The rank asked for. Variables of a launcher are not read: a job's own script has some too,
+    /// whatever it starts. Where they name a rank, one line says so.
+    fn ranks(&self) -> Result<Option<Ranks>, Problem> {
+        if let (Some(rank), Some(world)) = (self.rank, self.world) {
+            let ranks = Ranks::new(rank, world, Uneven::Pad).map_err(LoadError::from)?;
+            return Ok(Some(ranks));
+        }
+        if let Ok(Some(ranks)) = Ranks::from_env()
+            && ranks.world() > 1
+        {
+            let (rank, world) = (ranks.rank(), ranks.world());
+            note(&format!(
+                "the environment names rank {rank} of {world}, which is not read: `--rank {rank} --world {world}` loads its share"
+            ));
+        }
+        Ok(None)
+    }
+}
+
 fn device(name: &str) -> Result<Device, ParamError> {
     name.parse()
 }
@@ -65,6 +98,8 @@ pub(super) struct Setup {
     order: Option<Order>,
     /// Where lists run; as they say themselves, if it is not given.
     device: Option<Device>,
+    /// Whose share is loaded, if there are several.
+    ranks: Option<Ranks>,
     folder: InFolder,
 }
 
@@ -97,6 +132,7 @@ impl Pipeline {
             order,
             // What is looked at or written to files is made of the same numbers here.
             device: Some(Device::Cpu),
+            ranks: None,
             folder: self.folder,
         })
     }
@@ -106,6 +142,16 @@ impl Setup {
     /// The same, on a device.
     pub(super) fn on(self, on: &OnDevice) -> Self {
         Self { device: on.device, ..self }
+    }
+
+    /// The same, as one rank of several loads it.
+    pub(super) fn of_rank(self, on: &OnRank) -> Result<Self, Problem> {
+        Ok(Self { ranks: on.ranks()?, ..self })
+    }
+
+    /// The rank and how many there are, if several are.
+    pub(super) fn rank(&self) -> Option<(u32, u32)> {
+        self.ranks.map(|ranks| (ranks.rank(), ranks.world()))
     }
 
     /// A loader of `path` with these ops.
@@ -128,6 +174,7 @@ impl Setup {
         let usual = if builder.is_stream() { Order::Sequential } else { Order::Random };
         let order = self.order.clone().unwrap_or(usual);
         let builder = builder.batch_size(self.batch_size).seed(self.seed).order(order);
+        let builder = builder.distributed(self.ranks);
         let builder = match self.device {
             Some(device) => builder.device(&device.to_string()),
             None => builder,
@@ -150,12 +197,19 @@ impl Setup {
 }
 
 impl FieldOps {
-    /// The ops of a field that is no image.
-    pub(super) fn of_other(&self, field: &str, epoch: u32) -> Result<Ops, ParamError> {
-        match self {
-            Self::Workload(_) => Ok(Ops::new()),
-            Self::File { spec, .. } => spec.ops(field, Epoch(epoch)),
-        }
+    /// The ops of an output that is no image, by any name of its field.
+    pub(super) fn of_other(
+        &self,
+        loader: &Loader,
+        output: &str,
+        epoch: u32,
+    ) -> Result<Ops, ParamError> {
+        let Self::File { spec, .. } = self else { return Ok(Ops::new()) };
+        let field = loader.source().field_index(output);
+        let is_its_own =
+            |name: &&str| field.is_some() && loader.source().field_index(name) == field;
+        let name = spec.fields().find(is_its_own).unwrap_or(output);
+        spec.ops(name, Epoch(epoch))
     }
 
     /// What they do, on one line.

@@ -366,7 +366,7 @@ impl LoaderBuilder {
     ///     .build()?;
     /// for batch in loader.epoch(0)? {
     ///     let batch = batch?;
-    ///     let images = batch.tensor::<u8>("image")?; // [64, largest height, largest width, 3]
+    ///     let images = batch.tensor::<u8>("image")?; // [64, the batch's largest height and width, 3]
     ///     let sizes = batch.tensor::<i64>("image.size")?; // [64, 2]: height, width
     ///     let boxes = batch.ragged::<f32>("boxes")?;
     ///     let first = boxes.row(0); // four numbers a box

@@ -1,5 +1,6 @@
 //! Which samples a loader goes through: `indices`, then filters; and what orders ask of a dataset.
 
+use super::outputs::no_such_field;
 use super::{LoadError, SampleError};
 use crate::order::{Facts, Subset};
 use crate::parallel;
@@ -32,10 +33,7 @@ pub(super) fn subset(
     }
     let mut ids = indices.unwrap_or_else(|| (0..samples).collect());
     for (field, keep) in filters {
-        let place = source.field_index(field).ok_or_else(|| {
-            let known: Vec<&str> = source.fields().iter().map(|field| &*field.name).collect();
-            LoadError::NoSuchField { name: field.clone(), known: known.join(", ") }
-        })?;
+        let place = source.field_index(field).ok_or_else(|| no_such_field(source, field))?;
         let chunks: Vec<&[u64]> = ids.chunks(AT_ONCE).collect();
         let kept = parallel::map(&chunks, |chunk| kept(source, (field, place), chunk, keep))?;
         ids = kept.into_iter().collect::<Result<Vec<_>, _>>()?.concat();

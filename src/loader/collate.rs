@@ -88,7 +88,7 @@ impl Collate {
     }
 
     /// Most items of a sample, and so what rows are padded to. Default: those of the dataset's
-    /// longest. A longer one is an error, unless it is [cut off](Self::truncate).
+    /// longest; pictures are padded to the largest of their batch. A longer one is an error, unless it is [cut off](Self::truncate).
     #[must_use]
     pub fn to(mut self, max: usize) -> Self {
         self.most = Some(Most::Length(max));
@@ -145,7 +145,17 @@ impl Collate {
         let axes = if *kind == FieldKind::RgbImage { 2 } else { 1 };
         shape.extend(inner);
         let Self { form, truncate, .. } = *self;
-        let work = FieldWork::Collated(Collated { form, dtype, shape, axes, item, pad, truncate });
+        let is_fixed = self.most.is_some() || axes == 1;
+        let work = FieldWork::Collated(Collated {
+            form,
+            dtype,
+            shape,
+            axes,
+            item,
+            pad,
+            truncate,
+            is_fixed,
+        });
         let (bytes, max) = (work.row_bytes() as u64, setup.decode.limits.max_sample_bytes);
         if bytes > max {
             let field = source.fields()[field].name.clone();
@@ -255,21 +265,25 @@ pub(super) struct Collated {
     /// An element of padding.
     pad: Vec<u8>,
     truncate: bool,
+    /// Whether padded rows are of `shape` in every batch, and not of its largest picture.
+    is_fixed: bool,
 }
 
 impl Collated {
     /// The tensor that says how large the samples of an output are.
-    fn sizes(&self, output: &str) -> TensorSpec {
-        match self.axes {
-            1 => TensorSpec::new(format!("{output}.length"), DType::I64, []),
-            axes => TensorSpec::new(format!("{output}.size"), DType::I64, [axes]),
-        }
+    fn sizes(&self, output: &OutputWork) -> TensorSpec {
+        let (what, shape) =
+            if self.axes == 1 { ("length", vec![]) } else { ("size", vec![self.axes]) };
+        let spec = TensorSpec::new(format!("{}.{what}", output.name), DType::I64, shape);
+        let alias = output.alias.as_ref().map(|alias| format!("{alias}.{what}"));
+        TensorSpec { alias, ..spec }
     }
 
     /// How the rows of the tensor lie, if tensor `sizes` tells their sizes.
     fn rows(&self, sizes: usize) -> Rows {
         match self.form {
-            Form::Pad => Rows::Even,
+            Form::Pad if self.is_fixed => Rows::Even,
+            Form::Pad => Rows::Padded { sizes, pad: self.pad[0] },
             Form::Ragged => Rows::Ragged { sizes },
             Form::List => Rows::List { sizes },
         }
@@ -278,7 +292,8 @@ impl Collated {
     /// What is done, for a reader of the plan.
     pub(super) fn explain(&self) -> String {
         let form = match self.form {
-            Form::Pad => "padded to",
+            Form::Pad if self.is_fixed => "padded to",
+            Form::Pad => "padded to the largest of each batch, at most",
             Form::Ragged => "ragged, each at most",
             Form::List => "a list, each at most",
         };
@@ -324,11 +339,12 @@ impl Collated {
         Size::new(side(0), side(1))
     }
 
-    /// Puts a picture, which fits, into the top left corner of its row.
+    /// Puts a picture, which fits, into the top left corner of its row; or packed at the start of the
+    /// row, where the finished batch is padded.
     pub(super) fn place(&self, picture: &ImageView<'_>, row: &mut [u8]) {
         let Size { height, width } = picture.size();
         let line = width as usize * 3;
-        let stride = if self.form == Form::Pad { self.shape[1] * 3 } else { line };
+        let stride = if self.is_padded_here() { self.shape[1] * 3 } else { line };
         let (with_picture, below) = row.split_at_mut(height as usize * stride);
         for (y, to) in (0..height).zip(with_picture.chunks_exact_mut(stride)) {
             let (left, right) = to.split_at_mut(line);
@@ -338,10 +354,15 @@ impl Collated {
         self.pad(below);
     }
 
+    /// Whether samples are padded as they come, to rows of one shape.
+    fn is_padded_here(&self) -> bool {
+        self.form == Form::Pad && self.is_fixed
+    }
+
     /// Pads what no sample reaches, if it is ever seen.
     fn pad(&self, rest: &mut [u8]) {
         match self.pad.as_slice() {
-            _ if self.form != Form::Pad => {}
+            _ if !self.is_padded_here() => {}
             [first, others @ ..] if others.iter().all(|byte| byte == first) => rest.fill(*first),
             element => rest.chunks_exact_mut(element.len()).for_each(|to| {
                 to.copy_from_slice(element);
@@ -357,7 +378,7 @@ pub(super) fn tensors(outputs: &[OutputWork]) -> (Vec<TensorSpec>, Vec<Option<us
     let places = outputs.iter().enumerate().map(|(k, output)| {
         let FieldWork::Collated(collated) = &output.work else { return None };
         let place = tensors.len();
-        tensors.push(collated.sizes(&output.name));
+        tensors.push(collated.sizes(output));
         tensors[k].rows = collated.rows(place);
         Some(place)
     });
@@ -432,7 +453,10 @@ pub enum CollateError {
     #[error("the source does not say how long its longest value is: give `to(max)`")]
     NoLongest,
     /// Images from a source that does not say how large they are.
-    #[error("the source does not say how large its pictures are: give `to_size(height, width)`")]
+    #[error(
+        "the source does not say how large its pictures are: give `to_size(height, width)`, in a \
+         pipeline file `to_size = [height, width]`"
+    )]
     NoSize,
 }
 

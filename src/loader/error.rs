@@ -36,6 +36,18 @@ pub enum LoadError {
         /// The fields there are.
         known: String,
     },
+    /// Two pipelines of one field, by two names of it.
+    #[error(
+        "pipelines for {} and {}, which are names of one field: keep one of them",
+        Escaped(first),
+        Escaped(second)
+    )]
+    OneField {
+        /// One name.
+        first: String,
+        /// The other.
+        second: String,
+    },
     /// A view or a branch of an output that there is not, or one that shares its draws.
     #[error("there is no output {}, there are {known}", Escaped(name))]
     NoSuchOutput {

@@ -44,6 +44,8 @@ pub(super) struct Extra {
 #[derive(Clone)]
 pub(super) struct Output {
     pub(super) name: String,
+    /// The name that its field is stored under, where that is another one.
+    pub(super) alias: Option<String>,
     pub(super) field: usize,
     pub(super) draws: DrawsOf,
     /// What it is, for a reader of the plan.
@@ -85,6 +87,11 @@ impl Output {
     /// The same by another name.
     pub(super) fn named(&self, name: String) -> Self {
         Self { name, ..self.clone() }
+    }
+
+    /// Whether it goes by a name, or is stored under it.
+    fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.alias.as_deref() == Some(name)
     }
 
     /// Its ops in an epoch.
@@ -135,31 +142,39 @@ impl Wanted {
         for (part, output, make) in self.of_parts {
             add_part(&mut outputs, source.parts(), part, &output, make)?;
         }
-        outputs.retain(|output| !self.without.contains(&output.name));
+        outputs.retain(|output| !self.without.iter().any(|name| output.is_called(name)));
         if outputs.is_empty() { Err(LoadError::NoOutputs) } else { Ok(outputs) }
     }
 
     fn check_fields(&self, source: &dyn Source) -> Result<(), LoadError> {
         let mut named = self.pipelines.iter().map(|(name, _)| name).chain(&self.without);
-        match named.find(|name| source.field_index(name).is_none()) {
-            None => Ok(()),
-            Some(name) => {
-                let known = source.fields().iter().map(|field| field.name.as_str());
-                Err(LoadError::NoSuchField { name: name.clone(), known: listed(known) })
+        if let Some(name) = named.find(|name| source.field_index(name).is_none()) {
+            return Err(no_such_field(source, name));
+        }
+        for (place, (second, _)) in self.pipelines.iter().enumerate() {
+            let field = source.field_index(second);
+            let mut before = self.pipelines[..place].iter();
+            if let Some((first, _)) = before.find(|(first, _)| source.field_index(first) == field) {
+                let (first, second) = (first.clone(), second.clone());
+                return Err(LoadError::OneField { first, second });
             }
         }
+        Ok(())
     }
 
     fn of_fields(&mut self, source: &dyn Source) -> Vec<Output> {
         let fields = source.fields().iter().enumerate();
         let outputs = fields.map(|(field, spec)| {
-            let given = self.pipelines.iter().find(|(name, _)| *name == spec.name);
+            let is_its_own = |name: &str| source.field_index(name) == Some(field);
+            let given = self.pipelines.iter().find(|(name, _)| is_its_own(name));
+            let name = source.field_name(field).to_owned();
             let steps = given.map(|(_, make)| Step { of: field, keep: 0, make: Arc::clone(make) });
             Output {
-                name: spec.name.clone(),
+                alias: Some(spec.name.clone()).filter(|stored| *stored != name),
+                title: format!("field {}", Escaped(&name)),
+                name,
                 field,
                 draws: DrawsOf { field, view: 0 },
-                title: format!("field {}", Escaped(&spec.name)),
                 collate: None,
                 parts: vec![],
                 steps: steps.into_iter().collect(),
@@ -200,7 +215,7 @@ fn add(
     extra: Extra,
 ) -> Result<(), LoadError> {
     let Extra { name, of, after, make } = extra;
-    if outputs.iter().any(|output| output.name == name) {
+    if outputs.iter().any(|output| output.is_called(&name)) {
         return Err(LoadError::NameTaken { name });
     }
     let parent = find(outputs, &of)?;
@@ -218,8 +233,19 @@ fn add(
     let views = outputs.iter().filter(|output| output.field == field && !output.is_branch);
     let draws = DrawsOf { field, view: views.count() };
     let is_branch = after.is_some();
-    let (collate, parts) = (None, vec![]);
-    outputs.push(Output { name, field, draws, title, collate, parts, steps, own, is_branch });
+    let (alias, collate, parts) = (None, None, vec![]);
+    outputs.push(Output {
+        name,
+        alias,
+        field,
+        draws,
+        title,
+        collate,
+        parts,
+        steps,
+        own,
+        is_branch,
+    });
     Ok(())
 }
 
@@ -250,10 +276,21 @@ fn add_part(
 }
 
 fn find(outputs: &[Output], name: &str) -> Result<usize, LoadError> {
-    outputs.iter().position(|output| output.name == name).ok_or_else(|| {
+    outputs.iter().position(|output| output.is_called(name)).ok_or_else(|| {
         let known = listed(outputs.iter().map(|output| output.name.as_str()));
         LoadError::NoSuchOutput { name: name.to_owned(), known }
     })
+}
+
+/// Why a name is of no field: all names there are, with those that fields are stored under.
+pub(super) fn no_such_field(source: &dyn Source, name: &str) -> LoadError {
+    let known =
+        source.fields().iter().enumerate().map(|(field, stored)| match source.field_name(field) {
+            name if name == stored.name => Escaped(name).to_string(),
+            name => format!("{name} (stored as {})", Escaped(&stored.name)),
+        });
+    let known = known.collect::<Vec<_>>().join(", ");
+    LoadError::NoSuchField { name: name.to_owned(), known }
 }
 
 fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {

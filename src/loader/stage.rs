@@ -181,7 +181,9 @@ impl LoaderStage {
     /// The image output of this name: its number, its field's place in the file, and what it runs.
     pub(super) fn image(&self, name: &str) -> Option<(usize, usize, Arc<Kernel>)> {
         self.outputs.iter().enumerate().find_map(|(k, output)| match &output.work {
-            FieldWork::Image(kernel) if output.name == name => {
+            FieldWork::Image(kernel)
+                if output.name == name || output.alias.as_deref() == Some(name) =>
+            {
                 Some((k, output.field, Arc::clone(kernel)))
             }
             _ => None,

@@ -111,6 +111,8 @@ impl FieldWork {
 #[derive(Debug)]
 pub(super) struct OutputWork {
     pub(super) name: String,
+    /// The name that its field is stored under, where that is another one.
+    pub(super) alias: Option<String>,
     pub(super) field: usize,
     pub(super) draws: DrawsOf,
     pub(super) title: String,
@@ -156,7 +158,8 @@ impl OutputWork {
             None => Rows::Even,
             Some(_) => Rows::Device { staged: self.staged_bytes() },
         };
-        TensorSpec { rows, ..TensorSpec::new(&*self.name, self.work.dtype(), self.work.shape()) }
+        let spec = TensorSpec::new(&*self.name, self.work.dtype(), self.work.shape());
+        TensorSpec { rows, alias: self.alias.clone(), ..spec }
     }
 
     /// Bytes of a sample that the host makes.
@@ -282,9 +285,10 @@ fn output_work(
     let work = field_work(source, output, ops, staged, setup, cache)?;
     let part = if staged { Some(part(&work, &output.name)?) } else { None };
     let (name, title) = (output.name.clone(), output.title.clone());
+    let alias = output.alias.clone();
     let (field, draws) = (output.field, output.draws);
     let of_parts = BTreeMap::new();
-    Ok(OutputWork { name, field, draws, title, work, of_parts, mix: None, part })
+    Ok(OutputWork { name, alias, field, draws, title, work, of_parts, mix: None, part })
 }
 
 /// Plans and compiles a list of ops for an output's field.

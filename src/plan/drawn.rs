@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! RandomResizedCrop: rows 12..230, columns 4..320, to 224x224
-//! RandomHorizontalFlip: left as it is
+//! RandomHorizontalFlip: not run                           (its own draw left it out)
+//! RandomRotation: turned 12.5 degrees counter-clockwise, to 224x224, matrix [0.9763 0.2164 0; -0.2164 0.9763 0]
 //! ColorJitter: Contrast 0.84, then Brightness 1.13
 //! Posterize: not chosen                                   (by the policy it is in)
 //! ```
@@ -12,12 +13,12 @@ use super::draws::{Mixed, allowed};
 use super::kind::PixelKind;
 use super::leaf::Leaf;
 use super::{Draws, ImagePlan};
-use fuseloop_ops::rows::RowFilter;
-use fuseloop_ops::{Class, Motion, PixelOp, Size, Window};
+use fuseloop_ops::rows::{Map, RowFilter};
+use fuseloop_ops::{Class, Eval, Motion, PixelOp, Size, Window};
 use std::fmt;
 
-/// Most numbers of an op that are shown.
-const MOST_NUMBERS: usize = 6;
+/// Most numbers of an op that are shown: those of a colour matrix.
+const MOST_NUMBERS: usize = 12;
 
 /// What an op does to one sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +38,7 @@ pub struct Drawn {
 pub enum Fate {
     /// It does.
     Runs,
-    /// Its own draw left it out.
+    /// Its own draw left it out: the sample comes out as it went in.
     Skipped,
     /// The op that it is in chose others.
     NotChosen,
@@ -63,18 +64,37 @@ impl Draws {
             let motions: Vec<&Motion> = motions.map(|(_, motion)| motion).collect();
             size = motions.iter().fold(size, |size, motion| motion.output(size));
             let fate = match self.active[index] {
+                true if self.changes_nothing(plan, index, &motions) => Fate::Skipped,
                 true => Fate::Runs,
                 false if allowed(&leaf.guards, &self.outcomes) => Fate::Skipped,
                 false => Fate::NotChosen,
             };
             let words = match fate {
                 Fate::Runs => self.words(index, leaf, before, &motions),
-                Fate::Skipped => "skipped".to_owned(),
+                Fate::Skipped => "not run".to_owned(),
                 Fate::NotChosen => "not chosen".to_owned(),
             };
             Drawn { leaf: index, name: leaf.op.name(), fate, words }
         };
         plan.leaves().iter().enumerate().map(drawn).collect()
+    }
+
+    /// Whether the op's own draw left it out, although its loop runs: one loop serves the samples of
+    /// a batch, and numbers that change nothing stand for the coin that fell on tails.
+    fn changes_nothing(&self, plan: &ImagePlan, index: usize, motions: &[&Motion]) -> bool {
+        let leaf = &plan.leaves()[index];
+        match leaf.op.class() {
+            Class::Geometry(_) => motions.is_empty(),
+            Class::Pixel(op) if leaf.kind.slots() > 0 => {
+                let slots = &self.slots[leaf.slot..leaf.slot + leaf.kind.slots()];
+                (0..=255_u8).all(|level| {
+                    let cx = Eval { at: [level.into(), 7], ..Eval::new(plan.rule(), slots) };
+                    let pixel = [level, 255 - level, level.wrapping_mul(7)].map(f32::from);
+                    op.eval(&cx, pixel) == pixel
+                })
+            }
+            _ => false,
+        }
     }
 
     /// What an op that runs does.
@@ -86,9 +106,10 @@ impl Draws {
                 let windows: Vec<String> = windows.map(|(_, window)| painted(*window)).collect();
                 windows.join(", ")
             }
-            Class::Pixel(op) => self.numbers_of(op, leaf.kind.pixel(None), leaf.slot),
+            Class::Pixel(op) => or_applied(self.numbers_of(op, leaf.kind.pixel(None), leaf.slot)),
             Class::Table(op) => {
-                numbers(&self.slots[leaf.slot..leaf.slot + leaf.kind.slots()], op.slot_names())
+                let slots = &self.slots[leaf.slot..leaf.slot + leaf.kind.slots()];
+                or_applied(numbers(slots, op.slot_names()))
             }
             Class::Shuffled(parts) => self.parts(index, leaf, parts),
             Class::Host(_) => "applied".to_owned(),
@@ -134,6 +155,11 @@ impl Draws {
     }
 }
 
+/// The words of an op that runs; one that draws no number has none of its own.
+fn or_applied(words: String) -> String {
+    if words.is_empty() { "applied".to_owned() } else { words }
+}
+
 /// The name of a part of a shuffled op: what its `Debug` begins with.
 fn part_name(op: &dyn PixelOp) -> String {
     let shown = format!("{op:?}");
@@ -172,7 +198,7 @@ fn moves(mut size: Size, motions: &[&Motion]) -> String {
         words.push(motion_words(size, motion));
         size = motion.output(size);
     }
-    if words.is_empty() { "left as it is".to_owned() } else { words.join(", ") }
+    words.join(", ")
 }
 
 fn motion_words(from: Size, motion: &Motion) -> String {
@@ -208,7 +234,9 @@ fn toward(start: i32, positive: &str, negative: &str) -> String {
 fn filtered(filter: &RowFilter, from: Size) -> String {
     match filter {
         RowFilter::Resample { size, .. } => format!("to {size}"),
-        RowFilter::Warp(_) => format!("warped to {}", filter.output(from)),
+        RowFilter::Warp(warp) => {
+            format!("{}, to {}, {}", warped(&warp.map), warp.size, matrix(&warp.map))
+        }
         RowFilter::Transpose => "rows and columns change places".to_owned(),
         RowFilter::Pad(_) => format!("padded to {}", filter.output(from)),
         RowFilter::Sharpen { factor } => format!("sharpness {}", number(*factor as f32)),
@@ -219,6 +247,58 @@ fn filtered(filter: &RowFilter, from: Size) -> String {
         RowFilter::BoxBlur { kernel: [columns, rows] } => format!("kernel {columns}x{rows}"),
         _ => "rows made anew".to_owned(),
     }
+}
+
+/// What a warp does to the picture. An affine map is a turn, after a scale and a shear along x, and
+/// a shift of the middle: any is one of these in one way only.
+fn warped(map: &Map) -> String {
+    if map.is_perspective() {
+        return "seen in perspective".to_owned();
+    }
+    let [[a, b, c], [d, e, f], _] = map.matrix().map(|row| row.map(f64::from));
+    let scale = (a * e - b * d).sqrt().recip();
+    if !scale.is_finite() {
+        return "warped".to_owned();
+    }
+    let turn = d.atan2(e);
+    // The shear is what the matrix has left when the turn is undone.
+    let shear = ((a * d + b * e) * scale * scale).atan();
+    let shift = [-(e * c - b * f), -(a * f - d * c)].map(|moved| moved * scale * scale);
+    let mut words = vec![];
+    match number(turn.to_degrees() as f32) {
+        zero if zero == "0" => {}
+        turn if turn.starts_with('-') => {
+            words.push(format!("turned {} degrees clockwise", &turn[1..]))
+        }
+        turn => words.push(format!("turned {turn} degrees counter-clockwise")),
+    }
+    if (scale - 1.0).abs() > 5e-5 {
+        words.push(format!("scaled {}", number(scale as f32)));
+    }
+    if shear.abs() > 1e-4 {
+        words.push(format!("sheared {} degrees along x", number(shear.to_degrees() as f32)));
+    }
+    if shift.iter().any(|moved| moved.abs() > 5e-4) {
+        let [x, y] = shift.map(|moved| number(moved as f32));
+        words.push(format!("moved by {x}, {y}"));
+    }
+    if words.is_empty() { "copied".to_owned() } else { words.join(", ") }
+}
+
+/// `matrix [a b c; d e f]`: from a place in the output to the place in the input that is read.
+fn matrix(map: &Map) -> String {
+    let rows = map.matrix();
+    let rows = if map.is_perspective() { &rows[..] } else { &rows[..2] };
+    let row = |row: &[f32; 3]| row.map(significant).join(" ");
+    format!("matrix [{}]", rows.iter().map(row).collect::<Vec<_>>().join("; "))
+}
+
+/// With four decimals, or as many digits where they would say nothing of a small number.
+fn significant(value: f32) -> String {
+    if (1e-7..0.01).contains(&value.abs()) {
+        return format!("{value:.3e}");
+    }
+    number(value)
 }
 
 fn painted(window: Window) -> String {
@@ -251,6 +331,60 @@ mod tests {
         assert_eq!(flip, ["RandomHorizontalFlip: mirrored left to right", "ToChannelsFirst"]);
         let resize = words(ops![Resize::new(8, 16).unwrap()], 0);
         assert_eq!(resize, ["Resize: to 8x16"]);
+    }
+
+    #[test]
+    fn what_is_not_run_says_so_and_not_its_neutral_numbers() {
+        let one = |ops: Ops| words(ops, 3).remove(0);
+        assert_eq!(
+            one(ops![RandomHorizontalFlip::new(0.001).unwrap()]),
+            "RandomHorizontalFlip: not run"
+        );
+        assert_eq!(one(ops![RandomInvert::new(0.001).unwrap()]), "RandomInvert: not run");
+        assert_eq!(
+            one(ops![RandomSolarize::new(128.0, 0.001).unwrap()]),
+            "RandomSolarize: not run"
+        );
+        assert_eq!(one(ops![RandomPosterize::new(3, 0.001).unwrap()]), "RandomPosterize: not run");
+        assert_eq!(one(ops![RandomGrayscale::new(0.001).unwrap()]), "RandomGrayscale: not run");
+        assert_eq!(
+            one(ops![RandomBrightness::new(0.4, 0.001).unwrap()]),
+            "RandomBrightness: not run"
+        );
+        assert_eq!(
+            one(ops![RandomPerspective::new(0.5, 0.001).unwrap()]),
+            "RandomPerspective: not run"
+        );
+        assert!(one(ops![RandomInvert::new(1.0).unwrap()]) != "RandomInvert: not run");
+        assert_eq!(one(ops![RandomEqualize::new(1.0).unwrap()]), "RandomEqualize: applied");
+    }
+
+    #[test]
+    fn a_warp_says_its_angle_and_its_matrix() {
+        let turned = words(ops![RandomRotation::new(30.0..=30.0).unwrap()], 0).remove(0);
+        assert_eq!(
+            turned,
+            "RandomRotation: turned 30 degrees counter-clockwise, to 32x40, \
+             matrix [0.866 -0.5 0; 0.5 0.866 0]"
+        );
+        let affine = RandomAffine::new(12.0..=12.0).unwrap().scale(0.8..=0.8).unwrap();
+        let affine = affine.shear(5.0..=5.0).unwrap();
+        let affine = words(ops![affine], 0).remove(0);
+        assert!(
+            affine.starts_with(
+                "RandomAffine: turned 12 degrees clockwise, scaled 0.8, sheared 5 degrees along x, to 32x40, matrix ["
+            ),
+            "{affine}"
+        );
+        let shift = RandomAffine::new(0.0..=0.0).unwrap().translate(0.5, 0.5).unwrap();
+        let shift = words(ops![shift], 0).remove(0);
+        assert!(shift.starts_with("RandomAffine: moved by "), "{shift}");
+        let seen = words(ops![RandomPerspective::new(0.5, 1.0).unwrap()], 0).remove(0);
+        assert!(
+            seen.starts_with("RandomPerspective: seen in perspective, to 32x40, matrix ["),
+            "{seen}"
+        );
+        assert_eq!(seen.matches(';').count(), 2, "{seen}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub mod beton;
 mod classes;
 mod columns;
+mod common_names;
 mod concat;
 mod escape;
 #[cfg(test)]
@@ -29,9 +30,9 @@ mod whole;
 mod wrapper_laws;
 
 pub use beton::{
-    Beton, CustomRow, CustomRows, FieldKind, FieldSpec, FieldStats, ImageMode, ImageStats, NdType,
-    OpenError, OpenOptions, PageStats, PagedBeton, ProcessCache, ReadError, ReadErrorKind,
-    SourceError, SourceErrorKind,
+    Beton, BetonHead, CustomRow, CustomRows, FieldKind, FieldSpec, FieldStats, ImageMode,
+    ImageStats, NdType, OpenError, OpenOptions, PageStats, PagedBeton, ProcessCache, ReadError,
+    ReadErrorKind, SourceError, SourceErrorKind,
 };
 pub use classes::ClassNames;
 pub(crate) use classes::{Class, ClassTable, IN_FOLDER, beside, is_ours};

@@ -195,14 +195,6 @@ pub trait Source: Send + Sync + 'static {
     fn end(&self) {}
 }
 
-impl dyn Source {
-    /// Place of the field of this name.
-    #[must_use]
-    pub fn field_index(&self, name: &str) -> Option<usize> {
-        self.fields().iter().position(|field| field.name == name)
-    }
-}
-
 /// What is known of a run before it begins.
 #[derive(Clone)]
 pub struct RunPlan {

@@ -7,7 +7,7 @@
 
 use super::stream::{Interleave, MixEnd, Played};
 use super::*;
-use crate::sample::{Epoch, SampleId};
+use crate::sample::{Epoch, Limits, SampleId};
 use fuseloop_ops::Size;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -29,11 +29,11 @@ const WRAPPERS: &[(&str, &[(&str, &str)])] = &[
         &[
             ("path", "records of a function lie in no file"),
             ("paths", "records of a function lie in no file"),
-            ("class_names", "not known of records of a function"),
             ("value", "the record serves all fields"),
             ("parts", ONE),
             ("part", ONE),
             ("image_stats", UNKNOWN),
+            ("class_names", UNKNOWN),
             ("longest", UNKNOWN),
             ("is_cheap_to_read_again", "making a record again calls the function"),
             ("locate", "records of a function lie in no file"),
@@ -46,7 +46,6 @@ const WRAPPERS: &[(&str, &[(&str, &str)])] = &[
 const ONE: &str = "one dataset";
 const UNKNOWN: &str = "not known without making all records";
 const STREAM: &[(&str, &str)] = &[
-    ("class_names", "a loader numbers no classes"),
     ("path", "a stream is read in sequence, as no file is"),
     ("is_cheap_to_read_again", "a step back begins the pass again"),
     ("page", "a stream has one order"),
@@ -64,11 +63,11 @@ const COUNTED: &[(&str, &str)] = &[
 const ITEM: &[(&str, &str)] = &[
     ("path", "the stream answers"),
     ("paths", "the stream answers"),
-    ("class_names", "the stream answers"),
     ("value", "the record serves all fields"),
     ("parts", "the stream labels its items"),
     ("part", "the stream labels its items"),
     ("image_stats", "the stream answers"),
+    ("class_names", "the stream answers"),
     ("longest", "the stream answers"),
     ("is_cheap_to_read_again", "the stream answers"),
     ("page", "the stream answers"),
@@ -87,6 +86,7 @@ const READERS: [&str; 9] = [
     "KeptFile",
     "Failed",
     "Damaged",
+    // Of a fuzz target.
     "Numbers",
 ];
 
@@ -304,7 +304,8 @@ fn every_stream_answers_as_what_it_plays() {
             let [found, expected] = [source, &plain].map(|s| s.locate(SampleId(2), 1).unwrap());
             let key = found.key.as_deref().unwrap();
             match title {
-                "cache_file" => assert_eq!(key, expected.to_string(), "where it was before"),
+                // As the item was called before it was kept, if the pass comes from the file.
+                "cache_file" => assert!(key.contains("key 2"), "{key}"),
                 "of" => assert_eq!(found, expected),
                 _ => assert_eq!(found.of_sample(), expected.of_sample(), "{title}"),
             }
@@ -329,7 +330,7 @@ fn items_side_by_side_are_where_each_was() {
 fn pages_answer_as_their_file() {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/beton/all_fields_p16k.beton");
-    let file = Arc::new(Beton::open(&path, &crate::Limits::DEFAULT).unwrap());
+    let file = Arc::new(Beton::open(&path, &Limits::DEFAULT).unwrap());
     let paged: Arc<dyn Source> =
         Arc::new(PagedBeton::new(Arc::clone(&file), ProcessCache::default()));
     for source in [&paged, &begun(&paged)] {

@@ -12,7 +12,7 @@
 //! | `as` | required | `"pad"`, `"ragged"` or `"list"` |
 //! | `dtype`, `inner` | `"u8"`, `[]` | what bytes are read as: [`Collate::of`] |
 //! | `to` | the dataset's longest | most items of a sample |
-//! | `to_size` | the dataset's largest | most pixels of a picture: a number, or `[height, width]` |
+//! | `to_size` | the batch's largest | most pixels of a picture: a number, or `[height, width]` |
 //! | `truncate` | false | whether what is larger is cut off |
 //! | `with` | 0 | what is padded with |
 

@@ -219,3 +219,15 @@ fn commands_run() {
         }
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn the_message_that_is_shown_is_the_one_that_is_given() {
+    let page = blocks().into_iter().filter(|block| block.file == "docs/pipelines.md");
+    let page: Vec<Block> = page.collect();
+    let of = |language: &str| &page.iter().find(|block| block.language == language).unwrap().text;
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("imagenet.toml"), of("toml").replace("scale", "scael")).unwrap();
+    let told = run(dir.path(), "fuseloop bench train.beton --pipeline imagenet.toml");
+    assert_eq!(told.unwrap_err(), *of("text"));
+}

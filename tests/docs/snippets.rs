@@ -9,7 +9,7 @@ use fuseloop::device::Stream as DeviceStream;
 use fuseloop::order::Ranks;
 use fuseloop::source::stream::{Interleave, MixEnd};
 use fuseloop::source::{
-    BoxError, Feature, ProcessCache, Stream, TarStream, TfOptions, TfRecords, Value,
+    As, BoxError, Feature, ProcessCache, Stream, TarOptions, TarStream, TfOptions, TfRecords, Value,
 };
 use fuseloop::{Loader, OnDamaged, Order, Spec, ops, ops::*};
 
@@ -144,6 +144,14 @@ Ok(())
 #[rustfmt::skip]
 fn pipelines() -> Result<(), BoxError> {
 let loader = Spec::open("imagenet.toml".as_ref())?.apply(Loader::open("train.beton")?).build()?;
+Ok(())
+}
+
+#[rustfmt::skip]
+fn sources_tar() -> Result<(), BoxError> {
+let options = TarOptions::default()
+    .field("image", "jpg;png", As::Image)
+    .field("mean", "stats.npz:mean", As::NdArray);
 Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Ops that change colours.
 
-use super::{Args, Kind, OpInfo, ParamInfo, Preset, SpecError, built, optional, required};
+use super::{Args, Kind, OpInfo, ParamInfo, Preset, SpecError, built, optional, required, single};
 use crate::{
     ColorJitter, ColorMatrix, Gamma, Grayscale, Lighting, Lut, ParamError, PermuteChannels,
     RandomAutocontrast, RandomBrightness, RandomChannelPermutation, RandomContrast, RandomEqualize,
@@ -323,14 +323,10 @@ fn hues(args: &Args<'_>) -> Result<(f64, f64), SpecError> {
 
 /// One table for all channels, or one for each.
 fn lut(args: &Args<'_>) -> Result<Lut, SpecError> {
-    #[expect(clippy::cast_possible_truncation, reason = "what an entry holds")]
-    fn entries<const N: usize>(levels: [f64; N]) -> [f32; N] {
-        levels.map(|level| level as f32)
-    }
     if let Ok(one) = args.array::<256>("table") {
-        return Ok(Lut::same(entries(one))?);
+        return Ok(Lut::same(single("Lut", "table", one)?)?);
     }
-    let all = entries(args.array::<768>("table")?);
+    let all = single("Lut", "table", args.array::<768>("table")?)?;
     let mut tables = [[0.0; 256]; 3];
     tables.as_flattened_mut().copy_from_slice(&all);
     Ok(Lut::new(tables)?)

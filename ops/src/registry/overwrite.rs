@@ -1,6 +1,6 @@
 //! Ops that paint over a part of an image, or add noise to it.
 
-use super::{Args, Kind, OpInfo, Preset, SpecError, built, optional, required};
+use super::{Args, Kind, OpInfo, Preset, SpecError, built, optional, required, single};
 use crate::{Cutout, GaussianNoise, GridMask, Poison, RandomErasing};
 
 const OVERWRITE: &str = "overwrite";
@@ -123,6 +123,5 @@ fn erasing(args: &Args<'_>) -> Result<RandomErasing, SpecError> {
         true => args.channels("value")?,
         false => [args.float("value")?; 3],
     };
-    #[expect(clippy::cast_possible_truncation, reason = "what images of floats hold")]
-    Ok(op.values(values.map(|value| value as f32))?)
+    Ok(op.values(single("RandomErasing", "value", values)?)?)
 }

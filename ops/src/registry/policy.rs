@@ -19,11 +19,20 @@ const POLICIES: [(&str, Policy); 3] =
 const INTERPOLATION: ParamInfo = maybe(
     "interpolation",
     WARP_INTERPOLATION,
-    "what warps read between pixels: nearest, or for a config of timm's one of the others by a coin",
+    "what warps read between pixels; nearest if left out",
 );
 
-const FILL: ParamInfo =
-    maybe("fill", Kind::Color, "what comes in from outside: black, or for a config of timm's 128");
+const FILL: ParamInfo = maybe("fill", Kind::Color, "what comes in from outside; black if left out");
+
+/// Of the op that also takes a config of timm's, which has a look of its own.
+const TIMM_INTERPOLATION: ParamInfo = maybe(
+    "interpolation",
+    WARP_INTERPOLATION,
+    "what warps read between pixels; if left out nearest, with a config one of the others by a coin",
+);
+
+const TIMM_FILL: ParamInfo =
+    maybe("fill", Kind::Color, "what comes in from outside; if left out black, with a config 128");
 
 const BINS: ParamInfo =
     optional("num_magnitude_bins", Kind::Whole, Preset::Int(31), "how many magnitudes there are");
@@ -88,8 +97,8 @@ pub(super) const OPS: &[OpInfo] = &[
                 Kind::Text,
                 "in place of these a string as timm has it: rand-m9-mstd0.5-inc1",
             ),
-            INTERPOLATION,
-            FILL,
+            TIMM_INTERPOLATION,
+            TIMM_FILL,
         ],
         aliases: &[],
         build: |args| {

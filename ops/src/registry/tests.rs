@@ -379,3 +379,19 @@ fn values_become_arguments() {
     let ops = read!(vec![Value::from("ToChannelsFirst"); 2], ops);
     assert_eq!(ops.map(|ops| ops.len()), Some(2));
 }
+
+#[test]
+fn a_number_that_an_f32_does_not_hold_is_shown_as_it_was_given() {
+    let erasing = op_of("RandomErasing", &[("value", Value::from(1e39))]);
+    let shown = message(erasing);
+    assert!(shown.contains("value is 1") && shown.contains("an f32 can hold"), "{shown}");
+    for (op, param) in [("RandomRotation", "degrees"), ("RandomAffine", "degrees")] {
+        let range = Datum::List(vec![Value::from(-1e39), Value::from(3.0)]);
+        let shown = message(op_of(op, &[(param, range.into())]));
+        assert!(shown.contains("both finite as f32"), "{op}: {shown}");
+    }
+    for op in ["AutoAugment", "TrivialAugmentWide", "AugMix"] {
+        let info = registry().iter().find(|info| info.name == op).unwrap();
+        assert!(info.params.iter().all(|param| !param.doc.contains("config")), "{op}");
+    }
+}

@@ -72,6 +72,22 @@ impl Map {
         Self { x, y, depth: Some(plane(g, h, 1.0, 1.0)), half, origin }
     }
 
+    /// The matrix that takes `(x, y, 1)` of the output to the place in the input, by rows; of a
+    /// perspective the result is divided by its third number. Pixels are counted from the middle of
+    /// each picture, or from the corner if the map is a perspective.
+    #[must_use]
+    pub fn matrix(&self) -> [[f32; 3]; 3] {
+        let row = |plane: &Plane, half: f32| [plane.p, plane.q, plane.r].map(|m| m * half);
+        let last = self.depth.as_ref().map_or([0.0, 0.0, 1.0], |depth| row(depth, 1.0));
+        [row(&self.x, self.half[0]), row(&self.y, self.half[1]), last]
+    }
+
+    /// Whether the map is a perspective, and not affine.
+    #[must_use]
+    pub fn is_perspective(&self) -> bool {
+        self.depth.is_some()
+    }
+
     /// The place in the input, `[column, row]`, of output pixel `(y, x)`: the meaning.
     pub(super) fn position(&self, y: u32, x: u32) -> [f32; 2] {
         let (x, y) = (x as f32 + self.origin[0], y as f32 + self.origin[1]);

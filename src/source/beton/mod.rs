@@ -32,7 +32,7 @@ pub use error::{OpenError, ReadError, ReadErrorKind, SourceError, SourceErrorKin
 pub use field::{CustomRow, CustomRows, FieldError, FieldKind, FieldSpec, parse_fields};
 pub use header::{Header, HeaderError};
 pub use pages::{PageStats, PagedBeton, ProcessCache};
-pub use read::{Beton, OpenOptions};
+pub use read::{Beton, BetonHead, OpenOptions};
 pub use row::{Cell, CellError, ImageCell, ImageMode, LayoutError, RowLayout};
 pub use stats::{FieldStats, ImageStats};
 pub use table::Allocation;

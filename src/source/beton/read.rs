@@ -6,8 +6,8 @@
 //! when that sample is read: one damaged sample does not cost the others.
 
 use super::{
-    Allocation, Cell, CustomRows, FieldKind, FieldSpec, Header, HeaderError, ImageCell, ImageMode,
-    OpenError, ReadError, RowLayout, SourceError,
+    Allocation, Cell, CustomRow, CustomRows, FieldError, FieldKind, FieldSpec, Header, HeaderError,
+    ImageCell, ImageMode, OpenError, ReadError, RowLayout, SourceError,
     error::ReadErrorKind,
     index::{Guess, SizeIndex},
     parse_fields,
@@ -50,6 +50,64 @@ pub struct OpenOptions {
     pub limits: Limits,
     /// How wide user-defined fields are.
     pub custom_fields: CustomRows,
+}
+
+/// What a file says of itself before its rows: the header and the fields. Rows need to know how wide
+/// user-defined fields are; this does not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BetonHead {
+    /// The header.
+    pub header: Header,
+    /// Each field's name, with its kind; `None` for a user-defined field whose width is not known.
+    pub fields: Vec<(String, Option<FieldKind>)>,
+    /// Bytes of the whole file.
+    pub file_bytes: u64,
+}
+
+impl BetonHead {
+    /// Reads the head of a file. Of `options` the widths of user-defined fields are used.
+    ///
+    /// # Errors
+    ///
+    /// If the file can't be read, or its header or a field descriptor is damaged.
+    pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, SourceError> {
+        let path = path.as_ref();
+        let head = FileBytes::open(path).map_err(OpenError::from);
+        let head = head.and_then(|bytes| Self::of(&bytes, &options.custom_fields));
+        head.map_err(|error| SourceError { path: path.to_owned(), kind: error.into() })
+    }
+
+    fn of(bytes: &FileBytes, custom: &CustomRows) -> Result<Self, OpenError> {
+        let header = read_header(bytes)?;
+        let (mut custom, mut unknown) = (custom.clone(), vec![]);
+        let fields = loop {
+            match read_fields(bytes, &header, &custom) {
+                // Any width does to read the descriptors: they are all of one size.
+                Err(OpenError::Field(FieldError::CustomUnknown { name })) => {
+                    custom.insert(name.clone(), CustomRow { row_size: 1, align: 1 });
+                    unknown.push(name);
+                }
+                fields => break fields?,
+            }
+        };
+        let known = |FieldSpec { name, kind }: FieldSpec| {
+            let kind = Some(kind).filter(|_| !unknown.contains(&name));
+            (name, kind)
+        };
+        let fields = fields.into_iter().map(known).collect();
+        Ok(Self { header, fields, file_bytes: bytes.len() })
+    }
+
+    /// How many values are stored in the pages: records of the allocation table.
+    #[must_use]
+    pub fn stored_values(&self) -> u64 {
+        self.file_bytes.saturating_sub(self.header.alloc_table_ptr) / Allocation::SIZE as u64
+    }
+}
+
+fn read_header(bytes: &FileBytes) -> Result<Header, OpenError> {
+    let head = bytes.copy(0, bytes.len().min(Header::SIZE as u64))?;
+    Ok(Header::parse(&head, bytes.len())?)
 }
 
 impl Beton {
@@ -113,8 +171,7 @@ impl Beton {
     }
 
     fn new(bytes: FileBytes, options: &OpenOptions) -> Result<Self, OpenError> {
-        let head = bytes.copy(0, bytes.len().min(Header::SIZE as u64))?;
-        let header = Header::parse(&head, bytes.len())?;
+        let header = read_header(&bytes)?;
         let fields = read_fields(&bytes, &header, &options.custom_fields)?;
         let layout = RowLayout::new(fields.iter().map(|field| &field.kind))?;
         let indexed = fields.iter().any(|field| sized_by_table(&field.kind));

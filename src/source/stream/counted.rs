@@ -85,6 +85,8 @@ struct Place {
     tape: Tape,
     /// Items behind its place, until they are read.
     given: BTreeMap<u64, Item>,
+    /// Items that were read, without their records: where they are from is asked when one is damaged.
+    read: BTreeMap<u64, Item>,
     /// Why it can't go on.
     halt: Option<Halt>,
 }
@@ -112,6 +114,23 @@ impl Place {
     }
 }
 
+impl Place {
+    /// Gives an item away, and keeps where it is from.
+    fn take(&mut self, number: u64) -> Option<Item> {
+        let item = self.given.remove(&number)?;
+        self.read.insert(number, item.without_record());
+        while self.read.len() > WAITING {
+            self.read.pop_first();
+        }
+        Some(item)
+    }
+
+    /// An item that waits, or what is kept of one that was read.
+    fn get(&self, number: u64) -> Option<&Item> {
+        self.given.get(&number).or_else(|| self.read.get(&number))
+    }
+}
+
 /// Why a sample can't be had, as who converts is told it.
 fn told(halt: Halt) -> BoxError {
     match halt {
@@ -123,21 +142,22 @@ fn told(halt: Halt) -> BoxError {
 }
 
 impl Counted {
-    /// What `found` finds among the items that wait; where it finds nothing, the pass goes there first.
+    /// What `found` finds of the items that were given; where it finds nothing, the pass goes there
+    /// first.
     fn at<T>(
         &self,
         SampleId(number): SampleId,
-        found: impl Fn(&mut BTreeMap<u64, Item>) -> Option<T>,
+        found: impl Fn(&mut Place) -> Option<T>,
     ) -> Result<T, BoxError> {
         if number >= self.len {
             return Err(format!("sample {number} of {}", self.len).into());
         }
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = found(&mut place.given) {
+        if let Some(found) = found(&mut place) {
             return Ok(found);
         }
         place.reach(&self.stream, number).map_err(told)?;
-        found(&mut place.given).ok_or_else(|| format!("sample {number} was passed over").into())
+        found(&mut place).ok_or_else(|| format!("sample {number} was passed over").into())
     }
 }
 
@@ -151,7 +171,7 @@ impl Source for Counted {
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
-        let item = self.at(sample, |given| given.remove(&sample.0))?;
+        let item = self.at(sample, |place| place.take(sample.0))?;
         item.check(self.fields())?;
         item.into_record()
     }
@@ -169,7 +189,7 @@ impl Source for Counted {
     }
 
     fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
-        self.at(sample, |given| given.get(&sample.0).map(|item| item.locate(field))).ok().flatten()
+        self.at(sample, |place| place.get(sample.0).map(|item| item.locate(field))).ok().flatten()
     }
 
     fn parts(&self) -> usize {
@@ -177,7 +197,7 @@ impl Source for Counted {
     }
 
     fn part(&self, sample: SampleId, _: &mut Buffer) -> Result<usize, BoxError> {
-        self.at(sample, |given| given.get(&sample.0).map(Item::part))?
+        self.at(sample, |place| place.get(sample.0).map(Item::part))?
     }
 
     fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
@@ -271,6 +291,16 @@ mod tests {
         assert_eq!(passes.load(Ordering::Relaxed), 2, "one that counts, one that is read");
         let place = source.place.lock().unwrap();
         assert!(place.given.keys().all(|&n| n < 2000), "what was read is kept");
+    }
+
+    #[test]
+    fn an_item_that_was_read_is_located_without_a_step_back() {
+        let (stream, passes) = numbers([40; 2]);
+        let source = stream.counted(|_| ()).unwrap();
+        (0..40).for_each(|n| check(&source, n));
+        let location = SampleLocation::of_key("number 7");
+        assert_eq!(source.locate(SampleId(7), 0), Some(location));
+        assert_eq!(passes.load(Ordering::Relaxed), 2, "one that counts, one that is read");
     }
 
     #[test]

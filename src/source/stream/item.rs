@@ -121,6 +121,19 @@ impl Item {
         }
     }
 
+    /// The same without what was read: for its name and its location.
+    pub(super) fn without_record(&self) -> Self {
+        match self {
+            Self::At { .. } => self.clone(),
+            Self::Held { location, .. } => {
+                Self::Held { record: Arc::default(), location: Arc::clone(location) }
+            }
+            Self::Of { part, item } => {
+                Self::Of { part: *part, item: Arc::new(item.without_record()) }
+            }
+        }
+    }
+
     /// Its values, if it is held.
     pub(super) fn record(&self) -> Option<&Record> {
         match self {

@@ -22,7 +22,8 @@ use super::tape::Tape;
 use super::{Item, Pass, Stream};
 use crate::sample::{Epoch, SampleId, UNKNOWN};
 use crate::source::{
-    BoxError, Buffer, FieldSpec, ImageStats, Record, RunPlan, SampleLocation, Source, Value,
+    BoxError, Buffer, ClassNames, FieldSpec, ImageStats, Record, RunPlan, SampleLocation, Source,
+    Value,
 };
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -262,6 +263,10 @@ impl Source for Played {
 
     fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
         self.stream.paths()
+    }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        self.stream.class_names()
     }
 
     fn fingerprint(&self) -> u64 {

@@ -1,0 +1,153 @@
+//! The names that pictures and labels go by, whatever the dataset.
+//!
+//! | dataset       | picture         | label               | both are also called |
+//! |---------------|-----------------|---------------------|----------------------|
+//! | a folder      | `image`         | `label`             |                      |
+//! | WebDataset    | `jpg`           | `cls`               | `image`, `label`     |
+//! | TFRecord      | `image/encoded` | `image/class/label` | `image`, `label`     |
+//! | `.beton`      | any             | any                 | `image`, `label`     |
+//!
+//! 1. A field that is stored as `image` or `label` is the one of that name.
+//! 2. Else the only image field is `image`.
+//! 3. Else `label` is the only int field whose name, or the part of it behind the last `/` or `.`, is
+//!    `label`, `cls` or `class`; without any of these, beside images, the only int field that is not
+//!    called as a number of another kind is (`id`, `index`, `count`, `height`, ...).
+//!
+//! Where two fields would do, neither has the name. The stored name stays good everywhere.
+
+use super::{FieldKind, FieldSpec, Source};
+
+const IMAGE: &str = "image";
+const LABEL: &str = "label";
+
+/// Names of a class.
+const CLASSES: [&str; 3] = [LABEL, "cls", "class"];
+
+/// Names of ints that are no class.
+const OTHER_INTS: [&str; 8] = ["id", "index", "idx", "inx", "count", "height", "width", "channels"];
+
+impl dyn Source {
+    /// Place of the field of this name: the name that it is stored under, or its common name.
+    #[must_use]
+    pub fn field_index(&self, name: &str) -> Option<usize> {
+        let fields = self.fields();
+        let stored = fields.iter().position(|field| field.name == name);
+        stored.or_else(|| common(fields, name))
+    }
+
+    /// The name that a field's output goes by: `image` for the only image, `label` for the label,
+    /// else the name that it is stored under.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such field.
+    #[must_use]
+    pub fn field_name(&self, field: usize) -> &str {
+        let fields = self.fields();
+        let common = [IMAGE, LABEL].into_iter().find(|name| common(fields, name) == Some(field));
+        common.unwrap_or(&fields[field].name)
+    }
+}
+
+/// The field that a common name is given to, where none is stored under it.
+fn common(fields: &[FieldSpec], name: &str) -> Option<usize> {
+    if fields.iter().any(|field| field.name == name) {
+        return None;
+    }
+    match name {
+        IMAGE => only(fields, |field| field.kind == FieldKind::RgbImage),
+        LABEL => {
+            let is_class = |field: &FieldSpec| is_int(field) && CLASSES.contains(&last(field));
+            if fields.iter().any(is_class) {
+                return only(fields, is_class);
+            }
+            let has_images = fields.iter().any(|field| field.kind == FieldKind::RgbImage);
+            let is_free = |field: &FieldSpec| is_int(field) && !OTHER_INTS.contains(&last(field));
+            if has_images { only(fields, is_free) } else { None }
+        }
+        _ => None,
+    }
+}
+
+fn is_int(field: &FieldSpec) -> bool {
+    field.kind == FieldKind::Int
+}
+
+/// The last part of a field's name.
+fn last(field: &FieldSpec) -> &str {
+    field.name.rsplit(['/', '.']).next().unwrap_or(&field.name)
+}
+
+/// The one field of which something holds, if it holds of one alone.
+fn only(fields: &[FieldSpec], of: impl Fn(&FieldSpec) -> bool) -> Option<usize> {
+    let mut all = fields.iter().enumerate().filter(|(_, field)| of(field));
+    let (first, _) = all.next()?;
+    all.next().is_none().then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::SampleId;
+    use crate::source::{BoxError, Record};
+
+    struct Named(Vec<FieldSpec>);
+
+    impl Source for Named {
+        fn fields(&self) -> &[FieldSpec] {
+            &self.0
+        }
+
+        fn len(&self) -> u64 {
+            0
+        }
+
+        fn read(&self, _: SampleId) -> Result<Record, BoxError> {
+            Err("it has no samples".into())
+        }
+    }
+
+    /// The names that fields go by; a `*` stands before an image, a `#` before an int.
+    fn names(fields: &[&str]) -> Vec<String> {
+        let field = |text: &&str| {
+            let kind = match text.as_bytes()[0] {
+                b'*' => FieldKind::RgbImage,
+                b'#' => FieldKind::Int,
+                _ => FieldKind::Bytes,
+            };
+            FieldSpec { name: text[1..].to_owned(), kind }
+        };
+        let named = Named(fields.iter().map(field).collect());
+        let source: &dyn Source = &named;
+        let names = (0..fields.len()).map(|k| source.field_name(k).to_owned());
+        let names: Vec<String> = names.collect();
+        for (place, (name, stored)) in names.iter().zip(fields).enumerate() {
+            let stored = source.field_index(&stored[1..]);
+            assert_eq!((source.field_index(name), stored), (Some(place), Some(place)));
+        }
+        assert_eq!(source.field_index("nothing"), None);
+        names
+    }
+
+    #[test]
+    fn pictures_and_labels_have_one_name_in_every_dataset() {
+        assert_eq!(names(&["*image", "#label"]), ["image", "label"]);
+        assert_eq!(names(&["*jpg", "#cls", "#index"]), ["image", "label", "index"]);
+        let tf = ["#image/class/label", "-image/class/text", "*image/encoded", "#image/height"];
+        let found = names(&tf);
+        assert_eq!(found, ["label", "image/class/text", "image", "image/height"]);
+        assert_eq!(names(&["*img", "#y"]), ["image", "label"]);
+        assert_eq!(names(&["#y", "#id", "*img"]), ["label", "id", "image"]);
+    }
+
+    #[test]
+    fn where_two_would_do_neither_has_the_name() {
+        assert_eq!(names(&["*jpg", "*seg.png", "#cls"]), ["jpg", "seg.png", "label"]);
+        assert_eq!(names(&["*jpg", "#a.cls", "#b.cls"]), ["image", "a.cls", "b.cls"]);
+        assert_eq!(names(&["*jpg", "#a", "#b"]), ["image", "a", "b"]);
+        assert_eq!(names(&["*jpg", "#id"]), ["image", "id"]);
+        assert_eq!(names(&["#n", "-text"]), ["n", "text"], "no picture, no class");
+        // What is stored under the name has it, whatever it is.
+        assert_eq!(names(&["*jpg", "-image", "#cls", "-label"]), ["jpg", "image", "cls", "label"]);
+    }
+}
