@@ -268,7 +268,7 @@ fn warped(map: &Map) -> String {
     match number(turn.to_degrees() as f32) {
         zero if zero == "0" => {}
         turn if turn.starts_with('-') => {
-            words.push(format!("turned {} degrees clockwise", &turn[1..]))
+            words.push(format!("turned {} degrees clockwise", &turn[1..]));
         }
         turn => words.push(format!("turned {turn} degrees counter-clockwise")),
     }

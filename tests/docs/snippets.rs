@@ -82,15 +82,15 @@ Ok(())
 fn readme_device() -> Result<(), BoxError> {
 use fuseloop::device::Stream;
 let loader = Loader::open("train.beton")?
-.pipeline("image", |_| Ok(ops![
-    RandomResizedCrop::new(224, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO)?,
-    ToDevice::new("auto")?,                         // bytes cross the bus; one kernel from here on
-    RandomHorizontalFlip::new(0.5)?, Normalize::imagenet(), Convert::to(DType::F16), ToChannelsFirst, MixUp::new(0.2)?,
-]))
-.build()?;
+    .pipeline("image", |_| Ok(ops![
+        RandomResizedCrop::new(224, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO)?,
+        ToDevice::new("auto")?,                     // bytes cross the bus; one kernel from here on
+        RandomHorizontalFlip::new(0.5)?, Normalize::imagenet(), Convert::to(DType::F16), ToChannelsFirst, MixUp::new(0.2)?,
+    ]))
+    .build()?;
 for batch in loader.epoch(0)? {
-let batch = batch?;
-let images = batch.device_tensor("image", Stream::Legacy)?;   // or batch.dlpack, batch.to_host
+    let batch = batch?;
+    let images = batch.device_tensor("image", Stream::Legacy)?;   // or batch.dlpack, batch.to_host
 }
 Ok(())
 }
