@@ -195,11 +195,13 @@ fn a_failing_sample_of_a_slow_iterator_ends_the_write() {
 }
 
 #[test]
-fn any_number_of_threads_may_be_asked_for() {
+fn as_many_threads_as_the_limit_may_be_asked_for_and_no_more() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.beton");
-    let report = write_iter((0..10).map(row), &fields(), &path, &options(usize::MAX)).unwrap();
-    assert_eq!(report.samples, 10);
+    let write = |threads| write_iter((0..10).map(row), &fields(), &path, &options(threads));
+    assert_eq!(write(1024).unwrap().samples, 10);
+    let told = write(usize::MAX).unwrap_err().to_string();
+    assert!(told.contains("at most 1024 can be asked for"), "{told}");
     assert_no_threads_left();
 }
