@@ -2,8 +2,8 @@
 //!
 //! | | |
 //! |---|---|
-//! | how many | at most [`MOST`] for one purpose of one object: far more than help, and far fewer than a system refuses. A process that starts tens of thousands does not get an error but dies: each thread takes four mappings of the 65,530 that Linux allows, and one that gets no stack for its signal handler ends the process |
-//! | where | `fork` copies an object with threads into the child, and its locks as they were, but none of its threads. Whatever waits for such a thread waits for ever, so each object keeps the [`Process`] that it was made in and asks it before it takes a lock |
+//! | how many | at most `MOST` for one purpose of one object: far more than help, and far fewer than a system refuses. A process that starts tens of thousands does not get an error but dies: each thread takes four mappings of the 65,530 that Linux allows, and one that gets no stack for its signal handler ends the process |
+//! | where | `fork` copies an object with threads into the child, and its locks as they were, but none of its threads. Whatever waits for such a thread waits for ever, so each object keeps the `Process` that it was made in and asks it before it takes a lock |
 
 use std::io;
 
