@@ -127,6 +127,14 @@ step tests crashes "100,000 images of a disk" \
 step tests endings "10,000 drops; 100,000 batches; 16 threads" \
     run_tests FUSELOOP_DROPS=10000 FUSELOOP_BATCHES=100000 FUSELOOP_THREADS=16 -- \
     --test run --test run_threads --test run_memory
+step tests faults "1,000 reads and 1,000 steps of a conversion that fail, each in turn" \
+    run_tests FUSELOOP_FAULTS=1000 -- --lib -- source::faults write::convert::tests::the_nth_step
+step tests forks "500 forks at each moment" \
+    run_tests FUSELOOP_FORKS=500 -- --test fork
+step tests exhaustive "every order of the engine's threads with at most two preemptions" \
+    run_tests FUSELOOP_PREEMPTIONS=2 -- --test exhaustive
+step tests threads "1,000 rounds of sixteen threads that compile and run" \
+    run_tests FUSELOOP_ROUNDS=1000 -- --test jit_threads
 step tests schedules "100,000 schedules of each scenario of the engine" \
     run_tests FUSELOOP_SCHEDULES=100000 -- --test engine
 step tests orders "100,000 epochs" \
