@@ -53,6 +53,9 @@ impl PngDecoder {
         if Size::new(height, width) != size {
             return Err(DecodeError::Png { reason: "two readings of its header differ".into() });
         }
+        if let Some(palette) = &reader.info().palette {
+            check_palette(palette.len())?;
+        }
         let wanted =
             reader.output_buffer_size().ok_or(DecodeError::Memory { bytes: usize::MAX })?;
         room(&mut self.stored, wanted)?;
@@ -128,6 +131,15 @@ fn to_rgb(pixel: &[u8], color: ColorType, channel: usize) -> [u8; RGB] {
             [pixel[0], pixel[channel], pixel[2 * channel]]
         }
     }
+}
+
+/// Refuses a palette whose last colour is cut: the `png` crate would panic.
+fn check_palette(bytes: usize) -> Result<(), DecodeError> {
+    if bytes.is_multiple_of(RGB) {
+        return Ok(());
+    }
+    let reason = format!("its palette has {bytes} bytes, expected 3 for each colour");
+    Err(DecodeError::Png { reason })
 }
 
 /// Makes a buffer at least so long.
@@ -252,6 +264,41 @@ mod tests {
             let is_pixels = bit / 8 >= idat + 4 && bit / 8 < whole.len() - 16;
             let decoded = decoder.decode(&image(&changed), full);
             assert!(decoded.is_err() || !is_pixels, "bit {bit}");
+        }
+    }
+
+    /// `palette4.png` with a palette of so many bytes, and transparency.
+    fn with_palette(bytes: usize) -> Vec<u8> {
+        let whole = golden("palette4.png");
+        let chunk = |kind: &[u8; 4]| {
+            let at = whole.windows(4).position(|four| four == kind).unwrap() - 4;
+            let length = u32::from_be_bytes(whole[at..at + 4].try_into().unwrap()) as usize;
+            at..at + 12 + length
+        };
+        let old = chunk(b"PLTE");
+        let new = |kind: &[u8; 4], data: &[u8]| {
+            [&(data.len() as u32).to_be_bytes(), &kind[..], data, &[0; 4]].concat()
+        };
+        let (palette, alpha) = (new(b"PLTE", &vec![7; bytes]), new(b"tRNS", &[0]));
+        let parts =
+            [&whole[..old.start], &palette, &alpha, &whole[chunk(b"IDAT")], &whole[chunk(b"IEND")]];
+        crate::fuzzing::rechecked(&parts.concat())
+    }
+
+    #[test]
+    fn a_palette_that_is_none_is_refused() {
+        let (mut decoder, full) = (Decoder::default(), Size::new(7, 11).full());
+        for bytes in [47, 158, 767, 771, 3000] {
+            let refused = decoder.decode(&image(&with_palette(bytes)), full).map(drop).unwrap_err();
+            // Of more than 256 colours the `png` crate says so itself.
+            let told = refused.to_string();
+            assert!(
+                bytes > 768 || told.contains(&format!("its palette has {bytes} bytes")),
+                "{told}"
+            );
+        }
+        for bytes in [48, 768] {
+            assert!(decoder.decode(&image(&with_palette(bytes)), full).is_ok(), "{bytes} bytes");
         }
     }
 
