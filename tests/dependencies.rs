@@ -3,7 +3,7 @@
 //!
 //! | asked                                              | of                                            |
 //! |----------------------------------------------------|-----------------------------------------------|
-//! | every crate comes from crates.io, with a checksum  | `Cargo.lock`: all features, all systems       |
+//! | every crate comes from one registry, with a checksum | `Cargo.lock`: all features, all systems       |
 //! | no crate is there in two versions without a reason | the same                                      |
 //! | no crate is older than an advisory allows          | the same                                      |
 //! | every licence is one of [`LICENCES`]               | `cargo metadata`: all features, this system   |
@@ -85,15 +85,17 @@ fn locked() -> Vec<Locked<'static>> {
 fn crates_come_from_the_registry_alone() {
     let ours = ["", "-ops", "-kernels", "-fakecuda", "-interleavings"];
     let ours = ours.map(|end| format!("fuseloop{end}"));
+    let mut registries = BTreeSet::new();
     for Locked { name, version, source, checksum } in locked() {
-        if source.is_none() {
+        let Some(source) = source else {
             assert!(ours.iter().any(|own| own == name), "{name} {version} comes from a path");
             continue;
-        }
-        let registry = "registry+https://github.com/rust-lang/crates.io-index";
-        assert_eq!(source, Some(registry), "{name} {version}");
+        };
+        assert!(source.starts_with("registry+https://"), "{name} {version} comes from {source}");
+        registries.insert(source);
         assert!(checksum.is_some_and(|sum| sum.len() == 64), "{name} {version} has no checksum");
     }
+    assert_eq!(registries.len(), 1, "one registry for all: {registries:?}");
 }
 
 #[test]
