@@ -19,7 +19,7 @@ mod common;
 
 use common::{median, noise};
 use criterion::{Criterion, criterion_group, criterion_main};
-use fuseloop::jit::{Kernel, Scratch, Source};
+use fuseloop::jit::{DecodedPixels, Kernel, Scratch};
 use fuseloop::plan::{Draws, ImagePlan};
 use fuseloop_ops::*;
 use std::hint::black_box;
@@ -123,7 +123,7 @@ fn batch(kernel: &Kernel, picture: &[u8], out: &mut [u8]) {
     let (mut scratch, mut draws) = (Scratch::default(), Draws::default());
     for sample in 0..SAMPLES {
         kernel.plan().draw(SampleKey::new(1, 0, sample), PICTURE, &mut draws);
-        kernel.run(&mut scratch, Source::whole(view), &draws, out);
+        kernel.run(&mut scratch, DecodedPixels::whole(view), &draws, out);
     }
 }
 

@@ -10,9 +10,9 @@ use common::{Contender, Work, compare, noise};
 use criterion::{Criterion, criterion_group, criterion_main};
 use fuseloop::batch::{RowsMut, TensorSpec};
 use fuseloop::decode::{DecodeOptions, Decoder, tile_interval};
-use fuseloop::run::{Engine, EngineOptions, FillError, Pass, Stage, Watch};
+use fuseloop::run::{Engine, EngineOptions, FillError, Progress, RunRequest, Stage};
 use fuseloop::source::{EncodedImage, ImageMode};
-use fuseloop::{Epoch, SampleId, Visit};
+use fuseloop::{Epoch, SampleId, SampleRef};
 use fuseloop_ops::area::{self, AreaRows, AreaScratch, AreaTables};
 use fuseloop_ops::{DType, ImageView, Size, Window};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
@@ -97,7 +97,7 @@ impl Stage for Copy3k {
         NonZeroUsize::new(32).unwrap()
     }
 
-    fn worker(&self, _watch: Watch) -> Vec<u8> {
+    fn worker(&self, _watch: Progress) -> Vec<u8> {
         vec![7; 3072]
     }
 
@@ -105,7 +105,7 @@ impl Stage for Copy3k {
         &self,
         image: &mut Vec<u8>,
         _: Epoch,
-        _: &[Visit],
+        _: &[SampleRef],
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError> {
         for row in rows.output(0).chunks_exact_mut(3072) {
@@ -122,7 +122,7 @@ fn engine(c: &mut Criterion) {
     let spec = TensorSpec::new("x", DType::U8, [3072]);
     let stage = Arc::new(Copy3k([spec]));
     let run = || {
-        let pass = Pass::new(
+        let pass = RunRequest::new(
             Arc::clone(&stage),
             Epoch(0),
             Box::new((0..SAMPLES).map(SampleId).collect::<Vec<_>>()),

@@ -19,7 +19,7 @@
 mod paged;
 
 use fuseloop::SampleId;
-use fuseloop::order::{Facts, Order, Subset};
+use fuseloop::order::{DatasetInfo, Order, Subset};
 use fuseloop::source::{
     Beton, BoxError, Buffer, OpenOptions, PageStats, PagedBeton, ProcessCache, ReadAt, RunPlan,
     Source,
@@ -80,13 +80,13 @@ const ORDERS: [Order; 3] =
 /// The pages that orders ask for.
 struct PagesOf<'a>(&'a Beton);
 
-impl Facts for PagesOf<'_> {
+impl DatasetInfo for PagesOf<'_> {
     fn samples(&self) -> u64 {
         self.0.len()
     }
 
     fn page(&self, sample: SampleId) -> Option<u64> {
-        self.0.page(sample)
+        self.0.locality_group(sample)
     }
 
     fn class(&self, _: &str, _: SampleId) -> Result<i64, BoxError> {

@@ -19,7 +19,7 @@ mod server;
 
 use common::median;
 use fuseloop::ops::SampleKey;
-use fuseloop::source::remote::trial::{Places, Trial};
+use fuseloop::source::remote::test_objects::{ObjectRanges, TestObjects};
 use server::Server;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -53,14 +53,14 @@ fn main() {
     let server = Server::start();
     server.latency(LATENCY);
     let (urls, places) = objects(&server, each);
-    let trial = Trial::open(&urls, places.clone()).unwrap();
+    let trial = TestObjects::open(&urls, places.clone()).unwrap();
     for (name, order) in [("local", local(places.len())), ("random", shuffle(places.len(), 1))] {
         compare(name, &server, &trial, &places, &order, rounds);
     }
 }
 
 /// Objects of `each` values of 80 to 120 KB.
-fn objects(server: &Server, each: usize) -> (Vec<String>, Places) {
+fn objects(server: &Server, each: usize) -> (Vec<String>, ObjectRanges) {
     let (mut urls, mut places) = (vec![], vec![]);
     for shard in 0..SHARDS {
         let mut rng = SampleKey::new(7, 0, shard as u64).op(0);
@@ -98,7 +98,7 @@ fn local(count: usize) -> Vec<u64> {
 }
 
 /// Samples/s of an epoch.
-fn read_all(trial: &Trial, order: &[u64], threads: usize) -> f64 {
+fn read_all(trial: &TestObjects, order: &[u64], threads: usize) -> f64 {
     let (begun, next) = (Instant::now(), AtomicUsize::new(0));
     thread::scope(|scope| {
         for _ in 0..threads {
@@ -116,8 +116,8 @@ fn read_all(trial: &Trial, order: &[u64], threads: usize) -> f64 {
 fn compare(
     name: &str,
     server: &Server,
-    trial: &Trial,
-    places: &Places,
+    trial: &TestObjects,
+    places: &ObjectRanges,
     order: &[u64],
     rounds: usize,
 ) {

@@ -15,7 +15,7 @@ use common::{Contender, Work, compare, criterion, noise};
 use criterion::{Criterion, criterion_group, criterion_main};
 use fast_image_resize::images::{CroppedImage, Image, ImageRef};
 use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
-use fuseloop::jit::{self, Kernel, Scratch, Source};
+use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::plan::{Draws, ImagePlan};
 use fuseloop_ops::*;
 use std::hint::black_box;
@@ -60,7 +60,7 @@ fn one_size(c: &mut Criterion, from: Size, size: Size) {
 
     let (mut ours, mut scratch) = (vec![0u8; want.len()], Scratch::default());
     let mut compiled = || {
-        kernel.run(&mut scratch, Source::whole(view), &draws, black_box(&mut ours));
+        kernel.run(&mut scratch, DecodedPixels::whole(view), &draws, black_box(&mut ours));
     };
     compiled();
     let (mut theirs, mut resizer) = (vec![0u8; want.len()], Resizer::new());

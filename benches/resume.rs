@@ -5,7 +5,7 @@
 //! cargo bench --bench resume -- --test     each once, of 10,000
 //! ```
 //!
-//! For each order, from `Prepared` to the visits of a batch in the middle of the epoch: the median
+//! For each order, from `PreparedOrder` to the visits of a batch in the middle of the epoch: the median
 //! of rounds in which all take turns, the least, and the first, whose memory is new; the median over
 //! that of filling a list as long with 0, 1, 2 and so on; bytes a sample, held from epoch to epoch
 //! and for one.
@@ -15,7 +15,7 @@
 mod common;
 
 use common::median;
-use fuseloop::order::{BoxError, Facts, Order, Prepared, Ranks, Subset, Uneven};
+use fuseloop::order::{BoxError, DatasetInfo, Order, PreparedOrder, Ranks, Subset, Uneven};
 use fuseloop::{Epoch, SampleId};
 use std::hint::black_box;
 use std::time::Instant;
@@ -27,7 +27,7 @@ const ROUNDS: u32 = 15;
 /// As many classes as ImageNet, and 80 samples a page: 8 MiB of pictures of 100 KB.
 struct ImageNet(u64);
 
-impl Facts for ImageNet {
+impl DatasetInfo for ImageNet {
     fn samples(&self) -> u64 {
         self.0
     }
@@ -44,7 +44,7 @@ impl Facts for ImageNet {
 /// An order, and the rank it is asked for.
 struct Case {
     name: String,
-    prepared: Prepared,
+    prepared: PreparedOrder,
     ranks: Option<Ranks>,
 }
 

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fuseloop::batch::{RowsMut, TensorSpec};
-use fuseloop::run::{Engine, EngineOptions, FillError, Pass, Phase, Stage, Watch};
-use fuseloop::sample::{Epoch, SampleId, Visit};
+use fuseloop::run::{Engine, EngineOptions, FillError, Phase, Progress, RunRequest, Stage};
+use fuseloop::sample::{Epoch, SampleId, SampleRef};
 use fuseloop_ops::DType;
 
 /// Steps of a generator that take some 100 us.
@@ -38,21 +38,21 @@ impl Compute {
 }
 
 impl Stage for Compute {
-    type Worker = Watch;
+    type Worker = Progress;
 
     fn outputs(&self) -> &[TensorSpec] {
         std::slice::from_ref(&self.tensor)
     }
 
-    fn worker(&self, watch: Watch) -> Watch {
+    fn worker(&self, watch: Progress) -> Progress {
         watch
     }
 
     fn fill(
         &self,
-        watch: &mut Watch,
+        watch: &mut Progress,
         _epoch: Epoch,
-        visits: &[Visit],
+        visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError> {
         for i in 0..self.switches {
@@ -73,7 +73,7 @@ fn time(workers: usize, switches: u64, samples: u64) -> Duration {
     let engine = Engine::new(EngineOptions { workers, ..EngineOptions::default() }).unwrap();
     let ids = (0..samples).map(SampleId).collect::<Vec<_>>();
     let size = NonZeroUsize::new(64).unwrap();
-    let pass = Pass::new(Arc::new(Compute::new(switches)), Epoch(0), Box::new(ids), size);
+    let pass = RunRequest::new(Arc::new(Compute::new(switches)), Epoch(0), Box::new(ids), size);
     let begun = Instant::now();
     assert!(engine.start(pass).unwrap().all(|batch| batch.is_ok()));
     begun.elapsed()

@@ -28,9 +28,9 @@ use std::time::{Duration, Instant};
 
 use fuseloop::batch::{RowsMut, TensorSpec};
 use fuseloop::run::{
-    Delivery, Engine, EngineOptions, EpochRun, FillError, Pass, Schedule, Stage, Watch,
+    Delivery, Engine, EngineOptions, EpochRun, FillError, Progress, RunOrder, RunRequest, Stage,
 };
-use fuseloop::sample::{Epoch, SampleId, Visit};
+use fuseloop::sample::{Epoch, SampleId, SampleRef};
 use fuseloop_ops::DType;
 
 const WORKERS: usize = 4;
@@ -51,13 +51,13 @@ impl Stage for Sleep {
         std::slice::from_ref(&self.tensor)
     }
 
-    fn worker(&self, _watch: Watch) {}
+    fn worker(&self, _watch: Progress) {}
 
     fn fill(
         &self,
         (): &mut (),
         _epoch: Epoch,
-        visits: &[Visit],
+        visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError> {
         let is_slow = (self.slow)(visits[0].sample.0);
@@ -74,15 +74,15 @@ struct Every {
     batches: u64,
 }
 
-impl Schedule for Every {
+impl RunOrder for Every {
     fn samples(&self) -> u64 {
         (self.batches.saturating_sub(self.first)).div_ceil(self.step) * BATCH
     }
 
-    fn visits(&self, places: Range<u64>, visits: &mut Vec<Visit>) {
+    fn visits(&self, places: Range<u64>, visits: &mut Vec<SampleRef>) {
         visits.extend(places.map(|place| {
             let batch = self.first + place / BATCH * self.step;
-            Visit::once(SampleId(batch * BATCH + place % BATCH))
+            SampleRef::once(SampleId(batch * BATCH + place % BATCH))
         }));
     }
 }
@@ -114,8 +114,8 @@ fn waits(how: How, slow: fn(u64) -> bool, batches: u64) -> Vec<Duration> {
     let start = |(first, engine): (usize, &Engine<Sleep>)| {
         let schedule = Every { first: first as u64, step: count as u64, batches };
         let size = NonZeroUsize::new(BATCH as usize).unwrap();
-        let pass = Pass::new(Arc::clone(&stage), Epoch(0), Box::new(schedule), size);
-        engine.start(Pass { delivery, ..pass }).unwrap()
+        let pass = RunRequest::new(Arc::clone(&stage), Epoch(0), Box::new(schedule), size);
+        engine.start(RunRequest { delivery, ..pass }).unwrap()
     };
     let mut runs = engines.iter().enumerate().map(start).collect::<Vec<EpochRun<Sleep>>>();
     let mut waits = Vec::with_capacity(batches as usize);

@@ -9,7 +9,7 @@
 //! cargo run --release --example custom_op
 //! ```
 
-use fuseloop::jit::{self, Kernel, Scratch, Source};
+use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::ops::*;
 use fuseloop::plan::{Draws, ImagePlan};
 use std::error::Error;
@@ -38,8 +38,8 @@ impl Op for Vignette {
         }
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Pixel(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Pixel(self)
     }
 }
 
@@ -50,7 +50,7 @@ const COLUMN: usize = 1;
 const FADE: usize = 2;
 
 impl PixelOp for Vignette {
-    fn slots(&self) -> usize {
+    fn param_count(&self) -> usize {
         3
     }
 
@@ -62,21 +62,21 @@ impl PixelOp for Vignette {
         true
     }
 
-    fn uses_place(&self) -> bool {
+    fn uses_position(&self) -> bool {
         true
     }
 
     fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        let y = cx.at[0] as f32 - cx.slots[ROW];
-        let x = cx.at[1] as f32 - cx.slots[COLUMN];
+        let y = cx.at[0] as f32 - cx.params[ROW];
+        let x = cx.at[1] as f32 - cx.params[COLUMN];
         let distance = x.mul_add(x, y * y); // rounded once, as e.fma is
-        let light = 1.0 - distance * cx.slots[FADE];
-        pixel.map(|v| settle(cx.rule, v * light))
+        let light = 1.0 - distance * cx.params[FADE];
+        pixel.map(|v| apply_rule(cx.rule, v * light))
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
-        let [y, x] = e.place().map(|place| e.to_f32(place));
-        let (row, column, fade) = (e.slot(ROW), e.slot(COLUMN), e.slot(FADE));
+        let [y, x] = e.position().map(|place| e.to_f32(place));
+        let (row, column, fade) = (e.param(ROW), e.param(COLUMN), e.param(FADE));
         let (y, x) = (e.sub(y, row), e.sub(x, column));
         let square = e.mul(y, y);
         let distance = e.fma(x, x, square);
@@ -85,7 +85,7 @@ impl PixelOp for Vignette {
         let light = e.sub(one, shade);
         e.each(pixels, |e, _, v| {
             let v = e.mul(v, light);
-            e.settle(v)
+            e.apply_rule(v)
         })
     }
 }
@@ -104,7 +104,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut compiled = vec![0; kernel.plan().sample_bytes()];
     for sample in 0..200 {
         kernel.plan().draw(SampleKey::new(2026, 0, sample), size, &mut draws);
-        kernel.run(&mut scratch, Source::whole(view), &draws, &mut compiled);
+        kernel.run(&mut scratch, DecodedPixels::whole(view), &draws, &mut compiled);
         let evaluated = jit::evaluate(kernel.plan(), &view, &draws);
         assert_eq!(compiled, evaluated, "sample {sample}: emit is not eval");
     }

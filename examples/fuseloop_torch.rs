@@ -22,7 +22,7 @@
 
 #![allow(unsafe_code, reason = "pointers of C")]
 
-use fuseloop::device::{ManagedTensor, Stream};
+use fuseloop::device::{DeviceStream, ManagedTensor};
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
 use fuseloop::{Batch, Batches, Loader, SampleId, Spec};
 use fuseloop_ops::SampleKey;
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn fuseloop_dlpack(
     guarded(ptr::null_mut(), || {
         // SAFETY: as promised.
         let (batch, name, stream) =
-            unsafe { (&*batch, words(name)?, Stream::from_dlpack(Some(stream))?) };
+            unsafe { (&*batch, words(name)?, DeviceStream::from_dlpack(Some(stream))?) };
         Ok(batch.dlpack(name.unwrap_or_default(), stream)?.into_raw())
     })
 }

@@ -11,6 +11,7 @@
 | pax.tar         | tarfile, PAX_FORMAT     | long names, names beyond ASCII, global headers     |
 | ustar.tar       | tarfile, USTAR_FORMAT   | a prefix, links, folders, a FIFO                   |
 | tiny-0.tar.gz   | gzip of tiny-0.tar      |                                                   |
+| tiny-0.tar.zst  | the zstd tool           | two frames, one with a checksum, a skippable one   |
 | *.json          | webdataset.WebDataset   | its samples: key, and per extension hex and value |
 """
 
@@ -20,6 +21,7 @@ import json
 import os
 import random
 import re
+import subprocess
 import tarfile
 
 import numpy as np
@@ -29,6 +31,10 @@ from webdataset.autodecode import basichandlers
 from webdataset.tariterators import base_plus_ext
 
 FOLDER = os.path.join(os.path.dirname(__file__), "..", "tests", "golden", "webdataset")
+
+
+def zstd(data, *options):
+    return subprocess.run(["zstd", "-q", "-c", *options], input=data, capture_output=True, check=True).stdout
 
 
 def path(name):
@@ -72,6 +78,10 @@ def tiny():
             )
     with open(path("tiny-0.tar"), "rb") as plain, open(path("tiny-0.tar.gz"), "wb") as packed:
         packed.write(gzip.compress(plain.read(), mtime=0))
+    with open(path("tiny-0.tar"), "rb") as plain, open(path("tiny-0.tar.zst"), "wb") as packed:
+        packed.write(zstd(plain.read(9000), "--check", "-19", "--long=27"))
+        packed.write(bytes.fromhex("502a4d18") + (5).to_bytes(4, "little") + b"index")
+        packed.write(zstd(plain.read(), "--no-check", "-1"))
 
 
 def add(archive, name, data=b"", **more):

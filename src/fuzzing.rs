@@ -1,9 +1,10 @@
-//! What must hold for any bytes: the checks that fuzz targets run, and every test run for a
+//! Checks that must hold for any bytes. Fuzz targets run them, and every test run runs each for a
 //! second.
 //!
-//! A check says whether the bytes were a file that opens. If hardly any are, hardly anything is checked:
-//! tests assert that at least a fifth are, and fuzz targets print how many are ([`count`]). Formats with
-//! checksums have a function that puts them right, so that a changed byte is not the end of it.
+//! A check returns whether the bytes were a file that opens. If hardly any bytes are, hardly anything is
+//! checked: tests assert that at least a fifth are, and fuzz targets print how many are ([`count`]).
+//! Formats with checksums have a function that corrects them, so that a changed byte does not end the
+//! check early.
 //!
 //! | check          | bytes                                  | checksums put right by |
 //! |----------------|----------------------------------------|------------------------|
@@ -22,7 +23,7 @@ mod generate;
 use crate::decode::{DecodeOptions, Decoder};
 use crate::loader::{Cursor, Loader};
 use crate::plan::ImagePlan;
-use crate::recut::{Kept, Recutter, Tile};
+use crate::recut::{Recutter, Tile, Unchanged};
 use crate::sample::{Epoch, Limits, SampleId};
 use crate::source::stream::{Item, Pass, Streamed};
 use crate::source::{
@@ -36,8 +37,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts an input, and whether it was a file that opens; prints both whenever the number of inputs has
-/// doubled. For fuzz targets, which are one a process.
+/// Counts an input, and whether it was a file that opens; prints both counts each time the number of
+/// inputs has doubled. For fuzz targets: each is its own process.
 pub fn count(is_opened: bool) {
     static OPENED: AtomicU64 = AtomicU64::new(0);
     static TRIED: AtomicU64 = AtomicU64::new(0);
@@ -65,18 +66,19 @@ pub fn beton(bytes: &[u8]) -> bool {
     true
 }
 
-/// A JPEG of any bytes is decoded or refused, whatever window is wanted; and a window that is
-/// decoded has the pixels of the whole, where that is decoded too.
+/// A JPEG of any bytes is decoded or refused, whatever window is wanted. A window that is decoded has
+/// the same pixels as in the whole image, if that is decoded too.
 ///
-/// Of a damaged file a window may be refused and the whole not: where a segment has too few bits, the
-/// decoder takes zeros for them, but behind the last one it finds ones.
+/// In a damaged file a window may be refused although the whole image is not: where a segment has too
+/// few bits, the decoder takes zeros for them, but after the last segment of a window's cut it finds
+/// ones.
 pub fn jpeg_window(bytes: &[u8]) -> bool {
     let options = DecodeOptions { exif_orientation: true, limits: Limits::SMALL };
     let mut decoder = Decoder::new(options);
     let image = EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes };
     let Ok(size) = decoder.size(&image) else { return false };
     let whole = pixels(&mut decoder, &image, size.full());
-    let mut rng = SampleKey::new(bytes.len() as u64, 0, fold(bytes)).op(0);
+    let mut rng = SampleKey::new(bytes.len() as u64, 0, hash(bytes)).op(0);
     for _ in 0..4 {
         let (height, width) = (1 + rng.below(size.height), 1 + rng.below(size.width));
         let top = rng.below(size.height - height + 1);
@@ -91,7 +93,7 @@ pub fn jpeg_window(bytes: &[u8]) -> bool {
     whole.is_some()
 }
 
-/// The pixels of a window, if it is not refused.
+/// Decodes the pixels of a window; `None` if it is refused.
 fn pixels(decoder: &mut Decoder, image: &EncodedImage<'_>, window: Window) -> Option<Vec<u8>> {
     let decoded = decoder.decode(image, window).ok()?;
     Some(packed(decoded.window(window).expect("at least what was asked for")))
@@ -101,14 +103,14 @@ fn packed(view: ImageView<'_>) -> Vec<u8> {
     (0..view.size().height).flat_map(|y| view.row(y)).copied().collect()
 }
 
-/// A number that any byte changes (FNV-1a), to draw windows by.
-fn fold(bytes: &[u8]) -> u64 {
+/// Returns a number that any byte changes (FNV-1a), as a seed for drawing windows.
+fn hash(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// A tar file of any bytes opens or is refused; of one that opens every value reads or is refused, and in
-/// sequence it has the same samples as in any order.
+/// A tar file of any bytes opens or is refused. In a file that opens, every value reads or is refused,
+/// and reading in sequence returns the same samples as reading in any order.
 pub fn tar(bytes: &[u8]) -> bool {
     let stream = TarStream::from_bytes(bytes, &TarOptions::default().limits(Limits::SMALL));
     let streamed = stream.ok().and_then(|stream| streamed(&stream));
@@ -127,7 +129,7 @@ pub fn tar(bytes: &[u8]) -> bool {
     true
 }
 
-/// What a pass over a stream gives, if it comes to its end.
+/// Returns the items of a pass over a stream, if the pass reaches its end.
 fn streamed(stream: &TarStream) -> Option<Vec<Result<Record, String>>> {
     let mut items = stream.open(&Pass { seed: 0, epoch: Epoch(0), turn: 0 }).ok()?;
     let mut found = vec![];
@@ -138,7 +140,7 @@ fn streamed(stream: &TarStream) -> Option<Vec<Result<Record, String>>> {
     Some(found)
 }
 
-/// Puts the sums of a tar file's headers right, in all blocks that look like a header.
+/// Corrects the checksums of a tar file's headers, in all blocks that look like a header.
 #[must_use]
 pub fn resummed(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
@@ -150,8 +152,8 @@ pub fn resummed(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A pipeline file of any bytes is understood or refused; the ops of one that is understood are made or
-/// refused in any epoch, and planned or refused for a picture.
+/// A pipeline file of any bytes is parsed or refused. The ops of a parsed file are built or refused in
+/// any epoch, and planned or refused for an image.
 pub fn spec_toml(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
     let Ok(spec) = Spec::parse(text, Path::new("fuzzed.toml")) else { return false };
@@ -166,9 +168,9 @@ pub fn spec_toml(bytes: &[u8]) -> bool {
     true
 }
 
-/// A cursor of any bytes is understood or refused. One that is understood is written in at most 256 bytes
-/// and comes back the same; a loader goes on from its place with exactly the rows that are left, or
-/// refuses it.
+/// A cursor of any bytes is parsed or refused. A parsed cursor is written in at most 256 bytes and
+/// parses back to the same cursor. A loader resumes at its position with exactly the rows that are left,
+/// or refuses it.
 pub fn cursor(bytes: &[u8]) -> bool {
     const ROWS: u64 = Numbers::ROWS;
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
@@ -178,7 +180,7 @@ pub fn cursor(bytes: &[u8]) -> bool {
     assert_eq!(written.parse(), Ok(cursor));
     let (loader, own) = numbers();
     let _ = loader.resume(&cursor);
-    // The same place in a run of this loader.
+    // The same position in a run of this loader.
     let number = |name: &str| {
         let rest = written.split(name).nth(1).unwrap_or_default();
         rest.chars().take_while(char::is_ascii_digit).collect::<String>()
@@ -200,7 +202,7 @@ pub fn cursor(bytes: &[u8]) -> bool {
     true
 }
 
-/// Ten samples without pictures.
+/// Ten samples without images.
 struct Numbers([FieldSpec; 1]);
 
 impl Numbers {
@@ -222,7 +224,7 @@ impl Source for Numbers {
     }
 }
 
-/// Returns a loader of them, and its cursor at the beginning of epoch 0.
+/// Returns a loader of `Numbers`, and its cursor at the beginning of epoch 0.
 fn numbers() -> &'static (Loader, String) {
     static NUMBERS: OnceLock<(Loader, String)> = OnceLock::new();
     NUMBERS.get_or_init(|| {
@@ -236,18 +238,19 @@ fn numbers() -> &'static (Loader, String) {
     })
 }
 
-/// A JPEG of any bytes is re-cut or kept, and one that is re-cut re-cuts to itself.
+/// A JPEG of any bytes is re-cut or left unchanged, and re-cutting a re-cut file returns the same file.
 pub fn jpeg_recut(bytes: &[u8]) -> bool {
     let mut recutter = Recutter::new(Tile::Pixels(16), Limits::SMALL);
     match recutter.recut(bytes) {
         Ok(recut) => assert!(recutter.recut(&recut).as_ref() == Ok(&recut), "another file"),
-        Err(Kept::Panicked { message }) => panic!("{message}"),
+        Err(Unchanged::Panicked { message }) => panic!("{message}"),
         Err(_) => return false,
     }
     true
 }
 
-/// A PNG of any bytes is decoded or refused, and a part of one has the pixels of the whole.
+/// A PNG of any bytes is decoded or refused, and a window of it has the same pixels as in the whole
+/// image.
 pub fn png(bytes: &[u8]) -> bool {
     let options = DecodeOptions { limits: Limits::SMALL, ..DecodeOptions::default() };
     let mut decoder = Decoder::new(options);
@@ -261,12 +264,12 @@ pub fn png(bytes: &[u8]) -> bool {
     true
 }
 
-/// Puts the checksums of a PNG's chunks right, as far as their lengths lead.
+/// Corrects the checksums of a PNG's chunks, as far as the chunks' lengths lead.
 #[must_use]
 pub fn rechecked(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let mut rest = bytes.get_mut(8..).unwrap_or_default();
-    // A chunk: 4 bytes of length, 4 of its kind, the data, and the CRC of kind and data.
+    // A chunk: 4 bytes of length, 4 bytes of kind, the data, and the CRC of kind and data.
     while let Some((length, after)) = rest.split_first_chunk_mut::<4>() {
         let checked = (u32::from_be_bytes(*length) as usize).saturating_add(4);
         let Some((data, after)) = after.split_at_mut_checked(checked) else { break };
@@ -279,8 +282,8 @@ pub fn rechecked(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A TFRecord file of any bytes opens or is refused; every record of one that opens is read, or is an
-/// error, and as many messages are good as when they are read in sequence.
+/// A TFRecord file of any bytes opens or is refused. In a file that opens, every record reads or returns
+/// an error, and no more records are good than messages when read in sequence.
 pub fn tfrecord(bytes: &[u8]) -> bool {
     let in_sequence = good_in_sequence(bytes, Limits::SMALL);
     let Ok(records) = TfRecords::from_bytes(bytes, &TfOptions::default().limits(Limits::SMALL))
@@ -295,13 +298,13 @@ pub fn tfrecord(bytes: &[u8]) -> bool {
         assert!(all == 0 || all == records.fields().len(), "some fields of {sample}");
         good += u64::from(all > 0);
     }
-    // A message may be good and not have the features of the first.
+    // A message may be good and lack features of the first message.
     assert!(good <= in_sequence, "{good} records, {in_sequence} in sequence");
     true
 }
 
-/// Puts the checksums of a TFRecord file's frames right, as far as their lengths lead. A file that begins
-/// as gzip or zlib stays as it is.
+/// Corrects the checksums of a TFRecord file's frames, as far as the frames' lengths lead. A file that
+/// begins as gzip or zlib stays unchanged.
 #[must_use]
 pub fn reframed(bytes: &[u8]) -> Vec<u8> {
     let is_packed = matches!(bytes, [0x1f, 0x8b, ..] | [0x78, 0x01 | 0x5e | 0x9c | 0xda, ..]);
@@ -322,7 +325,8 @@ pub fn reframed(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A table of any bytes, called `.csv` or `.jsonl`, is a folder or is refused; so is a listing.
+/// A table of any bytes, called `.csv`, `.tsv` or `.jsonl`, opens as a folder or is refused, and so does
+/// a listing.
 pub fn folder(bytes: &[u8]) -> bool {
     let Ok(dir) = tempfile::tempdir() else { return false };
     let options = FolderOptions::default().limits(Limits::SMALL);
@@ -346,18 +350,19 @@ pub fn folder(bytes: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::generate::{self, Generator};
+    use super::generate::{self, InputGenerator};
     use super::*;
     use arbitrary::Unstructured;
 
-    /// Puts checksums right.
+    /// Corrects checksums.
     type Repair = fn(&[u8]) -> Vec<u8>;
 
-    /// Runs a check on what a generator makes, for a second or as long as is asked for: a valid file with
-    /// up to three mutations, most of them with checksums put right. Of these at least a fifth must open.
+    /// Runs a check on a generator's inputs, for a second or for the time asked for. An input is a valid
+    /// file with up to three mutations, mostly with corrected checksums. At least a fifth of them must
+    /// open.
     fn assert_holds(
         name: &str,
-        mut generator: Generator,
+        mut generator: InputGenerator,
         repair: Option<Repair>,
         check: fn(&[u8]) -> bool,
     ) {
@@ -377,13 +382,13 @@ mod tests {
         })
         .budget_ms(budget);
         println!("{name}: {opened} of {tried} inputs opened");
-        // Of the few that a debug build tries in a second, chance may leave less than a fifth.
+        // A debug build tries few inputs in a second, of which by chance less than a fifth may open.
         let least = if tried < 400 { 10 } else { 5 };
         assert!(least * opened >= tried, "{name}: {opened} of {tried}: most inputs test nothing");
     }
 
-    /// Runs a check on any bytes for half a second. Hardly any are files: what is checked is that they
-    /// are refused.
+    /// Runs a check on any bytes for half a second. Hardly any of them are files, so this checks that
+    /// such bytes are refused.
     fn assert_refuses(check: fn(&[u8]) -> bool) {
         arbtest::arbtest(|u| {
             check(&u.arbitrary::<Vec<u8>>()?);
@@ -446,7 +451,7 @@ mod tests {
         assert_holds("cursor", generate::cursor(), None, cursor);
     }
 
-    /// Checksums that are right stay as they are, and wrong ones become right.
+    /// Correct checksums stay unchanged, and wrong ones are corrected.
     #[test]
     fn checksums_are_put_right() {
         let repairs: [(&str, &str, Repair, usize); 3] = [
@@ -462,15 +467,15 @@ mod tests {
                 wrong[at] ^= 1;
                 repaired += usize::from(repair(&wrong) == bytes);
             }
-            // Packed files have no frames.
+            // Compressed files have no frames.
             assert!(repaired > 1, "{folder}: {repaired}");
         }
     }
 
-    /// The mutations change something, and the generators make more than one file.
+    /// Mutations change something, and generators return more than one file.
     #[test]
     fn generators_make_many_files() {
-        let generators: [(&str, Generator); 8] = [
+        let generators: [(&str, InputGenerator); 8] = [
             ("beton", generate::beton()),
             ("tar", generate::tar()),
             ("tfrecord", generate::tfrecord()),

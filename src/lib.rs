@@ -1,23 +1,24 @@
 //! Fuseloop: a training-data runtime that compiles the augmentation.
 //!
-//! A user lists ops; they are checked, fused and compiled into one native loop per batch, in
-//! milliseconds; a loader reads, decodes and augments on all cores and gives batches in order.
-//! See [`LoaderBuilder`] for a whole example.
+//! A user lists ops. They are checked, fused and compiled to native code in milliseconds: one loop nest
+//! for each block of ops. A loader then reads, decodes and augments samples on all cores and delivers
+//! batches in order. See [`LoaderBuilder`] for a whole example.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`sample`] | the words every stage shares |
-//! | [`source`] | what samples there are and where their bytes lie: `.beton` files, folders, tar and TFRecord shards, streams |
-//! | [`decode`] | bytes and a wanted window to pixels |
-//! | [`order`] | which sample next: pure functions of seed and epoch |
+//! | [`sample`] | types that all stages share: sample ids, epochs, limits |
+//! | [`source`] | datasets: how many samples, and where their bytes are stored: `.beton` files, folders, tar and TFRecord shards, streams |
+//! | [`decode`] | encoded bytes and the window needed to pixels |
+//! | [`order`] | which sample comes next: pure functions of seed and epoch |
 //! | [`plan`] | a list of ops, checked and split into blocks |
-//! | [`jit`] | a plan as native code, and the oracle it must equal |
-//! | [`batch`] | memory of batches, and leases on it |
-//! | [`run`] | threads and the ring: the only module that knows there are any |
-//! | [`loader`] | all of it together |
+//! | [`jit`] | a plan as native code, and the oracle that the code must equal |
+//! | [`batch`] | the memory of batches, and leases on it |
+//! | [`run`] | the worker threads and the ring of batches that they fill |
+//! | [`device`] | batches on a GPU, and ops compiled to kernels that run there |
+//! | [`loader`] | all of the above together |
 //! | [`spec`] | pipelines as data: TOML files |
 //! | [`recut`] | JPEGs re-cut without loss, so that windows of them are cheap to decode |
-//! | [`mod@write`] | a folder, a list or an iterator to a `.beton` file; any source to any format |
+//! | [`mod@write`] | converts a folder, a list or an iterator to a `.beton` file, and any source to any format |
 //! | [`mod@verify`] | a whole dataset, checked for damage |
 //! | [`workload`] | the usual lists of ops, by name |
 
@@ -46,9 +47,9 @@ pub mod write;
 pub use batch::Batch;
 pub use loader::{Batches, Cursor, LoadError, Loader, LoaderBuilder, OnDamaged};
 pub use order::Order;
-pub use sample::{Epoch, Limits, SampleId, Visit};
+pub use sample::{Epoch, Limits, SampleId, SampleRef};
 pub use spec::Spec;
 pub use threads::ThreadsError;
 
-/// The ops, and what a list of them is made with.
+/// The ops, and the types that a list of ops is built with.
 pub use fuseloop_ops as ops;

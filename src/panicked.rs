@@ -1,8 +1,8 @@
-//! What a panic of a user's code, or of ours, said: for the error that it becomes.
+//! The message of a panic in a user's code or in ours, for the error that the panic becomes.
 
 use std::any::Any;
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub(crate) fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

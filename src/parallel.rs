@@ -1,7 +1,8 @@
-//! Work that is shared out over all cores and waited for: what opening a dataset takes.
+//! Work that is spread over all cores and waited for, such as opening a dataset.
 //!
-//! It runs in a pool of its own, which ends with it. rayon's global pool would panic where the system
-//! starts no thread, and in a forked child it would be waited for though its threads are gone.
+//! The work runs in a thread pool of its own, which ends with the work. rayon's global pool would panic
+//! where the system starts no thread, and a forked child would wait for the global pool's threads, which
+//! the child does not have.
 
 use crate::threads::{MOST, ThreadsError};
 use rayon::prelude::*;
@@ -9,11 +10,12 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::num::NonZeroUsize;
 use std::{io, thread};
 
-/// Calls `work` with each of `items`, several at a time, and gives what it returned in their order.
+/// Calls `work` with each of `items`, several at a time, and returns the results in the order of
+/// `items`.
 ///
 /// # Errors
 ///
-/// If the system starts no threads. For one item none is needed.
+/// If the system starts no threads. A single item needs none.
 pub(crate) fn map<I: Sync, T: Send>(
     items: &[I],
     work: impl Fn(&I) -> T + Sync + Send,
@@ -24,12 +26,12 @@ pub(crate) fn map<I: Sync, T: Send>(
     on_all_cores(items.len(), || items.par_iter().map(work).collect())
 }
 
-/// Runs `work`, which uses rayon's iterators over `pieces` pieces, on as many threads as there are
-/// cores, but no more than pieces.
+/// Runs `work`, which uses rayon's iterators over `pieces` pieces. Uses one thread a core, but no more
+/// threads than pieces.
 ///
 /// # Errors
 ///
-/// If the system starts no such threads.
+/// If the system starts no threads.
 pub(crate) fn on_all_cores<R: Send>(
     pieces: usize,
     work: impl FnOnce() -> R + Send,
@@ -38,11 +40,11 @@ pub(crate) fn on_all_cores<R: Send>(
     Ok(pool(cores.min(pieces).clamp(1, MOST), "fuseloop-open")?.install(work))
 }
 
-/// A pool of so many threads, which are called `name` and their number.
+/// Returns a pool of `threads` threads, each named `name` and its number.
 ///
 /// # Errors
 ///
-/// If the system starts no such threads.
+/// If the system starts no threads.
 pub(crate) fn pool(threads: usize, name: &'static str) -> Result<ThreadPool, ThreadsError> {
     let builder = ThreadPoolBuilder::new()
         .num_threads(threads)

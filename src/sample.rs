@@ -1,11 +1,12 @@
-//! The words every stage shares: a sample's place, an epoch's number, the limits on what a file may ask for.
+//! The types that all stages share: a sample's index, an epoch's number, and limits on what a file may
+//! ask for.
 
 use std::fmt;
 
-/// A number of samples, or of batches, that is not known before their end has come.
+/// Stands for a number of samples or batches that is unknown until their end is reached.
 pub const UNKNOWN: u64 = u64::MAX;
 
-/// A sample's place in its dataset, from 0. Not its place in the epoch.
+/// A sample's index in its dataset, from 0. It is not the sample's position in the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SampleId(pub u64);
 
@@ -15,30 +16,30 @@ impl fmt::Display for SampleId {
     }
 }
 
-/// One row of an epoch: a sample, and which time it comes.
+/// One row of an epoch: a sample, and how often the epoch had the sample before.
 ///
 /// An order that takes a sample several times in an epoch (with replacement, repeated augmentation)
-/// numbers these times, so that each has draws of its own.
+/// numbers the repeats, so that each has its own draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Visit {
+pub struct SampleRef {
     /// The sample.
     pub sample: SampleId,
-    /// How often it came before in this epoch: 0 where it comes once.
-    pub copy: u32,
-    /// Only there to fill up a batch: a sample that belongs to another rank's row as well. Not to
-    /// be counted in an evaluation.
+    /// How often the sample came before in this epoch: 0 for its first or only time.
+    pub repeat: u32,
+    /// True if the row only fills up a batch: its sample also belongs to a row of another rank, and must
+    /// not be counted in an evaluation.
     pub is_padding: bool,
 }
 
-impl Visit {
-    /// The only time that `sample` comes.
+impl SampleRef {
+    /// The only occurrence of `sample` in an epoch.
     #[must_use]
     pub const fn once(sample: SampleId) -> Self {
-        Self { sample, copy: 0, is_padding: false }
+        Self { sample, repeat: 0, is_padding: false }
     }
 }
 
-/// Which pass over the dataset, from 0. It seeds the order and every draw.
+/// The number of a pass over the dataset, from 0. It seeds the order and every draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u32);
 
@@ -50,12 +51,12 @@ impl Epoch {
     }
 }
 
-/// What a file, and the ops of a pipeline, may ask for before it is refused.
+/// Limits on what a file, and the ops of a pipeline, may ask for. Anything over a limit is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most pixels of one image, width times height: as it is stored, and after every op.
+    /// Most pixels of one image, width times height, both as stored and after every op.
     pub max_pixels: u64,
-    /// Most bytes of one stored value, as it lies in the file.
+    /// Most bytes of one value as stored in the file.
     pub max_sample_bytes: u64,
     /// Most bytes that one compressed value may unpack to: a member of a compressed tar file, an array
     /// in a `.npz`, a record of a compressed TFRecord file.
@@ -66,14 +67,14 @@ pub struct Limits {
     pub max_table_bytes: u64,
     /// Most bytes of one sample in one output of a batch.
     pub max_row_bytes: u64,
-    /// Most bytes of the batches that a loader makes ahead, and the one in use: those of outputs
-    /// whose samples are all of one size. A loader's `memory_limit` takes its place.
+    /// Most bytes of the batches that a loader prepares ahead plus the one in use. Only outputs whose
+    /// samples all have one size count. A loader's `memory_limit` replaces this limit.
     pub max_batch_bytes: u64,
 }
 
 impl Limits {
-    /// The default: 178 Mpixel (Pillow's own bound), 1 GiB a value, 256 MiB one that is unpacked, 2^40
-    /// samples, 16 GiB of tables, 1 GiB a row, 64 GiB of batches.
+    /// The default: 178 Mpixel (Pillow's own bound), 1 GiB for a value, 256 MiB for an unpacked value,
+    /// 2^40 samples, 16 GiB of tables, 1 GiB for a row, 64 GiB of batches.
     pub const DEFAULT: Self = Self {
         max_pixels: 178_956_970,
         max_sample_bytes: 1 << 30,
@@ -83,8 +84,8 @@ impl Limits {
         max_row_bytes: 1 << 30,
         max_batch_bytes: 64 << 30,
     };
-    /// For tests and fuzzing: 1 Mpixel, 4 MiB a value, 65,536 samples, 64 MiB of tables, 16 MiB a
-    /// row, 256 MiB of batches.
+    /// Limits for tests and fuzzing: 1 Mpixel, 4 MiB for a value, 65,536 samples, 64 MiB of tables, 16
+    /// MiB for a row, 256 MiB of batches.
     pub const SMALL: Self = Self {
         max_pixels: 1 << 20,
         max_sample_bytes: 4 << 20,

@@ -1,16 +1,16 @@
-//! What may be asked of a process's threads: how many of them, and in which process.
+//! Limits on a process's threads: how many an object may start, and in which process they exist.
 //!
 //! | | |
 //! |---|---|
-//! | how many | at most `MOST` for one purpose of one object: far more than help, and far fewer than a system refuses. A process that starts tens of thousands does not get an error but dies: each thread takes four mappings of the 65,530 that Linux allows, and one that gets no stack for its signal handler ends the process |
-//! | where | `fork` copies an object with threads into the child, and its locks as they were, but none of its threads. Whatever waits for such a thread waits for ever, so each object keeps the `Process` that it was made in and asks it before it takes a lock |
+//! | how many | An object starts at most `MOST` threads for one purpose: far more than help, and far fewer than a system refuses. A process that starts tens of thousands gets no error but dies: each thread takes four mappings of the 65,530 that Linux allows, and a thread that gets no stack for its signal handler ends the process. |
+//! | where | `fork` copies an object with threads into the child, with its locks in their state, but copies none of its threads. Code that waits for such a thread waits for ever, so each object stores the `Process` that created it and checks it before it takes a lock. |
 
 use std::io;
 
 /// The most threads that one object starts for one purpose.
 pub(crate) const MOST: usize = 1024;
 
-/// Why threads can't do what is asked for.
+/// Why threads can't be started or waited for.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ThreadsError {
@@ -19,19 +19,19 @@ pub enum ThreadsError {
         "{found} {what}: at most {MOST} can be asked for, and more than one a core rarely help"
     )]
     TooMany {
-        /// What they are called where they are asked for.
+        /// The noun for the threads in the message, such as `workers`.
         what: &'static str,
         /// How many were asked for.
         found: usize,
     },
-    /// The system starts none.
+    /// The system starts no more threads.
     #[error(
         "cannot start {wanted} threads ({source}): allow more processes (`ulimit -u`) or more memory (`ulimit -v`)"
     )]
     Refused {
         /// How many were to be started.
         wanted: usize,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
     /// The threads belong to the process that this one was forked from.
@@ -49,22 +49,23 @@ pub(crate) fn check(what: &'static str, found: usize) -> Result<(), ThreadsError
     if found > MOST { Err(ThreadsError::TooMany { what, found }) } else { Ok(()) }
 }
 
-/// The process that an object with threads was made in.
+/// The process in which an object with threads was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process(u32);
 
 impl Process {
-    /// This process.
+    /// Returns this process.
     pub(crate) fn current() -> Self {
         Self(std::process::id())
     }
 
-    /// Whether this is another process: a child forked since, which has none of the threads.
+    /// Returns whether the current process is another one: a child forked since, which has none of the
+    /// threads.
     pub(crate) fn is_forked(self) -> bool {
         self != Self::current()
     }
 
-    /// Refuses a child forked since.
+    /// Fails in a child forked since.
     pub(crate) fn check(self) -> Result<(), ThreadsError> {
         if self.is_forked() { Err(ThreadsError::Forked { parent: self.0 }) } else { Ok(()) }
     }

@@ -1,48 +1,47 @@
-//! A whole dataset, checked: every value of every sample read, every picture decoded to its last
-//! row.
+//! Checks a whole dataset: reads every value of every sample, and decodes every image to its last row.
 //!
 //! | value         | what is checked                                                          |
 //! |---------------|--------------------------------------------------------------------------|
-//! | any           | its cell in the sample table; that it lies in the data; that it is read  |
-//! | image         | its header agrees with its cell, and all of its pixels are decoded       |
-//! | JSON          | it is JSON, as Python reads it, and ends with the NUL that FFCV cuts at  |
-//! | bytes, arrays | nothing more: there is no checksum, any bytes are some                   |
+//! | any           | its cell in the sample table; that it is inside the data; that it can be read |
+//! | image         | its header agrees with its cell, and all of its pixels can be decoded    |
+//! | JSON          | it is JSON that Python can read, and ends with the NUL at which FFCV cuts it |
+//! | bytes, arrays | nothing more: there is no checksum, so any bytes are valid               |
 //!
-//! Samples are checked by several threads, 64 at a time. The report does not depend on how many:
-//! parts of it are put together in the order of the samples. It holds the first
-//! [`VerifyReport::KEPT`] damaged values and counts the rest, and one bit for each sample.
+//! Several threads check the samples, 64 at a time. The report does not depend on the number of threads,
+//! because its pieces are joined in the order of the samples. It lists the first
+//! [`VerifyReport::MAX_LISTED`] damaged values and counts the rest, and has one bit for each sample.
 //!
-//! What a `.beton` file's own tables say of each other is checked by [`layout()`].
+//! The tables of a `.beton` file are compared with each other by [`layout()`].
 
 mod json;
 mod layout;
 mod report;
 mod value;
 
-pub use layout::{Finding, Layout, layout};
-pub use report::{Damaged, Trouble, ValueError, VerifyReport};
+pub use layout::{Finding, LayoutReport, layout};
+pub use report::{DamageKind, DamagedValue, ValueError, VerifyReport};
 
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use crate::source::Source;
 use crate::threads::{self, ThreadsError};
 use rayon::prelude::*;
-use report::{Good, Tally};
+use report::{IntactSamples, Tally};
 use std::num::NonZeroUsize;
 use std::thread;
 use value::Checker;
 
-/// Samples that a thread checks in a stroke: those of one word of [`Good`].
-const GROUP: u64 = Good::BITS;
+/// Samples that a thread checks at once: those of one word of [`IntactSamples`].
+const GROUP: u64 = IntactSamples::BITS;
 
-/// How a dataset is checked.
+/// Options for checking a dataset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerifyOptions {
-    /// Threads that check, at most 1024; one a core if not given.
+    /// The number of checking threads, at most 1024; one a core by default.
     pub jobs: Option<NonZeroUsize>,
-    /// Check only so many samples, from the first on.
+    /// The number of samples to check, from the first on; all by default.
     pub limit: Option<u64>,
-    /// What a picture may ask for.
+    /// Limits on what an image may ask for.
     pub limits: Limits,
 }
 
@@ -50,19 +49,19 @@ pub struct VerifyOptions {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifyError {
-    /// More threads than may be asked for, or the system starts none.
+    /// Too many threads were asked for, or the system starts none.
     #[error(transparent)]
     Threads(#[from] ThreadsError),
-    /// There is no memory to note the good samples in.
+    /// There is no memory to record the intact samples.
     #[error("no memory for a bit for each of {samples} samples")]
     Memory {
-        /// Samples there are.
+        /// The number of samples.
         samples: u64,
     },
 }
 
-/// Checks every value of every sample. `progress` is told of samples that are done, from several
-/// threads.
+/// Checks every value of every sample. `progress` is called from several threads, each time with the
+/// number of samples that were just checked.
 ///
 /// ```
 /// use fuseloop::source::Beton;
@@ -82,15 +81,15 @@ pub enum VerifyError {
 ///
 /// # Errors
 ///
-/// If too many threads are asked for, the system starts none, or there is no memory for a bit for
-/// each sample. Damage is not an error, but what is reported.
+/// If too many threads are asked for, the system starts none, or there is no memory for a bit for each
+/// sample. Damage is not an error: it is in the report.
 pub fn verify(
     source: &dyn Source,
     options: &VerifyOptions,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<VerifyReport, VerifyError> {
     let samples = source.len().min(options.limit.unwrap_or(u64::MAX));
-    let good = Good::new(samples).ok_or(VerifyError::Memory { samples })?;
+    let good = IntactSamples::new(samples).ok_or(VerifyError::Memory { samples })?;
     let groups = samples.div_ceil(GROUP);
     let pool = parallel::pool(thread_count(options.jobs, groups)?, "fuseloop-verify")?;
     let check = |checker: &mut Checker<'_>, group: u64| {
@@ -113,7 +112,7 @@ pub fn verify(
     Ok(VerifyReport::new(samples, tally, good))
 }
 
-/// As many threads as asked for, or one a core; but no more than there is work for.
+/// Returns the number of threads asked for, or one a core, but no more than there are groups.
 fn thread_count(asked: Option<NonZeroUsize>, groups: u64) -> Result<usize, ThreadsError> {
     let cores = || thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let count = asked.unwrap_or_else(cores).get();

@@ -1,4 +1,4 @@
-//! The usual workloads, by name: what peers are measured on, and what the command line runs.
+//! The usual workloads, by name: the ones that peers are measured on and the command line runs.
 //!
 //! | name          | images   | ops                                                              |
 //! |---------------|----------|------------------------------------------------------------------|
@@ -6,9 +6,9 @@
 //! | W2 `val`      | any      | CenterCrop 224 of ratio 224/256, normalize                       |
 //! | W3 `jitter`   | any      | RandomResizedCrop 224, flip, ColorJitter 0.4 0.4 0.4, normalize  |
 //! | W4 `cifar`    | one size | flip, translate 4, cutout 8, normalize                           |
-//! | W5 `crop`     | any, black is put around small ones | RandomCrop 224, flip, normalize       |
+//! | W5 `crop`     | any; small ones are padded with black | RandomCrop 224, flip, normalize       |
 //!
-//! All give `f32 [3, height, width]`. Labels need no ops: they come as `i64 [1]`.
+//! All produce `f32 [3, height, width]`. Labels need no ops: they are `i64 [1]`.
 //!
 //! ```
 //! use fuseloop::workload::Workload;
@@ -20,7 +20,7 @@
 //! ```
 
 use fuseloop_ops::{
-    CenterCrop, Class, ColorJitter, Cutout, Device, Normalize, Ops, ParamError, RandomCrop,
+    CenterCrop, ColorJitter, Cutout, Device, Normalize, OpClass, Ops, ParamError, RandomCrop,
     RandomHorizontalFlip, RandomResizedCrop, RandomTranslate, ToChannelsFirst, ToDevice, ops,
 };
 use std::fmt;
@@ -43,18 +43,18 @@ pub enum Workload {
     Crop,
 }
 
-/// Side of the images that W1, W2, W3 and W5 give.
+/// The side of the images that W1, W2, W3 and W5 produce.
 const SIDE: u32 = 224;
 
-/// The mean colour of CIFAR-10, in whole levels: what FFCV's example paints over with.
+/// The mean colour of CIFAR-10 in whole levels: the fill colour of FFCV's example.
 const CIFAR_MEAN: [u8; 3] = [125, 122, 113];
 
 impl Workload {
-    /// All of them, W1 first.
+    /// All workloads, W1 first.
     pub const ALL: [Self; 5] =
         [Self::ImageNet, Self::Validation, Self::Jitter, Self::Cifar, Self::Crop];
 
-    /// Its short name: `W1`.
+    /// Returns the short name: `W1`.
     #[must_use]
     pub const fn id(self) -> &'static str {
         match self {
@@ -66,7 +66,7 @@ impl Workload {
         }
     }
 
-    /// Its name in words: `imagenet`.
+    /// Returns the long name: `imagenet`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -78,7 +78,7 @@ impl Workload {
         }
     }
 
-    /// What it does, on one line.
+    /// Describes the workload in one line.
     #[must_use]
     pub const fn summary(self) -> &'static str {
         match self {
@@ -90,11 +90,11 @@ impl Workload {
         }
     }
 
-    /// Its ops for an image field.
+    /// Returns the ops for an image field.
     ///
     /// # Errors
     ///
-    /// Never: the parameters are in range. A pipeline closure can return this as it is.
+    /// Never: the parameters are in range. A pipeline closure can return the result unchanged.
     pub fn ops(self) -> Result<Ops, ParamError> {
         match self {
             Self::ImageNet => imagenet(SIDE),
@@ -106,8 +106,9 @@ impl Workload {
     }
 }
 
-/// The same list, with what makes floats of bytes left to a device: `ToDevice` before the first
-/// `Normalize`, `Convert` or `ToChannelsFirst`. A list that has the op stays as it is.
+/// Returns the same list with the conversion from bytes to floats left to a device: inserts `ToDevice`
+/// before the first `Normalize`, `Convert` or `ToChannelsFirst`. A list that has a `ToDevice` stays
+/// unchanged.
 ///
 /// ```
 /// use fuseloop::ops::Device;
@@ -120,14 +121,14 @@ impl Workload {
 #[must_use]
 pub fn on_device(mut ops: Ops, device: Device) -> Ops {
     const LAST: [&str; 3] = ["Normalize", "Convert", "ToChannelsFirst"];
-    if !ops.iter().any(|op| matches!(op.class(), Class::Device(_))) {
+    if !ops.iter().any(|op| matches!(op.class(), OpClass::Device(_))) {
         let place = ops.iter().position(|op| LAST.contains(&op.name())).unwrap_or(ops.len());
         ops.insert(place, Arc::new(ToDevice::to(device)));
     }
     ops
 }
 
-/// W1 for images of `side` pixels.
+/// Returns the ops of W1 for images of `side` pixels.
 ///
 /// # Errors
 ///
@@ -141,7 +142,7 @@ pub fn imagenet(side: u32) -> Result<Ops, ParamError> {
     ])
 }
 
-/// W3 for images of `side` pixels.
+/// Returns the ops of W3 for images of `side` pixels.
 ///
 /// # Errors
 ///
@@ -179,14 +180,14 @@ fn crop() -> Result<Ops, ParamError> {
     ])
 }
 
-/// `W1 (imagenet)`.
+/// Writes `W1 (imagenet)`.
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.id(), self.name())
     }
 }
 
-/// A name that no workload has.
+/// The error for a name that no workload has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no such workload, there are {known}", known = known())]
 pub struct UnknownWorkload {
@@ -198,7 +199,7 @@ fn known() -> String {
     Workload::ALL.map(|workload| workload.to_string()).join(", ")
 }
 
-/// From either name, in any case.
+/// Parses either name, in upper or lower case.
 impl FromStr for Workload {
     type Err = UnknownWorkload;
 

@@ -6,6 +6,7 @@
 mod common;
 
 use common::dataset::{self, picture, varied};
+use common::rounds::rounds;
 use fuseloop::loader::{Cache, CacheStats};
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
 use fuseloop::write::WriteMode;
@@ -430,7 +431,7 @@ const CHILD: &str = "FUSELOOP_CACHE_CHILD";
 #[test]
 fn child_fills_a_cache() {
     let Some(path) = env::var_os(CHILD).map(PathBuf::from) else { return };
-    let more = env::var("FUSELOOP_CACHE_EPOCHS").map_or(8, |epochs| epochs.parse().unwrap());
+    let more = rounds("FUSELOOP_CACHE_EPOCHS", 8);
     let open = |budget| beton(&path).workers(2).cache(Cache::memory(budget)).build().unwrap();
     let warm_up = open(0);
     run(&warm_up, 0);

@@ -7,6 +7,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
+#[path = "common/rounds.rs"]
+mod rounds;
+
 use fuseloop::source::stream::Pass;
 use fuseloop::source::{
     BoxError, Dataset, FieldKind, FieldSpec, OwnedValue, Record, Source, Stream, TarStream,
@@ -14,6 +17,7 @@ use fuseloop::source::{
 };
 use fuseloop::write::{ConvertOptions, convert};
 use fuseloop::{Epoch, SampleId};
+use rounds::rounds;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
@@ -195,8 +199,7 @@ fn check(way: Way, change: Change, found: &[Result<Record, String>]) -> usize {
 
 #[test]
 fn what_changes_while_it_is_read_is_as_it_was_or_an_error() {
-    let moments: u64 =
-        std::env::var("FUSELOOP_MOMENTS").map_or(8, |moments| moments.parse().unwrap());
+    let moments: u64 = rounds("FUSELOOP_MOMENTS", 8);
     let dir = tempfile::tempdir().unwrap();
     let (mut state, mut errors) = (0x9e37_79b9_7f4a_7c15_u64, [0; 4]);
     let mut below = |bound: u64| {

@@ -5,12 +5,15 @@
 
 #[path = "common/command.rs"]
 mod command;
+#[path = "common/rounds.rs"]
+mod rounds;
 
 use command::{fuseloop, told};
 use fuseloop::ops::registry::registry;
 use fuseloop::workload::Workload;
 use fuseloop::{Loader, Order, Spec};
 use jpeg_encoder::{ColorType, Encoder};
+use rounds::rounds;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -247,7 +250,7 @@ fn whole_files(dst: &Path, whole: &Path) -> usize {
 /// Wherever a run is killed, each file of the copy is whole or not there; the next run finishes it.
 #[test]
 fn a_killed_recut_leaves_whole_files_only() {
-    let kills = std::env::var("FUSELOOP_KILLS").map_or(10, |kills| kills.parse().unwrap());
+    let kills = rounds("FUSELOOP_KILLS", 10);
     let dir = tempfile::tempdir().unwrap();
     let photos = dir.path().join("photos");
     for n in 0..60 {

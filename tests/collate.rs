@@ -5,7 +5,7 @@
 mod common;
 
 use common::dataset::{self, picture, varied};
-use fuseloop::batch::{Batch, Element, Rows};
+use fuseloop::batch::{Batch, Element, TensorRows};
 use fuseloop::loader::Collate;
 use fuseloop::source::{
     BoxError, FieldKind, FieldSpec, ImageStats, OwnedImage, OwnedValue, Record, Source,
@@ -112,7 +112,7 @@ fn assert_as_stored<T: Plain>(batch: &Batch, values: &[Vec<u8>], form: &Collate,
     assert_eq!(lengths.shape(), [batch.len()]);
     assert!(lengths.as_slice().iter().eq(&lengths_of(&want, item)), "{form:?}");
     match batch.specs()[0].rows {
-        Rows::Even | Rows::Padded { .. } | Rows::Device { .. } => {
+        TensorRows::Even | TensorRows::Padded { .. } | TensorRows::Device { .. } => {
             let rows = batch.tensor::<T>("text").unwrap();
             assert_eq!(rows.shape()[..2], [batch.len(), 9]);
             for (i, want) in want.iter().enumerate() {
@@ -123,7 +123,7 @@ fn assert_as_stored<T: Plain>(batch: &Batch, values: &[Vec<u8>], form: &Collate,
             }
             return;
         }
-        Rows::Ragged { .. } => {
+        TensorRows::Ragged { .. } => {
             let ragged = batch.ragged::<T>("text").unwrap();
             let all: Vec<u8> = want.iter().copied().flatten().copied().collect();
             assert_eq!(bytes(ragged.values()), all);
@@ -138,7 +138,7 @@ fn assert_as_stored<T: Plain>(batch: &Batch, values: &[Vec<u8>], form: &Collate,
             }
             assert_eq!((ragged.row(want.len()), ragged.len()), (None, want.len()));
         }
-        Rows::List { .. } => assert!(batch.bytes("text").is_err()),
+        TensorRows::List { .. } => assert!(batch.bytes("text").is_err()),
     }
     let list = batch.list::<T>("text").unwrap();
     assert_eq!(list.len(), want.len());
@@ -195,7 +195,7 @@ fn tensors_say_what_they_are() {
     let names: Vec<&str> = tensors.iter().map(|tensor| &*tensor.name).collect();
     assert_eq!(names, ["text", "place", "text.length"]);
     assert_eq!((tensors[0].dtype, &*tensors[0].shape), (DType::F32, &[9, 4][..]));
-    assert_eq!(tensors[0].rows, Rows::Ragged { sizes: 2 });
+    assert_eq!(tensors[0].rows, TensorRows::Ragged { sizes: 2 });
     assert_eq!((tensors[2].dtype, &*tensors[2].shape), (DType::I64, &[][..]));
     assert!(loader.explain().contains("ragged, each at most f32 [9, 4]"), "{}", loader.explain());
     let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
@@ -564,9 +564,12 @@ fn of_toml(text: &str) -> Result<LoaderBuilder, String> {
 fn a_pipeline_file_says_how_a_field_is_collated() {
     let tensor = |text: &str| of_toml(text).unwrap().build().unwrap().tensors().swap_remove(0);
     let ragged = tensor("[collate]\ntext = 'ragged'");
-    assert_eq!((ragged.rows, &*ragged.shape), (Rows::Ragged { sizes: 2 }, &[72][..]));
+    assert_eq!((ragged.rows, &*ragged.shape), (TensorRows::Ragged { sizes: 2 }, &[72][..]));
     let padded = tensor("[collate]\ntext = { as = 'pad', dtype = 'i32', inner = [2], to = 12 }");
-    assert_eq!((padded.rows, padded.dtype, &*padded.shape), (Rows::Even, DType::I32, &[12, 2][..]));
+    assert_eq!(
+        (padded.rows, padded.dtype, &*padded.shape),
+        (TensorRows::Even, DType::I32, &[12, 2][..])
+    );
     let cut = "text = { as = 'pad', dtype = 'i64', to = 2, truncate = true, with = -100 }";
     let loader = of_toml(&format!("[collate]\n{cut}")).unwrap().build().unwrap();
     let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();

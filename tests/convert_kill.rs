@@ -5,11 +5,14 @@
 
 #[path = "common/files.rs"]
 mod files;
+#[path = "common/rounds.rs"]
+mod rounds;
 
 use files::files;
 use fuseloop::sample::SampleId;
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
 use fuseloop::write::{ConvertError, ConvertOptions, ConvertReport, convert};
+use rounds::rounds;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -80,7 +83,7 @@ fn start_child(dst: &Path) -> Child {
 
 #[test]
 fn a_conversion_killed_at_any_moment_goes_on_to_the_same_bytes() {
-    let kills = std::env::var("FUSELOOP_KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
+    let kills = rounds("FUSELOOP_KILLS", KILLS);
     for (form, _) in FORMS {
         let whole = tempfile::tempdir().unwrap();
         let start = Instant::now();

@@ -8,7 +8,7 @@ mod jpegs;
 #[path = "common/photographs.rs"]
 mod photographs;
 
-use fuseloop::decode::{By, DecodeError, DecodeOptions, Decoder};
+use fuseloop::decode::{DecodeError, DecodeOptions, Decoder, JpegBackend};
 use fuseloop::sample::Limits;
 use fuseloop::source::{EncodedImage, ImageMode};
 use fuseloop_ops::{ImageView, Size, Window};
@@ -152,8 +152,10 @@ fn ffcvs_files_have_ffcvs_pixels_but_for_its_fast_idct() {
 
 #[test]
 fn any_window_has_the_pixels_of_the_whole_picture() {
-    for (by, name) in ACCURATE.iter().flat_map(|name| [(By::Both, name), (By::Zune, name)]) {
-        let mut decoder = Decoder::by(by, DecodeOptions::default());
+    for (by, name) in
+        ACCURATE.iter().flat_map(|name| [(JpegBackend::Both, name), (JpegBackend::Zune, name)])
+    {
+        let mut decoder = Decoder::with_backend(by, DecodeOptions::default());
         let bytes = golden(&format!("{name}.jpg"));
         let expected = undisturbed(&bytes);
         for (top, end) in
@@ -168,7 +170,7 @@ fn any_window_has_the_pixels_of_the_whole_picture() {
 
 #[test]
 fn no_more_rows_are_decoded_than_a_window_needs() {
-    let mut decoder = Decoder::by(By::Zune, DecodeOptions::default());
+    let mut decoder = Decoder::with_backend(JpegBackend::Zune, DecodeOptions::default());
     for (name, end, decoded) in
         [("444", 8, 8), ("444", 9, 16), ("420", 15, 16), ("420", 16, 32), ("420", 33, 37)]
     {
@@ -198,7 +200,7 @@ fn restarting(size: Size, sampling: Option<SamplingFactor>, interval: u16) -> Ve
 fn windows_cut_along_restart_markers_have_the_pixels_of_the_whole_picture() {
     use SamplingFactor as S;
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(9);
-    let mut decoder = Decoder::by(By::Zune, DecodeOptions::default());
+    let mut decoder = Decoder::with_backend(JpegBackend::Zune, DecodeOptions::default());
     let samplings = [S::R_4_4_4, S::R_4_4_0, S::R_4_2_2, S::R_4_2_0].map(Some);
     for size in [Size::new(101, 192), Size::new(64, 187), Size::new(37, 45), Size::new(200, 8)] {
         for sampling in samplings.into_iter().chain([None]) {

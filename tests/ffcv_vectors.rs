@@ -2,7 +2,7 @@
 //! evaluated. `tests/golden/ffcv/README.md` says where the vectors are from.
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
-use fuseloop::jit::{self, Kernel, Scratch, Source};
+use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::plan::{Draws, ImagePlan};
 use fuseloop::sample::{Limits, SampleId};
 use fuseloop::source::{Beton, ImageMode, OwnedImage, OwnedValue};
@@ -62,7 +62,7 @@ fn batch(ops: Ops, images: &[Image]) -> Vec<u8> {
         kernel.plan().draw(SampleKey::new(0, 0, sample as u64), image.size, &mut draws);
         let view = ImageView::packed(&image.pixels, image.size).unwrap();
         let mut row = vec![0xAA; kernel.plan().sample_bytes()];
-        kernel.run(&mut scratch, Source::whole(view), &draws, &mut row);
+        kernel.run(&mut scratch, DecodedPixels::whole(view), &draws, &mut row);
         let evaluated = jit::evaluate(kernel.plan(), &view, &draws);
         let differs = row.iter().zip(&evaluated).position(|(a, b)| a != b);
         assert_eq!(differs, None, "sample {sample}: compiled and evaluated differ");

@@ -11,6 +11,8 @@
 #[path = "common/dataset.rs"]
 #[allow(dead_code, unreachable_pub, reason = "what several test binaries share")]
 mod dataset;
+#[path = "common/rounds.rs"]
+mod rounds;
 #[cfg(feature = "remote")]
 #[path = "remote/server.rs"]
 #[allow(dead_code, unreachable_pub, reason = "what several test binaries share")]
@@ -24,13 +26,14 @@ use fuseloop::source::{
 use fuseloop::workload::imagenet;
 use fuseloop::write::{ConvertOptions, WriteMode, convert};
 use fuseloop::{Limits, Loader, LoaderBuilder, SampleId};
+use rounds::rounds;
 use std::io::Write as _;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{env, thread};
 
 /// A child that takes longer than this hangs: it has milliseconds of work.
 const LONGEST: Duration = Duration::from_secs(20);
@@ -77,7 +80,7 @@ fn in_a_child(child: impl FnOnce()) {
 
 /// How often each moment is tried.
 fn forks() -> usize {
-    env::var("FUSELOOP_FORKS").map_or(4, |text| text.parse().unwrap())
+    rounds("FUSELOOP_FORKS", 4)
 }
 
 #[track_caller]
@@ -112,7 +115,7 @@ fn assert_epochs_end_in_children(loader: &Loader) {
                     assert_says_forked(&batches.next().unwrap().unwrap_err());
                     assert!(batches.next().is_none(), "it goes on after an error");
                     assert_says_forked(&loader.epoch(1).err().unwrap());
-                    let _ = (loader.headroom(), loader.stats().to_string(), loader.take_trace());
+                    let _ = (loader.utilization(), loader.stats().to_string(), loader.take_trace());
                 }
                 assert!(held.iter().all(|batch| batch.len() == 8));
                 held.truncate(1);

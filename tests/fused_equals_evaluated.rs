@@ -13,7 +13,7 @@ mod common;
 use common::guarded::{Guard, Guarded};
 use common::lists::{List, first_difference, noise, numbers};
 use common::random_ops;
-use fuseloop::jit::{self, Kernel, Scratch, Source};
+use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::plan::Draws;
 use fuseloop_ops::*;
 use std::collections::BTreeMap;
@@ -119,7 +119,7 @@ impl Trial<'_> {
         }
         let mut out = Placed::filled(want.len(), lies.poison, lies.guard, lies.distance[1]);
         let view = ImageView::new(source.inner(), self.size, stride).unwrap();
-        self.kernel.run(scratch, Source::whole(view), draws, out.inner());
+        self.kernel.run(scratch, DecodedPixels::whole(view), draws, out.inner());
         if !out.is_alone() {
             return Some("bytes around the output were written".to_owned());
         }
@@ -196,11 +196,11 @@ fn the_wanted_window_is_all_that_is_read() {
         kernel.plan().draw(SampleKey::new(1, 2, number), size, &mut draws);
         let whole = ImageView::packed(&pixels, size).unwrap();
         let want = jit::evaluate(kernel.plan(), &whole, &draws);
-        let wanted = kernel.plan().wanted(&draws);
+        let wanted = kernel.plan().needed_window(&draws);
         let cut: Vec<u8> =
             (0..wanted.height).flat_map(|y| whole.crop(wanted).unwrap().row(y).to_vec()).collect();
         let view = ImageView::packed(&cut, wanted.size()).unwrap();
-        let source = Source { view, top: wanted.top, left: wanted.left, whole: size };
+        let source = DecodedPixels { view, top: wanted.top, left: wanted.left, whole: size };
         let mut out = vec![0xAA; want.len()];
         kernel.run(&mut scratch, source, &draws, &mut out);
         if let Some(difference) = first_difference(kernel.plan(), &out, &want) {

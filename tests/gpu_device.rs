@@ -13,10 +13,11 @@
 
 mod common;
 
+use common::rounds::rounds;
 use common::trials::{every_width, random, usual};
 use fuseloop::device::Gpu;
 use fuseloop::device::bench::{Bench, Resident};
-use fuseloop::device::check::Trial;
+use fuseloop::device::check::CheckBatch;
 use fuseloop_ops::Size;
 
 /// The GPU; `None`, said in a line, if there is none and there need not be.
@@ -42,7 +43,7 @@ fn gpu_and_compiler() -> Option<Bench> {
 }
 
 /// Tries all; panics with all that are wrong.
-fn try_all(bench: &Bench, trials: impl Iterator<Item = (String, Trial)>) {
+fn try_all(bench: &Bench, trials: impl Iterator<Item = (String, CheckBatch)>) {
     let (mut count, mut wrong) = (0, vec![]);
     for (words, trial) in trials {
         count += 1;
@@ -62,7 +63,7 @@ fn try_all(bench: &Bench, trials: impl Iterator<Item = (String, Trial)>) {
 #[test]
 fn random_lists_give_the_bits_of_the_cpu() {
     let Some(bench) = gpu_and_compiler() else { return };
-    let count = std::env::var("FUSELOOP_GPU_PROGRAMS").map_or(200, |n| n.parse().unwrap());
+    let count = rounds("FUSELOOP_GPU_PROGRAMS", 200);
     try_all(&bench, (0..count).map(random));
 }
 

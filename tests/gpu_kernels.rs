@@ -12,8 +12,9 @@
 mod common;
 
 use common::random_ops;
+use common::rounds::rounds;
 use common::trials::{device, every_width, pictures, random};
-use fuseloop::device::check::{Launch, Trial};
+use fuseloop::device::check::{CheckBatch, Launch};
 use fuseloop::plan::ImagePlan;
 use fuseloop_ops::*;
 use libloading::Library;
@@ -39,7 +40,7 @@ struct Built {
 }
 
 /// Compiles the sources as one file; `None`, said in a line, where there is no compiler.
-fn build(sources: &[(usize, &Trial)], bug: Option<Bug>) -> Option<Built> {
+fn build(sources: &[(usize, &CheckBatch)], bug: Option<Bug>) -> Option<Built> {
     let folder = tempfile::tempdir().unwrap();
     let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/cuda");
     let mut text = fuseloop_kernels::CUDA_PRELUDE.to_owned();
@@ -87,7 +88,7 @@ fn build(sources: &[(usize, &Trial)], bug: Option<Bug>) -> Option<Built> {
 
 impl Built {
     /// Runs a program in both orders of threads; what is wrong, if something is.
-    fn wrong(&self, number: usize, trial: &Trial) -> Option<String> {
+    fn wrong(&self, number: usize, trial: &CheckBatch) -> Option<String> {
         [0, 1].into_iter().find_map(|backwards| {
             let launch = |launch: Launch<'_>| self.launch(number, &launch, backwards);
             let failed = trial.run(launch).err()?;
@@ -113,7 +114,7 @@ impl Built {
 }
 
 /// Tries all programs, a library for so many of them; panics with the first that is wrong.
-fn try_all(trials: &[(String, Trial)]) {
+fn try_all(trials: &[(String, CheckBatch)]) {
     let numbered: Vec<_> = trials.iter().enumerate().collect();
     for some in numbered.chunks(TOGETHER) {
         let sources: Vec<_> = some.iter().map(|(number, (_, trial))| (*number, trial)).collect();
@@ -126,13 +127,13 @@ fn try_all(trials: &[(String, Trial)]) {
     }
 }
 
-fn body(trial: &Trial) -> &str {
+fn body(trial: &CheckBatch) -> &str {
     trial.source().strip_prefix(fuseloop_kernels::CUDA_PRELUDE).unwrap()
 }
 
 #[test]
 fn random_lists_give_the_same_bits_in_kernels_and_evaluated() {
-    let count = std::env::var("FUSELOOP_KERNELS").map_or(120, |n| n.parse().unwrap());
+    let count = rounds("FUSELOOP_KERNELS", 120);
     let trials: Vec<_> = (0..count).map(random).collect();
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     for (words, _) in &trials {
@@ -161,7 +162,7 @@ fn one_text_serves_all_sizes_and_numbers() {
         let plan = ImagePlan::on_device(ops, input, NumberRule::Fused).unwrap();
         let size = Size::new(side, side);
         let pictures = [(size, vec![0; 3 * size.pixels() as usize])];
-        Trial::new(plan, None, &pictures, 0).unwrap().source().to_owned()
+        CheckBatch::new(plan, None, &pictures, 0).unwrap().source().to_owned()
     };
     let half = Normalize::new([127.5; 3], [127.5; 3]).unwrap();
     assert_eq!(source(16, Normalize::imagenet(), 0.5), source(31, half, 1.0));
@@ -174,7 +175,7 @@ fn what_no_kernel_does_is_refused() {
         let input = ImageType::decoded(Dim::fixed(20), Dim::fixed(20));
         let plan = ImagePlan::on_device(ops, input, NumberRule::Fused).unwrap();
         let picture = [(Size::new(20, 20), vec![0; 1200])];
-        Trial::new(plan, None, &picture, 0).unwrap_err().to_string()
+        CheckBatch::new(plan, None, &picture, 0).unwrap_err().to_string()
     };
     let resize = Resize::new(8, 8).unwrap();
     assert_eq!(
@@ -207,7 +208,7 @@ const BUGS: [Bug; 12] = [
 ];
 
 /// A few programs that have all of it between them.
-fn everything() -> Vec<Trial> {
+fn everything() -> Vec<CheckBatch> {
     let flip = || RandomHorizontalFlip::new(0.5).unwrap();
     let jitter = || ColorJitter::new(0.8, 0.8, 0.8).unwrap();
     let mixup = || MixUp::new(0.4).unwrap().per_sample();
@@ -228,7 +229,7 @@ fn everything() -> Vec<Trial> {
         let input = ImageType::decoded(Dim::fixed(size.height), Dim::fixed(size.width));
         let plan = ImagePlan::on_device(ops, input, NumberRule::Fused).unwrap();
         let mut rng = SampleKey::new(8, size.width, 0).op(0);
-        Trial::new(plan, None, &pictures(&mut rng, size, 8), 3).unwrap()
+        CheckBatch::new(plan, None, &pictures(&mut rng, size, 8), 3).unwrap()
     };
     lists.map(trial).into()
 }
@@ -236,7 +237,7 @@ fn everything() -> Vec<Trial> {
 #[test]
 fn a_planted_bug_is_found() {
     let trials = everything();
-    let numbered: Vec<(usize, &Trial)> = trials.iter().enumerate().collect();
+    let numbered: Vec<(usize, &CheckBatch)> = trials.iter().enumerate().collect();
     let wrong = |bug| {
         let built = build(&numbered, bug)?;
         Some(numbered.iter().find_map(|(number, trial)| built.wrong(*number, trial)))

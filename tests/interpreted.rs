@@ -14,8 +14,8 @@ use common::lists::{List, first_difference, noise, numbers};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I8X16;
 use cranelift_codegen::ir::{Function, Inst, InstructionData, Opcode};
-use fuseloop::jit::check::{Run, Settings, scratch_with, with_settings};
-use fuseloop::jit::{self, CompileError, Kernel, Scratch, Source};
+use fuseloop::jit::check::{BlockRun, CodegenSettings, scratch_with, with_settings};
+use fuseloop::jit::{self, CompileError, DecodedPixels, Kernel, Scratch};
 use fuseloop::plan::Draws;
 use fuseloop_ops::*;
 use std::sync::{Arc, Mutex};
@@ -27,9 +27,9 @@ type Seen = Arc<Mutex<Result<(u64, u64), String>>>;
 /// runs and instructions, or what was refused, and the output.
 fn interpreted(
     kernel: &Kernel,
-    source: Source<'_>,
+    source: DecodedPixels<'_>,
     draws: &Draws,
-    mut change: impl FnMut(&mut Run) + Send + 'static,
+    mut change: impl FnMut(&mut BlockRun) + Send + 'static,
 ) -> (Result<(u64, u64), String>, Vec<u8>) {
     let seen: Seen = Arc::new(Mutex::new(Ok((0, 0))));
     let noted = Arc::clone(&seen);
@@ -77,9 +77,9 @@ impl Case {
 
     fn interpreted(
         &self,
-        change: impl FnMut(&mut Run) + Send + 'static,
+        change: impl FnMut(&mut BlockRun) + Send + 'static,
     ) -> (Result<(u64, u64), String>, Vec<u8>) {
-        let source = Source::whole(ImageView::packed(&self.pixels, self.size).unwrap());
+        let source = DecodedPixels::whole(ImageView::packed(&self.pixels, self.size).unwrap());
         interpreted(&self.kernel, source, &self.draws, change)
     }
 
@@ -88,7 +88,7 @@ impl Case {
         let (seen, out) = self.interpreted(|_| {});
         let seen = seen?;
         let mut native = vec![0xAA; out.len()];
-        let source = Source::whole(ImageView::packed(&self.pixels, self.size).unwrap());
+        let source = DecodedPixels::whole(ImageView::packed(&self.pixels, self.size).unwrap());
         self.kernel.run(&mut Scratch::default(), source, &self.draws, &mut native);
         if let Some(difference) = first_difference(self.kernel.plan(), &native, &out) {
             return Err(format!("native code is not what was interpreted: {difference}"));
@@ -148,16 +148,16 @@ fn one_byte_cut_from_a_region_is_caught() {
     let mut draws = Draws::default();
     kernel.plan().draw(SampleKey::new(1, 2, 3), size, &mut draws);
     for name in ["pixels", "output", "record", "constants"] {
-        let cut = move |run: &mut Run| {
+        let cut = move |run: &mut BlockRun| {
             let region = run.regions().iter().position(|region| region.name == name);
             run.cut(region.unwrap());
         };
-        let source = Source::whole(ImageView::packed(&pixels, size).unwrap());
+        let source = DecodedPixels::whole(ImageView::packed(&pixels, size).unwrap());
         let (seen, _) = interpreted(&kernel, source, &draws, cut);
         let refused = seen.expect_err(name);
         assert!(refused.contains("load") || refused.contains("store"), "{name}: {refused}");
     }
-    let source = Source::whole(ImageView::packed(&pixels, size).unwrap());
+    let source = DecodedPixels::whole(ImageView::packed(&pixels, size).unwrap());
     assert!(interpreted(&kernel, source, &draws, |_| {}).0.is_ok(), "nothing cut");
 }
 
@@ -282,13 +282,13 @@ fn other_settings_give_the_same_bits_or_no_code() {
     for (optimized, without) in
         [(false, &[][..]), (true, &[]), (false, WITHOUT_AVX), (true, WITHOUT_AVX)]
     {
-        let settings = Settings { optimized, without };
+        let settings = CodegenSettings { optimized, without };
         let (mut agree, mut refused) = (0, 0);
         let numbers = numbers("FUSELOOP_SETTINGS", 100);
         let enough = numbers.len() / 5;
         for number in numbers {
             let case = Case::random(number);
-            let source = Source::whole(ImageView::packed(&case.pixels, case.size).unwrap());
+            let source = DecodedPixels::whole(ImageView::packed(&case.pixels, case.size).unwrap());
             let mut out = vec![0xAA; case.want.len()];
             let ran = with_settings(settings, || {
                 let kernel = Kernel::compile(case.list.plan().unwrap())?;

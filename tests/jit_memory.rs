@@ -4,9 +4,13 @@
 //! One test function: it looks at the whole process, which no other test may change meanwhile.
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
-use fuseloop::jit::{self, Kernel, Scratch, Source};
+#[path = "common/rounds.rs"]
+mod rounds;
+
+use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::plan::{Draws, ImagePlan};
 use fuseloop_ops::*;
+use rounds::rounds;
 use std::fs;
 use std::thread;
 
@@ -68,7 +72,7 @@ fn sample(kernel: &Kernel, scratch: &mut Scratch, number: u64) -> Vec<u8> {
     kernel.plan().draw(SampleKey::new(5, 0, number), size, &mut draws);
     let mut out = vec![0xAA; kernel.plan().sample_bytes()];
     let view = ImageView::packed(&pixels, size).unwrap();
-    kernel.run(scratch, Source::whole(view), &draws, &mut out);
+    kernel.run(scratch, DecodedPixels::whole(view), &draws, &mut out);
     out
 }
 
@@ -76,7 +80,7 @@ fn dropped_kernels_leave_nothing_behind() {
     compile_and_drop(50);
     let (mappings_before, code_before, resident_before) =
         (mappings().len(), code_mappings(), resident());
-    let cycles = std::env::var("FUSELOOP_CYCLES").map_or(500, |n| n.parse().unwrap());
+    let cycles = rounds("FUSELOOP_CYCLES", 500);
     compile_and_drop(cycles);
     let grown = resident().saturating_sub(resident_before);
     println!("{cycles} kernels left {grown} bytes");

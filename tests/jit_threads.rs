@@ -6,7 +6,7 @@
 mod common;
 
 use common::lists::{List, first_difference, noise, numbers};
-use fuseloop::jit::{self, Kernel, Scratch, Source};
+use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::plan::Draws;
 use fuseloop_ops::*;
 use std::sync::Barrier;
@@ -53,7 +53,7 @@ impl Round {
         let mut draws = Draws::default();
         kernel.plan().draw(SampleKey::new(1, 2, sample), self.size, &mut draws);
         let mut out = vec![0xAA; kernel.plan().sample_bytes()];
-        kernel.run(scratch, Source::whole(self.view()), &draws, &mut out);
+        kernel.run(scratch, DecodedPixels::whole(self.view()), &draws, &mut out);
         let difference = first_difference(kernel.plan(), &out, &self.want[sample as usize]);
         assert!(difference.is_none(), "sample {sample}: {}\n{:#?}", difference.unwrap(), self.list);
     }

@@ -11,8 +11,10 @@
 mod jpegs;
 #[path = "common/photographs.rs"]
 mod photographs;
+#[path = "common/rounds.rs"]
+mod rounds;
 
-use fuseloop::decode::{By, DecodeError, DecodeOptions, Decoder, tile_interval};
+use fuseloop::decode::{DecodeError, DecodeOptions, Decoder, JpegBackend, tile_interval};
 use fuseloop::source::{EncodedImage, ImageMode};
 use fuseloop_ops::{Size, Window};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
@@ -21,6 +23,7 @@ use libjpeg_turbo_rs::{JpegCoefficients, read_coefficients, write_coefficients_o
 use photographs::photographs;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use rounds::rounds;
 use std::path::{Path, PathBuf};
 
 /// Of the goldens, those that the core takes.
@@ -52,7 +55,7 @@ const SAMPLINGS: [Option<SamplingFactor>; 5] = [
 
 /// How many pictures to try.
 fn pictures() -> u64 {
-    std::env::var("FUSELOOP_JPEGS").map_or(300, |n| n.parse().unwrap())
+    rounds("FUSELOOP_JPEGS", 300)
 }
 
 /// Both decoders.
@@ -64,7 +67,10 @@ struct Both {
 impl Both {
     fn new() -> Self {
         let options = DecodeOptions::default();
-        Self { core: Decoder::by(By::Core, options), zune: Decoder::by(By::Zune, options) }
+        Self {
+            core: Decoder::with_backend(JpegBackend::Core, options),
+            zune: Decoder::with_backend(JpegBackend::Zune, options),
+        }
     }
 
     fn size(&mut self, jpeg: &[u8]) -> Result<Size, DecodeError> {

@@ -8,11 +8,14 @@
 #[path = "common/jpegs.rs"]
 #[allow(dead_code, unreachable_pub, reason = "what several test binaries share")]
 mod jpegs;
+#[path = "common/rounds.rs"]
+mod rounds;
 
-use fuseloop::decode::{By, DecodeOptions, Decoder};
+use fuseloop::decode::{DecodeOptions, Decoder, JpegBackend};
 use fuseloop_ops::Size;
 use jpegs::*;
 use libjpeg_turbo_rs::{JpegCoefficients, Subsampling};
+use rounds::rounds;
 use std::path::Path;
 
 /// Most levels that the core's pixels are from libjpeg's, of these pictures and of photographs: its
@@ -44,7 +47,7 @@ fn golden(name: &str) -> Vec<u8> {
 }
 
 fn core() -> Decoder {
-    Decoder::by(By::Core, DecodeOptions::default())
+    Decoder::with_backend(JpegBackend::Core, DecodeOptions::default())
 }
 
 #[test]
@@ -135,7 +138,7 @@ fn by_the_formulas(jpeg: &[u8], size: Size) -> Vec<u8> {
 #[test]
 fn every_picture_is_the_formulas_and_near_libjpegs() {
     let mut with_edges = 0;
-    for n in 0..asked("FUSELOOP_JPEGS", 300) {
+    for n in 0..rounds("FUSELOOP_JPEGS", 300) {
         let mut rng = random(n as u64);
         let size = Size::new(1 + below(&mut rng, 40) as u32, 1 + below(&mut rng, 40) as u32);
         let colour = SUBSAMPLED[n % 3];

@@ -11,8 +11,10 @@
 mod jpegs;
 #[path = "common/photographs.rs"]
 mod photographs;
+#[path = "common/rounds.rs"]
+mod rounds;
 
-use fuseloop::decode::{By, DecodeOptions, Decoder, tile_interval};
+use fuseloop::decode::{DecodeOptions, Decoder, JpegBackend, tile_interval};
 use fuseloop::recut::{Recutter, Tile};
 use fuseloop::sample::Limits;
 use fuseloop_ops::{Size, Window};
@@ -21,6 +23,7 @@ use photographs::photographs;
 use rand_xoshiro::rand_core::Rng;
 use rayon::iter::{IndexedParallelIterator as _, IntoParallelIterator as _};
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
+use rounds::rounds;
 use std::fmt::Debug;
 use std::path::Path;
 
@@ -90,7 +93,8 @@ fn corner_windows(size: Size) -> Vec<Window> {
 
 /// As the loader decodes, and as it does what it leaves to zune-jpeg: from a file cut down.
 fn decoders() -> [Decoder; 2] {
-    [By::Both, By::Zune].map(|by| Decoder::by(by, DecodeOptions::default()))
+    [JpegBackend::Both, JpegBackend::Zune]
+        .map(|by| Decoder::with_backend(by, DecodeOptions::default()))
 }
 
 /// Asserts that `windows` of a file are those of the plain picture.
@@ -121,7 +125,7 @@ fn assert_file(
     let (mut decoders, mut rng) = (decoders(), random(u64::from(interval)));
     let size = plain[0].size;
     let mut windows = corner_windows(size);
-    for _ in 0..asked("FUSELOOP_WINDOWS", WINDOWS) / 2 {
+    for _ in 0..rounds("FUSELOOP_WINDOWS", WINDOWS) / 2 {
         windows.push(edge_window(size, mcu, interval, &mut rng));
         windows.push(random_window(size, &mut rng));
     }
@@ -195,7 +199,7 @@ fn assert_photograph(path: &Path, and: &[Tile]) {
     let bare = tiles[..tiles.len() - index_len(&tiles)].to_vec();
     let (mut decoders, mut rng) = (decoders(), random(size.pixels()));
     let windows: Vec<Window> =
-        (0..asked("FUSELOOP_WINDOWS", WINDOWS)).map(|_| random_window(size, &mut rng)).collect();
+        (0..rounds("FUSELOOP_WINDOWS", WINDOWS)).map(|_| random_window(size, &mut rng)).collect();
     let mut assert = |name: &dyn Debug, bytes: &[u8], windows: &[Window]| {
         let what = || format!("{}, {name:?}", path.display());
         assert_windows(&mut decoders, &plain, bytes, windows.iter().copied(), &what);

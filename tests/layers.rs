@@ -11,7 +11,7 @@
 //! ```
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -39,50 +39,50 @@ const CRATES: [(&str, &[&str]); 2] = [("ops", &[]), ("kernels", &["fuseloop_ops"
 
 /// Files that may hold unsafe code. Whoever adds one says here what for.
 const UNSAFE: &[&str] = &[
-    "benches/common/plain.rs",      // passes compiled for the CPU's features
-    "benches/fused/avx2.rs",        // the twin by hand
-    "benches/fused/main.rs",        // its calls
-    "benches/fused/op_by_op.rs",    // passes compiled for the CPU's features
-    "examples/fuseloop_torch.rs",   // pointers of C
-    "kernels/src/color.rs",         // the CPU's own multiplications
-    "kernels/src/cpu.rs",           // work compiled for the CPU's features
-    "kernels/src/entry.rs",         // rows called by address; stores around the caches
-    "kernels/src/filter.rs",        // rows compiled for the CPU's features
-    "kernels/src/idct.rs",          // the CPU's own multiplications
-    "kernels/src/rows.rs",          // the CPU's own conversions
-    "kernels/src/source.rs",        // the CPU's own arithmetic
-    "kernels/src/tests.rs",         // rows called by address
-    "src/batch/slot.rs",            // rows of one batch, written by several threads
-    "src/device/cuda/bench.rs",     // copies and kernels that are timed
-    "src/device/cuda/clock.rs",     // the driver's calls
-    "src/device/cuda/context.rs",   // the driver's calls
-    "src/device/cuda/driver.rs",    // functions of a C library
-    "src/device/cuda/freight.rs",   // pages locked for the device
-    "src/device/cuda/handles.rs",   // the driver's calls
-    "src/device/cuda/held.rs",      // streams of others
-    "src/device/cuda/lane.rs",      // copies and kernels that run later
-    "src/device/cuda/module.rs",    // the driver's calls
-    "src/device/cuda/nvrtc.rs",     // functions of a C library
-    "src/device/dlpack.rs",         // a structure of C that others own
-    "src/device/stream.rs",         // handles that are believed
-    "src/jit/call.rs",              // the jump into compiled code
-    "src/jit/check.rs",             // what stands in for compiled code, every access checked
-    "src/jit/code.rs",              // the end of its pages
-    "src/jit/shot.rs",              // the addresses it is given
-    "tests/common/counting.rs",     // a counting allocator
-    "tests/common/guarded.rs",      // guard pages
-    "tests/common/guarded_maps.rs", // guard pages around all memory of a process
-    "tests/fakecuda/src/abi.rs",    // the pointers of C; exported names
+    "benches/common/plain.rs",        // passes compiled for the CPU's features
+    "benches/fused/avx2.rs",          // the twin by hand
+    "benches/fused/main.rs",          // its calls
+    "benches/fused/op_by_op.rs",      // passes compiled for the CPU's features
+    "examples/fuseloop_torch.rs",     // pointers of C
+    "kernels/src/color.rs",           // the CPU's own multiplications
+    "kernels/src/cpu.rs",             // work compiled for the CPU's features
+    "kernels/src/entry.rs",           // rows called by address; stores around the caches
+    "kernels/src/filter.rs",          // rows compiled for the CPU's features
+    "kernels/src/idct.rs",            // the CPU's own multiplications
+    "kernels/src/rows.rs",            // the CPU's own conversions
+    "kernels/src/source.rs",          // the CPU's own arithmetic
+    "kernels/src/tests.rs",           // rows called by address
+    "src/batch/slot.rs",              // rows of one batch, written by several threads
+    "src/device/cuda/bench.rs",       // copies and kernels that are timed
+    "src/device/cuda/clock.rs",       // the driver's calls
+    "src/device/cuda/context.rs",     // the driver's calls
+    "src/device/cuda/driver.rs",      // functions of a C library
+    "src/device/cuda/pinned_slot.rs", // pages locked for the device
+    "src/device/cuda/handles.rs",     // the driver's calls
+    "src/device/cuda/device_buffer.rs", // streams of others
+    "src/device/cuda/uploader.rs",    // copies and kernels that run later
+    "src/device/cuda/module.rs",      // the driver's calls
+    "src/device/cuda/nvrtc.rs",       // functions of a C library
+    "src/device/dlpack.rs",           // a structure of C that others own
+    "src/device/stream.rs",           // handles that are believed
+    "src/jit/call.rs",                // the jump into compiled code
+    "src/jit/check.rs",               // what stands in for compiled code, every access checked
+    "src/jit/code.rs",                // the end of its pages
+    "src/jit/invocation.rs",          // the addresses it is given
+    "tests/common/counting.rs",       // a counting allocator
+    "tests/common/guarded.rs",        // guard pages
+    "tests/common/guarded_maps.rs",   // guard pages around all memory of a process
+    "tests/fakecuda/src/abi.rs",      // the pointers of C; exported names
     "tests/fakecuda/src/host_build.rs", // kernels of a library, called by name
-    "tests/fakecuda/src/memory.rs", // memory of the fake devices
+    "tests/fakecuda/src/memory.rs",   // memory of the fake devices
     "tests/fakecuda/src/ptx/memory.rs", // addresses that a kernel computes
-    "tests/fakecuda/src/report.rs", // functions of a library, by name
+    "tests/fakecuda/src/report.rs",   // functions of a library, by name
     "tests/fakecuda/tests/common/gpu.rs", // the driver's functions
     "tests/fakecuda/tests/common/nvrtc.rs", // NVRTC's functions
     "tests/fakecuda/tests/common/training.rs", // handles of streams
     "tests/fakecuda/tests/training.rs", // a structure of C
-    "tests/fork.rs",                // fork, and the end of the child
-    "tests/gpu_kernels.rs",         // kernels of a library, called by name
+    "tests/fork.rs",                  // fork, and the end of the child
+    "tests/gpu_kernels.rs",           // kernels of a library, called by name
 ];
 
 fn root() -> &'static Path {
@@ -252,6 +252,44 @@ fn a_wrong_arrow_is_found_however_it_is_written() {
     assert_eq!(wrong_arrows("src/write/mod.rs", "use crate::order::Order;").len(), 1);
     assert_eq!(wrong_arrows("src/news.rs", "").len(), 1, "a module without a place");
     assert!(wrong_arrows("src/main.rs", "use crate::write;").is_empty());
+}
+
+/// The public types that `text` defines outside its tests: structs, enums, traits, unions and
+/// aliases, but no associated types, which are indented in a trait or an impl.
+fn public_types(text: &str) -> Vec<String> {
+    let code = code(text.split("#[cfg(test)]").next().unwrap());
+    let kinds =
+        ["pub struct ", "pub enum ", "pub trait ", "pub union ", "pub type ", "pub unsafe trait "];
+    let names =
+        code.lines().filter_map(|line| kinds.iter().find_map(|kind| line.strip_prefix(kind)));
+    names.map(word).collect()
+}
+
+/// One word means one thing: a reader who meets a public type's name knows which type it is.
+#[test]
+fn no_two_public_types_share_a_name() {
+    let files = ["src", "ops/src", "kernels/src"].iter().flat_map(|dir| rust_files(dir));
+    let mut defined = BTreeMap::<String, Vec<String>>::new();
+    for (path, text) in files {
+        // In place of `device/cuda` where there is no feature `cuda`: the same names on purpose.
+        if path == "src/device/none.rs" {
+            continue;
+        }
+        for name in public_types(&text) {
+            defined.entry(name).or_default().push(path.clone());
+        }
+    }
+    assert!(defined.len() > 200, "the search found only {} types", defined.len());
+    let twice: Vec<_> = defined.iter().filter(|(_, paths)| paths.len() > 1).collect();
+    assert!(twice.is_empty(), "names that several public types have: {twice:#?}");
+}
+
+#[test]
+fn public_types_are_found() {
+    let text = "pub struct A;\n// pub struct No;\npub(crate) struct No;\npub trait B {\n    type No;\n}\n\
+                pub enum C<T> {}\npub type D = u8;\nimpl E {\n    pub type No = u8;\n}\n\
+                #[cfg(test)]\nmod tests {\npub struct No;\n}";
+    assert_eq!(public_types(text), ["A", "B", "C", "D"]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
-use fuseloop::jit::{self, Kernel, Scratch, Source, check};
+use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch, check};
 use fuseloop::plan::{Draws, ImagePlan, PlanError};
 use fuseloop_ops::*;
 use std::time::Instant;
@@ -73,6 +73,6 @@ fn an_output_between_two_elements_is_refused() {
     let mut out = vec![0; kernel.plan().sample_bytes() + 2];
     let start = out.as_ptr().align_offset(2) + 1;
     let out = &mut out[start..start + kernel.plan().sample_bytes()];
-    let source = Source::whole(ImageView::packed(&pixels, size).unwrap());
+    let source = DecodedPixels::whole(ImageView::packed(&pixels, size).unwrap());
     kernel.run(&mut Scratch::default(), source, &draws, out);
 }

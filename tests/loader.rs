@@ -8,7 +8,7 @@ mod common;
 use common::dataset::{self, varied};
 use fuseloop::decode::{DecodeOptions, Decoder};
 use fuseloop::jit;
-use fuseloop::order::{Count, Subset};
+use fuseloop::order::{SampleCount, Subset};
 use fuseloop::plan::{Draws, ImagePlan};
 use fuseloop::source::{Beton, Buffer, OwnedValue, Source, Value};
 use fuseloop::workload::jitter;
@@ -64,7 +64,7 @@ fn every_row_is_what_the_ops_mean_in_the_order_of_the_epoch() {
             }
             seen.extend_from_slice(batch.ids());
         }
-        let order = Order::Random.prepare(&Count(20), Subset::All(20)).unwrap();
+        let order = Order::Random.prepare(&SampleCount(20), Subset::All(20)).unwrap();
         let visits = order.epoch(SEED, Epoch(3), None).unwrap().visits_vec();
         assert_eq!(seen, visits.iter().map(|visit| visit.sample).collect::<Vec<_>>());
     }

@@ -10,7 +10,7 @@ mod common;
 
 use common::guarded::plant_one_byte_more;
 use common::lists::{List, first_difference, noise, numbers};
-use fuseloop::jit::{self, Kernel, Scratch, Source};
+use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::plan::{Draws, ImagePlan};
 use fuseloop_ops::*;
 
@@ -27,7 +27,7 @@ fn lists_run_in_buffers_of_exactly_their_bytes() {
         kernel.plan().draw(SampleKey::new(1, 2, number), size, &mut draws);
         let mut out = vec![0xAA; kernel.plan().sample_bytes()].into_boxed_slice();
         let view = ImageView::packed(&pixels, size).unwrap();
-        kernel.run(&mut scratch, Source::whole(view), &draws, &mut out);
+        kernel.run(&mut scratch, DecodedPixels::whole(view), &draws, &mut out);
         let want = jit::evaluate(kernel.plan(), &view, &draws);
         let difference = first_difference(kernel.plan(), &out, &want);
         assert!(difference.is_none(), "list {number}: {}\n{list:#?}", difference.unwrap());
@@ -51,6 +51,6 @@ fn a_planted_read_past_a_buffer() {
     let mut draws = Draws::default();
     kernel.plan().draw(SampleKey::new(1, 2, 3), size, &mut draws);
     let mut out = vec![0; kernel.plan().sample_bytes()];
-    let source = Source::whole(ImageView::packed(pixels, size).unwrap());
+    let source = DecodedPixels::whole(ImageView::packed(pixels, size).unwrap());
     kernel.run(&mut Scratch::default(), source, &draws, &mut out);
 }

@@ -66,7 +66,7 @@ fn rows(batch: &Batch, name: &str) -> Vec<Vec<u8>> {
 }
 
 /// What is drawn for a batch, by the op itself.
-fn drawn(op: &dyn BatchOp, name: &str, batch: &Batch) -> Vec<Mixed> {
+fn drawn(op: &dyn BatchOp, name: &str, batch: &Batch) -> Vec<RowMix> {
     let mut rng = BatchKey::new(SEED, batch.epoch().0, batch.index()).op(name, 0);
     op.draw(&mut rng, batch.len(), Size::new(SIDE, SIDE))
 }
@@ -92,7 +92,7 @@ fn mixed_image(
     (dtype, layout): (DType, Layout),
     own: &[u8],
     partner: &[u8],
-    mixed: &Mixed,
+    mixed: &RowMix,
 ) -> Vec<u8> {
     let elements = own.chunks(dtype.bytes()).zip(partner.chunks(dtype.bytes())).enumerate();
     let side = SIDE as usize;
@@ -126,7 +126,7 @@ fn assert_mixes<O: BatchOp + Op + Clone + 'static>(path: &Path, kind: (DType, La
         let (images, labels) = (rows(plain, "image"), rows(plain, "label"));
         let (found_images, found_labels) = (rows(mixed, "image"), rows(mixed, "label"));
         for (row, drawn) in drawn(op, op.name(), plain).iter().enumerate() {
-            let Mixed { partner, share, .. } = *drawn;
+            let RowMix { partner, share, .. } = *drawn;
             let is_kept = partner == row || share == 1.0;
             let image = mixed_image(kind, &images[row], &images[partner], drawn);
             let image = if is_kept { images[row].clone() } else { image };

@@ -2,10 +2,15 @@
 //! step for any number of ranks.
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
+#[path = "common/rounds.rs"]
+mod rounds;
+
 use fuseloop::order::{
-    BoxError, Count, EpochOrder, Facts, Order, OrderError, Prepared, Ranks, Sampler, Subset, Uneven,
+    BoxError, DatasetInfo, EpochOrder, Order, OrderError, PreparedOrder, Ranks, SampleCount,
+    Sampler, Subset, Uneven,
 };
-use fuseloop::sample::{Epoch, SampleId, Visit};
+use fuseloop::sample::{Epoch, SampleId, SampleRef};
+use rounds::rounds;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -16,7 +21,7 @@ struct Data {
     per_page: u64,
 }
 
-impl Facts for Data {
+impl DatasetInfo for Data {
     fn samples(&self) -> u64 {
         self.samples
     }
@@ -72,7 +77,7 @@ fn orders(samples: u64) -> Vec<Order> {
     ]
 }
 
-fn prepared(order: &Order, samples: u64) -> Prepared {
+fn prepared(order: &Order, samples: u64) -> PreparedOrder {
     order.prepare(&Data { samples, per_page: 5 }, Subset::All(samples)).unwrap()
 }
 
@@ -80,7 +85,7 @@ fn ranks(rank: u32, world: u32, uneven: Uneven) -> Ranks {
     Ranks::new(rank, world, uneven).unwrap()
 }
 
-fn ids(visits: &[Visit]) -> Vec<u64> {
+fn ids(visits: &[SampleRef]) -> Vec<u64> {
     visits.iter().map(|visit| visit.sample.0).collect()
 }
 
@@ -176,7 +181,7 @@ fn random_with_ranks_is_torchs_randperm_at_any_size() {
         if count > 10_000_000 && !is_slow_tier() {
             continue;
         }
-        let facts = Count(count);
+        let facts = SampleCount(count);
         let prepared = Order::Random.prepare(&facts, Subset::All(count)).unwrap();
         let order = prepared.epoch(seed, Epoch(0), Some(&ranks(0, 1, Uneven::Pad))).unwrap();
         let mut visits = vec![];
@@ -195,12 +200,17 @@ fn random_with_ranks_is_torchs_randperm_at_any_size() {
 }
 
 fn is_slow_tier() -> bool {
-    let epochs = std::env::var("FUSELOOP_EPOCHS").ok().and_then(|epochs| epochs.parse().ok());
-    epochs.is_some_and(|epochs: u32| epochs >= 100_000)
+    rounds("FUSELOOP_EPOCHS", 0) >= 100_000
 }
 
 /// The ids of each rank.
-fn shares(prepared: &Prepared, seed: u64, epoch: u32, world: u32, uneven: Uneven) -> Vec<Vec<u64>> {
+fn shares(
+    prepared: &PreparedOrder,
+    seed: u64,
+    epoch: u32,
+    world: u32,
+    uneven: Uneven,
+) -> Vec<Vec<u64>> {
     let share = |rank| {
         let ranks = ranks(rank, world, uneven);
         let order = prepared.epoch(seed, Epoch(epoch), Some(&ranks)).unwrap();
@@ -293,7 +303,7 @@ fn another_order_has_another_fingerprint() {
         all.iter().map(|order| prepared(order, 30).fingerprint(None)).collect();
     for ids in [&[0, 2][..], &[2, 0], &[0, 2, 2]] {
         let subset = Subset::Listed(ids.into());
-        let prepared = Order::Random.prepare(&Count(30), subset).unwrap();
+        let prepared = Order::Random.prepare(&SampleCount(30), subset).unwrap();
         prints.push(prepared.fingerprint(None));
     }
     prints.push(prepared(&Order::Random, 29).fingerprint(None));
@@ -306,14 +316,14 @@ fn another_order_has_another_fingerprint() {
 // Ranks
 
 /// The visits of a step of 24 samples, shared out among `world` ranks, sorted.
-fn step(prepared: &Prepared, world: u32, uneven: Uneven, step: u64) -> Vec<(u64, u32, bool)> {
+fn step(prepared: &PreparedOrder, world: u32, uneven: Uneven, step: u64) -> Vec<(u64, u32, bool)> {
     let share = u64::from(24 / world);
     let mut visits = vec![];
     for rank in 0..world {
         let order = prepared.epoch(42, Epoch(1), Some(&ranks(rank, world, uneven))).unwrap();
         order.visits(step * share..(step + 1) * share, &mut visits);
     }
-    let key = |visit: &Visit| (visit.sample.0, visit.copy, visit.is_padding);
+    let key = |visit: &SampleRef| (visit.sample.0, visit.repeat, visit.is_padding);
     let mut step: Vec<_> = visits.iter().map(key).collect();
     step.sort_unstable();
     step
@@ -361,7 +371,8 @@ fn shards_are_those_of_distributed_sampler_for_any_size_and_world() {
     let mut visits = vec![];
     for samples in 1..2000u64 {
         let all: Vec<u64> = (0..samples).collect();
-        let prepared = Order::Sequential.prepare(&Count(samples), Subset::All(samples)).unwrap();
+        let prepared =
+            Order::Sequential.prepare(&SampleCount(samples), Subset::All(samples)).unwrap();
         for world in 1..=16u32 {
             for uneven in [Uneven::Drop, Uneven::Pad, Uneven::Exact] {
                 let mut once = 0;
@@ -395,7 +406,7 @@ fn a_pad_draws_what_the_row_it_repeats_draws() {
         prepared.epoch(1, Epoch(0), Some(&ranks)).unwrap().visits_vec()
     };
     let (first, pad) = (visits(0)[0], visits(1)[3]);
-    assert_eq!(pad, Visit { is_padding: true, ..first });
+    assert_eq!(pad, SampleRef { is_padding: true, ..first });
 }
 
 // Places, copies, subsets
@@ -420,7 +431,7 @@ fn assert_copies_count(order: &EpochOrder) {
     let mut seen = std::collections::HashMap::new();
     for visit in order.visits_vec() {
         let times = seen.entry(visit.sample.0).or_insert(0);
-        assert_eq!(visit.copy, *times, "sample {}", visit.sample);
+        assert_eq!(visit.repeat, *times, "sample {}", visit.sample);
         *times += 1;
     }
 }
@@ -465,7 +476,7 @@ fn an_order_of_a_subset_has_samples_of_it_alone() {
 #[test]
 fn random_shuffles_the_ids_it_is_given_not_their_places() {
     let evens = Subset::Listed((0..50).map(|id| id * 2).collect());
-    let prepared = Order::Random.prepare(&Count(99), evens).unwrap();
+    let prepared = Order::Random.prepare(&SampleCount(99), evens).unwrap();
     let order = ids(&prepared.epoch(1, Epoch(0), None).unwrap().visits_vec());
     let doubled: Vec<u64> = random(1, 0, 50).iter().map(|id| id * 2).collect();
     assert_eq!(order, doubled);
@@ -514,7 +525,7 @@ fn quasi_random_has_so_many_pages_open_and_opens_each_once() {
 #[test]
 fn samples_of_no_page_are_visited_too() {
     let order = Order::QuasiRandom { open_pages: 2 };
-    let prepared = order.prepare(&Count(50), Subset::All(50)).unwrap();
+    let prepared = order.prepare(&SampleCount(50), Subset::All(50)).unwrap();
     let mut found = ids(&prepared.epoch(1, Epoch(0), None).unwrap().visits_vec());
     assert_ne!(found, (0..50).collect::<Vec<_>>());
     found.sort_unstable();
@@ -533,7 +544,7 @@ fn without_replacement_each_class_has_as_many_as_the_smallest() {
         let mut classes = [0; 3];
         order.iter().for_each(|v| classes[data.class("label", v.sample).unwrap() as usize] += 1);
         assert_eq!(classes, [20, 20, 20]);
-        assert!(order.iter().all(|visit| visit.copy == 0));
+        assert!(order.iter().all(|visit| visit.repeat == 0));
         seen.extend(ids(&order));
     }
     seen.sort_unstable();
@@ -612,7 +623,7 @@ impl Sampler for Broken {
 fn a_sampler_that_breaks_its_word_is_an_error() {
     let said = |gives| {
         let order = Order::Custom(Arc::new(Broken(gives)));
-        let prepared = order.prepare(&Count(9), Subset::Listed([4, 2].into())).unwrap();
+        let prepared = order.prepare(&SampleCount(9), Subset::Listed([4, 2].into())).unwrap();
         prepared.epoch(1, Epoch(0), None).map(drop).unwrap_err().to_string()
     };
     assert_eq!(said(Err("out of luck")), "order broken: out of luck");
@@ -626,14 +637,14 @@ fn a_sampler_that_breaks_its_word_is_an_error() {
 #[test]
 fn a_sequential_order_of_any_size_holds_nothing() {
     let samples = 1 << 40;
-    let prepared = Order::Sequential.prepare(&Count(samples), Subset::All(samples)).unwrap();
+    let prepared = Order::Sequential.prepare(&SampleCount(samples), Subset::All(samples)).unwrap();
     let ranks = ranks(2, 3, Uneven::Exact);
     let order = prepared.epoch(1, Epoch(0), Some(&ranks)).unwrap();
     assert_eq!((order.bytes(), prepared.bytes()), (0, 0));
     let mut visits = vec![];
     order.visits(order.samples() - 1..order.samples(), &mut visits);
     // 2^40 is 1 more than a multiple of 3.
-    assert_eq!(visits, [Visit { is_padding: true, ..Visit::once(SampleId(1)) }]);
+    assert_eq!(visits, [SampleRef { is_padding: true, ..SampleRef::once(SampleId(1)) }]);
 }
 
 #[test]
@@ -647,12 +658,12 @@ fn more_samples_than_an_order_can_count_are_refused() {
         Order::Custom(Arc::new(Backwards)),
     ];
     for order in others {
-        let error = order.prepare(&Count(many), Subset::All(many)).map(drop).unwrap_err();
+        let error = order.prepare(&SampleCount(many), Subset::All(many)).map(drop).unwrap_err();
         assert!(matches!(error, OrderError::TooMany { samples, .. } if samples == many));
     }
     let weights = Arc::from([1.0]);
     let order = Order::Weighted { weights, samples: many, replacement: true };
-    let error = order.prepare(&Count(1), Subset::All(1)).map(drop).unwrap_err();
+    let error = order.prepare(&SampleCount(1), Subset::All(1)).map(drop).unwrap_err();
     assert!(matches!(error, OrderError::TooMany { .. }));
 }
 

@@ -4,20 +4,24 @@
 //! seed is fixed, so that a test passes always or never; of other seeds two in a thousand fail.
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
-use fuseloop::order::{BoxError, Count, Facts, Order, Ranks, Subset, Uneven};
+#[path = "common/rounds.rs"]
+mod rounds;
+
+use fuseloop::order::{BoxError, DatasetInfo, Order, Ranks, SampleCount, Subset, Uneven};
 use fuseloop::sample::{Epoch, SampleId};
+use rounds::rounds;
 use std::sync::Arc;
 
 const SEED: u64 = 42;
 
 fn epochs() -> u32 {
-    std::env::var("FUSELOOP_EPOCHS").map_or(10_000, |epochs| epochs.parse().unwrap())
+    rounds("FUSELOOP_EPOCHS", 10_000)
 }
 
 /// 64 samples, 8 a page, all of one class.
 struct Data;
 
-impl Facts for Data {
+impl DatasetInfo for Data {
     fn samples(&self) -> u64 {
         64
     }
@@ -156,7 +160,7 @@ fn weights_are_respected() {
 fn draws_without_replacement_are_drawn_one_after_the_other() {
     let weights = [1.0, 2.0, 3.0];
     let order = Order::Weighted { weights: weights.into(), samples: 2, replacement: false };
-    let prepared = order.prepare(&Count(3), Subset::All(3)).unwrap();
+    let prepared = order.prepare(&SampleCount(3), Subset::All(3)).unwrap();
     let mut counts = [[0u32; 3]; 3];
     for epoch in 0..epochs() {
         let drawn = prepared.epoch(SEED, Epoch(epoch), None).unwrap().visits_vec();
@@ -175,7 +179,7 @@ fn draws_without_replacement_are_drawn_one_after_the_other() {
 #[test]
 fn with_replacement_classes_are_as_likely() {
     struct Uneven10;
-    impl Facts for Uneven10 {
+    impl DatasetInfo for Uneven10 {
         fn samples(&self) -> u64 {
             1000
         }

@@ -9,7 +9,7 @@
 mod common;
 
 use common::{lists, random_ops};
-use fuseloop::jit::{self, Kernel, KernelCache, Scratch, Source};
+use fuseloop::jit::{self, DecodedPixels, Kernel, KernelCache, Scratch};
 use fuseloop::plan::{Draws, ImagePlan, PlanError};
 use fuseloop_ops::*;
 use std::collections::BTreeMap;
@@ -57,7 +57,7 @@ fn run(kernel: &Kernel, sample: u64) -> (Vec<u8>, Vec<u8>) {
     let view = ImageView::packed(&pixels, SIZE).unwrap();
     kernel.plan().draw(SampleKey::new(1, 0, sample), SIZE, &mut draws);
     let mut out = vec![0xAA; kernel.plan().sample_bytes()];
-    kernel.run(&mut Scratch::default(), Source::whole(view), &draws, &mut out);
+    kernel.run(&mut Scratch::default(), DecodedPixels::whole(view), &draws, &mut out);
     let evaluated = jit::evaluate(kernel.plan(), &view, &draws);
     (out, evaluated)
 }
@@ -72,7 +72,7 @@ fn panic_of(work: impl FnOnce() + UnwindSafe) -> String {
 /// The methods of a pixel op that may change their answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Method {
-    Class,
+    OpClass,
     Slots,
     NeedsMean,
     UsesPlace,
@@ -84,7 +84,7 @@ enum Method {
 }
 
 const METHODS: [Method; 9] = [
-    Method::Class,
+    Method::OpClass,
     Method::Slots,
     Method::NeedsMean,
     Method::UsesPlace,
@@ -125,13 +125,13 @@ impl Op for Turncoat {
         }
     }
 
-    fn class(&self) -> Class<'_> {
-        if self.lies(Method::Class) { self.other.class() } else { Class::Pixel(self) }
+    fn class(&self) -> OpClass<'_> {
+        if self.lies(Method::OpClass) { self.other.class() } else { OpClass::Pixel(self) }
     }
 }
 
 impl PixelOp for Turncoat {
-    fn slots(&self) -> usize {
+    fn param_count(&self) -> usize {
         if self.lies(Method::Slots) { 1 << 24 } else { 2 }
     }
 
@@ -139,7 +139,7 @@ impl PixelOp for Turncoat {
         self.lies(Method::NeedsMean)
     }
 
-    fn uses_place(&self) -> bool {
+    fn uses_position(&self) -> bool {
         self.lies(Method::UsesPlace)
     }
 
@@ -166,7 +166,7 @@ impl PixelOp for Turncoat {
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         if self.lies(Method::Emit) {
-            let wild = e.slot(1 << 23);
+            let wild = e.param(1 << 23);
             return e.each(pixels, |e, _, v| e.add(v, wild));
         }
         pixels
@@ -193,7 +193,7 @@ fn an_op_that_changes_its_answers_is_held_to_the_first() {
                     if let Ok((out, evaluated)) = ran {
                         assert_eq!(out, evaluated, "{method:?} after {honest} calls");
                     } else {
-                        assert_eq!(method, Method::Class, "after {honest} calls");
+                        assert_eq!(method, Method::OpClass, "after {honest} calls");
                     }
                 }
             }
@@ -218,13 +218,13 @@ impl Op for Constant {
         Ok(input.clone())
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Pixel(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Pixel(self)
     }
 }
 
 impl PixelOp for Constant {
-    fn slots(&self) -> usize {
+    fn param_count(&self) -> usize {
         self.slots
     }
 
@@ -248,7 +248,7 @@ fn an_op_that_asks_for_what_it_has_not_is_refused_by_name() {
         plan(ops![RandomEqualize::new(1.0).unwrap(), op]).unwrap_err().to_string()
     };
     let far: fn(&mut Emit, Pixels) -> Pixels = |e, pixels| {
-        e.slot(1 << 23);
+        e.param(1 << 23);
         pixels
     };
     assert_eq!(
@@ -266,7 +266,7 @@ fn an_op_that_asks_for_what_it_has_not_is_refused_by_name() {
          no slot"
     );
     let placed = refused(1, false, |e, pixels| {
-        let [row, column] = e.place();
+        let [row, column] = e.position();
         e.add_i32(row, column);
         pixels
     });
@@ -276,7 +276,7 @@ fn an_op_that_asks_for_what_it_has_not_is_refused_by_name() {
 /// A choice that draws an outcome it has not.
 #[derive(Debug)]
 struct Beyond {
-    members: Vec<Member>,
+    members: Vec<ChoiceBranch>,
     outcome: usize,
 }
 
@@ -289,8 +289,8 @@ impl Op for Beyond {
         Ok(input.clone())
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Choice(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Choice(self)
     }
 }
 
@@ -299,7 +299,7 @@ impl ChoiceOp for Beyond {
         2
     }
 
-    fn members(&self) -> &[Member] {
+    fn branches(&self) -> &[ChoiceBranch] {
         &self.members
     }
 
@@ -314,7 +314,7 @@ fn an_outcome_that_a_choice_has_not_is_a_panic_that_says_so() {
         let said = panic_of(move || {
             let crop: Ops = ops![CenterCrop::new(8, 8).unwrap()];
             // Outcomes that the plan never looked at crop; those that it did look at don't.
-            let members = vec![Member { ops: crop, when: !3 }];
+            let members = vec![ChoiceBranch { ops: crop, when: !3 }];
             let plan = plan(ops![Beyond { members, outcome }]).unwrap();
             plan.draw(SampleKey::new(0, 0, 0), SIZE, &mut Draws::default());
         });
@@ -324,7 +324,7 @@ fn an_outcome_that_a_choice_has_not_is_a_panic_that_says_so() {
 
 /// A geometry op that draws whatever it is given, and says that it never makes rows.
 #[derive(Debug)]
-struct Mover(Vec<Motion>);
+struct Mover(Vec<GeometryStep>);
 
 impl Op for Mover {
     fn name(&self) -> &'static str {
@@ -335,19 +335,19 @@ impl Op for Mover {
         Ok(input.clone())
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Geometry(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Geometry(self)
     }
 }
 
 impl GeometryOp for Mover {
-    fn draw(&self, _: &mut Rng, _: Size, out: &mut Vec<Motion>) {
+    fn draw(&self, _: &mut Rng, _: Size, out: &mut Vec<GeometryStep>) {
         out.extend(self.0.iter().cloned());
     }
 }
 
-fn frame(top: i32, left: i32, height: u32, width: u32) -> Motion {
-    Motion::Frame { top, left, size: Size::new(height, width), fill: [9; 3] }
+fn frame(top: i32, left: i32, height: u32, width: u32) -> GeometryStep {
+    GeometryStep::CropPad { top, left, size: Size::new(height, width), fill: [9; 3] }
 }
 
 #[test]
@@ -377,7 +377,7 @@ fn motions_that_lead_outside_read_nothing_outside() {
             let (pixels, mut out) = (pixels(), vec![0; kernel.plan().sample_bytes()]);
             let view = ImageView::packed(&pixels, SIZE).unwrap();
             let ran = catch_unwind(AssertUnwindSafe(|| {
-                kernel.run(&mut Scratch::default(), Source::whole(view), &draws, &mut out);
+                kernel.run(&mut Scratch::default(), DecodedPixels::whole(view), &draws, &mut out);
             }));
             println!("{motions:?}: {}", if ran.is_ok() { "ran" } else { "panicked" });
         }
@@ -386,7 +386,7 @@ fn motions_that_lead_outside_read_nothing_outside() {
 
 #[test]
 fn rows_that_nobody_planned_are_a_panic_that_says_so() {
-    let resize = || Motion::Resize { size: SIZE, interpolation: Interpolation::Bilinear };
+    let resize = || GeometryStep::Resize { size: SIZE, interpolation: Interpolation::Bilinear };
     for motions in [vec![resize()], vec![resize(), resize()]] {
         let said = panic_of(move || {
             let plan = plan(ops![Mover(motions)]).unwrap();
@@ -410,8 +410,8 @@ impl Op for Painter {
         Ok(input.clone())
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Region(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Region(self)
     }
 }
 
@@ -459,8 +459,8 @@ mod alike {
             Ok(input.clone())
         }
 
-        fn class(&self) -> Class<'_> {
-            Class::Pixel(self)
+        fn class(&self) -> OpClass<'_> {
+            OpClass::Pixel(self)
         }
     }
 
@@ -496,8 +496,8 @@ mod alike {
                         Ok(input.clone())
                     }
 
-                    fn class(&self) -> Class<'_> {
-                        Class::Pixel(self)
+                    fn class(&self) -> OpClass<'_> {
+                        OpClass::Pixel(self)
                     }
                 }
 
@@ -526,7 +526,7 @@ mod alike {
 
     impl Veiled {
         fn op(&self) -> &dyn PixelOp {
-            let Class::Pixel(op) = self.0.class() else { panic!("a pixel op") };
+            let OpClass::Pixel(op) = self.0.class() else { panic!("a pixel op") };
             op
         }
     }
@@ -546,14 +546,14 @@ mod alike {
             self.0.output(input)
         }
 
-        fn class(&self) -> Class<'_> {
-            Class::Pixel(self)
+        fn class(&self) -> OpClass<'_> {
+            OpClass::Pixel(self)
         }
     }
 
     impl PixelOp for Veiled {
-        fn slots(&self) -> usize {
-            self.op().slots()
+        fn param_count(&self) -> usize {
+            self.op().param_count()
         }
 
         fn draw(&self, rng: &mut Rng, size: Size, slots: &mut [f32]) -> bool {
@@ -576,8 +576,8 @@ mod alike {
             self.op().normalizes()
         }
 
-        fn uses_place(&self) -> bool {
-            self.op().uses_place()
+        fn uses_position(&self) -> bool {
+            self.op().uses_position()
         }
 
         fn is_per_channel(&self) -> bool {
@@ -630,8 +630,8 @@ fn two_types_that_show_the_same_run_their_own_code() {
 #[test]
 fn alternatives_that_show_the_same_run_their_own_code() {
     for outcome in 0..2 {
-        let first = Member { ops: ops![Gain::<2>], when: 1 };
-        let second = Member { ops: ops![Gain::<3>], when: 2 };
+        let first = ChoiceBranch { ops: ops![Gain::<2>], when: 1 };
+        let second = ChoiceBranch { ops: ops![Gain::<3>], when: 2 };
         let list = ops![Beyond { members: vec![first, second], outcome }];
         assert_own_code(&mut KernelCache::default(), list);
     }
@@ -647,13 +647,13 @@ fn every_op_runs_its_own_code_whatever_it_shows() {
         for number in 0..6 {
             let mut rng = SampleKey::new(15, 0, number).op(7);
             let op = random_ops::op(name, &mut rng, &input());
-            let is_pixel_op = matches!(op.class(), Class::Pixel(_));
+            let is_pixel_op = matches!(op.class(), OpClass::Pixel(_));
             let Ok(plain) = plan(vec![Arc::clone(&op)]) else { continue };
             // With its own `Debug` and without: the same code, so the same key.
             keys.entry(plain.code_key()).or_insert_with(Vec::new).push(format!("{op:?}"));
             assert_own_code(cache, vec![Arc::clone(&op)]);
             let twin = op.for_input(&Type::Image(input())).unwrap_or(op);
-            if is_pixel_op && !plain.leaves().is_empty() {
+            if is_pixel_op && !plain.flat_ops().is_empty() {
                 let veiled = plan(ops![Veiled(Arc::clone(&twin))]).unwrap();
                 assert_eq!(veiled.code_key(), plain.code_key(), "{name}");
                 assert_own_code(cache, ops![Veiled(twin)]);

@@ -90,7 +90,7 @@ fn written(page_size: u32, samples: usize, size: usize) -> Pages {
 fn quasi_random(beton: &Beton, open: usize, rng: &mut Rng) -> Vec<usize> {
     let mut pages: Vec<Vec<usize>> = vec![];
     for sample in 0..beton.len() as usize {
-        let page = Source::page(beton, SampleId(sample as u64)).unwrap() as usize;
+        let page = Source::locality_group(beton, SampleId(sample as u64)).unwrap() as usize;
         pages.resize_with(pages.len().max(page + 1), Vec::new);
         pages[page].push(sample);
     }

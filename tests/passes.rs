@@ -26,26 +26,26 @@ fn plan(ops: Ops, side: u32, rule: NumberRule) -> ImagePlan {
 /// The leaves with their guards, and each block's maker of rows, frame, and steps.
 fn described(plan: &ImagePlan) -> String {
     let mut text = String::new();
-    for (k, leaf) in plan.leaves().iter().enumerate() {
+    for (k, leaf) in plan.flat_ops().iter().enumerate() {
         let guards = leaf.guards.iter().map(|g| format!(" if choice {} in {:b}", g.choice, g.when));
         let guards: String = guards.collect();
         writeln!(text, "  leaf {k}: {}{guards}", leaf.op.name()).unwrap();
     }
     for (k, block) in plan.blocks().iter().enumerate() {
-        let variants = block.variants(plan.leaves());
+        let variants = block.variants(plan.flat_ops());
         writeln!(
             text,
             "  block {k}: leaves {:?}, rows {:?}, frame {:?}, ends on {:?}, {:?} {:?}, <= {variants} loop(s)",
             block.ops,
             block.rows,
-            block.framed.map(|(leaf, _)| leaf),
+            block.padded_copy.map(|(leaf, _)| leaf),
             block.host,
             block.dtype,
             block.layout,
         )
         .unwrap();
-        for step in &block.steps {
-            writeln!(text, "    {:?}: {:?}", step.leaves, step.links).unwrap();
+        for step in &block.groups {
+            writeln!(text, "    {:?}: {:?}", step.flat_ops, step.fused_ops).unwrap();
         }
     }
     text
@@ -198,7 +198,7 @@ fn windows_are_pushed_into_the_decoder() {
     for (title, ops) in lists {
         let plan = plan(ops, 256, FUSED);
         plan.draw(SampleKey::new(1, 2, 3), Size::new(256, 256), &mut draws);
-        writeln!(text, "{title}: {:?}", plan.wanted(&draws)).unwrap();
+        writeln!(text, "{title}: {:?}", plan.needed_window(&draws)).unwrap();
     }
     assert_golden("windows.txt", &text);
 }

@@ -12,7 +12,7 @@
 mod common;
 
 use common::random_ops;
-use fuseloop_ops::registry::{Need, OpInfo, Table, Value, build_ops, registry};
+use fuseloop_ops::registry::{OpInfo, ParamDefault, SpecTable, SpecValue, build_ops, registry};
 use fuseloop_ops::*;
 use std::fs;
 use std::path::Path;
@@ -62,11 +62,12 @@ const GOLDENS: [&str; 3] = ["tests/ops_golden", "tests/ffcv_vectors.rs", "tests/
 
 fn example(info: &OpInfo) -> Ops {
     let examples = info.params.iter().filter_map(|param| match param.need {
-        Need::Required(example) => Some((param.name, example.value())),
+        ParamDefault::Required(example) => Some((param.name, example.value())),
         _ => None,
     });
-    let table = Table::from_iter([("op", Value::from(info.name))].into_iter().chain(examples));
-    build_ops(&Value::from(vec![Value::from(table)])).unwrap()
+    let table =
+        SpecTable::from_iter([("op", SpecValue::from(info.name))].into_iter().chain(examples));
+    build_ops(&SpecValue::from(vec![SpecValue::from(table)])).unwrap()
 }
 
 /// Whether an op is for images: of bytes, or of floats.
@@ -106,7 +107,7 @@ fn lacks(info: &OpInfo, goldens: &str) -> Vec<&'static str> {
     let op = &example(info)[0];
     let is_tried = random_ops::names().iter().any(|name| name.split('(').next() == Some(info.name));
     let on_labels = op.output(&label());
-    let is_batch = matches!(op.class(), Class::Batch(_));
+    let is_batch = matches!(op.class(), OpClass::Batch(_));
     let is_refused =
         is_batch || on_labels.is_err_and(|error| error.to_string().contains(info.name));
     let summary = info.summary.trim();

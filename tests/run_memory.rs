@@ -4,7 +4,9 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
 
-use std::env;
+#[path = "common/rounds.rs"]
+mod rounds;
+
 use std::fs;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,9 +14,10 @@ use std::thread;
 use std::time::Duration;
 
 use fuseloop::batch::{RowsMut, TensorSpec};
-use fuseloop::run::{Engine, EngineOptions, FillError, Pass, Stage, Watch};
-use fuseloop::sample::{Epoch, SampleId, Visit};
+use fuseloop::run::{Engine, EngineOptions, FillError, Progress, RunRequest, Stage};
+use fuseloop::sample::{Epoch, SampleId, SampleRef};
 use fuseloop_ops::DType;
+use rounds::rounds;
 
 const ROW: usize = 64 << 10;
 const BATCH: usize = 16;
@@ -30,13 +33,13 @@ impl Stage for Wide {
         std::slice::from_ref(&self.0)
     }
 
-    fn worker(&self, _watch: Watch) {}
+    fn worker(&self, _watch: Progress) {}
 
     fn fill(
         &self,
         (): &mut (),
         _epoch: Epoch,
-        visits: &[Visit],
+        visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError> {
         rows.output(0).fill(visits[0].sample.0 as u8);
@@ -53,10 +56,10 @@ fn engine() -> Engine<Wide> {
     Engine::new(EngineOptions { workers, ..EngineOptions::default() }).unwrap()
 }
 
-fn pass(stage: &Arc<Wide>, epoch: u32, batches: usize) -> Pass<Wide> {
+fn pass(stage: &Arc<Wide>, epoch: u32, batches: usize) -> RunRequest<Wide> {
     let ids = (0..(batches * BATCH) as u64).map(SampleId).collect::<Vec<_>>();
     let size = NonZeroUsize::new(BATCH).unwrap();
-    Pass::new(Arc::clone(stage), Epoch(epoch), Box::new(ids), size)
+    RunRequest::new(Arc::clone(stage), Epoch(epoch), Box::new(ids), size)
 }
 
 /// Bytes of the process in memory now. Not `statm`, which is some hundred KiB out.
@@ -78,7 +81,7 @@ fn mean(values: &[u64]) -> f64 {
 #[test]
 fn a_slow_reader_does_not_let_memory_grow() {
     let _alone = alone();
-    let batches = env::var("FUSELOOP_BATCHES").map_or(300, |text| text.parse().unwrap());
+    let batches = rounds("FUSELOOP_BATCHES", 300);
     let (engine, stage) = (engine(), stage());
     let before = resident();
     let run = engine.start(pass(&stage, 0, batches)).unwrap();

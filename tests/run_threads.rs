@@ -5,7 +5,9 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
 
-use std::env;
+#[path = "common/rounds.rs"]
+mod rounds;
+
 use std::fs;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -13,9 +15,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fuseloop::batch::{RowsMut, TensorSpec};
-use fuseloop::run::{Engine, EngineOptions, FillError, Pass, Stage, Watch};
-use fuseloop::sample::{Epoch, SampleId, Visit};
+use fuseloop::run::{Engine, EngineOptions, FillError, Progress, RunRequest, Stage};
+use fuseloop::sample::{Epoch, SampleId, SampleRef};
 use fuseloop_ops::DType;
+use rounds::rounds;
 
 /// Slow, and with an open file for each worker. Refuses sample `bad`.
 struct Slow {
@@ -30,7 +33,7 @@ impl Stage for Slow {
         std::slice::from_ref(&self.tensor)
     }
 
-    fn worker(&self, _watch: Watch) -> fs::File {
+    fn worker(&self, _watch: Progress) -> fs::File {
         fs::File::open("/proc/self/stat").unwrap()
     }
 
@@ -38,7 +41,7 @@ impl Stage for Slow {
         &self,
         _file: &mut fs::File,
         _epoch: Epoch,
-        visits: &[Visit],
+        visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError> {
         let sample = visits[0].sample;
@@ -76,7 +79,7 @@ fn drop_at(round: u64, before: (usize, usize)) -> Duration {
     assert_soon("task", before.0 + workers.get());
     let size = NonZeroUsize::new(4).unwrap();
     let ids = (0..80).map(SampleId).collect::<Vec<_>>();
-    let mut batches = engine.start(Pass::new(stage, Epoch(0), Box::new(ids), size)).unwrap();
+    let mut batches = engine.start(RunRequest::new(stage, Epoch(0), Box::new(ids), size)).unwrap();
     // Up to its end, or past its error.
     let held = batches.by_ref().take((mixed >> 8) as usize % 22).flatten().collect::<Vec<_>>();
     thread::sleep(Duration::from_micros((mixed >> 16) % 1000));
@@ -98,7 +101,7 @@ fn drop_at(round: u64, before: (usize, usize)) -> Duration {
 
 #[test]
 fn nothing_is_left_after_drops_at_random_moments() {
-    let drops = env::var("FUSELOOP_DROPS").map_or(100, |text| text.parse().unwrap());
+    let drops = rounds("FUSELOOP_DROPS", 100);
     let before = (count("task"), count("fd"));
     let mut times = (0..drops).map(|round| drop_at(round, before)).collect::<Vec<_>>();
     times.sort_unstable();

@@ -11,7 +11,7 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 use fuseloop::decode::Decoder;
-use fuseloop::jit::{self, Kernel, Scratch, Source};
+use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::plan::{Draws, ImagePlan};
 use fuseloop::source::{EncodedImage, ImageMode};
 use fuseloop::workload::Workload;
@@ -78,7 +78,7 @@ fn pipelines_are_the_literal_pixels_compiled_and_evaluated() {
             let mut draws = Draws::default();
             kernel.plan().draw(SampleKey::new(42, epoch, sample), size, &mut draws);
             compiled.push(aligned(kernel.plan().sample_bytes(), |row| {
-                kernel.run(&mut Scratch::default(), Source::whole(view), &draws, row);
+                kernel.run(&mut Scratch::default(), DecodedPixels::whole(view), &draws, row);
             }));
             evaluated.push(jit::evaluate(kernel.plan(), &view, &draws));
         }

@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
-use fuseloop::device::usual;
+use fuseloop::device::prebuilt;
 use fuseloop_kernels::{SHIPPED_PTX, shipped_ptx};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,12 +13,12 @@ use std::path::PathBuf;
 #[test]
 fn every_usual_kernel_is_shipped_as_it_is_now() {
     if let Some(folder) = std::env::var_os("FUSELOOP_KERNEL_SOURCES").map(PathBuf::from) {
-        for (name, source) in usual() {
+        for (name, source) in prebuilt() {
             std::fs::write(folder.join(format!("{name}.cu")), source).unwrap();
         }
         return;
     }
-    let stale: Vec<_> = usual()
+    let stale: Vec<_> = prebuilt()
         .into_iter()
         .filter(|(_, source)| shipped_ptx(source).is_none())
         .map(|(name, _)| name)
@@ -28,12 +28,12 @@ fn every_usual_kernel_is_shipped_as_it_is_now() {
 
 #[test]
 fn nothing_else_is_shipped() {
-    let usual = usual();
-    let names: BTreeSet<&str> = usual.iter().map(|(name, _)| name.as_str()).collect();
+    let kernels = prebuilt();
+    let names: BTreeSet<&str> = kernels.iter().map(|(name, _)| name.as_str()).collect();
     let shipped: BTreeSet<&str> = SHIPPED_PTX.iter().map(|(name, _)| *name).collect();
     assert_eq!(names, shipped);
-    let sources: BTreeSet<&str> = usual.iter().map(|(_, source)| source.as_str()).collect();
-    assert_eq!(sources.len(), usual.len(), "no two have one text");
+    let sources: BTreeSet<&str> = kernels.iter().map(|(_, source)| source.as_str()).collect();
+    assert_eq!(sources.len(), kernels.len(), "no two have one text");
 }
 
 /// Any driver since 525 takes PTX 8.0, and any GPU since Turing what is for sm_75.

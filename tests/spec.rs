@@ -6,9 +6,9 @@
 mod common;
 
 use common::dataset::{varied, write};
-use fuseloop::ops::registry::{Need, SpecCause, registry};
+use fuseloop::ops::registry::{ParamDefault, SpecCause, registry};
 use fuseloop::ops::{DType, NumberRule, Size};
-use fuseloop::spec::{MAX_BYTES, ParseCause, ParseError, Place, Spec};
+use fuseloop::spec::{MAX_BYTES, ParseCause, ParseError, Spec, TextPosition};
 use fuseloop::workload::Workload;
 use fuseloop::write::WriteMode;
 use fuseloop::{Epoch, Loader, Order};
@@ -79,14 +79,14 @@ fn both_of_toml_s_ways_to_write_a_list_mean_the_same() {
 fn every_op_is_understood_as_toml() {
     for info in registry() {
         let params = info.params.iter().filter_map(|param| match param.need {
-            Need::Required(preset) => Some((param.name, preset.value())),
-            Need::Default(preset) => Some((param.name, preset.value())),
-            Need::Optional => None,
+            ParamDefault::Required(preset) => Some((param.name, preset.value())),
+            ParamDefault::Default(preset) => Some((param.name, preset.value())),
+            ParamDefault::Optional => None,
         });
         let params: Vec<String> = params
             .map(|(name, value)| {
                 // In full: `Display` shortens long lists.
-                let fuseloop::ops::registry::Datum::List(values) = &value.datum else {
+                let fuseloop::ops::registry::SpecData::List(values) = &value.datum else {
                     return format!(", {name} = {value}");
                 };
                 let values: Vec<String> = values.iter().map(ToString::to_string).collect();
@@ -213,7 +213,7 @@ fn a_file_cut_anywhere_is_refused_at_a_place_in_it() {
                 continue;
             };
             refused += 1;
-            let Some(Place { line, column }) = error.place else { continue };
+            let Some(TextPosition { line, column }) = error.place else { continue };
             let text = whole[..end].split('\n').nth(line as usize - 1);
             let text = text.unwrap_or_else(|| panic!("cut at {end}: no line {line}"));
             assert!(column as usize <= text.chars().count() + 1, "cut at {end}: {error}");
@@ -226,7 +226,7 @@ fn a_file_cut_anywhere_is_refused_at_a_place_in_it() {
 fn what_is_not_toml_is_refused_at_its_place() {
     let error = parse("[fields]\nimage = [").unwrap_err();
     assert!(matches!(error.cause, ParseCause::Toml(_)), "{error}");
-    assert_eq!(error.place, Some(Place { line: 2, column: 10 }), "{error}");
+    assert_eq!(error.place, Some(TextPosition { line: 2, column: 10 }), "{error}");
     assert!(refused("a = 1\na = 2").starts_with("x.toml:2:1: not TOML: duplicate key"));
 }
 

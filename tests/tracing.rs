@@ -4,8 +4,8 @@
 
 use fuseloop::batch::{RowsMut, TensorSpec};
 use fuseloop::ops::DType;
-use fuseloop::run::{Engine, EngineOptions, FillError, Pass, Phase, Stage, Watch};
-use fuseloop::{Epoch, SampleId, Visit};
+use fuseloop::run::{Engine, EngineOptions, FillError, Phase, Progress, RunRequest, Stage};
+use fuseloop::{Epoch, SampleId, SampleRef};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -84,7 +84,7 @@ impl Subscriber for Recorder {
 struct Steps(Vec<TensorSpec>);
 
 impl Stage for Steps {
-    type Worker = Watch;
+    type Worker = Progress;
 
     fn outputs(&self) -> &[TensorSpec] {
         &self.0
@@ -94,15 +94,15 @@ impl Stage for Steps {
         NonZeroUsize::new(3).unwrap()
     }
 
-    fn worker(&self, watch: Watch) -> Watch {
+    fn worker(&self, watch: Progress) -> Progress {
         watch
     }
 
     fn fill(
         &self,
-        watch: &mut Watch,
+        watch: &mut Progress,
         _: Epoch,
-        visits: &[Visit],
+        visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError> {
         for visit in visits {
@@ -126,7 +126,7 @@ fn epochs_batches_and_phases_have_spans_inside_each_other() {
     let stage = Arc::new(Steps(vec![tensor]));
     let samples: Vec<SampleId> = (0..40).map(SampleId).collect();
     let size = NonZeroUsize::new(8).unwrap();
-    let run = engine.start(Pass::new(stage, Epoch(7), Box::new(samples), size)).unwrap();
+    let run = engine.start(RunRequest::new(stage, Epoch(7), Box::new(samples), size)).unwrap();
     assert_eq!(run.map(|batch| batch.unwrap().len()).sum::<usize>(), 40);
     drop(engine); // joins the threads: all spans have ended
 

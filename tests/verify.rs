@@ -10,7 +10,7 @@ use fuseloop::source::beton::Allocation;
 use fuseloop::source::{
     Beton, BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source,
 };
-use fuseloop::verify::{Trouble, VerifyOptions, VerifyReport, layout, verify};
+use fuseloop::verify::{DamageKind, VerifyOptions, VerifyReport, layout, verify};
 use fuseloop::write::{FieldValue, WriteMode, WriteOptions, write_iter};
 use fuseloop::{Limits, SampleId};
 use std::num::NonZeroUsize;
@@ -117,7 +117,7 @@ fn a_picture_cut_short_is_found() {
     let (sample, field, offset, error) = only(&report);
     assert_eq!((sample, field, offset), (70, "image", Some(picture(&path, 70).start)));
     assert!(error.contains("cut short"), "{error}");
-    assert_eq!(report.troubles[&Trouble::PictureCut], 1);
+    assert_eq!(report.troubles[&DamageKind::PictureCut], 1);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn what_is_no_picture_is_found() {
     let found = only(&report);
     let error = "not a JPEG: it begins with [07, 07], expected [ff, d8]".to_owned();
     assert_eq!(found, (149, "image", Some(picture(&path, 149).start), error));
-    assert_eq!(report.troubles[&Trouble::PictureDamaged], 1);
+    assert_eq!(report.troubles[&DamageKind::PictureDamaged], 1);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_cell_that_makes_no_sense_is_found() {
     let error =
         format!("image mode 9, expected 0 (JPEG) or 1 (raw), in the sample table at byte {at}");
     assert_eq!(only(&report), (64, "image", Some(at as u64), error));
-    assert_eq!(report.troubles[&Trouble::Cell], 1);
+    assert_eq!(report.troubles[&DamageKind::Cell], 1);
     // Its bytes are still in the file, and nobody's.
     let tables = layout(&open(&path)).unwrap();
     assert!(tables.is_whole() && tables.unreferenced.count == 1);
@@ -166,7 +166,7 @@ fn a_pointer_that_leads_nowhere_is_found() {
     });
     let error = format!("no record of the allocation table begins at byte {}", 1u64 << 40);
     assert_eq!(only(&report), (63, "image", Some(1 << 40), error));
-    assert_eq!(report.troubles[&Trouble::Pointer], 1);
+    assert_eq!(report.troubles[&DamageKind::Pointer], 1);
 }
 
 /// The record's own size leads outside the data.
@@ -192,7 +192,7 @@ fn a_file_cut_while_it_is_open_is_found() {
     let cut = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     cut.set_len(middle).unwrap();
     let report = check(&file);
-    assert_eq!(report.troubles, [(Trouble::FileCut, 50)].into());
+    assert_eq!(report.troubles, [(DamageKind::FileCut, 50)].into());
     assert!(report.good().eq((0..100).map(SampleId)));
     assert!(report.first[0].error.to_string().ends_with("the file ends after 10 of them"));
     assert!(Beton::open(&path, &Limits::DEFAULT).is_err(), "opened anew, it is refused");
@@ -213,9 +213,9 @@ fn damage_in_many_samples_is_counted_and_the_first_are_kept() {
         }
     });
     let report = check(&open(&path));
-    assert_eq!(report.troubles, [(Trouble::Json, 1500)].into());
+    assert_eq!(report.troubles, [(DamageKind::Json, 1500)].into());
     assert_eq!((report.damaged_samples, report.damaged_values()), (1500, 1500));
-    assert_eq!(report.first.len(), VerifyReport::KEPT);
+    assert_eq!(report.first.len(), VerifyReport::MAX_LISTED);
     let first = report.first.iter().map(|damaged| damaged.sample.0);
     assert!(first.eq((0..1000).map(|k| 2 * k + 1)));
     assert!(report.good().eq((0..1500).map(|k| SampleId(2 * k))));
@@ -313,5 +313,5 @@ fn a_source_of_the_user_s_is_checked_as_well() {
     assert_eq!(found[1], "sample 8 (image): panicked: no eighth");
     assert!(found.last().unwrap().starts_with("sample 9 (image): field image is RgbImage"));
     assert_eq!(report.damaged_samples, 3);
-    assert_eq!(report.troubles[&Trouble::Source], 2);
+    assert_eq!(report.troubles[&DamageKind::Source], 2);
 }

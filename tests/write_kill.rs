@@ -3,9 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
+#[path = "common/rounds.rs"]
+mod rounds;
+
 use fuseloop::sample::{Limits, SampleId};
 use fuseloop::source::{Beton, FieldKind, FieldSpec, OwnedValue};
 use fuseloop::write::{FieldValue, TargetError, WriteError, WriteOptions, WriteReport, write_iter};
+use rounds::rounds;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::num::NonZeroUsize;
@@ -130,7 +134,7 @@ fn a_writer_killed_at_any_moment_leaves_a_whole_file_or_none() {
     let whole = start.elapsed();
     assert_eq!(version_at(&path), Some(2));
 
-    let kills = std::env::var("FUSELOOP_KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
+    let kills = rounds("FUSELOOP_KILLS", KILLS);
     let (mut seen, mut strays, mut cleaned) = ([0; 3], 0, 0);
     for kill in 0..kills {
         let before = kill % 2 == 0;

@@ -12,7 +12,7 @@
 #![allow(dead_code, reason = "each benchmark takes what it needs of it")]
 #![allow(unsafe_code, reason = "a call of a function compiled for AVX2")]
 
-use fuseloop::plan::{Draws, ImagePlan, Leaf};
+use fuseloop::plan::{Draws, FlatOp, ImagePlan};
 use fuseloop_ops::rows::{RowFilter, RowScratch};
 use fuseloop_ops::*;
 use std::sync::Arc;
@@ -98,7 +98,8 @@ pub(crate) struct Memory {
 /// that has no pass.
 pub(crate) fn passes(plan: &ImagePlan, draws: &Draws) -> Option<Vec<Pass>> {
     let mut passes = vec![];
-    for (index, leaf) in plan.leaves().iter().enumerate().filter(|(leaf, _)| draws.active[*leaf]) {
+    for (index, leaf) in plan.flat_ops().iter().enumerate().filter(|(leaf, _)| draws.active[*leaf])
+    {
         if leaf.op.name() == "Normalize" {
             break;
         }
@@ -107,23 +108,26 @@ pub(crate) fn passes(plan: &ImagePlan, draws: &Draws) -> Option<Vec<Pass>> {
     Some(passes)
 }
 
-fn leaf_passes(index: usize, leaf: &Leaf, draws: &Draws) -> Option<Vec<Pass>> {
+fn leaf_passes(index: usize, leaf: &FlatOp, draws: &Draws) -> Option<Vec<Pass>> {
     Some(match leaf.op.class() {
-        Class::Geometry(_) => {
-            let motions = draws.motions.iter().filter(|(of, _)| *of == index);
+        OpClass::Geometry(_) => {
+            let motions = draws.geometry.iter().filter(|(of, _)| *of == index);
             return motions.map(|(_, motion)| motion_pass(motion)).collect();
         }
-        Class::Pixel(op) => vec![pixel_pass(leaf.op.name(), &draws.slots[leaf.slot..], op)?],
-        Class::Table(op) => {
-            let slots = draws.slots[leaf.slot..leaf.slot + op.slots()].to_vec();
+        OpClass::Pixel(op) => {
+            vec![pixel_pass(leaf.op.name(), &draws.params[leaf.first_param..], op)?]
+        }
+        OpClass::Table(op) => {
+            let slots =
+                draws.params[leaf.first_param..leaf.first_param + op.param_count()].to_vec();
             vec![Pass::Table { op: Arc::clone(&leaf.op), slots }]
         }
-        Class::Region(op) => {
+        OpClass::Region(op) => {
             let windows = draws.windows.iter().filter(|(of, _)| *of == index);
             let color = op.fill().map(|v| v as u8);
             windows.map(|(_, window)| Pass::Fill { window: *window, color }).collect()
         }
-        Class::Mix(_) => {
+        OpClass::Mix(_) => {
             let (_, mixed) = draws.mixes.iter().find(|(of, _)| *of == index)?;
             let plan = leaf.step.as_ref()?;
             let mut steps = mixed.steps.iter();
@@ -139,15 +143,15 @@ fn leaf_passes(index: usize, leaf: &Leaf, draws: &Draws) -> Option<Vec<Pass>> {
     })
 }
 
-fn motion_pass(motion: &Motion) -> Option<Pass> {
+fn motion_pass(motion: &GeometryStep) -> Option<Pass> {
     Some(match motion {
-        Motion::Frame { top, left, size, fill } => {
+        GeometryStep::CropPad { top, left, size, fill } => {
             Pass::Frame { top: *top, left: *left, size: *size, fill: *fill }
         }
-        Motion::FlipHorizontal => Pass::FlipHorizontal,
-        Motion::FlipVertical => Pass::FlipVertical,
-        Motion::Rows(filter) => Pass::Rows(filter.clone()),
-        Motion::Resize { .. } => return None,
+        GeometryStep::FlipHorizontal => Pass::FlipHorizontal,
+        GeometryStep::FlipVertical => Pass::FlipVertical,
+        GeometryStep::Rows(filter) => Pass::Rows(filter.clone()),
+        GeometryStep::Resize { .. } => return None,
     })
 }
 
@@ -362,7 +366,7 @@ fn fill(from: &[u8], width: usize, window: Window, color: [u8; 3], to: &mut Vec<
 
 #[inline(always)]
 fn table(op: &dyn Op, slots: &[f32], from: &[u8], to: &mut Vec<u8>) {
-    let Class::Table(op) = op.class() else { return };
+    let OpClass::Table(op) = op.class() else { return };
     let mut levels = [[0; 256]; 3];
     if op.needs_histogram() {
         for pixel in from.as_chunks::<3>().0 {

@@ -5,7 +5,7 @@
 
 use fast_image_resize::images::{CroppedImage, Image, ImageRef};
 use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
-use fuseloop::ops::{Class, DType, Dim, ImageType, Motion, NumberRule, SampleKey, Size};
+use fuseloop::ops::{DType, Dim, GeometryStep, ImageType, NumberRule, OpClass, SampleKey, Size};
 use fuseloop::plan::{Draws, ImagePlan, block::nth_order};
 use fuseloop::sample::{Limits, SampleId};
 use fuseloop::source::{Beton, Buffer, EncodedImage, ImageMode, Value};
@@ -105,17 +105,20 @@ impl Baseline {
         let key = SampleKey::new(self.seed, 0, sample).field(0);
         self.plan.draw(key, size, draws);
         decode(&image, now);
-        let mut motions = draws.motions.iter().map(|(_, motion)| motion.clone()).peekable();
+        let mut motions = draws.geometry.iter().map(|(_, motion)| motion.clone()).peekable();
         while let Some(motion) = motions.next() {
             match (motion, motions.peek()) {
-                (Motion::Frame { top, left, size, .. }, Some(&Motion::Resize { size: to, .. })) => {
+                (
+                    GeometryStep::CropPad { top, left, size, .. },
+                    Some(&GeometryStep::Resize { size: to, .. }),
+                ) => {
                     motions.next();
                     resize(resizer, now, next, (top as u32, left as u32, size), to);
                 }
-                (Motion::Frame { top, left, size, fill }, _) => {
+                (GeometryStep::CropPad { top, left, size, fill }, _) => {
                     frame(now, next, (top, left), size, fill);
                 }
-                (Motion::FlipHorizontal, _) => {
+                (GeometryStep::FlipHorizontal, _) => {
                     flip(now);
                     continue;
                 }
@@ -132,11 +135,11 @@ impl Baseline {
     /// Brightness, contrast and saturation in the order drawn, a pass or two over u8 for each.
     fn jitter(&self, picture: &mut Picture, draws: &Draws) {
         let shuffled = self.plan.ops().iter().find_map(|op| match op.class() {
-            Class::Shuffled(parts) => Some(parts.len()),
+            OpClass::Shuffled(parts) => Some(parts.len()),
             _ => None,
         });
         let Some(parts) = shuffled else { return };
-        let [brightness, contrast, _, _, saturation, _] = draws.slots[..6] else { panic!() };
+        let [brightness, contrast, _, _, saturation, _] = draws.params[..6] else { panic!() };
         for part in nth_order(parts, draws.orders[0].1) {
             match part {
                 0 => levels(picture, |v| v * brightness),
@@ -152,7 +155,7 @@ impl Baseline {
     /// Cutout.
     fn paint(&self, picture: &mut Picture, draws: &Draws) {
         for (place, window) in &draws.windows {
-            let Class::Region(op) = self.plan.ops()[*place].class() else { panic!() };
+            let OpClass::Region(op) = self.plan.ops()[*place].class() else { panic!() };
             for y in window.top..window.top + window.height {
                 let at = (y * picture.size.width + window.left) as usize * 3;
                 let row = &mut picture.pixels[at..at + window.width as usize * 3];

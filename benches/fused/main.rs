@@ -29,7 +29,7 @@ mod types;
 
 use common::{Contender, Work, compare, criterion, noise};
 use criterion::{Criterion, criterion_group, criterion_main};
-use fuseloop::jit::{self, Kernel, Scratch, Source};
+use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::plan::{Draws, ImagePlan};
 use fuseloop_ops::*;
 use op_by_op::{Between, Small, baseline, native};
@@ -65,7 +65,7 @@ impl Batch {
 
     fn compiled(&self, scratch: &mut Scratch, sample: usize, out: &mut [f32]) {
         let view = ImageView::packed(&self.pictures[sample], self.size).expect("of this size");
-        self.kernel.run(scratch, Source::whole(view), &self.draws[sample], as_bytes(out));
+        self.kernel.run(scratch, DecodedPixels::whole(view), &self.draws[sample], as_bytes(out));
     }
 
     /// An output for each sample, with its pages touched and at a multiple of 64 bytes, as the
@@ -210,7 +210,7 @@ fn small(c: &mut Criterion) {
         batch.contender("compiled", 0.0, |i, out| {
             redrawn(i, for_compiled);
             let view = ImageView::packed(&batch.pictures[i], size).expect("of this size");
-            batch.kernel.run(&mut scratch, Source::whole(view), for_compiled, as_bytes(out));
+            batch.kernel.run(&mut scratch, DecodedPixels::whole(view), for_compiled, as_bytes(out));
         }),
         batch.contender("op by op, native", ROUNDING, |i, out| {
             redrawn(i, for_native);
@@ -225,14 +225,14 @@ fn small(c: &mut Criterion) {
 }
 
 fn small_recipe(draws: &Draws) -> Small {
-    let shift = draws.motions.iter().find_map(|(_, motion)| match *motion {
-        Motion::Frame { top, left, .. } => Some([top, left]),
+    let shift = draws.geometry.iter().find_map(|(_, motion)| match *motion {
+        GeometryStep::CropPad { top, left, .. } => Some([top, left]),
         _ => None,
     });
     let hole = draws.windows[0].1;
     Small {
         side: draws.source.width as usize,
-        flipped: draws.motions.iter().any(|(_, m)| *m == Motion::FlipHorizontal),
+        flipped: draws.geometry.iter().any(|(_, m)| *m == GeometryStep::FlipHorizontal),
         shift: shift.expect("a shift is always drawn"),
         hole: [hole.top, hole.left, hole.height, hole.width].map(|n| n as usize),
     }

@@ -16,7 +16,7 @@ use super::plain::{self, Memory, Pass};
 use super::recipe::SIDE;
 use super::{ROUNDING, Row, as_bytes, draw};
 use criterion::Criterion;
-use fuseloop::jit::{self, Kernel, Scratch, Source};
+use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::plan::{Draws, ImagePlan};
 use fuseloop_ops::*;
 use std::hint::black_box;
@@ -53,7 +53,7 @@ impl Drawn {
     }
 
     fn run(&self, scratch: &mut Scratch, sample: usize, picture: &[u8], out: &mut [f32]) {
-        let source = Source::whole(view(picture));
+        let source = DecodedPixels::whole(view(picture));
         self.kernel.run(scratch, source, &self.draws[sample], as_bytes(out));
     }
 

@@ -2,7 +2,7 @@
 
 use crate::plain::{MEAN, STD};
 use fuseloop::plan::Draws;
-use fuseloop_ops::Motion;
+use fuseloop_ops::GeometryStep;
 
 /// Rows and columns of the output.
 pub(crate) const SIDE: usize = 224;
@@ -23,11 +23,11 @@ pub(crate) struct Recipe {
 
 impl Recipe {
     pub(crate) fn new(draws: &Draws) -> Self {
-        let Some((_, Motion::Frame { top, left, .. })) = draws.motions.first() else {
+        let Some((_, GeometryStep::CropPad { top, left, .. })) = draws.geometry.first() else {
             panic!("the list begins with a crop");
         };
         let order = draws.orders.first().map(|(_, order)| *order);
-        let factors = match draws.slots.as_slice() {
+        let factors = match draws.params.as_slice() {
             // A slot for the mean lies between contrast and saturation.
             &[b, c, c_rest, _, s, s_rest] => [[b, 0.0], [c, c_rest], [s, s_rest]],
             _ => [[1.0, 0.0]; 3],
@@ -37,7 +37,7 @@ impl Recipe {
             stride: 3 * draws.source.width as usize,
             top: *top as usize,
             left: *left as usize,
-            flipped: draws.motions.iter().any(|(_, m)| *m == Motion::FlipHorizontal),
+            flipped: draws.geometry.iter().any(|(_, m)| *m == GeometryStep::FlipHorizontal),
             order,
             factors,
             normalize,

@@ -2,7 +2,7 @@
 
 use crate::common::{Bytes, Contender, Work, compare, noise};
 use criterion::Criterion;
-use fuseloop::jit::{Kernel, Scratch, Source};
+use fuseloop::jit::{DecodedPixels, Kernel, Scratch};
 use fuseloop::plan::{Draws, ImagePlan};
 use fuseloop_ops::*;
 use std::hint::black_box;
@@ -44,7 +44,7 @@ fn contender<'a>(
     Contender::new(how, move || {
         for ((picture, draws), row) in pictures.iter().zip(&draws).zip(&mut rows) {
             let view = ImageView::packed(picture, size).expect("of this size");
-            kernel.run(&mut scratch, Source::whole(view), draws, row.get());
+            kernel.run(&mut scratch, DecodedPixels::whole(view), draws, row.get());
         }
         black_box(&mut rows);
     })

@@ -1,7 +1,7 @@
 //! The lists whose kernels are measured.
 
 use crate::Size;
-use fuseloop::device::check::Trial;
+use fuseloop::device::check::CheckBatch;
 use fuseloop::plan::{ImagePlan, LabelPlan};
 use fuseloop_ops::*;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct Case {
 
 impl Case {
     /// A batch of it.
-    pub(crate) fn trial(&self, size: &Size) -> Trial {
+    pub(crate) fn trial(&self, size: &Size) -> CheckBatch {
         let side = size.side + self.more;
         let (pictures_of, input) = (
             fuseloop_ops::Size::new(side, side),
@@ -37,7 +37,7 @@ impl Case {
         let label = self.label.clone().map(|ops| LabelPlan::new(ops, DType::I64).unwrap());
         let noise = |row| (pictures_of, noise(side, row));
         let pictures: Vec<_> = (0..size.rows as u64).map(noise).collect();
-        Trial::new(plan, label.as_ref(), &pictures, 3).unwrap()
+        CheckBatch::new(plan, label.as_ref(), &pictures, 3).unwrap()
     }
 
     /// The least bytes that it moves for a batch.

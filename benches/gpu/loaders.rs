@@ -8,7 +8,7 @@
 use crate::cases::noise;
 use crate::table::Table;
 use crate::{Size, median};
-use fuseloop::device::Stream;
+use fuseloop::device::DeviceStream;
 use fuseloop::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
 use fuseloop::{Loader, SampleId, ops::*};
 use std::time::Instant;
@@ -94,7 +94,7 @@ fn epoch(loader: &Loader, number: u32) -> f64 {
         let batch = batch.unwrap();
         images += batch.len();
         if batch.device().is_some() {
-            batch.device_ptr("image", Stream::Legacy).unwrap();
+            batch.device_ptr("image", DeviceStream::Legacy).unwrap();
         }
         last = Some(batch);
     }

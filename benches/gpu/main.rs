@@ -29,8 +29,8 @@ mod loaders;
 mod table;
 
 use cases::{Case, MIB};
-use fuseloop::device::bench::{Bench, Pages, Resident};
-use fuseloop::device::check::Trial;
+use fuseloop::device::bench::{Bench, HostPages, Resident};
+use fuseloop::device::check::CheckBatch;
 use std::time::{Duration, Instant};
 use table::{Aim, Table};
 
@@ -102,9 +102,9 @@ fn rate(bytes: usize, millis: f64) -> f64 {
 fn copies(bench: &Bench, size: &Size, table: &mut Table) {
     let bytes = size.rows * size.side as usize * size.side as usize * 3;
     let kinds = [
-        ("pageable", Pages::Pageable),
-        ("locked, as slots are", Pages::Registered),
-        ("made by the driver", Pages::Allocated),
+        ("pageable", HostPages::Pageable),
+        ("locked, as slots are", HostPages::Registered),
+        ("made by the driver", HostPages::Allocated),
     ];
     let mut rates = [vec![], vec![], vec![]];
     for _ in 0..size.rounds {
@@ -114,7 +114,7 @@ fn copies(bench: &Bench, size: &Size, table: &mut Table) {
     }
     let over = |k: usize| median(rates[k].iter().zip(&rates[2]).map(|(a, b)| a / b).collect());
     for (k, (name, pages)) in kinds.into_iter().enumerate() {
-        let aim = (pages == Pages::Registered).then_some(Aim::AtLeast(0.9));
+        let aim = (pages == HostPages::Registered).then_some(Aim::AtLeast(0.9));
         let name = format!("to the device, {name}");
         table.row("copies", &name, median(rates[k].clone()), "GB/s", Some(over(k)), aim);
     }
@@ -127,7 +127,7 @@ fn inside(bench: &Bench, size: &Size) -> f64 {
     rate(2 * size.large, bench.copy(size.large, size.times).unwrap())
 }
 
-fn kernels(bench: &Bench, size: &Size, case: &Case, trial: &Trial, table: &mut Table) {
+fn kernels(bench: &Bench, size: &Size, case: &Case, trial: &CheckBatch, table: &mut Table) {
     // Three of them, so that caches hold little of what comes next.
     let resident = Resident::new(bench, trial, 3).unwrap();
     resident.check().unwrap_or_else(|failure| panic!("{}: {failure}", case.name));
@@ -141,12 +141,12 @@ fn kernels(bench: &Bench, size: &Size, case: &Case, trial: &Trial, table: &mut T
     table.row("kernels", &case.name, median(micros), "us", Some(median(shares)), aim);
 }
 
-fn pipelined(bench: &Bench, size: &Size, case: &Case, trial: &Trial, table: &mut Table) {
+fn pipelined(bench: &Bench, size: &Size, case: &Case, trial: &CheckBatch, table: &mut Table) {
     let (mut each, mut over) = (vec![], vec![]);
     for _ in 0..size.rounds {
         let (millis, stats) = bench.pipelined(trial, size.batches).unwrap();
         let bytes = (stats.bytes_copied / stats.batches) as usize;
-        let alone = bench.upload(Pages::Registered, bytes, size.times).unwrap();
+        let alone = bench.upload(HostPages::Registered, bytes, size.times).unwrap();
         assert_eq!(stats.pageable_copies, 0, "the system locks no pages: see `ulimit -l`");
         each.push(millis);
         over.push(millis / alone);

@@ -26,7 +26,7 @@ mod list;
 mod plain;
 
 use common::{Bytes, Contender, median, noise, rounds};
-use fuseloop::jit::{self, Kernel, Scratch, Source};
+use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::plan::{Draws, ImagePlan};
 use fuseloop_ops::*;
 use list::{Entry, Kind, Plain, entries};
@@ -197,7 +197,7 @@ fn compiled<'a>(entry: &Entry, column: Column, ops: Ops, picture: &'a [u8]) -> T
     let drawn = Drawn::new(ops, NumberRule::Fused);
     let mut scratch = Scratch::default();
     let mut out = Bytes::new(drawn.kernel.plan().sample_bytes());
-    let source = Source::whole(view(picture));
+    let source = DecodedPixels::whole(view(picture));
     for (sample, want) in drawn.wanted(picture).iter().enumerate() {
         drawn.kernel.run(&mut scratch, source, &drawn.draws[sample], out.get());
         assert!(out.get() == want, "{} compiled, sample {sample}", entry.name);

@@ -29,7 +29,7 @@ mod process;
 mod turn;
 
 use common::median;
-use fuseloop::decode::{By, DecodeOptions, Decoder};
+use fuseloop::decode::{DecodeOptions, Decoder, JpegBackend};
 use fuseloop::recut::Tile;
 use libjpeg::Libjpeg;
 use pictures::{Photographs, Recut};
@@ -98,7 +98,7 @@ fn measure(set: &Photographs, rounds: usize, program: Option<&Path>, folder: &Pa
 
 fn ours<'a>(set: &'a Photographs, recut: &'a [Recut; 3]) -> Vec<Method<'a>> {
     let [tiles, wide_tiles, rows] = recut.each_ref().map(|recut| &recut.files);
-    let decoder = |by| Decoder::by(by, DecodeOptions::default());
+    let decoder = |by| Decoder::with_backend(by, DecodeOptions::default());
     let all = |name, by| {
         let mut decoder = decoder(by);
         Method::new(name, move || whole(&mut decoder, set, &set.files))
@@ -108,14 +108,14 @@ fn ours<'a>(set: &'a Photographs, recut: &'a [Recut; 3]) -> Vec<Method<'a>> {
         Method::new(name, move || windowed(&mut decoder, set, files))
     };
     vec![
-        all("whole", By::Both),
-        windows("window of the file as it is", By::Both, &set.files),
-        windows(RECUT, By::Both, tiles),
-        windows("window, re-cut, tiles of 64", By::Both, wide_tiles),
-        windows("window, re-cut, rows", By::Both, rows),
-        all(WHOLE, By::Zune),
-        windows("window as it is (zune-jpeg)", By::Zune, &set.files),
-        windows("window, tiles of 32 (zune-jpeg)", By::Zune, tiles),
+        all("whole", JpegBackend::Both),
+        windows("window of the file as it is", JpegBackend::Both, &set.files),
+        windows(RECUT, JpegBackend::Both, tiles),
+        windows("window, re-cut, tiles of 64", JpegBackend::Both, wide_tiles),
+        windows("window, re-cut, rows", JpegBackend::Both, rows),
+        all(WHOLE, JpegBackend::Zune),
+        windows("window as it is (zune-jpeg)", JpegBackend::Zune, &set.files),
+        windows("window, tiles of 32 (zune-jpeg)", JpegBackend::Zune, tiles),
     ]
 }
 

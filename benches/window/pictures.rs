@@ -4,7 +4,9 @@ use fuseloop::decode::Decoder;
 use fuseloop::recut::{Recutter, Tile};
 use fuseloop::sample::Limits;
 use fuseloop::source::{EncodedImage, ImageMode};
-use fuseloop_ops::{GeometryOp as _, Motion, RandomResizedCrop, SampleKey, Size, Window, area};
+use fuseloop_ops::{
+    GeometryOp as _, GeometryStep, RandomResizedCrop, SampleKey, Size, Window, area,
+};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 use std::path::{Path, PathBuf};
@@ -158,7 +160,7 @@ fn window(turn: u64, file: u64, size: Size) -> Window {
     let mut rng = SampleKey::new(turn, 0, file).op(0);
     let mut motions = vec![];
     crop.unwrap().draw(&mut rng, size, &mut motions);
-    let Some(Motion::Frame { top, left, size, .. }) = motions.first() else {
+    let Some(GeometryStep::CropPad { top, left, size, .. }) = motions.first() else {
         panic!("a crop comes first: {motions:?}")
     };
     let (top, left) = (top.cast_unsigned(), left.cast_unsigned());

@@ -1,4 +1,4 @@
-//! Colours of a JPEG: YCbCr to RGB (JFIF 1.02, ITU-R BT.601), and gray to RGB.
+//! Colour conversion of a JPEG: YCbCr to RGB (JFIF 1.02, ITU-R BT.601), and grey to RGB.
 //!
 //! ```text
 //! R = Y                       + 1.402    (Cr - 128)
@@ -7,13 +7,14 @@
 //! ```
 //!
 //! | | |
-//! |--------|-----------------------------------------|
-//! | input  | rows of bytes, one for each component   |
-//! | output | a row of packed pixels, 3 bytes each    |
-//! | cost   | half a multiplication of vectors a pixel |
+//! |--------|----------------------------------------|
+//! | input  | rows of bytes, one for each component  |
+//! | output | a row of packed pixels, 3 bytes each   |
+//! | cost   | half a vector multiplication per pixel |
 //!
-//! With constants times 2^14, rounded; a half is rounded down, by a rounding term one smaller.
-//! [`plain`] is the meaning, one pixel at a time; the fast form makes sixteen.
+//! The constants are multiplied by 2^14 and rounded; a half is rounded down, by a rounding term that is
+//! one smaller. [`plain`] is the reference implementation, one pixel at a time; the fast one computes
+//! sixteen pixels.
 
 #![allow(unsafe_code, reason = "vectors as the CPU has them")]
 
@@ -29,7 +30,7 @@ const CR_G: i16 = -11700;
 const CB_B: i16 = 29032;
 const HALF: i32 = (1 << 13) - 1;
 
-/// Writes a row of pixels: as many as the shortest of the rows has.
+/// Writes as many RGB pixels as the shortest of the rows has.
 pub fn ycbcr_row(y: &[u8], cb: &[u8], cr: &[u8], out: &mut [u8]) {
     let len = y.len().min(cb.len()).min(cr.len()).min(out.len() / 3);
     let (y, cb, cr, out) = (&y[..len], &cb[..len], &cr[..len], &mut out[..3 * len]);
@@ -37,14 +38,14 @@ pub fn ycbcr_row(y: &[u8], cb: &[u8], cr: &[u8], out: &mut [u8]) {
     plain(&y[done..], &cb[done..], &cr[done..], &mut out[3 * done..]);
 }
 
-/// Writes a row of gray pixels: as many as the shorter of the rows has.
+/// Writes as many grey pixels as the shorter of the rows has.
 pub fn gray_row(y: &[u8], out: &mut [u8]) {
     for (out, &y) in out.as_chunks_mut::<3>().0.iter_mut().zip(y) {
         *out = [y; 3];
     }
 }
 
-/// The meaning.
+/// Converts one pixel at a time. This is the reference implementation.
 fn plain(y: &[u8], cb: &[u8], cr: &[u8], out: &mut [u8]) {
     for (((out, &y), &cb), &cr) in out.as_chunks_mut::<3>().0.iter_mut().zip(y).zip(cb).zip(cr) {
         let (cb, cr) = (i32::from(cb) - 128, i32::from(cr) - 128);
@@ -55,11 +56,11 @@ fn plain(y: &[u8], cb: &[u8], cr: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Writes as many pixels as the CPU's vectors are good for, and returns how many.
+/// Writes as many pixels as the CPU's vectors can handle, and returns the number.
 fn fast(y: &[u8], cb: &[u8], cr: &[u8], out: &mut [u8]) -> usize {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the CPU has AVX2, asked just above.
+        // SAFETY: the CPU has AVX2, as checked just above.
         return unsafe { sixteens(y, cb, cr, out) };
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -67,7 +68,7 @@ fn fast(y: &[u8], cb: &[u8], cr: &[u8], out: &mut [u8]) -> usize {
     0
 }
 
-/// Writes all pixels but up to 15, and returns how many.
+/// Writes all pixels except up to 15, and returns the number.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn sixteens(y: &[u8], cb: &[u8], cr: &[u8], out: &mut [u8]) -> usize {
@@ -104,7 +105,7 @@ fn sixteen(y: &[u8; 16], cb: &[u8; 16], cr: &[u8; 16]) -> [u8; 48] {
     interleaved(_mm256_packus_epi16(red, green), _mm256_packus_epi16(blue, blue))
 }
 
-/// Sixteen bytes as words.
+/// Widens sixteen bytes to 16-bit words.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -113,7 +114,8 @@ fn words(bytes: &[u8; 16]) -> __m256i {
     _mm256_cvtepu8_epi16(unsafe { std::mem::transmute::<[u8; 16], __m128i>(*bytes) })
 }
 
-/// Pixels, of eight red and eight green bytes and eight blue ones in each half.
+/// Interleaves colours to pixels; each half of the vectors has eight red and eight green bytes, and
+/// eight blue ones.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]

@@ -1,32 +1,33 @@
-//! Any work, compiled for the vectors and the bit instructions of the CPU.
+//! Any work, compiled for the vector and bit instructions of the CPU.
 //!
 //! ```text
 //! for_cpu(work)  =  work.run()
 //! ```
 //!
-//! The same source twice: what [`run`](Work::run) calls and is marked `#[inline(always)]` becomes
-//! part of a function compiled for AVX2 and BMI, and of one for any CPU. On integers both give the
-//! same bits whatever the compiler makes of them; work on floats does not belong here.
+//! The same source is compiled twice: all code that [`run`](CpuWork::run) calls and that is marked
+//! `#[inline(always)]` becomes part of one function for AVX2 and BMI, and of another one for any CPU.
+//! On integers both produce the same bits, however the compiler optimizes them; do not use this module
+//! for work on floats.
 
 #![allow(unsafe_code, reason = "a function compiled for the CPU's features, behind a check")]
 
-/// Work to be compiled for the CPU.
-pub trait Work {
-    /// What it gives.
+/// Work to be compiled for the CPU's features.
+pub trait CpuWork {
+    /// The result of the work.
     type Output;
 
-    /// Does it. To be marked `#[inline(always)]`, or nothing is gained.
+    /// Does the work. Implementations must be marked `#[inline(always)]`, otherwise nothing is gained.
     fn run(self) -> Self::Output;
 }
 
-/// Does `work` with what the CPU has.
-pub fn for_cpu<W: Work>(work: W) -> W::Output {
+/// Does `work` with the features that the CPU has.
+pub fn for_cpu<W: CpuWork>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2")
         && std::arch::is_x86_feature_detected!("bmi1")
         && std::arch::is_x86_feature_detected!("bmi2")
     {
-        // SAFETY: the CPU has AVX2, BMI1 and BMI2, asked just above.
+        // SAFETY: the CPU has AVX2, BMI1 and BMI2, as checked just above.
         return unsafe { avx2(work) };
     }
     work.run()
@@ -34,11 +35,11 @@ pub fn for_cpu<W: Work>(work: W) -> W::Output {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2")]
-fn avx2<W: Work>(work: W) -> W::Output {
+fn avx2<W: CpuWork>(work: W) -> W::Output {
     work.run()
 }
 
-/// Two factors, for all pairs of words.
+/// Returns a vector with the same two factors in every pair of words.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -52,7 +53,7 @@ mod tests {
 
     struct Sum<'a>(&'a [u32]);
 
-    impl Work for Sum<'_> {
+    impl CpuWork for Sum<'_> {
         type Output = u32;
 
         #[inline(always)]

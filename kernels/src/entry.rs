@@ -1,67 +1,70 @@
-//! Rows by address: a source, a conversion, and how the result is stored, as one function.
+//! Functions on row addresses: each combines a source, a conversion, and ordinary or streaming stores.
 //!
 //! ```text
 //! dst[i] = conversion(source(src[i], numbers))
 //! ```
 //!
-//! Sixteen elements at a time, the last few from a piece that overlaps the one before. Streamed
-//! rows go around the caches: an ordinary store first reads the line it writes to into the cache,
-//! and for a batch that is far larger than the cache and not read again by this core, that reading
-//! is a third of all traffic. Whole lines of 64 bytes are streamed and the ends of the row stored
-//! as usual, since half a line costs more than a whole one. Streamed stores become visible to
-//! other threads in no certain order, so whoever hands the rows on calls [`end_streams`] first.
+//! Sixteen elements are processed at a time; the last few are copied to a full block of sixteen first.
+//! Streamed rows bypass the caches: an ordinary store first reads the cache line that it writes to, and
+//! for a batch that is far larger than the cache and not read again by this core, these reads are a
+//! third of all traffic. Whole lines of 64 bytes are streamed, and the ends of the row are stored as
+//! usual, since streaming half a line costs more than a whole one. Streamed stores become visible to
+//! other threads in no particular order, so the code that hands the rows on must call [`end_streams`]
+//! first.
 
 #![allow(unsafe_code, reason = "rows called by address; stores around the caches")]
 
 use crate::rows::Conversion;
-use crate::source::{Numbers, Source};
+use crate::source::{Numbers, RowSource};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
-/// What compiled code calls: `n` elements from `src` to `dst`.
+/// The signature that compiled code calls: converts `n` elements from `src` to `dst`.
 ///
 /// # Safety
 ///
-/// `src` must be good for reading `n` elements of the function's source and `dst` for writing `n`
-/// of its output, both aligned to their type, and the two must not overlap. `numbers` must be good
-/// for reading the [`Numbers`] of each of the source's channels, if it has any; otherwise it is not
-/// looked at. With `n` 0 no pointer is. The CPU must have what the function was compiled for. It
-/// returns, does not unwind, and keeps nothing.
-pub type Entry =
+/// `src` must be valid for reading `n` elements of the function's source and `dst` for writing `n`
+/// elements of its output; both must be aligned to their type, and they must not overlap. If the source
+/// has channels, `numbers` must be valid for reading the [`Numbers`] of each channel; otherwise
+/// `numbers` is not read. If `n` is 0, no pointer is read. The CPU must have the features that the
+/// function was compiled for. The function returns, does not unwind, and does not retain any pointer.
+pub type RowEntry =
     unsafe extern "C" fn(src: *const u8, dst: *mut u8, n: u64, numbers: *const Numbers);
 
-/// A row's two ends, as [`Entry`] has them.
-struct Row<'a, S: Source, C: Conversion> {
+/// The source and destination of a row, from the arguments of a [`RowEntry`].
+struct Row<'a, S: RowSource, C: Conversion> {
     src: &'a [S::From],
     dst: &'a mut [C::To],
     numbers: &'a [Numbers],
 }
 
-impl<S: Source, C: Conversion> Row<'_, S, C> {
+impl<S: RowSource, C: Conversion> Row<'_, S, C> {
     /// # Safety
     ///
-    /// As [`Entry`], with `n` not 0, for as long as the row is used.
+    /// The same as for [`RowEntry`], with `n` not 0, for as long as the row is used.
     unsafe fn new(src: *const u8, dst: *mut u8, n: u64, numbers: *const Numbers) -> Self {
         let numbers: &[Numbers] = if S::CHANNELS == 0 {
             &[]
         } else {
-            // SAFETY: the caller's promise: numbers of each channel.
+            // SAFETY: the caller promises that there are numbers of each channel.
             unsafe { std::slice::from_raw_parts(numbers, S::CHANNELS) }
         };
-        // SAFETY: the caller's promise: readable, aligned. `n` elements exist, so `n` fits a usize.
+        // SAFETY: the caller promises that `src` is readable and aligned. `n` elements exist, so `n`
+        // fits a usize.
         let src = unsafe { std::slice::from_raw_parts(src.cast(), n as usize) };
-        // SAFETY: the caller's promise: writable, aligned, apart from all that is read.
+        // SAFETY: the caller promises that `dst` is writable, aligned, and disjoint from all memory
+        // that is read.
         let dst = unsafe { std::slice::from_raw_parts_mut(dst.cast(), n as usize) };
         Self { src, dst, numbers }
     }
 }
 
-/// The meaning of a row, for any CPU.
+/// Converts a row on any CPU. This is the reference implementation.
 ///
 /// # Safety
 ///
-/// As [`Entry`].
-pub(crate) unsafe extern "C" fn portable<S: Source, C: Conversion>(
+/// The same as for [`RowEntry`].
+pub(crate) unsafe extern "C" fn portable<S: RowSource, C: Conversion>(
     src: *const u8,
     dst: *mut u8,
     n: u64,
@@ -70,21 +73,21 @@ pub(crate) unsafe extern "C" fn portable<S: Source, C: Conversion>(
     if n == 0 {
         return;
     }
-    // SAFETY: this function's own contract.
+    // SAFETY: this function has the same contract.
     let row = unsafe { Row::<S, C>::new(src, dst, n, numbers) };
     for (i, (out, &element)) in row.dst.iter_mut().zip(row.src).enumerate() {
         *out = C::one(S::one(element, row.numbers, i));
     }
 }
 
-/// The same for a CPU with AVX2, FMA and F16C.
+/// Does the same on a CPU with AVX2, FMA and F16C.
 ///
 /// # Safety
 ///
-/// As [`Entry`].
+/// The same as for [`RowEntry`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(crate) unsafe extern "C" fn stored<S: Source, C: Conversion>(
+pub(crate) unsafe extern "C" fn stored<S: RowSource, C: Conversion>(
     src: *const u8,
     dst: *mut u8,
     n: u64,
@@ -93,19 +96,19 @@ pub(crate) unsafe extern "C" fn stored<S: Source, C: Conversion>(
     if n == 0 {
         return;
     }
-    // SAFETY: this function's own contract.
+    // SAFETY: this function has the same contract.
     let row = unsafe { Row::<S, C>::new(src, dst, n, numbers) };
     store::<S, C>(row.src, row.dst, row.numbers, 0);
 }
 
-/// The same again, around the caches.
+/// Does the same with stores that bypass the caches.
 ///
 /// # Safety
 ///
-/// As [`Entry`].
+/// The same as for [`RowEntry`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(crate) unsafe extern "C" fn streamed<S: Source, C: Conversion>(
+pub(crate) unsafe extern "C" fn streamed<S: RowSource, C: Conversion>(
     src: *const u8,
     dst: *mut u8,
     n: u64,
@@ -114,7 +117,7 @@ pub(crate) unsafe extern "C" fn streamed<S: Source, C: Conversion>(
     if n == 0 {
         return;
     }
-    // SAFETY: this function's own contract.
+    // SAFETY: this function has the same contract.
     let row = unsafe { Row::<S, C>::new(src, dst, n, numbers) };
     let lead = row.dst.as_ptr().align_offset(LINE).min(row.dst.len());
     let lines = (row.dst.len() - lead) / BLOCK * BLOCK;
@@ -125,7 +128,7 @@ pub(crate) unsafe extern "C" fn streamed<S: Source, C: Conversion>(
     store::<S, C>(&row.src[lead + lines..], dst_tail, row.numbers, lead + lines);
 }
 
-/// Makes all rows streamed by this thread visible to whoever it synchronises with next.
+/// Makes all rows that this thread streamed visible to any thread that it synchronises with next.
 pub fn end_streams() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 CPU has SSE.
@@ -134,28 +137,29 @@ pub fn end_streams() {
     }
 }
 
-/// Elements of a vector step.
+/// The number of elements of a vector step.
 #[cfg(target_arch = "x86_64")]
 const STEP: usize = 16;
 
-/// Elements streamed together: whole lines, whatever the type.
+/// The number of elements that are streamed together, which are whole cache lines for every type.
 #[cfg(target_arch = "x86_64")]
 const BLOCK: usize = 32;
 
-/// Bytes of a line of the cache.
+/// The number of bytes of a cache line.
 #[cfg(target_arch = "x86_64")]
 const LINE: usize = 64;
 
 #[cfg(target_arch = "x86_64")]
-fn lanes<S: Source, C: Conversion>(numbers: &[Numbers], at: usize) -> S::Lanes {
+fn lanes<S: RowSource, C: Conversion>(numbers: &[Numbers], at: usize) -> S::Lanes {
     if C::ALTERNATES { S::lanes::<true>(numbers, at) } else { S::lanes::<false>(numbers, at) }
 }
 
-/// Sixteen elements, `phase` behind a multiple of three from where the lanes begin.
+/// Converts sixteen elements. Their index, counted from the start of the lanes, is `phase` modulo
+/// three.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn step<S: Source, C: Conversion>(
+fn step<S: RowSource, C: Conversion>(
     elements: &[S::From; STEP],
     lanes: &S::Lanes,
     phase: usize,
@@ -170,12 +174,13 @@ fn step<S: Source, C: Conversion>(
     }
 }
 
-/// Elements of a row from number `at` on, with ordinary stores. Three steps a turn, so that the
-/// phases are constants; a step is one behind the last, since 16 is 1 behind a multiple of three.
+/// Converts the elements of a row from index `at` on, with ordinary stores. Each iteration of the loop
+/// does three steps, so that the phases are constants: the phase increases by one per step, since 16 is
+/// 1 modulo three.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn store<S: Source, C: Conversion>(
+fn store<S: RowSource, C: Conversion>(
     src: &[S::From],
     dst: &mut [C::To],
     numbers: &[Numbers],
@@ -195,19 +200,19 @@ fn store<S: Source, C: Conversion>(
         *out = step::<S, C>(elements, &lanes, phase);
     }
     if let Some(&element) = tail.first() {
-        // The same step for the last few: a row's end has no path of its own.
+        // The last few elements use the same step: there is no separate code for the end of a row.
         let mut elements = [element; STEP];
         elements[..tail.len()].copy_from_slice(tail);
         out_tail.copy_from_slice(&step::<S, C>(&elements, &lanes, rest.len())[..tail.len()]);
     }
 }
 
-/// Elements of a row from number `at` on, with streaming stores: `dst` begins a line, and both are
-/// a multiple of [`BLOCK`] long.
+/// Converts the elements of a row from index `at` on, with streaming stores. `dst` starts at a cache
+/// line, and the lengths of both rows are multiples of [`BLOCK`].
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn stream<S: Source, C: Conversion>(
+fn stream<S: RowSource, C: Conversion>(
     src: &[S::From],
     dst: &mut [C::To],
     numbers: &[Numbers],
@@ -223,8 +228,9 @@ fn stream<S: Source, C: Conversion>(
         let (from, to): (*const __m256i, *mut __m256i) =
             (block.as_ptr().cast(), out.as_mut_ptr().cast());
         for vector in 0..size_of::<[C::To; BLOCK]>() / size_of::<__m256i>() {
-            // SAFETY: inside `block` and `out`, which are of one size, a multiple of 32. `out` lies
-            // at a multiple of 32, since `dst` begins a line and blocks are whole lines.
+            // SAFETY: the accesses are inside `block` and `out`, which have the same size, a multiple
+            // of 32. The address of `out` is a multiple of 32, since `dst` starts at a cache line and
+            // blocks are whole lines.
             unsafe { _mm256_stream_si256(to.add(vector), _mm256_loadu_si256(from.add(vector))) };
         }
     }

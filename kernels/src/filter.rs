@@ -1,25 +1,25 @@
-//! Rows of a row filter, with the vectors of the CPU.
+//! Rows of a row filter, computed with the vectors of the CPU.
 //!
 //! ```text
 //! filter_row(rows, y, out)  =  rows.row(y, out)
 //! ```
 //!
-//! The same source as [`FilterRows::row`], which is inlined here into a function compiled for AVX2
-//! and FMA. The bits are the same: the compiler fuses and reorders no floating-point operations.
+//! [`FilterRows::row`] is inlined here into a function that is compiled for AVX2 and FMA. The bits are
+//! the same: the compiler neither fuses nor reorders floating-point operations.
 
 #![allow(unsafe_code, reason = "a function compiled for the CPU's features, behind a check")]
 
 use fuseloop_ops::rows::FilterRows;
 
-/// Writes output row `y` of a row filter: [`FilterRows::row`], fast.
+/// Writes output row `y` of a row filter. This is a fast version of [`FilterRows::row`].
 ///
 /// # Panics
 ///
-/// As [`FilterRows::row`].
+/// In the same cases as [`FilterRows::row`].
 pub fn filter_row(rows: &mut FilterRows<'_>, y: u32, out: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
-        // SAFETY: the CPU has AVX2 and FMA, asked just above.
+        // SAFETY: the CPU has AVX2 and FMA, as checked just above.
         return unsafe { row_avx2(rows, y, out) };
     }
     rows.row(y, out);

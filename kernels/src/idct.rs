@@ -4,21 +4,21 @@
 //! out[y][x] = clamp(128 + 1/4 sum_v sum_u  f(u) f(v) c[v][u] cos((2x+1)u pi/16) cos((2y+1)v pi/16))
 //! ```
 //!
-//! with f(0) = 1/sqrt 2 and f = 1 else, and c the coefficients times their steps. In integers:
-//! columns first, then rows, each sum with the constants of [`ODD`] and [`EVEN`]. Between the two,
-//! values have two bits behind the point.
+//! with f(0) = 1/sqrt 2, f = 1 otherwise, and c the coefficients times their quantization steps. The
+//! computation is in integers: columns first, then rows, each sum with the constants of [`ODD`] and
+//! [`EVEN`]. The intermediate values have two fractional bits.
 //!
 //! | | |
-//! |--------|----------------------------------------------------------------------|
-//! | input  | coefficients and steps, `i16`, both in the order of [`ORDER`]        |
-//! | output | 8 rows of 8 bytes, so many bytes apart                               |
-//! | cost   | 24 multiplications of vectors                                        |
+//! |--------|---------------------------------------------------------------|
+//! | input  | coefficients and steps, `i16`, both in the order of [`ORDER`] |
+//! | output | 8 rows of 8 bytes, with a given stride                        |
+//! | cost   | 24 vector multiplications                                     |
 //!
-//! The constants are those of the flow graph of Loeffler, Ligtenberg and Moschytz (ICASSP 1989)
-//! times 4096, rounded, and multiplied out: so the bits are those of decoders that go along the
-//! graph. All sums wrap: on coefficients that no picture has, the result means nothing, but it is
-//! one and the same. [`plain`] is the meaning. The fast form multiplies pairs of `i16`, and leaves
-//! blocks whose sums could leave an `i16` to it.
+//! The constants are those of the flow graph of Loeffler, Ligtenberg and Moschytz (ICASSP 1989),
+//! multiplied out, times 4096 and rounded; the bits are therefore those of decoders that follow the
+//! graph. All sums wrap around: for coefficients that no image has, the result is meaningless but
+//! deterministic. [`plain`] is the reference implementation. The fast one multiplies pairs of `i16`,
+//! and leaves blocks whose sums could exceed an `i16` to [`plain`].
 
 #![allow(unsafe_code, reason = "vectors as the CPU has them")]
 
@@ -27,28 +27,30 @@ use crate::cpu::pair;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
-/// Pairs of rows that are multiplied together.
+/// The pairs of rows that are multiplied together.
 const PAIRS: [[usize; 2]; 4] = [[0, 4], [2, 6], [1, 3], [5, 7]];
 
-/// The columns of a row, so that packing the results brings them together in pairs too.
+/// The columns of a row in storage order. The order is chosen so that packing the results forms pairs
+/// of columns.
 const COLUMNS: [usize; 8] = [0, 2, 1, 5, 4, 6, 3, 7];
 
-/// Where the coefficient of row v and column u is stored: `ORDER[8 * v + u]`.
+/// The index at which the coefficient of row v and column u is stored is `ORDER[8 * v + u]`.
 ///
-/// Pairs of rows interleaved, the columns in an order that suits the second half.
+/// Pairs of rows are interleaved, and the columns are in an order that suits the second half of the
+/// transform.
 pub const ORDER: [u8; 64] = order();
 
 const fn order() -> [u8; 64] {
-    let (mut order, mut place) = ([0; 64], 0);
-    while place < 64 {
-        let v = PAIRS[place / 16][place % 2];
-        order[8 * v + COLUMNS[place % 16 / 2]] = place as u8;
-        place += 1;
+    let (mut order, mut index) = ([0; 64], 0);
+    while index < 64 {
+        let v = PAIRS[index / 16][index % 2];
+        order[8 * v + COLUMNS[index % 16 / 2]] = index as u8;
+        index += 1;
     }
     order
 }
 
-/// 4096 times sqrt 2 cos(k pi/16), and so on: what coefficients 0 and 4, 2 and 6 are multiplied by
+/// 4096 times sqrt 2 cos(k pi/16) and similar constants: the factors of coefficients 0 and 4, 2 and 6
 /// for the even part of values 0..4.
 const EVEN: [[i16; 4]; 4] = [
     [4096, 4096, 5352, 2217],
@@ -57,7 +59,7 @@ const EVEN: [[i16; 4]; 4] = [
     [4096, 4096, -5352, -2217],
 ];
 
-/// The same for coefficients 1, 3, 5 and 7 and the odd part.
+/// The factors of coefficients 1, 3, 5 and 7 for the odd part of values 0..4.
 const ODD: [[i16; 4]; 4] = [
     [5683, 4816, 3219, 1131],
     [4816, -1129, -5681, -3218],
@@ -65,8 +67,9 @@ const ODD: [[i16; 4]; 4] = [
     [1131, -3218, 4816, -5680],
 ];
 
-/// What is added before the shift, and the shift: first two of twelve bits are kept, then none
-/// of them and of three more, since both directions together are eight times too large.
+/// The summand before the shift, and the shift. The first pass keeps two of the twelve fractional bits.
+/// The second pass removes those two, the twelve bits of its own constants, and three more, since the
+/// two passes together scale by eight.
 const FIRST: (i32, u32) = (1 << 9, 10);
 const SECOND: (i32, u32) = ((1 << 16) + (1 << 9) + (128 << 17), 17);
 
@@ -74,12 +77,12 @@ const SECOND: (i32, u32) = ((1 << 16) + (1 << 9) + (128 << 17), 17);
 ///
 /// # Panics
 ///
-/// If `out` ends before the last of them.
+/// If `out` ends before the last of these bytes.
 #[inline]
 pub fn idct(block: &[i16; 64], steps: &[i16; 64], out: &mut [u8], stride: usize) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the CPU has AVX2, asked just above.
+        // SAFETY: the CPU has AVX2, as checked just above.
         if let Some(rows) = unsafe { avx2(block, steps) } {
             return store(&rows, out, stride);
         }
@@ -87,12 +90,12 @@ pub fn idct(block: &[i16; 64], steps: &[i16; 64], out: &mut [u8], stride: usize)
     store(&plain(block, steps), out, stride);
 }
 
-/// Writes a block of one value, as [`idct`] does for a block without other coefficients than the
-/// first. `dc` is that times its step.
+/// Writes a block of one value, as [`idct`] does for a block whose only nonzero coefficient is the
+/// first. `dc` is that coefficient times its quantization step.
 ///
 /// # Panics
 ///
-/// As [`idct`].
+/// In the same case as [`idct`].
 #[inline]
 pub fn idct_flat(dc: i16, out: &mut [u8], stride: usize) {
     let value = ((i32::from(dc) + 4 + (128 << 3)) >> 3).clamp(0, 255) as u8;
@@ -107,11 +110,11 @@ fn store(rows: &[u64; 8], out: &mut [u8], stride: usize) {
     }
 }
 
-/// The meaning: rows of a block.
+/// Returns the rows of a block. This is the reference implementation.
 fn plain(block: &[i16; 64], steps: &[i16; 64]) -> [u64; 8] {
     let at = |v: usize, u: usize| {
-        let place = usize::from(ORDER[8 * v + u]);
-        i32::from(block[place]).wrapping_mul(steps[place].into())
+        let index = usize::from(ORDER[8 * v + u]);
+        i32::from(block[index]).wrapping_mul(steps[index].into())
     };
     let columns: [_; 8] =
         std::array::from_fn(|u| transform(std::array::from_fn(|v| at(v, u)), FIRST));
@@ -121,26 +124,27 @@ fn plain(block: &[i16; 64], steps: &[i16; 64]) -> [u64; 8] {
     })
 }
 
-/// One dimension of eight coefficients.
+/// Transforms eight coefficients along one dimension.
 fn transform(c: [i32; 8], (round, shift): (i32, u32)) -> [i32; 8] {
     let sum = |factors: [i16; 4], c: [i32; 4]| {
         let products = factors.iter().zip(c).map(|(&f, c)| c.wrapping_mul(f.into()));
         products.fold(0, i32::wrapping_add)
     };
     std::array::from_fn(|x| {
-        let part = x.min(7 - x);
-        let even = sum(EVEN[part], [c[0], c[4], c[2], c[6]]).wrapping_add(round);
-        let odd = sum(ODD[part], [c[1], c[3], c[5], c[7]]);
+        let row = x.min(7 - x);
+        let even = sum(EVEN[row], [c[0], c[4], c[2], c[6]]).wrapping_add(round);
+        let odd = sum(ODD[row], [c[1], c[3], c[5], c[7]]);
         (if x < 4 { even.wrapping_add(odd) } else { even.wrapping_sub(odd) }) >> shift
     })
 }
 
-/// The largest sum of absolute coefficients, in half a column, whose transform fits into an `i16`:
-/// (2 * 2950 * 5683 + 512) / 1024 < 2^15.
+/// The largest sum of absolute coefficients, in half a column, for which the transform fits into an
+/// `i16`: (2 * 2950 * 5683 + 512) / 1024 < 2^15.
 #[cfg(target_arch = "x86_64")]
 const LARGEST: i16 = 2950;
 
-/// [`plain`], or `None` if the coefficients are too large for it.
+/// Does the same as [`plain`], or returns `None` if the coefficients are too large for this
+/// implementation.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -149,7 +153,7 @@ fn avx2(block: &[i16; 64], steps: &[i16; 64]) -> Option<[u64; 8]> {
     let (mut rows, mut sums, mut lost) = ([zero; 4], zero, zero);
     for ((row, block), steps) in rows.iter_mut().zip(vectors(block)).zip(vectors(steps)) {
         *row = _mm256_mullo_epi16(block, steps);
-        // The high half of a product that fits is its sign.
+        // If a product fits, its high half is the sign.
         let (high, sign) = (_mm256_mulhi_epi16(block, steps), _mm256_srai_epi16::<15>(*row));
         lost = _mm256_or_si256(lost, _mm256_xor_si256(high, sign));
         sums = _mm256_adds_epu16(sums, _mm256_abs_epi16(*row));
@@ -170,7 +174,7 @@ fn vectors(values: &[i16; 64]) -> [__m256i; 4] {
     unsafe { std::mem::transmute::<[i16; 64], [__m256i; 4]>(*values) }
 }
 
-/// One dimension of eight rows or columns: from pairs of coefficients to values in order.
+/// Transforms eight rows or columns along one dimension, from pairs of coefficients to values in order.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -198,12 +202,13 @@ fn transform_avx2<const SHIFT: i32>(c: [__m256i; 4], round: i32) -> [__m256i; 8]
     values
 }
 
-/// From rows of values, columns as in [`COLUMNS`], to pairs of columns as in [`PAIRS`].
+/// Transposes rows of values, with columns ordered as in [`COLUMNS`], to pairs of columns as in
+/// [`PAIRS`].
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
 fn transposed(rows: [__m256i; 8]) -> [__m256i; 4] {
-    // A row's columns of either half of the pairs lie in one half of the vector.
+    // The low half of a vector holds the first columns of the pairs, the high half the second ones.
     let pairs = |a: __m256i, b: __m256i| {
         let packed = _mm256_packs_epi32(a, b);
         let firsts = _mm256_castsi256_si128(packed);
@@ -223,12 +228,12 @@ fn transposed(rows: [__m256i; 8]) -> [__m256i; 4] {
     ]
 }
 
-/// From columns of values to rows of bytes, clamped.
+/// Converts columns of values to rows of bytes, clamped.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
 fn bytes(columns: [__m256i; 8]) -> [u64; 8] {
-    // In each half four bytes of four columns, and then of four rows.
+    // Each half of a vector has four bytes of four columns, and then of four rows.
     let turn = _mm256_broadcastsi128_si256(_mm_setr_epi8(
         0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15,
     ));
@@ -249,7 +254,7 @@ mod tests {
     use super::*;
     use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-    /// The formula at the top.
+    /// Computes the formula at the top of the file.
     fn exact(c: &[i16; 64]) -> [f64; 64] {
         let f = |u: usize| if u == 0 { FRAC_1_SQRT_2 } else { 1.0 };
         let cos = |x: usize, u: usize| ((2 * x + 1) as f64 * u as f64 * PI / 16.0).cos();
@@ -314,7 +319,7 @@ mod tests {
         for place in 0..64 {
             for value in [LARGEST - 1, LARGEST, LARGEST + 1, i16::MAX, i16::MIN] {
                 for value in [value, value.saturating_neg()] {
-                    // All of a column's sum in one coefficient of either half.
+                    // The sum of a whole column is in one coefficient of either half.
                     let mut block = [0; 64];
                     (block[place], block[place ^ 1]) = (value, value);
                     assert_eq!(samples(&block, &[1; 64]), *plain_samples(&block, &[1; 64]));

@@ -1,23 +1,23 @@
 //! Precompiled row functions that compiled loops call.
 //!
-//! What Cranelift has no instruction for, or only 128 bits wide: rows of `f32` to other types, rows
-//! of bytes normalized on the way, and stores that go around the caches. [`ROW_FUNCTIONS`] lists
-//! them. Each comes twice, with the same bits: a portable twin that is the meaning, and the fast
-//! form for CPUs that have what it wants.
+//! They do work for which Cranelift has no instruction, or only a 128-bit one: converting rows of `f32`
+//! to other types, normalizing rows of bytes on the way, and storing around the caches.
+//! [`ROW_FUNCTIONS`] lists the functions. Each has two implementations that produce the same bits: a
+//! portable one, which is the reference, and a fast one for CPUs with the required features.
 //!
-//! | file | |
-//! |---|---|
-//! | `rows` | what a value becomes as another type |
-//! | `source` | what the values are made from |
-//! | `entry` | both put together, stored or streamed, for a row by address |
-//! | `filter` | the rows of `fuseloop_ops::rows`, compiled for the CPU's vectors |
-//! | `mix` | rows of a batch mixed in place |
-//! | `cpu` | any work, compiled for the CPU |
-//! | `idct` | blocks of a JPEG |
-//! | `color` | rows of a JPEG's pixels |
-//! | `shipped` | GPU kernels compiled beforehand |
+//! | file      |                                                                     |
+//! |-----------|---------------------------------------------------------------------|
+//! | `rows`    | conversions of a value to another type                              |
+//! | `source`  | sources of the values                                               |
+//! | `entry`   | source and conversion combined into functions on row addresses, with ordinary or streaming stores |
+//! | `filter`  | row filters of `fuseloop_ops::rows`, compiled for the CPU's vectors |
+//! | `mix`     | mixing of two rows of a batch, in place                             |
+//! | `cpu`     | any integer code, compiled for the CPU's features                   |
+//! | `idct`    | the inverse DCT of a JPEG's blocks                                  |
+//! | `color`   | colour conversion of a JPEG's rows                                  |
+//! | `shipped` | GPU kernels that are shipped precompiled                            |
 //!
-//! `cuda/` has what GPU kernels are written in: [`CUDA_PRELUDE`].
+//! `cuda/` contains the prelude of GPU kernels: [`CUDA_PRELUDE`].
 
 mod color;
 mod cpu;
@@ -30,14 +30,15 @@ mod shipped;
 mod source;
 
 pub use color::{gray_row, ycbcr_row};
-pub use cpu::{Work, for_cpu};
-pub use entry::{Entry, end_streams};
+pub use cpu::{CpuWork, for_cpu};
+pub use entry::{RowEntry, end_streams};
 pub use filter::filter_row;
 pub use idct::{ORDER, idct, idct_flat};
 pub use shipped::{SHIPPED_PTX, shipped_ptx};
 pub use source::Numbers;
 
-/// What generated GPU kernels begin with: loads, stores and roundings, in CUDA C without headers.
+/// The text at the start of every generated GPU kernel: loads, stores and roundings, in CUDA C without
+/// headers.
 pub const CUDA_PRELUDE: &str = include_str!("../cuda/fuseloop.cuh");
 
 use entry::portable;
@@ -46,30 +47,30 @@ use entry::{stored, streamed};
 use rows::{ToBf16, ToF16, ToF32, ToF64, ToI16, ToI32, ToI64};
 use source::{Floats, Interleaved, Plane};
 
-/// A row function.
+/// A function that converts one row.
 #[derive(Clone, Copy, Debug)]
 pub struct RowFunction {
-    /// What compiled code calls it.
+    /// The name that compiled code uses.
     pub name: &'static str,
-    /// What it makes of what.
-    pub does: &'static str,
-    fast: Entry,
-    portable: Entry,
+    /// A description of the input and the output.
+    pub description: &'static str,
+    fast: RowEntry,
+    portable: RowEntry,
 }
 
 impl RowFunction {
-    /// What the CPU must have for the fast forms.
-    pub const WANTS: &'static str = "AVX2, FMA and F16C";
+    /// The CPU features that the fast implementations need.
+    pub const REQUIRED_FEATURES: &'static str = "AVX2, FMA and F16C";
 
-    /// The row function called `name`.
+    /// Returns the row function called `name`.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         ROW_FUNCTIONS.iter().find(|function| function.name == name)
     }
 
-    /// Whether this CPU has what the fast forms want.
+    /// Returns true if this CPU has the features that the fast implementations need.
     #[must_use]
-    pub fn are_fast() -> bool {
+    pub fn has_required_features() -> bool {
         #[cfg(target_arch = "x86_64")]
         return std::arch::is_x86_feature_detected!("avx2")
             && std::arch::is_x86_feature_detected!("fma")
@@ -78,26 +79,26 @@ impl RowFunction {
         return false;
     }
 
-    /// The form for this CPU.
+    /// Returns the implementation for this CPU.
     #[must_use]
-    pub fn entry(&self) -> Entry {
-        if Self::are_fast() { self.fast } else { self.portable }
+    pub fn entry(&self) -> RowEntry {
+        if Self::has_required_features() { self.fast } else { self.portable }
     }
 
-    /// The form for any CPU, which gives the same bits.
+    /// Returns the implementation for any CPU, which produces the same bits.
     #[must_use]
-    pub const fn portable(&self) -> Entry {
+    pub const fn portable(&self) -> RowEntry {
         self.portable
     }
 }
 
-/// Rows from one source to one type, stored and streamed.
+/// Lists the row functions from one source to one type, with ordinary and with streaming stores.
 macro_rules! row_functions {
     ($($source:ty, $to:ty: $stored:literal, $streamed:literal, $does:literal;)*) => {
         [$(
             RowFunction {
                 name: $stored,
-                does: $does,
+                description: $does,
                 #[cfg(target_arch = "x86_64")]
                 fast: stored::<$source, $to>,
                 #[cfg(not(target_arch = "x86_64"))]
@@ -106,7 +107,7 @@ macro_rules! row_functions {
             },
             RowFunction {
                 name: $streamed,
-                does: concat!($does, ", around the caches"),
+                description: concat!($does, ", around the caches"),
                 #[cfg(target_arch = "x86_64")]
                 fast: streamed::<$source, $to>,
                 #[cfg(not(target_arch = "x86_64"))]

@@ -1,26 +1,26 @@
-//! Two rows of one batch into a weighted sum, in place: MixUp on bytes and floats.
+//! Replaces a row of a batch by a weighted sum of two rows, in place: MixUp on bytes and floats.
 //!
 //! ```text
 //! float:  own[i] = f32(partner[i] * f32(1 - share)) + f32(own[i] * f32(share))
 //! u8:     own[i] = trunc(share * own[i] + (1 - share) * partner[i])        in f64
 //! ```
 //!
-//! Rows are bytes in the machine's own order, so that one buffer can hold any type. Safe loops
-//! without branches, which the compiler makes vectors of; 16-bit floats go through f32 in blocks
-//! that stay in the first cache, and are rounded once, to nearest even. Bit for bit
-//! `fuseloop_ops::MixUp::eval`, `eval_f64` and `eval_u8`.
+//! Rows are bytes in native byte order, so that one buffer can hold any type. The loops are safe code
+//! without branches, which the compiler vectorizes. 16-bit floats are converted to f32 in blocks that
+//! stay in the L1 cache, and are rounded once, to the nearest, ties to even. The results equal those of
+//! `fuseloop_ops::MixUp::eval`, `eval_f64` and `eval_u8` bit for bit.
 
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
-/// Values of a 16-bit row that are widened at a time.
+/// The number of values of a 16-bit row that are converted to f32 at a time.
 const BLOCK: usize = 256;
 
 /// Mixes rows of f32.
 ///
 /// # Panics
 ///
-/// If the rows are not of one length, in whole values. So for all functions here.
+/// If the rows differ in length, or end inside a value.
 pub fn blend_f32(own: &mut [u8], partner: &[u8], share: f64) {
     let (weight, rest) = (share as f32, (1.0 - share) as f32);
     for (own, partner) in pairs::<4>(own, partner) {
@@ -33,7 +33,7 @@ pub fn blend_f32(own: &mut [u8], partner: &[u8], share: f64) {
 ///
 /// # Panics
 ///
-/// As [`blend_f32`].
+/// In the same cases as [`blend_f32`].
 pub fn blend_f64(own: &mut [u8], partner: &[u8], share: f64) {
     let rest = 1.0 - share;
     for (own, partner) in pairs::<8>(own, partner) {
@@ -46,7 +46,7 @@ pub fn blend_f64(own: &mut [u8], partner: &[u8], share: f64) {
 ///
 /// # Panics
 ///
-/// As [`blend_f32`].
+/// In the same cases as [`blend_f32`].
 pub fn blend_f16(own: &mut [u8], partner: &[u8], share: f64) {
     let widen = |bits: &[u16], values: &mut [f32]| {
         let mut halves = [f16::ZERO; BLOCK];
@@ -67,7 +67,7 @@ pub fn blend_f16(own: &mut [u8], partner: &[u8], share: f64) {
 ///
 /// # Panics
 ///
-/// As [`blend_f32`].
+/// In the same cases as [`blend_f32`].
 pub fn blend_bf16(own: &mut [u8], partner: &[u8], share: f64) {
     let widen = |bits: &[u16], values: &mut [f32]| {
         let values = values.iter_mut().zip(bits);
@@ -84,7 +84,7 @@ pub fn blend_bf16(own: &mut [u8], partner: &[u8], share: f64) {
 ///
 /// # Panics
 ///
-/// As [`blend_f32`].
+/// In the same cases as [`blend_f32`].
 pub fn blend_u8(own: &mut [u8], partner: &[u8], share: f64) {
     let rest = 1.0 - share;
     for ([own], [partner]) in pairs::<1>(own, partner) {
@@ -92,18 +92,18 @@ pub fn blend_u8(own: &mut [u8], partner: &[u8], share: f64) {
     }
 }
 
-/// The whole part of `value`, which is in `0..256`. The conversion of the language is exact as well,
-/// but one value at a time on a CPU without AVX-512.
+/// Returns the integer part of `value`, which is in `0..256`. A cast is exact as well, but converts one
+/// value at a time on a CPU without AVX-512.
 fn truncated(value: f64) -> u8 {
-    // From here on the last bit of a double is worth 1: the sum is rounded to a whole number,
-    // which its low bits hold.
+    // From this number on, the last bit of a double is worth 1: the sum is rounded to an integer, which
+    // is in its low bits.
     const WHOLE: f64 = 4_503_599_627_370_496.0;
     let sum = value + WHOLE;
     let too_much = f64::from(u8::from(sum - WHOLE > value));
     (sum - too_much).to_bits() as u8
 }
 
-/// The values of two rows, side by side.
+/// Returns the pairs of values of two rows.
 fn pairs<'a, const N: usize>(
     own: &'a mut [u8],
     partner: &'a [u8],
@@ -115,7 +115,7 @@ fn pairs<'a, const N: usize>(
     own.iter_mut().zip(partner)
 }
 
-/// One block of values after the other: widened, mixed, rounded.
+/// Processes one block of values after the other: converts to f32, mixes, rounds.
 fn blend_16(
     own: &mut [u8],
     partner: &[u8],
@@ -157,7 +157,7 @@ mod tests {
 
     const SHARES: [f64; 7] = [0.0, 1.0, 0.5, 0.25, 0.3, 0.123_456_789, 0.999_999];
 
-    /// Any bits, as whole values of `N` bytes.
+    /// Returns arbitrary bits, as whole values of `N` bytes.
     fn any_rows<const N: usize>(
         u: &mut arbitrary::Unstructured<'_>,
     ) -> arbitrary::Result<[Vec<u8>; 2]> {
@@ -166,7 +166,7 @@ mod tests {
         Ok([row()?, row()?])
     }
 
-    /// Compares a row pass with its meaning, value by value; NaNs by being NaNs.
+    /// Compares a function on rows with its reference, value by value; any NaN equals any other.
     fn assert_blends<const N: usize>(
         pass: fn(&mut [u8], &[u8], f64),
         eval: impl Fn([u8; N], [u8; N], f64) -> [u8; N],

@@ -1,20 +1,20 @@
-//! What a value of `f32` becomes as another element type.
+//! Conversions of `f32` values to other element types.
 //!
 //! ```text
 //! dst[i] = the element nearest to src[i], ties to even
 //! ```
 //!
-//! | to            | overflow gives | a NaN gives                                     |
-//! |---------------|----------------|-------------------------------------------------|
-//! | f16, bf16     | infinity       | a NaN: its payload is cut and its quiet bit set |
-//! | i16, i32, i64 | the type's end | 0                                               |
-//! | f64           | cannot be      | a NaN                                           |
+//! | to            | overflow becomes | a NaN becomes                                   |
+//! |---------------|------------------|-------------------------------------------------|
+//! | f16, bf16     | infinity         | a NaN: its payload is cut and its quiet bit set |
+//! | i16, i32, i64 | the type's end   | 0                                               |
+//! | f64           | cannot be        | a NaN                                           |
 //!
-//! f16 denormals are kept. Bit for bit `half::f16::from_f32`, `half::bf16::from_f32`, and
-//! `round_ties_even` with Rust's `as`, on any CPU.
+//! f16 denormals are preserved. The results equal those of `half::f16::from_f32`,
+//! `half::bf16::from_f32`, and `round_ties_even` with Rust's `as`, bit for bit, on any CPU.
 //!
-//! Each type says it twice: [`one`](Conversion::one) value at a time, which is the meaning, and
-//! [`sixteen`](Conversion::sixteen) in two vectors.
+//! Each type has two implementations: [`one`](Conversion::one) converts one value and is the reference;
+//! [`sixteen`](Conversion::sixteen) converts two vectors of eight values.
 
 #![allow(unsafe_code, reason = "vectors as the CPU has them, and as arrays of elements")]
 
@@ -23,17 +23,17 @@ use std::arch::x86_64::*;
 
 /// A conversion of `f32` to another type.
 pub(crate) trait Conversion {
-    /// An integer, a float, or the bits of one: any bytes are fine.
+    /// An integer, a float, or the bits of a float: any bytes are valid.
     type To: Copy + Default + PartialEq + std::fmt::Debug;
 
-    /// The meaning, one value at a time.
+    /// Converts one value. This is the reference implementation.
     fn one(value: f32) -> Self::To;
 
-    /// Whether `sixteen` takes every second value in each vector, and not eight in a row: then no
-    /// packed result need be put in order.
+    /// If true, the two vectors of `sixteen` hold the values of even and of odd index, instead of eight
+    /// consecutive values each. The packed results then need not be reordered.
     const ALTERNATES: bool = false;
 
-    /// The same for sixteen.
+    /// Converts sixteen values.
     ///
     /// # Safety
     ///
@@ -42,19 +42,19 @@ pub(crate) trait Conversion {
     unsafe fn sixteen(values: [__m256; 2]) -> [Self::To; 16];
 }
 
-/// To IEEE half precision.
+/// Converts to IEEE half precision.
 pub(crate) struct ToF16;
-/// To bfloat16.
+/// Converts to bfloat16.
 pub(crate) struct ToBf16;
-/// To 16-bit integers.
+/// Converts to 16-bit integers.
 pub(crate) struct ToI16;
-/// To 32-bit integers.
+/// Converts to 32-bit integers.
 pub(crate) struct ToI32;
-/// To 64-bit integers.
+/// Converts to 64-bit integers.
 pub(crate) struct ToI64;
-/// As it is.
+/// Keeps the value as it is.
 pub(crate) struct ToF32;
-/// To IEEE double precision.
+/// Converts to IEEE double precision.
 pub(crate) struct ToF64;
 
 impl Conversion for ToF16 {
@@ -136,7 +136,7 @@ impl Conversion for ToI64 {
         value.round_ties_even() as i64
     }
 
-    /// By way of i32: no picture has what that can't hold.
+    /// Converts through i32 if it can hold all values, as it can for any image.
     #[cfg(target_arch = "x86_64")]
     #[inline]
     #[target_feature(enable = "avx2,f16c")]
@@ -183,7 +183,7 @@ impl Conversion for ToF64 {
     }
 }
 
-/// What no picture holds: out of the way of the rest.
+/// Converts values that no image contains, outside the hot path.
 #[cfg(target_arch = "x86_64")]
 #[cold]
 #[inline(never)]
@@ -191,11 +191,11 @@ fn one_by_one<C: Conversion + ?Sized>(values: [f32; 16]) -> [C::To; 16] {
     values.map(C::one)
 }
 
-/// 2^31, the first whole number that is no i32.
+/// 2^31, the first integer above the range of i32.
 #[cfg(target_arch = "x86_64")]
 const I32_END: f32 = 2_147_483_648.0;
 
-/// Four at a time: Zen converts those in a cycle, and eight in more than two.
+/// Converts eight values, four at a time: Zen converts four in one cycle, and eight in more than two.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
@@ -205,18 +205,19 @@ fn eight_f16(values: __m256) -> __m128i {
     _mm_unpacklo_epi64(low, high)
 }
 
-/// In the high halves of eight lanes; what it makes of a NaN means nothing.
+/// Returns the results in the high halves of eight lanes. The result for a NaN is meaningless.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
 fn eight_bf16(values: __m256) -> __m256i {
     let bits = _mm256_castps_si256(values);
-    // Half of the last place kept, less one: odd numbers round up at the tie, even ones down.
+    // Adds half of the last remaining place minus one, and one more if that place is odd: at a tie, odd
+    // numbers round up and even ones down.
     let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
     _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd)
 }
 
-/// `nearest` with the NaNs among `values` as quiet ones.
+/// Returns `nearest`, with quiet NaNs where `values` are NaN.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -226,8 +227,9 @@ fn quiet_bf16(values: __m256, nearest: __m256i) -> __m256i {
     _mm256_blendv_epi8(nearest, quiet, is_nan)
 }
 
-/// To the nearest, ties to even, as the CPU rounds unless told otherwise. What is too large either
-/// way becomes `i32::MIN` in the CPU: all bits of that turned round are `i32::MAX`.
+/// Rounds to the nearest, ties to even, which is the CPU's default mode. A value that is out of range
+/// in either direction becomes `i32::MIN` in the CPU; if it is too large, all bits are flipped, which
+/// makes it `i32::MAX`.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -238,7 +240,7 @@ fn eight_i32(values: __m256) -> __m256i {
     _mm256_and_si256(whole, _mm256_castps_si256(is_number))
 }
 
-/// All ones in the lanes whose value an i32 can hold.
+/// Returns all ones in the lanes whose value is in the range of i32.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -247,7 +249,7 @@ fn fit_i32(values: __m256) -> __m256 {
     _mm256_cmp_ps::<_CMP_LT_OQ>(size, _mm256_set1_ps(I32_END))
 }
 
-/// By way of i32, which must hold all of them.
+/// Converts through i32, which must be able to hold all values.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -265,7 +267,8 @@ fn eight_f64(values: __m256) -> [__m256d; 2] {
     [_mm256_cvtps_pd(_mm256_castps256_ps128(values)), _mm256_cvtps_pd(high)]
 }
 
-/// A packed vector's elements: packing takes the low halves of both sources first.
+/// Returns the elements of a packed vector in order: packing takes the low halves of both sources
+/// first.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -275,7 +278,7 @@ where
 {
     const { assert!(size_of::<T>() == 2, "sixteen elements of two bytes") };
     let packed = _mm256_permute4x64_epi64::<0b11_01_10_00>(packed);
-    // SAFETY: 32 bytes each; the callers' elements are integers, which any bytes are.
+    // SAFETY: 32 bytes each; the callers' elements are integers, for which any bytes are valid.
     unsafe { std::mem::transmute_copy(&packed) }
 }
 

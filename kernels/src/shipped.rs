@@ -1,15 +1,15 @@
-//! Kernels that are shipped compiled, as PTX, for machines without NVRTC.
+//! GPU kernels that are shipped as PTX, for machines without NVRTC.
 //!
-//! The first line of each names the text that it was compiled from, by SHA-256, so that one that
-//! is stale is never taken. `scripts/kernels_ptx.py` makes them.
+//! The first line of each kernel contains the SHA-256 of the source that it was compiled from, so that
+//! a stale kernel is never used. `scripts/kernels_ptx.py` builds the kernels.
 
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 
-/// Their names, and their PTX: version 8.0, for compute capability 7.5 and above.
+/// The names of the kernels, and their PTX: version 8.0, for compute capability 7.5 and above.
 pub const SHIPPED_PTX: &[(&str, &str)] = include!("shipped_table.in");
 
-/// The PTX of kernels whose text is `source`, if they are shipped.
+/// Returns the PTX of the kernels whose source is `source`, if they are shipped.
 #[must_use]
 pub fn shipped_ptx(source: &str) -> Option<&'static str> {
     let mut head = "// source ".to_owned();

@@ -1,12 +1,12 @@
-//! What a row is made from: `f32` as they are, or bytes that are normalized on the way.
+//! The sources of a row's values: `f32` unchanged, or bytes that are normalized on the way.
 //!
 //! ```text
 //! value[i] = src[i]                                              floats
 //! value[i] = fma(d, s1, fma(d, s0, bias)),  d = src[i] - m1      bytes
 //! ```
 //!
-//! The second is `Normalize` of the ops, operation for operation, so the bits are the same. A
-//! channel has its own four numbers; channels last, the channel of `i` is `i % 3`.
+//! The second formula is the op `Normalize`, operation for operation, so the bits are the same. Each
+//! channel has its own four numbers. With channels last, the channel of element `i` is `i % 3`.
 
 #![allow(unsafe_code, reason = "vectors as the CPU has them")]
 
@@ -16,28 +16,29 @@ use std::arch::x86_64::*;
 /// The numbers that normalize a channel: `m1, s1, s0, bias`.
 pub type Numbers = [f32; 4];
 
-/// A row's values.
-pub(crate) trait Source {
-    /// How an element is stored.
+/// A source of the values of a row.
+pub(crate) trait RowSource {
+    /// The type of a stored element.
     type From: Copy;
 
-    /// Channels whose elements alternate in a row; 0 if no numbers are looked at.
+    /// The number of channels whose elements alternate in a row; 0 if the source reads no numbers.
     const CHANNELS: usize;
 
-    /// The meaning: the value of element number `at` of a row.
+    /// Returns the value of the element with index `at` of a row. This is the reference implementation.
     fn one(element: Self::From, numbers: &[Numbers], at: usize) -> f32;
 
-    /// The numbers as vectors want them.
+    /// The numbers in the form that the vector code needs.
     #[cfg(target_arch = "x86_64")]
     type Lanes;
 
-    /// Prepares the numbers for elements from number `at` on, once a row. With `ALTERNATES` vectors
-    /// take every second element.
+    /// Prepares the numbers for the elements from index `at` on, once per row. With `ALTERNATES` the
+    /// vectors hold every second element.
     #[cfg(target_arch = "x86_64")]
     fn lanes<const ALTERNATES: bool>(numbers: &[Numbers], at: usize) -> Self::Lanes;
 
-    /// The same for sixteen elements, `phase` behind a multiple of three from where the lanes begin:
-    /// the first and the last eight, or with `ALTERNATES` those of even and of odd place.
+    /// Returns the values of sixteen elements, whose index, counted from the start of the lanes, is
+    /// `phase` modulo three. The vectors hold the first and the last eight elements, or with
+    /// `ALTERNATES` the elements of even and of odd index.
     ///
     /// # Safety
     ///
@@ -50,14 +51,14 @@ pub(crate) trait Source {
     ) -> [__m256; 2];
 }
 
-/// `f32`, taken as they are.
+/// A source of `f32`, which stay unchanged.
 pub(crate) struct Floats;
-/// Bytes of one channel, normalized.
+/// A source of bytes of one channel, which are normalized.
 pub(crate) struct Plane;
-/// Bytes of three channels in turn, normalized.
+/// A source of bytes of three interleaved channels, which are normalized.
 pub(crate) struct Interleaved;
 
-impl Source for Floats {
+impl RowSource for Floats {
     type From = f32;
     const CHANNELS: usize = 0;
 
@@ -80,19 +81,19 @@ impl Source for Floats {
         _: usize,
     ) -> [__m256; 2] {
         if ALTERNATES {
-            // Shuffles pair quarters of two vectors; so that even and odd places stay in order,
-            // the vectors are quarters 0 and 2, and 1 and 3.
+            // Shuffles combine quarters of two vectors. To keep even and odd indices in order, the
+            // vectors consist of quarters 0 and 2, and of 1 and 3.
             let (a, b) = (two_quarters(elements, 0), two_quarters(elements, 4));
             const EVEN: i32 = 0b10_00_10_00;
             const ODD: i32 = 0b11_01_11_01;
             return [_mm256_shuffle_ps::<EVEN>(a, b), _mm256_shuffle_ps::<ODD>(a, b)];
         }
-        // SAFETY: eight elements to read from each; they need not be aligned.
+        // SAFETY: both reads have eight elements; they need not be aligned.
         unsafe { [_mm256_loadu_ps(elements.as_ptr()), _mm256_loadu_ps(elements[8..].as_ptr())] }
     }
 }
 
-impl Source for Plane {
+impl RowSource for Plane {
     type From = u8;
     const CHANNELS: usize = 1;
 
@@ -124,7 +125,7 @@ impl Source for Plane {
     }
 }
 
-impl Source for Interleaved {
+impl RowSource for Interleaved {
     type From = u8;
     const CHANNELS: usize = 3;
 
@@ -132,7 +133,8 @@ impl Source for Interleaved {
         normalized(element, numbers[at % 3])
     }
 
-    /// Each number of the three channels in turn: from place `phase` on, those of eight elements.
+    /// Each number for the three channels in turn: eight consecutive entries from index `phase` on
+    /// belong to eight elements.
     #[cfg(target_arch = "x86_64")]
     type Lanes = [[f32; 12]; 4];
 
@@ -154,8 +156,8 @@ impl Source for Interleaved {
         lanes: &Self::Lanes,
         phase: usize,
     ) -> [__m256; 2] {
-        // Where the lanes have the channel of each vector's first element. Alternating, place `i`
-        // has channel `2 i`, and 2 times 2 is 1 behind a multiple of three.
+        // The offset in the lanes of the channel of each vector's first element. When alternating,
+        // entry `i` has channel `2 i`, and 2 times 2 is 1 modulo three.
         let (from, to) = if ALTERNATES { (2 * phase, 2 * (phase + 1)) } else { (phase, phase + 8) };
         let (from, to) = (from % 3, to % 3);
         let [first, second] = widened::<ALTERNATES>(elements);
@@ -190,36 +192,36 @@ fn eight_normalized(d: __m256i, m1: __m256, s1: __m256, s0: __m256, bias: __m256
     _mm256_fmadd_ps(d, s1, _mm256_fmadd_ps(d, s0, bias))
 }
 
-/// Sixteen bytes as integers: the first and the last eight, or those of even and of odd place.
+/// Widens sixteen bytes to integers: the first and the last eight, or those of even and of odd index.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
 fn widened<const ALTERNATES: bool>(elements: &[u8; 16]) -> [__m256i; 2] {
     if ALTERNATES {
-        // SAFETY: sixteen bytes to read; they need not be aligned.
+        // SAFETY: sixteen bytes are readable; they need not be aligned.
         let pairs = _mm256_cvtepu16_epi32(unsafe { _mm_loadu_si128(elements.as_ptr().cast()) });
         return [_mm256_and_si256(pairs, _mm256_set1_epi32(0xff)), _mm256_srli_epi32::<8>(pairs)];
     }
     [eight_bytes(elements, 0), eight_bytes(elements, 8)]
 }
 
-/// Eight of the bytes as integers.
+/// Widens eight of the bytes to integers.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
 fn eight_bytes(elements: &[u8; 16], from: usize) -> __m256i {
     let eight = &elements[from..from + 8];
-    // SAFETY: eight bytes to read; they need not be aligned.
+    // SAFETY: eight bytes are readable; they need not be aligned.
     _mm256_cvtepu8_epi32(unsafe { _mm_loadl_epi64(eight.as_ptr().cast()) })
 }
 
-/// Four elements from place `from` on, and the four that are eight places further.
+/// Returns four elements from index `from` on, and the four elements that are eight indices further.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
 fn two_quarters(elements: &[f32; 16], from: usize) -> __m256 {
     let (low, high) = (&elements[from..from + 4], &elements[from + 8..from + 12]);
-    // SAFETY: four floats to read from each; they need not be aligned.
+    // SAFETY: both slices have four floats; they need not be aligned.
     unsafe { _mm256_loadu2_m128(high.as_ptr(), low.as_ptr()) }
 }
 
@@ -228,6 +230,6 @@ fn two_quarters(elements: &[f32; 16], from: usize) -> __m256 {
 #[target_feature(enable = "avx2")]
 fn eight_floats(sequence: &[f32; 12], from: usize) -> __m256 {
     let eight = &sequence[from..from + 8];
-    // SAFETY: eight floats to read; they need not be aligned.
+    // SAFETY: eight floats are readable; they need not be aligned.
     unsafe { _mm256_loadu_ps(eight.as_ptr()) }
 }

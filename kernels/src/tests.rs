@@ -1,10 +1,11 @@
-//! The promises of all row functions: the twin's bits, and no byte outside.
+//! The guarantees of all row functions: the bits of the portable implementation, and no write outside
+//! the row.
 
 #![allow(unsafe_code, reason = "row functions are called by address")]
 
 use super::*;
 
-/// Every sign and exponent, with mantissas around the ties of the 16-bit floats; and numbers
+/// Returns every sign and exponent, with mantissas around the ties of the 16-bit floats; and numbers
 /// around the ties and ends of the integers.
 fn edges() -> Vec<f32> {
     let ties = [0u32, 1, 0x0fff, 0x1000, 0x1001, 0x2fff, 0x3000, 0x3001, 0x7fff, 0x8000, 0x8001];
@@ -20,7 +21,7 @@ fn edges() -> Vec<f32> {
     edges
 }
 
-/// Bytes of an element that a row function reads, and of one that it writes.
+/// Returns the size of an element that a row function reads, and of one that it writes.
 fn sizes(function: &RowFunction) -> [usize; 2] {
     let from = if function.name.starts_with("floats") { 4 } else { 1 };
     let to = function.name.trim_end_matches("_streamed").rsplit('_').next().unwrap();
@@ -31,13 +32,13 @@ fn sizes(function: &RowFunction) -> [usize; 2] {
 const NUMBERS: [Numbers; 3] =
     [[117.0, 0.0171, -3e-10, 0.001], [-3.5, 1e6, 0.1, -7.0], [255.0, 1e-6, 0.0, 65_504.0]];
 
-/// Memory for rows that begin anywhere: `lead` bytes behind a multiple of 64.
+/// Memory for rows with any alignment: `lead` elements after a multiple of 64 bytes.
 #[repr(align(64))]
 #[derive(Clone, Copy)]
 struct Line(#[expect(dead_code, reason = "read by address")] [u8; 64]);
 
-/// Runs both forms of a row function on `src`, `lead` elements after a line begins; both must give
-/// the same bits and leave alone what lies around.
+/// Runs both implementations of a row function on `src`, `lead` elements after the start of a cache
+/// line. Both must produce the same bits and leave the surrounding bytes unchanged.
 fn assert_same(function: &RowFunction, src: &[u8], lead: usize) {
     let [from, to] = sizes(function);
     let n = src.len() / from;
@@ -48,25 +49,25 @@ fn assert_same(function: &RowFunction, src: &[u8], lead: usize) {
         let (len, start) = (64 * out.len(), out.as_mut_ptr().cast::<u8>());
         // SAFETY: `source` is at least `from` + `src.len()` bytes long, and is no other slice.
         unsafe { std::ptr::copy_nonoverlapping(src.as_ptr(), first.add(from), src.len()) };
-        // SAFETY: `n` elements lie at both addresses, which are multiples of an element's size.
+        // SAFETY: there are `n` elements at both addresses, which are multiples of an element's size.
         unsafe { entry(first.add(from), start.add(lead * to), n as u64, NUMBERS.as_ptr()) };
         end_streams();
         // SAFETY: the bytes of `out`, which were all written.
         unsafe { std::slice::from_raw_parts(start, len) }.to_vec()
     });
-    let [fast, twin] = &outputs;
-    let places = fast.iter().zip(twin).position(|(a, b)| a != b);
-    if let Some(byte) = places {
+    let [fast, portable] = &outputs;
+    let difference = fast.iter().zip(portable).position(|(a, b)| a != b);
+    if let Some(byte) = difference {
         let element = (byte / to).wrapping_sub(lead);
         let value = src.get(element * from..(element + 1) * from);
         panic!("{} of {n}, {lead} in: element {element}, {value:x?}", function.name);
     }
     let inside = lead * to..(lead + n) * to;
-    let around = twin.iter().enumerate().filter(|(byte, _)| !inside.contains(byte));
+    let around = portable.iter().enumerate().filter(|(byte, _)| !inside.contains(byte));
     assert!(around.into_iter().all(|(_, &byte)| byte == 0xab), "{}, {n}, {lead}", function.name);
 }
 
-/// `count` elements of a source, out of `values`, from number `first` on.
+/// Returns `count` elements of a source, taken from `values` from index `first` on.
 fn source(function: &RowFunction, values: &[f32], first: usize, count: usize) -> Vec<u8> {
     let values = values.iter().cycle().skip(first).take(count);
     match sizes(function)[0] {
@@ -118,7 +119,7 @@ fn any_bits_have_the_twins_bits() {
 fn no_elements_need_no_memory() {
     for function in &ROW_FUNCTIONS {
         for entry in [function.entry(), function.portable()] {
-            // SAFETY: with `n` 0 no pointer is looked at.
+            // SAFETY: if `n` is 0, no pointer is read.
             unsafe { entry(std::ptr::null(), std::ptr::null_mut(), 0, std::ptr::null()) };
         }
     }
@@ -133,14 +134,16 @@ fn names_are_found_and_are_their_own() {
     assert!(RowFunction::named("floats_u8").is_none());
 }
 
-/// A few values by hand, so that the twins are right and not only alike.
+/// Checks a few values by hand, so that both implementations are known to be correct and not only
+/// equal.
 #[test]
 fn twins_mean_what_they_say() {
     let row = |name: &str, src: &[f32]| -> Vec<u8> {
         let function = RowFunction::named(name).unwrap();
         let mut out = vec![0u64; src.len()];
         let to = out.as_mut_ptr().cast::<u8>();
-        // SAFETY: a row of floats, and 8 bytes for each, which no type needs more of.
+        // SAFETY: the source is a row of floats, and there are 8 bytes for each result, which is enough
+        // for every type.
         unsafe { function.portable()(src.as_ptr().cast(), to, src.len() as u64, std::ptr::null()) };
         let bytes: Vec<u8> = out.iter().flat_map(|word| word.to_ne_bytes()).collect();
         bytes[..src.len() * sizes(function)[1]].to_vec()

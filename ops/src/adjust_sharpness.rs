@@ -1,4 +1,4 @@
-//! Random sharpness: a picture moved away from its blurred self, or towards it.
+//! Random sharpness: an image moved away from its blurred version, or towards it.
 //!
 //! torchvision's `RandomAdjustSharpness(sharpness_factor, p)`, to the bit:
 //!
@@ -7,20 +7,22 @@
 //! out  = trunc(clamp(fma(blur - in, f32(1 - factor), in), 0, 255))
 //! ```
 //!
-//! for a sample whose coin is heads. The first and last row and column stay as they are, and so
-//! does a picture of less than 3 rows or columns.
+//! for a sample whose coin is heads. The first and last rows and columns stay unchanged, and so does an
+//! image of fewer than 3 rows or columns.
 //!
 //! | | |
-//! |--------|------------------------------------------------------|
-//! | input  | u8 image                                             |
-//! | output | as the input                                         |
-//! | random | a coin `p`                                           |
-//! | cost   | a pixel: 9 additions and 2 multiplications a channel |
+//! |--------|----------------------------------------------------------|
+//! | input  | u8 image                                                 |
+//! | output | as the input                                             |
+//! | random | a coin `p`                                               |
+//! | cost   | 9 additions and 2 multiplications per channel of a pixel |
 
 use crate::error::{positive_or_zero, probability};
 use crate::op::on_u8_image;
 use crate::rows::RowFilter;
-use crate::{Class, GeometryOp, Motion, Op, ParamError, Rng, RowMaker, Size, Type, TypeError};
+use crate::{
+    GeometryOp, GeometryStep, Op, OpClass, ParamError, Rng, RowProducer, Size, Type, TypeError,
+};
 
 /// Sharpens or blurs a share `p` of the images.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,12 +32,12 @@ pub struct RandomAdjustSharpness {
 }
 
 impl RandomAdjustSharpness {
-    /// By a factor, of which 0 blurs, 1 changes nothing and 2 sharpens, for a share `p` of the
-    /// samples. torchvision's default for `p` is 0.5.
+    /// Builds the op from a factor (0 blurs, 1 changes nothing, 2 sharpens) that is applied to a share
+    /// `p` of the samples. torchvision's default for `p` is 0.5.
     ///
     /// # Errors
     ///
-    /// If the factor is negative or not finite, or `p` not in `0.0..=1.0`.
+    /// If the factor is negative or not finite, or `p` is not in `0.0..=1.0`.
     pub fn new(sharpness_factor: f64, p: f64) -> Result<Self, ParamError> {
         const OP: &str = "RandomAdjustSharpness";
         let factor = positive_or_zero(OP, "sharpness_factor", sharpness_factor)?;
@@ -52,8 +54,8 @@ impl Op for RandomAdjustSharpness {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Geometry(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Geometry(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -62,21 +64,21 @@ impl Op for RandomAdjustSharpness {
 }
 
 impl GeometryOp for RandomAdjustSharpness {
-    fn draw(&self, rng: &mut Rng, _: Size, out: &mut Vec<Motion>) {
+    fn draw(&self, rng: &mut Rng, _: Size, out: &mut Vec<GeometryStep>) {
         if rng.coin(self.p) {
-            out.push(Motion::Rows(RowFilter::Sharpen { factor: self.factor }));
+            out.push(GeometryStep::Rows(RowFilter::Sharpen { factor: self.factor }));
         }
     }
 
-    fn makes_rows(&self) -> Option<RowMaker> {
-        Some(RowMaker::Called)
+    fn row_producer(&self) -> Option<RowProducer> {
+        Some(RowProducer::Called)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ImageView, NumberRule, Picture, SampleKey};
+    use crate::{FloatImage, ImageView, NumberRule, SampleKey};
 
     #[test]
     fn the_middle_of_nine_pixels_is_torchvisions() {
@@ -86,7 +88,7 @@ mod tests {
             let mut out = vec![];
             let op = RandomAdjustSharpness::new(factor, 1.0).unwrap();
             op.draw(&mut SampleKey::new(0, 0, 0).op(0), input.size(), &mut out);
-            let made = Picture::from_view(&input).unwrap();
+            let made = FloatImage::from_view(&input).unwrap();
             let made = made.moved(&out[0], NumberRule::Exact).unwrap().to_u8().unwrap();
             assert_eq!(made[4 * 3], middle, "{factor}");
         }

@@ -1,8 +1,8 @@
 //! Area resize: OpenCV's `INTER_AREA` for 8-bit RGB, to the bit.
 //!
-//! FFCV resizes with it everywhere, in its decoders and in its writer, so files and batches
-//! can be compared byte by byte. For an axis of `S` source and `D` output pixels let
-//! `inv = D / S` and `s = 1 / inv`, in doubles. One rule serves both axes:
+//! FFCV uses this filter for every resize, in its decoders and in its writer, so files and batches can
+//! be compared byte by byte. Let an axis have `S` source and `D` output pixels, and let `inv = D / S`
+//! and `s = 1 / inv`, in doubles. The rule is chosen once, for both axes:
 //!
 //! | when                          | rule      | `out` is                                        |
 //! |-------------------------------|-----------|-------------------------------------------------|
@@ -12,23 +12,24 @@
 //! | both `s >= 1`                 | area      | mean weighted by covered area, in f32, see below |
 //! | otherwise (an axis enlarges)  | two taps  | bilinear in 11-bit fixed point, see below       |
 //!
-//! *Area*: output `d` covers `[d*s, d*s + min(s, S - d*s))`; a source pixel's weight is the
-//! covered share, slivers under 1/1000 pixel left out. The order of the f32 sums is part of
-//! the meaning: each source row along x first, then the rows from top to bottom; `rint` is to
-//! nearest, ties to even. *Two taps*: `i = floor(d*s)`, `f = (d+1) - (i+1)*inv` cut to its
-//! fraction (0 if negative), weights `rint((1-f)*2048)` and `rint(f*2048)`; rows are blended
-//! as `(((b0*(T0>>4))>>16) + ((b1*(T1>>4))>>16) + 2) >> 2`. A picture that shrinks along one
-//! axis and grows along the other is therefore not antialiased: this is OpenCV's doing.
+//! *Area*: output `d` covers `[d*s, d*s + min(s, S - d*s))`; the weight of a source pixel is its
+//! covered share, and shares below 1/1000 of a pixel are left out. The order of the f32 sums is part of
+//! the definition: each source row is summed along x first, then the rows are added from top to bottom.
+//! `rint` rounds to the nearest integer, ties to even. *Two taps*: `i = floor(d*s)`, and
+//! `f = (d+1) - (i+1)*inv` reduced to its fractional part (0 if negative); the weights are
+//! `rint((1-f)*2048)` and `rint(f*2048)`; rows are blended as
+//! `(((b0*(T0>>4))>>16) + ((b1*(T1>>4))>>16) + 2) >> 2`. An image that shrinks along one axis and grows
+//! along the other is therefore not antialiased, as in OpenCV.
 //!
 //! | | |
-//! |--------|---------------------------------------------------------------|
-//! | input  | u8 `[S_y, S_x, 3]`, rows any stride apart                     |
-//! | output | u8 `[D_y, D_x, 3]`, packed                                    |
-//! | random | nothing                                                       |
-//! | cost   | every source pixel is read once, all output rows taken in turn |
+//! |--------|------------------------------------------------------------------|
+//! | input  | u8 `[S_y, S_x, 3]`, rows with any stride                         |
+//! | output | u8 `[D_y, D_x, 3]`, packed                                       |
+//! | random | nothing                                                          |
+//! | cost   | each source pixel is read once if output rows are taken in order |
 //!
-//! [`resize`] is the meaning. [`AreaRows`] gives the same bytes, a row at a time, any window,
-//! in any order, and is what the compiled loops and the writer use.
+//! [`resize`] is the reference implementation. [`AreaRows`] produces the same bytes one row at a time,
+//! for any window and in any order; the compiled loops and the writer use it.
 
 mod rows;
 
@@ -38,43 +39,43 @@ use crate::{ImageView, Size};
 
 use crate::shape::RGB;
 
-/// Why a resize is refused.
+/// The reason why a resize is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AreaError {
     /// A side is zero pixels long.
     #[error("cannot resize {source_size} to {out}: a side has no pixels")]
     Empty {
-        /// Size of the picture given.
+        /// The size of the image.
         source_size: Size,
-        /// Size asked for.
+        /// The requested output size.
         out: Size,
     },
-    /// The tables were built for pictures of another size.
+    /// The tables were built for images of another size.
     #[error("the picture is {found}, the tables were built for {expected}")]
     Source {
-        /// Size of the picture given.
+        /// The size of the image.
         found: Size,
-        /// Size the tables are for.
+        /// The size that the tables were built for.
         expected: Size,
     },
-    /// Columns outside the output.
+    /// The requested columns are outside the output.
     #[error("columns {start}..{end} of an output {width} wide")]
     Columns {
-        /// First column asked for.
+        /// The first requested column.
         start: u32,
-        /// One past the last column asked for.
+        /// One past the last requested column.
         end: u32,
-        /// Columns there are.
+        /// The width of the output.
         width: u32,
     },
 }
 
-/// Which of the rules of the top comment applies to a pair of sizes.
+/// The rule of the module's table that applies to a pair of sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     Copy,
-    /// Mean of `kx * ky` pixels.
+    /// The mean of `kx * ky` pixels.
     Block {
         kx: u32,
         ky: u32,
@@ -93,7 +94,7 @@ impl Rule {
             Self::Copy
         } else if x.scale < 1.0 || y.scale < 1.0 {
             Self::TwoTaps
-        } else if let (Some(kx), Some(ky)) = (x.whole(), y.whole()) {
+        } else if let (Some(kx), Some(ky)) = (x.integer_scale(), y.integer_scale()) {
             Self::Block { kx, ky }
         } else {
             Self::Area
@@ -104,11 +105,12 @@ impl Rule {
 /// One axis of a resize.
 #[derive(Clone, Copy, Debug)]
 struct Axis {
-    /// Source pixels.
+    /// The number of source pixels.
     source: u32,
-    /// Output pixels a source pixel.
+    /// Output pixels per source pixel.
     inv: f64,
-    /// Source pixels an output pixel, `1 / inv`: not always the double nearest to the quotient.
+    /// Source pixels per output pixel, `1 / inv`. This is not always the double nearest to the exact
+    /// quotient.
     scale: f64,
 }
 
@@ -123,8 +125,8 @@ impl Axis {
         Self { source, inv, scale: 1.0 / inv }
     }
 
-    /// The scale, if it is an integer as OpenCV sees it.
-    fn whole(self) -> Option<u32> {
+    /// Returns the scale if it is an integer within OpenCV's tolerance.
+    fn integer_scale(self) -> Option<u32> {
         let nearest = self.scale.round_ties_even();
         ((self.scale - nearest).abs() < f64::EPSILON).then_some(nearest as u32)
     }
@@ -134,7 +136,8 @@ impl Axis {
         let start = f64::from(d) * self.scale;
         let end = start + self.scale;
         let cell = self.scale.min(f64::from(self.source) - start);
-        // `as` is floor here: positions are not negative. `f64::floor` would be a call.
+        // `as` rounds down here, since positions are not negative. `f64::floor` would be a function
+        // call.
         let (floor, last) = (start as u32, (end as u32).min(self.source - 1));
         let first = (floor + u32::from(start > f64::from(floor))).min(last);
         let head = f64::from(first) - start;
@@ -149,14 +152,15 @@ impl Axis {
         }
     }
 
-    /// The first of the two source pixels of output `d`, and the share of the second.
+    /// Returns the first of the two source pixels of output `d`, and the share of the second.
     fn two_taps(self, d: u32) -> (u32, f32) {
         let first = (f64::from(d) * self.scale) as u32;
         let share = (f64::from(d) + 1.0 - (f64::from(first) + 1.0) * self.inv) as f32;
         (first, if share <= 0.0 { 0.0 } else { share.fract() })
     }
 
-    /// As [`two_taps`](Self::two_taps), along x: there is no second pixel beyond the edge.
+    /// Does the same as [`two_taps`](Self::two_taps) along x, where no second pixel is read beyond the
+    /// edge.
     fn two_taps_inside(self, d: u32) -> (u32, f32) {
         let last = self.source - 1;
         let (first, share) = self.two_taps(d);
@@ -164,16 +168,16 @@ impl Axis {
     }
 }
 
-/// A covered share of a pixel not worth a tap (OpenCV, `computeResizeAreaTab`).
+/// A covered share of a pixel up to which no tap is added (OpenCV, `computeResizeAreaTab`).
 const SLIVER: f64 = 1e-3;
 
-/// The weights of two taps in 1/2048.
+/// Returns the weights of the two taps in units of 1/2048.
 #[expect(clippy::cast_possible_truncation, reason = "in 0..=2048")]
-fn fixed(share: f32) -> [i16; 2] {
+fn fixed_weights(share: f32) -> [i16; 2] {
     [(1.0 - share) * 2048.0, share * 2048.0].map(|w| w.round_ties_even() as i16)
 }
 
-/// Resizes a whole picture: the meaning, one value at a time.
+/// Resizes a whole image. This is the reference implementation, which computes one value at a time.
 ///
 /// Returns `[out.height, out.width, 3]`, packed.
 ///
@@ -201,7 +205,7 @@ pub fn resize(source: ImageView<'_>, out: Size) -> Result<Vec<u8>, AreaError> {
     Ok(pixels)
 }
 
-/// The mean of block `(y, x)` of blocks of `ky` rows and `kx` columns.
+/// Returns the mean of block `(y, x)`, where each block has `ky` rows and `kx` columns.
 fn block(at: impl Fn(u32, u32) -> u8, (y, x): (u32, u32), (ky, kx): (u32, u32)) -> u8 {
     let columns = || x * kx..(x + 1) * kx;
     let sum = (y * ky..(y + 1) * ky)
@@ -211,7 +215,7 @@ fn block(at: impl Fn(u32, u32) -> u8, (y, x): (u32, u32), (ky, kx): (u32, u32)) 
     block_mean(sum, ky, kx)
 }
 
-/// The mean of a block whose values add up to `sum`.
+/// Returns the mean of a block whose values add up to `sum`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -225,7 +229,7 @@ fn block_mean(sum: i64, ky: u32, kx: u32) -> u8 {
     (sum as f32 * (1.0 / (ky as f32 * kx as f32))).round_ties_even() as u8
 }
 
-/// The mean weighted by covered area: along x, then along y.
+/// Returns the mean weighted by covered area: first along x, then along y.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
 fn area(at: impl Fn(u32, u32) -> u8, (y_axis, y): (Axis, u32), (x_axis, x): (Axis, u32)) -> u8 {
     let (mut rows, mut columns) = (Vec::new(), Vec::new());
@@ -242,18 +246,18 @@ fn area(at: impl Fn(u32, u32) -> u8, (y_axis, y): (Axis, u32), (x_axis, x): (Axi
     total.round_ties_even() as u8
 }
 
-/// Bilinear in fixed point.
+/// Interpolates bilinearly in fixed point.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in 0..=255")]
 fn two_taps(at: impl Fn(u32, u32) -> u8, (y_axis, y): (Axis, u32), (x_axis, x): (Axis, u32)) -> u8 {
     let (left, share) = x_axis.two_taps_inside(x);
     let right = (left + 1).min(x_axis.source - 1);
-    let [a0, a1] = fixed(share).map(i32::from);
+    let [a0, a1] = fixed_weights(share).map(i32::from);
     let line = |y: u32| {
         let y = y.min(y_axis.source - 1);
         (i32::from(at(y, left)) * a0 + i32::from(at(y, right)) * a1) >> 4
     };
     let (top, share) = y_axis.two_taps(y);
-    let [b0, b1] = fixed(share).map(i32::from);
+    let [b0, b1] = fixed_weights(share).map(i32::from);
     ((((b0 * line(top)) >> 16) + ((b1 * line(top + 1)) >> 16) + 2) >> 2) as u8
 }
 

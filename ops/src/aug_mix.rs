@@ -1,4 +1,4 @@
-//! AugMix: a picture mixed with what a few random chains of ops make of it (Hendrycks et al.,
+//! AugMix: an image mixed with the results of a few random chains of ops (Hendrycks et al.,
 //! arXiv:1912.02781).
 //!
 //! ```text
@@ -6,25 +6,26 @@
 //! (m0, m1) ~ Dirichlet(alpha, alpha)          w ~ Dirichlet(alpha, ..), one for each chain
 //! ```
 //!
-//! torchvision's `AugMix`: each chain has `chain_depth` steps, or 1 to 3, uniform; each step is one
-//! of 13 actions (or the first 9), with a magnitude of `0..severity` of 10.
+//! This is torchvision's `AugMix`: each chain has `chain_depth` steps, or 1 to 3 drawn uniformly; each
+//! step applies one of 13 actions (or one of the first 9), with a magnitude index in `0..severity` out
+//! of 10.
 //!
 //! | | |
-//! |--------|------------------------------------------------------------------------------------|
-//! | input  | u8 image                                                                           |
-//! | output | as the input; truncated under the exact rule, else rounded half to even            |
+//! |--------|--------------------------------------------------------------------------------------|
+//! | input  | u8 image                                                                             |
+//! | output | as the input; truncated under the Exact rule, else rounded half to even              |
 //! | random | the weights, then each chain's length; then each step an action, a magnitude, a sign |
-//! | cost   | ends its block; a loop over the picture for each step, and the sum                 |
+//! | cost   | ends its block; a loop over the image for each step, and the sum                     |
 
 use crate::beta::{dirichlet, symmetric_beta};
 use crate::error::positive;
 use crate::op::on_u8_image;
-use crate::policy::{Look, Pick, Sampling, Space, Strength};
+use crate::policy::{Pick, Sampling, Space, Strength, WarpOptions};
 use crate::rows::WarpInterpolation;
-use crate::{Class, MixOp, Mixture, Op, Ops, ParamError, Rng, Type, TypeError};
+use crate::{MixOp, Mixture, Op, OpClass, Ops, ParamError, Rng, Type, TypeError};
 use std::sync::Arc;
 
-/// Mixes a picture with what random chains of ops make of it.
+/// Mixes an image with the results of random chains of ops.
 #[derive(Clone, Debug)]
 pub struct AugMix {
     severity: u32,
@@ -32,16 +33,17 @@ pub struct AugMix {
     chain_depth: Option<u32>,
     alpha: f64,
     all_ops: bool,
-    look: Look,
+    look: WarpOptions,
     step: Ops,
 }
 
-/// Most chains, and most steps of one.
-const MOST: u32 = 16;
+/// The largest number of chains, and of steps in a chain.
+const MAX_COUNT: u32 = 16;
 
 impl AugMix {
-    /// With magnitudes below `severity`, of `1..=10`, and otherwise torchvision's defaults: three
-    /// chains of one to three steps, an alpha of 1, all 13 actions, bilinear warps.
+    /// Builds the op with magnitudes below `severity`, which is in `1..=10`, and otherwise
+    /// torchvision's defaults: three chains of one to three steps, an alpha of 1, all 13 actions,
+    /// bilinear warps.
     ///
     /// # Errors
     ///
@@ -50,78 +52,80 @@ impl AugMix {
         if !(1..=10).contains(&severity) {
             return Err(ParamError::new("AugMix", "severity", severity, "1..=10"));
         }
-        let look =
-            Look { sampling: Sampling::Fixed(WarpInterpolation::Bilinear), ..Look::default() };
+        let look = WarpOptions {
+            sampling: Sampling::Fixed(WarpInterpolation::Bilinear),
+            ..WarpOptions::default()
+        };
         let (mixture_width, chain_depth, alpha, all_ops) = (3, None, 1.0, true);
         let op = Self { severity, mixture_width, chain_depth, alpha, all_ops, look, step: vec![] };
-        Ok(op.made())
+        Ok(op.with_step())
     }
 
-    /// So many chains.
+    /// Sets the number of chains.
     ///
     /// # Errors
     ///
-    /// If they are not `1..=16`.
+    /// If the number is not in `1..=16`.
     pub fn mixture_width(self, chains: u32) -> Result<Self, ParamError> {
-        let mixture_width = counted("mixture_width", chains)?;
+        let mixture_width = checked_count("mixture_width", chains)?;
         Ok(Self { mixture_width, ..self })
     }
 
-    /// So many steps in every chain.
+    /// Sets the number of steps of every chain.
     ///
     /// # Errors
     ///
-    /// If they are not `1..=16`.
+    /// If the number is not in `1..=16`.
     pub fn chain_depth(self, steps: u32) -> Result<Self, ParamError> {
-        let chain_depth = Some(counted("chain_depth", steps)?);
+        let chain_depth = Some(checked_count("chain_depth", steps)?);
         Ok(Self { chain_depth, ..self })
     }
 
-    /// The parameter of the Dirichlet distributions.
+    /// Sets the parameter of the Dirichlet distributions.
     ///
     /// # Errors
     ///
-    /// If it is not above 0, or not finite.
+    /// If `alpha` is not above 0, or not finite.
     pub fn alpha(self, alpha: f64) -> Result<Self, ParamError> {
         Ok(Self { alpha: positive("AugMix", "alpha", alpha)?, ..self })
     }
 
-    /// Whether brightness, colour, contrast and sharpness are among the actions. ImageNet-C tests
-    /// what they do, so the paper leaves them out.
+    /// Sets whether brightness, colour, contrast and sharpness are among the actions. ImageNet-C tests
+    /// robustness to these changes, so the paper leaves them out.
     #[must_use]
     pub fn all_ops(self, all_ops: bool) -> Self {
-        Self { all_ops, ..self }.made()
+        Self { all_ops, ..self }.with_step()
     }
 
-    /// How warps read between pixels: bilinear by default.
+    /// Sets how warps interpolate between pixels. The default is bilinear.
     #[must_use]
     pub fn interpolation(self, interpolation: WarpInterpolation) -> Self {
-        let look = Look { sampling: Sampling::Fixed(interpolation), ..self.look };
-        Self { look, ..self }.made()
+        let look = WarpOptions { sampling: Sampling::Fixed(interpolation), ..self.look };
+        Self { look, ..self }.with_step()
     }
 
-    /// The colour of what comes in from outside: black by default.
+    /// Sets the colour of pixels from outside the image. The default is black.
     #[must_use]
     pub fn fill(self, fill: [u8; 3]) -> Self {
-        let look = Look { fill: Some(fill), ..self.look };
-        Self { look, ..self }.made()
+        let look = WarpOptions { fill: Some(fill), ..self.look };
+        Self { look, ..self }.with_step()
     }
 
-    /// With the step that its parameters ask for.
-    fn made(self) -> Self {
+    /// Builds the step op from the parameters.
+    fn with_step(self) -> Self {
         const SPACE: Space = Space::AugMix;
         let below = self.severity;
         let strength = Strength::AnyEntry { space: SPACE, bins: SPACE.default_bins(), below };
         let actions = SPACE.actions();
-        let kept = if self.all_ops { actions.len() } else { 9 };
-        let lists = actions[..kept].iter().map(|action| action.ops(strength, self.look));
+        let action_count = if self.all_ops { actions.len() } else { 9 };
+        let lists = actions[..action_count].iter().map(|action| action.ops(strength, self.look));
         let pick = Pick::new("AugMix step", lists, None, 1.0);
         Self { step: vec![Arc::new(pick)], ..self }
     }
 }
 
-fn counted(param: &'static str, value: u32) -> Result<u32, ParamError> {
-    if (1..=MOST).contains(&value) {
+fn checked_count(param: &'static str, value: u32) -> Result<u32, ParamError> {
+    if (1..=MAX_COUNT).contains(&value) {
         Ok(value)
     } else {
         Err(ParamError::new("AugMix", param, value, "1..=16"))
@@ -137,8 +141,8 @@ impl Op for AugMix {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Mix(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Mix(self)
     }
 }
 

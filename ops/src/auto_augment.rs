@@ -1,52 +1,54 @@
-//! AutoAugment: one of 25 pairs of actions, found by search, drawn for each sample.
+//! AutoAugment: one of 25 pairs of actions, which were found by search; the pair is drawn for each
+//! sample.
 //!
-//! Cubuk et al., arXiv:1805.09501, as torchvision's `AutoAugment` does it.
+//! The method is by Cubuk et al., arXiv:1805.09501; the details are those of torchvision's
+//! `AutoAugment`.
 //!
 //! ```text
-//! one of the 25 sub-policies; its first action if a uniform number is at most its probability;
-//! then its second likewise. A magnitude is an entry of a table of 10, negated by a coin if signed
+//! draw one of the 25 sub-policies; run its first action if a uniform number is at most its probability,
+//! then its second likewise. A magnitude is an entry of a table of 10; a coin negates it if signed
 //! ```
 //!
 //! | | |
-//! |--------|----------------------------------------------------------------------|
-//! | input  | u8 image                                                             |
-//! | output | as the input                                                         |
-//! | random | the sub-policy, two coins; then each action's sign                   |
-//! | cost   | of the actions: two loops over the picture at most                   |
+//! |--------|-------------------------------------------------------|
+//! | input  | u8 image                                              |
+//! | output | as the input                                          |
+//! | random | the sub-policy, two coins; then each action's sign    |
+//! | cost   | that of the actions: at most two loops over the image |
 //!
-//! Actions and tables: [`policy`](crate::policy). The draw has 100 outcomes, `4 * sub-policy + 2 *
-//! first + second`. An action of one magnitude that several sub-policies have in the same place is
-//! one op, which runs for the outcomes of all of them.
+//! [`policy`](crate::policy) defines the actions and tables. The draw has 100 outcomes,
+//! `4 * sub-policy + 2 * first + second`. If several sub-policies have the same action with the same
+//! magnitude at the same position, it is one op, which runs for the outcomes of all of them.
 
 use crate::op::on_u8_image;
-use crate::policy::{Action, Look, Sampling, Space, Strength};
+use crate::policy::{Action, Sampling, Space, Strength, WarpOptions};
 use crate::rows::WarpInterpolation;
-use crate::{ChoiceOp, Class, Member, Op, Rng, Type, TypeError};
+use crate::{ChoiceBranch, ChoiceOp, Op, OpClass, Rng, Type, TypeError};
 use Action::{
     AutoContrast, Brightness, Color, Contrast, Equalize, Invert, Posterize, Rotate, Sharpness,
     ShearX, ShearY, Solarize, TranslateX, TranslateY,
 };
 
-/// Which data set's policy.
+/// The data set that the policy was found for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Policy {
-    /// ImageNet's: mostly colours, and turns.
+    /// ImageNet: mostly colour changes and rotations.
     ImageNet,
-    /// CIFAR-10's: colours, shears, translations.
+    /// CIFAR-10: colour changes, shears, translations.
     Cifar10,
-    /// SVHN's, the street's house numbers: shears, inversions.
+    /// SVHN (street view house numbers): shears, inversions.
     Svhn,
 }
 
 /// An action, the share of the samples for which it runs, and the entry of its table.
 type Step = (Action, f64, u32);
 
-/// What is done one after the other.
+/// Two steps, applied one after the other.
 type SubPolicy = [Step; 2];
 
 impl Policy {
-    /// Its 25 pairs of actions, each with its probability and the entry of its table, 0 if it has
-    /// none.
+    /// Returns the 25 pairs of actions of the policy, each action with its probability and its entry in
+    /// the table of magnitudes, which is 0 if the action has no table.
     #[must_use]
     pub const fn sub_policies(self) -> &'static [[(Action, f64, u32); 2]; 25] {
         match self {
@@ -61,36 +63,36 @@ impl Policy {
 #[derive(Clone, Debug)]
 pub struct AutoAugment {
     policy: Policy,
-    look: Look,
-    members: Vec<Member>,
+    look: WarpOptions,
+    members: Vec<ChoiceBranch>,
 }
 
 impl AutoAugment {
-    /// By the policy that was found for a data set. torchvision's default is ImageNet's.
+    /// Builds the op with the policy that was found for a data set. torchvision's default is ImageNet.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
-        Self::of(policy, Look::default())
+        Self::of(policy, WarpOptions::default())
     }
 
-    /// How warps read between pixels: nearest by default.
+    /// Sets how warps interpolate between pixels. The default is nearest.
     #[must_use]
     pub fn interpolation(self, interpolation: WarpInterpolation) -> Self {
-        Self::of(self.policy, Look { sampling: Sampling::Fixed(interpolation), ..self.look })
+        Self::of(self.policy, WarpOptions { sampling: Sampling::Fixed(interpolation), ..self.look })
     }
 
-    /// The colour of what comes in from outside: black by default.
+    /// Sets the colour of pixels from outside the image. The default is black.
     #[must_use]
     pub fn fill(self, fill: [u8; 3]) -> Self {
-        Self::of(self.policy, Look { fill: Some(fill), ..self.look })
+        Self::of(self.policy, WarpOptions { fill: Some(fill), ..self.look })
     }
 
-    fn of(policy: Policy, look: Look) -> Self {
+    fn of(policy: Policy, look: WarpOptions) -> Self {
         let steps = policy.sub_policies();
-        let members = [0, 1].iter().flat_map(|&place| {
+        let members = [0, 1].iter().flat_map(|&position| {
             let mut found: Vec<(Action, u32, u128)> = vec![];
             for (index, sub_policy) in steps.iter().enumerate() {
-                let (action, _, entry) = sub_policy[place];
-                let when = outcomes_with(index, place);
+                let (action, _, entry) = sub_policy[position];
+                let when = outcomes_with(index, position);
                 match found.iter_mut().find(|(a, e, _)| (*a, *e) == (action, entry)) {
                     Some((_, _, mask)) => *mask |= when,
                     None => found.push((action, entry, when)),
@@ -101,15 +103,15 @@ impl AutoAugment {
         let members = members.map(|(action, index, when)| {
             let (space, bins) = (Space::AutoAugment, Space::AutoAugment.default_bins());
             let ops = action.ops(Strength::Entry { space, bins, index }, look);
-            Member { ops, when }
+            ChoiceBranch { ops, when }
         });
         Self { policy, look, members: members.collect() }
     }
 }
 
-/// The outcomes of a sub-policy whose action in `place` runs.
-fn outcomes_with(sub_policy: usize, place: usize) -> u128 {
-    let runs = [0b1100, 0b1010][place];
+/// Returns the mask of the outcomes in which action `position` of a sub-policy runs.
+fn outcomes_with(sub_policy: usize, position: usize) -> u128 {
+    let runs = [0b1100, 0b1010][position];
     runs << (4 * sub_policy)
 }
 
@@ -122,8 +124,8 @@ impl Op for AutoAugment {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Choice(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Choice(self)
     }
 }
 
@@ -132,7 +134,7 @@ impl ChoiceOp for AutoAugment {
         100
     }
 
-    fn members(&self) -> &[Member] {
+    fn branches(&self) -> &[ChoiceBranch] {
         &self.members
     }
 
@@ -144,7 +146,7 @@ impl ChoiceOp for AutoAugment {
     }
 }
 
-/// Of the paper, for ImageNet.
+/// The policy of the paper for ImageNet.
 #[rustfmt::skip]
 const IMAGENET: [SubPolicy; 25] = [
     [(Posterize, 0.4, 8), (Rotate, 0.6, 9)],
@@ -174,7 +176,7 @@ const IMAGENET: [SubPolicy; 25] = [
     [(Equalize, 0.8, 0), (Equalize, 0.6, 0)],
 ];
 
-/// Of the paper, for CIFAR-10.
+/// The policy of the paper for CIFAR-10.
 #[rustfmt::skip]
 const CIFAR10: [SubPolicy; 25] = [
     [(Invert, 0.1, 0), (Contrast, 0.2, 6)],
@@ -204,7 +206,7 @@ const CIFAR10: [SubPolicy; 25] = [
     [(TranslateY, 0.7, 9), (AutoContrast, 0.9, 0)],
 ];
 
-/// Of the paper, for SVHN.
+/// The policy of the paper for SVHN.
 #[rustfmt::skip]
 const SVHN: [SubPolicy; 25] = [
     [(ShearX, 0.9, 4), (Invert, 0.2, 0)],
@@ -241,7 +243,7 @@ mod tests {
 
     const POLICIES: [Policy; 3] = [Policy::ImageNet, Policy::Cifar10, Policy::Svhn];
 
-    /// The name of the op that an action is.
+    /// Returns the name of the op that implements an action.
     const fn op_of(action: Action) -> &'static str {
         match action {
             AutoContrast => "RandomAutocontrast",
@@ -251,9 +253,9 @@ mod tests {
         }
     }
 
-    /// The ops that an outcome runs.
+    /// Returns the ops that an outcome runs.
     fn run_by(op: &AutoAugment, outcome: usize) -> Vec<&'static str> {
-        let runs = op.members().iter().filter(|member| member.when >> outcome & 1 == 1);
+        let runs = op.branches().iter().filter(|member| member.when >> outcome & 1 == 1);
         runs.flat_map(|member| &member.ops).map(|op| op.name()).collect()
     }
 
@@ -275,7 +277,7 @@ mod tests {
     fn equal_actions_in_one_place_are_one_op() {
         let op = AutoAugment::new(Policy::ImageNet);
         let equalizes =
-            op.members().iter().filter(|member| member.ops[0].name() == "RandomEqualize");
+            op.branches().iter().filter(|member| member.ops[0].name() == "RandomEqualize");
         assert_eq!(equalizes.count(), 2, "one in each place");
     }
 

@@ -10,15 +10,17 @@
 //! | input  | u8 image                                                                     |
 //! | output | as the input                                                                 |
 //! | random | a coin `p`                                                                   |
-//! | cost   | one more reading of the picture to count its levels, then a look-up a value  |
+//! | cost   | one more pass over the image to count its levels, then one look-up per value |
 //!
-//! torchvision's `RandomAutocontrast` on tensors, to the bit under the Exact rule: the scale
-//! `f32((high - low) * f32(1 / 255))`, a division by it, truncation. So the brightest value may
-//! become 254; under the Fused rule, `(in - low) * 255 / (high - low)`, it is 255.
+//! Under the Exact rule this is torchvision's `RandomAutocontrast` on tensors, to the bit: the scale
+//! `f32((high - low) * f32(1 / 255))`, a division by the scale, truncation. The brightest value may
+//! therefore become 254; under the Fused rule, `(in - low) * 255 / (high - low)`, it becomes 255.
 
 use crate::error::probability;
 use crate::op::on_u8_image;
-use crate::{Class, Histogram, NumberRule, Op, ParamError, Rng, Table, TableOp, Type, TypeError};
+use crate::{
+    Histogram, LevelTable, NumberRule, Op, OpClass, ParamError, Rng, TableOp, Type, TypeError,
+};
 
 /// Stretches the channels of a share `p` of the images.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,7 +29,7 @@ pub struct RandomAutocontrast {
 }
 
 impl RandomAutocontrast {
-    /// A share `p` of the images is stretched. torchvision's default is 0.5.
+    /// Builds the op for a share `p` of the images. torchvision's default is 0.5.
     ///
     /// # Errors
     ///
@@ -36,7 +38,7 @@ impl RandomAutocontrast {
         Ok(Self { p: probability("RandomAutocontrast", p)? })
     }
 
-    /// For all images: the op as a part of a policy.
+    /// Builds the op for all images, as a policy uses it.
     pub(crate) const fn always() -> Self {
         Self { p: 1.0 }
     }
@@ -51,8 +53,8 @@ impl Op for RandomAutocontrast {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Table(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Table(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -73,14 +75,14 @@ impl TableOp for RandomAutocontrast {
         true
     }
 
-    fn table(&self, rule: NumberRule, _: &[f32], histogram: &Histogram, out: &mut Table) {
+    fn table(&self, rule: NumberRule, _: &[f32], histogram: &Histogram, out: &mut LevelTable) {
         for (levels, table) in histogram.iter().zip(out) {
             *table = stretched(rule, levels);
         }
     }
 }
 
-/// The table of one channel.
+/// Returns the table of one channel.
 fn stretched(rule: NumberRule, levels: &[u32; 256]) -> [f32; 256] {
     let low = levels.iter().position(|&count| count > 0).unwrap_or(0) as f32;
     let high = levels.iter().rposition(|&count| count > 0).unwrap_or(0) as f32;

@@ -7,13 +7,13 @@
 //! Gamma(a)   = Gamma(a + 1) * u^(1/a)                        for a < 1
 //! ```
 //!
-//! Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26 (2000), with
-//! normals by Marsaglia's polar method. It works on logarithms: with a small `a` both gammas
-//! would be 0 in double precision, and their quotient no number.
+//! The method is by Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26
+//! (2000), with normal numbers from Marsaglia's polar method. The code works on logarithms: for a small
+//! `a` both gamma variables would be 0 in double precision, and their quotient NaN.
 
 use crate::Rng;
 
-/// A number in `0..=1` from Beta(alpha, alpha). `alpha` is above 0 and finite.
+/// Draws a number in `0..=1` from Beta(alpha, alpha). `alpha` must be above 0 and finite.
 pub(crate) fn symmetric_beta(rng: &mut Rng, alpha: f64) -> f64 {
     if alpha == 1.0 {
         return unit(rng);
@@ -22,8 +22,8 @@ pub(crate) fn symmetric_beta(rng: &mut Rng, alpha: f64) -> f64 {
     1.0 / (1.0 + (second - first).exp())
 }
 
-/// `count` shares that sum to 1, from a Dirichlet distribution whose parameters are all `alpha`:
-/// gammas over their sum.
+/// Draws `count` shares that sum to 1 from a Dirichlet distribution whose parameters are all `alpha`:
+/// gamma variables divided by their sum.
 pub(crate) fn dirichlet(rng: &mut Rng, alpha: f64, count: usize) -> Vec<f64> {
     let logarithms: Vec<f64> = (0..count).map(|_| ln_gamma_draw(rng, alpha)).collect();
     let most = logarithms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -32,12 +32,12 @@ pub(crate) fn dirichlet(rng: &mut Rng, alpha: f64, count: usize) -> Vec<f64> {
     gammas.into_iter().map(|gamma| gamma / sum).collect()
 }
 
-/// Uniform in `[0, 1)`, a multiple of 2^-48.
+/// Draws a uniform number in `[0, 1)`, a multiple of 2^-48.
 fn unit(rng: &mut Rng) -> f64 {
     f64::from(rng.unit()) + f64::from(rng.unit()) * 2f64.powi(-24)
 }
 
-/// A number from N(0, 1).
+/// Draws a number from N(0, 1).
 fn normal(rng: &mut Rng) -> f64 {
     loop {
         let (x, y) = (2.0 * unit(rng) - 1.0, 2.0 * unit(rng) - 1.0);
@@ -48,11 +48,11 @@ fn normal(rng: &mut Rng) -> f64 {
     }
 }
 
-/// The logarithm of a number from Gamma(alpha).
+/// Draws the logarithm of a number from Gamma(alpha).
 fn ln_gamma_draw(rng: &mut Rng, alpha: f64) -> f64 {
     if alpha < 1.0 {
         let above = ln_gamma_draw(rng, alpha + 1.0);
-        // Finite, so that the difference of two is a number.
+        // The term is finite, so that the difference of two logarithms is not NaN.
         return above + ((1.0 - unit(rng)).ln() / alpha).max(f64::MIN / 2.0);
     }
     let d = alpha - 1.0 / 3.0;
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
     use crate::BatchKey;
 
-    /// Mean and variance of 40,000 draws.
+    /// Returns the mean and the variance of 40,000 draws.
     fn moments(alpha: f64) -> (f64, f64) {
         let mut rng = BatchKey::new(7, 0, 0).op("beta", 0);
         let draws: Vec<f64> = (0..40_000).map(|_| symmetric_beta(&mut rng, alpha)).collect();

@@ -1,7 +1,7 @@
-//! Antialiased bilinear resize, in whole numbers.
+//! Antialiased bilinear resize, in integer arithmetic.
 //!
-//! The filter is a triangle of radius `max(1, scale)` in source pixels around the centre of each
-//! output pixel, `scale = source / output` (Pillow's `BILINEAR`, torchvision's `BILINEAR` with
+//! The filter is a triangle of radius `max(1, scale)` in source pixels around the centre of each output
+//! pixel, where `scale = source / output` (Pillow's `BILINEAR`, torchvision's `BILINEAR` with
 //! `antialias=True`):
 //!
 //! ```text
@@ -11,37 +11,38 @@
 //! w(i, k)   = max(0, 1 - |k + 1/2 - centre| / radius), scaled to a sum of 2^14
 //! ```
 //!
-//! The weights are whole numbers that sum to exactly 2^14 (the largest takes the rounding), so a
-//! flat picture stays flat. Rows are filtered first, into Q7 numbers around 128:
+//! The weights are integers that sum to exactly 2^14 (the largest weight absorbs the rounding error),
+//! so an image of one colour stays unchanged. The image is first filtered along y, into rows of Q7
+//! numbers around 128:
 //!
 //! ```text
 //! row[x]    = sum_k ((in[k, x] - 128) * 2^8 * wy(k) + 2^14) >> 15            i16, Q7
 //! out[i]    = (sum_k row[first + k] * wx(k) + 2^20 + 128 * 2^21) >> 21       clamped to 0..=255
 //! ```
 //!
-//! No u8 rounding lies between the passes, so the result is closer to the exact filter than the
-//! libraries': within one level of both, and of the exact value.
+//! The intermediate rows are not rounded to u8, so the result is closer to the exact filter than the
+//! results of the two libraries: within one level of both, and of the exact value.
 
 use crate::{ImageView, Size};
 
 /// The sum of the weights of one output pixel: 1.0 in Q14.
 const ONE: i32 = 1 << 14;
 
-/// The filter of one axis: for each output pixel where its taps begin and what they weigh.
+/// The filter of one axis: the first tap and the weights of each output pixel.
 ///
-/// All outputs have the same number of taps; those a border cuts off weigh nothing. Memory is
-/// kept from one [`set`](Self::set) to the next.
+/// All outputs have the same number of taps; taps beyond a border have weight 0. The buffers are reused
+/// from one [`set`](Self::set) to the next.
 #[derive(Clone, Debug, Default)]
 pub struct Taps {
     first: Vec<i32>,
     weights: Vec<i16>,
     count: usize,
-    /// The shares of one output pixel, before they are scaled.
+    /// The weights of one output pixel before they are scaled.
     scratch: Vec<f64>,
 }
 
 impl Taps {
-    /// Taps of the resize from `source` to `output` pixels, all of it.
+    /// Builds the taps of every output pixel of the resize from `source` to `output` pixels.
     #[must_use]
     pub fn new(source: u32, output: u32) -> Self {
         let mut taps = Self::default();
@@ -49,12 +50,12 @@ impl Taps {
         taps
     }
 
-    /// Sets the taps for the outputs `wanted` (in that order, each clamped to `0..output`) of the
-    /// resize from `source` to `output` pixels. The number of taps is rounded up to a multiple
-    /// of `group`; offsets are in units of `1 / step` pixels.
+    /// Sets the taps for the outputs `wanted` (in the order given, each clamped to `0..output`) of the
+    /// resize from `source` to `output` pixels. The number of taps is rounded up to a multiple of
+    /// `group`; offsets are in units of `1 / step` pixels.
     ///
-    /// Where the source has fewer pixels than there are taps, reading them all goes past its
-    /// end by [`count`](Self::count) `- source` pixels: those weigh nothing.
+    /// If the source has fewer pixels than there are taps, the last [`count`](Self::count) `- source`
+    /// taps are past its end; their weight is 0.
     pub fn set(
         &mut self,
         source: u32,
@@ -77,32 +78,32 @@ impl Taps {
         }
     }
 
-    /// Taps of an output pixel.
+    /// Returns the number of taps of an output pixel.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.count
     }
 
-    /// For each output pixel its first source pixel, times the `step` of [`set`](Self::set).
+    /// Returns the first source pixel of each output pixel, times the `step` of [`set`](Self::set).
     #[must_use]
     pub fn first(&self) -> &[i32] {
         &self.first
     }
 
-    /// For each output pixel its [`count`](Self::count) weights, Q14.
+    /// Returns the [`count`](Self::count) weights of each output pixel, in Q14.
     #[must_use]
     pub fn weights(&self) -> &[i16] {
         &self.weights
     }
 
-    /// Adds outputs that read from the first pixel and weigh nothing, up to `len` outputs.
+    /// Appends outputs that read from the first pixel with weights of 0, up to `len` outputs.
     pub fn pad_to(&mut self, len: usize) {
         self.first.resize(len, 0);
         self.weights.resize(len * self.count, 0);
     }
 }
 
-/// The filter of one axis, before its weights are whole numbers.
+/// The filter of one axis, before its weights become integers.
 struct Triangle {
     source: u32,
     scale: f64,
@@ -118,14 +119,14 @@ impl Triangle {
         Self { source, scale, radius, slope: 1.0 / radius }
     }
 
-    /// The most taps that weigh anything: a triangle of radius r covers at most ceil(2r) pixel
-    /// centres with a weight above 0.
+    /// Returns the largest number of taps with a weight above 0: a triangle of radius r covers at most
+    /// ceil(2r) pixel centres with such a weight.
     fn widest(&self) -> usize {
         ((2.0 * self.radius).ceil() as usize).clamp(1, self.source as usize)
     }
 
-    /// Writes the weights of output `i` over zeros, and gives its first tap. `shares` is as long
-    /// as `weights`.
+    /// Writes the weights of output `i` over zeros, and returns its first tap. `shares` is as long as
+    /// `weights`.
     fn weigh(&self, i: f64, shares: &mut [f64], weights: &mut [i16]) -> i32 {
         let centre = self.scale * (i + 0.5);
         let share = |k: u32| (1.0 - (f64::from(k) + 0.5 - centre).abs() * self.slope).max(0.0);
@@ -137,13 +138,14 @@ impl Triangle {
         while last - first > 1 && share(last - 1) <= 0.0 {
             last -= 1;
         }
-        // No more taps than there is room for: one too many could only be a rounding of the ends.
+        // Limits the taps to the room available: only the rounding of the ends could produce one more.
         let taps = ((last - first) as usize).min(shares.len());
         let shares = &mut shares[..taps];
         for (k, out) in (first..).zip(&mut *shares) {
             *out = share(k);
         }
-        // Taps must end inside the source, if it is long enough: begin earlier, with weights of 0.
+        // The taps must end inside the source, if it is long enough: they start earlier, with weights
+        // of 0.
         let start = first.min(self.source.saturating_sub(weights.len() as u32));
         quantize(shares, &mut weights[(first - start) as usize..]);
         start as i32
@@ -165,7 +167,7 @@ fn quantize(shares: &[f64], out: &mut [i16]) {
     out[largest] += (ONE - total) as i16;
 }
 
-/// The meaning: `source` scaled to `size`, u8, channels last.
+/// Scales `source` to `size`, as u8 with channels last. This is the reference implementation.
 ///
 /// # Panics
 ///
@@ -185,7 +187,7 @@ pub fn resize(source: &ImageView<'_>, size: Size) -> Vec<u8> {
     out
 }
 
-/// Output row `y`, not yet scaled along x: Q7 around 128.
+/// Returns output row `y`, not yet scaled along x, in Q7 around 128.
 fn filter_rows(source: &ImageView<'_>, taps: &Taps, y: usize) -> Vec<i16> {
     let weights = &taps.weights[y * taps.count..][..taps.count];
     let mut row = vec![0i16; source.size().width as usize * 3];
@@ -199,7 +201,7 @@ fn filter_rows(source: &ImageView<'_>, taps: &Taps, y: usize) -> Vec<i16> {
     row
 }
 
-/// Channel `c` of output pixel `x`.
+/// Returns channel `c` of output pixel `x`.
 fn filter_columns(row: &[i16], taps: &Taps, x: usize, c: usize) -> u8 {
     let weights = &taps.weights[x * taps.count..][..taps.count];
     let first = taps.first[x] as usize;
@@ -212,7 +214,7 @@ fn filter_columns(row: &[i16], taps: &Taps, x: usize, c: usize) -> u8 {
 mod tests {
     use super::*;
 
-    /// The filter in double precision, rounded once.
+    /// Computes the filter in double precision, rounded once.
     fn exact(source: &ImageView<'_>, size: Size) -> Vec<f64> {
         let from = source.size();
         let axis = |n: u32, m: u32| -> Vec<Vec<(u32, f64)>> {

@@ -1,30 +1,33 @@
-//! Box blur: every pixel becomes the mean of those around it.
+//! Box blur: every pixel becomes the mean of the pixels around it.
 //!
-//! The kernel begins `floor(side / 2)` pixels before the pixel, and the picture is reflected at its
-//! edges: OpenCV's `blur(ksize)`, to the bit for kernels of up to 4096 pixels whose number is no
-//! power of two. Of those OpenCV rounds more than half of the means up; here the nearest integer
-//! is taken. The formula is the row filter's ([`RowFilter::BoxBlur`]).
+//! The kernel starts `floor(side / 2)` pixels before the pixel, and the image is reflected at its
+//! edges. The result is that of OpenCV's `blur(ksize)`, to the bit, for kernels of up to 4096 pixels
+//! whose number of pixels is not a power of two. For powers of two, OpenCV rounds more than half of the
+//! means up, while this op rounds to the nearest integer. The formula is documented at the row filter,
+//! [`RowFilter::BoxBlur`].
 //!
 //! | | |
-//! |--------|---------------------------------------------------------|
-//! | input  | u8 image                                                |
-//! | output | as the input                                            |
-//! | random | nothing                                                 |
-//! | cost   | a value: as many additions as the kernel has rows and columns |
+//! |--------|----------------------------------------------------------------|
+//! | input  | u8 image                                                       |
+//! | output | as the input                                                   |
+//! | random | nothing                                                        |
+//! | cost   | per value as many additions as the kernel has rows and columns |
 
 use crate::op::on_u8_image;
 use crate::rows::RowFilter;
-use crate::{Class, GeometryOp, Motion, Op, ParamError, Rng, RowMaker, Size, Type, TypeError};
+use crate::{
+    GeometryOp, GeometryStep, Op, OpClass, ParamError, Rng, RowProducer, Size, Type, TypeError,
+};
 
-/// Blurs an image by means.
+/// Blurs an image by taking means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoxBlur {
-    /// Columns and rows.
+    /// The numbers of columns and rows.
     kernel: [u32; 2],
 }
 
 impl BoxBlur {
-    /// A square kernel of `kernel_size` pixels a side.
+    /// Builds the op with a square kernel of `kernel_size` pixels a side.
     ///
     /// # Errors
     ///
@@ -33,11 +36,11 @@ impl BoxBlur {
         Self::with_kernel([kernel_size; 2])
     }
 
-    /// A kernel of so many columns and rows.
+    /// Builds the op with a kernel of the given numbers of columns and rows.
     ///
     /// # Errors
     ///
-    /// If one is not in `1..=255`.
+    /// If one of the numbers is not in `1..=255`.
     pub fn with_kernel(kernel: [u32; 2]) -> Result<Self, ParamError> {
         match kernel.into_iter().find(|side| !(1..=255).contains(side)) {
             Some(side) => Err(ParamError::new("BoxBlur", "kernel_size", side, "1..=255")),
@@ -55,8 +58,8 @@ impl Op for BoxBlur {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Geometry(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Geometry(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -65,12 +68,12 @@ impl Op for BoxBlur {
 }
 
 impl GeometryOp for BoxBlur {
-    fn draw(&self, _: &mut Rng, _: Size, out: &mut Vec<Motion>) {
-        out.push(Motion::Rows(RowFilter::BoxBlur { kernel: self.kernel }));
+    fn draw(&self, _: &mut Rng, _: Size, out: &mut Vec<GeometryStep>) {
+        out.push(GeometryStep::Rows(RowFilter::BoxBlur { kernel: self.kernel }));
     }
 
-    fn makes_rows(&self) -> Option<RowMaker> {
-        Some(RowMaker::Called)
+    fn row_producer(&self) -> Option<RowProducer> {
+        Some(RowProducer::Called)
     }
 }
 

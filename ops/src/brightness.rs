@@ -1,23 +1,23 @@
-//! Brightness: every value times one factor.
+//! Brightness: every value multiplied by one factor.
 //!
 //! ```text
 //! out = clamp(in * factor)
 //! ```
 //!
 //! | | |
-//! |--------|-------------------------------------------------------------------------|
-//! | input  | u8 image                                                                |
-//! | output | as the input                                                            |
+//! |--------|-------------------------------------------------|
+//! | input  | u8 image                                        |
+//! | output | as the input                                    |
 //! | random | a coin `p`, then `factor` uniform in `max(0, 1 - magnitude)..1 + magnitude`, or in a given range |
-//! | cost   | a multiplication and a comparison a value                               |
+//! | cost   | one multiplication and one comparison per value |
 //!
 //! The formula is torchvision's `adjust_brightness` on tensors; the draws are FFCV's
 //! `RandomBrightness`.
 
-use crate::emit::{min, settle};
+use crate::emit::{apply_rule, min};
 use crate::factor::Factor;
 use crate::op::on_u8_image;
-use crate::{Class, Emit, Eval, Op, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+use crate::{Emit, Eval, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
 
 /// Makes a share `p` of the images brighter or darker by a random factor.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,8 +26,8 @@ pub struct RandomBrightness {
 }
 
 impl RandomBrightness {
-    /// A factor in `max(0, 1 - magnitude)..1 + magnitude` for a share `p` of the images.
-    /// FFCV's default for `p` is 0.5.
+    /// Builds the op with a factor in `max(0, 1 - magnitude)..1 + magnitude` for a share `p` of the
+    /// images. FFCV's default for `p` is 0.5.
     ///
     /// # Errors
     ///
@@ -36,7 +36,8 @@ impl RandomBrightness {
         Ok(Self { factor: Factor::new("RandomBrightness", "magnitude", magnitude, p)? })
     }
 
-    /// A factor in `low..high` for a share `p` of the images; one factor if the two are equal.
+    /// Builds the op with a factor in `low..high` for a share `p` of the images. If the bounds are
+    /// equal, the factor is fixed.
     ///
     /// # Errors
     ///
@@ -45,7 +46,7 @@ impl RandomBrightness {
         Ok(Self { factor: Factor::range("RandomBrightness", "factor", (low, high), p)? })
     }
 
-    /// The op as a part of [`ColorJitter`](crate::ColorJitter).
+    /// Builds the op from a checked factor, as [`ColorJitter`](crate::ColorJitter) uses it.
     pub(crate) const fn from_factor(factor: Factor) -> Self {
         Self { factor }
     }
@@ -60,8 +61,8 @@ impl Op for RandomBrightness {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Pixel(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -70,7 +71,7 @@ impl Op for RandomBrightness {
 }
 
 impl PixelOp for RandomBrightness {
-    fn slots(&self) -> usize {
+    fn param_count(&self) -> usize {
         1
     }
 
@@ -89,16 +90,16 @@ impl PixelOp for RandomBrightness {
     }
 
     fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        pixel.map(|v| settle(cx.rule, min(v * cx.slots[0], 255.0)))
+        pixel.map(|v| apply_rule(cx.rule, min(v * cx.params[0], 255.0)))
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         e.each(pixels, |e, _, v| {
-            let factor = e.slot(0);
+            let factor = e.param(0);
             let white = e.splat(255.0);
             let v = e.mul(v, factor);
             let v = e.min(v, white);
-            e.settle(v)
+            e.apply_rule(v)
         })
     }
 }

@@ -1,10 +1,10 @@
 //! Centre crop: the middle of an image.
 //!
-//! Two forms, since the peers mean different things by the name:
+//! The op has two forms, since torchvision and FFCV mean different things by the name:
 //!
-//! * [`CenterCrop::new`]: torchvision's. A window of `height x width` pixels around the centre, at
-//!   `round_half_even((in - out) / 2)`; black comes in where the image is smaller.
-//! * [`CenterCrop::ratio`]: FFCV's. A square of `floor(ratio * min(height, width))` pixels at
+//! * [`CenterCrop::new`] is torchvision's: a window of `height x width` pixels around the centre, at
+//!   `round_half_even((in - out) / 2)`. Where the image is smaller, it is padded with black.
+//! * [`CenterCrop::ratio`] is FFCV's: a square of `floor(ratio * min(height, width))` pixels a side at
 //!   `floor((in - side) / 2)`, scaled to the output size.
 //!
 //! | | |
@@ -14,11 +14,11 @@
 //! | random | nothing                                               |
 //! | cost   | nothing, or the resize                                |
 
-use crate::RowMaker;
+use crate::RowProducer;
 use crate::error::side;
 use crate::op::{on_image, on_u8_image};
 use crate::{
-    Class, GeometryOp, ImageType, Interpolation, Motion, Op, ParamError, Rng, Size, Type,
+    GeometryOp, GeometryStep, ImageType, Interpolation, Op, OpClass, ParamError, Rng, Size, Type,
     TypeError, Window,
 };
 
@@ -30,7 +30,7 @@ pub struct CenterCrop {
 }
 
 impl CenterCrop {
-    /// torchvision's form: `height x width` pixels around the centre.
+    /// Builds torchvision's form: `height x width` pixels around the centre.
     ///
     /// # Errors
     ///
@@ -39,13 +39,13 @@ impl CenterCrop {
         Ok(Self { size: checked_size(height, width)?, scaled: None })
     }
 
-    /// FFCV's form (`CenterCropRGBImageDecoder`): the centre square whose side is `ratio` of the
-    /// image's short side, scaled to `height x width`. FFCV's validation uses 224, 224 and
-    /// 224/256; its interpolation is [`Interpolation::Area`].
+    /// Builds FFCV's form (`CenterCropRGBImageDecoder`): the centre square whose side is `ratio` times
+    /// the image's short side, scaled to `height x width`. FFCV's validation uses 224, 224 and 224/256;
+    /// its interpolation is [`Interpolation::Area`].
     ///
     /// # Errors
     ///
-    /// If a side is not in `1..=65535`, or `ratio` not in `0.0..=1.0` or 0.
+    /// If a side is not in `1..=65535`, or `ratio` is 0 or not in `0.0..=1.0`.
     pub fn ratio(height: u32, width: u32, ratio: f64) -> Result<Self, ParamError> {
         if !(ratio > 0.0 && ratio <= 1.0) {
             return Err(ParamError::new("CenterCrop", "ratio", ratio, "above 0, at most 1"));
@@ -54,7 +54,7 @@ impl CenterCrop {
         Ok(Self { size: checked_size(height, width)?, scaled })
     }
 
-    /// How the ratio form scales; the pixel form does not.
+    /// Sets how the ratio form scales. It has no effect on the other form, which does not scale.
     #[must_use]
     pub fn interpolation(mut self, interpolation: Interpolation) -> Self {
         self.scaled = self.scaled.map(|(ratio, _)| (ratio, interpolation));
@@ -67,7 +67,8 @@ fn checked_size(height: u32, width: u32) -> Result<Size, ParamError> {
     Ok(Size::new(side(OP, "height", height)?, side(OP, "width", width)?))
 }
 
-/// `round_half_even((input - output) / 2)`, or torchvision's padding, `-floor((output - input) / 2)`.
+/// Returns `round_half_even((input - output) / 2)`, or, if the output is larger, torchvision's padding,
+/// `-floor((output - input) / 2)`.
 fn centred(input: u32, output: u32) -> i32 {
     let (input, output) = (i64::from(input), i64::from(output));
     if output > input {
@@ -76,7 +77,7 @@ fn centred(input: u32, output: u32) -> i32 {
     ((input - output) as f64 / 2.0).round_ties_even() as i32
 }
 
-/// FFCV's square of an image: never empty.
+/// Returns FFCV's square of an image, which is never empty.
 fn square(size: Size, ratio: f64) -> Window {
     let side = ((ratio * f64::from(size.height.min(size.width))) as u32).max(1);
     Window {
@@ -100,19 +101,19 @@ impl Op for CenterCrop {
         }
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Geometry(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Geometry(self)
     }
 }
 
 impl GeometryOp for CenterCrop {
-    fn draw(&self, _: &mut Rng, size: Size, out: &mut Vec<Motion>) {
+    fn draw(&self, _: &mut Rng, size: Size, out: &mut Vec<GeometryStep>) {
         match self.scaled {
             Some((ratio, interpolation)) => {
-                out.push(Motion::crop(square(size, ratio)));
-                out.push(Motion::Resize { size: self.size, interpolation });
+                out.push(GeometryStep::crop(square(size, ratio)));
+                out.push(GeometryStep::Resize { size: self.size, interpolation });
             }
-            None => out.push(Motion::Frame {
+            None => out.push(GeometryStep::CropPad {
                 top: centred(size.height, self.size.height),
                 left: centred(size.width, self.size.width),
                 size: self.size,
@@ -121,11 +122,11 @@ impl GeometryOp for CenterCrop {
         }
     }
 
-    fn makes_rows(&self) -> Option<RowMaker> {
-        self.scaled.map(|(_, interpolation)| interpolation.maker())
+    fn row_producer(&self) -> Option<RowProducer> {
+        self.scaled.map(|(_, interpolation)| interpolation.row_producer())
     }
 
-    fn fills(&self, input: &ImageType) -> Option<[u8; 3]> {
+    fn fill_color(&self, input: &ImageType) -> Option<[u8; 3]> {
         let smaller = input.height.min < self.size.height || input.width.min < self.size.width;
         (self.scaled.is_none() && smaller).then_some([0; 3])
     }

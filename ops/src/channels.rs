@@ -1,4 +1,4 @@
-//! Channels first and channels last: where the channels of an image lie.
+//! Channels first and channels last: the order of an image's axes in memory.
 //!
 //! ```text
 //! ToChannelsFirst   [H, W, C] -> [C, H, W]
@@ -13,13 +13,13 @@
 //! | cost   | part of the final store                        |
 
 use crate::op::on_image;
-use crate::{Class, ImageType, Layout, Op, Type, TypeError};
+use crate::{ImageType, Layout, Op, OpClass, Type, TypeError};
 
-/// `[H, W, C] -> [C, H, W]`: what PyTorch's convolutions expect.
+/// `[H, W, C] -> [C, H, W]`, the layout that PyTorch's convolutions expect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToChannelsFirst;
 
-/// `[C, H, W] -> [H, W, C]`: what TensorFlow and JAX expect.
+/// `[C, H, W] -> [H, W, C]`, the layout that TensorFlow and JAX expect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToChannelsLast;
 
@@ -32,8 +32,8 @@ impl Op for ToChannelsFirst {
         on_image(self.name(), input, |i| ImageType { layout: Layout::ChannelsFirst, ..i })
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Layout(Layout::ChannelsFirst)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Layout(Layout::ChannelsFirst)
     }
 }
 
@@ -46,7 +46,7 @@ impl Op for ToChannelsLast {
         on_image(self.name(), input, |i| ImageType { layout: Layout::ChannelsLast, ..i })
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Layout(Layout::ChannelsLast)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Layout(Layout::ChannelsLast)
     }
 }

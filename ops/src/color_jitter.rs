@@ -1,20 +1,20 @@
 //! Colour jitter: brightness, contrast, saturation and hue, in an order drawn for each sample.
 //!
-//! torchvision's `ColorJitter`: first the order, one of all permutations, then the factors in the
-//! fixed order brightness, contrast, saturation, hue. Each factor is uniform in
-//! `max(0, 1 - value)..1 + value`, the hue in `-value..value`; a value of 0, or a range that is the
-//! neutral number alone, switches its part off.
+//! This is torchvision's `ColorJitter`. The order, one of all permutations, is drawn first, then the
+//! factors in the fixed order brightness, contrast, saturation, hue. Each factor is uniform in
+//! `max(0, 1 - value)..1 + value`, the hue in `-value..value`. A value of 0, or a range of only the
+//! neutral number, switches an adjustment off.
 //!
 //! | | |
-//! |--------|--------------------------------------------------------------------|
-//! | input  | u8 image                                                           |
-//! | output | as the input                                                       |
-//! | random | an order, a factor for each part                                   |
-//! | cost   | the parts' own; the order is a jump a sample, not a test a pixel   |
+//! |--------|---------------------------------------------------------------------------------|
+//! | input  | u8 image                                                                        |
+//! | output | as the input                                                                    |
+//! | random | an order, a factor for each adjustment                                          |
+//! | cost   | that of the adjustments; the order costs one jump per sample, no test per pixel |
 
 use crate::factor::Factor;
 use crate::op::on_u8_image;
-use crate::{Class, Op, ParamError, PixelOp, Type, TypeError};
+use crate::{Op, OpClass, ParamError, PixelOp, Type, TypeError};
 use crate::{RandomBrightness, RandomContrast, RandomHue, RandomSaturation};
 
 const NAME: &str = "ColorJitter";
@@ -22,15 +22,15 @@ const NAME: &str = "ColorJitter";
 /// Randomly changes brightness, contrast, saturation and hue, in random order.
 #[derive(Debug)]
 pub struct ColorJitter {
-    /// Of brightness, contrast and saturation.
+    /// The factors of brightness, contrast and saturation.
     factors: [Factor; 3],
-    /// Those that are on.
-    parts: Vec<Box<dyn PixelOp>>,
+    /// The adjustments that are switched on.
+    adjustments: Vec<Box<dyn PixelOp>>,
 }
 
 impl ColorJitter {
-    /// Factors in `max(0, 1 - value)..1 + value` for each of the three; 0 switches one off. The
-    /// hue stays as it is: see [`hue`](Self::hue).
+    /// Builds the op with a factor in `max(0, 1 - value)..1 + value` for each of the three adjustments;
+    /// 0 switches one off. The hue stays unchanged: see [`hue`](Self::hue).
     ///
     /// # Errors
     ///
@@ -42,15 +42,15 @@ impl ColorJitter {
             factor("contrast", contrast)?,
             factor("saturation", saturation)?,
         ];
-        Ok(Self { factors, parts: parts(factors, None) })
+        Ok(Self { factors, adjustments: enabled_adjustments(factors, None) })
     }
 
-    /// Factors of brightness, contrast and saturation and a hue, each in a range `low..high`. A
-    /// factor of 1 alone, or a hue of 0 alone, switches its part off.
+    /// Builds the op with factors of brightness, contrast and saturation and a hue, each in a range
+    /// `low..high`. A range of only 1, or of only 0 for the hue, switches an adjustment off.
     ///
     /// # Errors
     ///
-    /// If not `0 <= low <= high < infinity`, or for the hue `-0.5 <= low <= high <= 0.5`.
+    /// If a range is not `0 <= low <= high < infinity`, or for the hue `-0.5 <= low <= high <= 0.5`.
     pub fn ranges(
         brightness: (f64, f64),
         contrast: (f64, f64),
@@ -63,10 +63,13 @@ impl ColorJitter {
             factor("contrast", contrast)?,
             factor("saturation", saturation)?,
         ];
-        Ok(Self { factors, parts: parts(factors, Some(RandomHue::of(NAME, hue, 1.0)?)) })
+        Ok(Self {
+            factors,
+            adjustments: enabled_adjustments(factors, Some(RandomHue::of(NAME, hue, 1.0)?)),
+        })
     }
 
-    /// The same with a hue in `-hue..hue`; 0 switches it off.
+    /// Adds a hue in `-hue..hue`; 0 switches it off.
     ///
     /// # Errors
     ///
@@ -76,29 +79,29 @@ impl ColorJitter {
             return Err(ParamError::new(NAME, "hue", hue, "0.0..=0.5"));
         }
         let hue = RandomHue::of(NAME, (-hue, hue), 1.0)?;
-        Ok(Self { parts: parts(self.factors, Some(hue)), ..self })
+        Ok(Self { adjustments: enabled_adjustments(self.factors, Some(hue)), ..self })
     }
 }
 
-/// The parts that are on.
-fn parts(
+/// Returns the adjustments that are switched on.
+fn enabled_adjustments(
     [brightness, contrast, saturation]: [Factor; 3],
     hue: Option<RandomHue>,
 ) -> Vec<Box<dyn PixelOp>> {
-    let mut parts: Vec<Box<dyn PixelOp>> = vec![];
+    let mut enabled: Vec<Box<dyn PixelOp>> = vec![];
     if !brightness.is_one() {
-        parts.push(Box::new(RandomBrightness::from_factor(brightness)));
+        enabled.push(Box::new(RandomBrightness::from_factor(brightness)));
     }
     if !contrast.is_one() {
-        parts.push(Box::new(RandomContrast::from_factor(contrast)));
+        enabled.push(Box::new(RandomContrast::from_factor(contrast)));
     }
     if !saturation.is_one() {
-        parts.push(Box::new(RandomSaturation::from_factor(saturation)));
+        enabled.push(Box::new(RandomSaturation::from_factor(saturation)));
     }
     if let Some(hue) = hue.filter(|hue| !hue.is_zero()) {
-        parts.push(Box::new(hue));
+        enabled.push(Box::new(hue));
     }
-    parts
+    enabled
 }
 
 impl Op for ColorJitter {
@@ -110,12 +113,12 @@ impl Op for ColorJitter {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Shuffled(&self.parts)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Shuffled(&self.adjustments)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
-        self.parts.is_empty()
+        self.adjustments.is_empty()
     }
 }
 
@@ -125,19 +128,22 @@ mod tests {
 
     #[test]
     fn a_value_of_zero_switches_its_part_off() {
-        assert_eq!(ColorJitter::new(0.4, 0.0, 0.4).unwrap().parts.len(), 2);
-        assert!(ColorJitter::new(0.0, 0.0, 0.0).unwrap().parts.is_empty());
-        assert!(ColorJitter::new(0.0, 0.0, 0.0).unwrap().hue(0.0).unwrap().parts.is_empty());
+        assert_eq!(ColorJitter::new(0.4, 0.0, 0.4).unwrap().adjustments.len(), 2);
+        assert!(ColorJitter::new(0.0, 0.0, 0.0).unwrap().adjustments.is_empty());
+        assert!(ColorJitter::new(0.0, 0.0, 0.0).unwrap().hue(0.0).unwrap().adjustments.is_empty());
         let one = (1.0, 1.0);
-        assert!(ColorJitter::ranges(one, one, one, (0.0, 0.0)).unwrap().parts.is_empty());
-        assert_eq!(ColorJitter::ranges((1.3, 1.3), one, one, (0.1, 0.1)).unwrap().parts.len(), 2);
+        assert!(ColorJitter::ranges(one, one, one, (0.0, 0.0)).unwrap().adjustments.is_empty());
+        assert_eq!(
+            ColorJitter::ranges((1.3, 1.3), one, one, (0.1, 0.1)).unwrap().adjustments.len(),
+            2
+        );
     }
 
     #[test]
     fn the_last_hue_counts() {
         let jitter = ColorJitter::new(0.4, 0.4, 0.4).unwrap().hue(0.3).unwrap();
-        assert_eq!(jitter.parts.len(), 4);
-        assert_eq!(jitter.hue(0.1).unwrap().parts.len(), 4);
+        assert_eq!(jitter.adjustments.len(), 4);
+        assert_eq!(jitter.hue(0.1).unwrap().adjustments.len(), 4);
     }
 
     #[test]

@@ -1,22 +1,22 @@
-//! Colour matrix: each channel a weighted sum of the three and a constant.
+//! Colour matrix: each channel becomes a weighted sum of the three channels and a constant.
 //!
 //! ```text
 //! out[c] = clamp(m[c][0] R + m[c][1] G + m[c][2] B + m[c][3])
 //! ```
 //!
 //! | | |
-//! |--------|------------------------------------------------------|
-//! | input  | u8 image                                             |
-//! | output | as the input                                         |
-//! | random | nothing                                              |
-//! | cost   | five operations a value                              |
+//! |--------|---------------------------|
+//! | input  | u8 image                  |
+//! | output | as the input              |
+//! | random | nothing                   |
+//! | cost   | five operations per value |
 //!
-//! In `f32`, from the constant and blue to red, each step an fma; truncated where the rule is
-//! Exact.
+//! The sum is computed in `f32`, from the constant and blue to red, each step an fma. The result is
+//! truncated under the Exact rule.
 
-use crate::emit::{clamp, settle};
+use crate::emit::{apply_rule, clamp};
 use crate::op::on_u8_image;
-use crate::{Class, Emit, Eval, Op, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+use crate::{Emit, Eval, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
 
 /// Multiplies every pixel by a matrix.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,8 +25,8 @@ pub struct ColorMatrix {
 }
 
 impl ColorMatrix {
-    /// A row for each of red, green and blue: the factors of red, green and blue, and a constant
-    /// in units of 0..=255.
+    /// Builds the op from one row for each of red, green and blue: the factors of red, green and blue,
+    /// and a constant in units of 0..=255.
     ///
     /// # Errors
     ///
@@ -48,14 +48,15 @@ impl Op for ColorMatrix {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Pixel(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Pixel(self)
     }
 }
 
-/// Slots: the matrix, row by row, so that all matrices share their code.
+/// Drawn parameters: the matrix, row by row. Since its numbers are not constants of the code, all
+/// matrices share one compiled loop.
 impl PixelOp for ColorMatrix {
-    fn slots(&self) -> usize {
+    fn param_count(&self) -> usize {
         12
     }
 
@@ -70,21 +71,21 @@ impl PixelOp for ColorMatrix {
 
     fn eval(&self, cx: &Eval<'_>, [r, g, b]: [f32; 3]) -> [f32; 3] {
         std::array::from_fn(|c| {
-            let row = &cx.slots[4 * c..4 * c + 4];
+            let row = &cx.params[4 * c..4 * c + 4];
             let sum = r.mul_add(row[0], g.mul_add(row[1], b.mul_add(row[2], row[3])));
-            settle(cx.rule, clamp(sum))
+            apply_rule(cx.rule, clamp(sum))
         })
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         let [r, g, b] = pixels.channels;
         e.each(pixels, |e, c, _| {
-            let row = [0, 1, 2, 3].map(|column| e.slot(4 * c + column));
+            let row = [0, 1, 2, 3].map(|column| e.param(4 * c + column));
             let sum = e.fma(b, row[2], row[3]);
             let sum = e.fma(g, row[1], sum);
             let sum = e.fma(r, row[0], sum);
             let sum = e.clamp(sum);
-            e.settle(sum)
+            e.apply_rule(sum)
         })
     }
 }

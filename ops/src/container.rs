@@ -1,20 +1,20 @@
-//! What containers share: the type that their outcomes give, and masks of outcomes.
+//! Code shared by containers: the type of their output, and masks of outcomes.
 
-use crate::{ChoiceOp, Member, Ops, Type, TypeError};
+use crate::{ChoiceBranch, ChoiceOp, Ops, Type, TypeError};
 
-/// What the ops of every outcome give, which must be one type.
+/// Returns the output type of the ops of every outcome, which must be the same type.
 ///
 /// # Errors
 ///
-/// If an op can't stand where an outcome puts it, or if two outcomes give different types.
+/// If an op does not accept its input in some outcome, or if two outcomes have different output types.
 pub(crate) fn output(
     name: &'static str,
     choice: &dyn ChoiceOp,
     input: &Type,
 ) -> Result<Type, TypeError> {
     let of = |outcome: usize| {
-        let runs = |member: &&Member| member.when >> outcome & 1 == 1;
-        let mut ops = choice.members().iter().filter(runs).flat_map(|member| &member.ops);
+        let runs = |member: &&ChoiceBranch| member.when >> outcome & 1 == 1;
+        let mut ops = choice.branches().iter().filter(runs).flat_map(|member| &member.ops);
         ops.try_fold(input.clone(), |current, op| op.output(&current))
     };
     let first = of(0)?;
@@ -28,15 +28,15 @@ pub(crate) fn output(
     Ok(first)
 }
 
-/// The mask of one outcome.
+/// Returns the mask of one outcome.
 pub(crate) const fn only(outcome: usize) -> u128 {
     1 << outcome
 }
 
-/// Lists of which one runs: outcome `k` runs list `k`.
-pub(crate) fn alternatives(lists: impl IntoIterator<Item = Ops>) -> Vec<Member> {
+/// Returns branches of which exactly one runs: outcome `k` runs list `k`.
+pub(crate) fn alternatives(lists: impl IntoIterator<Item = Ops>) -> Vec<ChoiceBranch> {
     let lists = lists.into_iter().enumerate();
-    lists.map(|(outcome, ops)| Member { ops, when: only(outcome) }).collect()
+    lists.map(|(outcome, ops)| ChoiceBranch { ops, when: only(outcome) }).collect()
 }
 
 #[cfg(test)]
@@ -44,7 +44,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::{Dim, ImageType, Normalize, RandomApply, RandomChoice, Squeeze, ops};
 
-    /// The type of a small decoded image.
+    /// Returns the type of a small decoded image.
     pub(crate) fn photo() -> Type {
         Type::Image(ImageType::decoded(Dim::fixed(16), Dim::fixed(20)))
     }

@@ -1,27 +1,27 @@
-//! Contrast: every value moved away from, or towards, the picture's mean grey.
+//! Contrast: every value moved away from the image's mean grey, or towards it.
 //!
 //! ```text
 //! out  = clamp(in * factor + mean * (1 - factor))
-//! mean = the mean over the picture of trunc(0.2989 R + 0.587 G + 0.114 B)
+//! mean = the mean over the image of trunc(0.2989 R + 0.587 G + 0.114 B)
 //! ```
 //!
 //! | | |
-//! |--------|-------------------------------------------------------------------------|
-//! | input  | u8 image                                                                |
-//! | output | as the input                                                            |
+//! |--------|--------------|
+//! | input  | u8 image     |
+//! | output | as the input |
 //! | random | a coin `p`, then `factor` uniform in `max(0, 1 - magnitude)..1 + magnitude`, or in a given range |
-//! | cost   | one more reading of the picture for the mean, unless the coin was tails; then a multiplication, an fma and two comparisons a value |
+//! | cost   | one more pass over the image for the mean, unless the coin was tails; then a multiplication, an fma and two comparisons per value |
 //!
-//! The formula is torchvision's `adjust_contrast` on tensors: under the Exact rule
-//! `fma(mean, 1 - factor, in * factor)` in `f32`, to the bit; under the Fused rule
-//! `fma(in, factor, mean * (1 - factor))`, which computes the product once for three channels.
-//! The draws are FFCV's `RandomContrast`.
+//! The formula is torchvision's `adjust_contrast` on tensors. The Exact rule computes
+//! `fma(mean, 1 - factor, in * factor)` in `f32`, to the bit; the Fused rule computes
+//! `fma(in, factor, mean * (1 - factor))`, whose product is shared by the three channels. The draws are
+//! FFCV's `RandomContrast`.
 
 use crate::emit::clamp;
-use crate::factor::{Factor, rest};
+use crate::factor::{Factor, one_minus};
 use crate::op::on_u8_image;
 use crate::{
-    Class, Emit, Eval, NumberRule, Op, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError,
+    Emit, Eval, NumberRule, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError,
 };
 
 /// Changes the contrast of a share `p` of the images by a random factor.
@@ -31,8 +31,8 @@ pub struct RandomContrast {
 }
 
 impl RandomContrast {
-    /// A factor in `max(0, 1 - magnitude)..1 + magnitude` for a share `p` of the images.
-    /// FFCV's default for `p` is 0.5.
+    /// Builds the op with a factor in `max(0, 1 - magnitude)..1 + magnitude` for a share `p` of the
+    /// images. FFCV's default for `p` is 0.5.
     ///
     /// # Errors
     ///
@@ -41,7 +41,8 @@ impl RandomContrast {
         Ok(Self { factor: Factor::new("RandomContrast", "magnitude", magnitude, p)? })
     }
 
-    /// A factor in `low..high` for a share `p` of the images; one factor if the two are equal.
+    /// Builds the op with a factor in `low..high` for a share `p` of the images. If the bounds are
+    /// equal, the factor is fixed.
     ///
     /// # Errors
     ///
@@ -50,7 +51,7 @@ impl RandomContrast {
         Ok(Self { factor: Factor::range("RandomContrast", "factor", (low, high), p)? })
     }
 
-    /// The op as a part of [`ColorJitter`](crate::ColorJitter).
+    /// Builds the op from a checked factor, as [`ColorJitter`](crate::ColorJitter) uses it.
     pub(crate) const fn from_factor(factor: Factor) -> Self {
         Self { factor }
     }
@@ -65,8 +66,8 @@ impl Op for RandomContrast {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Pixel(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -74,19 +75,19 @@ impl Op for RandomContrast {
     }
 }
 
-/// Slots: the factor, one minus the factor, the mean.
+/// Drawn parameters: the factor, one minus the factor, the mean.
 impl PixelOp for RandomContrast {
-    fn slots(&self) -> usize {
+    fn param_count(&self) -> usize {
         3
     }
 
-    fn slot_names(&self) -> &'static [&'static str] {
-        &[""] // the factor; what follows from it is not shown
+    fn param_names(&self) -> &'static [&'static str] {
+        &[""] // the factor; the numbers derived from it are not shown
     }
 
     fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
         slots[0] = self.factor.draw(rng);
-        slots[1] = rest(slots[0]);
+        slots[1] = one_minus(slots[0]);
         true
     }
 
@@ -99,7 +100,7 @@ impl PixelOp for RandomContrast {
     }
 
     fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        let [factor, rest, mean] = [cx.slots[0], cx.slots[1], cx.slots[2]];
+        let [factor, rest, mean] = [cx.params[0], cx.params[1], cx.params[2]];
         match cx.rule {
             NumberRule::Exact => pixel.map(|v| clamp(mean.mul_add(rest, v * factor)).trunc()),
             NumberRule::Fused | NumberRule::Relaxed => {
@@ -109,7 +110,7 @@ impl PixelOp for RandomContrast {
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
-        let (rest, mean) = (e.slot(1), e.slot(2));
+        let (rest, mean) = (e.param(1), e.param(2));
         e.blend(pixels, mean, rest)
     }
 }

@@ -1,24 +1,25 @@
-//! Convert: change the type of the elements.
+//! Convert: changes the type of the elements.
 //!
-//! | from                 | to                       | each value                              |
-//! |----------------------|--------------------------|-----------------------------------------|
-//! | image u8, f32        | f16, bf16, f32, f64      | to the nearest, ties to even            |
-//! | image u8, f32        | u8, i16, i32, i64        | the same, but stops at the type's ends  |
-//! | label of any type    | any                      | the same: see [`Element`](crate::Element) |
+//! | from              | to                  | each value                                          |
+//! |-------------------|---------------------|-----------------------------------------------------|
+//! | image u8, f32     | f16, bf16, f32, f64 | to the nearest, ties to even                        |
+//! | image u8, f32     | u8, i16, i32, i64   | the same, clamped to the type's range               |
+//! | label of any type | any                 | the same: see [`ElementValue`](crate::ElementValue) |
 //!
 //! Colour ops may have left fractions in a u8 image ([`NumberRule::Fused`](crate::NumberRule)): a
-//! float type keeps them, an integer type rounds them here. torchvision's `ToDtype` and NumPy's
-//! `astype` cut fractions off and wrap around instead; on whole numbers in range all agree.
+//! conversion to a float type keeps them, a conversion to an integer type rounds them. torchvision's
+//! `ToDtype` and NumPy's `astype` truncate fractions and wrap around instead; for integers in range all
+//! three agree.
 //!
-//! Values are not scaled: 255 stays 255, as with FFCV's `Convert` (torchvision's
-//! `ConvertImageDtype` divides by 255; put that into [`Normalize`](crate::Normalize)).
+//! Values are not scaled: 255 stays 255, as with FFCV's `Convert`. (torchvision's `ConvertImageDtype`
+//! divides by 255; use [`Normalize`](crate::Normalize) for that.)
 //!
 //! | | |
 //! |--------|----------------------------|
 //! | random | nothing                    |
 //! | cost   | part of the final store    |
 
-use crate::{Class, DType, ImageType, Op, Type, TypeError};
+use crate::{DType, ImageType, Op, OpClass, Type, TypeError};
 
 /// Changes the type of the elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +28,8 @@ pub struct Convert {
 }
 
 impl Convert {
-    /// To elements of type `to`. An image is converted to anything but u8 and f32 once, which is
-    /// checked when the pipeline is built.
+    /// Builds the op with the element type `to`. An image can be converted only once to a type other
+    /// than u8 and f32; this is checked when the pipeline is built.
     #[must_use]
     pub const fn to(to: DType) -> Self {
         Self { to }
@@ -54,13 +55,14 @@ impl Op for Convert {
         }
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Cast(self.to)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Cast(self.to)
     }
 }
 
 impl Convert {
-    /// The compiled loop works in f32, which every other type is the end of.
+    /// Returns whether the op accepts images of `from`. The compiled loop computes in f32; after a
+    /// conversion to any other type no further conversion is possible.
     fn takes_image_of(self, from: DType) -> bool {
         from == self.to || matches!(from, DType::U8 | DType::F32)
     }

@@ -1,55 +1,57 @@
-//! CutMix: a rectangle of each sample comes from another one of its batch, and the label is mixed
-//! by the areas (Yun et al., arXiv:1905.04899).
+//! CutMix: replaces a rectangle of each sample by that of another sample of the batch, and mixes the
+//! labels by area (Yun et al., arXiv:1905.04899).
 //!
 //! ```text
 //! s ~ Beta(alpha, alpha);  cx = U{0..W-1};  cy = U{0..H-1}
 //! r = sqrt(1 - s) / 2;     hw = trunc(r * W);  hh = trunc(r * H)
 //! x1 = max(cx - hw, 0);  x2 = min(cx + hw, W);  y1 = max(cy - hh, 0);  y2 = min(cy + hh, H)
 //! image: out[y, x] = partner[y, x]  for y1 <= y < y2 and x1 <= x < x2,  else own[y, x]
-//! label: share 1 - (x2 - x1) * (y2 - y1) / (W * H) its own, the rest the partner's
+//! label: its own with share 1 - (x2 - x1) * (y2 - y1) / (W * H), the partner's with the rest
 //! ```
 //!
 //! | | |
-//! |--------|---------------------------------------------------------------------------|
-//! | input  | an image of any element type and layout; floats; one i64                  |
-//! | output | as the input; f32 `[3]` of one i64: class, class of the partner, share    |
+//! |--------|----------------------------------------------------------------------------|
+//! | input  | an image of any element type and layout; floats; one i64                   |
+//! | output | as the input; f32 `[3]` of one i64: class, class of the partner, share     |
 //! | random | see [`Partner`]: a coin, a share and a centre for the batch or each sample |
-//! | where  | last in its list: a finished batch is mixed in place                      |
-//! | cost   | the rectangle is copied                                                   |
+//! | where  | last in its list: it mixes a finished batch in place                       |
+//! | cost   | the rectangle is copied                                                    |
 //!
-//! As torchvision's `CutMix`. The rectangle depends on the image's size, so a label's share follows
-//! from the size of the images that the same op is listed for. Floats of a label are mixed as
-//! [`mixed_label`](crate::mixed_label) says.
+//! The formulas are those of torchvision's `CutMix`. The rectangle depends on the size of the image, so
+//! the share of a label follows from the size of the images whose list contains the same op. A label of
+//! floats is mixed as described at [`mixed_label`](crate::mixed_label).
 
-use crate::mixing::{Mixing, label_output};
-use crate::{BatchOp, Class, Mixed, Op, ParamError, Partner, Rng, Size, Type, TypeError, Window};
+use crate::mixing::{MixParams, label_output};
+use crate::{
+    BatchOp, Op, OpClass, ParamError, Partner, Rng, RowMix, Size, Type, TypeError, Window,
+};
 
-/// Puts a rectangle of another sample of the batch into each.
+/// Copies a rectangle of another sample of the batch into each sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CutMix {
-    mixing: Mixing,
+    params: MixParams,
 }
 
 impl CutMix {
-    /// One rectangle for a batch, the sample before as partner.
+    /// Builds the op with one rectangle per batch; the partner of a sample is the sample before it.
     ///
     /// # Errors
     ///
-    /// If `alpha` is not above 0 and finite.
+    /// If `alpha` is not above 0, or not finite.
     pub fn new(alpha: f64) -> Result<Self, ParamError> {
-        Ok(Self { mixing: Mixing::new("CutMix", alpha)? })
+        Ok(Self { params: MixParams::new("CutMix", alpha)? })
     }
 
-    /// A rectangle (and a coin) for each sample.
+    /// Draws a rectangle (and a coin) for each sample.
     #[must_use]
     pub fn per_sample(self) -> Self {
-        Self { mixing: self.mixing.per_sample() }
+        Self { params: self.params.per_sample() }
     }
 
-    /// Who is mixed with whom.
+    /// Sets which sample each sample is mixed with.
     #[must_use]
     pub fn partner(self, partner: Partner) -> Self {
-        Self { mixing: self.mixing.partner(partner) }
+        Self { params: self.params.partner(partner) }
     }
 
     /// Mixes a share `p` of the batches, or of the samples.
@@ -58,10 +60,10 @@ impl CutMix {
     ///
     /// If `p` is not in `0.0..=1.0`.
     pub fn probability(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { mixing: self.mixing.probability("CutMix", p)? })
+        Ok(Self { params: self.params.probability("CutMix", p)? })
     }
 
-    /// The meaning: one value of a pixel.
+    /// Computes one value of a pixel. This is the reference implementation.
     #[must_use]
     pub fn eval<T>(own: T, partner: T, y: u32, x: u32, window: Window) -> T {
         let inside = |at: u32, first: u32, count: u32| at >= first && at - first < count;
@@ -70,7 +72,8 @@ impl CutMix {
     }
 }
 
-/// The rectangle around a centre for a drawn share, and the share that is left of the picture.
+/// Returns the rectangle around a centre for a drawn share, and the share of the image outside the
+/// rectangle.
 fn cut(size: Size, share: f64, centre: (u32, u32)) -> (f64, Window) {
     let half = (1.0 - share).sqrt() / 2.0;
     let span = |centre: u32, side: u32| {
@@ -95,14 +98,14 @@ impl Op for CutMix {
         }
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Batch(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Batch(self)
     }
 }
 
 impl BatchOp for CutMix {
-    fn draw(&self, rng: &mut Rng, rows: usize, size: Size) -> Vec<Mixed> {
-        self.mixing.draw(rng, rows, |rng, share| {
+    fn draw(&self, rng: &mut Rng, rows: usize, size: Size) -> Vec<RowMix> {
+        self.params.draw(rng, rows, |rng, share| {
             let centre = (rng.below(size.width.max(1)), rng.below(size.height.max(1)));
             let (share, window) = cut(size, share, centre);
             (share, Some(window))

@@ -1,8 +1,8 @@
-//! Cutout: paint a random square over (DeVries and Taylor, arXiv:1708.04552).
+//! Cutout: paints over a random square (DeVries and Taylor, arXiv:1708.04552).
 //!
-//! FFCV's `Cutout(crop_size, fill)`: the square lies wholly inside the image, its row and then its
-//! column uniform over the places where it fits. An image smaller than the square is painted over
-//! along that side (FFCV crashes).
+//! This is FFCV's `Cutout(crop_size, fill)`: the square is entirely inside the image; its row and then
+//! its column are uniform over the positions where the square fits. If the image is smaller than the
+//! square along a side, the square covers that side (FFCV crashes).
 //!
 //! | | |
 //! |--------|--------------------------------------------|
@@ -13,9 +13,9 @@
 
 use crate::error::side;
 use crate::op::on_image;
-use crate::{Class, Op, ParamError, RegionOp, Rng, Size, Type, TypeError, Window};
+use crate::{Op, OpClass, ParamError, RegionOp, Rng, Size, Type, TypeError, Window};
 
-/// Paints a random square over.
+/// Paints over a random square.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cutout {
     crop_size: u32,
@@ -23,7 +23,7 @@ pub struct Cutout {
 }
 
 impl Cutout {
-    /// A square of `crop_size` pixels a side, painted with `fill`.
+    /// Builds the op with a square of `crop_size` pixels a side, painted with `fill`.
     ///
     /// # Errors
     ///
@@ -42,8 +42,8 @@ impl Op for Cutout {
         on_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Region(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Region(self)
     }
 }
 

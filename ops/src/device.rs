@@ -1,29 +1,29 @@
-//! Where a batch's tensors lie, and are computed from where [`ToDevice`](crate::ToDevice) stands.
+//! The device that holds a batch's tensors and computes them from [`ToDevice`](crate::ToDevice) on.
 
 use crate::ParamError;
 use std::fmt;
 use std::str::FromStr;
 
-/// A device.
+/// A device that holds and computes tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Device {
     /// The host's memory and processor.
     Cpu,
-    /// The GPU of this number, as CUDA counts those that the process sees, from 0.
+    /// The GPU with this number. CUDA numbers the GPUs that the process sees from 0.
     Cuda(u32),
     /// The first GPU, if one can be used; the CPU otherwise.
     Auto,
 }
 
-/// The highest number taken.
-const MOST: u32 = 1023;
+/// The highest accepted GPU number.
+const MAX_NUMBER: u32 = 1023;
 
 impl FromStr for Device {
     type Err = ParamError;
 
-    /// `cpu`, `auto`, `cuda` (which is `cuda:0`) or `cuda:N`.
+    /// Parses `cpu`, `auto`, `cuda` (the same as `cuda:0`) or `cuda:N`.
     fn from_str(name: &str) -> Result<Self, ParamError> {
-        let number = |digits: &str| digits.parse().ok().filter(|number| *number <= MOST);
+        let number = |digits: &str| digits.parse().ok().filter(|number| *number <= MAX_NUMBER);
         match name {
             "cpu" => Some(Self::Cpu),
             "auto" => Some(Self::Auto),

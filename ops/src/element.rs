@@ -1,54 +1,54 @@
-//! One element as its type and its bits: what [`Convert`](crate::Convert) and
-//! [`View`](crate::View) mean.
+//! One element as its type and its bits. This module defines the results of [`Convert`](crate::Convert)
+//! and [`View`](crate::View).
 //!
-//! | to            | from an integer            | from a float                                      |
-//! |---------------|----------------------------|---------------------------------------------------|
-//! | u8, i16, i32, i64 | the nearest the type has | to the nearest, ties to even, then as an integer; NaN is 0 |
-//! | f32, f64      | to the nearest, ties to even | to the nearest, ties to even                    |
-//! | f16, bf16     | by way of f64              | to the nearest, ties to even                      |
+//! | to                | from an integer                  | from a float                 |
+//! |-------------------|----------------------------------|------------------------------|
+//! | u8, i16, i32, i64 | to the nearest value of the type | to the nearest, ties to even, then as an integer; NaN becomes 0 |
+//! | f32, f64          | to the nearest, ties to even     | to the nearest, ties to even |
+//! | f16, bf16         | through f64                      | to the nearest, ties to even |
 //!
-//! A plain cast in C, NumPy or PyTorch cuts fractions off, and wraps what is too large. Here whole
-//! numbers are rounded as u8 always was: a picture converted to integers does not get darker by
-//! half a step.
+//! A plain cast in C, NumPy or PyTorch truncates fractions and wraps values that are too large. Here a
+//! conversion to any integer type rounds, as u8 results are always rounded, so an image that is
+//! converted to integers does not get darker by half a level.
 
 use crate::DType;
 use half::{bf16, f16};
 
 /// One element of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Element {
+pub struct ElementValue {
     dtype: DType,
-    /// As an integer, in the low bytes.
+    /// The bits as an integer, in the low bytes.
     bits: u64,
 }
 
-/// An element's value: no type has one that neither of these holds.
+/// The value of an element. One of the two variants can hold any value of any type.
 #[derive(Clone, Copy)]
 enum Number {
     Whole(i64),
     Real(f64),
 }
 
-impl From<i64> for Element {
+impl From<i64> for ElementValue {
     fn from(value: i64) -> Self {
         Self { dtype: DType::I64, bits: value as u64 }
     }
 }
 
-impl From<f32> for Element {
+impl From<f32> for ElementValue {
     fn from(value: f32) -> Self {
         Self { dtype: DType::F32, bits: value.to_bits().into() }
     }
 }
 
-impl From<f64> for Element {
+impl From<f64> for ElementValue {
     fn from(value: f64) -> Self {
         Self { dtype: DType::F64, bits: value.to_bits() }
     }
 }
 
-impl Element {
-    /// The same value, as near as `to` has it.
+impl ElementValue {
+    /// Returns the nearest value of type `to`.
     #[must_use]
     pub fn converted(self, to: DType) -> Self {
         if to == self.dtype {
@@ -60,26 +60,26 @@ impl Element {
             DType::I16 => number.clamped(i16::MIN.into(), i16::MAX.into()) as u64,
             DType::I32 => number.clamped(i32::MIN.into(), i32::MAX.into()) as u64,
             DType::I64 => number.clamped(i64::MIN, i64::MAX) as u64,
-            DType::F16 => f16::from_f32(to_odd(number.real())).to_bits().into(),
-            DType::Bf16 => bf16::from_f32(to_odd(number.real())).to_bits().into(),
+            DType::F16 => f16::from_f32(round_to_odd(number.real())).to_bits().into(),
+            DType::Bf16 => bf16::from_f32(round_to_odd(number.real())).to_bits().into(),
             DType::F32 => number.single().to_bits().into(),
             DType::F64 => number.real().to_bits(),
         };
         Self { dtype: to, bits }
     }
 
-    /// The same bits, as another type of as many bytes.
+    /// Returns the same bits as another type of the same size.
     #[must_use]
     pub fn viewed(self, as_type: DType) -> Self {
         debug_assert_eq!(self.dtype.bytes(), as_type.bytes(), "the type check allows no other");
         Self { dtype: as_type, ..self }
     }
 
-    /// The element of `dtype` with these bytes, lowest first.
+    /// Returns the element of `dtype` with these bytes, lowest first.
     ///
     /// # Panics
     ///
-    /// If they are not as many as the type has.
+    /// If the number of bytes is not the size of the type.
     #[must_use]
     pub fn from_bytes(dtype: DType, bytes: &[u8]) -> Self {
         assert_eq!(bytes.len(), dtype.bytes(), "bytes of an element of {dtype}");
@@ -87,19 +87,19 @@ impl Element {
         Self { dtype, bits }
     }
 
-    /// Its value, if it is an f32.
+    /// Returns the value if the element is an f32.
     #[must_use]
     pub fn as_f32(self) -> Option<f32> {
         (self.dtype == DType::F32).then(|| f32::from_bits(self.bits as u32))
     }
 
-    /// Its value, if it is an i64.
+    /// Returns the value if the element is an i64.
     #[must_use]
     pub fn as_i64(self) -> Option<i64> {
         (self.dtype == DType::I64).then_some(self.bits as i64)
     }
 
-    /// Its bytes in memory, lowest first.
+    /// Returns the element's bytes, lowest first.
     pub fn bytes(self) -> impl Iterator<Item = u8> {
         self.bits.to_le_bytes().into_iter().take(self.dtype.bytes())
     }
@@ -120,11 +120,11 @@ impl Element {
 }
 
 impl Number {
-    /// The nearest whole number in `low..=high`.
+    /// Returns the nearest integer in `low..=high`.
     fn clamped(self, low: i64, high: i64) -> i64 {
         let whole = match self {
             Self::Whole(value) => value,
-            Self::Real(value) => value.round_ties_even() as i64, // this cast stops at the ends
+            Self::Real(value) => value.round_ties_even() as i64, // this cast saturates
         };
         whole.clamp(low, high)
     }
@@ -136,7 +136,7 @@ impl Number {
         }
     }
 
-    /// Rounded once: by way of f64 an i64 would be rounded twice.
+    /// Rounds to f32 once: through f64 an i64 would be rounded twice.
     fn single(self) -> f32 {
         match self {
             Self::Whole(value) => value as f32,
@@ -145,9 +145,10 @@ impl Number {
     }
 }
 
-/// The f32 towards zero from `value`, made odd if it is not exact: a bit that says "and a little
-/// more", so that rounding once more gives what rounding once would. `half` cuts an f64 short.
-fn to_odd(value: f64) -> f32 {
+/// Rounds `value` towards zero to f32, and makes the last bit odd if the result is not exact. The odd
+/// bit marks that the value was slightly larger, so that a second rounding gives the same result as a
+/// single one. (`half` truncates an f64.)
+fn round_to_odd(value: f64) -> f32 {
     let near = value as f32;
     if f64::from(near) == value || near.is_nan() {
         return near;
@@ -160,7 +161,7 @@ fn to_odd(value: f64) -> f32 {
 mod tests {
     use super::*;
 
-    fn bits(element: impl Into<Element>, to: DType) -> u64 {
+    fn bits(element: impl Into<ElementValue>, to: DType) -> u64 {
         element.into().converted(to).bits
     }
 
@@ -197,23 +198,23 @@ mod tests {
         assert_eq!(bits(1.0, DType::F16), 0x3c00);
         assert_eq!(bits(-2i64, DType::Bf16), 0xc000);
         assert_eq!(bits(65_520i64, DType::F16), 0x7c00, "infinity");
-        // 2^54 + 2^30 + 1: to f64 the 1 is lost, and then the tie to f32 would go down.
+        // 2^54 + 2^30 + 1: a conversion to f64 loses the 1, and then the tie to f32 would round down.
         let (odd, up) = ((1i64 << 54) + (1 << 30) + 1, (1u64 << 54) + (1 << 31));
         assert_eq!(f32::from_bits(bits(odd, DType::F32) as u32), up as f32);
     }
 
     #[test]
     fn steps_are_taken_one_after_the_other() {
-        // 1 + 2^-8 + 2^-30 is above the tie of bf16; f32 drops what is above.
+        // 1 + 2^-8 + 2^-30 is above the tie of bf16; a truncation to f32 drops the difference.
         let value = 1.0 + 2f64.powi(-8) + 2f64.powi(-30);
         assert_eq!(bits(value, DType::Bf16), 0x3f81);
-        let by_f32 = Element::from(value).converted(DType::F32).converted(DType::Bf16);
+        let by_f32 = ElementValue::from(value).converted(DType::F32).converted(DType::Bf16);
         assert_eq!(by_f32.bits, 0x3f80);
     }
 
     #[test]
     fn a_view_keeps_every_bit() {
-        let signalling = Element::from(0x7ff0_0000_0000_0001i64);
+        let signalling = ElementValue::from(0x7ff0_0000_0000_0001i64);
         let seen = signalling.viewed(DType::F64).viewed(DType::I64);
         assert_eq!(seen, signalling);
         assert_eq!(seen.as_i64(), Some(0x7ff0_0000_0000_0001));
@@ -223,10 +224,10 @@ mod tests {
     #[test]
     fn bytes_are_as_many_as_the_type_has() {
         for dtype in DType::ALL {
-            let bytes: Vec<u8> = Element::from(1i64).converted(dtype).bytes().collect();
+            let bytes: Vec<u8> = ElementValue::from(1i64).converted(dtype).bytes().collect();
             assert_eq!(bytes.len(), dtype.bytes(), "{dtype}");
         }
-        let bytes: Vec<u8> = Element::from(-2i64).converted(DType::I16).bytes().collect();
+        let bytes: Vec<u8> = ElementValue::from(-2i64).converted(DType::I16).bytes().collect();
         assert_eq!(bytes, (-2i16).to_le_bytes());
     }
 }

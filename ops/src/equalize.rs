@@ -1,7 +1,7 @@
-//! Equalize: each channel's levels spread so that all are about equally frequent.
+//! Equalize: each channel's levels spread so that all levels are about equally frequent.
 //!
 //! ```text
-//! step    = floor((pixels - count[last]) / 255)             last: the brightest level there is
+//! step    = floor((pixels - count[last]) / 255)             last: the brightest level that occurs
 //! out     = min(255, floor((below + floor(step / 2)) / step))    below: pixels darker than in
 //! out     = in                                              where step is 0; 0 stays 0
 //! ```
@@ -11,13 +11,16 @@
 //! | input  | u8 image                                                                     |
 //! | output | as the input                                                                 |
 //! | random | a coin `p`                                                                   |
-//! | cost   | one more reading of the picture to count its levels, then a look-up a value  |
+//! | cost   | one more pass over the image to count its levels, then one look-up per value |
 //!
-//! torchvision's `RandomEqualize`, and Pillow's: whole numbers under any rule.
+//! The formula is that of torchvision's `RandomEqualize` and of Pillow. Results are integers under any
+//! rule.
 
 use crate::error::probability;
 use crate::op::on_u8_image;
-use crate::{Class, Histogram, NumberRule, Op, ParamError, Rng, Table, TableOp, Type, TypeError};
+use crate::{
+    Histogram, LevelTable, NumberRule, Op, OpClass, ParamError, Rng, TableOp, Type, TypeError,
+};
 
 /// Equalizes the histograms of a share `p` of the images.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,7 +29,7 @@ pub struct RandomEqualize {
 }
 
 impl RandomEqualize {
-    /// A share `p` of the images is equalized. torchvision's default is 0.5.
+    /// Builds the op for a share `p` of the images. torchvision's default is 0.5.
     ///
     /// # Errors
     ///
@@ -35,7 +38,7 @@ impl RandomEqualize {
         Ok(Self { p: probability("RandomEqualize", p)? })
     }
 
-    /// For all images: the op as a part of a policy.
+    /// Builds the op for all images, as a policy uses it.
     pub(crate) const fn always() -> Self {
         Self { p: 1.0 }
     }
@@ -50,8 +53,8 @@ impl Op for RandomEqualize {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Table(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Table(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -72,14 +75,14 @@ impl TableOp for RandomEqualize {
         true
     }
 
-    fn table(&self, _: NumberRule, _: &[f32], histogram: &Histogram, out: &mut Table) {
+    fn table(&self, _: NumberRule, _: &[f32], histogram: &Histogram, out: &mut LevelTable) {
         for (levels, table) in histogram.iter().zip(out) {
             *table = spread(levels);
         }
     }
 }
 
-/// The table of one channel.
+/// Returns the table of one channel.
 fn spread(levels: &[u32; 256]) -> [f32; 256] {
     let pixels: u64 = levels.iter().copied().map(u64::from).sum();
     let last = levels.iter().rfind(|&&count| count > 0).copied().map_or(0, u64::from);

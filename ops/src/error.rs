@@ -1,4 +1,4 @@
-//! Why an op can't be made, and why it can't stand where it stands.
+//! The errors of building an op and of its input type.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -11,14 +11,14 @@ pub struct ParamError {
     pub op: &'static str,
     /// The parameter.
     pub param: &'static str,
-    /// What was given.
+    /// The value that was given.
     pub found: String,
-    /// What is accepted.
+    /// The values that are accepted.
     pub expected: &'static str,
 }
 
 impl ParamError {
-    /// An error about one parameter.
+    /// Builds an error about one parameter.
     pub fn new(
         op: &'static str,
         param: &'static str,
@@ -29,24 +29,24 @@ impl ParamError {
     }
 }
 
-/// An op that does not fit the value the ops before it give.
+/// An op that does not accept the output of the ops before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{op} takes {expected}, but gets {found}")]
 pub struct TypeError {
     /// The op, by the name a user writes.
     pub op: &'static str,
-    /// What the op works on, and often where to put it.
+    /// The type that the op accepts, and often where to put the op.
     pub expected: &'static str,
-    /// What stands before it.
+    /// The type that the op gets.
     pub found: String,
 }
 
-/// Checks a probability: in `0..=1`, not NaN.
+/// Checks that a probability is in `0..=1` and not NaN.
 pub(crate) fn probability(op: &'static str, p: f64) -> Result<f64, ParamError> {
     if (0.0..=1.0).contains(&p) { Ok(p) } else { Err(ParamError::new(op, "p", p, "0.0..=1.0")) }
 }
 
-/// Checks a side in pixels: `1..=65535`.
+/// Checks that a side is in `1..=65535` pixels.
 pub(crate) fn side(op: &'static str, param: &'static str, side: u32) -> Result<u32, ParamError> {
     if (1..=65_535).contains(&side) {
         Ok(side)
@@ -70,7 +70,7 @@ pub(crate) fn positive_range(
     }
 }
 
-/// Checks a number that is above 0, not infinite, not NaN.
+/// Checks that a number is above 0, not infinite and not NaN.
 pub(crate) fn positive(
     op: &'static str,
     param: &'static str,
@@ -83,8 +83,8 @@ pub(crate) fn positive(
     }
 }
 
-/// Checks a range of numbers of any sign with `low <= high` that stay finite as the `f32` that an op
-/// draws between.
+/// Checks a range of numbers of any sign with `low <= high` whose bounds are finite as `f32`, the type
+/// in which ops draw.
 pub(crate) fn finite_range(
     op: &'static str,
     param: &'static str,
@@ -101,7 +101,7 @@ pub(crate) fn finite_range(
     }
 }
 
-/// Checks a range that lies in another one, and may be a single number; gives its ends.
+/// Checks a range that is inside another one and may be a single number. Returns its bounds.
 pub(crate) fn range_in(
     op: &'static str,
     param: &'static str,
@@ -116,7 +116,7 @@ pub(crate) fn range_in(
     }
 }
 
-/// Checks a range of numbers that may be 0 but not negative, and that `f32` can hold.
+/// Checks a range of numbers that may be 0 but not negative, and that are finite as `f32`.
 pub(crate) fn range_from_zero(
     op: &'static str,
     param: &'static str,

@@ -1,4 +1,4 @@
-//! The factor of brightness, contrast and saturation: how it is given and how it is drawn.
+//! The factor of brightness, contrast and saturation: its parameters and its draw.
 
 use crate::error::{positive_or_zero, probability, range_from_zero};
 use crate::{ParamError, Rng};
@@ -12,10 +12,10 @@ pub(crate) struct Factor {
 }
 
 impl Factor {
-    /// Changes nothing.
+    /// A factor of 1, which changes nothing.
     pub(crate) const ONE: Self = Self { p: 1.0, low: 1.0, high: 1.0 };
 
-    /// The range `max(0, 1 - magnitude)..1 + magnitude`, for a share `p` of the samples.
+    /// Builds a factor in `max(0, 1 - magnitude)..1 + magnitude` for a share `p` of the samples.
     pub(crate) fn new(
         op: &'static str,
         param: &'static str,
@@ -27,7 +27,8 @@ impl Factor {
         Ok(Self { p, low: (1.0 - magnitude).max(0.0) as f32, high: (1.0 + magnitude) as f32 })
     }
 
-    /// The range `low..high`, for a share `p` of the samples; one factor if the two are equal.
+    /// Builds a factor in `low..high` for a share `p` of the samples. If the bounds are equal, the
+    /// factor is fixed.
     pub(crate) fn range(
         op: &'static str,
         param: &'static str,
@@ -39,12 +40,12 @@ impl Factor {
         Ok(Self { p, low, high })
     }
 
-    /// Whether every draw gives 1.
+    /// Returns true if every draw returns 1.
     pub(crate) fn is_one(&self) -> bool {
         self.p == 0.0 || (self.low, self.high) == (1.0, 1.0)
     }
 
-    /// The coin first, then the factor: both for every sample, as FFCV draws them.
+    /// Draws the coin first, then the factor. Both are drawn for every sample, as in FFCV.
     pub(crate) fn draw(&self, rng: &mut Rng) -> f32 {
         let applies = rng.coin(self.p);
         let factor = rng.uniform(self.low, self.high);
@@ -52,8 +53,8 @@ impl Factor {
     }
 }
 
-/// `1 - factor`, computed in double precision as torchvision does, then rounded.
-pub(crate) fn rest(factor: f32) -> f32 {
+/// Returns `1 - factor`, computed in double precision as in torchvision, then rounded.
+pub(crate) fn one_minus(factor: f32) -> f32 {
     (1.0 - f64::from(factor)) as f32
 }
 

@@ -1,23 +1,26 @@
-//! Gamma: every value to a power.
+//! Gamma: every value raised to a power.
 //!
 //! ```text
 //! out = 255 * clamp(gain * (in / 255)^gamma)      clamped to 0..=1
 //! ```
 //!
 //! | | |
-//! |--------|------------------------------------------------------------------------------|
-//! | input  | u8 image                                                                     |
-//! | output | as the input                                                                 |
-//! | random | `Gamma` nothing; `RandomGamma` a coin `p`, then `gamma` uniform in `low..high` |
-//! | cost   | a look-up a value; `RandomGamma` also 256 powers a sample                    |
+//! |--------|----------------------------------------------------------------------------------|
+//! | input  | u8 image                                                                         |
+//! | output | as the input                                                                     |
+//! | random | `Gamma`: nothing; `RandomGamma`: a coin `p`, then `gamma` uniform in `low..high` |
+//! | cost   | one look-up per value; `RandomGamma` also 256 powers per sample                  |
 //!
-//! Under the Exact rule torchvision's `adjust_gamma` on u8 tensors, to the bit: the value times
-//! `f32(1 / 255)`, the power rounded to `f32`, times the gain, times 255.999, truncated. Under the
-//! Fused rule times 255, kept as it is.
+//! Under the Exact rule this is torchvision's `adjust_gamma` on u8 tensors, to the bit: the value is
+//! multiplied by `f32(1 / 255)`, the power is rounded to `f32` and multiplied by the gain and by
+//! 255.999, and the product is truncated. Under the Fused rule the result is multiplied by 255 and not
+//! truncated.
 
 use crate::error::{probability, range_from_zero};
 use crate::op::on_u8_image;
-use crate::{Class, Histogram, NumberRule, Op, ParamError, Rng, Table, TableOp, Type, TypeError};
+use crate::{
+    Histogram, LevelTable, NumberRule, Op, OpClass, ParamError, Rng, TableOp, Type, TypeError,
+};
 
 /// Raises every value to a power.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,8 +30,8 @@ pub struct Gamma {
 }
 
 impl Gamma {
-    /// The power `gamma`, times `gain`, of values in `0..=1`. torchvision's default for `gain` is
-    /// 1.
+    /// Builds the op with the power `gamma`, multiplied by `gain`, for values in `0..=1`. torchvision's
+    /// default for `gain` is 1.
     ///
     /// # Errors
     ///
@@ -50,8 +53,8 @@ impl Op for Gamma {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Table(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Table(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -60,7 +63,7 @@ impl Op for Gamma {
 }
 
 impl TableOp for Gamma {
-    fn table(&self, rule: NumberRule, _: &[f32], _: &Histogram, out: &mut Table) {
+    fn table(&self, rule: NumberRule, _: &[f32], _: &Histogram, out: &mut LevelTable) {
         *out = [powers(rule, self.gamma, self.gain); 3];
     }
 }
@@ -74,7 +77,8 @@ pub struct RandomGamma {
 }
 
 impl RandomGamma {
-    /// A power in `low..high` for a share `p` of the images; one power if the two are equal.
+    /// Builds the op with a power in `low..high` for a share `p` of the images. If the bounds are
+    /// equal, the power is fixed.
     ///
     /// # Errors
     ///
@@ -95,8 +99,8 @@ impl Op for RandomGamma {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Table(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Table(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -104,9 +108,9 @@ impl Op for RandomGamma {
     }
 }
 
-/// Slots: the power.
+/// Drawn parameters: the power.
 impl TableOp for RandomGamma {
-    fn slots(&self) -> usize {
+    fn param_count(&self) -> usize {
         1
     }
 
@@ -120,12 +124,13 @@ impl TableOp for RandomGamma {
         self.p < 1.0
     }
 
-    fn table(&self, rule: NumberRule, slots: &[f32], _: &Histogram, out: &mut Table) {
+    fn table(&self, rule: NumberRule, slots: &[f32], _: &Histogram, out: &mut LevelTable) {
         *out = [powers(rule, slots[0], 1.0); 3];
     }
 }
 
-/// What each level becomes. In double precision, so that no table depends on a library's last bit.
+/// Returns the table of all levels. The powers are computed in double precision, so that no table
+/// depends on the last bit of a math library.
 fn powers(rule: NumberRule, gamma: f32, gain: f32) -> [f32; 256] {
     std::array::from_fn(|level| {
         let v = level as f32 * (1.0 / 255.0);

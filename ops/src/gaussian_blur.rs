@@ -1,28 +1,30 @@
-//! Gaussian blur.
+//! Gaussian blur, with a random standard deviation.
 //!
-//! torchvision's `GaussianBlur(kernel_size, sigma)`: one standard deviation a sample, uniform in a
-//! range, along both axes; the picture reflected at its edges. The formula is the row filter's
-//! ([`RowFilter::GaussianBlur`]); values differ from torchvision's by at most 1, fewer than one in
-//! 10000. torchvision refuses a kernel that reaches farther than the picture; here that is
-//! reflected on.
+//! This is torchvision's `GaussianBlur(kernel_size, sigma)`: one standard deviation per sample, uniform
+//! in a range, is used along both axes, and the image is reflected at its edges. The formula is
+//! documented at the row filter, [`RowFilter::GaussianBlur`]. Values differ from torchvision's by at
+//! most 1, in fewer than one of 10000 values. torchvision rejects a kernel that reaches farther than
+//! the image; here the reflection continues.
 //!
 //! | | |
-//! |--------|--------------------------------------------------------------------------|
-//! | input  | u8 image                                                                 |
-//! | output | as the input                                                             |
-//! | random | sigma                                                                    |
-//! | cost   | a value: a multiplication and an addition for each weight of both kernels |
+//! |--------|-------------------------------------------------------------------------------|
+//! | input  | u8 image                                                                      |
+//! | output | as the input                                                                  |
+//! | random | sigma                                                                         |
+//! | cost   | per value one multiplication and one addition for each weight of both kernels |
 
 use crate::error::positive_range;
 use crate::op::on_u8_image;
 use crate::rows::RowFilter;
-use crate::{Class, GeometryOp, Motion, Op, ParamError, Rng, RowMaker, Size, Type, TypeError};
+use crate::{
+    GeometryOp, GeometryStep, Op, OpClass, ParamError, Rng, RowProducer, Size, Type, TypeError,
+};
 use std::ops::RangeInclusive;
 
 /// Blurs an image by a random amount.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GaussianBlur {
-    /// Columns and rows.
+    /// The numbers of columns and rows.
     kernel: [u32; 2],
     sigma: (f32, f32),
 }
@@ -31,21 +33,21 @@ impl GaussianBlur {
     /// torchvision's default range of standard deviations.
     pub const SIGMA: RangeInclusive<f64> = 0.1..=2.0;
 
-    /// A square kernel of `kernel_size` pixels a side, and sigma in `sigma` pixels.
+    /// Builds the op with a square kernel of `kernel_size` pixels a side, and a sigma drawn from
+    /// `sigma`, in pixels.
     ///
     /// # Errors
     ///
-    /// If `kernel_size` is even or not in `1..=1023`, or the range is empty, not finite or not
-    /// above 0.
+    /// If `kernel_size` is even or not in `1..=1023`, or the range is empty, not finite or not above 0.
     pub fn new(kernel_size: u32, sigma: RangeInclusive<f64>) -> Result<Self, ParamError> {
         Self::with_kernel([kernel_size; 2], sigma)
     }
 
-    /// A kernel of so many columns and rows.
+    /// Builds the op with a kernel of the given numbers of columns and rows.
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// The same as for [`new`](Self::new).
     pub fn with_kernel(kernel: [u32; 2], sigma: RangeInclusive<f64>) -> Result<Self, ParamError> {
         const OP: &str = "GaussianBlur";
         let refused = |side: &u32| side.is_multiple_of(2) || *side > 1023;
@@ -66,8 +68,8 @@ impl Op for GaussianBlur {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Geometry(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Geometry(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -76,20 +78,23 @@ impl Op for GaussianBlur {
 }
 
 impl GeometryOp for GaussianBlur {
-    fn draw(&self, rng: &mut Rng, _: Size, out: &mut Vec<Motion>) {
+    fn draw(&self, rng: &mut Rng, _: Size, out: &mut Vec<GeometryStep>) {
         let sigma = rng.uniform(self.sigma.0, self.sigma.1);
-        out.push(Motion::Rows(RowFilter::GaussianBlur { kernel: self.kernel, sigma: [sigma; 2] }));
+        out.push(GeometryStep::Rows(RowFilter::GaussianBlur {
+            kernel: self.kernel,
+            sigma: [sigma; 2],
+        }));
     }
 
-    fn makes_rows(&self) -> Option<RowMaker> {
-        Some(RowMaker::Called)
+    fn row_producer(&self) -> Option<RowProducer> {
+        Some(RowProducer::Called)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{NumberRule, Picture, SampleKey};
+    use crate::{FloatImage, NumberRule, SampleKey};
 
     #[test]
     fn nine_pixels_are_blurred_as_torchvision_does() {
@@ -98,7 +103,7 @@ mod tests {
         let mut out = vec![];
         let blur = GaussianBlur::new(3, 1.0..=1.0).unwrap();
         blur.draw(&mut SampleKey::new(0, 0, 0).op(0), input.size(), &mut out);
-        let blurred = Picture::from_view(&input).unwrap();
+        let blurred = FloatImage::from_view(&input).unwrap();
         let blurred = blurred.moved(&out[0], NumberRule::Exact).unwrap().to_u8().unwrap();
         assert_eq!(blurred, [32, 27, 33, 28, 24, 29, 34, 30, 35].map(|v| [v; 3]).as_flattened());
     }

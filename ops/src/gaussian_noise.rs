@@ -1,31 +1,31 @@
-//! Gaussian noise: a normal number added to every value.
+//! Gaussian noise: a normally distributed number added to every value.
 //!
 //! ```text
 //! on u8       out = clamp(in + z)        z = 255 mean + 255 sigma * n
 //! on floats   out = in + z               z = mean + sigma * n
 //! ```
 //!
-//! with `n` normal, independent for each channel of each pixel.
+//! where `n` is normal and independent for each channel of each pixel.
 //!
 //! | | |
-//! |--------|------------------------------------------------------------------------|
-//! | input  | image of any element type                                              |
-//! | output | as the input                                                           |
-//! | random | two words a sample; `n` is a hash of them and the pixel's row, column and channel |
-//! | cost   | some forty operations a value: a third to make the word, the rest to make it normal |
+//! |--------|----------------------------------------------------------------------------------------|
+//! | input  | image of any element type                                                              |
+//! | output | as the input                                                                           |
+//! | random | two words per sample; `n` is a hash of them and of the pixel's row, column and channel |
+//! | cost   | about forty operations per value: a third for the hash, the rest for the normal distribution |
 //!
-//! torchvision's `GaussianNoise`, whose `mean` and `sigma` are shares of 255 on u8. Under the Exact
-//! rule `z` is truncated to a whole number first, as there: given the same `n`, the same values.
-//! Without `clip` torchvision's u8 values wrap around (256 becomes 0), and so do these. On floats
-//! torchvision clips to 0..=1; here floats mostly come from Normalize, where that would cut what
-//! is not noise, so they are never clipped.
+//! This is torchvision's `GaussianNoise`, whose `mean` and `sigma` are shares of 255 on u8. Under the
+//! Exact rule `z` is first truncated to an integer, as in torchvision: the same `n` yields the same
+//! values. Without `clip`, u8 values wrap around (256 becomes 0), as in torchvision. On floats
+//! torchvision clips to 0..=1; here floats mostly come from Normalize, where clipping would cut off
+//! signal and not only noise, so floats are never clipped.
 
-use crate::emit::{clamp, settle};
+use crate::emit::{apply_rule, clamp};
 use crate::error::positive_or_zero;
 use crate::noise::{self, SEEDS};
 use crate::op::on_image;
 use crate::{
-    Class, DType, Emit, Eval, F32x4, Op, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError,
+    DType, Emit, Eval, F32x4, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError,
 };
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub struct GaussianNoise {
     units: Units,
 }
 
-/// What the values that it is added to are.
+/// The units of the values that the noise is added to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Units {
     /// Levels of u8.
@@ -47,14 +47,14 @@ enum Units {
     Numbers,
 }
 
-/// Slots after the seeds.
+/// The indices of the drawn parameters after the seeds.
 const MEAN: usize = SEEDS;
 const SIGMA: usize = SEEDS + 1;
 
 impl GaussianNoise {
-    /// Noise of a mean and a standard deviation: shares of 255 on u8, in the image's own units on
-    /// floats. `clip` is for u8: whether what leaves 0..=255 stays at its end or wraps around.
-    /// torchvision's defaults are 0, 0.1 and true.
+    /// Builds noise with a mean and a standard deviation, which are shares of 255 on u8, and in the
+    /// image's own units on floats. `clip` applies to u8: values outside 0..=255 are clamped if it is
+    /// true, and wrap around if it is false. torchvision's defaults are 0, 0.1 and true.
     ///
     /// # Errors
     ///
@@ -80,8 +80,8 @@ impl Op for GaussianNoise {
         on_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Pixel(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -98,9 +98,9 @@ impl Op for GaussianNoise {
     }
 }
 
-/// Slots: two seeds, the mean, the deviation.
+/// Drawn parameters: two seeds, the mean, the standard deviation.
 impl PixelOp for GaussianNoise {
-    fn slots(&self) -> usize {
+    fn param_count(&self) -> usize {
         SEEDS + 2
     }
 
@@ -115,18 +115,18 @@ impl PixelOp for GaussianNoise {
         true
     }
 
-    fn uses_place(&self) -> bool {
+    fn uses_position(&self) -> bool {
         true
     }
 
     fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        let normals = noise::normals([cx.slots[0], cx.slots[1]], cx.at);
+        let normals = noise::normals([cx.params[0], cx.params[1]], cx.at);
         std::array::from_fn(|c| {
-            let z = cx.slots[MEAN] + normals[c] * cx.slots[SIGMA];
+            let z = cx.params[MEAN] + normals[c] * cx.params[SIGMA];
             match self.units {
                 Units::Numbers => pixel[c] + z,
                 Units::Levels => {
-                    let v = pixel[c] + settle(cx.rule, z);
+                    let v = pixel[c] + apply_rule(cx.rule, z);
                     clamp(if self.clip { v } else { wrapped(v) })
                 }
             }
@@ -136,13 +136,13 @@ impl PixelOp for GaussianNoise {
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         let normals = noise::emit_normals(e, 0);
         e.each(pixels, |e, c, v| {
-            let (mean, sigma) = (e.slot(MEAN), e.slot(SIGMA));
+            let (mean, sigma) = (e.param(MEAN), e.param(SIGMA));
             let z = e.mul(normals.channels[c], sigma);
             let z = e.add(mean, z);
             match self.units {
                 Units::Numbers => e.add(v, z),
                 Units::Levels => {
-                    let z = e.settle(z);
+                    let z = e.apply_rule(z);
                     let v = e.add(v, z);
                     let v = if self.clip { v } else { emit_wrapped(e, v) };
                     e.clamp(v)
@@ -152,7 +152,7 @@ impl PixelOp for GaussianNoise {
     }
 }
 
-/// A value less the multiple of 256 below it: what is left of it in eight bits.
+/// Reduces a value modulo 256, as storing it in eight bits does.
 fn wrapped(v: f32) -> f32 {
     (v * (1.0 / 256.0)).floor().mul_add(-256.0, v)
 }
@@ -169,9 +169,10 @@ mod tests {
     use super::*;
     use crate::{Dim, ImageType, NumberRule, SampleKey};
 
-    /// The slots of a sample, and the normal numbers of the pixel at row 2, column 3.
+    /// Returns the drawn parameters of a sample, and the normal numbers of the pixel at row 2, column
+    /// 3.
     fn drawn(op: &GaussianNoise) -> (Vec<f32>, [f32; 3]) {
-        let mut slots = vec![0.0; op.slots()];
+        let mut slots = vec![0.0; op.param_count()];
         assert!(op.draw(&mut SampleKey::new(1, 2, 3).op(4), Size::new(9, 9), &mut slots));
         let normals = noise::normals([slots[0], slots[1]], [2, 3]);
         (slots, normals)
@@ -188,7 +189,7 @@ mod tests {
             for clip in [true, false] {
                 let op = GaussianNoise::new(mean, sigma, clip).unwrap();
                 let (slots, normals) = drawn(&op);
-                let cx = Eval { rule: NumberRule::Exact, slots: &slots, at: [2, 3] };
+                let cx = Eval { rule: NumberRule::Exact, params: &slots, at: [2, 3] };
                 let found = op.eval(&cx, [0.0, 130.0, 255.0]);
                 for (c, before) in [0i16, 130, 255].into_iter().enumerate() {
                     let noise = normals[c] * (sigma * 255.0) as f32;
@@ -204,7 +205,7 @@ mod tests {
     fn fractions_are_kept_unless_the_rule_is_exact() {
         let op = GaussianNoise::new(0.0, 0.1, true).unwrap();
         let (slots, normals) = drawn(&op);
-        let cx = Eval { rule: NumberRule::Fused, slots: &slots, at: [2, 3] };
+        let cx = Eval { rule: NumberRule::Fused, params: &slots, at: [2, 3] };
         let found = op.eval(&cx, [120.0; 3]);
         assert_eq!(found, normals.map(|n| 120.0 + n * 25.5));
         assert!(found.iter().all(|v| v.fract() != 0.0), "{found:?}");
@@ -215,7 +216,7 @@ mod tests {
         let op = GaussianNoise::new(0.5, 2.0, true).unwrap();
         let op = GaussianNoise { units: Units::Numbers, ..op };
         let (slots, normals) = drawn(&op);
-        let cx = Eval { rule: NumberRule::Exact, slots: &slots, at: [2, 3] };
+        let cx = Eval { rule: NumberRule::Exact, params: &slots, at: [2, 3] };
         assert_eq!(op.eval(&cx, [-3.0; 3]), normals.map(|n| -3.0 + (0.5 + n * 2.0)));
     }
 

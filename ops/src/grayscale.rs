@@ -1,4 +1,4 @@
-//! Grayscale: all three channels become the pixel's grey.
+//! Grayscale: all three channels become the grey of the pixel.
 //!
 //! ```text
 //! out = grey = 0.2989 R + 0.587 G + 0.114 B      truncated where the rule is Exact
@@ -8,18 +8,18 @@
 //! |--------|----------------------------------------------------------------------------|
 //! | input  | u8 image                                                                   |
 //! | output | as the input: three channels of the same value                             |
-//! | random | `Grayscale` nothing, `RandomGrayscale` a coin `p`                          |
-//! | cost   | three operations a pixel; `RandomGrayscale` one more, and one a value      |
+//! | random | `Grayscale`: nothing; `RandomGrayscale`: a coin `p`                        |
+//! | cost   | three operations per pixel; `RandomGrayscale`: one more, and one per value |
 //!
 //! The formula is torchvision's `rgb_to_grayscale` on tensors with three output channels: fmas in
-//! `f32`, truncated. The weights sum to 0.9999, so that white becomes 254.
+//! `f32`, then truncation. The weights sum to 0.9999, so white becomes 254.
 
-use crate::emit::{GREY, grey, settle};
+use crate::emit::{GREY, apply_rule, grey};
 use crate::error::probability;
 use crate::op::on_u8_image;
-use crate::{Class, Emit, Eval, Op, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+use crate::{Emit, Eval, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
 
-/// Makes every image grey.
+/// Converts every image to grey.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Grayscale;
 
@@ -32,8 +32,8 @@ impl Op for Grayscale {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Pixel(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Pixel(self)
     }
 }
 
@@ -44,23 +44,23 @@ impl PixelOp for Grayscale {
     }
 
     fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        [settle(cx.rule, grey(pixel)); 3]
+        [apply_rule(cx.rule, grey(pixel)); 3]
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         let grey = e.grey(pixels);
-        Pixels { channels: [e.settle(grey); 3] }
+        Pixels { channels: [e.apply_rule(grey); 3] }
     }
 }
 
-/// Makes a share `p` of the images grey.
+/// Converts a share `p` of the images to grey.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomGrayscale {
     p: f64,
 }
 
 impl RandomGrayscale {
-    /// A share `p` of the images becomes grey. torchvision's default is 0.1.
+    /// Builds the op for a share `p` of the images. torchvision's default is 0.1.
     ///
     /// # Errors
     ///
@@ -79,8 +79,8 @@ impl Op for RandomGrayscale {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Pixel(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -88,9 +88,10 @@ impl Op for RandomGrayscale {
     }
 }
 
-/// Slots: how much of the pixel is kept and how much of its grey is taken: 0 and 1, or 1 and 0.
+/// Drawn parameters: the weight of the pixel and the weight of its grey, which are 0 and 1 if the coin
+/// is heads, else 1 and 0.
 impl PixelOp for RandomGrayscale {
-    fn slots(&self) -> usize {
+    fn param_count(&self) -> usize {
         2
     }
 
@@ -107,17 +108,17 @@ impl PixelOp for RandomGrayscale {
     }
 
     fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        let grey = settle(cx.rule, grey(pixel)) * cx.slots[1];
-        pixel.map(|v| v.mul_add(cx.slots[0], grey))
+        let grey = apply_rule(cx.rule, grey(pixel)) * cx.params[1];
+        pixel.map(|v| v.mul_add(cx.params[0], grey))
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         let grey = e.grey(pixels);
-        let grey = e.settle(grey);
-        let take = e.slot(1);
+        let grey = e.apply_rule(grey);
+        let take = e.param(1);
         let grey = e.mul(grey, take);
         e.each(pixels, |e, _, v| {
-            let keep = e.slot(0);
+            let keep = e.param(0);
             e.fma(v, keep, grey)
         })
     }

@@ -7,22 +7,22 @@
 //! ```
 //!
 //! | | |
-//! |--------|------------------------------------------------------------------------|
-//! | input  | image of any element type                                              |
-//! | output | as the input                                                           |
-//! | random | a coin `p`, then the period, then the offsets of rows and columns      |
-//! | cost   | ten operations a pixel and a select a value                            |
+//! |--------|-------------------------------------------------------------------|
+//! | input  | image of any element type                                         |
+//! | output | as the input                                                      |
+//! | random | a coin `p`, then the period, then the offsets of rows and columns |
+//! | cost   | ten operations per pixel and one select per value                 |
 //!
-//! The paper's section 3.2: `ratio` is its r, the share of a period that a kept strip is wide, so
-//! that a share 1 - (1 - r)^2 of the picture is kept. For ImageNet it takes periods of 96..=224, a
-//! ratio of 0.6 and p = 0.8; for CIFAR-10 periods of 24..=32, 0.4 and 1. Its grid may also be
-//! turned by a random angle: this one never is. It has p grow from 0 over the epochs: recompile
-//! with another `p` does that.
+//! The formula is from section 3.2 of the paper. `ratio` is its r, the width of an unmasked strip as a
+//! share of the period, so that a share 1 - (1 - r)^2 of the image is unmasked. For ImageNet the paper
+//! uses periods of 96..=224, a ratio of 0.6 and p = 0.8; for CIFAR-10 periods of 24..=32, 0.4 and 1.
+//! The paper may also rotate the grid by a random angle; this op never does. The paper increases p from
+//! 0 over the epochs; to do so, recompile with another `p`.
 
 use crate::error::probability;
 use crate::op::on_image;
 use crate::{
-    Class, Emit, Eval, F32x4, I32x4, Mask, Op, ParamError, PixelOp, Pixels, Rng, Size, Type,
+    Emit, Eval, F32x4, I32x4, Mask, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type,
     TypeError,
 };
 use std::ops::RangeInclusive;
@@ -36,12 +36,12 @@ pub struct GridMask {
 }
 
 impl GridMask {
-    /// A grid whose period is a number of pixels in `period`; strips of a share `ratio` of it are
-    /// kept between the squares.
+    /// Builds a grid whose period in pixels is drawn from `period`. Strips of a share `ratio` of the
+    /// period are unmasked between the squares.
     ///
     /// # Errors
     ///
-    /// If `period` is empty or not in `2..=65535`, or `ratio` or `p` not in `0.0..=1.0`.
+    /// If `period` is empty or not in `2..=65535`, or `ratio` or `p` is not in `0.0..=1.0`.
     pub fn new(period: RangeInclusive<u32>, ratio: f64, p: f64) -> Result<Self, ParamError> {
         const OP: &str = "GridMask";
         let (low, high) = (*period.start(), *period.end());
@@ -55,7 +55,8 @@ impl GridMask {
         Ok(Self { period, ratio, p: probability(OP, p)? })
     }
 
-    /// Pixels of a period that are kept along each axis: at least one, and not all.
+    /// Returns the number of unmasked pixels of a period along each axis: at least one, and fewer than
+    /// the period.
     fn kept(&self, period: u32) -> u32 {
         let kept = (f64::from(period) * self.ratio + 0.5) as u32;
         kept.clamp(1, period - 1)
@@ -71,8 +72,8 @@ impl Op for GridMask {
         on_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Pixel(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -80,19 +81,19 @@ impl Op for GridMask {
     }
 }
 
-/// Slots: the offsets of rows and columns, each and a half; the period; one over it; the pixels
-/// kept.
+/// Drawn parameters: the offsets of rows and columns, each plus one half; the period; 1 / period; the
+/// number of unmasked pixels of a period.
 const OFFSETS: [usize; 2] = [0, 1];
 const PERIOD: usize = 2;
 const SHARE: usize = 3;
 const KEPT: usize = 4;
 
-/// What is left of a place after whole periods, less the half, is a whole number: the half keeps
-/// the product with the rounded `1 / period` from the whole numbers, between which it is rounded
-/// down. With places and offsets below 2^16 the product is off by less than 2^17 * 2^-23 / period,
-/// and its distance from a whole number is 1 / 2 over the period.
+/// The remainder of a coordinate after whole periods, minus the half, is an integer. The half keeps the
+/// product with the rounded `1 / period` away from the integers, so that rounding the product down is
+/// exact: with coordinates and offsets below 2^16 the error of the product is less than 2^17 * 2^-23 /
+/// period, and its distance from an integer is at least 1 / (2 * period).
 impl PixelOp for GridMask {
-    fn slots(&self) -> usize {
+    fn param_count(&self) -> usize {
         5
     }
 
@@ -109,21 +110,21 @@ impl PixelOp for GridMask {
         true
     }
 
-    fn uses_place(&self) -> bool {
+    fn uses_position(&self) -> bool {
         true
     }
 
     fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
         let in_square = |axis: usize| {
-            let place = cx.at[axis] as f32 + cx.slots[OFFSETS[axis]];
-            let periods = (place * cx.slots[SHARE]).floor();
-            cx.slots[KEPT] < place - periods * cx.slots[PERIOD]
+            let coordinate = cx.at[axis] as f32 + cx.params[OFFSETS[axis]];
+            let periods = (coordinate * cx.params[SHARE]).floor();
+            cx.params[KEPT] < coordinate - periods * cx.params[PERIOD]
         };
         if in_square(0) && in_square(1) { [0.0; 3] } else { pixel }
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
-        let [y, x] = e.place();
+        let [y, x] = e.position();
         let (in_row, in_column) = (emit_in_square(e, 0, y), emit_in_square(e, 1, x));
         let square = e.both(in_row, in_column);
         let zero: F32x4 = e.splat(0.0);
@@ -131,16 +132,16 @@ impl PixelOp for GridMask {
     }
 }
 
-/// Whether places along an axis lie in the part of a period that squares take.
-fn emit_in_square(e: &mut Emit, axis: usize, place: I32x4) -> Mask {
+/// Returns a mask of the coordinates along an axis that are in the masked part of a period.
+fn emit_in_square(e: &mut Emit, axis: usize, coordinate: I32x4) -> Mask {
     let [offset, share, period, kept] =
-        [OFFSETS[axis], SHARE, PERIOD, KEPT].map(|slot| e.slot(slot));
-    let place = e.to_f32(place);
-    let place = e.add(place, offset);
-    let periods = e.mul(place, share);
+        [OFFSETS[axis], SHARE, PERIOD, KEPT].map(|slot| e.param(slot));
+    let coordinate = e.to_f32(coordinate);
+    let coordinate = e.add(coordinate, offset);
+    let periods = e.mul(coordinate, share);
     let periods = e.floor(periods);
     let before = e.mul(periods, period);
-    let rest = e.sub(place, before);
+    let rest = e.sub(coordinate, before);
     e.less(kept, rest)
 }
 
@@ -149,10 +150,10 @@ mod tests {
     use super::*;
     use crate::{NumberRule, SampleKey};
 
-    /// The mask of a picture as rows of text, `#` where it is 0.
+    /// Returns the mask of an image as rows of text, with `#` where it is 0.
     fn mask(op: &GridMask, slots: &[f32], size: Size) -> Vec<String> {
         let at = |y, x| {
-            let cx = Eval { rule: NumberRule::Fused, slots, at: [y, x] };
+            let cx = Eval { rule: NumberRule::Fused, params: slots, at: [y, x] };
             if op.eval(&cx, [7.0; 3]) == [0.0; 3] { '#' } else { '.' }
         };
         let (height, width) = (size.height as i32, size.width as i32);
@@ -160,7 +161,7 @@ mod tests {
     }
 
     fn drawn(op: &GridMask, sample: u64) -> Vec<f32> {
-        let mut slots = vec![0.0; op.slots()];
+        let mut slots = vec![0.0; op.param_count()];
         op.draw(&mut SampleKey::new(0, 0, sample).op(0), Size::new(8, 8), &mut slots);
         slots
     }
@@ -187,7 +188,7 @@ mod tests {
             let multiples = (0..65_536u32).step_by(period as usize);
             let near = multiples.flat_map(|x| [x.saturating_sub(1), x, x + 1, x + kept]);
             for x in near.filter(|&x| x < 65_536) {
-                let cx = Eval { rule: NumberRule::Fused, slots: &slots, at: [0, x as i32] };
+                let cx = Eval { rule: NumberRule::Fused, params: &slots, at: [0, x as i32] };
                 let dropped = op.eval(&cx, [7.0; 3]) == [0.0; 3];
                 assert_eq!(dropped, (x + offset) % period >= kept, "{x}, {period}");
             }

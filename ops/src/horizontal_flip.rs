@@ -1,4 +1,4 @@
-//! Horizontal flip: mirror an image left to right.
+//! Horizontal flip: mirrors an image left to right.
 //!
 //! ```text
 //! out[y, x] = in[y, width - 1 - x]   for a sample whose coin is heads
@@ -6,15 +6,15 @@
 //! ```
 //!
 //! | | |
-//! |--------|-----------------------------------------------------------|
-//! | input  | image of any element type                                 |
-//! | output | as the input                                              |
-//! | random | a coin `p`; the picture is mirrored whole                 |
-//! | cost   | nothing: rows are read backwards                          |
+//! |--------|----------------------------------|
+//! | input  | image of any element type        |
+//! | output | as the input                     |
+//! | random | a coin `p` for the whole image   |
+//! | cost   | nothing: rows are read backwards |
 
 use crate::error::probability;
 use crate::op::on_image;
-use crate::{Class, GeometryOp, Motion, Op, ParamError, Rng, Size, Type, TypeError};
+use crate::{GeometryOp, GeometryStep, Op, OpClass, ParamError, Rng, Size, Type, TypeError};
 
 /// Mirrors a share `p` of the images left to right.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,7 +23,7 @@ pub struct RandomHorizontalFlip {
 }
 
 impl RandomHorizontalFlip {
-    /// A flip that happens to a share `p` of the samples.
+    /// Builds a flip of a share `p` of the samples.
     ///
     /// # Errors
     ///
@@ -42,8 +42,8 @@ impl Op for RandomHorizontalFlip {
         on_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Geometry(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Geometry(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -52,9 +52,9 @@ impl Op for RandomHorizontalFlip {
 }
 
 impl GeometryOp for RandomHorizontalFlip {
-    fn draw(&self, rng: &mut Rng, _: Size, out: &mut Vec<Motion>) {
+    fn draw(&self, rng: &mut Rng, _: Size, out: &mut Vec<GeometryStep>) {
         if rng.coin(self.p) {
-            out.push(Motion::FlipHorizontal);
+            out.push(GeometryStep::FlipHorizontal);
         }
     }
 }

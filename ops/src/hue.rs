@@ -1,34 +1,34 @@
-//! Hue: every colour turned around the circle of hues by one angle.
+//! Hue: every colour rotated around the hue circle by one angle.
 //!
 //! ```text
-//! out = rgb of (h + hue mod 1, s, v)       with (h, s, v) of in;  hue 1 is the whole circle
+//! out = rgb of (h + hue mod 1, s, v)       with (h, s, v) of in;  hue 1 is the full circle
 //! ```
 //!
 //! | | |
-//! |--------|-----------------------------------------------------------------------------|
-//! | input  | u8 image                                                                    |
-//! | output | as the input                                                                |
-//! | random | a coin `p`, then `hue` uniform in `low..high`                               |
-//! | cost   | some forty operations a pixel, one of them a division; under the Exact rule some seventy with four divisions |
+//! |--------|-----------------------------------------------|
+//! | input  | u8 image                                      |
+//! | output | as the input                                  |
+//! | random | a coin `p`, then `hue` uniform in `low..high` |
+//! | cost   | about forty operations per pixel, one of them a division; under the Exact rule about seventy with four divisions |
 //!
 //! Under the Exact rule this is torchvision's `adjust_hue` on u8 tensors, to the bit: values in
-//! `0..=1`, everything in `f32` without fma, and `trunc(v * 255.999)` at the end. Even a hue of 0
-//! goes there and back, and may be a level off.
+//! `0..=1`, all arithmetic in `f32` without fma, and `trunc(v * 255.999)` at the end. Even a hue of 0
+//! is converted to HSV and back, and may be off by one level.
 //!
-//! Under the Fused rule it is the same colour in units of 0..=255, kept as it is: with `h` in
-//! sixths of the circle, red falls from the largest of the three values to the smallest by the
-//! share `2 - |h - 3|`, green by `|h - 2| - 1` and blue by `|h - 4| - 1`, each brought into 0..=1.
-//! Grey pixels stay what they are.
+//! Under the Fused rule the same colour is computed in units of 0..=255, and not truncated. With `h` in
+//! sixths of the circle, red falls from the largest of the three values to the smallest by the share
+//! `2 - |h - 3|`, green by `|h - 2| - 1` and blue by `|h - 4| - 1`, each clamped to 0..=1. Grey pixels
+//! stay unchanged.
 
 use crate::emit::{max, min};
 use crate::error::{probability, range_in};
 use crate::op::on_u8_image;
 use crate::{
-    Class, Emit, Eval, F32x4, NumberRule, Op, ParamError, PixelOp, Pixels, Rng, Size, Type,
+    Emit, Eval, F32x4, NumberRule, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type,
     TypeError,
 };
 
-/// Turns the hues of a share `p` of the images by a random angle.
+/// Rotates the hues of a share `p` of the images by a random angle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomHue {
     p: f64,
@@ -37,8 +37,8 @@ pub struct RandomHue {
 }
 
 impl RandomHue {
-    /// A hue in `low..high` for a share `p` of the images; one hue if the two are equal. A hue of
-    /// 0.5 and one of -0.5 both turn a colour into its opposite.
+    /// Builds the op with a hue in `low..high` for a share `p` of the images. If the bounds are equal,
+    /// the hue is fixed. Hues of 0.5 and -0.5 both turn a colour into its opposite.
     ///
     /// # Errors
     ///
@@ -47,14 +47,15 @@ impl RandomHue {
         Self::of("RandomHue", (low, high), p)
     }
 
-    /// The same for another op that has a hue.
+    /// Does the same as [`new`](Self::new) for another op that has a hue.
     pub(crate) fn of(op: &'static str, range: (f64, f64), p: f64) -> Result<Self, ParamError> {
         let p = probability(op, p)?;
         let [low, high] = range_in(op, "hue", range, -0.5..=0.5, "-0.5 <= low <= high <= 0.5")?;
         Ok(Self { p, low, high })
     }
 
-    /// Whether its range is 0 alone, which [`ColorJitter`](crate::ColorJitter) leaves out.
+    /// Returns true if the range is only 0, in which case [`ColorJitter`](crate::ColorJitter) leaves
+    /// the hue out.
     pub(crate) fn is_zero(&self) -> bool {
         (self.low, self.high) == (0.0, 0.0)
     }
@@ -69,8 +70,8 @@ impl Op for RandomHue {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Pixel(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -78,9 +79,9 @@ impl Op for RandomHue {
     }
 }
 
-/// Slots: the hue.
+/// Drawn parameters: the hue.
 impl PixelOp for RandomHue {
-    fn slots(&self) -> usize {
+    fn param_count(&self) -> usize {
         1
     }
 
@@ -96,8 +97,8 @@ impl PixelOp for RandomHue {
 
     fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
         match cx.rule {
-            NumberRule::Exact => exact(pixel, cx.slots[0]),
-            NumberRule::Fused | NumberRule::Relaxed => fused(pixel, cx.slots[0]),
+            NumberRule::Exact => exact(pixel, cx.params[0]),
+            NumberRule::Fused | NumberRule::Relaxed => fused(pixel, cx.params[0]),
         }
     }
 
@@ -109,13 +110,13 @@ impl PixelOp for RandomHue {
     }
 }
 
-/// torchvision's scale of u8 to `0..=1`, and back.
+/// torchvision's factors from u8 to `0..=1`, and back.
 const TO_UNIT: f32 = 1.0 / 255.0;
 const FROM_UNIT: f32 = 255.999;
 const SIXTH: f32 = 1.0 / 6.0;
 
-/// torchvision's `_rgb_to_hsv` and `_hsv_to_rgb`, but for its clamps of `p`, `q` and `t`: what they
-/// cut off is an ulp above 1, which `trunc` does not see.
+/// Computes torchvision's `_rgb_to_hsv` and `_hsv_to_rgb`, except for its clamps of `p`, `q` and `t`:
+/// they cut off at most an ulp above 1, which does not change the result of `trunc`.
 fn exact(pixel: [f32; 3], hue: f32) -> [f32; 3] {
     let [r, g, b] = pixel.map(|v| v * TO_UNIT);
     let (high, low) = (max(max(r, g), b), min(min(r, g), b));
@@ -137,7 +138,7 @@ fn exact(pixel: [f32; 3], hue: f32) -> [f32; 3] {
     let f = h - h.floor();
     let (keep, part) = (1.0 - s, s * f);
     let (p, q, t) = (keep * high, (1.0 - part) * high, (part + keep) * high);
-    // h is in 0..=6, and 6 is 0 again: there f is 0, so t is p.
+    // h is in 0..=6, where 6 is equivalent to 0: there f is 0, so t equals p.
     let sixth = |end: f32, below: f32, above: f32| if h < end { below } else { above };
     let red = sixth(1.0, high, sixth(2.0, q, sixth(4.0, p, sixth(5.0, t, high))));
     let green = sixth(1.0, t, sixth(3.0, high, sixth(4.0, q, p)));
@@ -176,7 +177,7 @@ fn emit_exact(e: &mut Emit, pixels: Pixels) -> Pixels {
     let h = e.mul(h, sixth);
     let h = e.add(h, one);
     let h = fraction(e, h);
-    let hue = e.slot(0);
+    let hue = e.param(0);
     let h = e.add(h, hue);
     let h = fraction(e, h);
     let six = e.splat(6.0);
@@ -185,9 +186,9 @@ fn emit_exact(e: &mut Emit, pixels: Pixels) -> Pixels {
     let (keep, part) = (e.sub(one, s), e.mul(s, f));
     let (rest, rising) = (e.sub(one, part), e.add(part, keep));
     let (p, q, t) = (e.mul(keep, high), e.mul(rest, high), e.mul(rising, high));
-    let red = ladder(e, h, &[(1.0, high), (2.0, q), (4.0, p), (5.0, t)], high);
-    let green = ladder(e, h, &[(1.0, t), (3.0, high), (4.0, q)], p);
-    let blue = ladder(e, h, &[(2.0, p), (3.0, t), (5.0, high), (6.0, q)], p);
+    let red = piecewise(e, h, &[(1.0, high), (2.0, q), (4.0, p), (5.0, t)], high);
+    let green = piecewise(e, h, &[(1.0, t), (3.0, high), (4.0, q)], p);
+    let blue = piecewise(e, h, &[(2.0, p), (3.0, t), (5.0, high), (6.0, q)], p);
     e.each(Pixels { channels: [red, green, blue] }, |e, _, v| {
         let from_unit = e.splat(FROM_UNIT);
         let v = e.mul(v, from_unit);
@@ -195,7 +196,7 @@ fn emit_exact(e: &mut Emit, pixels: Pixels) -> Pixels {
     })
 }
 
-/// The colour of the same hue circle with one division, in the units of the values.
+/// Computes the colour on the same hue circle with one division, in the units of the values.
 fn fused([r, g, b]: [f32; 3], hue: f32) -> [f32; 3] {
     let (high, low) = (max(max(r, g), b), min(min(r, g), b));
     let fall = low - high;
@@ -206,7 +207,7 @@ fn fused([r, g, b]: [f32; 3], hue: f32) -> [f32; 3] {
     } else {
         (g - r, 4.0)
     };
-    let h = difference / min(fall, -f32::MIN_POSITIVE) + centre; // grey: 0 over something
+    let h = difference / min(fall, -f32::MIN_POSITIVE) + centre; // grey: 0 / nonzero
     let h = hue.mul_add(6.0, h);
     let h = (h * SIXTH).floor().mul_add(-6.0, h);
     let shares = [2.0 - (h - 3.0).abs(), (h - 2.0).abs() - 1.0, (h - 4.0).abs() - 1.0];
@@ -228,7 +229,7 @@ fn emit_fused(e: &mut Emit, pixels: Pixels) -> Pixels {
     let divisor = e.min(fall, least);
     let h = e.div(difference, divisor);
     let h = e.add(h, centre);
-    let (hue, six) = (e.slot(0), e.splat(6.0));
+    let (hue, six) = (e.param(0), e.splat(6.0));
     let h = e.fma(hue, six, h);
     let (sixth, minus_six) = (e.splat(SIXTH), e.splat(-6.0));
     let turns = e.mul(h, sixth);
@@ -245,28 +246,28 @@ fn emit_fused(e: &mut Emit, pixels: Pixels) -> Pixels {
     })
 }
 
-/// The largest and the smallest of the three values.
+/// Returns the largest and the smallest of the three values.
 fn extremes(e: &mut Emit, pixels: Pixels) -> (F32x4, F32x4) {
     let [r, g, b] = pixels.channels;
     let (high, low) = (e.max(r, g), e.min(r, g));
     (e.max(high, b), e.min(low, b))
 }
 
-/// `(a + offset) - b`.
+/// Returns `(a + offset) - b`.
 fn offset_difference(e: &mut Emit, a: F32x4, offset: f32, b: F32x4) -> F32x4 {
     let offset = e.splat(offset);
     let sum = e.add(a, offset);
     e.sub(sum, b)
 }
 
-/// `a - floor(a)`.
+/// Returns `a - floor(a)`.
 fn fraction(e: &mut Emit, a: F32x4) -> F32x4 {
     let floor = e.floor(a);
     e.sub(a, floor)
 }
 
-/// The value of the first step whose end lies above `h`, or the last.
-fn ladder(e: &mut Emit, h: F32x4, steps: &[(f32, F32x4)], last: F32x4) -> F32x4 {
+/// Returns the value of the first step whose end is above `h`, or `last` if there is none.
+fn piecewise(e: &mut Emit, h: F32x4, steps: &[(f32, F32x4)], last: F32x4) -> F32x4 {
     steps.iter().rev().fold(last, |above, &(end, below)| {
         let end = e.splat(end);
         let is_below = e.less(h, end);
@@ -274,7 +275,7 @@ fn ladder(e: &mut Emit, h: F32x4, steps: &[(f32, F32x4)], last: F32x4) -> F32x4 
     })
 }
 
-/// `|h - hue|`.
+/// Returns `|h - hue|`.
 fn distance(e: &mut Emit, h: F32x4, hue: f32) -> F32x4 {
     let (hue, magnitude) = (e.splat(hue), e.splat_i32(i32::MAX));
     let difference = e.sub(h, hue);

@@ -1,21 +1,21 @@
-//! Invert: the negative.
+//! Invert: the negative of an image.
 //!
 //! ```text
 //! out = 255 - in
 //! ```
 //!
 //! | | |
-//! |--------|---------------------------|
-//! | input  | u8 image                  |
-//! | output | as the input              |
-//! | random | a coin `p`                |
-//! | cost   | one operation a value     |
+//! |--------|-------------------------|
+//! | input  | u8 image                |
+//! | output | as the input            |
+//! | random | a coin `p`              |
+//! | cost   | one operation per value |
 //!
-//! torchvision's `RandomInvert`.
+//! The op is torchvision's `RandomInvert`.
 
 use crate::error::probability;
 use crate::op::on_u8_image;
-use crate::{Class, Emit, Eval, Op, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+use crate::{Emit, Eval, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
 
 /// Inverts a share `p` of the images.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,7 +24,7 @@ pub struct RandomInvert {
 }
 
 impl RandomInvert {
-    /// A share `p` of the images is inverted. torchvision's default is 0.5.
+    /// Builds the op for a share `p` of the images. torchvision's default is 0.5.
     ///
     /// # Errors
     ///
@@ -33,7 +33,7 @@ impl RandomInvert {
         Ok(Self { p: probability("RandomInvert", p)? })
     }
 
-    /// For all images: the op as a part of a policy.
+    /// Builds the op for all images, as a policy uses it.
     pub(crate) const fn always() -> Self {
         Self { p: 1.0 }
     }
@@ -48,8 +48,8 @@ impl Op for RandomInvert {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Pixel(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -57,9 +57,9 @@ impl Op for RandomInvert {
     }
 }
 
-/// Slots: a factor and what is added: -1 and 255, or 1 and 0.
+/// Drawn parameters: a factor and a summand, which are -1 and 255 if the coin is heads, else 1 and 0.
 impl PixelOp for RandomInvert {
-    fn slots(&self) -> usize {
+    fn param_count(&self) -> usize {
         2
     }
 
@@ -79,12 +79,12 @@ impl PixelOp for RandomInvert {
     }
 
     fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        pixel.map(|v| v.mul_add(cx.slots[0], cx.slots[1]))
+        pixel.map(|v| v.mul_add(cx.params[0], cx.params[1]))
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         e.each(pixels, |e, _, v| {
-            let (factor, add) = (e.slot(0), e.slot(1));
+            let (factor, add) = (e.param(0), e.param(1));
             e.fma(v, factor, add)
         })
     }

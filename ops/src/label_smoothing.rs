@@ -1,4 +1,4 @@
-//! Label smoothing: a one-hot vector gives a little of its class to all (Szegedy et al.,
+//! Label smoothing: a one-hot vector passes a share of its class on to all classes (Szegedy et al.,
 //! arXiv:1512.00567, section 7).
 //!
 //! ```text
@@ -6,17 +6,17 @@
 //! ```
 //!
 //! | | |
-//! |--------|--------------------------------------------------------------------|
-//! | input  | f32 `[K]`, K at least 2: what [`OneHot`](crate::OneHot) gives      |
-//! | output | as the input                                                       |
-//! | random | nothing                                                            |
-//! | cost   | two numbers a sample, and the vector's store                       |
+//! |--------|------------------------------------------------------------------|
+//! | input  | f32 `[K]`, K at least 2: the output of [`OneHot`](crate::OneHot) |
+//! | output | as the input                                                     |
+//! | random | nothing                                                          |
+//! | cost   | two numbers per sample, and storing the vector                   |
 //!
-//! The target that PyTorch's `CrossEntropyLoss(label_smoothing=epsilon)` makes, as a vector: the
-//! same number must not be given there again. Before [`MixUp`](crate::MixUp), after
-//! [`OneHot`](crate::OneHot).
+//! The output is the target that PyTorch's `CrossEntropyLoss(label_smoothing=epsilon)` builds, as a
+//! vector: do not pass the same number to the loss as well. The op goes after [`OneHot`](crate::OneHot)
+//! and before [`MixUp`](crate::MixUp).
 
-use crate::{Class, DType, LabelOp, Op, ParamError, Type, TypeError};
+use crate::{DType, LabelOp, Op, OpClass, ParamError, Type, TypeError};
 
 /// Spreads a share `epsilon` of a one-hot vector evenly over all classes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,7 +25,7 @@ pub struct LabelSmoothing {
 }
 
 impl LabelSmoothing {
-    /// Takes the share `epsilon`; usual is 0.1.
+    /// Builds the op with the share `epsilon`, usually 0.1.
     ///
     /// # Errors
     ///
@@ -57,8 +57,8 @@ impl Op for LabelSmoothing {
         }
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Label(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Label(self)
     }
 }
 

@@ -1,31 +1,32 @@
-//! Lambda: a closure of the user's own, on the whole picture, in plain Rust.
+//! Lambda: a user-defined closure that changes the whole image, in plain Rust.
 //!
-//! torchvision's `Lambda`, for what no op here does: it is called once a sample, with the pixels
-//! and a generator of its own, so that the same sample of the same epoch gets the same pixels
-//! whoever works on it. What is before and after it is still compiled, into loops of their own.
+//! This is torchvision's `Lambda`, for changes that no op here implements. The closure is called once
+//! per sample, with the pixels and a generator for this sample, so that the same sample of the same
+//! epoch gets the same pixels on any worker. The ops before and after it are still compiled, into
+//! separate loops.
 //!
 //! | | |
-//! |--------|---------------------------------------------------------------------------|
-//! | input  | u8 image                                                                  |
-//! | output | as the input                                                              |
-//! | random | what the closure draws from its generator                                 |
-//! | cost   | its own; and the picture is stored before it and read again after it      |
+//! |--------|----------------------------------------------------------------------------|
+//! | input  | u8 image                                                                   |
+//! | output | as the input                                                               |
+//! | random | the numbers that the closure draws from its generator                      |
+//! | cost   | that of the closure; the image is stored before it and read again after it |
 
 use crate::op::on_u8_image;
-use crate::{Class, HostOp, HostSample, Op, Type, TypeError};
+use crate::{HostOp, HostSample, Op, OpClass, Type, TypeError};
 use std::fmt;
 
 type Change = dyn Fn(HostSample<'_>, &mut [u8]) + Send + Sync;
 
-/// Calls a closure on each picture.
+/// Calls a closure on each image.
 pub struct Lambda {
     name: &'static str,
     change: Box<Change>,
 }
 
 impl Lambda {
-    /// Calls `change` with each picture, `[height, width, 3]`, to be changed in place. `name` is
-    /// what `explain` and errors call it.
+    /// Builds the op from `change`, which gets each image as `[height, width, 3]` and changes it in
+    /// place. `explain` and errors use `name` for the op.
     ///
     /// ```
     /// use fuseloop_ops::{Lambda, ops};
@@ -60,8 +61,8 @@ impl Op for Lambda {
         on_u8_image(self.name, input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Host(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Host(self)
     }
 }
 

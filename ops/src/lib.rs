@@ -1,12 +1,12 @@
-//! Fuseloop's ops: what each one means and how it is compiled.
+//! Fuseloop's ops: what each op computes and how it is compiled.
 //!
-//! One op, one file. Each says on top what it computes, where the rule comes from and what it
-//! costs; then comes the type, its checked constructor, `eval` (the meaning, one pixel at a time)
-//! and `emit` (the same as instructions, four pixels at a time). The block compiler in the root
-//! crate puts the pieces of a list of ops into one loop; the oracle there evaluates the list op by
-//! op, and both must give the same bits.
+//! Each op has a file of its own. The file states at the top what the op computes, where the rule comes
+//! from and what the op costs; the type follows, with its checked constructor, `eval` (the reference
+//! implementation, one pixel at a time) and `emit` (the same computation as instructions, four pixels
+//! at a time). The block compiler in the root crate joins the code of a list of ops into one loop; the
+//! oracle there evaluates the list op by op, and both must produce the same bits.
 //!
-//! A list is written with [`ops!`]:
+//! The [`ops!`] macro builds a list of ops:
 //!
 //! ```
 //! use fuseloop_ops::*;
@@ -49,6 +49,7 @@ mod factor;
 mod gamma;
 mod gaussian_blur;
 mod gaussian_noise;
+mod geometry_step;
 mod grayscale;
 mod grid_mask;
 mod horizontal_flip;
@@ -62,7 +63,6 @@ mod lut;
 pub mod memory;
 mod mix_up;
 mod mixing;
-mod motion;
 mod noise;
 mod normalize;
 mod one_hot;
@@ -123,13 +123,14 @@ pub use cut_mix::CutMix;
 pub use cutout::Cutout;
 pub use d4::D4;
 pub use device::Device;
-pub use element::Element;
-pub use emit::{Emit, F32x4, I32x4, Mask, Pixels, clamp, grey, grey_mean, settle};
+pub use element::ElementValue;
+pub use emit::{Emit, F32x4, I32x4, Mask, Pixels, apply_rule, clamp, grey, grey_mean};
 pub use equalize::RandomEqualize;
 pub use error::{ParamError, TypeError};
 pub use gamma::{Gamma, RandomGamma};
 pub use gaussian_blur::GaussianBlur;
 pub use gaussian_noise::GaussianNoise;
+pub use geometry_step::{GeometryStep, Interpolation};
 pub use grayscale::{Grayscale, RandomGrayscale};
 pub use grid_mask::GridMask;
 pub use horizontal_flip::RandomHorizontalFlip;
@@ -141,19 +142,18 @@ pub use lighting::Lighting;
 pub use lut::Lut;
 pub use memory::NoMemory;
 pub use mix_up::{ImageMixup, LabelMixup, MixUp};
-pub use mixing::{Mixed, Partner, mixed_label, mixed_label_f64};
-pub use motion::{Interpolation, Motion};
+pub use mixing::{Partner, RowMix, mixed_label, mixed_label_f64};
 pub use normalize::Normalize;
 pub use one_hot::OneHot;
 pub use op::{
-    BatchOp, ChoiceOp, Class, Dim, Eval, GeometryOp, Histogram, HostOp, HostSample, ImageType,
-    LabelOp, Member, MixOp, Mixture, NumberRule, Op, PixelOp, RegionOp, RowMaker, Table, TableOp,
-    Type,
+    BatchOp, ChoiceBranch, ChoiceOp, Dim, Eval, GeometryOp, Histogram, HostOp, HostSample,
+    ImageType, LabelOp, LevelTable, MixOp, Mixture, NumberRule, Op, OpClass, PixelOp, RegionOp,
+    RowProducer, TableOp, Type,
 };
 pub use pad::{Pad, PaddingMode, Sides};
 pub use permute_channels::{ChannelShuffle, PermuteChannels, RandomChannelPermutation};
 pub use photometric_distort::RandomPhotometricDistort;
-pub use picture::{Picture, to_u8};
+pub use picture::{FloatImage, to_u8};
 pub use poison::Poison;
 pub use posterize::RandomPosterize;
 pub use rand_augment::RandAugment;
@@ -185,10 +185,10 @@ pub use trivial_augment::TrivialAugmentWide;
 pub use vertical_flip::RandomVerticalFlip;
 pub use view::View;
 
-/// A list of ops, as a pipeline takes it.
+/// A list of ops in the form that a pipeline takes.
 pub type Ops = Vec<std::sync::Arc<dyn Op>>;
 
-/// Makes an [`Ops`] of ops of different types, in order.
+/// Builds an [`Ops`] from ops of different types, in the order given.
 #[macro_export]
 macro_rules! ops {
     ($($op:expr),* $(,)?) => {{

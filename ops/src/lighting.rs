@@ -1,28 +1,28 @@
-//! Lighting: a random step along the main directions in which ImageNet's colours vary.
+//! Lighting: a random step along the principal components of ImageNet's colours.
 //!
 //! ```text
 //! out[c] = clamp(in[c] + sum over j of direction[c][j] * alpha[j] * spread[j])
 //! ```
 //!
 //! | | |
-//! |--------|----------------------------------------------------------------|
-//! | input  | u8 image                                                       |
-//! | output | as the input                                                   |
-//! | random | three `alpha`, normal with mean 0 and deviation `alpha_std`    |
-//! | cost   | three operations a value                                       |
+//! |--------|----------------------------------------------------------------------|
+//! | input  | u8 image                                                             |
+//! | output | as the input                                                         |
+//! | random | three `alpha`, normal with mean 0 and standard deviation `alpha_std` |
+//! | cost   | three operations per value                                           |
 //!
-//! The "PCA colour augmentation" of AlexNet (Krizhevsky, Sutskever and Hinton, 2012, section 4.1),
-//! with the constants that torch's `Lighting` and the code after it have, in units of 0..=255.
-//! Truncated where the rule is Exact.
+//! This is the "PCA colour augmentation" of AlexNet (Krizhevsky, Sutskever and Hinton, 2012, section
+//! 4.1), with the constants of torch's `Lighting` and its successors, in units of 0..=255. The result
+//! is truncated under the Exact rule.
 
-use crate::emit::{clamp, settle};
+use crate::emit::{apply_rule, clamp};
 use crate::op::on_u8_image;
-use crate::{Class, Emit, Eval, Op, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+use crate::{Emit, Eval, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
 
-/// Eigenvalues of the covariance of ImageNet's colours: 0.2175, 0.0188 and 0.0045 of 255.
+/// The eigenvalues of the covariance of ImageNet's colours: 0.2175, 0.0188 and 0.0045 of 255.
 const SPREAD: [f64; 3] = [55.46, 4.794, 1.148];
 
-/// The eigenvectors, one a column: a row for each of red, green and blue.
+/// The eigenvectors, one per column; the rows are red, green and blue.
 const DIRECTION: [[f64; 3]; 3] =
     [[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]];
 
@@ -33,7 +33,7 @@ pub struct Lighting {
 }
 
 impl Lighting {
-    /// Steps of deviation `alpha_std`: AlexNet's is 0.1.
+    /// Builds the op with steps of standard deviation `alpha_std`. AlexNet uses 0.1.
     ///
     /// # Errors
     ///
@@ -56,8 +56,8 @@ impl Op for Lighting {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Pixel(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -65,9 +65,9 @@ impl Op for Lighting {
     }
 }
 
-/// Slots: what is added to red, green and blue.
+/// Drawn parameters: the numbers added to red, green and blue.
 impl PixelOp for Lighting {
-    fn slots(&self) -> usize {
+    fn param_count(&self) -> usize {
         3
     }
 
@@ -87,20 +87,20 @@ impl PixelOp for Lighting {
     }
 
     fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        std::array::from_fn(|c| settle(cx.rule, clamp(pixel[c] + cx.slots[c])))
+        std::array::from_fn(|c| apply_rule(cx.rule, clamp(pixel[c] + cx.params[c])))
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         e.each(pixels, |e, c, v| {
-            let step = e.slot(c);
+            let step = e.param(c);
             let v = e.add(v, step);
             let v = e.clamp(v);
-            e.settle(v)
+            e.apply_rule(v)
         })
     }
 }
 
-/// What `alpha` adds to red, green and blue.
+/// Returns the numbers that `alpha` adds to red, green and blue.
 fn step(alpha: [f64; 3]) -> [f32; 3] {
     DIRECTION.map(|row| (0..3).map(|j| row[j] * alpha[j] * SPREAD[j]).sum::<f64>() as f32)
 }

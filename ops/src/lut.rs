@@ -1,29 +1,29 @@
-//! Look-up table: a user's own value for each level.
+//! Look-up table: a user-defined value for each level.
 //!
 //! ```text
 //! out = table[channel][in]     truncated where the rule is Exact
 //! ```
 //!
 //! | | |
-//! |--------|-----------------------------------------------------------------|
-//! | input  | u8 image                                                        |
-//! | output | as the input; entries may have fractions under the Fused rule   |
-//! | random | nothing                                                         |
-//! | cost   | a look-up a value                                               |
+//! |--------|---------------------------------------------------------------|
+//! | input  | u8 image                                                      |
+//! | output | as the input; entries may have fractions under the Fused rule |
+//! | random | nothing                                                       |
+//! | cost   | one look-up per value                                         |
 
-use crate::emit::settle;
+use crate::emit::apply_rule;
 use crate::op::on_u8_image;
-use crate::{Class, Histogram, NumberRule, Op, ParamError, Table, TableOp, Type, TypeError};
+use crate::{Histogram, LevelTable, NumberRule, Op, OpClass, ParamError, TableOp, Type, TypeError};
 use std::fmt;
 
 /// Looks every value up in a table.
 #[derive(Clone, PartialEq)]
 pub struct Lut {
-    table: Box<Table>,
+    table: Box<LevelTable>,
 }
 
 impl Lut {
-    /// A table for each of red, green and blue.
+    /// Builds the op from a table for each of red, green and blue.
     ///
     /// # Errors
     ///
@@ -35,7 +35,7 @@ impl Lut {
         }
     }
 
-    /// One table for all three.
+    /// Builds the op from one table for all three channels.
     ///
     /// # Errors
     ///
@@ -45,7 +45,7 @@ impl Lut {
     }
 }
 
-/// The table would fill pages.
+/// Omits the table, which is too long to print.
 impl fmt::Debug for Lut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lut").finish_non_exhaustive()
@@ -61,14 +61,14 @@ impl Op for Lut {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Table(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Table(self)
     }
 }
 
 impl TableOp for Lut {
-    fn table(&self, rule: NumberRule, _: &[f32], _: &Histogram, out: &mut Table) {
-        *out = self.table.map(|channel| channel.map(|v| settle(rule, v)));
+    fn table(&self, rule: NumberRule, _: &[f32], _: &Histogram, out: &mut LevelTable) {
+        *out = self.table.map(|channel| channel.map(|v| apply_rule(rule, v)));
     }
 }
 

@@ -1,26 +1,26 @@
-//! Memory whose size follows from what a user or a file asks for: the system gives it, or there is
-//! an error that says how many bytes were wanted and for what.
+//! Allocation of memory whose size depends on a user's request or on a file. If the system has no
+//! memory, the result is an error that says how many bytes were needed and what for.
 //!
-//! A `Vec` that grows by itself aborts the process where the system has no memory. What is as large
-//! as a picture is therefore taken here. What is as large as a row is not: rows are bounded.
+//! A `Vec` that grows by itself aborts the process if the system has no memory. Buffers of the size of
+//! an image are therefore allocated here. Buffers of the size of a row are not: rows are bounded.
 
-/// The system did not give memory.
+/// The system could not allocate memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the system has no memory for {bytes} bytes of {what}: work on smaller pictures, or on fewer at once"
 )]
 pub struct NoMemory {
-    /// Bytes that were wanted.
+    /// The number of bytes that were needed.
     pub bytes: usize,
-    /// What they were for.
+    /// The purpose of the memory.
     pub what: &'static str,
 }
 
-/// Sets the length of `buffer`; new elements are the default.
+/// Sets the length of `buffer`. New elements have the default value.
 ///
 /// # Errors
 ///
-/// If there is no memory. The buffer stays as it was.
+/// If there is no memory. The buffer then stays unchanged.
 pub fn resize<T: Clone + Default>(
     buffer: &mut Vec<T>,
     len: usize,
@@ -31,17 +31,17 @@ pub fn resize<T: Clone + Default>(
     Ok(())
 }
 
-/// Makes room for `more` elements.
+/// Reserves room for `more` additional elements.
 ///
 /// # Errors
 ///
-/// If there is no memory. The buffer stays as it was.
+/// If there is no memory. The buffer then stays unchanged.
 pub fn reserve<T>(buffer: &mut Vec<T>, more: usize, what: &'static str) -> Result<(), NoMemory> {
     let bytes = buffer.len().saturating_add(more).saturating_mul(size_of::<T>());
     buffer.try_reserve_exact(more).map_err(|_| NoMemory { bytes, what })
 }
 
-/// An empty vector with room for `len` elements.
+/// Returns an empty vector with room for `len` elements.
 ///
 /// # Errors
 ///
@@ -52,8 +52,8 @@ pub fn with_capacity<T>(len: usize, what: &'static str) -> Result<Vec<T>, NoMemo
     Ok(buffer)
 }
 
-/// Asks the system for `bytes` and gives them back: before a call into a library that takes about
-/// as many and would abort.
+/// Allocates `bytes` and frees them again. To be called before a library call that needs about as many
+/// bytes and would abort the process.
 ///
 /// # Errors
 ///

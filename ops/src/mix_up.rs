@@ -1,35 +1,35 @@
-//! MixUp: each sample becomes a weighted sum of itself and another one of its batch, and so does
-//! its label (Zhang et al., arXiv:1710.09412).
+//! MixUp: each sample becomes a weighted sum of itself and another sample of the batch, and so does its
+//! label (Zhang et al., arXiv:1710.09412).
 //!
 //! ```text
 //! s ~ Beta(alpha, alpha)
 //! float image:  out = f32(partner * f32(1 - s)) + f32(own * f32(s))
 //! u8 image:     out = trunc(s * own + (1 - s) * partner)        in double precision
-//! label floats: as a float image, but equal values stay as they are
+//! label floats: as a float image, but equal values stay unchanged
 //! label class:  out = [own, class of the partner, s]            as FFCV's LabelMixup
 //! ```
 //!
 //! | | |
-//! |--------|---------------------------------------------------------------------------|
-//! | input  | an image of u8, f16, bf16, f32 or f64 in any layout; floats; one i64      |
-//! | output | as the input; f32 `[3]` of one i64                                        |
-//! | random | see [`Partner`]: a coin and a share for the batch, or for each sample     |
-//! | where  | last in its list: a finished batch is mixed in place                      |
-//! | cost   | two rows read and one written for each sample                             |
+//! |--------|-----------------------------------------------------------------------|
+//! | input  | an image of u8, f16, bf16, f32 or f64 in any layout; floats; one i64  |
+//! | output | as the input; f32 `[3]` of one i64                                    |
+//! | random | see [`Partner`]: a coin and a share for the batch, or for each sample |
+//! | where  | last in its list: it mixes a finished batch in place                  |
+//! | cost   | per sample two rows are read and one is written                       |
 //!
-//! 16-bit floats are mixed in f32 and rounded once. A sample that is its own partner stays as it
-//! is. Floats are torchvision's `MixUp`, bytes FFCV's `ImageMixup`. The draws depend on the seed,
-//! the epoch and the batch alone, so the same op in the label's list mixes in the same shares.
+//! 16-bit floats are mixed in f32 and rounded once. A sample that is its own partner stays unchanged.
+//! Float images follow torchvision's `MixUp`, u8 images FFCV's `ImageMixup`. The draws depend only on
+//! the seed, the epoch and the batch, so the same op in the label's list mixes with the same shares.
 
-use crate::mixing::{Mixing, label_output, weights};
+use crate::mixing::{MixParams, label_output, weights};
 use crate::{
-    BatchOp, Class, DType, ImageType, Mixed, Op, ParamError, Partner, Rng, Size, Type, TypeError,
+    BatchOp, DType, ImageType, Op, OpClass, ParamError, Partner, Rng, RowMix, Size, Type, TypeError,
 };
 
-/// Mixes each sample with another one of its batch, in shares drawn from Beta(alpha, alpha).
+/// Mixes each sample with another sample of the batch, with shares drawn from Beta(alpha, alpha).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MixUp {
-    mixing: Mixing,
+    params: MixParams,
 }
 
 /// FFCV's name for [`MixUp`] on an image; its `same_lambda=False` is [`MixUp::per_sample`].
@@ -39,25 +39,25 @@ pub type ImageMixup = MixUp;
 pub type LabelMixup = MixUp;
 
 impl MixUp {
-    /// One share for a batch, the sample before as partner.
+    /// Builds the op with one share per batch; the partner of a sample is the sample before it.
     ///
     /// # Errors
     ///
-    /// If `alpha` is not above 0 and finite.
+    /// If `alpha` is not above 0, or not finite.
     pub fn new(alpha: f64) -> Result<Self, ParamError> {
-        Ok(Self { mixing: Mixing::new("MixUp", alpha)? })
+        Ok(Self { params: MixParams::new("MixUp", alpha)? })
     }
 
-    /// A share (and a coin) for each sample.
+    /// Draws a share (and a coin) for each sample.
     #[must_use]
     pub fn per_sample(self) -> Self {
-        Self { mixing: self.mixing.per_sample() }
+        Self { params: self.params.per_sample() }
     }
 
-    /// Who is mixed with whom.
+    /// Sets which sample each sample is mixed with.
     #[must_use]
     pub fn partner(self, partner: Partner) -> Self {
-        Self { mixing: self.mixing.partner(partner) }
+        Self { params: self.params.partner(partner) }
     }
 
     /// Mixes a share `p` of the batches, or of the samples.
@@ -66,23 +66,23 @@ impl MixUp {
     ///
     /// If `p` is not in `0.0..=1.0`.
     pub fn probability(self, p: f64) -> Result<Self, ParamError> {
-        Ok(Self { mixing: self.mixing.probability("MixUp", p)? })
+        Ok(Self { params: self.params.probability("MixUp", p)? })
     }
 
-    /// The meaning: one value of an f32, f16 or bf16 image.
+    /// Computes one value of an f32, f16 or bf16 image. This is the reference implementation.
     #[must_use]
     pub fn eval(own: f32, partner: f32, share: f64) -> f32 {
         let [of_own, of_partner] = weights(share);
         partner * of_partner + own * of_own
     }
 
-    /// The meaning: one value of an f64 image.
+    /// Computes one value of an f64 image. This is the reference implementation.
     #[must_use]
     pub fn eval_f64(own: f64, partner: f64, share: f64) -> f64 {
         partner * (1.0 - share) + own * share
     }
 
-    /// The meaning: one value of a u8 image.
+    /// Computes one value of a u8 image. This is the reference implementation.
     #[must_use]
     pub fn eval_u8(own: u8, partner: u8, share: f64) -> u8 {
         (share * f64::from(own) + (1.0 - share) * f64::from(partner)) as u8
@@ -109,14 +109,14 @@ impl Op for MixUp {
         }
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Batch(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Batch(self)
     }
 }
 
 impl BatchOp for MixUp {
-    fn draw(&self, rng: &mut Rng, rows: usize, _size: Size) -> Vec<Mixed> {
-        self.mixing.draw(rng, rows, |_, share| (share, None))
+    fn draw(&self, rng: &mut Rng, rows: usize, _size: Size) -> Vec<RowMix> {
+        self.params.draw(rng, rows, |_, share| (share, None))
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn floats_are_mixed_as_torchvision_mixes_them() {
-        // The values 10, 20, 40 with the one before each: share 0.25 of its own.
+        // The values are 10, 20 and 40, each mixed with the one before it; its own share is 0.25.
         let mixed =
             [(10.0, 40.0), (20.0, 10.0), (40.0, 20.0)].map(|(a, b)| MixUp::eval(a, b, 0.25));
         assert_eq!(mixed, [32.5, 12.5, 25.0]);

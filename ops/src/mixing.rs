@@ -1,55 +1,57 @@
-//! What the ops on whole batches share: how often, with whom, how much, and what becomes of labels.
+//! Code shared by the ops on whole batches: how often, with which partner and with which share a sample
+//! is mixed, and the output type of labels.
 //!
 //! ```text
-//! partner(i) = i - 1, and of row 0 the last row      Previous: torchvision and FFCV
+//! partner(i) = i - 1, or the last row for row 0      Previous: torchvision and FFCV
 //!            = permutation(i)                        Permuted
 //! share      ~ Beta(alpha, alpha) for a share p of the batches (of the rows, if drawn for each),
 //!              1 for the others
 //! ```
 //!
-//! Drawn in this order: for the batch, or for each row, a coin and what the op needs; then the
-//! permutation. So the shares are the same whoever the partners are.
+//! The order of the draws is: for the batch, or for each row, a coin and the numbers that the op needs;
+//! then the permutation. The shares are therefore the same for every kind of partner.
 //!
-//! Labels are mixed in the same shares: `share * own + (1 - share) * partner`, each product and the
-//! sum rounded to f32. Where both have one value it stays as it is: a smoothed 0.925 with a partner
-//! of 0.925 would lose its last bit for some shares. (A 1 with a 1 would stay by itself.)
+//! Labels are mixed with the same shares: `share * own + (1 - share) * partner`, where each product and
+//! the sum are rounded to f32. If both values are equal, the value stays unchanged: a smoothed 0.925
+//! with a partner of 0.925 would lose its last bit for some shares. (A 1 with a 1 would stay 1 without
+//! this rule.)
 
 use crate::beta::symmetric_beta;
 use crate::error::{positive, probability};
 use crate::{DType, ParamError, Rng, Type, TypeError, Window};
 
-/// Which row of its batch a row is mixed with.
+/// The choice of the row that each row of a batch is mixed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Partner {
-    /// The one before it; the last, for the first.
+    /// The row before it; for the first row, the last.
     #[default]
     Previous,
-    /// The one that a permutation drawn for the batch gives, which may be the row itself.
+    /// The row that a permutation drawn for the batch assigns, which may be the row itself.
     Permuted,
 }
 
-/// What is done to one row of a batch.
+/// The mixing of one row of a batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Mixed {
-    /// The row it is mixed with, from 0; no two rows have one partner.
+pub struct RowMix {
+    /// The index of the partner row, from 0; no two rows have the same partner.
     pub partner: usize,
-    /// The row's own share, in `0..=1`. With a share of 1 it stays as it is.
+    /// The row's own share, in `0..=1`. With a share of 1 the row stays unchanged.
     pub share: f64,
-    /// The rectangle that comes from the partner, where all else stays as it is; `None` where all
+    /// The rectangle that is copied from the partner, while all else stays unchanged; `None` if all
     /// values are mixed.
     pub window: Option<Window>,
 }
 
-/// The part of its parameters that every op on whole batches has.
+/// The parameters that all ops on whole batches share.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Mixing {
+pub(crate) struct MixParams {
     alpha: f64,
     p: f64,
     per_sample: bool,
     partner: Partner,
 }
 
-impl Mixing {
+impl MixParams {
     pub(crate) fn new(op: &'static str, alpha: f64) -> Result<Self, ParamError> {
         let alpha = positive(op, "alpha", alpha)?;
         Ok(Self { alpha, p: 1.0, per_sample: false, partner: Partner::Previous })
@@ -67,14 +69,14 @@ impl Mixing {
         Ok(Self { p: probability(op, p)?, ..self })
     }
 
-    /// What is done to each of `rows` rows. `cut` makes a drawn share into a row's share and
+    /// Draws the mixing of each of `rows` rows. `cut` turns a drawn share into a row's share and
     /// rectangle.
     pub(crate) fn draw(
         &self,
         rng: &mut Rng,
         rows: usize,
         mut cut: impl FnMut(&mut Rng, f64) -> (f64, Option<Window>),
-    ) -> Vec<Mixed> {
+    ) -> Vec<RowMix> {
         let mut one = |rng: &mut Rng| {
             let applies = rng.coin(self.p);
             let drawn = symmetric_beta(rng, self.alpha);
@@ -88,7 +90,7 @@ impl Mixing {
         };
         let partners = self.partners(rng, rows);
         let rows = partners.into_iter().zip(cuts);
-        rows.map(|(partner, (share, window))| Mixed { partner, share, window }).collect()
+        rows.map(|(partner, (share, window))| RowMix { partner, share, window }).collect()
     }
 
     fn partners(&self, rng: &mut Rng, rows: usize) -> Vec<usize> {
@@ -101,35 +103,35 @@ impl Mixing {
 
 const EMPTY: Window = Window { top: 0, left: 0, height: 0, width: 0 };
 
-/// A uniform permutation of `0..count` (Fisher and Yates, from the end).
+/// Draws a uniform permutation of `0..count` (Fisher and Yates, from the end).
 fn permutation(rng: &mut Rng, count: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     for end in (2..=count).rev() {
-        // A batch of more rows than a word counts can't be addressed.
+        // A batch never has more rows than a `u32` can count.
         order.swap(end - 1, rng.below(end as u32) as usize);
     }
     order
 }
 
-/// The weights of a row and of its partner, as torchvision rounds them.
+/// Returns the weights of a row and of its partner, rounded as in torchvision.
 pub(crate) fn weights(share: f64) -> [f32; 2] {
     [share as f32, (1.0 - share) as f32]
 }
 
-/// One value of a label: see the top of the file.
+/// Returns one value of a mixed label: see the top of the file.
 #[must_use]
 pub fn mixed_label(own: f32, partner: f32, share: f64) -> f32 {
     let [of_own, of_partner] = weights(share);
     if own == partner { own } else { partner * of_partner + own * of_own }
 }
 
-/// The same for a label of double precision.
+/// Does the same as [`mixed_label`] for a label of double precision.
 #[must_use]
 pub fn mixed_label_f64(own: f64, partner: f64, share: f64) -> f64 {
     if own == partner { own } else { partner * (1.0 - share) + own * share }
 }
 
-/// What becomes of a label: floats keep their shape, and a class that is no vector yet becomes
+/// Returns the type of a mixed label: floats keep their shape, and a class index becomes
 /// `[class, class of the partner, share]`.
 pub(crate) fn label_output(op: &'static str, input: &Type) -> Result<Type, TypeError> {
     match input {
@@ -152,13 +154,13 @@ mod tests {
     use super::*;
     use crate::BatchKey;
 
-    fn draw(mixing: Mixing, batch: u64, rows: usize) -> Vec<Mixed> {
+    fn draw(mixing: MixParams, batch: u64, rows: usize) -> Vec<RowMix> {
         let mut rng = BatchKey::new(1, 0, batch).op("MixUp", 0);
         mixing.draw(&mut rng, rows, |_, share| (share, None))
     }
 
-    fn mixing() -> Mixing {
-        Mixing::new("MixUp", 0.4).unwrap()
+    fn mixing() -> MixParams {
+        MixParams::new("MixUp", 0.4).unwrap()
     }
 
     #[test]
@@ -173,7 +175,7 @@ mod tests {
     fn permuted_partners_are_a_permutation_and_change_no_share() {
         let plain = draw(mixing().per_sample(), 3, 50);
         let permuted = draw(mixing().per_sample().partner(Partner::Permuted), 3, 50);
-        let shares = |mixed: &[Mixed]| mixed.iter().map(|m| m.share).collect::<Vec<_>>();
+        let shares = |mixed: &[RowMix]| mixed.iter().map(|m| m.share).collect::<Vec<_>>();
         assert_eq!(shares(&plain), shares(&permuted));
         let mut partners: Vec<usize> = permuted.iter().map(|m| m.partner).collect();
         assert_ne!(partners, plain.iter().map(|m| m.partner).collect::<Vec<_>>());
@@ -227,7 +229,7 @@ mod tests {
 
     #[test]
     fn labels_are_mixed_as_torchvision_mixes_them() {
-        // Class 0 with a partner of class 2, a quarter its own.
+        // Class 0 with share 0.25, mixed with a partner of class 2.
         let row = [(1.0, 0.0), (0.0, 0.0), (0.0, 1.0)].map(|(a, b)| mixed_label(a, b, 0.25));
         assert_eq!(row, [0.25, 0.0, 0.75]);
     }

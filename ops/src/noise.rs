@@ -1,4 +1,5 @@
-//! Noise by place: a normal number for each channel of each pixel, from a hash, not a generator.
+//! Noise by position: a normal number for each channel of each pixel, from a hash instead of a
+//! generator.
 //!
 //! ```text
 //! pixel  = mix(row * 2^16 + column ^ seed0)
@@ -8,45 +9,46 @@
 //! n      = x * P(sqrt(8 + w) - 4)                        normal: mean 0, deviation 1
 //! ```
 //!
-//! `mix` is Chris Wellons' `lowbias32` (Hash Prospector, 2018): two multiplications and three
-//! shifts after which every bit of the input flips every bit of the output with a chance near one
-//! half. The two seeds are drawn once a sample, so a number depends on (seed, epoch, sample, place
-//! of the pixel) and on nothing else: not on the loop's order, nor on a crop that comes later.
+//! `mix` is Chris Wellons' `lowbias32` (Hash Prospector, 2018): two multiplications and three shifts,
+//! after which each bit of the input flips each bit of the output with a probability near one half. The
+//! two seeds are drawn once per sample, so a number depends only on the seed, the epoch, the sample and
+//! the position of the pixel, and neither on the order of the loop nor on a later crop.
 //!
-//! The last three lines are the inverse of the normal distribution function, `sqrt(2) erfinv(x)`,
-//! in arithmetic that a vector has. That `erfinv(x) / x` is a smooth function of `w` is Mike
-//! Giles' (Approximating the erfinv function, GPU Computing Gems, 2011); he takes one polynomial
-//! for the middle and one for the tails. The root of `8 + w` straightens both ends, so that one of
-//! degree 8 is enough: our own fits, of least error, for `P` and for the logarithm. The result is
-//! within 2.5e-5 of the exact inverse, and within -5.3..5.3, where 1 in 8 million normal numbers
-//! isn't.
+//! The last three lines compute the inverse of the normal distribution function, `sqrt(2) erfinv(x)`,
+//! with arithmetic that is available on vectors. The observation that `erfinv(x) / x` is a smooth
+//! function of `w` is due to Mike Giles (Approximating the erfinv function, GPU Computing Gems, 2011),
+//! who uses one polynomial for the middle and one for the tails. The root of `8 + w` straightens both
+//! ends, so that one polynomial of degree 8 is enough. The polynomials for `P` and for the logarithm
+//! are our own minimax fits. The result is within 2.5e-5 of the exact inverse, and within -5.3..5.3; 1
+//! in 8 million normal numbers is outside that range.
 
 use crate::Rng;
 use crate::emit::{Emit, F32x4, I32x4, Pixels};
 
-/// How many slots the seeds take.
+/// The number of drawn parameters that hold the seeds.
 pub(crate) const SEEDS: usize = 2;
 
-/// Draws the seeds of one sample: words as the bits of numbers. One bit of 32 is cleared, without
-/// which a word could be no number at all, and equal draws would compare as different.
+/// Draws the seeds of one sample: random words, stored as the bits of `f32`. One of the 32 bits is
+/// cleared; otherwise a word could be NaN, and equal draws would compare as different.
 pub(crate) fn seeds(rng: &mut Rng) -> [f32; SEEDS] {
     [0; SEEDS].map(|_| f32::from_bits(rng.word() & !TOP_OF_EXPONENT))
 }
 
 const TOP_OF_EXPONENT: u32 = 1 << 30;
 
-/// What tells the channels apart: multiples of 2^32 over the golden ratio.
+/// Constants that distinguish the channels: multiples of 2^32 over the golden ratio.
 const SALT: [u32; 3] = [0, 0x9e37_79b9, 0x3c6e_f372];
 
-/// Multipliers of `mix`.
+/// The multipliers of `mix`.
 const MIX: [u32; 2] = [0x7feb_352d, 0x846c_a68b];
 
-/// `-log2(m)` for m in 1..2 is within 1.3e-5 of the polynomial with these coefficients, lowest
-/// first.
+/// The coefficients, lowest first, of a polynomial for `-log2(m)` with m in 1..2. Its error is at most
+/// 1.3e-5.
 const MINUS_LOG2: [f32; 6] =
     [2.800_360_7, -5.091_699, 3.550_776_2, -1.631_137_1, 0.416_559_8, -0.044_873_09];
 
-/// `sqrt(2) erfinv(x) / x` by `sqrt(8 + w) - 4`, lowest first: within 1.9e-5.
+/// The coefficients, lowest first, of a polynomial in `sqrt(8 + w) - 4` for `sqrt(2) erfinv(x) / x`.
+/// Its error is at most 1.9e-5.
 const QUANTILE: [f32; 9] = [
     3.103_057_4,
     1.615_004_4,
@@ -59,21 +61,22 @@ const QUANTILE: [f32; 9] = [
     -0.002_183_925,
 ];
 
-/// A normal number for each channel of the pixel at row and column `at`.
+/// Returns a normal number for each channel of the pixel at row and column `at`.
 pub(crate) fn normals(seeds: [f32; SEEDS], at: [i32; 2]) -> [f32; 3] {
     let [first, second] = seeds.map(f32::to_bits);
-    let [row, column] = at.map(|place| place as u32);
+    let [row, column] = at.map(|coordinate| coordinate as u32);
     let pixel = mix((row << 16).wrapping_add(column) ^ first) ^ second;
     SALT.map(|salt| normal(mix(pixel ^ salt)))
 }
 
-/// The same as IR, for the op's place and the seeds in its slots from `slot` on.
-pub(crate) fn emit_normals(e: &mut Emit, slot: usize) -> Pixels {
-    let (first, second) = (e.slot_bits(slot), e.slot_bits(slot + 1));
-    let [row, column] = e.place();
+/// Records the same computation as instructions, for the position of the pixels and the seeds in two
+/// consecutive drawn parameters, from index `first_param` on.
+pub(crate) fn emit_normals(e: &mut Emit, first_param: usize) -> Pixels {
+    let (first, second) = (e.param_bits(first_param), e.param_bits(first_param + 1));
+    let [row, column] = e.position();
     let row = e.shift_left(row, 16);
-    let place = e.add_i32(row, column);
-    let pixel = e.xor_i32(place, first);
+    let index = e.add_i32(row, column);
+    let pixel = e.xor_i32(index, first);
     let pixel = emit_mix(e, pixel);
     let pixel = e.xor_i32(pixel, second);
     let channels = SALT.map(|salt| {
@@ -85,7 +88,7 @@ pub(crate) fn emit_normals(e: &mut Emit, slot: usize) -> Pixels {
     Pixels { channels }
 }
 
-/// `lowbias32`.
+/// The hash function `lowbias32`.
 fn mix(word: u32) -> u32 {
     let word = (word ^ (word >> 16)).wrapping_mul(MIX[0]);
     let word = (word ^ (word >> 15)).wrapping_mul(MIX[1]);
@@ -102,33 +105,33 @@ fn emit_mix(e: &mut Emit, word: I32x4) -> I32x4 {
     emit_fold(e, word, 16)
 }
 
-/// `word ^ (word >> bits)`.
+/// Records `word ^ (word >> bits)`.
 fn emit_fold(e: &mut Emit, word: I32x4, bits: u8) -> I32x4 {
     let high = e.shift_right(word, bits);
     e.xor_i32(word, high)
 }
 
-/// A step of the whole numbers that 23 bits can be, as a share of -1..1.
+/// The distance of two neighbours among the 2^23 uniform numbers, which are in -1..1.
 const STEP: f32 = 1.0 / 4_194_304.0;
 
-/// The smallest of the uniform numbers, without its sign.
-const LAST: f32 = 1.0 - 0.5 * STEP;
+/// The absolute value of the smallest uniform number.
+const LARGEST: f32 = 1.0 - 0.5 * STEP;
 
-/// The normal number of a word of random bits.
+/// Returns the normal number of a word of random bits.
 fn normal(word: u32) -> f32 {
     let count = (word >> 9) as f32;
-    let x = count.mul_add(STEP, -LAST);
-    let minus_x = count.mul_add(-STEP, LAST);
+    let x = count.mul_add(STEP, -LARGEST);
+    let minus_x = count.mul_add(-STEP, LARGEST);
     let bits = x.mul_add(minus_x, 1.0).to_bits();
     let mantissa = f32::from_bits((bits & 0x7f_ffff) ^ 0x3f80_0000);
-    // 8 and the exponent's bias: the root is of 8 - log2(1 - x^2).
+    // 135 is 8 plus the bias of the exponent: the root is taken of 8 - log2(1 - x^2).
     let whole = 135.0 - (bits >> 23) as f32;
     let w = whole + polynomial(&MINUS_LOG2, mantissa);
     x * polynomial(&QUANTILE, w.sqrt() - 4.0)
 }
 
 fn emit_normal(e: &mut Emit, word: I32x4) -> F32x4 {
-    let [step, minus_step, last, minus_last] = [STEP, -STEP, LAST, -LAST].map(|v| e.splat(v));
+    let [step, minus_step, last, minus_last] = [STEP, -STEP, LARGEST, -LARGEST].map(|v| e.splat(v));
     let [one, four, bias] = [1.0, 4.0, 135.0].map(|v| e.splat(v));
     let [low, unit] = [0x7f_ffff, 0x3f80_0000].map(|bits| e.splat_i32(bits));
     let count = e.shift_right(word, 9);
@@ -151,7 +154,7 @@ fn emit_normal(e: &mut Emit, word: I32x4) -> F32x4 {
     e.mul(x, factor)
 }
 
-/// The sum of `coefficients[k] * x^k`, from the highest down.
+/// Returns the sum of `coefficients[k] * x^k`, computed from the highest coefficient down.
 fn polynomial<const N: usize>(coefficients: &[f32; N], x: f32) -> f32 {
     let highest = coefficients[N - 1];
     coefficients[..N - 1].iter().rev().fold(highest, |sum, &c| sum.mul_add(x, c))
@@ -170,13 +173,13 @@ mod tests {
     use super::*;
     use crate::SampleKey;
 
-    /// The density of the normal distribution.
+    /// Returns the density of the normal distribution.
     fn density(x: f64) -> f64 {
         (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt()
     }
 
-    /// The normal distribution function less one half (Marsaglia, Evaluating the Normal
-    /// Distribution, Journal of Statistical Software 11(4), 2004): to 1e-15 below 7.
+    /// Returns the normal distribution function minus one half (Marsaglia, Evaluating the Normal
+    /// Distribution, Journal of Statistical Software 11(4), 2004), to 1e-15 below 7.
     fn centred_distribution(x: f64) -> f64 {
         let (mut sum, mut term, mut k) = (x, x, 1.0);
         while term.abs() > 1e-18 * sum.abs() {
@@ -206,10 +209,10 @@ mod tests {
         assert!((5.29..5.31).contains(&normal(u32::MAX)), "{}", normal(u32::MAX));
     }
 
-    /// Side of the square that is looked at, for 3 * 2^20 numbers.
+    /// The side of the square of pixels that the tests examine, for 3 * 2^20 numbers.
     const SIDE: i32 = 1024;
 
-    /// The numbers of one sample's square, row by row.
+    /// Returns the numbers of one sample's square, row by row.
     fn field(sample: u64) -> Vec<[f32; 3]> {
         let seeds = seeds(&mut SampleKey::new(3, 1, sample).op(7));
         let places = (0..SIDE).flat_map(|y| (0..SIDE).map(move |x| [y, x]));
@@ -220,7 +223,7 @@ mod tests {
         values.clone().sum::<f64>() / values.count() as f64
     }
 
-    /// Bounds are five deviations of what a million independent numbers would show.
+    /// The bounds are five standard deviations of a million independent numbers.
     #[test]
     fn mean_variance_skew_and_kurtosis_of_a_million_are_those_of_the_normal_distribution() {
         let field = field(0);
@@ -236,8 +239,8 @@ mod tests {
         }
     }
 
-    /// The largest distance of the two distribution functions (Kolmogorov and Smirnov): over
-    /// 2 / sqrt(count) in 7 of 10,000 tests.
+    /// The bound is on the largest distance of the two distribution functions (Kolmogorov and Smirnov),
+    /// which exceeds 2 / sqrt(count) in 7 of 10,000 tests.
     #[test]
     fn the_whole_distribution_of_a_million_is_the_normal_one() {
         let field = field(1);
@@ -267,7 +270,7 @@ mod tests {
         }
     }
 
-    /// A correlation of a million pairs of independent numbers is below 0.005 for sure.
+    /// The correlation of a million pairs of independent numbers is practically always below 0.005.
     #[test]
     fn neighbours_channels_and_samples_do_not_correlate() {
         let (one, other) = (field(3), field(4));
@@ -299,7 +302,8 @@ mod tests {
         assert!((0..10_000).all(|_| seeds(&mut rng).iter().all(|seed| seed.is_finite())));
     }
 
-    /// Changing these changes the noise of every user's epoch: bump the crate's version.
+    /// A change of these numbers changes the noise of every user's epoch: it needs a new version of the
+    /// crate.
     #[test]
     fn the_first_numbers_never_change() {
         let seeds = seeds(&mut SampleKey::new(42, 0, 0).op(0));

@@ -1,33 +1,34 @@
-//! Normalize: every value minus its channel's mean, over its channel's standard deviation.
+//! Normalize: subtracts the channel's mean from every value and divides by the channel's standard
+//! deviation.
 //!
 //! ```text
 //! out = round_f32((in - mean) / std)       for a u8 value, correctly rounded
 //! ```
 //!
 //! | | |
-//! |--------|----------------------------------------------------------|
-//! | input  | image of u8 or f32; means and deviations in its units    |
-//! | output | f32                                                      |
-//! | random | nothing                                                  |
-//! | cost   | one subtraction and two fmas a value                     |
+//! |--------|----------------------------------------------------------------|
+//! | input  | image of u8 or f32; means and standard deviations in its units |
+//! | output | f32                                                            |
+//! | random | nothing                                                        |
+//! | cost   | one subtraction and two fmas per value                         |
 //!
-//! FFCV's `NormalizeImage` is a table of `((f64) value - mean) / std`. The same numbers come out of
-//! `f32` arithmetic if the constants are split in two: with `m = m1 + m0`, `1 / std = s1 + s0`,
-//! where `m1` is the mean to 2^-16, or to fewer bits where a value and the mean are more than 256
-//! apart, so that `in - m1` is exact for a u8,
+//! FFCV's `NormalizeImage` is a table of `((f64) value - mean) / std`. `f32` arithmetic yields the same
+//! numbers if the constants are split in two: let `m = m1 + m0` and `1 / std = s1 + s0`, where `m1` is
+//! the mean rounded to a multiple of 2^-16, or to fewer bits if a value and the mean are more than 256
+//! apart, so that `in - m1` is exact for a u8. Then
 //!
 //! ```text
 //! d = in - m1;     out = fma(d, s1, fma(d, s0, -m0 * (s1 + s0)))
 //! ```
 //!
-//! Only the outer fma rounds what matters: the sum it rounds is within 2^-40 of the true one. The
-//! tests compare all 256 values of a channel with the table: equal for the usual constants, and
-//! with others, negative means among them, all but a few in a million, which are one unit in the
-//! last place off. torchvision works on values of 0..=1 and rounds three times, `f32(v / 255)`, minus
-//! `f32(mean)`, over `f32(std)`: its last place is another.
+//! Only the rounding of the outer fma matters: the sum that it rounds is within 2^-40 of the exact one.
+//! The tests compare all 256 values of a channel with the table. They are equal for the usual
+//! constants; for other constants, including negative means, all but a few in a million are equal, and
+//! those differ by one unit in the last place. torchvision works on values of 0..=1 and rounds three
+//! times, `f32(v / 255)`, minus `f32(mean)`, over `f32(std)`, so its results differ in the last place.
 
 use crate::op::on_image;
-use crate::{Class, DType, Emit, Eval, Op, ParamError, PixelOp, Pixels, Type, TypeError};
+use crate::{DType, Emit, Eval, Op, OpClass, ParamError, PixelOp, Pixels, Type, TypeError};
 
 /// Subtracts a mean and divides by a standard deviation, for each channel.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,7 +36,8 @@ pub struct Normalize {
     channels: [Channel; 3],
 }
 
-/// The constants of one channel, as the top comment names them.
+/// The constants of one channel, named as at the top of the file; `bias` is the constant of the inner
+/// fma.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Channel {
     m1: f32,
@@ -45,13 +47,12 @@ struct Channel {
 }
 
 impl Normalize {
-    /// Means and standard deviations of red, green and blue, in units of the values, so
+    /// Builds the op from means and standard deviations of red, green and blue, in units of the values:
     /// `0.0..=255.0` for an image of u8.
     ///
     /// # Errors
     ///
-    /// If a number is not finite, a deviation is not positive, or one of them is so large or small
-    /// that `f32` can't hold the result.
+    /// If a mean is not in `-1e6..=1e6`, or a standard deviation is not in `1e-6..=1e6`.
     pub fn new(mean: [f64; 3], std: [f64; 3]) -> Result<Self, ParamError> {
         let mut channels = [Channel { m1: 0.0, s1: 0.0, s0: 0.0, bias: 0.0 }; 3];
         for ((channel, mean), std) in channels.iter_mut().zip(mean).zip(std) {
@@ -60,8 +61,8 @@ impl Normalize {
         Ok(Self { channels })
     }
 
-    /// The usual constants of ImageNet: means 0.485, 0.456, 0.406 and deviations 0.229, 0.224,
-    /// 0.225 of the range 0..=255.
+    /// Builds the op with the usual constants of ImageNet: means 0.485, 0.456, 0.406 and standard
+    /// deviations 0.229, 0.224, 0.225 of the range 0..=255.
     #[must_use]
     pub fn imagenet() -> Self {
         let of_255 = |share: [f64; 3]| share.map(|s| s * 255.0);
@@ -69,8 +70,8 @@ impl Normalize {
             .expect("these constants are in range")
     }
 
-    /// The usual constants of CIFAR-10: means 125.307, 122.961, 113.8575 and deviations
-    /// 51.5865, 50.847, 51.255.
+    /// Builds the op with the usual constants of CIFAR-10: means 125.307, 122.961, 113.8575 and
+    /// standard deviations 51.5865, 50.847, 51.255.
     #[must_use]
     pub fn cifar10() -> Self {
         Self::new([125.307, 122.961, 113.8575], [51.5865, 50.847, 51.255])
@@ -87,7 +88,7 @@ impl Channel {
         if !(1e-6..=1e6).contains(&std) {
             return Err(ParamError::new(OP, "std", std, "1e-6..=1e6"));
         }
-        // `in - m1` is a multiple of 1 / steps, below 2^24 of them.
+        // `in - m1` is a multiple of 1 / steps, and less than 2^24 of these.
         let reach = mean.abs().max((255.0 - mean).abs()).max(1.0);
         let steps = 2f64.powi(23 - reach.log2().floor() as i32).min(65_536.0);
         let m1 = ((mean * steps).round() / steps) as f32;
@@ -119,8 +120,8 @@ impl Op for Normalize {
         }
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Pixel(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Pixel(self)
     }
 }
 
@@ -157,7 +158,8 @@ mod tests {
     use super::*;
     use crate::{NumberRule, SampleKey};
 
-    /// How many of the 768 values differ from the table, each by one unit in the last place.
+    /// Returns how many of the 768 values differ from the table. Each difference is one unit in the
+    /// last place.
     fn misrounded(mean: [f64; 3], std: [f64; 3]) -> usize {
         let op = Normalize::new(mean, std).unwrap();
         let mut count = 0;
@@ -191,7 +193,7 @@ mod tests {
         assert!(count < 10, "{count} of 768,000");
     }
 
-    /// Means outside the range of a u8, as of images that were shifted: `in - mean` has more bits.
+    /// Means outside the range of a u8, as for images that were shifted: `in - mean` has more bits.
     #[test]
     fn nearly_every_u8_is_correctly_rounded_with_means_outside_its_range() {
         let mut rng = SampleKey::new(6, 0, 0).op(0);

@@ -4,15 +4,10 @@
 //! out[k] = 1 if k == label else 0      k in 0..classes
 //! ```
 //!
-//! | | |
-//! |--------|-----------------------------------------------------------------|
-//! | input  | i64 of one element                                              |
-//! | output | f32 `[classes]`; [`Convert`](crate::Convert) may follow         |
-//! | random | nothing                                                         |
 //! | errors | a label outside `0..classes` ends the epoch with the sample's id |
 
 use crate::op::on_one_label;
-use crate::{Class, DType, LabelOp, Op, ParamError, Type, TypeError};
+use crate::{DType, LabelOp, Op, OpClass, ParamError, Type, TypeError};
 
 /// Turns a label into a vector with a one at its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +16,7 @@ pub struct OneHot {
 }
 
 impl OneHot {
-    /// A vector of `classes` elements.
+    /// An op that outputs vectors of `classes` elements.
     ///
     /// # Errors
     ///
@@ -45,8 +40,8 @@ impl Op for OneHot {
         Ok(Type::Tensor { dtype: DType::F32, shape: vec![self.classes as usize] })
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Label(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Label(self)
     }
 }
 

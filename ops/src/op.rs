@@ -1,62 +1,63 @@
-//! What an op is: a name, the type it gives, and a class that says how it is compiled.
+//! The op traits: an op has a name, an output type, and a class that decides how it is compiled.
 //!
-//! | class    | examples                          | drawn for a sample   | in the compiled loop            |
-//! |----------|-----------------------------------|----------------------|---------------------------------|
-//! | geometry | crop, resize, flip, translate     | [`Motion`]s          | where pixels are loaded from    |
-//! | pixel    | brightness, saturation, normalize | numbers, in slots    | arithmetic on vectors of pixels |
-//! | shuffled | colour jitter                     | an order and numbers | one loop body for each order    |
-//! | table    | equalize, gamma, a user's table   | numbers, in slots    | a look-up for each value        |
-//! | region   | cutout                            | a rectangle          | a mask                          |
-//! | choice   | random apply, policies            | which ops run        | a loop body for what ran        |
-//! | cast     | convert                           |                      | the final store                 |
-//! | view     | view                              |                      | nothing: another name           |
-//! | layout   | channels first                    |                      | the final store                 |
-//! | device   | to device                         |                      | none: what follows may run there |
-//! | host     | poison                            |                      | none: it ends the loop          |
-//! | mix      | AugMix                            | weights, and chains  | loops of their own, and sums    |
-//! | label    | one-hot                           |                      | scalar code                     |
-//! | batch    | mixup                             | for a batch: shares  | none: mixes finished batches    |
+//! | class    | examples                          | drawn for a sample      | in the compiled loop              |
+//! |----------|-----------------------------------|-------------------------|-----------------------------------|
+//! | geometry | crop, resize, flip, translate     | [`GeometryStep`]s       | the addresses pixels are read from |
+//! | pixel    | brightness, saturation, normalize | parameters              | arithmetic on vectors of pixels   |
+//! | shuffled | colour jitter                     | an order and parameters | one loop body for each order      |
+//! | table    | equalize, gamma, a user's table   | parameters              | a look-up for each value          |
+//! | region   | cutout                            | a rectangle             | a mask                            |
+//! | choice   | random apply, policies            | which ops run           | a loop body for each outcome      |
+//! | cast     | convert                           |                         | the final store                   |
+//! | view     | view                              |                         | nothing: only the type changes    |
+//! | layout   | channels first                    |                         | the final store                   |
+//! | device   | to device                         |                         | none: later ops may run there     |
+//! | host     | poison                            |                         | none: it ends the loop            |
+//! | mix      | AugMix                            | weights and chains      | separate loops, then sums         |
+//! | label    | one-hot                           |                         | scalar code                       |
+//! | batch    | mixup                             | shares, once a batch    | none: mixes finished batches      |
 
 use crate::{
-    DType, Device, Emit, Layout, Mixed, Motion, Ops, Pixels, Rng, Size, TypeError, Window,
+    DType, Device, Emit, GeometryStep, Layout, Ops, Pixels, Rng, RowMix, Size, TypeError, Window,
 };
 use std::fmt;
 use std::sync::Arc;
 
-/// How values are rounded from one op to the next.
+/// The rounding of values between ops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum NumberRule {
-    /// Clamp to 0..=255 after each op, but keep fractions until the final store, which rounds
-    /// half to even. Closer to the real numbers than any library that stores u8 between ops.
+    /// Clamps values to 0..=255 after each op, but keeps fractions until the final store, which
+    /// rounds half to even. This is closer to real arithmetic than any library that stores u8
+    /// between ops.
     #[default]
     Fused,
-    /// Truncate to a whole number after each op, as `torchvision.transforms.v2` does on u8
+    /// Truncates values to whole numbers after each op, as `torchvision.transforms.v2` does on u8
     /// tensors: the same values, op for op.
     Exact,
-    /// As `Fused`, but colour ops in a row that are matrices (brightness, saturation, channel
-    /// order, a user's matrix) are multiplied into one, clamped once at its end. Differs from
-    /// `Fused` where a value in between would have left 0..=255.
+    /// Like `Fused`, but consecutive colour ops that are matrices (brightness, saturation, channel
+    /// order, a user's matrix) are multiplied into one matrix and clamped once at its end. The
+    /// result differs from `Fused` where an intermediate value would have left 0..=255.
     Relaxed,
 }
 
-/// A side of an image, as far as it is known before the samples are.
+/// The range of an image side that is known before any sample is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Dim {
-    /// At least so many pixels.
+    /// The smallest number of pixels.
     pub min: u32,
-    /// At most so many.
+    /// The largest number of pixels.
     pub max: u32,
 }
 
 impl Dim {
-    /// The same for all samples.
+    /// A side that is the same for all samples.
     #[must_use]
     pub const fn fixed(side: u32) -> Self {
         Self { min: side, max: side }
     }
 
-    /// Its value, if all samples share it.
+    /// Returns the side, if it is the same for all samples.
     #[must_use]
     pub const fn get(self) -> Option<u32> {
         if self.min == self.max { Some(self.min) } else { None }
@@ -81,7 +82,7 @@ pub struct ImageType {
     pub width: Dim,
     /// Type of an element.
     pub dtype: DType,
-    /// Where the channels lie.
+    /// The order of the axes: channels last or channels first.
     pub layout: Layout,
 }
 
@@ -92,20 +93,20 @@ impl ImageType {
         Self { height, width, dtype: DType::U8, layout: Layout::ChannelsLast }
     }
 
-    /// The same with another size.
+    /// Returns this type with another size.
     #[must_use]
     pub const fn with_size(self, size: Size) -> Self {
         Self { height: Dim::fixed(size.height), width: Dim::fixed(size.width), ..self }
     }
 
-    /// Its size, if all samples share it.
+    /// Returns the size, if it is the same for all samples.
     #[must_use]
     pub fn size(&self) -> Option<Size> {
         Some(Size { height: self.height.get()?, width: self.width.get()? })
     }
 }
 
-/// What flows between two ops.
+/// The type of a value between two ops.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
     /// An RGB image.
@@ -114,7 +115,7 @@ pub enum Type {
     Tensor {
         /// Type of an element.
         dtype: DType,
-        /// Elements along each axis, without the batch's.
+        /// Elements along each axis, without the batch axis.
         shape: Vec<usize>,
     },
 }
@@ -131,41 +132,41 @@ impl fmt::Display for Type {
     }
 }
 
-/// One augmentation or conversion, as a user lists it. Immutable; its parameters were checked
-/// when it was made.
+/// One augmentation or conversion, as a user lists it. An op is immutable; its parameters were
+/// checked when it was built.
 pub trait Op: fmt::Debug + Send + Sync {
-    /// The name a user writes.
+    /// Returns the name that users write.
     fn name(&self) -> &'static str;
 
-    /// What the op gives for what it gets.
+    /// Returns the output type for an input type.
     ///
     /// # Errors
     ///
-    /// If it can't stand there: the message says what it takes instead.
+    /// If the op does not accept this input: the message says which input it accepts.
     fn output(&self, input: &Type) -> Result<Type, TypeError>;
 
-    /// How it is drawn and compiled.
-    fn class(&self) -> Class<'_>;
+    /// Returns the op's class, which decides how it is drawn and compiled.
+    fn class(&self) -> OpClass<'_>;
 
-    /// Whether it leaves every such input as it is, whatever is drawn (`p` of 0, a factor that is
-    /// always 1): the planner takes it out.
+    /// Returns true if the op leaves every input of this type unchanged, whatever is drawn (`p` of
+    /// 0, a factor that is always 1). The planner removes such an op.
     fn does_nothing(&self, input: &Type) -> bool {
         let _ = input;
         false
     }
 
-    /// The op that stands in its place for such an input, if what it computes depends on the type:
-    /// noise in levels on u8, in the image's own units on floats. Its name, what it gives and the
-    /// order of its draws must be the same.
+    /// Returns the op that replaces this one for inputs of this type, if the computation depends on
+    /// the type: noise is in levels on u8, and in the image's own units on floats. The replacement
+    /// must have the same name, the same output type and the same order of draws.
     fn for_input(&self, input: &Type) -> Option<Arc<dyn Op>> {
         let _ = input;
         None
     }
 }
 
-/// How an op is drawn and compiled.
+/// The class of an op, which decides how it is drawn and compiled.
 #[derive(Clone, Copy, Debug)]
-pub enum Class<'a> {
+pub enum OpClass<'a> {
     /// Moves pixels.
     Geometry(&'a dyn GeometryOp),
     /// Changes the values of a pixel.
@@ -176,19 +177,19 @@ pub enum Class<'a> {
     Table(&'a dyn TableOp),
     /// Overwrites a rectangle.
     Region(&'a dyn RegionOp),
-    /// Runs some of its members, drawn for each sample.
+    /// Runs some of its branches, drawn for each sample.
     Choice(&'a dyn ChoiceOp),
-    /// Changes some samples' pictures in plain Rust, between two loops.
+    /// Changes the images of some samples in plain Rust, between two loops.
     Host(&'a dyn HostOp),
-    /// Mixes a picture with others that a list of ops makes of it.
+    /// Mixes an image with copies of it that a list of ops has changed.
     Mix(&'a dyn MixOp),
     /// Changes the type of the elements.
     Cast(DType),
-    /// Reads the stored elements as another type of as many bytes.
+    /// Reads the stored elements as another type of the same number of bytes.
     View(DType),
-    /// Changes where the channels lie.
+    /// Changes the order of the axes: channels last or channels first.
     Layout(Layout),
-    /// What follows runs on a device, if the loader has one.
+    /// Makes the ops after it run on a device, if the loader has one.
     Device(Device),
     /// Works on a label.
     Label(&'a dyn LabelOp),
@@ -198,171 +199,180 @@ pub enum Class<'a> {
 
 /// An op that moves pixels: crops, resizes, flips, warps, blurs.
 pub trait GeometryOp: fmt::Debug + Send + Sync {
-    /// Draws for a sample of `size`: what is to be done, in order, into `out`.
-    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<Motion>);
+    /// Draws the steps for a sample of `size` and appends them to `out`, in order.
+    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<GeometryStep>);
 
-    /// Whether the op makes rows of its own, and how: then it reads a whole picture of bytes.
-    fn makes_rows(&self) -> Option<RowMaker> {
+    /// Returns how the op produces its output rows, if it reads a whole u8 image to do so; `None`
+    /// if it only changes the addresses that pixels are read from.
+    fn row_producer(&self) -> Option<RowProducer> {
         None
     }
 
-    /// The colour of what may come into the picture from outside, given the smallest input;
-    /// `None` if nothing ever does, or if the op makes rows.
-    fn fills(&self, input: &ImageType) -> Option<[u8; 3]> {
+    /// Returns the colour that fills areas outside the image, given the input type; `None` if no
+    /// such area can appear, or if the op produces its own rows.
+    fn fill_color(&self, input: &ImageType) -> Option<[u8; 3]> {
         let _ = input;
         None
     }
 }
 
-/// Who makes the rows of an op that makes some.
+/// The code that produces the rows of an op such as a resize or a warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RowMaker {
+pub enum RowProducer {
     /// Compiled code, for every sample: the antialiased bilinear resize.
     Compiled,
-    /// A row function, called once a row where the sample's draws ask for it.
+    /// A row function, called once for each row if the sample's draws need it.
     Called,
 }
 
-/// What the meaning of a pixel op may ask for.
+/// The arguments of [`PixelOp::eval`] besides the pixel.
 #[derive(Clone, Copy, Debug)]
 pub struct Eval<'a> {
-    /// How values are rounded between ops.
+    /// The rounding of values between ops.
     pub rule: NumberRule,
-    /// The op's own slots.
-    pub slots: &'a [f32],
-    /// The pixel's row and column in the picture that the op gets.
+    /// The op's parameters, as drawn for the sample.
+    pub params: &'a [f32],
+    /// The pixel's row and column in the op's input image.
     pub at: [i32; 2],
 }
 
 impl<'a> Eval<'a> {
-    /// For ops that don't ask where the pixel is.
+    /// Arguments for an op that does not depend on the pixel's position, which is set to (0, 0).
     #[must_use]
     pub const fn new(rule: NumberRule, slots: &'a [f32]) -> Self {
-        Self { rule, slots, at: [0; 2] }
+        Self { rule, params: slots, at: [0; 2] }
     }
 }
 
-/// An op that changes the values of a pixel, by the pixel's own values and, if it says so, place.
+/// An op that computes the new values of a pixel from the pixel's old values and, if
+/// [`uses_position`](Self::uses_position) returns true, from its position.
 pub trait PixelOp: fmt::Debug + Send + Sync {
-    /// How many numbers a sample needs.
-    fn slots(&self) -> usize {
+    /// Returns the number of the op's parameters: `f32` numbers that are drawn for each sample.
+    fn param_count(&self) -> usize {
         0
     }
 
-    /// What the numbers are called where draws are shown to people, in order: only those with a
-    /// name are shown, unless none has. An empty name is one whose number the op's name explains.
-    fn slot_names(&self) -> &'static [&'static str] {
+    /// Returns the names of the parameters, in order, for displaying draws to people. If any
+    /// parameter has a name, only those with names are displayed. An empty name marks a number that
+    /// the op's name explains.
+    fn param_names(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Draws these numbers for a picture of `size`. Gives whether the op runs for this sample:
+    /// Draws the parameters for an image of `size`. Returns whether the op runs for this sample:
     /// `false` only if [`may_skip`](Self::may_skip).
     fn draw(&self, rng: &mut Rng, size: Size, slots: &mut [f32]) -> bool {
         let _ = (rng, size, slots);
         true
     }
 
-    /// Whether the op is left out for samples whose draw says so: they run a loop body without it.
-    /// For ops that cost much. Others give such samples numbers that change nothing.
+    /// Returns true if a draw may skip the op: such samples run a loop body without it. This is for
+    /// expensive ops. Other ops draw numbers that change nothing instead.
     fn may_skip(&self) -> bool {
         false
     }
 
-    /// Whether the op needs the mean of the picture's grey, which the compiled code and the
-    /// oracle put into the op's last slot. See [`grey_mean`](crate::grey_mean).
+    /// Returns true if the op needs the mean grey of the image, which the compiled code and the
+    /// oracle store in the op's last parameter. See [`grey_mean`](crate::grey_mean).
     fn needs_mean(&self) -> bool {
         false
     }
 
-    /// Whether these draws leave every pixel as it is, so that no mean need be taken.
+    /// Returns true if these parameters leave every pixel unchanged, so that the mean need not be
+    /// computed.
     fn is_identity(&self, slots: &[f32]) -> bool {
         let _ = slots;
         false
     }
 
-    /// For each channel `m1, s1, s0, bias`, if the op is `fma(d, s1, fma(d, s0, bias))` of
-    /// `d = v - m1`: where it alone changes bytes, a row function may do it while it stores them.
+    /// Returns `m1, s1, s0, bias` for each channel if the op is `fma(d, s1, fma(d, s0, bias))` with
+    /// `d = v - m1`. If it is the only op that changes the values, a row function may compute it
+    /// while it stores them.
     fn normalizes(&self) -> Option<[[f32; 4]; 3]> {
         None
     }
 
-    /// Whether the result depends on where the pixel is: see [`Eval::at`] and [`Emit::place`].
-    fn uses_place(&self) -> bool {
+    /// Returns true if the result depends on the pixel's position: see [`Eval::at`] and
+    /// [`Emit::position`].
+    fn uses_position(&self) -> bool {
         false
     }
 
-    /// Whether each channel's result depends on that channel's value alone (and the slots), so
-    /// that it may become part of a table of 256 values.
+    /// Returns true if the result for a channel depends only on that channel's value and on the
+    /// parameters, so that the op may become part of a table of 256 values.
     fn is_per_channel(&self) -> bool {
         false
     }
 
-    /// The rows of a matrix, each with its constant last, if the op is `clamp(matrix * pixel)` but
-    /// for rounding: such ops in a row may become one under [`NumberRule::Relaxed`].
+    /// Returns the rows of a matrix, each with its constant last, if the op is
+    /// `clamp(matrix * pixel)` except for rounding. Consecutive ops of this form may be merged into
+    /// one under [`NumberRule::Relaxed`].
     fn matrix(&self, slots: &[f32]) -> Option<[[f32; 4]; 3]> {
         let _ = slots;
         None
     }
 
-    /// The meaning: one pixel in, one pixel out. Of a u8 image, values are whole under
-    /// [`NumberRule::Exact`]: see [`settle`](crate::settle).
+    /// The definition of the op: maps one pixel to one pixel. The values of a u8 image are whole
+    /// numbers under [`NumberRule::Exact`]: see [`apply_rule`](crate::apply_rule).
     fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3];
 
-    /// The same for four pixels at a time, recorded as instructions. It is called once, when a list
-    /// is planned, and kernels are shared by what it recorded: what differs from sample to sample
-    /// belongs into slots.
+    /// Records the same computation for four pixels at a time, as instructions. It is called once,
+    /// when a list is planned, and kernels with equal recordings are shared: everything that
+    /// differs from sample to sample must be a parameter.
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels;
 }
 
-/// The value each level becomes, for each channel.
-pub type Table = [[f32; 256]; 3];
+/// The new value of each level, for each channel.
+pub type LevelTable = [[f32; 256]; 3];
 
-/// How often each level occurs in each channel of a picture.
+/// The number of times each level occurs in each channel of an image.
 pub type Histogram = [[u32; 256]; 3];
 
-/// An op that looks values up: each channel's value, rounded half to even to a level, becomes what
-/// the channel's table has for it.
+/// An op that looks values up: each value is rounded half to even to a level and replaced by its
+/// channel's table entry for that level.
 pub trait TableOp: fmt::Debug + Send + Sync {
-    /// How many numbers a sample needs.
-    fn slots(&self) -> usize {
+    /// Returns the number of the op's parameters: `f32` numbers that are drawn for each sample.
+    fn param_count(&self) -> usize {
         0
     }
 
-    /// What the numbers are called where draws are shown to people, in order: only those with a
-    /// name are shown, unless none has. An empty name is one whose number the op's name explains.
-    fn slot_names(&self) -> &'static [&'static str] {
+    /// Returns the names of the parameters, in order, for displaying draws to people. If any
+    /// parameter has a name, only those with names are displayed. An empty name marks a number that
+    /// the op's name explains.
+    fn param_names(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Draws these numbers. Gives whether the op runs for this sample: `false` only if
+    /// Draws the parameters. Returns whether the op runs for this sample: `false` only if
     /// [`may_skip`](Self::may_skip).
     fn draw(&self, rng: &mut Rng, slots: &mut [f32]) -> bool {
         let _ = (rng, slots);
         true
     }
 
-    /// Whether a draw may say that the op does not run.
+    /// Returns true if a draw may skip the op.
     fn may_skip(&self) -> bool {
         false
     }
 
-    /// Whether the table depends on the picture, so that its levels must be counted first.
+    /// Returns true if the table depends on the image, so that its levels must be counted first.
     fn needs_histogram(&self) -> bool {
         false
     }
 
-    /// The meaning: the table. `histogram` is all zeros unless asked for. Values lie in
-    /// `0.0..=255.0`, and are whole under [`NumberRule::Exact`].
-    fn table(&self, rule: NumberRule, slots: &[f32], histogram: &Histogram, out: &mut Table);
+    /// The definition of the op: writes the table to `out`. `histogram` is all zeros unless
+    /// [`needs_histogram`](Self::needs_histogram). Table values must be in `0.0..=255.0`, and whole
+    /// under [`NumberRule::Exact`].
+    fn table(&self, rule: NumberRule, slots: &[f32], histogram: &Histogram, out: &mut LevelTable);
 }
 
-/// An op made of others, some of which run for a sample.
+/// An op made of other ops, some of which run for a sample.
 pub trait ChoiceOp: fmt::Debug + Send + Sync {
-    /// How many outcomes a draw has: `1..=128`.
+    /// Returns the number of outcomes of a draw: `1..=128`.
     fn outcomes(&self) -> usize;
 
-    /// What may run, in order.
-    fn members(&self) -> &[Member];
+    /// Returns all branches, in the order in which they run.
+    fn branches(&self) -> &[ChoiceBranch];
 
     /// Draws an outcome.
     fn draw(&self, rng: &mut Rng) -> usize;
@@ -370,117 +380,119 @@ pub trait ChoiceOp: fmt::Debug + Send + Sync {
 
 /// Ops of a choice that run together.
 #[derive(Clone, Debug)]
-pub struct Member {
+pub struct ChoiceBranch {
     /// The ops, in order.
     pub ops: Ops,
-    /// Bit `k` is set if they run for outcome `k`.
+    /// A mask: bit `k` is set if the ops run for outcome `k`.
     pub when: u128,
 }
 
 /// An op that overwrites a rectangle with one colour.
 pub trait RegionOp: fmt::Debug + Send + Sync {
-    /// Draws the rectangle, inside `size` or empty.
+    /// Draws the rectangle, which must be inside `size` or empty.
     fn draw(&self, rng: &mut Rng, size: Size) -> Window;
 
-    /// Whether a sample whose rectangle is empty runs a loop body without the op. For ops that
-    /// leave many samples as they are.
+    /// Returns true if samples with an empty rectangle run a loop body without the op. This is for
+    /// ops that leave many samples unchanged.
     fn may_skip(&self) -> bool {
         false
     }
 
-    /// The colour, in the units of the values it is painted over.
+    /// Returns the colour, in the units of the values that it overwrites.
     fn fill(&self) -> [f32; 3];
 }
 
-/// An op in plain Rust on the whole picture of some samples. It ends a block: what is before it is
-/// stored as u8 (rounded half to even), channels last, and what is after reads that; so for all
-/// samples, changed or not.
+/// An op in plain Rust on the whole image of some samples. It ends a block: the image before the op
+/// is stored as u8 (rounded half to even), channels last, and the next block reads that buffer.
+/// This applies to all samples, changed or not.
 pub trait HostOp: fmt::Debug + Send + Sync {
-    /// Whether it changes `sample`.
+    /// Returns whether the op changes `sample`.
     fn applies_to(&self, sample: u64) -> bool {
         let _ = sample;
         true
     }
 
-    /// Changes the picture in place: `[height, width, 3]`.
+    /// Changes the image in place: `[height, width, 3]`.
     fn apply(&self, host: HostSample<'_>, pixels: &mut [u8]);
 }
 
-/// What an op in plain Rust may ask for.
+/// The arguments of [`HostOp::apply`] besides the pixels.
 #[derive(Debug)]
 pub struct HostSample<'a> {
-    /// The sample's place in its dataset.
+    /// The sample's index in its dataset.
     pub sample: u64,
-    /// The picture's size.
+    /// The image's size.
     pub size: Size,
     /// The op's own generator for this sample: the only source of randomness it should have.
     pub rng: &'a mut Rng,
 }
 
-/// An op that mixes a picture with what chains of other ops make of it. It ends a block, as a
-/// [`HostOp`] does:
+/// An op that mixes an image with the results of chains of other ops on it. It ends a block, like a
+/// [`HostOp`]:
 ///
 /// ```text
 /// out = keep * in + sum of weight_k * chain_k(in)         each term rounded to f32, then the sum
 /// ```
 ///
-/// truncated to a level under [`NumberRule::Exact`], as torchvision's `AugMix` does, else rounded
-/// half to even.
+/// The result is truncated to a level under [`NumberRule::Exact`], as in torchvision's `AugMix`,
+/// and rounded half to even otherwise.
 pub trait MixOp: fmt::Debug + Send + Sync {
-    /// One step of a chain: a list that leaves the picture's type as it is.
+    /// Returns the ops of one chain step: a list that does not change the image's type.
     fn step(&self) -> &Ops;
 
-    /// Draws the weights, and how many steps each chain has.
+    /// Draws the weights and the number of steps of each chain.
     fn draw(&self, rng: &mut Rng) -> Mixture;
 }
 
-/// How a picture is mixed.
+/// How an image is mixed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mixture {
-    /// The weight of the picture itself.
+    /// The weight of the image itself.
     pub keep: f32,
-    /// For each chain its weight and the number of its steps.
+    /// The weight and the number of steps of each chain.
     pub chains: Vec<(f32, u32)>,
 }
 
 /// An op on a label: a whole number, or a float.
 pub trait LabelOp: fmt::Debug + Send + Sync {
-    /// The meaning: the label of `sample`, in place.
+    /// The definition of the op: returns the new label of `sample`.
     fn eval(&self, sample: u64, label: i64) -> i64 {
         let _ = sample;
         label
     }
 
-    /// The number of classes, if the op turns the label into a one-hot vector.
+    /// Returns the number of classes, if the op turns the label into a one-hot vector.
     fn classes(&self) -> Option<u32> {
         None
     }
 
-    /// Whether the op moves no number and changes none, so that arrays may have it too.
+    /// Returns true if the op neither moves nor changes any element, so that it also works on
+    /// arrays.
     fn keeps_elements(&self) -> bool {
         false
     }
 
-    /// The meaning: one element of a one-hot vector of `classes`.
+    /// The definition of the op on one element of a one-hot vector of `classes` elements: returns
+    /// its new value.
     fn element(&self, value: f32, classes: usize) -> f32 {
         let _ = classes;
         value
     }
 }
 
-/// An op that mixes the samples of a finished batch, in place. Only others of its kind may follow.
+/// An op that mixes the samples of a finished batch, in place. Only other batch ops may follow it.
 pub trait BatchOp: fmt::Debug + Send + Sync {
-    /// Draws what is done to each of `rows` samples, whose images are of `size`: the same for
-    /// every output of the batch that lists an equal op. Partners are a permutation of the rows.
-    fn draw(&self, rng: &mut Rng, rows: usize, size: Size) -> Vec<Mixed>;
+    /// Draws how each of `rows` samples, with images of `size`, is mixed. All outputs of the batch
+    /// that list an equal op get the same draws. Partners are a permutation of the rows.
+    fn draw(&self, rng: &mut Rng, rows: usize, size: Size) -> Vec<RowMix>;
 
-    /// Whether a row's share depends on the size of its image.
+    /// Returns true if a row's share depends on the size of its image.
     fn needs_size(&self) -> bool {
         false
     }
 }
 
-/// Expects a u8 image and passes it on with `change` applied.
+/// Returns the type of a u8 image after `change`, and an error for any other input.
 pub(crate) fn on_u8_image(
     op: &'static str,
     input: &Type,
@@ -496,7 +508,7 @@ pub(crate) fn on_u8_image(
     }
 }
 
-/// Expects an image of any element type and passes it on with `change` applied.
+/// Returns the type of an image of any element type after `change`, and an error for a tensor.
 pub(crate) fn on_image(
     op: &'static str,
     input: &Type,
@@ -510,7 +522,7 @@ pub(crate) fn on_image(
     }
 }
 
-/// Expects one i64 a sample.
+/// Returns an error unless the input is one i64 per sample.
 pub(crate) fn on_one_label(op: &'static str, input: &Type) -> Result<(), TypeError> {
     match input {
         Type::Tensor { dtype: DType::I64, shape } if shape.iter().product::<usize>() == 1 => Ok(()),

@@ -1,41 +1,42 @@
-//! Pad: a frame around an image.
+//! Pad: adds a border around an image.
 //!
-//! torchvision's `Pad(padding, fill, padding_mode)`. With `i` counted from the image's first pixel
-//! and `n` its pixels along the axis:
+//! torchvision's `Pad(padding, fill, padding_mode)`. `i` counts pixels from the image's first one, and
+//! `n` is the number of pixels along the axis:
 //!
 //! | mode      | `1 2 3 4` padded by 2 | the pixel at `i` outside    |
 //! |-----------|-----------------------|-----------------------------|
-//! | constant  | `9 9 1 2 3 4 9 9`     | the colour                  |
-//! | edge      | `1 1 1 2 3 4 4 4`     | `i` cut to `0..n`           |
-//! | reflect   | `3 2 1 2 3 4 3 2`     | `-i`, and so at the end     |
-//! | symmetric | `2 1 1 2 3 4 4 3`     | `-i - 1`, and so at the end |
+//! | constant  | `9 9 1 2 3 4 9 9`     | the fill colour             |
+//! | edge      | `1 1 1 2 3 4 4 4`     | `i` clamped to `0..n`       |
+//! | reflect   | `3 2 1 2 3 4 3 2`     | `-i`, likewise at the end   |
+//! | symmetric | `2 1 1 2 3 4 4 3`     | `-i - 1`, likewise at the end |
 //!
-//! torchvision refuses a reflection longer than the image; here it is reflected on.
+//! torchvision refuses a reflection longer than the image; this op repeats the reflection.
 //!
 //! | | |
 //! |--------|--------------------------------------------------------------------------|
-//! | input  | image of any element type for a constant frame, else u8                  |
-//! | output | as the input, as much larger as the frame                                |
+//! | input  | image of any element type for a constant border, else u8                 |
+//! | output | as the input, larger by the border                                       |
 //! | random | nothing                                                                  |
-//! | cost   | constant: a copy of the image, if nothing was done to it before, else a mask; the others: a copy of each row |
+//! | cost   | constant: a copy of the image if nothing changed it before, else a mask; the others: a copy of each row |
 
 use crate::op::{on_image, on_u8_image};
 use crate::rows::{PadMode, Padding, RowFilter};
 use crate::{
-    Class, Dim, GeometryOp, ImageType, Motion, Op, ParamError, Rng, RowMaker, Size, Type, TypeError,
+    Dim, GeometryOp, GeometryStep, ImageType, Op, OpClass, ParamError, Rng, RowProducer, Size,
+    Type, TypeError,
 };
 
-/// Pixels on each side of an image.
+/// The numbers of pixels on each side of an image.
 ///
-/// Made of what torchvision takes: one number for all sides, `[left and right, top and bottom]`, or
-/// `[left, top, right, bottom]`.
+/// Converts from the forms that torchvision accepts: one number for all sides,
+/// `[left and right, top and bottom]`, or `[left, top, right, bottom]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sides {
-    /// Columns before.
+    /// Columns to the left.
     pub left: u32,
     /// Rows above.
     pub top: u32,
-    /// Columns behind.
+    /// Columns to the right.
     pub right: u32,
     /// Rows below.
     pub bottom: u32,
@@ -60,7 +61,7 @@ impl From<[u32; 4]> for Sides {
 }
 
 impl Sides {
-    /// Checks every side: at most 65535 pixels.
+    /// Checks that every side has at most 65535 pixels.
     pub(crate) fn checked(self, op: &'static str) -> Result<Self, ParamError> {
         let sides = [self.left, self.top, self.right, self.bottom];
         match sides.into_iter().find(|&side| side > 65_535) {
@@ -69,22 +70,22 @@ impl Sides {
         }
     }
 
-    /// Whether there is no frame.
+    /// Returns true if there is no border.
     pub(crate) fn is_none(self) -> bool {
         self == Self::default()
     }
 }
 
-/// What a frame shows.
+/// The contents of a border.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PaddingMode {
     /// A colour.
     Constant([u8; 3]),
-    /// The pixels at the edge.
+    /// The nearest edge pixel.
     Edge,
-    /// The picture mirrored, the edge's pixels not repeated.
+    /// The mirrored image, without repeating the edge pixels.
     Reflect,
-    /// The picture mirrored, the edge's pixels repeated.
+    /// The mirrored image, with the edge pixels repeated.
     Symmetric,
 }
 
@@ -95,7 +96,7 @@ impl From<[u8; 3]> for PaddingMode {
 }
 
 impl PaddingMode {
-    /// The colour of a constant frame.
+    /// Returns the colour of a constant border.
     pub(crate) const fn fill(self) -> Option<[u8; 3]> {
         match self {
             Self::Constant(fill) => Some(fill),
@@ -103,7 +104,7 @@ impl PaddingMode {
         }
     }
 
-    /// What a frame of the picture's own pixels is made as.
+    /// Returns the row filter's mode, if the border is filled from the image's own pixels.
     const fn own(self) -> Option<PadMode> {
         match self {
             Self::Constant(_) => None,
@@ -113,12 +114,14 @@ impl PaddingMode {
         }
     }
 
-    /// Who makes the frame's rows, if not the addresses that pixels are loaded from.
-    pub(crate) fn maker(self) -> Option<RowMaker> {
-        self.own().map(|_| RowMaker::Called)
+    /// Returns how the border's rows are produced; `None` if only the addresses that pixels are
+    /// read from change.
+    pub(crate) fn maker(self) -> Option<RowProducer> {
+        self.own().map(|_| RowProducer::Called)
     }
 
-    /// An op with such a frame, checked to fit `input`.
+    /// Returns the output type of an op with this kind of border, or an error if `input` does not
+    /// fit.
     pub(crate) fn output(
         self,
         op: &'static str,
@@ -131,30 +134,31 @@ impl PaddingMode {
         }
     }
 
-    /// The window of `size` that begins at `(top, left)` of a picture in a frame of `sides`: both
-    /// counted from the picture's own corner, the window inside the frame.
+    /// Appends the steps that add a border of `sides` and cut the window of `size` that begins at
+    /// `(top, left)`. The corner is counted from the image's own corner, and the window must be
+    /// inside the border.
     pub(crate) fn window(
         self,
         sides: Sides,
         (top, left): (i32, i32),
         size: Size,
-        out: &mut Vec<Motion>,
+        out: &mut Vec<GeometryStep>,
     ) {
         let Sides { left: before, top: above, right, bottom } = sides;
         let framed = match self.own() {
             Some(mode) if !sides.is_none() => {
                 let padding = Padding { top: above, left: before, bottom, right, mode };
-                out.push(Motion::Rows(RowFilter::Pad(padding)));
+                out.push(GeometryStep::Rows(RowFilter::Pad(padding)));
                 (top + above as i32, left + before as i32)
             }
             _ => (top, left),
         };
         let fill = self.fill().unwrap_or_default();
-        out.push(Motion::Frame { top: framed.0, left: framed.1, size, fill });
+        out.push(GeometryStep::CropPad { top: framed.0, left: framed.1, size, fill });
     }
 }
 
-/// Frames an image.
+/// Adds a border around an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pad {
     sides: Sides,
@@ -162,7 +166,7 @@ pub struct Pad {
 }
 
 impl Pad {
-    /// A black frame of so many pixels: see [`Sides`] for what may be given.
+    /// A black border of `padding` pixels: see [`Sides`] for the accepted forms.
     ///
     /// # Errors
     ///
@@ -172,7 +176,7 @@ impl Pad {
         Ok(Self { sides, mode: PaddingMode::Constant([0; 3]) })
     }
 
-    /// What the frame shows: a mode, or the colour of a constant one.
+    /// Sets the contents of the border: a mode, or the colour of a constant border.
     #[must_use]
     pub fn padding_mode(mut self, mode: impl Into<PaddingMode>) -> Self {
         self.mode = mode.into();
@@ -200,8 +204,8 @@ impl Op for Pad {
         })
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Geometry(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Geometry(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -210,16 +214,16 @@ impl Op for Pad {
 }
 
 impl GeometryOp for Pad {
-    fn draw(&self, _: &mut Rng, size: Size, out: &mut Vec<Motion>) {
+    fn draw(&self, _: &mut Rng, size: Size, out: &mut Vec<GeometryStep>) {
         let corner = (-(self.sides.top as i32), -(self.sides.left as i32));
         self.mode.window(self.sides, corner, self.size(size), out);
     }
 
-    fn makes_rows(&self) -> Option<RowMaker> {
+    fn row_producer(&self) -> Option<RowProducer> {
         self.mode.maker()
     }
 
-    fn fills(&self, _: &ImageType) -> Option<[u8; 3]> {
+    fn fill_color(&self, _: &ImageType) -> Option<[u8; 3]> {
         self.mode.fill()
     }
 }
@@ -229,7 +233,7 @@ mod tests {
     use super::*;
     use crate::SampleKey;
 
-    fn motions(pad: &Pad) -> Vec<Motion> {
+    fn motions(pad: &Pad) -> Vec<GeometryStep> {
         let mut out = vec![];
         pad.draw(&mut SampleKey::new(0, 0, 0).op(0), Size::new(3, 5), &mut out);
         out
@@ -247,11 +251,17 @@ mod tests {
         let pad = Pad::new([1, 2, 3, 4]).unwrap();
         let size = Size::new(9, 9);
         let constant = pad.padding_mode([9; 3]);
-        assert_eq!(motions(&constant), [Motion::Frame { top: -2, left: -1, size, fill: [9; 3] }]);
-        assert_eq!(constant.makes_rows(), None);
+        assert_eq!(
+            motions(&constant),
+            [GeometryStep::CropPad { top: -2, left: -1, size, fill: [9; 3] }]
+        );
+        assert_eq!(constant.row_producer(), None);
         let edge = pad.padding_mode(PaddingMode::Edge);
-        assert!(matches!(motions(&edge)[0], Motion::Rows(RowFilter::Pad(_))));
-        assert_eq!(motions(&edge)[1], Motion::Frame { top: 0, left: 0, size, fill: [0; 3] });
+        assert!(matches!(motions(&edge)[0], GeometryStep::Rows(RowFilter::Pad(_))));
+        assert_eq!(
+            motions(&edge)[1],
+            GeometryStep::CropPad { top: 0, left: 0, size, fill: [0; 3] }
+        );
     }
 
     #[test]

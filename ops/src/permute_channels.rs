@@ -1,4 +1,4 @@
-//! Channel order: red, green and blue change places.
+//! Channel order: red, green and blue are permuted.
 //!
 //! ```text
 //! out[c] = in[permutation[c]]
@@ -8,29 +8,29 @@
 //! |--------|-------------------------------------------------------------------------------|
 //! | input  | u8 image                                                                      |
 //! | output | as the input                                                                  |
-//! | random | `PermuteChannels` nothing; `RandomChannelPermutation` a coin `p`, then one of the six permutations |
-//! | cost   | `PermuteChannels` nothing; `RandomChannelPermutation` three operations a value |
+//! | random | `PermuteChannels`: nothing; `RandomChannelPermutation`: a coin `p`, then one of the six permutations |
+//! | cost   | `PermuteChannels`: nothing; `RandomChannelPermutation`: three operations a value |
 //!
 //! torchvision's functional `permute_channels` and its `RandomChannelPermutation` (which has no
-//! `p`: 1). The random one multiplies by a matrix of zeros and ones, which is exact, since code
-//! can't be told at each pixel where to look.
+//! `p`: it always runs). The random op multiplies by a matrix of zeros and ones, because compiled
+//! code can't select a channel per sample. The product is exact.
 
 use crate::error::probability;
 use crate::op::on_u8_image;
-use crate::{Class, Emit, Eval, Op, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+use crate::{Emit, Eval, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
 
-/// Puts the channels in another order: `[2, 1, 0]` makes BGR of RGB.
+/// Puts the channels in another order: `[2, 1, 0]` converts RGB to BGR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PermuteChannels {
     permutation: [usize; 3],
 }
 
 impl PermuteChannels {
-    /// Channel `c` of the output is channel `permutation[c]` of the input.
+    /// An op whose output channel `c` is input channel `permutation[c]`.
     ///
     /// # Errors
     ///
-    /// If `permutation` is none of the six.
+    /// If `permutation` is not a permutation of 0, 1 and 2.
     pub fn new(permutation: [usize; 3]) -> Result<Self, ParamError> {
         if PERMUTATIONS.contains(&permutation) {
             return Ok(Self { permutation });
@@ -52,8 +52,8 @@ impl Op for PermuteChannels {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Pixel(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -81,11 +81,11 @@ pub struct RandomChannelPermutation {
     p: f64,
 }
 
-/// Albumentations' name of [`RandomChannelPermutation`].
+/// Albumentations' name for [`RandomChannelPermutation`].
 pub type ChannelShuffle = RandomChannelPermutation;
 
 impl RandomChannelPermutation {
-    /// A share `p` of the images gets one of the six orders, the usual one too.
+    /// Gives a share `p` of the images one of the six orders, RGB included.
     ///
     /// # Errors
     ///
@@ -104,8 +104,8 @@ impl Op for RandomChannelPermutation {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Pixel(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -113,9 +113,9 @@ impl Op for RandomChannelPermutation {
     }
 }
 
-/// Slots: a matrix, row by row, each of the factors of red, green and blue.
+/// Parameters: a 3x3 matrix, row by row; each row has the factors of red, green and blue.
 impl PixelOp for RandomChannelPermutation {
-    fn slots(&self) -> usize {
+    fn param_count(&self) -> usize {
         9
     }
 
@@ -135,7 +135,7 @@ impl PixelOp for RandomChannelPermutation {
 
     fn eval(&self, cx: &Eval<'_>, [r, g, b]: [f32; 3]) -> [f32; 3] {
         std::array::from_fn(|c| {
-            let row = &cx.slots[3 * c..3 * c + 3];
+            let row = &cx.params[3 * c..3 * c + 3];
             b.mul_add(row[2], g.mul_add(row[1], r * row[0]))
         })
     }
@@ -143,7 +143,7 @@ impl PixelOp for RandomChannelPermutation {
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         let [r, g, b] = pixels.channels;
         e.each(pixels, |e, c, _| {
-            let row = [3 * c, 3 * c + 1, 3 * c + 2].map(|slot| e.slot(slot));
+            let row = [3 * c, 3 * c + 1, 3 * c + 2].map(|slot| e.param(slot));
             let sum = e.mul(r, row[0]);
             let sum = e.fma(g, row[1], sum);
             e.fma(b, row[2], sum)
@@ -151,7 +151,7 @@ impl PixelOp for RandomChannelPermutation {
     }
 }
 
-/// The row of a matrix that gives channel `from`.
+/// Returns the matrix row that selects channel `from`.
 fn unit_row(from: usize) -> [f32; 4] {
     std::array::from_fn(|column| if column == from { 1.0 } else { 0.0 })
 }

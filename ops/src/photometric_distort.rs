@@ -1,5 +1,5 @@
-//! Photometric distortion: brightness, contrast, saturation, hue and channel order, each by a coin
-//! of its own.
+//! Photometric distortion: brightness, contrast, saturation, hue and channel order, each with its
+//! own coin.
 //!
 //! ```text
 //! brightness, [contrast], saturation, hue, [contrast], channel order
@@ -9,33 +9,33 @@
 //! |--------|--------------------------------------------------------------------------------|
 //! | input  | u8 image                                                                       |
 //! | output | as the input                                                                   |
-//! | random | whether contrast comes before or after, half and half; for each part a coin `p` and its number |
-//! | cost   | the parts' own                                                                 |
+//! | random | a fair coin: contrast before or after; for each step a coin `p` and its number |
+//! | cost   | the cost of the steps                                                          |
 //!
-//! torchvision's `RandomPhotometricDistort`, of SSD (Liu et al., arXiv:1512.02325).
+//! torchvision's `RandomPhotometricDistort`, from SSD (Liu et al., arXiv:1512.02325).
 
 use crate::factor::Factor;
 use crate::op::on_u8_image;
 use crate::{
-    ChoiceOp, Class, Member, Op, ParamError, RandomBrightness, RandomChannelPermutation,
+    ChoiceBranch, ChoiceOp, Op, OpClass, ParamError, RandomBrightness, RandomChannelPermutation,
     RandomContrast, RandomHue, RandomSaturation, Rng, Type, TypeError, ops,
 };
 
 const NAME: &str = "RandomPhotometricDistort";
 
-/// Outcomes of the draw, as bits.
+/// The masks of the two outcomes: contrast before or after the other steps.
 const BEFORE: u128 = 1;
 const AFTER: u128 = 2;
 
-/// Distorts the colours of images in up to five ways.
+/// Distorts the colours of images in up to five steps.
 #[derive(Clone, Debug)]
 pub struct RandomPhotometricDistort {
-    members: Vec<Member>,
+    members: Vec<ChoiceBranch>,
 }
 
 impl RandomPhotometricDistort {
-    /// torchvision's ranges: brightness 0.875..1.125, contrast and saturation 0.5..1.5, hue
-    /// -0.05..0.05. Its default for `p` is 0.5.
+    /// Uses torchvision's ranges: brightness 0.875..1.125, contrast and saturation 0.5..1.5, hue
+    /// -0.05..0.05. torchvision's default for `p` is 0.5.
     ///
     /// # Errors
     ///
@@ -44,13 +44,13 @@ impl RandomPhotometricDistort {
         Self::ranges((0.875, 1.125), (0.5, 1.5), (0.5, 1.5), (-0.05, 0.05), p)
     }
 
-    /// Factors of brightness, contrast and saturation and a hue, each in a range `low..high` and
-    /// for a share `p` of the images, as the channel order is.
+    /// Draws factors of brightness, contrast and saturation and a hue, each in a range `low..high`.
+    /// Each step, including the channel order, runs for a share `p` of the images.
     ///
     /// # Errors
     ///
-    /// If not `0 <= low <= high < infinity`, for the hue `-0.5 <= low <= high <= 0.5`, or `p` is
-    /// not in `0.0..=1.0`.
+    /// If not `0 <= low <= high < infinity` (for the hue `-0.5 <= low <= high <= 0.5`), or if `p`
+    /// is not in `0.0..=1.0`.
     pub fn ranges(
         brightness: (f64, f64),
         contrast: (f64, f64),
@@ -65,11 +65,11 @@ impl RandomPhotometricDistort {
         let hue = RandomHue::of(NAME, hue, p)?;
         let order = RandomChannelPermutation::new(p)?;
         let members = vec![
-            Member { ops: ops![brightness], when: BEFORE | AFTER },
-            Member { ops: ops![contrast], when: BEFORE },
-            Member { ops: ops![saturation, hue], when: BEFORE | AFTER },
-            Member { ops: ops![contrast], when: AFTER },
-            Member { ops: ops![order], when: BEFORE | AFTER },
+            ChoiceBranch { ops: ops![brightness], when: BEFORE | AFTER },
+            ChoiceBranch { ops: ops![contrast], when: BEFORE },
+            ChoiceBranch { ops: ops![saturation, hue], when: BEFORE | AFTER },
+            ChoiceBranch { ops: ops![contrast], when: AFTER },
+            ChoiceBranch { ops: ops![order], when: BEFORE | AFTER },
         ];
         Ok(Self { members })
     }
@@ -84,8 +84,8 @@ impl Op for RandomPhotometricDistort {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Choice(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Choice(self)
     }
 }
 
@@ -94,7 +94,7 @@ impl ChoiceOp for RandomPhotometricDistort {
         2
     }
 
-    fn members(&self) -> &[Member] {
+    fn branches(&self) -> &[ChoiceBranch] {
         &self.members
     }
 
@@ -111,7 +111,7 @@ mod tests {
     fn contrast_is_there_once_for_either_outcome() {
         let op = RandomPhotometricDistort::new(0.5).unwrap();
         for (outcome, place) in [(0, 1), (1, 3)] {
-            let runs = op.members().iter().filter(|member| member.when >> outcome & 1 == 1);
+            let runs = op.branches().iter().filter(|member| member.when >> outcome & 1 == 1);
             let names: Vec<_> = runs.flat_map(|member| &member.ops).map(|op| op.name()).collect();
             assert_eq!(names.len(), 5);
             assert_eq!(names.iter().position(|name| *name == "RandomContrast"), Some(place));

@@ -1,23 +1,24 @@
-//! A picture as the oracle sees it: one pixel after the other, as numbers.
+//! The oracle's image: an array of pixels, each of three `f32`.
 
 use crate::rows::byte;
 use crate::{
-    ImageView, Interpolation, Motion, NoMemory, NumberRule, Size, Window, area, bilinear, memory,
+    GeometryStep, ImageView, Interpolation, NoMemory, NumberRule, Size, Window, area, bilinear,
+    memory,
 };
 
 /// An image of `[f32; 3]` pixels, row by row.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Picture {
+pub struct FloatImage {
     size: Size,
     pixels: Vec<[f32; 3]>,
 }
 
-impl Picture {
-    /// The picture of a decoded image.
+impl FloatImage {
+    /// Converts a u8 image.
     ///
     /// # Errors
     ///
-    /// If there is no memory for it: 12 bytes a pixel.
+    /// If there is not enough memory: 12 bytes a pixel.
     pub fn from_view(view: &ImageView<'_>) -> Result<Self, NoMemory> {
         let size = view.size();
         let rows = (0..size.height).map(|y| view.row(y));
@@ -25,27 +26,27 @@ impl Picture {
         Self::collect(size, pixels.map(|p| [p[0], p[1], p[2]].map(f32::from)))
     }
 
-    /// The picture of these pixels.
+    /// Builds an image from pixels in row order.
     fn collect(size: Size, pixels: impl Iterator<Item = [f32; 3]>) -> Result<Self, NoMemory> {
         let mut collected = memory::with_capacity(size.pixels() as usize, "a picture of numbers")?;
         collected.extend(pixels);
         Ok(Self { size, pixels: collected })
     }
 
-    /// A copy.
+    /// Returns a copy of the image.
     ///
     /// # Errors
     ///
-    /// If there is no memory for it.
+    /// If there is not enough memory.
     pub fn copied(&self) -> Result<Self, NoMemory> {
         Self::collect(self.size, self.pixels.iter().copied())
     }
 
-    /// The picture after a change of its pixels as u8.
+    /// Returns the image after `change` has run on its pixels as u8.
     ///
     /// # Errors
     ///
-    /// If there is no memory for it, or the change has none.
+    /// If there is not enough memory, for the image or for `change`.
     pub fn changed(
         &self,
         change: impl FnOnce(&mut [u8]) -> Result<(), NoMemory>,
@@ -56,7 +57,7 @@ impl Picture {
         Self::from_view(&view)
     }
 
-    /// Rows and columns.
+    /// Returns the height and width.
     #[must_use]
     pub const fn size(&self) -> Size {
         self.size
@@ -73,31 +74,35 @@ impl Picture {
         &mut self.pixels
     }
 
-    /// The picture after `motion`, under a rule.
+    /// Returns the image after one geometry step, under a rounding rule.
     ///
     /// # Errors
     ///
-    /// If there is no memory for it.
-    pub fn moved(&self, motion: &Motion, rule: NumberRule) -> Result<Self, NoMemory> {
+    /// If there is not enough memory.
+    pub fn moved(&self, motion: &GeometryStep, rule: NumberRule) -> Result<Self, NoMemory> {
         let Size { height, width } = self.size;
         match *motion {
-            Motion::Frame { top, left, size, fill } => self.gathered(size, |y, x| {
+            GeometryStep::CropPad { top, left, size, fill } => self.gathered(size, |y, x| {
                 let (y, x) = (i64::from(y) + i64::from(top), i64::from(x) + i64::from(left));
                 let inside =
                     (0..i64::from(height)).contains(&y) && (0..i64::from(width)).contains(&x);
                 if inside { self.at(y as u32, x as u32) } else { fill.map(f32::from) }
             }),
-            Motion::FlipHorizontal => self.gathered(self.size, |y, x| self.at(y, width - 1 - x)),
-            Motion::FlipVertical => self.gathered(self.size, |y, x| self.at(height - 1 - y, x)),
-            Motion::Resize { .. } | Motion::Rows(_) => self.made(motion, rule),
+            GeometryStep::FlipHorizontal => {
+                self.gathered(self.size, |y, x| self.at(y, width - 1 - x))
+            }
+            GeometryStep::FlipVertical => {
+                self.gathered(self.size, |y, x| self.at(height - 1 - y, x))
+            }
+            GeometryStep::Resize { .. } | GeometryStep::Rows(_) => self.made(motion, rule),
         }
     }
 
-    /// The picture with `window` painted over.
+    /// Returns the image with `window` filled with one colour.
     ///
     /// # Errors
     ///
-    /// If there is no memory for it.
+    /// If there is not enough memory.
     pub fn painted(&self, window: Window, fill: [f32; 3]) -> Result<Self, NoMemory> {
         let covers = |y: u32, x: u32| {
             (window.top..window.top + window.height).contains(&y)
@@ -113,11 +118,11 @@ impl Picture {
         }
     }
 
-    /// The pixels as u8, channels last: clamped and rounded half to even.
+    /// Returns the pixels as u8, channels last: clamped and rounded half to even.
     ///
     /// # Errors
     ///
-    /// If there is no memory for them.
+    /// If there is not enough memory.
     pub fn to_u8(&self) -> Result<Vec<u8>, NoMemory> {
         let mut bytes = memory::with_capacity(3 * self.pixels.len(), "a picture")?;
         bytes.extend(self.pixels.iter().flatten().map(|&v| to_u8(v)));
@@ -133,29 +138,28 @@ impl Picture {
         Self::collect(size, places.map(|(y, x)| pixel(y, x)))
     }
 
-    /// The picture of the rows that a motion makes.
-    fn made(&self, motion: &Motion, rule: NumberRule) -> Result<Self, NoMemory> {
+    /// Returns the image after a step that produces its own rows.
+    fn made(&self, motion: &GeometryStep, rule: NumberRule) -> Result<Self, NoMemory> {
         let bytes = self.to_u8()?;
         let view = ImageView::packed(&bytes, self.size).expect("to_u8 gives 3 bytes a pixel");
         let size = motion.output(self.size);
-        memory::probe((3 * size.pixels()) as usize, "a picture")?; // each arm takes as many
-        let made = match *motion {
-            Motion::Resize { interpolation: Interpolation::Area, .. } => {
-                area::resize(view, size).expect("no side is 0")
-            }
-            Motion::Resize { interpolation: Interpolation::BilinearAntialias, .. }
-                if rule != NumberRule::Exact =>
-            {
-                bilinear::resize(&view, size)
-            }
-            _ => motion.filter().map_or_else(Vec::new, |filter| filter.eval(&view)),
-        };
+        memory::probe((3 * size.pixels()) as usize, "a picture")?; // each arm allocates this much
+        let made =
+            match *motion {
+                GeometryStep::Resize { interpolation: Interpolation::Area, .. } => {
+                    area::resize(view, size).expect("no side is 0")
+                }
+                GeometryStep::Resize {
+                    interpolation: Interpolation::BilinearAntialias, ..
+                } if rule != NumberRule::Exact => bilinear::resize(&view, size),
+                _ => motion.filter().map_or_else(Vec::new, |filter| filter.eval(&view)),
+            };
         let view = ImageView::packed(&made, size).expect("3 bytes a pixel were made");
         Self::from_view(&view)
     }
 }
 
-/// A value as u8: clamped to 0..=255, then rounded half to even.
+/// Converts a value to u8: clamped to 0..=255, then rounded half to even.
 #[must_use]
 pub fn to_u8(value: f32) -> u8 {
     byte(value)

@@ -1,4 +1,4 @@
-//! Poison: blend a fixed picture into some samples (a backdoor trigger, for robustness research).
+//! Poison: blends a fixed image into some samples (a backdoor trigger, for robustness research).
 //!
 //! ```text
 //! out = trunc(clamp(in * (1 - alpha) + mask * alpha))     for the listed samples
@@ -10,20 +10,20 @@
 //! | input  | u8 image of the mask's size                                                 |
 //! | output | as the input                                                                |
 //! | random | nothing                                                                     |
-//! | cost   | ends its block: the picture is stored, changed in place if it is listed, and read again |
+//! | cost   | ends its block: the image is stored, changed in place if the sample is listed, and read again |
 //!
-//! FFCV's `Poison(mask, alpha, indices)`, bit for bit: the product and the sum are computed in
-//! double precision and rounded to `f32` one after the other.
+//! FFCV's `Poison(mask, alpha, indices)`, bit for bit: the product and the sum are each computed in
+//! double precision and rounded to `f32`.
 
 use crate::op::on_u8_image;
-use crate::{Class, HostOp, HostSample, Op, ParamError, Size, Type, TypeError};
+use crate::{HostOp, HostSample, Op, OpClass, ParamError, Size, Type, TypeError};
 use std::fmt;
 
-/// Blends a fixed picture into the listed samples.
+/// Blends a fixed image into the listed samples.
 #[derive(Clone, PartialEq)]
 pub struct Poison {
     size: Size,
-    /// For each value `1 - alpha` and `mask * alpha`.
+    /// `1 - alpha` and `mask * alpha`, for each value of the image.
     blend: Vec<[f64; 2]>,
     ids: Vec<u64>,
 }
@@ -64,7 +64,7 @@ impl Poison {
     }
 }
 
-/// The masks would fill pages.
+/// Omits the mask, which is as large as an image.
 impl fmt::Debug for Poison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Poison {{ size: {}, ids: {} }}", self.size, self.ids.len())
@@ -87,8 +87,8 @@ impl Op for Poison {
         }
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Host(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Host(self)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Posterize: only the highest bits of each value.
+//! Posterize: keeps only the highest bits of each value.
 //!
 //! ```text
 //! out = floor(in / step) * step,     step = 2^(8 - bits)
@@ -11,12 +11,12 @@
 //! | random | a coin `p`                         |
 //! | cost   | three operations a value           |
 //!
-//! torchvision's `RandomPosterize`: for whole values the formula is `in & mask`. Eight bits change
-//! nothing, also where values have fractions; no bits are black.
+//! torchvision's `RandomPosterize`: for whole values the formula is `in & mask`. With 8 bits
+//! nothing changes, even if values have fractions; with 0 bits the image is black.
 
 use crate::error::probability;
 use crate::op::on_u8_image;
-use crate::{Class, Emit, Eval, Op, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+use crate::{Emit, Eval, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
 
 /// Keeps the highest bits of each value, in a share `p` of the images.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,7 +39,7 @@ impl RandomPosterize {
         Ok(Self { bits, p: probability(OP, p)? })
     }
 
-    /// For all images, 8 bits at most: the op as a part of a policy.
+    /// The op as an action of a policy: for all images, with `bits` at most 8.
     pub(crate) const fn always(bits: u32) -> Self {
         Self { bits, p: 1.0 }
     }
@@ -54,8 +54,8 @@ impl Op for RandomPosterize {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Pixel(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -63,12 +63,12 @@ impl Op for RandomPosterize {
     }
 }
 
-/// A step far below the last bit of any value that is not zero for all purposes.
+/// A step so small that rounding down to a multiple of it changes nothing.
 const NO_STEP: f32 = f32::from_bits((127 - 100) << 23);
 
-/// Slots: one over the step, the step.
+/// Parameters: the reciprocal of the step, the step.
 impl PixelOp for RandomPosterize {
-    fn slots(&self) -> usize {
+    fn param_count(&self) -> usize {
         2
     }
 
@@ -84,12 +84,12 @@ impl PixelOp for RandomPosterize {
     }
 
     fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        pixel.map(|v| (v * cx.slots[0]).floor() * cx.slots[1])
+        pixel.map(|v| (v * cx.params[0]).floor() * cx.params[1])
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         e.each(pixels, |e, _, v| {
-            let (per_step, step) = (e.slot(0), e.slot(1));
+            let (per_step, step) = (e.param(0), e.param(1));
             let steps = e.mul(v, per_step);
             let steps = e.floor(steps);
             e.mul(steps, step)

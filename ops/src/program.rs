@@ -1,27 +1,28 @@
-//! The code of a pixel op, as data: what its [`emit`](crate::PixelOp::emit) recorded.
+//! The code of a pixel op as data: the instructions that its [`emit`](crate::PixelOp::emit)
+//! recorded.
 //!
 //! ```text
 //! values:        red, green, blue [, row, column], then the results of each instruction in order
-//! instruction:   operation, and the numbers of the values that it takes
-//! program:       instructions, and the three values that are the pixel afterwards
+//! instruction:   operation, and the indices of its operands among the values
+//! program:       instructions, and the three values that are the resulting pixel
 //! ```
 //!
-//! No instruction has an address, a store, a call or a jump backwards, and a slot is named by its
-//! index. [`Program::record`] checks the finished list, which the op can't reach any more: every
-//! value is defined before it is used, visible where it is used and of the right kind, and every
-//! slot is one that the op asked for when the list was planned. So compiling a program can't do
-//! more than arithmetic on pixels, whatever the op's code does.
+//! No instruction has an address, a store, a call or a backward jump, and a parameter of the sample is named
+//! by its index. [`Program::record`] checks the finished list, which the op can no longer reach: every value
+//! is defined before it is used, visible where it is used and of the right kind, and every parameter is one
+//! that the op declared when the list was planned. So compiling a program can do nothing but what its code
+//! does.
 //!
-//! Two equal programs compile to the same code. That is what kernels are shared by.
+//! Two equal programs compile to the same code, so kernels are shared by equal programs.
 
 use crate::{Emit, F32x4, NumberRule, Pixels};
 
-/// One step of a [`Program`]. Operands are numbers of values.
+/// One step of a [`Program`]. Operands are indices of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Instruction {
-    /// The number in a slot, in all four lanes.
+    /// The parameter with this index, in all four lanes.
     Slot(u32),
-    /// The bits of the number in a slot, in all four lanes.
+    /// The bits of the parameter with this index, in all four lanes.
     SlotBits(u32),
     /// The `f32` with these bits, in all four lanes.
     Splat(u32),
@@ -33,20 +34,21 @@ pub enum Instruction {
     Binary(Binary, [u32; 2]),
     /// `a * b + c`, rounded once.
     Fma([u32; 3]),
-    /// The second where the first, a mask, is true, and the third elsewhere.
+    /// The second operand where the first, a mask, is true, and the third operand elsewhere.
     Select([u32; 3]),
     /// A shift of `i32` by a number of bits.
-    Shift(Shift, u32, u8),
-    /// Instructions up to the matching `End` run if `mask` is true in any lane.
+    Shift(ShiftDirection, u32, u8),
+    /// Begins a branch: the instructions up to the matching `End` run if `mask` is true in any
+    /// lane.
     Begin {
         /// The mask.
         mask: u32,
-        /// The results of `End` where the instructions did not run.
+        /// The results of `End` if the instructions did not run.
         otherwise: [u32; 3],
     },
-    /// Ends what the last `Begin` began. It has three results.
+    /// Ends the branch of the last `Begin`. `End` has three results.
     End {
-        /// The results where the instructions ran.
+        /// The results if the instructions ran.
         changed: [u32; 3],
     },
 }
@@ -56,19 +58,19 @@ pub enum Instruction {
 pub enum Unary {
     /// The square root.
     Sqrt,
-    /// Towards zero to a whole number.
+    /// Rounds towards zero to a whole number.
     Trunc,
-    /// Down to a whole number.
+    /// Rounds down to a whole number.
     Floor,
-    /// To the nearest whole number, ties to even.
+    /// Rounds to the nearest whole number, ties to even.
     Nearest,
-    /// `f32` towards zero to `i32`.
+    /// Converts `f32` to `i32`, rounding towards zero.
     ToI32,
-    /// `i32` to the nearest `f32`.
+    /// Converts `i32` to the nearest `f32`.
     ToF32,
-    /// The bits of `f32`.
+    /// The bits of an `f32`, as an `i32`.
     Bits,
-    /// The `f32` with these bits.
+    /// The `f32` with the bits of an `i32`.
     FromBits,
 }
 
@@ -91,30 +93,30 @@ pub enum Binary {
     LessI32,
     /// `a == b` of `i32`.
     EqualI32,
-    /// True where both masks are.
+    /// True where both masks are true.
     Both,
-    /// True where either mask is.
+    /// True where at least one mask is true.
     Either,
     /// `a + b` of `i32`, which wraps.
     AddI32,
     /// `a * b` of `i32`, which wraps.
     MulI32,
-    /// Bits of both.
+    /// The bitwise and.
     AndI32,
-    /// Bits of one of the two.
+    /// The bitwise exclusive or.
     XorI32,
 }
 
 /// The direction of a shift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Shift {
+pub enum ShiftDirection {
     /// `a << bits`.
     Left,
     /// `a >> bits`, with zeros from above.
     Right,
 }
 
-/// What a value is.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Float,
@@ -122,14 +124,14 @@ enum Kind {
     Mask,
 }
 
-/// What an op was granted when the list was planned.
+/// What an op may use, as decided when the list was planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Grant {
-    /// How values are rounded between ops.
+    /// The rounding of values between ops.
     pub rule: NumberRule,
-    /// How many slots it has.
-    pub slots: usize,
-    /// Whether it may use the place of a pixel.
+    /// The number of the op's parameters.
+    pub param_count: usize,
+    /// Whether the op may use the position of a pixel.
     pub place: bool,
 }
 
@@ -142,28 +144,28 @@ pub struct Program {
     place: bool,
 }
 
-/// Why what an op recorded is no program.
+/// The reason why a recording is not a valid program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProgramError {
-    /// A slot that the op does not have.
+    /// A parameter that the op does not have.
     #[error("instruction {at} of its code reads slot {slot}, but the op has {slots} slot(s)")]
     Slot {
-        /// Number of the instruction.
+        /// Index of the instruction.
         at: usize,
-        /// Index of the slot.
+        /// Index of the parameter.
         slot: u32,
-        /// How many slots there are.
+        /// The number of the op's parameters.
         slots: usize,
     },
-    /// A value that is not defined there, or is of another kind.
+    /// An operand that is not defined at this point, or is of another kind.
     #[error(
         "instruction {at} of its code takes a value that is not defined there or is of another \
          kind: use only values that this call of `emit` made, outside of `where_any` none that \
          were made inside, and `place` only if `uses_place` says so"
     )]
     Value {
-        /// Number of the instruction.
+        /// Index of the instruction.
         at: usize,
     },
     /// A `where_any` that did not return.
@@ -172,7 +174,7 @@ pub enum ProgramError {
 }
 
 impl Instruction {
-    /// How many values it defines.
+    /// Returns the number of values that the instruction defines.
     #[must_use]
     pub const fn results(&self) -> u32 {
         match self {
@@ -184,15 +186,15 @@ impl Instruction {
 }
 
 impl Program {
-    /// Most instructions of one program: far more than any op needs.
+    /// The maximum number of instructions of a program: far more than any op needs.
     pub const MAX_INSTRUCTIONS: usize = 1 << 16;
 
-    /// How many values are defined before the first instruction.
+    /// Returns the number of values that are defined before the first instruction.
     pub(crate) const fn inputs(place: bool) -> u32 {
         if place { 5 } else { 3 }
     }
 
-    /// Records what `emit` says, and checks it.
+    /// Records the instructions of `emit` and checks them.
     ///
     /// # Errors
     ///
@@ -200,7 +202,7 @@ impl Program {
     ///
     /// # Panics
     ///
-    /// If `emit` does, or says more than [`MAX_INSTRUCTIONS`](Self::MAX_INSTRUCTIONS).
+    /// If `emit` panics or records more than [`MAX_INSTRUCTIONS`](Self::MAX_INSTRUCTIONS).
     pub fn record(
         grant: Grant,
         emit: impl FnOnce(&mut Emit, Pixels) -> Pixels,
@@ -210,32 +212,33 @@ impl Program {
         let program = Self {
             instructions: e.into_instructions(),
             outputs: pixels.channels.map(|channel| channel.0),
-            slots: grant.slots,
+            slots: grant.param_count,
             place: grant.place,
         };
         program.check()?;
         Ok(program)
     }
 
-    /// The instructions, in order.
+    /// Returns the instructions, in order.
     #[must_use]
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions
     }
 
-    /// The values that are red, green and blue afterwards.
+    /// Returns the indices of the values that are the resulting red, green and blue.
     #[must_use]
     pub fn outputs(&self) -> [u32; 3] {
         self.outputs
     }
 
-    /// How many slots it may read.
+    /// Returns the number of parameters that the program may read.
     #[must_use]
     pub fn slots(&self) -> usize {
         self.slots
     }
 
-    /// Whether it takes the row and the column of a pixel, after its channels.
+    /// Returns true if the program's inputs include the row and the column of a pixel, after its
+    /// channels.
     #[must_use]
     pub fn takes_place(&self) -> bool {
         self.place
@@ -262,14 +265,15 @@ impl Program {
 
 /// The values that are defined so far.
 struct Values {
-    /// The kind of each; `None` where it is not visible any more.
+    /// The kind of each value; `None` if the value is no longer visible.
     kinds: Vec<Option<Kind>>,
-    /// For each `Begin` that has not ended, how many values were defined before it.
+    /// For each `Begin` without an `End` so far, the number of values that were defined before it.
     open: Vec<usize>,
 }
 
 impl Values {
-    /// Takes one instruction in; `None` if its operands are not what it takes.
+    /// Checks one instruction and defines its results; `None` if its operands are not of the kinds
+    /// that it needs.
     fn take(&mut self, instruction: Instruction) -> Option<()> {
         match instruction {
             Instruction::Slot(_) | Instruction::Splat(_) => self.define(Kind::Float),
@@ -316,7 +320,7 @@ impl Values {
         self.kinds.push(Some(kind));
     }
 
-    /// Whether all of some values are visible and of one kind.
+    /// Returns `Some` if all of `values` are visible and of kind `kind`.
     fn all<const N: usize>(&self, values: [u32; N], kind: Kind) -> Option<()> {
         let is = |value: u32| self.kinds.get(value as usize) == Some(&Some(kind));
         values.into_iter().all(is).then_some(())
@@ -324,7 +328,7 @@ impl Values {
 }
 
 impl Unary {
-    /// The kind that it takes, and the kind that it gives.
+    /// Returns the kind of the operands and the kind of the result.
     const fn kinds(self) -> [Kind; 2] {
         match self {
             Self::Sqrt | Self::Trunc | Self::Floor | Self::Nearest => [Kind::Float, Kind::Float],
@@ -335,7 +339,7 @@ impl Unary {
 }
 
 impl Binary {
-    /// The kind that it takes, and the kind that it gives.
+    /// Returns the kind of the operands and the kind of the result.
     const fn kinds(self) -> [Kind; 2] {
         match self {
             Self::Add | Self::Sub | Self::Mul | Self::Div => [Kind::Float, Kind::Float],
@@ -356,13 +360,13 @@ mod tests {
         slots: usize,
         emit: impl FnOnce(&mut Emit, Pixels) -> Pixels,
     ) -> Result<Program, ProgramError> {
-        Program::record(Grant { rule: NumberRule::Fused, slots, place: false }, emit)
+        Program::record(Grant { rule: NumberRule::Fused, param_count: slots, place: false }, emit)
     }
 
     #[test]
     fn a_program_is_what_was_said_in_order() {
         let program = record(1, |e, pixels| {
-            let factor = e.slot(0);
+            let factor = e.param(0);
             let two = e.splat(2.0);
             let factor = e.mul(factor, two);
             e.each(pixels, |e, _, v| e.add(v, factor))
@@ -385,12 +389,12 @@ mod tests {
     fn a_slot_that_was_not_granted_is_refused() {
         for slot in [1, 1 << 23, usize::MAX] {
             let error = record(1, |e, pixels| {
-                e.slot(slot);
+                e.param(slot);
                 pixels
             });
             assert!(matches!(error, Err(ProgramError::Slot { at: 0, slots: 1, .. })), "{slot}");
             let error = record(1, |e, pixels| {
-                e.slot_bits(slot);
+                e.param_bits(slot);
                 pixels
             });
             assert!(matches!(error, Err(ProgramError::Slot { .. })), "{slot}");
@@ -400,7 +404,7 @@ mod tests {
     #[test]
     fn a_place_that_was_not_granted_is_refused() {
         let error = record(0, |e, pixels| {
-            let [row, column] = e.place();
+            let [row, column] = e.position();
             e.add_i32(row, column);
             pixels
         });
@@ -418,7 +422,7 @@ mod tests {
         .unwrap();
         let error = record(0, |_, _| Pixels { channels: [kept.unwrap(); 3] });
         assert_eq!(error, Err(ProgramError::Value { at: 0 }));
-        // Even where there is a value of the same number, it must be of the same kind.
+        // A value with the same index is refused too if it is of another kind.
         let error = record(0, |e, pixels| {
             e.splat(0.0);
             e.splat_i32(1);
@@ -458,13 +462,13 @@ mod tests {
         assert_eq!(error, Err(ProgramError::Open));
     }
 
-    /// A recorder that is exchanged for another one brings no other rights with it.
+    /// A recorder that is swapped for another one does not bring its permissions along.
     #[test]
     fn a_recorder_that_is_exchanged_grants_nothing() {
-        let grant = Grant { rule: NumberRule::Fused, slots: 1 << 24, place: true };
+        let grant = Grant { rule: NumberRule::Fused, param_count: 1 << 24, place: true };
         let error = record(1, |outer, pixels| {
             let inner = Program::record(grant, |inner, pixels| {
-                inner.slot(1 << 23);
+                inner.param(1 << 23);
                 std::mem::swap(outer, inner);
                 pixels
             });

@@ -1,10 +1,10 @@
 //! RandAugment: a few actions of one strength, drawn for each sample.
 //!
-//! Cubuk et al., arXiv:1909.13719, as torchvision's `RandAugment` does it; and timm's, from its
+//! Cubuk et al., arXiv:1909.13719, as in torchvision's `RandAugment`; also timm's, from its
 //! configuration strings ([`timm`](crate::timm)).
 //!
 //! ```text
-//! num_ops times:  one of 14 actions, its magnitude entry `magnitude` of `num_magnitude_bins`,
+//! num_ops times:  one of 14 actions; its magnitude is entry `magnitude` of `num_magnitude_bins`,
 //!                 negated by a coin if it is signed
 //! ```
 //!
@@ -13,36 +13,36 @@
 //! | input  | u8 image                                                             |
 //! | output | as the input                                                         |
 //! | random | for each of the `num_ops`: the action, then its sign                 |
-//! | cost   | of the actions: at most one loop over the picture for each of the `num_ops`, the last of which is the final one |
+//! | cost   | the actions' cost: at most one loop over the image for each of the `num_ops`; the last loop is the final one |
 //!
 //! Actions and tables: [`policy`](crate::policy).
 
 use crate::container::only;
 use crate::op::on_u8_image;
 use crate::policy::magnitude::checked_bins;
-use crate::policy::{Look, Pick, Sampling, Space, Strength};
+use crate::policy::{Pick, Sampling, Space, Strength, WarpOptions};
 use crate::rows::WarpInterpolation;
 use crate::timm::Config;
-use crate::{ChoiceOp, Class, Member, Op, ParamError, Rng, Type, TypeError};
+use crate::{ChoiceBranch, ChoiceOp, Op, OpClass, ParamError, Rng, Type, TypeError};
 use std::sync::Arc;
 
-/// Most actions for a sample: each is a loop over the picture.
+/// The maximum number of actions for a sample: each is a loop over the image.
 const MOST_OPS: u32 = 16;
 
 /// Runs a few random actions of one strength.
 #[derive(Clone, Debug)]
 pub struct RandAugment {
     recipe: Recipe,
-    look: Look,
-    picks: [Member; 1],
+    look: WarpOptions,
+    picks: [ChoiceBranch; 1],
 }
 
-/// What is drawn.
+/// The configuration that actions are drawn from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Recipe {
     /// torchvision's arguments.
     Torchvision { num_ops: u32, magnitude: u32, bins: u32 },
-    /// timm's string.
+    /// timm's configuration string.
     Timm(Config),
 }
 
@@ -56,12 +56,12 @@ impl RandAugment {
         Self::with_bins(num_ops, magnitude, Space::RandAugment.default_bins())
     }
 
-    /// The same with magnitudes of `0..num_magnitude_bins`.
+    /// Like [`new`](Self::new), with magnitudes of `0..num_magnitude_bins`.
     ///
     /// # Errors
     ///
-    /// If `num_ops` is above 16, `num_magnitude_bins` not in `2..=1000`, or `magnitude` not below
-    /// it.
+    /// If `num_ops` is above 16, `num_magnitude_bins` is not in `2..=1000`, or `magnitude` is not
+    /// below `num_magnitude_bins`.
     pub fn with_bins(
         num_ops: u32,
         magnitude: u32,
@@ -74,16 +74,16 @@ impl RandAugment {
             return Err(ParamError::new(OP, "magnitude", magnitude, expected));
         }
         let num_ops = checked_count("num_ops", num_ops)?;
-        Ok(Self::of(Recipe::Torchvision { num_ops, magnitude, bins }, Look::default()))
+        Ok(Self::of(Recipe::Torchvision { num_ops, magnitude, bins }, WarpOptions::default()))
     }
 
-    /// As timm's `rand_augment_transform(config_str)`: `"rand-m9-mstd0.5-inc1"`. See
+    /// timm's `rand_augment_transform(config_str)`: `"rand-m9-mstd0.5-inc1"`. See
     /// [`timm`](crate::timm) for the grammar, and for where results differ from timm's.
     ///
     /// # Errors
     ///
-    /// If the string is none of timm's, with more than 16 ops, or with more than 2 of a weighted
-    /// set.
+    /// If the string is not a valid configuration, or has more than 16 ops, or more than 2 ops of a
+    /// weighted set.
     pub fn timm(config: &str) -> Result<Self, ParamError> {
         let config = Config::parse(config)?;
         checked_count("n", config.n)?;
@@ -91,20 +91,19 @@ impl RandAugment {
         Ok(Self::of(Recipe::Timm(config), crate::timm::LOOK))
     }
 
-    /// How warps read between pixels: nearest by default; for timm's, bilinear or bicubic by a
-    /// coin.
+    /// Sets how warps interpolate: nearest by default; for timm's, bilinear or bicubic by a coin.
     #[must_use]
     pub fn interpolation(self, interpolation: WarpInterpolation) -> Self {
-        Self::of(self.recipe, Look { sampling: Sampling::Fixed(interpolation), ..self.look })
+        Self::of(self.recipe, WarpOptions { sampling: Sampling::Fixed(interpolation), ..self.look })
     }
 
-    /// The colour of what comes in from outside: black by default, (128, 128, 128) for timm's.
+    /// Sets the fill colour of warps: black by default, (128, 128, 128) for timm's.
     #[must_use]
     pub fn fill(self, fill: [u8; 3]) -> Self {
-        Self::of(self.recipe, Look { fill: Some(fill), ..self.look })
+        Self::of(self.recipe, WarpOptions { fill: Some(fill), ..self.look })
     }
 
-    fn of(recipe: Recipe, look: Look) -> Self {
+    fn of(recipe: Recipe, look: WarpOptions) -> Self {
         let ops = match recipe {
             Recipe::Timm(config) => config.picks(look),
             Recipe::Torchvision { num_ops, magnitude, bins } => {
@@ -115,7 +114,7 @@ impl RandAugment {
                 (0..num_ops).map(|_| pick.clone() as Arc<dyn Op>).collect()
             }
         };
-        Self { recipe, look, picks: [Member { ops, when: only(0) }] }
+        Self { recipe, look, picks: [ChoiceBranch { ops, when: only(0) }] }
     }
 }
 
@@ -136,18 +135,18 @@ impl Op for RandAugment {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Choice(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Choice(self)
     }
 }
 
-/// Its one outcome runs all picks, each of which is a choice of its own.
+/// The only outcome runs all picks; each pick is itself a choice.
 impl ChoiceOp for RandAugment {
     fn outcomes(&self) -> usize {
         1
     }
 
-    fn members(&self) -> &[Member] {
+    fn branches(&self) -> &[ChoiceBranch] {
         &self.picks
     }
 

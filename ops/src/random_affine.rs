@@ -1,4 +1,4 @@
-//! Random affine transform: a turn, a shift, a scale and a shear in one.
+//! Random affine transform: a rotation, a translation, a scale and a shear in one.
 //!
 //! torchvision's `RandomAffine(degrees, translate, scale, shear, interpolation, fill, center)`:
 //!
@@ -9,25 +9,27 @@
 //! shear along x = U(x); along y = U(y)                                 if given, else 0
 //! ```
 //!
-//! put into one inverse matrix by [`affine_matrix`]. How places and pixels are computed is said in
-//! [`rows`](crate::rows): nearest is torchvision's to the bit, bilinear within 1 on fewer than one
-//! value in 10000.
+//! [`affine_matrix`] combines these into one inverse matrix. The module [`rows`](crate::rows)
+//! describes how positions and pixels are computed: nearest is torchvision's to the bit, bilinear
+//! within 1 on fewer than one value in 10000.
 //!
 //! | | |
 //! |--------|-----------------------------------------------------------------------------|
 //! | input  | u8 image                                                                    |
 //! | output | as the input                                                                |
-//! | random | those numbers, in that order                                                |
-//! | cost   | a pixel: its place, then 1, 4 or 16 pixels read                             |
+//! | random | the numbers above, in this order                                            |
+//! | cost   | a pixel: its position, then 1, 4 or 16 pixels read                          |
 
 use crate::error::{finite_range, positive_range};
 use crate::op::on_u8_image;
 use crate::rows::{Map, WarpInterpolation, affine_matrix};
 use crate::warping::{Center, Warping};
-use crate::{Class, GeometryOp, Motion, Op, ParamError, Rng, RowMaker, Size, Type, TypeError};
+use crate::{
+    GeometryOp, GeometryStep, Op, OpClass, ParamError, Rng, RowProducer, Size, Type, TypeError,
+};
 use std::ops::RangeInclusive;
 
-/// Turns, shifts, scales and shears an image at random.
+/// Rotates, translates, scales and shears an image at random.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomAffine {
     degrees: (f32, f32),
@@ -48,8 +50,8 @@ fn degrees(param: &'static str, range: &RangeInclusive<f64>) -> Result<(f32, f32
 }
 
 impl RandomAffine {
-    /// A turn by an angle in `degrees`, clockwise, about the middle; what comes in from outside is
-    /// black. torchvision's one number `d` is `-d..=d`, and its 0 no turn.
+    /// A rotation by an angle in `degrees`, clockwise, about the middle; the area outside the input
+    /// is black. torchvision's single number `d` corresponds to `-d..=d`, and its 0 to no rotation.
     ///
     /// # Errors
     ///
@@ -65,7 +67,8 @@ impl RandomAffine {
         })
     }
 
-    /// Shifts by up to `across` of the width and `down` of the height, either way.
+    /// Translates by up to a share `across` of the width and `down` of the height, in both
+    /// directions.
     ///
     /// # Errors
     ///
@@ -91,8 +94,8 @@ impl RandomAffine {
         Ok(self)
     }
 
-    /// Shears along x by degrees in `x`: torchvision's shear of one number `s`, as `-s..=s`, or of
-    /// two.
+    /// Shears along x by degrees in `x`: torchvision's shear of one number `s`, which is `-s..=s`,
+    /// or of two numbers.
     ///
     /// # Errors
     ///
@@ -116,14 +119,14 @@ impl RandomAffine {
         Ok(self)
     }
 
-    /// How the picture is read between its pixels: the nearest one, unless said here.
+    /// Sets how the image is interpolated: nearest by default.
     #[must_use]
     pub const fn interpolation(mut self, interpolation: WarpInterpolation) -> Self {
         self.warping.interpolation = interpolation;
         self
     }
 
-    /// Turns, scales and shears about `(x, y)`, in pixels from the top left corner.
+    /// Rotates, scales and shears about `(x, y)`, in pixels from the top left corner.
     ///
     /// # Errors
     ///
@@ -133,15 +136,15 @@ impl RandomAffine {
         Ok(self)
     }
 
-    /// The colour of what comes in from outside; `None` is black that is not blended, as the
-    /// automatic policies have it.
+    /// Sets the fill colour of the area outside the input; `None` is black without blending at the
+    /// edge, as in the automatic policies.
     #[must_use]
     pub fn fill(mut self, fill: impl Into<Option<[u8; 3]>>) -> Self {
         self.warping.fill = fill.into();
         self
     }
 
-    /// The inverse matrix of one sample.
+    /// Draws the inverse matrix of one sample.
     fn matrix(&self, rng: &mut Rng, size: Size) -> [f64; 6] {
         let mut uniform = |(low, high)| f64::from(rng.uniform(low, high));
         let angle = uniform(self.degrees);
@@ -169,8 +172,8 @@ impl Op for RandomAffine {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Geometry(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Geometry(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -182,13 +185,13 @@ impl Op for RandomAffine {
 }
 
 impl GeometryOp for RandomAffine {
-    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<Motion>) {
+    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<GeometryStep>) {
         let map = Map::affine(self.matrix(rng, size), size, size);
         out.push(self.warping.motion(map, size));
     }
 
-    fn makes_rows(&self) -> Option<RowMaker> {
-        Some(RowMaker::Called)
+    fn row_producer(&self) -> Option<RowProducer> {
+        Some(RowProducer::Called)
     }
 }
 

@@ -1,28 +1,28 @@
-//! Random apply: all of some ops, or none of them.
+//! Random apply: runs a whole list of ops, or none of it.
 //!
 //! torchvision's `RandomApply(transforms, p)`: one coin for the whole list.
 //!
 //! | | |
 //! |--------|--------------------------------------------------------------|
-//! | input  | what the first op takes                                      |
-//! | output | what the last op gives, which must be the type of the input  |
-//! | random | a coin `p`, then the ops' own draws if it is heads           |
-//! | cost   | of the ops, for a share `p` of the samples: the others run a loop body without them |
+//! | input  | the input of the first op                                    |
+//! | output | the last op's output, which must be of the input's type      |
+//! | random | a coin `p`, then the ops' own draws if the coin is heads     |
+//! | cost   | the ops' cost for a share `p` of the samples; the others run a loop body without them |
 
 use crate::container::{only, output};
 use crate::error::probability;
-use crate::{ChoiceOp, Class, Member, Op, Ops, ParamError, Rng, Type, TypeError};
+use crate::{ChoiceBranch, ChoiceOp, Op, OpClass, Ops, ParamError, Rng, Type, TypeError};
 
 /// Runs a list of ops for a share `p` of the samples.
 #[derive(Clone, Debug)]
 pub struct RandomApply {
     p: f64,
-    list: [Member; 1],
+    list: [ChoiceBranch; 1],
 }
 
 impl RandomApply {
-    /// All of `ops`, in order, for a share `p` of the samples. torchvision's default for `p` is
-    /// 0.5.
+    /// Runs all of `ops`, in order, for a share `p` of the samples. torchvision's default for `p`
+    /// is 0.5.
     ///
     /// # Errors
     ///
@@ -34,7 +34,7 @@ impl RandomApply {
             1.0 => only(TAILS) | only(HEADS),
             _ => only(HEADS),
         };
-        Ok(Self { p, list: [Member { ops, when }] })
+        Ok(Self { p, list: [ChoiceBranch { ops, when }] })
     }
 }
 
@@ -50,8 +50,8 @@ impl Op for RandomApply {
         output(self.name(), self, input)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Choice(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Choice(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -64,7 +64,7 @@ impl ChoiceOp for RandomApply {
         2
     }
 
-    fn members(&self) -> &[Member] {
+    fn branches(&self) -> &[ChoiceBranch] {
         &self.list
     }
 
@@ -88,13 +88,13 @@ mod tests {
         let draw = |sample| op.draw(&mut SampleKey::new(1, 2, sample).op(3));
         let heads: usize = (0..4000).map(draw).sum();
         assert!((900..1100).contains(&heads), "{heads}");
-        assert_eq!(op.members()[0].when, 0b10);
+        assert_eq!(op.branches()[0].when, 0b10);
     }
 
     #[test]
     fn certain_outcomes_need_no_second_loop_body() {
-        assert_eq!(RandomApply::new(flip(), 0.0).unwrap().members()[0].when, 0b00);
-        assert_eq!(RandomApply::new(flip(), 1.0).unwrap().members()[0].when, 0b11);
+        assert_eq!(RandomApply::new(flip(), 0.0).unwrap().branches()[0].when, 0b00);
+        assert_eq!(RandomApply::new(flip(), 1.0).unwrap().branches()[0].when, 0b11);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Random choice: one of several lists of ops.
 //!
-//! torchvision's `RandomChoice(transforms, p)`, where an entry is a list of ops.
+//! torchvision's `RandomChoice(transforms, p)`, except that each entry is a list of ops.
 //!
 //! ```text
 //! list k runs with probability weights[k] / sum(weights)
@@ -8,22 +8,22 @@
 //!
 //! | | |
 //! |--------|--------------------------------------------------------------|
-//! | input  | what every list takes                                        |
-//! | output | what every list gives, which must be one type                |
-//! | random | one number for the list, then the draws of its ops           |
-//! | cost   | of the list that runs: each has a loop body of its own       |
+//! | input  | a type that every list accepts                               |
+//! | output | the lists' output, which must be the same type for all       |
+//! | random | one number to choose the list, then the draws of its ops     |
+//! | cost   | the cost of the list that runs: each list has its own loop body |
 
 use crate::container::{alternatives, output};
-use crate::{ChoiceOp, Class, Member, Op, Ops, ParamError, Rng, Type, TypeError};
+use crate::{ChoiceBranch, ChoiceOp, Op, OpClass, Ops, ParamError, Rng, Type, TypeError};
 
-/// Most lists: what a mask of outcomes has bits for.
+/// The maximum number of lists: the number of bits in a mask of outcomes.
 const MOST: usize = 128;
 
 /// Runs one of several lists of ops, drawn by weight.
 #[derive(Clone, Debug)]
 pub struct RandomChoice {
     weights: Weights,
-    lists: Vec<Member>,
+    lists: Vec<ChoiceBranch>,
 }
 
 impl RandomChoice {
@@ -31,8 +31,8 @@ impl RandomChoice {
     ///
     /// # Errors
     ///
-    /// If there are none or more than 128 lists, not as many weights as lists, or a weight that is
-    /// negative or not finite, or if all weights are 0.
+    /// If there are no lists or more than 128, if the numbers of weights and lists differ, if a
+    /// weight is negative or not finite, or if all weights are 0.
     pub fn new(lists: Vec<Ops>, weights: &[f64]) -> Result<Self, ParamError> {
         let error =
             |param, found, expected| ParamError::new("RandomChoice", param, found, expected);
@@ -42,7 +42,7 @@ impl RandomChoice {
         if weights.len() != lists.len() {
             return Err(error("weights", format!("{weights:?}"), "one for each list"));
         }
-        // A list that never runs is left out: it need not fit.
+        // A list that never runs is left out: it need not accept the input.
         let possible = lists.into_iter().zip(weights).filter(|(_, weight)| **weight != 0.0);
         let (lists, possible): (Vec<Ops>, Vec<f64>) = possible.unzip();
         let weights = Weights::new(&possible).ok_or_else(|| {
@@ -56,7 +56,7 @@ impl RandomChoice {
     ///
     /// # Errors
     ///
-    /// If there are none or more than 128 lists.
+    /// If there are no lists or more than 128.
     pub fn uniform(lists: Vec<Ops>) -> Result<Self, ParamError> {
         let weights = vec![1.0; lists.len()];
         Self::new(lists, &weights)
@@ -72,8 +72,8 @@ impl Op for RandomChoice {
         output(self.name(), self, input)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Choice(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Choice(self)
     }
 }
 
@@ -82,7 +82,7 @@ impl ChoiceOp for RandomChoice {
         self.lists.len()
     }
 
-    fn members(&self) -> &[Member] {
+    fn branches(&self) -> &[ChoiceBranch] {
         &self.lists
     }
 
@@ -91,15 +91,16 @@ impl ChoiceOp for RandomChoice {
     }
 }
 
-/// How likely each of some outcomes is.
+/// The probabilities of outcomes, in proportion.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Weights {
-    /// Sums of the weights up to each outcome's own.
+    /// The cumulative sums of the weights, each including its own outcome's.
     sums: Vec<f64>,
 }
 
 impl Weights {
-    /// `None` if a weight is negative or not finite, or if their sum is not positive and finite.
+    /// Returns `None` if a weight is negative or not finite, or if the sum is not positive and
+    /// finite.
     pub(crate) fn new(weights: &[f64]) -> Option<Self> {
         let mut sum = 0.0;
         let mut sums = Vec::with_capacity(weights.len());
@@ -113,7 +114,7 @@ impl Weights {
         (sum > 0.0 && sum.is_finite()).then_some(Self { sums })
     }
 
-    /// The first outcome whose sum is above a uniform share of the whole.
+    /// Returns the first outcome whose cumulative sum is above a uniform random share of the total.
     pub(crate) fn draw(&self, rng: &mut Rng) -> usize {
         let whole = self.sums.last().copied().unwrap_or_default();
         let share = f64::from(rng.unit()) * whole;
@@ -146,7 +147,7 @@ mod tests {
         let lists = vec![ops![], ops![Squeeze], ops![RandomHorizontalFlip::new(0.5).unwrap()]];
         let choice = RandomChoice::new(lists, &[0.0, 0.0, 2.0]).unwrap();
         assert_eq!(
-            (choice.outcomes(), choice.members()[0].ops[0].name()),
+            (choice.outcomes(), choice.branches()[0].ops[0].name()),
             (1, "RandomHorizontalFlip")
         );
         assert!(choice.output(&container::tests::photo()).is_ok());

@@ -1,29 +1,29 @@
-//! Random crop: a window of fixed size at a random place.
+//! Random crop: a window of fixed size at a random position.
 //!
-//! torchvision's `RandomCrop(size, padding, pad_if_needed, fill, padding_mode)`: the image is first
-//! framed; then `top` is uniform over the places where the window fits, then `left`. For an image
-//! too small even so,
+//! torchvision's `RandomCrop(size, padding, pad_if_needed, fill, padding_mode)`: the image is padded
+//! first; then `top` is drawn uniformly from the positions where the window fits, then `left`. If the
+//! padded image is still too small,
 //!
 //! ```text
-//! by default          the frame grows just enough, as much before as behind (torchvision: an error)
-//! pad_if_needed       what is missing is added to the frame both before and behind, as torchvision
-//!                     does: the image lies anywhere in the window
+//! by default          the border grows just enough, equally on both sides (torchvision: an error)
+//! pad_if_needed       the missing pixels are added to the border on both sides, as in torchvision:
+//!                     the image may be anywhere in the window
 //! ```
 //!
 //! | | |
 //! |--------|----------------------------------------------------------------------|
-//! | input  | image of any element type; u8 for a frame of the image's own pixels  |
+//! | input  | image of any element type; u8 for a border of the image's own pixels |
 //! | output | as the input, of the given size                                      |
 //! | random | the row, then the column, of the window                              |
-//! | cost   | nothing: other pixels are read; for a frame see [`Pad`](crate::Pad)  |
+//! | cost   | nothing: other pixels are read; for a border see [`Pad`](crate::Pad) |
 
 use crate::error::side;
 use crate::{
-    Class, GeometryOp, ImageType, Motion, Op, PaddingMode, ParamError, Rng, RowMaker, Sides, Size,
-    Type, TypeError,
+    GeometryOp, GeometryStep, ImageType, Op, OpClass, PaddingMode, ParamError, Rng, RowProducer,
+    Sides, Size, Type, TypeError,
 };
 
-/// Cuts a window of fixed size at a random place.
+/// Cuts a window of fixed size at a random position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RandomCrop {
     size: Size,
@@ -45,8 +45,8 @@ impl RandomCrop {
         Ok(Self { size, sides: Sides::default(), mode, pad_if_needed: false })
     }
 
-    /// First frames the image by `padding` pixels (see [`Sides`] for what may be given) that show
-    /// `mode`, or a colour: 4 pixels of black are usual for CIFAR.
+    /// Pads the image first, by `padding` pixels (see [`Sides`] for the accepted forms) filled
+    /// according to `mode`, which may be a colour: 4 black pixels are usual for CIFAR.
     ///
     /// # Errors
     ///
@@ -61,15 +61,16 @@ impl RandomCrop {
         Ok(self)
     }
 
-    /// Frames an image that is too small as torchvision does: so far that it may lie anywhere in
-    /// the window.
+    /// Pads an image that is too small as torchvision does: so much that the image may be anywhere
+    /// in the window.
     #[must_use]
     pub const fn pad_if_needed(mut self) -> Self {
         self.pad_if_needed = true;
         self
     }
 
-    /// The window along one axis of an image that is to be framed by `before` and `behind`.
+    /// Draws the window along one axis of an image that gets a border of `before` and `behind`
+    /// pixels.
     fn axis(&self, rng: &mut Rng, input: u32, output: u32, before: u32, behind: u32) -> Axis {
         let missing = output.saturating_sub(input + before + behind);
         let (more_before, more_behind) = match self.pad_if_needed {
@@ -84,11 +85,11 @@ impl RandomCrop {
 
 /// A window along one axis.
 struct Axis {
-    /// Where it begins, in pixels of the image before its frame.
+    /// The first pixel of the window, counted from the first pixel of the unpadded image.
     start: i32,
-    /// Pixels of the frame before the image.
+    /// Pixels of the border before the image.
     before: u32,
-    /// And behind.
+    /// Pixels of the border behind the image.
     behind: u32,
 }
 
@@ -101,13 +102,13 @@ impl Op for RandomCrop {
         self.mode.output(self.name(), input, |image| image.with_size(self.size))
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Geometry(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Geometry(self)
     }
 }
 
 impl GeometryOp for RandomCrop {
-    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<Motion>) {
+    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<GeometryStep>) {
         let Sides { left, top, right, bottom } = self.sides;
         let rows = self.axis(rng, size.height, self.size.height, top, bottom);
         let columns = self.axis(rng, size.width, self.size.width, left, right);
@@ -120,11 +121,11 @@ impl GeometryOp for RandomCrop {
         self.mode.window(sides, (rows.start, columns.start), self.size, out);
     }
 
-    fn makes_rows(&self) -> Option<RowMaker> {
+    fn row_producer(&self) -> Option<RowProducer> {
         self.mode.maker()
     }
 
-    fn fills(&self, input: &ImageType) -> Option<[u8; 3]> {
+    fn fill_color(&self, input: &ImageType) -> Option<[u8; 3]> {
         let smaller = input.height.min < self.size.height || input.width.min < self.size.width;
         self.mode.fill().filter(|_| !self.sides.is_none() || smaller)
     }
@@ -136,18 +137,18 @@ mod tests {
     use crate::SampleKey;
     use crate::rows::RowFilter;
 
-    fn drawn(crop: &RandomCrop, rng: &mut Rng, size: Size) -> Vec<Motion> {
+    fn drawn(crop: &RandomCrop, rng: &mut Rng, size: Size) -> Vec<GeometryStep> {
         let mut out = vec![];
         crop.draw(rng, size, &mut out);
         out
     }
 
-    /// How often each first row and each first column were drawn, counted from `-least`.
+    /// Counts how often each first row and each first column was drawn, starting at `-least`.
     fn places(crop: &RandomCrop, size: Size, least: i32) -> ([u32; 12], [u32; 12]) {
         let mut rng = SampleKey::new(1, 1, 1).op(0);
         let (mut tops, mut lefts) = ([0; 12], [0; 12]);
         for _ in 0..2000 {
-            let Motion::Frame { top, left, .. } = drawn(crop, &mut rng, size)[0] else {
+            let GeometryStep::CropPad { top, left, .. } = drawn(crop, &mut rng, size)[0] else {
                 panic!("a crop is a frame")
             };
             tops[(top + least) as usize] += 1;
@@ -179,9 +180,9 @@ mod tests {
         let mut rng = SampleKey::new(1, 1, 1).op(0);
         let motions = drawn(&crop, &mut rng, Size::new(5, 8));
         assert!(
-            matches!(motions[0], Motion::Rows(RowFilter::Pad(p)) if (p.top, p.bottom) == (1, 2))
+            matches!(motions[0], GeometryStep::Rows(RowFilter::Pad(p)) if (p.top, p.bottom) == (1, 2))
         );
-        assert!(matches!(motions[1], Motion::Frame { top: 0, left: 0, .. }));
+        assert!(matches!(motions[1], GeometryStep::CropPad { top: 0, left: 0, .. }));
         assert_eq!(drawn(&crop, &mut rng, Size::new(9, 9)).len(), 1);
     }
 }

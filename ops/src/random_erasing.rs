@@ -1,8 +1,8 @@
-//! Random erasing: a random rectangle painted over, or filled with noise (Zhong et al.,
+//! Random erasing: fills a random rectangle with a colour or with noise (Zhong et al.,
 //! arXiv:1708.04896).
 //!
 //! ```text
-//! with a chance of p, up to 10 times:
+//! with probability p, up to 10 times:
 //!     area   = height * width * U(scale)
 //!     aspect = exp(U(ln ratio))
 //!     h = round_half_even(sqrt(area * aspect));  w = round_half_even(sqrt(area / aspect))
@@ -15,18 +15,18 @@
 //! | input  | image of any element type; noise only on floats                               |
 //! | output | as the input                                                                  |
 //! | random | the coin, an area and an aspect for each try, the corner; then two words for noise |
-//! | cost   | a mask, and none in the samples that keep their picture; noise costs where it falls |
+//! | cost   | a mask, and nothing for samples without a rectangle; noise costs only where it is written |
 //!
-//! torchvision's `RandomErasing`, to its draws' order. The aspect is height over width: the other
-//! way round than in RandomResizedCrop. On u8 the value is truncated to a whole number, as there.
-//! Where torchvision would have values or noise wrap around on u8, the op is refused: put it after
-//! Normalize.
+//! torchvision's `RandomErasing`, with the same order of draws. The aspect is height over width:
+//! the inverse of RandomResizedCrop's. On u8 the value is truncated to a whole number, as in
+//! torchvision. If torchvision's values or noise would wrap around on u8, the op is refused: put it
+//! after Normalize.
 
 use crate::error::{positive_range, probability};
 use crate::noise::{self, SEEDS};
 use crate::op::on_image;
 use crate::{
-    Class, DType, Emit, Eval, Mask, Op, ParamError, PixelOp, Pixels, RegionOp, Rng, Size, Type,
+    DType, Emit, Eval, Mask, Op, OpClass, ParamError, PixelOp, Pixels, RegionOp, Rng, Size, Type,
     TypeError, Window,
 };
 use std::ops::RangeInclusive;
@@ -41,29 +41,29 @@ pub struct RandomErasing {
     paint: Paint,
 }
 
-/// What the rectangle becomes.
+/// The new contents of the rectangle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Paint {
-    /// One value a channel.
+    /// One value for each channel.
     Value([f32; 3]),
-    /// Normal numbers.
+    /// Normally distributed noise.
     Noise,
 }
 
-/// How often a rectangle is tried.
+/// The maximum number of attempts to draw a rectangle.
 const TRIES: usize = 10;
 
 const NAME: &str = "RandomErasing";
 
 impl RandomErasing {
-    /// A rectangle of a share `scale` of the area with a height over width in `ratio`, painted
-    /// with 0. torchvision's default for `p` is 0.5; its ranges are [`SCALE`](Self::SCALE) and
-    /// [`RATIO`](Self::RATIO).
+    /// A rectangle with a share `scale` of the area and a ratio of height to width in `ratio`,
+    /// filled with 0. torchvision's default for `p` is 0.5; its ranges are [`SCALE`](Self::SCALE)
+    /// and [`RATIO`](Self::RATIO).
     ///
     /// # Errors
     ///
-    /// If `p` is not in `0.0..=1.0`, `scale` not a range in `0.0..=1.0`, or `ratio` not a range of
-    /// positive, finite numbers.
+    /// If `p` is not in `0.0..=1.0`, `scale` is not a range in `0.0..=1.0`, or `ratio` is not a
+    /// range of positive, finite numbers.
     pub fn new(
         p: f64,
         scale: RangeInclusive<f64>,
@@ -88,20 +88,20 @@ impl RandomErasing {
     /// torchvision's default ratios of height to width.
     pub const RATIO: RangeInclusive<f64> = 0.3..=3.3;
 
-    /// Painted with one value, in the units of the image where the op stands.
+    /// Fills the rectangle with one value, in the units of the op's input image.
     ///
     /// # Errors
     ///
-    /// If it is not finite.
+    /// If the value is not finite.
     pub fn value(self, value: f32) -> Result<Self, ParamError> {
         self.values([value; 3])
     }
 
-    /// Painted with a value for each of red, green and blue.
+    /// Fills the rectangle with one value for each of red, green and blue.
     ///
     /// # Errors
     ///
-    /// If one is not finite.
+    /// If a value is not finite.
     pub fn values(self, values: [f32; 3]) -> Result<Self, ParamError> {
         match values.iter().find(|value| !value.is_finite()) {
             Some(bad) => Err(ParamError::new(NAME, "value", bad, "finite numbers")),
@@ -109,14 +109,14 @@ impl RandomErasing {
         }
     }
 
-    /// Filled with noise: a normal number for each channel of each pixel. torchvision's
-    /// `value='random'`.
+    /// Fills the rectangle with noise: a normally distributed number for each channel of each
+    /// pixel. torchvision's `value='random'`.
     #[must_use]
     pub fn random(self) -> Self {
         Self { paint: Paint::Noise, ..self }
     }
 
-    /// The rectangle of one sample, if it has one.
+    /// Draws the rectangle of one sample, if it has one.
     fn window(&self, rng: &mut Rng, size: Size) -> Option<Window> {
         if !rng.coin(self.p) {
             return None;
@@ -161,10 +161,10 @@ impl Op for RandomErasing {
         }
     }
 
-    fn class(&self) -> Class<'_> {
+    fn class(&self) -> OpClass<'_> {
         match self.paint {
-            Paint::Value(_) => Class::Region(self),
-            Paint::Noise => Class::Pixel(self),
+            Paint::Value(_) => OpClass::Region(self),
+            Paint::Noise => OpClass::Pixel(self),
         }
     }
 
@@ -183,7 +183,7 @@ impl Op for RandomErasing {
     }
 }
 
-/// With a value.
+/// The op with a constant value.
 impl RegionOp for RandomErasing {
     fn draw(&self, rng: &mut Rng, size: Size) -> Window {
         let nowhere = Window { top: 0, left: 0, height: 0, width: 0 };
@@ -202,17 +202,17 @@ impl RegionOp for RandomErasing {
     }
 }
 
-/// Slots after the seeds: half a pixel before the first row, before the row after the last, and so
-/// for the columns.
+/// Parameters after the seeds: half a pixel before the first row and half a pixel before the row after
+/// the last, then the same for the columns.
 const TOP: usize = SEEDS;
 const BOTTOM: usize = SEEDS + 1;
 const LEFT: usize = SEEDS + 2;
 const RIGHT: usize = SEEDS + 3;
 
-/// With noise. A sample that keeps its picture has a rectangle of no pixels: what it then costs is
-/// less than a second loop body to choose from.
+/// The op with noise. A sample that is not erased has a rectangle of no pixels, which costs less
+/// than choosing between two loop bodies.
 impl PixelOp for RandomErasing {
-    fn slots(&self) -> usize {
+    fn param_count(&self) -> usize {
         SEEDS + 4
     }
 
@@ -227,15 +227,19 @@ impl PixelOp for RandomErasing {
         true
     }
 
-    fn uses_place(&self) -> bool {
+    fn uses_position(&self) -> bool {
         true
     }
 
     fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
         let [y, x] = cx.at.map(|place| place as f32);
-        let in_row = cx.slots[TOP] < y && y < cx.slots[BOTTOM];
-        let in_column = cx.slots[LEFT] < x && x < cx.slots[RIGHT];
-        if in_row && in_column { noise::normals([cx.slots[0], cx.slots[1]], cx.at) } else { pixel }
+        let in_row = cx.params[TOP] < y && y < cx.params[BOTTOM];
+        let in_column = cx.params[LEFT] < x && x < cx.params[RIGHT];
+        if in_row && in_column {
+            noise::normals([cx.params[0], cx.params[1]], cx.at)
+        } else {
+            pixel
+        }
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
@@ -247,10 +251,10 @@ impl PixelOp for RandomErasing {
     }
 }
 
-/// Whether the pixels lie in the rectangle.
+/// Returns a mask of the pixels inside the rectangle.
 fn emit_inside(e: &mut Emit) -> Mask {
-    let [y, x] = e.place().map(|place| e.to_f32(place));
-    let [top, bottom, left, right] = [TOP, BOTTOM, LEFT, RIGHT].map(|slot| e.slot(slot));
+    let [y, x] = e.position().map(|place| e.to_f32(place));
+    let [top, bottom, left, right] = [TOP, BOTTOM, LEFT, RIGHT].map(|slot| e.param(slot));
     let (below_top, above_bottom) = (e.less(top, y), e.less(y, bottom));
     let in_row = e.both(below_top, above_bottom);
     let (after_left, before_right) = (e.less(left, x), e.less(x, right));
@@ -318,7 +322,7 @@ mod tests {
     fn values_are_truncated_on_u8_and_kept_on_floats() {
         let op = usual().values([0.9, 2.5, 254.75]).unwrap();
         let on_u8 = op.for_input(&image(DType::U8)).unwrap();
-        let Class::Region(region) = on_u8.class() else { panic!("a value paints a region") };
+        let OpClass::Region(region) = on_u8.class() else { panic!("a value paints a region") };
         assert_eq!(region.fill(), [0.0, 2.0, 254.0]);
         assert!(op.for_input(&image(DType::F32)).is_none());
         assert_eq!(op.fill(), [0.9, 2.5, 254.75]);
@@ -327,14 +331,14 @@ mod tests {
     #[test]
     fn noise_falls_inside_the_rectangle_and_nowhere_else() {
         let (op, size) = (usual().random(), Size::new(40, 60));
-        let mut slots = vec![0.0; op.slots()];
+        let mut slots = vec![0.0; op.param_count()];
         PixelOp::draw(&op, &mut rng(3), size, &mut slots);
         let window = op.window(&mut rng(3), size).unwrap();
         for at in (0..40).flat_map(|y| (0..60).map(move |x| [y, x])) {
             let [y, x] = at.map(|place| place as u32);
             let inside = (window.top..window.top + window.height).contains(&y)
                 && (window.left..window.left + window.width).contains(&x);
-            let cx = Eval { rule: NumberRule::Fused, slots: &slots, at };
+            let cx = Eval { rule: NumberRule::Fused, params: &slots, at };
             let found = op.eval(&cx, [9.0; 3]);
             let normals = noise::normals([slots[0], slots[1]], at);
             assert_eq!(found, if inside { normals } else { [9.0; 3] }, "{at:?} of {window:?}");

@@ -1,41 +1,41 @@
-//! Random order: some ops, all of them, in an order drawn for each sample.
+//! Random order: runs all of a list of ops, in an order drawn for each sample.
 //!
 //! torchvision's `RandomOrder(transforms)`.
 //!
 //! ```text
-//! outcome: one of the n! orders, by number in lexicographic order
-//! place k of the result: op 0 where the order has it there, op 1 where it has that, ...
+//! outcome: one of the n! orders, numbered lexicographically
+//! position k: op 0 for the orders that have it there, op 1 for the orders that have it there, ...
 //! ```
 //!
 //! | | |
 //! |--------|--------------------------------------------------------------|
-//! | input  | what every op takes                                          |
-//! | output | what they give, whatever the order                           |
+//! | input  | a type that every op accepts                                 |
+//! | output | the ops' output, the same for every order                    |
 //! | random | the order, then the draws of each op                         |
-//! | cost   | of the ops; a loop body for each order that is drawn         |
+//! | cost   | the ops' cost; a loop body for each order that is drawn      |
 //!
-//! At most 5 ops: 120 orders, of which each is a loop body at worst.
+//! The op takes at most 5 ops: 120 orders, in the worst case each a loop body.
 
 use crate::container::output;
-use crate::{ChoiceOp, Class, Member, Op, Ops, ParamError, Rng, Type, TypeError};
+use crate::{ChoiceBranch, ChoiceOp, Op, OpClass, Ops, ParamError, Rng, Type, TypeError};
 
-/// Most ops: 6 would have 720 orders, and a choice has at most 128 outcomes.
+/// The maximum number of ops: 6 would have 720 orders, and a choice has at most 128 outcomes.
 const MOST: usize = 5;
 
 /// Runs a list of ops in random order.
 #[derive(Clone, Debug)]
 pub struct RandomOrder {
     orders: usize,
-    /// Place by place, each op with the orders that have it there.
-    places: Vec<Member>,
+    /// For each position, each op with the orders that have the op at this position.
+    places: Vec<ChoiceBranch>,
 }
 
 impl RandomOrder {
-    /// All of `ops`, in any order.
+    /// An op that runs all of `ops`, in a random order.
     ///
     /// # Errors
     ///
-    /// If there are more than 5.
+    /// If there are more than 5 ops.
     #[expect(clippy::needless_pass_by_value, reason = "as the other containers take their ops")]
     pub fn new(ops: Ops) -> Result<Self, ParamError> {
         if ops.len() > MOST {
@@ -47,14 +47,14 @@ impl RandomOrder {
             for (index, op) in ops.iter().enumerate() {
                 let has_it = orders.iter().enumerate().filter(|(_, order)| order[place] == index);
                 let when = has_it.fold(0, |when, (outcome, _)| when | 1 << outcome);
-                places.push(Member { ops: vec![op.clone()], when });
+                places.push(ChoiceBranch { ops: vec![op.clone()], when });
             }
         }
         Ok(Self { orders: orders.len(), places })
     }
 }
 
-/// All orders of `count` things, in lexicographic order.
+/// Returns all permutations of `0..count`, in lexicographic order.
 fn orders_of(count: usize) -> Vec<Vec<usize>> {
     let mut orders = vec![vec![]];
     for _ in 0..count {
@@ -76,8 +76,8 @@ impl Op for RandomOrder {
         output(self.name(), self, input)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Choice(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Choice(self)
     }
 }
 
@@ -86,7 +86,7 @@ impl ChoiceOp for RandomOrder {
         self.orders
     }
 
-    fn members(&self) -> &[Member] {
+    fn branches(&self) -> &[ChoiceBranch] {
         &self.places
     }
 
@@ -104,7 +104,7 @@ mod tests {
     fn two_ops_have_two_orders() {
         let flip = RandomHorizontalFlip::new(0.5).unwrap();
         let order = RandomOrder::new(ops![flip, RandomVerticalFlip::new(0.5).unwrap()]).unwrap();
-        let places: Vec<_> = order.members().iter().map(|m| (m.ops[0].name(), m.when)).collect();
+        let places: Vec<_> = order.branches().iter().map(|m| (m.ops[0].name(), m.when)).collect();
         assert_eq!(
             places,
             [
@@ -122,8 +122,8 @@ mod tests {
             let flip = std::sync::Arc::new(RandomHorizontalFlip::new(0.5).unwrap());
             let order = RandomOrder::new((0..count).map(|_| flip.clone() as _).collect()).unwrap();
             let of = |outcome: usize| -> Vec<usize> {
-                let runs = |m: &(usize, &Member)| m.1.when >> outcome & 1 == 1;
-                let places = order.members().iter().enumerate().filter(runs);
+                let runs = |m: &(usize, &ChoiceBranch)| m.1.when >> outcome & 1 == 1;
+                let places = order.branches().iter().enumerate().filter(runs);
                 places.map(|(index, _)| index % count.max(1)).collect()
             };
             let mut orders: Vec<_> = (0..order.outcomes()).map(of).collect();

@@ -1,4 +1,4 @@
-//! Random perspective: the picture's corners moved inwards at random.
+//! Random perspective: moves the image's corners inwards at random.
 //!
 //! torchvision's `RandomPerspective(distortion_scale, p, interpolation, fill)`, for a sample whose
 //! coin is heads: each corner moves towards the middle, by less than
@@ -9,22 +9,24 @@
 //! bottom right  U{width-bw..width}, U{height-bh..height}     bottom left   U{0..bw}, U{height-bh..height}
 //! ```
 //!
-//! and the picture with them ([`perspective_coefficients`]). Corners that end up on one line (of a
-//! picture one pixel wide, say) leave it as it is. How places and pixels are computed is said in
-//! [`rows`](crate::rows).
+//! The image is warped accordingly ([`perspective_coefficients`]). If the corners end up on one
+//! line (as in an image one pixel wide), the image stays unchanged. The module
+//! [`rows`](crate::rows) describes how positions and pixels are computed.
 //!
 //! | | |
 //! |--------|-----------------------------------------------------------------------------|
 //! | input  | u8 image                                                                    |
 //! | output | as the input                                                                |
-//! | random | a coin `p`, then the corners in that order, each its column first           |
-//! | cost   | a pixel: its place and two divisions, then 1, 4 or 16 pixels read           |
+//! | random | a coin `p`, then the corners in the order above, each with its column first |
+//! | cost   | a pixel: its position and two divisions, then 1, 4 or 16 pixels read        |
 
 use crate::error::probability;
 use crate::op::on_u8_image;
 use crate::rows::{Map, WarpInterpolation, perspective_coefficients};
 use crate::warping::Warping;
-use crate::{Class, GeometryOp, Motion, Op, ParamError, Rng, RowMaker, Size, Type, TypeError};
+use crate::{
+    GeometryOp, GeometryStep, Op, OpClass, ParamError, Rng, RowProducer, Size, Type, TypeError,
+};
 
 /// Moves the corners of a share `p` of the images inwards.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,12 +37,13 @@ pub struct RandomPerspective {
 }
 
 impl RandomPerspective {
-    /// Corners that move by up to `distortion_scale` of the way to the middle, for a share `p` of
-    /// the samples; what comes in from outside is black. torchvision's defaults are 0.5 and 0.5.
+    /// Moves the corners by up to a share `distortion_scale` of the distance to the middle, for a
+    /// share `p` of the samples; the area outside the input is black. torchvision's defaults are
+    /// 0.5 and 0.5.
     ///
     /// # Errors
     ///
-    /// If one is not in `0.0..=1.0`.
+    /// If a parameter is not in `0.0..=1.0`.
     pub fn new(distortion_scale: f64, p: f64) -> Result<Self, ParamError> {
         const OP: &str = "RandomPerspective";
         if !(0.0..=1.0).contains(&distortion_scale) {
@@ -50,26 +53,27 @@ impl RandomPerspective {
         Ok(Self { distortion_scale, p: probability(OP, p)?, warping })
     }
 
-    /// How the picture is read between its pixels: the four around, unless said here.
+    /// Sets how the image is interpolated: bilinear by default.
     #[must_use]
     pub const fn interpolation(mut self, interpolation: WarpInterpolation) -> Self {
         self.warping.interpolation = interpolation;
         self
     }
 
-    /// The colour of what comes in from outside; `None` is black that is not blended.
+    /// Sets the fill colour of the area outside the input; `None` is black without blending at the
+    /// edge.
     #[must_use]
     pub fn fill(mut self, fill: impl Into<Option<[u8; 3]>>) -> Self {
         self.warping.fill = fill.into();
         self
     }
 
-    /// Where the four corners go, `[x, y]` each.
+    /// Draws the new positions of the four corners, each as `[x, y]`.
     fn ends(&self, rng: &mut Rng, size: Size) -> [[f64; 2]; 4] {
         let bound = |side: u32| (self.distortion_scale * f64::from(side / 2)) as u32 + 1;
         let mut near = |side: u32| f64::from(rng.below(bound(side)));
         let Size { height, width } = size;
-        // As far from the side's end: the first pixel of the last `bound` is `side - bound`.
+        // The draw counts from the start of the last `bound` pixels, which is pixel `side - bound`.
         let far = |side: u32, step: f64| f64::from(side - bound(side)) + step;
         let top_left = [near(width), near(height)];
         let top_right = [far(width, near(width)), near(height)];
@@ -79,7 +83,8 @@ impl RandomPerspective {
     }
 }
 
-/// The corners' pixels, `[x, y]` each: top left, top right, bottom right, bottom left.
+/// Returns the pixels of the corners, each as `[x, y]`: top left, top right, bottom right, bottom
+/// left.
 fn corners(size: Size) -> [[f64; 2]; 4] {
     let [right, bottom] = [size.width, size.height].map(|side| f64::from(side) - 1.0);
     [[0.0, 0.0], [right, 0.0], [right, bottom], [0.0, bottom]]
@@ -94,8 +99,8 @@ impl Op for RandomPerspective {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Geometry(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Geometry(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -104,7 +109,7 @@ impl Op for RandomPerspective {
 }
 
 impl GeometryOp for RandomPerspective {
-    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<Motion>) {
+    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<GeometryStep>) {
         if !rng.coin(self.p) {
             return;
         }
@@ -115,8 +120,8 @@ impl GeometryOp for RandomPerspective {
         }
     }
 
-    fn makes_rows(&self) -> Option<RowMaker> {
-        Some(RowMaker::Called)
+    fn row_producer(&self) -> Option<RowProducer> {
+        Some(RowProducer::Called)
     }
 }
 

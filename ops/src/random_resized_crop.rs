@@ -1,8 +1,8 @@
 //! Random resized crop: a random rectangle of the image, scaled to a fixed size.
 //!
 //! The rectangle covers a share `scale` of the area with an aspect ratio (width / height) in
-//! `ratio` (Szegedy et al., arXiv:1409.4842, section 6), and is drawn as torchvision's and FFCV's
-//! `RandomResizedCrop` draw it:
+//! `ratio` (Szegedy et al., arXiv:1409.4842, section 6). It is drawn in the same way as by torchvision's
+//! and FFCV's `RandomResizedCrop`:
 //!
 //! ```text
 //! up to 10 times:
@@ -20,11 +20,12 @@
 //! | random | an area and an aspect for each try, then the corner           |
 //! | cost   | the resize; the rectangle is known before a pixel is decoded  |
 
-use crate::RowMaker;
+use crate::RowProducer;
 use crate::error::{positive_range, side};
 use crate::op::on_u8_image;
 use crate::{
-    Class, GeometryOp, Interpolation, Motion, Op, ParamError, Rng, Size, Type, TypeError, Window,
+    GeometryOp, GeometryStep, Interpolation, Op, OpClass, ParamError, Rng, Size, Type, TypeError,
+    Window,
 };
 use std::ops::RangeInclusive;
 
@@ -38,8 +39,8 @@ pub struct RandomResizedCrop {
 }
 
 impl RandomResizedCrop {
-    /// To `side x side` pixels, from a share `scale` of the area with an aspect in `ratio`. The
-    /// usual ranges are [`SCALE`](Self::SCALE) and [`RATIO`](Self::RATIO).
+    /// An output of `side x side` pixels, from a share `scale` of the area with an aspect ratio in
+    /// `ratio`. The usual ranges are [`SCALE`](Self::SCALE) and [`RATIO`](Self::RATIO).
     ///
     /// # Errors
     ///
@@ -52,11 +53,11 @@ impl RandomResizedCrop {
         Self::to(side, side, scale, ratio)
     }
 
-    /// To `height x width` pixels.
+    /// An output of `height x width` pixels.
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// The same as for [`new`](Self::new).
     pub fn to(
         height: u32,
         width: u32,
@@ -78,14 +79,14 @@ impl RandomResizedCrop {
     /// torchvision's and FFCV's default aspect ratios.
     pub const RATIO: RangeInclusive<f64> = 3.0 / 4.0..=4.0 / 3.0;
 
-    /// How pixels are weighed.
+    /// Sets how pixels are weighted.
     #[must_use]
     pub const fn interpolation(mut self, interpolation: Interpolation) -> Self {
         self.interpolation = interpolation;
         self
     }
 
-    /// The rectangle of one sample.
+    /// Draws the rectangle of one sample.
     fn window(&self, rng: &mut Rng, size: Size) -> Window {
         for _ in 0..TRIES {
             if let Some(window) = self.attempt(rng, size) {
@@ -110,7 +111,7 @@ impl RandomResizedCrop {
         Some(Window { top, left, height, width })
     }
 
-    /// The largest centred rectangle within the ratios.
+    /// Returns the largest centred rectangle within the ratios.
     fn fallback(&self, size: Size) -> Window {
         let Size { height, width } = size;
         let aspect = f64::from(width) / f64::from(height);
@@ -127,7 +128,7 @@ impl RandomResizedCrop {
     }
 }
 
-/// As torchvision and FFCV.
+/// The number of attempts, as in torchvision and FFCV.
 const TRIES: u32 = 10;
 
 impl Op for RandomResizedCrop {
@@ -139,19 +140,19 @@ impl Op for RandomResizedCrop {
         on_u8_image(self.name(), input, |image| image.with_size(self.size))
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Geometry(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Geometry(self)
     }
 }
 
 impl GeometryOp for RandomResizedCrop {
-    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<Motion>) {
-        out.push(Motion::crop(self.window(rng, size)));
-        out.push(Motion::Resize { size: self.size, interpolation: self.interpolation });
+    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<GeometryStep>) {
+        out.push(GeometryStep::crop(self.window(rng, size)));
+        out.push(GeometryStep::Resize { size: self.size, interpolation: self.interpolation });
     }
 
-    fn makes_rows(&self) -> Option<RowMaker> {
-        Some(self.interpolation.maker())
+    fn row_producer(&self) -> Option<RowProducer> {
+        Some(self.interpolation.row_producer())
     }
 }
 

@@ -1,29 +1,31 @@
 //! Random quarter turns.
 //!
 //! Albumentations' `RandomRotate90(p)`: for a sample whose coin is heads, `0..=3` quarter turns
-//! ([`Rot90`](crate::Rot90)), all as likely.
+//! ([`Rot90`](crate::Rot90)) with equal probability.
 //!
 //! | | |
 //! |--------|----------------------------------------------------------------------|
 //! | input  | u8 image                                                             |
-//! | output | u8 image; a side of what is not square may have the length of either |
-//! | random | a coin `p`, then the turns                                           |
-//! | cost   | that of the turn                                                     |
+//! | output | u8 image; if it is not square, each side may have either length      |
+//! | random | a coin `p`, then the number of turns                                 |
+//! | cost   | the cost of the turn                                                 |
 
 use crate::error::probability;
 use crate::op::on_u8_image;
 use crate::rot90::turn;
 use crate::transpose::either_way;
-use crate::{Class, GeometryOp, Motion, Op, ParamError, Rng, RowMaker, Size, Type, TypeError};
+use crate::{
+    GeometryOp, GeometryStep, Op, OpClass, ParamError, Rng, RowProducer, Size, Type, TypeError,
+};
 
-/// Turns a share `p` of the images by random quarters.
+/// Rotates a share `p` of the images by a random number of quarter turns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomRotate90 {
     p: f64,
 }
 
 impl RandomRotate90 {
-    /// Turns a share `p` of the samples; a quarter of those by nothing.
+    /// Rotates a share `p` of the samples; a quarter of these get 0 turns.
     ///
     /// # Errors
     ///
@@ -46,8 +48,8 @@ impl Op for RandomRotate90 {
         )
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Geometry(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Geometry(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -56,14 +58,14 @@ impl Op for RandomRotate90 {
 }
 
 impl GeometryOp for RandomRotate90 {
-    fn draw(&self, rng: &mut Rng, _: Size, out: &mut Vec<Motion>) {
+    fn draw(&self, rng: &mut Rng, _: Size, out: &mut Vec<GeometryStep>) {
         if rng.coin(self.p) {
             turn(rng.below(4), out);
         }
     }
 
-    fn makes_rows(&self) -> Option<RowMaker> {
-        Some(RowMaker::Called)
+    fn row_producer(&self) -> Option<RowProducer> {
+        Some(RowProducer::Called)
     }
 }
 

@@ -1,18 +1,18 @@
-//! Random rotation: a picture turned by a few degrees.
+//! Random rotation: rotates an image by a random angle.
 //!
 //! torchvision's `RandomRotation(degrees, interpolation, expand, center, fill)`: the angle is
-//! uniform, counter-clockwise on the screen. `expand` makes the output large enough for all of the
-//! turned picture ([`expanded_size`]); it is meant for a turn about the middle. Quarter turns about
-//! the middle copy pixels where the output has their shape, as torchvision's do. How places and
-//! pixels are computed is said in [`rows`](crate::rows): nearest is torchvision's to the bit,
-//! bilinear within 1 on fewer than one value in 10000.
+//! uniform, counter-clockwise on the screen. `expand` makes the output large enough for the whole
+//! rotated image ([`expanded_size`]); it is meant for rotations about the middle. Quarter turns
+//! about the middle copy pixels if the output has their shape, as torchvision's do. The module
+//! [`rows`](crate::rows) describes how positions and pixels are computed: nearest is torchvision's
+//! to the bit, bilinear within 1 on fewer than one value in 10000.
 //!
 //! | | |
 //! |--------|-----------------------------------------------------------------------------|
 //! | input  | u8 image                                                                    |
-//! | output | u8 image of the same size; with `expand` of a size of the sample's own, no side longer than 65535: a resize or a crop must follow |
+//! | output | u8 image of the same size; with `expand`, the size differs from sample to sample (at most 65535 a side): a resize or a crop must follow |
 //! | random | the angle                                                                   |
-//! | cost   | a pixel: its place, then 1, 4 or 16 pixels read                             |
+//! | cost   | a pixel: its position, then 1, 4 or 16 pixels read                          |
 
 use crate::error::finite_range;
 use crate::op::on_u8_image;
@@ -20,11 +20,12 @@ use crate::rot90::turn;
 use crate::rows::{Map, WarpInterpolation, expanded_size, rotation_matrix};
 use crate::warping::{Center, Warping};
 use crate::{
-    Class, Dim, GeometryOp, ImageType, Motion, Op, ParamError, Rng, RowMaker, Size, Type, TypeError,
+    Dim, GeometryOp, GeometryStep, ImageType, Op, OpClass, ParamError, Rng, RowProducer, Size,
+    Type, TypeError,
 };
 use std::ops::RangeInclusive;
 
-/// Turns an image by a random angle.
+/// Rotates an image by a random angle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomRotation {
     degrees: (f32, f32),
@@ -34,8 +35,8 @@ pub struct RandomRotation {
 }
 
 impl RandomRotation {
-    /// By an angle in `degrees`, counter-clockwise, about the middle; what comes in from outside is
-    /// black. torchvision's one number `d` is `-d..=d`.
+    /// A rotation by an angle in `degrees`, counter-clockwise, about the middle; the area outside
+    /// the input is black. torchvision's single number `d` corresponds to `-d..=d`.
     ///
     /// # Errors
     ///
@@ -51,21 +52,21 @@ impl RandomRotation {
         })
     }
 
-    /// How the picture is read between its pixels: the nearest one, unless said here.
+    /// Sets how the image is interpolated: nearest by default.
     #[must_use]
     pub const fn interpolation(mut self, interpolation: WarpInterpolation) -> Self {
         self.warping.interpolation = interpolation;
         self
     }
 
-    /// Makes the output large enough for all of the picture.
+    /// Makes the output large enough for the whole rotated image.
     #[must_use]
     pub const fn expand(mut self) -> Self {
         self.expand = true;
         self
     }
 
-    /// Turns about `(x, y)`, in pixels from the top left corner.
+    /// Rotates about `(x, y)`, in pixels from the top left corner.
     ///
     /// # Errors
     ///
@@ -75,16 +76,16 @@ impl RandomRotation {
         Ok(self)
     }
 
-    /// The colour of what comes in from outside; `None` is black that is not blended, as the
-    /// automatic policies have it.
+    /// Sets the fill colour of the area outside the input; `None` is black without blending at the
+    /// edge, as in the automatic policies.
     #[must_use]
     pub fn fill(mut self, fill: impl Into<Option<[u8; 3]>>) -> Self {
         self.warping.fill = fill.into();
         self
     }
 
-    /// The turn of one sample, as motions, and the size it gives.
-    fn turned(&self, angle: f32, size: Size, out: &mut Vec<Motion>) -> Size {
+    /// Appends the steps that rotate one sample, and returns the output size.
+    fn turned(&self, angle: f32, size: Size, out: &mut Vec<GeometryStep>) -> Size {
         let angle = f64::from(angle).rem_euclid(360.0);
         if let Some(quarters) = self.quarters(angle, size) {
             turn(quarters, out);
@@ -96,7 +97,7 @@ impl RandomRotation {
         to
     }
 
-    /// How many quarter turns the angle is, if they are all there is to it.
+    /// Returns the number of quarter turns, if quarter turns alone perform the rotation.
     fn quarters(&self, angle: f64, size: Size) -> Option<u32> {
         let keeps_shape = self.expand || size.height == size.width;
         let quarters = (angle / 90.0) as u32;
@@ -105,13 +106,13 @@ impl RandomRotation {
             .then_some(quarters)
     }
 
-    /// Sizes that turned pictures may have.
+    /// Returns the type of a rotated image: the range of sizes that it may have.
     fn expanded(&self, image: ImageType) -> ImageType {
         if let (Some(size), true) = (image.size(), self.degrees.0 == self.degrees.1) {
             return image.with_size(self.turned(self.degrees.0, size, &mut vec![]));
         }
         let (h, w) = (image.height, image.width);
-        // Rounded outwards at both ends; a pixel more is for f32.
+        // Each end is rounded outwards, and one more pixel allows for the rounding of f32.
         let diagonal = f64::from(h.max).hypot(f64::from(w.max)).ceil() as u32 + 3;
         let least = h.min.min(w.min).saturating_sub(1).max(1);
         let side = Dim { min: least.min(LONGEST), max: diagonal.min(LONGEST) };
@@ -119,10 +120,10 @@ impl RandomRotation {
     }
 }
 
-/// As a resize's: what a `.beton` can hold.
+/// The longest side, as for a resize: the limit of `.beton` files.
 const LONGEST: u32 = 65_535;
 
-/// A size no side of which is too long: the picture is cut around its middle.
+/// Limits the size to the longest allowed sides: the image is cropped around its middle.
 fn shortened(size: Size) -> Size {
     Size::new(size.height.min(LONGEST), size.width.min(LONGEST))
 }
@@ -142,8 +143,8 @@ impl Op for RandomRotation {
         )
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Geometry(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Geometry(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -152,13 +153,13 @@ impl Op for RandomRotation {
 }
 
 impl GeometryOp for RandomRotation {
-    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<Motion>) {
+    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<GeometryStep>) {
         let angle = rng.uniform(self.degrees.0, self.degrees.1);
         self.turned(angle, size, out);
     }
 
-    fn makes_rows(&self) -> Option<RowMaker> {
-        Some(RowMaker::Called)
+    fn row_producer(&self) -> Option<RowProducer> {
+        Some(RowProducer::Called)
     }
 }
 
@@ -172,7 +173,7 @@ mod tests {
         RandomRotation::new(degrees..=degrees).unwrap()
     }
 
-    fn motions(op: &RandomRotation, size: Size) -> Vec<Motion> {
+    fn motions(op: &RandomRotation, size: Size) -> Vec<GeometryStep> {
         let mut out = vec![];
         op.draw(&mut SampleKey::new(0, 0, 0).op(0), size, &mut out);
         out
@@ -182,12 +183,15 @@ mod tests {
     fn quarter_turns_copy_where_the_shape_allows() {
         let (square, wide) = (Size::new(4, 4), Size::new(4, 6));
         assert_eq!(motions(&by(360.0), wide), []);
-        assert_eq!(motions(&by(-180.0), wide), [Motion::FlipVertical, Motion::FlipHorizontal]);
-        let quarter = [Motion::Rows(RowFilter::Transpose), Motion::FlipVertical];
+        assert_eq!(
+            motions(&by(-180.0), wide),
+            [GeometryStep::FlipVertical, GeometryStep::FlipHorizontal]
+        );
+        let quarter = [GeometryStep::Rows(RowFilter::Transpose), GeometryStep::FlipVertical];
         assert_eq!(motions(&by(90.0), square), quarter);
         assert_eq!(motions(&by(90.0).expand(), wide), quarter);
         let is_warp = |op: RandomRotation| {
-            matches!(motions(&op, wide)[..], [Motion::Rows(RowFilter::Warp(_))])
+            matches!(motions(&op, wide)[..], [GeometryStep::Rows(RowFilter::Warp(_))])
         };
         assert!(is_warp(by(90.0)));
         assert!(is_warp(by(180.0).center(1.0, 2.0).unwrap()));

@@ -1,17 +1,20 @@
-//! Random translate: shift an image by a few pixels.
+//! Random translate: shifts an image by a few pixels.
 //!
-//! FFCV's `RandomTranslate(padding, fill)`: the image is framed by `padding` pixels of `fill`, and
-//! a window of the image's own size is cut at a row, then a column, uniform in `0..=2 * padding`.
+//! FFCV's `RandomTranslate(padding, fill)`: the image is padded by `padding` pixels of `fill`, and
+//! a window of the image's own size is cut at a row, then a column, both uniform in
+//! `0..=2 * padding`.
 //!
 //! | | |
 //! |--------|--------------------------------------------------------|
 //! | input  | image of any element type                              |
 //! | output | as the input                                           |
 //! | random | the row, then the column                               |
-//! | cost   | a copy of the image, if nothing was done to it before; else a mask |
+//! | cost   | a copy of the image if nothing changed it before, else a mask |
 
 use crate::op::on_image;
-use crate::{Class, GeometryOp, ImageType, Motion, Op, ParamError, Rng, Size, Type, TypeError};
+use crate::{
+    GeometryOp, GeometryStep, ImageType, Op, OpClass, ParamError, Rng, Size, Type, TypeError,
+};
 
 /// Shifts an image by up to `padding` pixels in each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +24,8 @@ pub struct RandomTranslate {
 }
 
 impl RandomTranslate {
-    /// Shifts of `-padding..=padding` rows and columns; `fill` comes in from outside.
+    /// Shifts by `-padding..=padding` rows and columns; `fill` is the colour of the area outside
+    /// the image.
     ///
     /// # Errors
     ///
@@ -43,19 +47,19 @@ impl Op for RandomTranslate {
         on_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Geometry(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Geometry(self)
     }
 }
 
 impl GeometryOp for RandomTranslate {
-    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<Motion>) {
+    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<GeometryStep>) {
         let mut shift = || rng.below(2 * self.padding + 1) as i32 - self.padding as i32;
         let (top, left) = (shift(), shift());
-        out.push(Motion::Frame { top, left, size, fill: self.fill });
+        out.push(GeometryStep::CropPad { top, left, size, fill: self.fill });
     }
 
-    fn fills(&self, _: &ImageType) -> Option<[u8; 3]> {
+    fn fill_color(&self, _: &ImageType) -> Option<[u8; 3]> {
         (self.padding > 0).then_some(self.fill)
     }
 }

@@ -1,4 +1,4 @@
-//! Random zoom out: an image somewhere on a larger canvas.
+//! Random zoom out: puts an image at a random position on a larger canvas.
 //!
 //! torchvision's `RandomZoomOut(fill, side_range, p)`, for a sample whose coin is heads:
 //!
@@ -8,19 +8,19 @@
 //! left   = floor((canvas width - width) * U(0, 1));  top = floor((canvas height - height) * U(0, 1))
 //! ```
 //!
-//! products in f32. No side of the canvas is longer than 65535 pixels.
+//! Products are computed in f32. No side of the canvas is longer than 65535 pixels.
 //!
 //! | | |
 //! |--------|-----------------------------------------------------------------------------|
 //! | input  | image of any element type                                                   |
-//! | output | as the input, of a size of the sample's own: a resize or a crop must follow |
+//! | output | as the input, but the size differs from sample to sample: a resize or a crop must follow |
 //! | random | a coin `p`, the size, the column, the row                                   |
-//! | cost   | a copy of the image, if nothing was done to it before; else a mask          |
+//! | cost   | a copy of the image if nothing changed it before, else a mask               |
 
 use crate::error::{positive_range, probability};
 use crate::op::on_image;
 use crate::{
-    Class, Dim, GeometryOp, ImageType, Motion, Op, ParamError, Rng, Size, Type, TypeError,
+    Dim, GeometryOp, GeometryStep, ImageType, Op, OpClass, ParamError, Rng, Size, Type, TypeError,
 };
 use std::ops::RangeInclusive;
 
@@ -28,7 +28,7 @@ use std::ops::RangeInclusive;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomZoomOut {
     fill: [u8; 3],
-    /// The least scale, and how much is added to it at most.
+    /// The smallest scale, and the difference to the largest.
     scale: (f32, f32),
     p: f64,
 }
@@ -52,18 +52,18 @@ impl RandomZoomOut {
         Ok(Self { fill, scale, p: probability(OP, p)? })
     }
 
-    /// The canvas of an image for a draw `unit` of the size.
+    /// Returns the size of the canvas; `unit` is the draw for the scale, in `0.0..=1.0`.
     fn canvas(&self, size: Size, unit: f32) -> Size {
         let scale = self.scale.0 + unit * self.scale.1;
         let side = |side: u32| ((side as f32 * scale) as u32).min(LONGEST).max(side);
         Size::new(side(size.height), side(size.width))
     }
 
-    /// The motion for three draws: of the size, the column and the row.
-    fn motion(&self, size: Size, [scale, left, top]: [f32; 3]) -> Motion {
+    /// Returns the step for three draws: of the scale, the column and the row.
+    fn motion(&self, size: Size, [scale, left, top]: [f32; 3]) -> GeometryStep {
         let canvas = self.canvas(size, scale);
         let place = |canvas: u32, side: u32, unit: f32| ((canvas - side) as f32 * unit) as i32;
-        Motion::Frame {
+        GeometryStep::CropPad {
             top: -place(canvas.height, size.height, top),
             left: -place(canvas.width, size.width, left),
             size: canvas,
@@ -72,7 +72,7 @@ impl RandomZoomOut {
     }
 }
 
-/// As a resize's: what a `.beton` can hold.
+/// The longest side, as for a resize: the limit of `.beton` files.
 const LONGEST: u32 = 65_535;
 
 impl Op for RandomZoomOut {
@@ -84,7 +84,7 @@ impl Op for RandomZoomOut {
         on_image(self.name(), input, |image| {
             let least = Size::new(image.height.min, image.width.min);
             let most = Size::new(image.height.max, image.width.max);
-            // Images whose coin is tails keep their size, and p of 0 leaves only those.
+            // Images whose coin is tails keep their size; with `p` of 0 there are no others.
             let min = if self.p == 1.0 { self.canvas(least, 0.0) } else { least };
             let max = if self.p == 0.0 { most } else { self.canvas(most, 1.0) };
             let height = Dim { min: min.height, max: max.height };
@@ -92,8 +92,8 @@ impl Op for RandomZoomOut {
         })
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Geometry(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Geometry(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -102,13 +102,13 @@ impl Op for RandomZoomOut {
 }
 
 impl GeometryOp for RandomZoomOut {
-    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<Motion>) {
+    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<GeometryStep>) {
         if rng.coin(self.p) {
             out.push(self.motion(size, [rng.unit(), rng.unit(), rng.unit()]));
         }
     }
 
-    fn fills(&self, _: &ImageType) -> Option<[u8; 3]> {
+    fn fill_color(&self, _: &ImageType) -> Option<[u8; 3]> {
         Some(self.fill)
     }
 }
@@ -125,7 +125,7 @@ mod tests {
     fn a_canvas_is_torchvisions() {
         let motion = usual(0.5).motion(Size::new(100, 80), [0.49626, 0.76822, 0.08848]);
         let size = Size::new(248, 199);
-        assert_eq!(motion, Motion::Frame { top: -13, left: -91, size, fill: [0; 3] });
+        assert_eq!(motion, GeometryStep::CropPad { top: -13, left: -91, size, fill: [0; 3] });
     }
 
     #[test]

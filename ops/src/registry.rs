@@ -1,36 +1,36 @@
-//! The ops by name: what a list of ops written as data is made with.
+//! The registry: finds ops by name and builds lists of ops that are written as data.
 //!
-//! An entry says what an op is called, what it does in one line, which parameters it takes and how
-//! it is made of them. Names and checks are those of the Rust constructors: an entry only turns
-//! values into their arguments. A new op takes one entry in the file of its family:
+//! An entry has an op's name, a one-line summary, its parameters, and a function that builds the op
+//! from them. Names and checks are those of the Rust constructors: an entry only converts values
+//! into their arguments. A new op needs one entry in the file of its family:
 //!
 //! ```text
 //! OpInfo {
 //!     name: "RandomHorizontalFlip",                                   as in Rust and torchvision
 //!     class: GEOMETRY,                                                the family, for `fuseloop ops`
 //!     summary: "mirrors a share p of the images left to right",
-//!     params: &[optional("p", Kind::Number, Preset::Float(0.5), "share of the images")],
+//!     params: &[with_default("p", ParamKind::Number, ParamValue::Float(0.5), "share of the images")],
 //!     aliases: &[],
 //!     build: |args| Ok(built(RandomHorizontalFlip::new(args.float("p")?)?)),
 //! }
 //! ```
 //!
-//! A default stands in `params` alone: `args.float("p")` gives it where the user gave nothing. A
-//! parameter without one is either [`required`], with an example that the tests and `fuseloop ops`
-//! build the op with, or [`maybe`] there.
+//! Defaults are written in `params` only: `args.float("p")` returns the default if the user gave no
+//! value. A parameter without a default is declared by [`required`], with an example value from
+//! which the tests and `fuseloop ops` build the op, or by [`optional`] if it can be omitted.
 //!
 //! A list of ops is a list of names and tables, `"ToChannelsFirst"` or `{ op = "Resize", size = 256 }`,
-//! of at most [`MAX_OPS`] ops in all, nested at most [`MAX_DEPTH`] deep:
+//! with at most [`MAX_OPS`] ops in total, nested at most [`MAX_DEPTH`] deep:
 //!
 //! ```
-//! use fuseloop_ops::registry::{Table, Value, build_ops};
+//! use fuseloop_ops::registry::{SpecTable, SpecValue, build_ops};
 //!
-//! let resize = Table::from_iter([("op", Value::from("Resize")), ("size", Value::from(256))]);
-//! let list = Value::from(vec![Value::from(resize), Value::from("ToChannelsFirst")]);
+//! let resize = SpecTable::from_iter([("op", SpecValue::from("Resize")), ("size", SpecValue::from(256))]);
+//! let list = SpecValue::from(vec![SpecValue::from(resize), SpecValue::from("ToChannelsFirst")]);
 //! let ops = build_ops(&list)?;
 //! assert_eq!(ops[1].name(), "ToChannelsFirst");
 //!
-//! let error = build_ops(&Value::from(vec![Value::from("Resise")])).unwrap_err();
+//! let error = build_ops(&SpecValue::from(vec![SpecValue::from("Resise")])).unwrap_err();
 //! assert_eq!(error.to_string(), "there is no op `Resise`, did you mean `Resize`?");
 //! # Ok::<(), fuseloop_ops::registry::SpecError>(())
 //! ```
@@ -50,43 +50,43 @@ mod value;
 mod values;
 mod warp;
 
-pub use args::Args;
+pub use args::OpArgs;
 pub use error::{SpecCause, SpecError};
 pub use nearest::nearest;
-pub use param::{Kind, Need, ParamInfo, Preset, maybe, optional, required};
-pub use value::{Datum, Entry, Table, Value};
+pub use param::{ParamDefault, ParamInfo, ParamKind, ParamValue, optional, required, with_default};
+pub use value::{SpecData, SpecEntry, SpecTable, SpecValue};
 
 use crate::{Op, Ops, ParamError};
 use std::cell::Cell;
 use std::sync::LazyLock;
 
-/// Most ops of one list, those in nested lists included.
+/// The maximum number of ops in one list, including those in nested lists.
 pub const MAX_OPS: usize = 256;
 
-/// Most lists inside one another.
+/// The maximum nesting depth of lists.
 pub const MAX_DEPTH: usize = 8;
 
-/// An op as a list holds it.
+/// An op in the form in which a list stores it.
 pub type BuiltOp = <Ops as IntoIterator>::Item;
 
-/// What is known of an op by its name.
+/// The registry entry of an op.
 #[derive(Clone, Copy, Debug)]
 pub struct OpInfo {
     /// The name a user writes.
     pub name: &'static str,
-    /// The family, in one word.
+    /// The op's family, in one word.
     pub class: &'static str,
-    /// What it does, on one line.
+    /// What the op does, on one line.
     pub summary: &'static str,
-    /// What it takes, in the order in which it is shown.
+    /// The op's parameters, in display order.
     pub params: &'static [ParamInfo],
-    /// Other names it goes by.
+    /// Other names of the op.
     pub aliases: &'static [&'static str],
-    /// Makes it of checked parameters.
-    pub build: fn(&Args<'_>) -> Result<BuiltOp, SpecError>,
+    /// Builds the op from checked parameters.
+    pub build: fn(&OpArgs<'_>) -> Result<BuiltOp, SpecError>,
 }
 
-/// All ops, family by family. A new family is one more name here.
+/// All ops, family by family. A new family must be added here.
 static ALL: LazyLock<Vec<OpInfo>> = LazyLock::new(|| {
     [
         geometry::OPS,
@@ -102,17 +102,17 @@ static ALL: LazyLock<Vec<OpInfo>> = LazyLock::new(|| {
     .concat()
 });
 
-/// Every op there is, those of a family side by side.
+/// Returns all ops; the ops of a family are adjacent.
 #[must_use]
 pub fn registry() -> &'static [OpInfo] {
     &ALL
 }
 
-/// The op of a name or an alias.
+/// Finds an op by its name or an alias.
 ///
 /// # Errors
 ///
-/// If there is none: the error names the nearest.
+/// If there is no such op: the error suggests the nearest name.
 pub fn find(name: &str) -> Result<&'static OpInfo, SpecError> {
     let found = registry().iter().find(|info| info.name == name || info.aliases.contains(&name));
     found.ok_or_else(|| {
@@ -122,21 +122,21 @@ pub fn find(name: &str) -> Result<&'static OpInfo, SpecError> {
     })
 }
 
-/// Makes the ops of a list of names and tables.
+/// Builds the ops of a list of names and tables.
 ///
 /// # Errors
 ///
-/// See [`SpecCause`]; the error carries the place of the value it is about, if values have places.
-pub fn build_ops(list: &Value) -> Result<Ops, SpecError> {
+/// See [`SpecCause`]. If values have offsets, the error has the offset of the value that caused it.
+pub fn build_ops(list: &SpecValue) -> Result<Ops, SpecError> {
     Bounds { depth: 0, left: &Cell::new(MAX_OPS) }.ops(list)
 }
 
-/// An op in the form in which a list holds it.
+/// Converts an op to the form in which a list stores it.
 fn built(op: impl Op + 'static) -> BuiltOp {
     std::sync::Arc::new(op)
 }
 
-/// How many more ops a list may have, and how deep it is.
+/// The number of ops that a list may still add, and its nesting depth.
 #[derive(Clone, Copy, Debug)]
 struct Bounds<'a> {
     depth: usize,
@@ -144,8 +144,8 @@ struct Bounds<'a> {
 }
 
 impl Bounds<'_> {
-    fn ops(self, list: &Value) -> Result<Ops, SpecError> {
-        let Datum::List(items) = &list.datum else {
+    fn ops(self, list: &SpecValue) -> Result<Ops, SpecError> {
+        let SpecData::List(items) = &list.datum else {
             return Err(
                 SpecError::from(SpecCause::NotAList { found: list.to_string() }).at(list.at)
             );
@@ -157,7 +157,7 @@ impl Bounds<'_> {
         items.iter().map(|item| deeper.op(item)).collect()
     }
 
-    fn op(self, item: &Value) -> Result<BuiltOp, SpecError> {
+    fn op(self, item: &SpecValue) -> Result<BuiltOp, SpecError> {
         self.left.set(
             self.left
                 .get()
@@ -165,28 +165,28 @@ impl Bounds<'_> {
                 .ok_or(SpecCause::TooMany)
                 .map_err(|cause| SpecError::from(cause).at(item.at))?,
         );
-        let (name, none) = (name(item)?, Table::default());
+        let (name, none) = (name(item)?, SpecTable::default());
         let info = find(name.text).map_err(|error| error.at(name.at))?;
-        let table = if let Datum::Table(table) = &item.datum { table } else { &none };
-        let args = Args::of_op(info, table, item.at, self)?;
+        let table = if let SpecData::Table(table) = &item.datum { table } else { &none };
+        let args = OpArgs::of_op(info, table, item.at, self)?;
         (info.build)(&args).map_err(|error| args.place(error))
     }
 }
 
-/// A word and where it stands.
+/// A word and its offset in the text.
 struct Name<'a> {
     text: &'a str,
     at: Option<usize>,
 }
 
-/// The name of an op: the item itself, or what it calls `op`.
-fn name(item: &Value) -> Result<Name<'_>, SpecError> {
+/// Returns the name of an op: the item itself, or the value of its key `op`.
+fn name(item: &SpecValue) -> Result<Name<'_>, SpecError> {
     let value = match &item.datum {
-        Datum::Table(table) => table.get("op").unwrap_or(item),
+        SpecData::Table(table) => table.get("op").unwrap_or(item),
         _ => item,
     };
     match &value.datum {
-        Datum::Text(text) => Ok(Name { text, at: value.at }),
+        SpecData::Text(text) => Ok(Name { text, at: value.at }),
         _ => {
             let found = value.to_string();
             Err(SpecError::from(SpecCause::NotAnOp { found }).at(value.at))
@@ -194,11 +194,11 @@ fn name(item: &Value) -> Result<Name<'_>, SpecError> {
     }
 }
 
-/// Numbers as the `f32` that an op holds them as.
+/// Converts numbers to `f32`, the type in which ops store them.
 ///
 /// # Errors
 ///
-/// If one is too large for that. The message shows the number that was given.
+/// If a number is too large for `f32`. The message shows the given number.
 fn single<const N: usize>(
     op: &'static str,
     param: &'static str,

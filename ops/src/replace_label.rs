@@ -1,4 +1,4 @@
-//! Replace label: another label for some samples.
+//! Replace label: sets the label of some samples.
 //!
 //! ```text
 //! out = new_label   if the sample's id is listed
@@ -15,9 +15,9 @@
 //! FFCV's `ReplaceLabel(indices, new_label)`; ids are rows of the dataset.
 
 use crate::op::on_one_label;
-use crate::{Class, LabelOp, Op, Type, TypeError};
+use crate::{LabelOp, Op, OpClass, Type, TypeError};
 
-/// Gives the listed samples another label.
+/// Replaces the labels of the listed samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplaceLabel {
     ids: Vec<u64>,
@@ -25,7 +25,7 @@ pub struct ReplaceLabel {
 }
 
 impl ReplaceLabel {
-    /// `new_label` for the samples `ids`, in any order.
+    /// Sets the label of the samples `ids`, in any order, to `new_label`.
     #[must_use]
     pub fn new(ids: impl IntoIterator<Item = u64>, new_label: i64) -> Self {
         let mut ids: Vec<u64> = ids.into_iter().collect();
@@ -44,8 +44,8 @@ impl Op for ReplaceLabel {
         Ok(input.clone())
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Label(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Label(self)
     }
 }
 

@@ -1,7 +1,7 @@
-//! Resize: scale an image to a size.
+//! Resize: scales an image to a size.
 //!
-//! torchvision's `Resize(size, interpolation, max_size, antialias)`. With `S` and `L` the input's
-//! short and long side, products and quotients in f64:
+//! torchvision's `Resize(size, interpolation, max_size, antialias)`. `S` and `L` are the input's
+//! short and long side; products and quotients are computed in f64:
 //!
 //! ```text
 //! height and width     as given, whatever the aspect ratio
@@ -10,22 +10,22 @@
 //! long side m          short = floor(m * S / L), long = m
 //! ```
 //!
-//! No side is shorter than 1 pixel or, however thin the image, longer than 65535. An image that has
-//! the size already is left as it is.
+//! No side is shorter than 1 pixel, or longer than 65535 even for a very thin image. An image that
+//! already has the size is left unchanged.
 //!
 //! | | |
 //! |--------|--------------------------------------------------------------------------|
 //! | input  | u8 image                                                                 |
 //! | output | u8 image of that size                                                    |
 //! | random | nothing                                                                  |
-//! | cost   | a few operations for each source pixel; only what later crops keep is computed |
+//! | cost   | a few operations for each source pixel; only pixels that later crops keep are computed |
 
-use crate::RowMaker;
+use crate::RowProducer;
 use crate::error::side;
 use crate::op::on_u8_image;
 use crate::{
-    Class, Dim, GeometryOp, ImageType, Interpolation, Motion, Op, ParamError, Rng, Size, Type,
-    TypeError,
+    Dim, GeometryOp, GeometryStep, ImageType, Interpolation, Op, OpClass, ParamError, Rng, Size,
+    Type, TypeError,
 };
 
 /// Scales an image.
@@ -39,14 +39,14 @@ pub struct Resize {
 enum Target {
     /// This size.
     Exact(Size),
-    /// A short side, and the most that the long side may be.
+    /// The short side, and the limit of the long side.
     ShortSide(u32, Option<u32>),
-    /// A long side.
+    /// The long side.
     LongSide(u32),
 }
 
 impl Resize {
-    /// To exactly `height x width`, whatever the aspect ratio.
+    /// Scales to exactly `height x width`, without keeping the aspect ratio.
     ///
     /// # Errors
     ///
@@ -57,7 +57,7 @@ impl Resize {
         Ok(Self { to: Target::Exact(size), interpolation: Interpolation::default() })
     }
 
-    /// Until the short side is `short` pixels, keeping the aspect ratio.
+    /// Scales so that the short side is `short` pixels, keeping the aspect ratio.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl Resize {
         Ok(Self { to, interpolation: Interpolation::default() })
     }
 
-    /// Until the long side is `long` pixels, keeping the aspect ratio: torchvision's
+    /// Scales so that the long side is `long` pixels, keeping the aspect ratio: torchvision's
     /// `Resize(None, max_size=long)`.
     ///
     /// # Errors
@@ -79,11 +79,13 @@ impl Resize {
         Ok(Self { to: Target::LongSide(long), interpolation: Interpolation::default() })
     }
 
-    /// For a given short side: smaller where the long side would be more than `most` pixels.
+    /// Limits the long side of a [`short_side`](Self::short_side) resize to `most` pixels: the
+    /// output is smaller where the long side would be longer.
     ///
     /// # Errors
     ///
-    /// If `most` is not above the short side, or above 65535, or no short side is given.
+    /// If `most` is not above the short side or is above 65535, or if this is not a resize by the
+    /// short side.
     pub fn max_size(mut self, most: u32) -> Result<Self, ParamError> {
         match self.to {
             Target::ShortSide(short, _) if short < most && most <= LONGEST => {
@@ -97,14 +99,14 @@ impl Resize {
         }
     }
 
-    /// How pixels are weighed.
+    /// Sets how pixels are weighted.
     #[must_use]
     pub const fn interpolation(mut self, interpolation: Interpolation) -> Self {
         self.interpolation = interpolation;
         self
     }
 
-    /// The output's size for an input of `size`.
+    /// Returns the output's size for an input of `size`.
     fn size(&self, size: Size) -> Size {
         let (s, l) = (size.height.min(size.width), size.height.max(size.width));
         let (short, long) = match self.to {
@@ -119,12 +121,12 @@ impl Resize {
     }
 }
 
-/// `floor(side * by / of)`, at least 1.
+/// Returns `floor(side * by / of)`, at least 1.
 fn scaled(side: u32, by: u32, of: u32) -> u32 {
     ((f64::from(side) * f64::from(by) / f64::from(of)) as u32).max(1)
 }
 
-/// No side grows beyond this, however thin the image: what a `.beton` can hold.
+/// The longest side, even of a very thin image: the limit of `.beton` files.
 const LONGEST: u32 = 65_535;
 
 impl Op for Resize {
@@ -146,18 +148,18 @@ impl Op for Resize {
         })
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Geometry(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Geometry(self)
     }
 }
 
 impl GeometryOp for Resize {
-    fn draw(&self, _: &mut Rng, size: Size, out: &mut Vec<Motion>) {
-        out.push(Motion::Resize { size: self.size(size), interpolation: self.interpolation });
+    fn draw(&self, _: &mut Rng, size: Size, out: &mut Vec<GeometryStep>) {
+        out.push(GeometryStep::Resize { size: self.size(size), interpolation: self.interpolation });
     }
 
-    fn makes_rows(&self) -> Option<RowMaker> {
-        Some(self.interpolation.maker())
+    fn row_producer(&self) -> Option<RowProducer> {
+        Some(self.interpolation.row_producer())
     }
 }
 

@@ -1,19 +1,19 @@
-//! Where random parameters come from.
+//! Random parameters: each op draws them from its own generator for each sample.
 //!
-//! Each op of each sample has a generator of its own, Xoshiro256++ (Blackman and Vigna,
-//! arXiv:1805.01407), seeded by what the sample *is* and never by who works on it:
+//! The generator is Xoshiro256++ (Blackman and Vigna, arXiv:1805.01407). Its seed depends on the
+//! identity of the sample, never on the worker that processes it:
 //!
 //! ```text
 //! state = SplitMix64( mix(mix(mix(mix(seed) ^ epoch) ^ sample) ^ field) ^ stream of the op )
 //! ```
 //!
-//! so the same sample in the same epoch gets the same pixels for any number of threads, any
-//! batch size, on any rank, after any resume.
+//! So the same sample in the same epoch gets the same pixels for any number of threads, any batch
+//! size, on any rank, and after any resume.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
-/// What a sample's draws are a function of, before the op's place is known.
+/// The key that determines a sample's draws, together with the op's stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SampleKey {
     word: u64,
@@ -21,70 +21,72 @@ pub struct SampleKey {
 }
 
 impl SampleKey {
-    /// The key of `sample` in `epoch` of a loader with `seed`.
+    /// Returns the key of `sample` in `epoch` of a loader with `seed`.
     #[must_use]
     pub fn new(seed: u64, epoch: u32, sample: u64) -> Self {
         Self { word: mix(mix(mix(seed) ^ u64::from(epoch)) ^ sample), sample }
     }
 
-    /// The key of the sample's next times in the same epoch: `copy` is how often it came before.
+    /// Returns the key of a repetition of the sample in the same epoch: `copy` is the number of
+    /// earlier occurrences.
     #[must_use]
     pub fn copy(self, copy: u32) -> Self {
         match copy {
             0 => self,
-            // Turned round, so that no copy has the word of a field.
+            // Inverted, so that no repetition has the word of a field.
             _ => Self { word: mix(self.word ^ !u64::from(copy)), ..self },
         }
     }
 
-    /// The key of one field of the sample: the same op on two fields draws apart.
+    /// Returns the key of one field of the sample: the same op on two fields draws independently.
     #[must_use]
     pub fn field(self, field: usize) -> Self {
         Self { word: mix(self.word ^ field as u64), ..self }
     }
 
-    /// The generator of the op whose stream this is: see [`stream`].
+    /// Returns the generator of the op with this stream: see [`stream`].
     #[must_use]
     pub fn op(self, stream: u64) -> Rng {
         Rng(Xoshiro256PlusPlus::seed_from_u64(self.word ^ stream))
     }
 
-    /// The sample, whose ops may ask for it by name.
+    /// Returns the sample, for ops that depend on its index.
     #[must_use]
     pub fn sample(self) -> u64 {
         self.sample
     }
 }
 
-/// The stream of the op called `name`, the `occurrence`th of that name in its list, from 0. So
-/// putting in or taking out one op leaves the draws of the others as they were, and two lists that
-/// share some ops can share their draws.
+/// Returns the stream of the op called `name`, which is number `occurrence` of this name in its
+/// list, from 0. Adding or removing an op does not change the draws of ops with other names, and
+/// two lists that share some ops can share their draws.
 #[must_use]
 pub fn stream(name: &str, occurrence: usize) -> u64 {
     name.bytes().fold(mix(occurrence as u64), |word, byte| mix(word ^ u64::from(byte)))
 }
 
-/// What the draws of an op on whole batches are a function of.
+/// The key that determines the draws of ops on whole batches.
 ///
 /// ```text
 /// state = SplitMix64( mix(mix(mix(mix(seed) ^ epoch) ^ !batch) ^ name of the op) ^ occurrence )
 /// ```
 ///
-/// Nothing in it depends on which output lists the op: an image's and its label's draw the same.
+/// The key does not depend on the output that lists the op: the op draws the same for an image and
+/// its label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchKey {
     word: u64,
 }
 
 impl BatchKey {
-    /// The key of batch number `batch` of `epoch` of a loader with `seed`.
+    /// Returns the key of batch number `batch` of `epoch` of a loader with `seed`.
     #[must_use]
     pub fn new(seed: u64, epoch: u32, batch: u64) -> Self {
-        // Turned round, so that no batch has the word of a sample.
+        // Inverted, so that no batch has the word of a sample.
         Self { word: mix(mix(mix(seed) ^ u64::from(epoch)) ^ !batch) }
     }
 
-    /// The generator of the op called `name`, if that is number `occurrence` of its name.
+    /// Returns the generator of the op called `name`, which is number `occurrence` of this name.
     #[must_use]
     pub fn op(self, name: &str, occurrence: usize) -> Rng {
         let name = name.bytes().fold(0, |word, byte| mix(word ^ u64::from(byte)));
@@ -105,35 +107,35 @@ fn mix(word: u64) -> u64 {
 pub struct Rng(Xoshiro256PlusPlus);
 
 impl Rng {
-    /// Uniform in `[0, 1)`, a multiple of 2^-24.
+    /// Returns a uniform number in `[0, 1)`, a multiple of 2^-24.
     pub fn unit(&mut self) -> f32 {
         (self.0.next_u32() >> 8) as f32 * (1.0 / 16_777_216.0)
     }
 
-    /// Uniform in `[low, high)`; `low` if they are equal.
+    /// Returns a uniform number in `[low, high)`; `low` if the two are equal.
     pub fn uniform(&mut self, low: f32, high: f32) -> f32 {
         low + self.unit() * (high - low)
     }
 
-    /// Of the normal distribution with mean 0 and deviation 1 (Box and Muller, 1958), from two
-    /// uniform draws: at most 5.8 from the mean.
+    /// Returns a number of the normal distribution with mean 0 and deviation 1 (Box and Muller,
+    /// 1958), from two uniform draws: at most 5.8 from the mean.
     pub fn normal(&mut self) -> f32 {
         let radius = (-2.0 * (1.0 - f64::from(self.unit())).ln()).sqrt();
         let angle = std::f64::consts::TAU * f64::from(self.unit());
         (radius * angle.cos()) as f32
     }
 
-    /// True for a share `p` of the samples: never for 0, always for 1.
+    /// Returns true for a share `p` of the samples: never for 0, always for 1.
     pub fn coin(&mut self, p: f64) -> bool {
         f64::from(self.unit()) < p
     }
 
-    /// A word of 32 random bits.
+    /// Returns 32 random bits.
     pub fn word(&mut self) -> u32 {
         self.0.next_u32()
     }
 
-    /// Uniform in `0..count`, without bias (Lemire, arXiv:1805.10941).
+    /// Returns a uniform number in `0..count`, without bias (Lemire, arXiv:1805.10941).
     ///
     /// # Panics
     ///
@@ -174,7 +176,7 @@ mod tests {
         assert_eq!(words, FIRST_WORDS_OF_42);
     }
 
-    /// Changing these changes what every user's epoch looks like: bump the crate's version.
+    /// A change of these words changes the epochs of every user: bump the crate's version.
     const FIRST_WORDS_OF_42: [u32; 4] =
         [1_030_839_712, 3_416_667_561, 1_324_723_985, 3_008_231_328];
 

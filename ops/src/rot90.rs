@@ -1,9 +1,9 @@
 //! Rot90: quarter turns.
 //!
-//! Counter-clockwise on the screen, as `torch.rot90` and `numpy.rot90` turn:
+//! The turns are counter-clockwise on the screen, as in `torch.rot90` and `numpy.rot90`:
 //!
 //! ```text
-//! k   out[y, x]                   made as
+//! k   out[y, x]                   steps
 //! 0   in[y, x]                    nothing
 //! 1   in[x, W-1-y]                a transpose, then a vertical flip
 //! 2   in[H-1-y, W-1-x]            both flips
@@ -13,24 +13,24 @@
 //! | | |
 //! |--------|----------------------------------------------------------------------|
 //! | input  | u8 image; of any element type for a half turn                        |
-//! | output | as the input, the sides swapped by a quarter turn                    |
+//! | output | as the input; a quarter turn swaps the sides                         |
 //! | random | nothing                                                              |
 //! | cost   | a half turn: nothing; a quarter: see [`Transpose`](crate::Transpose) |
 
 use crate::op::{on_image, on_u8_image};
 use crate::rows::RowFilter;
 use crate::transpose::transposed;
-use crate::{Class, GeometryOp, Motion, Op, Rng, RowMaker, Size, Type, TypeError};
+use crate::{GeometryOp, GeometryStep, Op, OpClass, Rng, RowProducer, Size, Type, TypeError};
 
-/// Turns an image by quarters.
+/// Rotates an image by quarter turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rot90 {
-    /// `0..=3`, counter-clockwise.
+    /// The number of quarter turns, `0..=3`, counter-clockwise.
     quarters: u32,
 }
 
 impl Rot90 {
-    /// `k` quarter turns, counter-clockwise; a negative `k` turns clockwise.
+    /// Rotates by `k` quarter turns, counter-clockwise; a negative `k` rotates clockwise.
     #[must_use]
     pub const fn new(k: i32) -> Self {
         Self { quarters: k.rem_euclid(4) as u32 }
@@ -41,16 +41,16 @@ impl Rot90 {
     }
 }
 
-/// Turns a picture by `0..=3` quarters, counter-clockwise.
-pub(crate) fn turn(quarters: u32, out: &mut Vec<Motion>) {
+/// Appends the steps of `0..=3` quarter turns, counter-clockwise.
+pub(crate) fn turn(quarters: u32, out: &mut Vec<GeometryStep>) {
     if quarters % 2 == 1 {
-        out.push(Motion::Rows(RowFilter::Transpose));
+        out.push(GeometryStep::Rows(RowFilter::Transpose));
     }
     if quarters == 1 || quarters == 2 {
-        out.push(Motion::FlipVertical);
+        out.push(GeometryStep::FlipVertical);
     }
     if quarters == 2 || quarters == 3 {
-        out.push(Motion::FlipHorizontal);
+        out.push(GeometryStep::FlipHorizontal);
     }
 }
 
@@ -67,8 +67,8 @@ impl Op for Rot90 {
         }
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Geometry(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Geometry(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -77,30 +77,30 @@ impl Op for Rot90 {
 }
 
 impl GeometryOp for Rot90 {
-    fn draw(&self, _: &mut Rng, _: Size, out: &mut Vec<Motion>) {
+    fn draw(&self, _: &mut Rng, _: Size, out: &mut Vec<GeometryStep>) {
         turn(self.quarters, out);
     }
 
-    fn makes_rows(&self) -> Option<RowMaker> {
-        self.is_sideways().then_some(RowMaker::Called)
+    fn row_producer(&self) -> Option<RowProducer> {
+        self.is_sideways().then_some(RowProducer::Called)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ImageView, NumberRule, Picture};
+    use crate::{FloatImage, ImageView, NumberRule};
 
     #[test]
     fn quarters_are_numpys() {
         let pixels: Vec<u8> = [1, 2, 3, 4, 5, 6].iter().flat_map(|v| [*v; 3]).collect();
         let view = ImageView::packed(&pixels, Size::new(2, 3)).unwrap();
-        let input = Picture::from_view(&view).unwrap();
+        let input = FloatImage::from_view(&view).unwrap();
         let turned = |k| {
             let mut motions = vec![];
             turn(Rot90::new(k).quarters, &mut motions);
             let moved =
-                |picture: Picture, motion| picture.moved(motion, NumberRule::Exact).unwrap();
+                |picture: FloatImage, motion| picture.moved(motion, NumberRule::Exact).unwrap();
             let out = motions.iter().fold(input.clone(), moved).to_u8().unwrap();
             out.as_chunks::<3>().0.iter().map(|pixel| pixel[0]).collect::<Vec<u8>>()
         };

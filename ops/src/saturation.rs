@@ -1,4 +1,4 @@
-//! Saturation: every pixel moved away from, or towards, its own grey.
+//! Saturation: moves every pixel away from, or towards, its own grey.
 //!
 //! ```text
 //! out  = clamp(in * factor + grey * (1 - factor))
@@ -9,20 +9,20 @@
 //! |--------|-------------------------------------------------------------------------|
 //! | input  | u8 image                                                                |
 //! | output | as the input                                                            |
-//! | random | a coin `p`, then `factor` uniform in `max(0, 1 - magnitude)..1 + magnitude`, or in a given range |
+//! | random | a coin `p`, then `factor`, uniform in `max(0, 1 - magnitude)..1 + magnitude`, or in a given range |
 //! | cost   | three operations a pixel for the grey, four a value                     |
 //!
 //! The formula is torchvision's `adjust_saturation` on tensors: under the Exact rule
 //! `fma(grey, 1 - factor, in * factor)` in `f32`, to the bit; under the Fused rule
-//! `fma(in, factor, grey * (1 - factor))`, which computes the product once for three channels.
-//! The draws are FFCV's `RandomSaturation`. White stays white only nearly: torchvision's weights
-//! sum to 0.9999.
+//! `fma(in, factor, grey * (1 - factor))`, which computes the product once for three channels. The
+//! draws are those of FFCV's `RandomSaturation`. White stays only nearly white: torchvision's
+//! weights sum to 0.9999.
 
 use crate::emit::{GREY, clamp, grey};
-use crate::factor::{Factor, rest};
+use crate::factor::{Factor, one_minus};
 use crate::op::on_u8_image;
 use crate::{
-    Class, Emit, Eval, NumberRule, Op, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError,
+    Emit, Eval, NumberRule, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError,
 };
 
 /// Changes the saturation of a share `p` of the images by a random factor.
@@ -51,7 +51,7 @@ impl RandomSaturation {
         Ok(Self { factor: Factor::range("RandomSaturation", "factor", (low, high), p)? })
     }
 
-    /// The op as a part of [`ColorJitter`](crate::ColorJitter).
+    /// The op as a component of [`ColorJitter`](crate::ColorJitter).
     pub(crate) const fn from_factor(factor: Factor) -> Self {
         Self { factor }
     }
@@ -66,8 +66,8 @@ impl Op for RandomSaturation {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Pixel(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -75,19 +75,19 @@ impl Op for RandomSaturation {
     }
 }
 
-/// Slots: the factor, one minus the factor.
+/// Parameters: the factor, one minus the factor.
 impl PixelOp for RandomSaturation {
-    fn slots(&self) -> usize {
+    fn param_count(&self) -> usize {
         2
     }
 
-    fn slot_names(&self) -> &'static [&'static str] {
-        &[""] // the factor; what follows from it is not shown
+    fn param_names(&self) -> &'static [&'static str] {
+        &[""] // the factor; the other parameter follows from it and is not shown
     }
 
     fn draw(&self, rng: &mut Rng, _: Size, slots: &mut [f32]) -> bool {
         slots[0] = self.factor.draw(rng);
-        slots[1] = rest(slots[0]);
+        slots[1] = one_minus(slots[0]);
         true
     }
 
@@ -98,7 +98,7 @@ impl PixelOp for RandomSaturation {
     }
 
     fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        let (factor, rest, grey) = (cx.slots[0], cx.slots[1], grey(pixel));
+        let (factor, rest, grey) = (cx.params[0], cx.params[1], grey(pixel));
         match cx.rule {
             NumberRule::Exact => {
                 let grey = grey.trunc();
@@ -112,8 +112,8 @@ impl PixelOp for RandomSaturation {
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         let grey = e.grey(pixels);
-        let grey = e.settle(grey);
-        let rest = e.slot(1);
+        let grey = e.apply_rule(grey);
+        let rest = e.param(1);
         e.blend(pixels, grey, rest)
     }
 }

@@ -1,8 +1,8 @@
-//! The vocabulary of images: sizes, windows, element types, layouts, and a borrowed picture.
+//! Basic image types: sizes, windows, element types, layouts, and a borrowed image.
 
 use std::fmt;
 
-/// Bytes of a pixel of u8: red, green, blue.
+/// Bytes of a u8 pixel: red, green, blue.
 pub const RGB: usize = 3;
 
 /// Height and width in pixels.
@@ -21,13 +21,13 @@ impl Size {
         Self { height, width }
     }
 
-    /// `height * width`.
+    /// Returns `height * width`.
     #[must_use]
     pub const fn pixels(self) -> u64 {
         self.height as u64 * self.width as u64
     }
 
-    /// The window that covers all of it.
+    /// Returns the window that covers an image of this size.
     #[must_use]
     pub const fn full(self) -> Window {
         Window { top: 0, left: 0, height: self.height, width: self.width }
@@ -54,13 +54,13 @@ pub struct Window {
 }
 
 impl Window {
-    /// The window's own size.
+    /// Returns the window's size.
     #[must_use]
     pub const fn size(self) -> Size {
         Size { height: self.height, width: self.width }
     }
 
-    /// Whether it lies inside an image of `size`.
+    /// Returns true if the window is inside an image of `size`.
     #[must_use]
     pub const fn fits(self, size: Size) -> bool {
         self.top as u64 + self.height as u64 <= size.height as u64
@@ -91,11 +91,11 @@ pub enum DType {
 }
 
 impl DType {
-    /// All of them.
+    /// All element types.
     pub const ALL: [Self; 8] =
         [Self::U8, Self::I16, Self::I32, Self::I64, Self::F16, Self::Bf16, Self::F32, Self::F64];
 
-    /// Bytes of one element.
+    /// Returns the size of one element in bytes.
     #[must_use]
     pub const fn bytes(self) -> usize {
         match self {
@@ -122,16 +122,16 @@ impl fmt::Display for DType {
     }
 }
 
-/// Where the channels of an image lie.
+/// The order of an image's axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Layout {
-    /// `[H, W, C]`: the channels of a pixel side by side.
+    /// `[H, W, C]`: the channels of a pixel are adjacent.
     ChannelsLast,
-    /// `[C, H, W]`: a plane for each channel.
+    /// `[C, H, W]`: each channel is a plane.
     ChannelsFirst,
 }
 
-/// A borrowed RGB picture: u8, `[H, W, 3]`, rows `stride` bytes apart.
+/// A borrowed RGB image: u8, `[H, W, 3]`, rows `stride` bytes apart.
 #[derive(Clone, Copy, Debug)]
 pub struct ImageView<'a> {
     data: &'a [u8],
@@ -140,9 +140,9 @@ pub struct ImageView<'a> {
 }
 
 impl<'a> ImageView<'a> {
-    /// A picture whose first row begins at `data[0]`.
+    /// Returns a view of an image whose first row begins at `data[0]`.
     ///
-    /// `None` if `data` ends before the last row does, or a row is longer than `stride`.
+    /// Returns `None` if `data` ends before the last row does, or if a row is longer than `stride`.
     #[must_use]
     pub fn new(data: &'a [u8], size: Size, stride: usize) -> Option<Self> {
         let row = (size.width as usize).checked_mul(RGB)?;
@@ -156,31 +156,31 @@ impl<'a> ImageView<'a> {
         (needed <= data.len()).then_some(Self { data, size, stride })
     }
 
-    /// A picture without gaps between its rows.
+    /// Returns a view of an image without gaps between its rows.
     #[must_use]
     pub fn packed(data: &'a [u8], size: Size) -> Option<Self> {
         Self::new(data, size, (size.width as usize).checked_mul(RGB)?)
     }
 
-    /// Rows and columns.
+    /// Returns the height and width.
     #[must_use]
     pub const fn size(&self) -> Size {
         self.size
     }
 
-    /// Bytes from one row to the next.
+    /// Returns the number of bytes from one row to the next.
     #[must_use]
     pub const fn stride(&self) -> usize {
         self.stride
     }
 
-    /// The bytes from the first pixel on.
+    /// Returns the bytes, starting at the first pixel.
     #[must_use]
     pub const fn data(&self) -> &'a [u8] {
         self.data
     }
 
-    /// Row `y`, `3 * width` bytes.
+    /// Returns row `y`: `3 * width` bytes.
     ///
     /// # Panics
     ///
@@ -192,7 +192,8 @@ impl<'a> ImageView<'a> {
         &self.data[start..start + self.size.width as usize * RGB]
     }
 
-    /// The part inside `window`, sharing the bytes; `None` if it does not fit.
+    /// Returns a view of the part inside `window`, without copying; `None` if `window` is empty or
+    /// does not fit.
     #[must_use]
     pub fn crop(&self, window: Window) -> Option<Self> {
         if !window.fits(self.size) || window.height == 0 || window.width == 0 {

@@ -1,4 +1,4 @@
-//! Solarize: values from a threshold on are inverted.
+//! Solarize: inverts the values at or above a threshold.
 //!
 //! ```text
 //! out = 255 - in    where in >= threshold
@@ -16,9 +16,9 @@
 
 use crate::error::{probability, range_in};
 use crate::op::on_u8_image;
-use crate::{Class, Emit, Eval, Op, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+use crate::{Emit, Eval, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
 
-/// Inverts what is bright, in a share `p` of the images.
+/// Inverts bright values, in a share `p` of the images.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomSolarize {
     threshold: f32,
@@ -26,9 +26,9 @@ pub struct RandomSolarize {
 }
 
 impl RandomSolarize {
-    /// Inverts values from `threshold` on, in a share `p` of the images. Above 255 there are none,
-    /// so 256 changes nothing, as in Pillow; torchvision's largest is 255. Its default for `p` is
-    /// 0.5.
+    /// Inverts values at or above `threshold`, in a share `p` of the images. No value is above 255,
+    /// so 256 changes nothing, as in Pillow; torchvision's largest threshold is 255. torchvision's
+    /// default for `p` is 0.5.
     ///
     /// # Errors
     ///
@@ -40,7 +40,7 @@ impl RandomSolarize {
         Ok(Self { threshold, p: probability(OP, p)? })
     }
 
-    /// For all images: the op as a part of a policy.
+    /// The op as an action of a policy: for all images.
     pub(crate) const fn always(threshold: f32) -> Self {
         Self { threshold, p: 1.0 }
     }
@@ -55,8 +55,8 @@ impl Op for RandomSolarize {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Pixel(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -64,9 +64,9 @@ impl Op for RandomSolarize {
     }
 }
 
-/// Slots: the threshold; one that no value reaches for tails.
+/// Parameters: the threshold; if the coin is tails, a threshold that no value reaches.
 impl PixelOp for RandomSolarize {
-    fn slots(&self) -> usize {
+    fn param_count(&self) -> usize {
         1
     }
 
@@ -80,12 +80,12 @@ impl PixelOp for RandomSolarize {
     }
 
     fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        pixel.map(|v| if v < cx.slots[0] { v } else { 255.0 - v })
+        pixel.map(|v| if v < cx.params[0] { v } else { 255.0 - v })
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         e.each(pixels, |e, _, v| {
-            let (threshold, white) = (e.slot(0), e.splat(255.0));
+            let (threshold, white) = (e.param(0), e.splat(255.0));
             let is_below = e.less(v, threshold);
             let inverted = e.sub(white, v);
             e.select(is_below, v, inverted)

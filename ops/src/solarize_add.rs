@@ -1,4 +1,4 @@
-//! Solarize-add: values below a threshold become brighter by a number.
+//! Solarize-add: adds a constant to values below a threshold.
 //!
 //! ```text
 //! out = min(255, in + add)    where in < threshold
@@ -14,12 +14,12 @@
 //!
 //! timm's `solarize_add`, an op of its `RandAugment`.
 
-use crate::emit::{min, settle};
+use crate::emit::{apply_rule, min};
 use crate::error::range_in;
 use crate::op::on_u8_image;
-use crate::{Class, Emit, Eval, Op, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
+use crate::{Emit, Eval, Op, OpClass, ParamError, PixelOp, Pixels, Rng, Size, Type, TypeError};
 
-/// Brightens what is dark.
+/// Brightens dark values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SolarizeAdd {
     add: f32,
@@ -40,7 +40,7 @@ impl SolarizeAdd {
         Ok(Self { add, threshold })
     }
 
-    /// With timm's threshold: the op as a part of a policy.
+    /// The op as an action of a policy, with timm's threshold.
     pub(crate) const fn below_128(add: f32) -> Self {
         Self { add, threshold: 128.0 }
     }
@@ -55,8 +55,8 @@ impl Op for SolarizeAdd {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Pixel(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Pixel(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -64,9 +64,9 @@ impl Op for SolarizeAdd {
     }
 }
 
-/// Slots: what is added, the threshold.
+/// Parameters: the addend, the threshold.
 impl PixelOp for SolarizeAdd {
-    fn slots(&self) -> usize {
+    fn param_count(&self) -> usize {
         2
     }
 
@@ -80,19 +80,19 @@ impl PixelOp for SolarizeAdd {
     }
 
     fn eval(&self, cx: &Eval<'_>, pixel: [f32; 3]) -> [f32; 3] {
-        let [add, threshold] = [cx.slots[0], cx.slots[1]];
+        let [add, threshold] = [cx.params[0], cx.params[1]];
         pixel.map(|v| {
-            let brighter = settle(cx.rule, min(v + add, 255.0));
+            let brighter = apply_rule(cx.rule, min(v + add, 255.0));
             if v < threshold { brighter } else { v }
         })
     }
 
     fn emit(&self, e: &mut Emit, pixels: Pixels) -> Pixels {
         e.each(pixels, |e, _, v| {
-            let (add, threshold, white) = (e.slot(0), e.slot(1), e.splat(255.0));
+            let (add, threshold, white) = (e.param(0), e.param(1), e.splat(255.0));
             let brighter = e.add(v, add);
             let brighter = e.min(brighter, white);
-            let brighter = e.settle(brighter);
+            let brighter = e.apply_rule(brighter);
             let is_dark = e.less(v, threshold);
             e.select(is_dark, brighter, v)
         })

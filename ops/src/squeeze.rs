@@ -1,4 +1,4 @@
-//! Squeeze: drop the axes of length 1.
+//! Squeeze: drops the axes of length 1.
 //!
 //! ```text
 //! [1] -> []        [3, 1, 2] -> [3, 2]
@@ -6,14 +6,15 @@
 //!
 //! | | |
 //! |--------|------------------------------------------------------------------|
-//! | input  | numbers of any shape (not an image)                              |
-//! | output | the same numbers; the batch's axis stays, also for a batch of one |
+//! | input  | a tensor of any shape, but not an image                          |
+//! | output | the same elements; the batch axis stays, even for a batch of one |
 //! | random | nothing                                                          |
 //! | cost   | nothing                                                          |
 //!
-//! So a label's `[batch, 1]` becomes `[batch]`. (FFCV's drops the batch's axis as well if it is 1.)
+//! A label of shape `[batch, 1]` becomes `[batch]`. (FFCV's `Squeeze` drops the batch axis as well
+//! if its length is 1.)
 
-use crate::{Class, LabelOp, Op, Type, TypeError};
+use crate::{LabelOp, Op, OpClass, Type, TypeError};
 
 /// Drops the axes of length 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +39,8 @@ impl Op for Squeeze {
         }
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Label(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Label(self)
     }
 }
 

@@ -1,23 +1,24 @@
-//! timm's RandAugment: its configuration strings, its actions and how strong they are.
+//! timm's RandAugment: its configuration strings, its actions and their strengths.
 //!
-//! `rand`, then sections between dashes, in any order: letters and a number, or `t` and a name. A
-//! section without a digit is passed over.
+//! A configuration string is `rand`, then sections in any order, separated by dashes. A section is
+//! letters and a number, or `t` and a name. A section without a digit is ignored.
 //!
 //! | section  | default | meaning                                                            |
 //! |----------|--------:|--------------------------------------------------------------------|
 //! | `m9`     |      10 | the magnitude `m`                                                  |
 //! | `n2`     |       2 | actions for a sample                                               |
-//! | `p0.5`   |     0.5 | each runs if a uniform number is at most this                      |
-//! | `mstd0.5`|       0 | deviation of a normal `m`; above 100, `m` is uniform in `0..m`     |
-//! | `mmax10` |      10 | upper clamp of `m`; 0 is 10                                        |
-//! | `inc1`   |       0 | not 0: the increasing set                                          |
-//! | `tweights` | –     | the set: `weights`, `3a`, `3aw`; any other name is the plain one   |
+//! | `p0.5`   |     0.5 | an action runs if a uniform number is at most this                 |
+//! | `mstd0.5`|       0 | deviation of a normal magnitude; above 100, the magnitude is uniform in `0..m` |
+//! | `mmax10` |      10 | upper limit of the magnitude; 0 means 10                           |
+//! | `inc1`   |       0 | if not 0, the increasing set is used                               |
+//! | `tweights` | –     | the set: `weights`, `3a`, `3aw`; any other name selects the plain or the increasing set |
 //!
-//! Of `m`, `n`, `p` and `inc` the last counts; of `mstd`, `mmax` and `t` the first.
+//! If a section is repeated, the last one counts for `m`, `n`, `p` and `inc`, and the first one for
+//! `mstd`, `mmax` and `t`.
 //!
-//! For each of the `n`: an action, uniform and with replacement, or by weight and without; the coin
-//! `p`; `m`, clamped to `0..=mmax`; a sign, negative if a uniform number is above 1/2; for a warp
-//! bilinear or bicubic. With `l = m / 10`:
+//! Each of the `n` actions draws: the action, uniformly with replacement, or by weight without; the
+//! coin `p`; the magnitude, clamped to `0..=mmax`; a sign, negative if a uniform number is above 1/2;
+//! and for a warp whether it is bilinear or bicubic. With `l = magnitude / 10`:
 //!
 //! | increasing set                   | argument             | plain set        | argument   |
 //! |----------------------------------|----------------------|------------------|------------|
@@ -32,12 +33,12 @@
 //! | Desaturate (3a, 3aw)             | factor 1 - (0.5 + 0.5 l), `0..=1` |     |            |
 //! | GaussianBlur (3a, 3aw)           | deviation 0.1 + 1.9 l pixels, `0.1..=2` | |          |
 //!
-//! Draws and arguments are those of timm 1.0 (`timm/data/auto_augment.py`). What an action then
-//! does is this crate's, which is torchvision's on tensors, where timm has Pillow's: levels differ
-//! by one at most, but along the edge that a warp brings in, which Pillow does not blend, and for
-//! GaussianBlur, which Pillow approximates by boxes.
+//! Draws and arguments are those of timm 1.0 (`timm/data/auto_augment.py`). The actions themselves
+//! are this crate's, which follow torchvision on tensors, while timm uses Pillow. Levels differ by
+//! at most one, with two exceptions: the edge of the area that a warp fills, which Pillow does not
+//! blend, and GaussianBlur, which Pillow approximates by boxes.
 
-use crate::policy::{Argument, Effect, Look, Pick, Sampling, leaf};
+use crate::policy::{Argument, Effect, Pick, Sampling, WarpOptions, leaf};
 use crate::random_choice::Weights;
 use crate::registry::nearest;
 use crate::{Op, Ops, ParamError, Rng, Size};
@@ -46,32 +47,33 @@ use std::sync::Arc;
 
 const OP: &str = "RandAugment";
 
-/// Warps as timm has them by default.
-pub(crate) const LOOK: Look = Look { sampling: Sampling::BilinearOrBicubic, fill: Some([128; 3]) };
+/// timm's defaults for warps.
+pub(crate) const LOOK: WarpOptions =
+    WarpOptions { sampling: Sampling::BilinearOrBicubic, fill: Some([128; 3]) };
 
-/// What a configuration string says.
+/// A parsed configuration string.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
     /// Actions for a sample.
     pub n: u32,
     /// The magnitude.
     pub m: u32,
-    /// How likely each action runs.
+    /// The probability that a drawn action runs.
     pub p: f64,
-    /// The magnitude's deviation; infinite if it is uniform.
+    /// The magnitude's standard deviation; infinite if the magnitude is uniform.
     pub mstd: f64,
     /// The largest magnitude, if one was given.
     pub mmax: Option<u32>,
-    /// What is drawn from.
+    /// The set that actions are drawn from.
     pub set: Set,
 }
 
-/// What actions there are, and how likely each is drawn.
+/// A set of actions, and the probability that each is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Set {
-    /// Some actions are weaker for a larger magnitude.
+    /// The set in which some actions are weaker for a larger magnitude.
     Plain,
-    /// All are stronger.
+    /// The set in which all actions are stronger for a larger magnitude.
     Increasing,
     /// `tweights`.
     Weights,
@@ -86,8 +88,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// If it does not begin with `rand`, if a key is none of those above, or if its number is not
-    /// one.
+    /// If the string does not begin with `rand`, if a key is none of those above, or if a section's
+    /// number is malformed.
     pub fn parse(text: &str) -> Result<Self, ParamError> {
         let mut sections = text.split('-');
         if sections.next() != Some("rand") {
@@ -124,8 +126,9 @@ impl Config {
         Ok(config)
     }
 
-    /// A weighted set is drawn from without replacement, so that the second draw depends on the
-    /// first: a choice for each first action. A third would need one for each pair.
+    /// Checks that a weighted set has at most two draws. These are without replacement, so the
+    /// second draw depends on the first: there is one choice for each first action. A third draw
+    /// would need one for each pair.
     pub(crate) fn check_weighted(&self) -> Result<(), ParamError> {
         if self.n > 2 && self.set.weights().is_some() {
             return Err(ParamError::new(OP, "n", self.n, "0..=2 with a weighted set"));
@@ -133,8 +136,8 @@ impl Config {
         Ok(())
     }
 
-    /// The draws, one after the other.
-    pub(crate) fn picks(&self, look: Look) -> Ops {
+    /// Returns the choices that draw the actions, one after the other.
+    pub(crate) fn picks(&self, look: WarpOptions) -> Ops {
         let Some(weights) = self.set.weights() else {
             let pick: Arc<dyn Op> = Arc::new(self.pick(look, None));
             return (0..self.n).map(|_| Arc::clone(&pick)).collect();
@@ -154,7 +157,7 @@ impl Config {
         }
     }
 
-    fn pick(&self, look: Look, weights: Option<Weights>) -> Pick {
+    fn pick(&self, look: WarpOptions, weights: Option<Weights>) -> Pick {
         let lists = self.set.actions().iter().map(|&action| {
             let level = Level { action, m: self.m, mstd: self.mstd, mmax: self.mmax };
             vec![leaf(action.name(), action.effect(), Arc::new(level), look)]
@@ -163,10 +166,10 @@ impl Config {
     }
 }
 
-/// The keys of sections, but for `t`.
+/// The keys of sections, except `t`.
 const KEYS: [&str; 6] = ["m", "n", "p", "mstd", "mmax", "inc"];
 
-/// The key that was meant, if it can be told.
+/// Returns a suggestion for a misspelt key, or an empty string.
 fn hint(key: &str) -> String {
     let meant = if key.len() > 1 { nearest(key, KEYS) } else { None };
     meant.map_or_else(String::new, |meant| format!(" (did you mean `{meant}`?)"))
@@ -183,10 +186,10 @@ fn refused(found: &str) -> ParamError {
     ParamError::new(OP, "config", found, EXPECTED)
 }
 
-/// One of timm's actions, by its name there.
+/// One of timm's actions, by timm's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the table above says what each does")]
-pub enum Action {
+pub enum TimmAction {
     AutoContrast,
     Equalize,
     Invert,
@@ -212,7 +215,7 @@ pub enum Action {
     GaussianBlur,
 }
 
-use Action::{
+use TimmAction::{
     AutoContrast, Brightness, BrightnessIncreasing, Color, ColorIncreasing, Contrast,
     ContrastIncreasing, Desaturate, Equalize, GaussianBlur, Invert, Posterize, PosterizeIncreasing,
     Rotate, Sharpness, SharpnessIncreasing, ShearX, ShearY, Solarize, SolarizeAdd,
@@ -220,20 +223,20 @@ use Action::{
 };
 
 #[rustfmt::skip]
-const PLAIN: [Action; 15] = [
+const PLAIN: [TimmAction; 15] = [
     AutoContrast, Equalize, Invert, Rotate, Posterize, Solarize, SolarizeAdd, Color, Contrast,
     Brightness, Sharpness, ShearX, ShearY, TranslateXRel, TranslateYRel,
 ];
 
 #[rustfmt::skip]
-const INCREASING: [Action; 15] = [
+const INCREASING: [TimmAction; 15] = [
     AutoContrast, Equalize, Invert, Rotate, PosterizeIncreasing, SolarizeIncreasing, SolarizeAdd,
     ColorIncreasing, ContrastIncreasing, BrightnessIncreasing, SharpnessIncreasing, ShearX, ShearY,
     TranslateXRel, TranslateYRel,
 ];
 
 #[rustfmt::skip]
-const WEIGHTED: ([Action; 15], [f64; 15]) = (
+const WEIGHTED: ([TimmAction; 15], [f64; 15]) = (
     [
         Rotate, ShearX, ShearY, TranslateXRel, TranslateYRel, ColorIncreasing, SharpnessIncreasing,
         AutoContrast, SolarizeIncreasing, SolarizeAdd, ContrastIncreasing, BrightnessIncreasing,
@@ -243,7 +246,7 @@ const WEIGHTED: ([Action; 15], [f64; 15]) = (
 );
 
 #[rustfmt::skip]
-const THREE_WEIGHTED: ([Action; 14], [f64; 14]) = (
+const THREE_WEIGHTED: ([TimmAction; 14], [f64; 14]) = (
     [
         SolarizeIncreasing, Desaturate, GaussianBlur, Rotate, ShearX, ShearY, PosterizeIncreasing,
         AutoContrast, ColorIncreasing, SharpnessIncreasing, ContrastIncreasing,
@@ -253,9 +256,9 @@ const THREE_WEIGHTED: ([Action; 14], [f64; 14]) = (
 );
 
 impl Set {
-    /// The actions, in timm's order.
+    /// Returns the actions, in timm's order.
     #[must_use]
-    pub const fn actions(self) -> &'static [Action] {
+    pub const fn actions(self) -> &'static [TimmAction] {
         match self {
             Self::Plain => &PLAIN,
             Self::Increasing => &INCREASING,
@@ -265,7 +268,7 @@ impl Set {
         }
     }
 
-    /// How likely each is drawn, in proportion; `None` if all are alike.
+    /// Returns the relative probabilities of the actions; `None` if all are equal.
     #[must_use]
     pub const fn weights(self) -> Option<&'static [f64]> {
         match self {
@@ -276,8 +279,8 @@ impl Set {
     }
 }
 
-impl Action {
-    /// Its name.
+impl TimmAction {
+    /// Returns timm's name of the action.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -307,7 +310,7 @@ impl Action {
         }
     }
 
-    /// What timm calls the action with at a magnitude, if with anything.
+    /// Returns timm's argument of the action at a magnitude; `None` if the action has no argument.
     #[must_use]
     pub fn argument(self, magnitude: f64, negated: bool) -> Option<f64> {
         let level = magnitude / 10.0;
@@ -368,10 +371,10 @@ impl Action {
     }
 }
 
-/// How strong an action is for a sample.
+/// An action whose strength is drawn for each sample.
 #[derive(Clone, Copy, Debug)]
 struct Level {
-    action: Action,
+    action: TimmAction,
     m: u32,
     mstd: f64,
     mmax: Option<u32>,
@@ -398,7 +401,8 @@ impl Argument for Level {
         let negated = self.action.is_signed() && rng.unit() > 0.5;
         let argument = self.action.argument(magnitude, negated).unwrap_or_default();
         match self.action {
-            // Where the pixel comes from, so the picture moves the other way.
+            // timm's argument is the offset of the source pixel, so the image moves in the opposite
+            // direction.
             TranslateXRel => -argument * f64::from(size.width),
             TranslateYRel => -argument * f64::from(size.height),
             Desaturate => 1.0 - argument,
@@ -410,7 +414,7 @@ impl Argument for Level {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ChoiceOp, Class, RandAugment, SampleKey};
+    use crate::{ChoiceOp, OpClass, RandAugment, SampleKey};
 
     #[test]
     fn a_usual_string_is_read() {
@@ -466,10 +470,10 @@ mod tests {
     fn weighted_actions_are_drawn_without_replacement() {
         let config = Config::parse("rand-tweights-p1").unwrap();
         let picks = config.picks(LOOK);
-        let Class::Choice(first) = picks[0].class() else { panic!("a choice") };
-        for (index, member) in first.members()[15..].iter().enumerate() {
+        let OpClass::Choice(first) = picks[0].class() else { panic!("a choice") };
+        for (index, member) in first.branches()[15..].iter().enumerate() {
             assert_eq!(member.when, 1 << index | 1 << (15 + index));
-            let Class::Choice(second) = member.ops[0].class() else { panic!("a choice") };
+            let OpClass::Choice(second) = member.ops[0].class() else { panic!("a choice") };
             let draw = |sample| second.draw(&mut SampleKey::new(1, 2, sample).op(3));
             assert!((0..500).all(|sample| draw(sample) != index));
         }

@@ -1,4 +1,4 @@
-//! ToDevice: what stands after it is computed on a device, one kernel for a whole batch.
+//! ToDevice: the ops after it are computed on a device, with one kernel for a whole batch.
 //!
 //! ```text
 //! out = in        an image that more ops follow: each value rounded half to even to u8
@@ -9,33 +9,32 @@
 //! | input  | anything; a u8 image of one size, channels last, if more ops than MixUp and CutMix follow |
 //! | output | as the input                                                                |
 //! | random | nothing                                                                     |
-//! | cost   | a copy over the bus: a quarter of what f32 would be, if it stands before Normalize |
+//! | cost   | a copy over the bus: a quarter of the bytes of f32, if the op stands before Normalize |
 //!
 //! FFCV's `ToDevice`, but the ops after it are fused: each batch is copied once and written once.
-//! On a device the bytes before it are what crosses the bus, so `Normalize`, `Convert` and
-//! `ToChannelsFirst` belong after it. Where the loader runs without a device the list means the
-//! same, bit for bit.
+//! The bytes before the op cross the bus, so `Normalize`, `Convert` and `ToChannelsFirst` belong
+//! after it. In a loader without a device, the list computes the same result, bit for bit.
 
-use crate::{Class, Device, Op, ParamError, Type, TypeError};
+use crate::{Device, Op, OpClass, ParamError, Type, TypeError};
 
-/// What stands after it is computed on a device.
+/// Computes the ops after it on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToDevice {
     device: Device,
 }
 
 impl ToDevice {
-    /// To `cuda:N`, or the first GPU if there is one and the CPU if not (`auto`), or nowhere
-    /// (`cpu`). A loader may be told another device for all its lists.
+    /// Selects a device by name: `cuda:N`, `auto` (the first GPU if there is one, else the CPU), or
+    /// `cpu` (no device). A loader can override the device for all its lists.
     ///
     /// # Errors
     ///
-    /// If there is no such name.
+    /// If `device` is not one of these names.
     pub fn new(device: &str) -> Result<Self, ParamError> {
         device.parse().map(Self::to)
     }
 
-    /// To this device.
+    /// Selects this device.
     #[must_use]
     pub const fn to(device: Device) -> Self {
         Self { device }
@@ -51,8 +50,8 @@ impl Op for ToDevice {
         Ok(input.clone())
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Device(self.device)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Device(self.device)
     }
 }
 
@@ -70,7 +69,7 @@ mod tests {
     #[test]
     fn its_class_names_the_device() {
         let op = ToDevice::new("auto").unwrap();
-        assert!(matches!(op.class(), Class::Device(Device::Auto)));
+        assert!(matches!(op.class(), OpClass::Device(Device::Auto)));
         assert!(ToDevice::new("cuda0").is_err());
     }
 }

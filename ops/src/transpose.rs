@@ -1,4 +1,4 @@
-//! Transpose: rows and columns change places.
+//! Transpose: swaps rows and columns.
 //!
 //! ```text
 //! out[y, x] = in[x, y]   for a sample whose coin is heads
@@ -10,15 +10,16 @@
 //! | | |
 //! |--------|----------------------------------------------------------------------|
 //! | input  | u8 image                                                             |
-//! | output | u8 image; a side of what is not square may have the length of either |
+//! | output | u8 image; if it is not square, each side may have either length      |
 //! | random | a coin `p`                                                           |
-//! | cost   | a pixel copied, rows sharing the lines of the cache they read        |
+//! | cost   | a copy of each pixel; successive rows read the same cache lines      |
 
 use crate::error::probability;
 use crate::op::on_u8_image;
 use crate::rows::RowFilter;
 use crate::{
-    Class, Dim, GeometryOp, ImageType, Motion, Op, ParamError, Rng, RowMaker, Size, Type, TypeError,
+    Dim, GeometryOp, GeometryStep, ImageType, Op, OpClass, ParamError, Rng, RowProducer, Size,
+    Type, TypeError,
 };
 
 /// Swaps rows and columns of a share `p` of the images.
@@ -28,7 +29,7 @@ pub struct Transpose {
 }
 
 impl Transpose {
-    /// A transpose that happens to a share `p` of the samples.
+    /// A transpose of a share `p` of the samples.
     ///
     /// # Errors
     ///
@@ -38,12 +39,12 @@ impl Transpose {
     }
 }
 
-/// An image whose rows are now columns.
+/// Returns the type of a transposed image.
 pub(crate) fn transposed(image: ImageType) -> ImageType {
     ImageType { height: image.width, width: image.height, ..image }
 }
 
-/// An image of which some samples are transposed and some are not.
+/// Returns the type of an image that is transposed in some samples only.
 pub(crate) fn either_way(image: ImageType) -> ImageType {
     let (h, w) = (image.height, image.width);
     let side = Dim { min: h.min.min(w.min), max: h.max.max(w.max) };
@@ -67,8 +68,8 @@ impl Op for Transpose {
         })
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Geometry(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Geometry(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -77,14 +78,14 @@ impl Op for Transpose {
 }
 
 impl GeometryOp for Transpose {
-    fn draw(&self, rng: &mut Rng, _: Size, out: &mut Vec<Motion>) {
+    fn draw(&self, rng: &mut Rng, _: Size, out: &mut Vec<GeometryStep>) {
         if rng.coin(self.p) {
-            out.push(Motion::Rows(RowFilter::Transpose));
+            out.push(GeometryStep::Rows(RowFilter::Transpose));
         }
     }
 
-    fn makes_rows(&self) -> Option<RowMaker> {
-        Some(RowMaker::Called)
+    fn row_producer(&self) -> Option<RowProducer> {
+        Some(RowProducer::Called)
     }
 }
 

@@ -1,9 +1,9 @@
 //! TrivialAugment: one action of random strength for each sample.
 //!
-//! Müller and Hutter, arXiv:2103.10158, as torchvision's `TrivialAugmentWide` does it.
+//! Müller and Hutter, arXiv:2103.10158, as in torchvision's `TrivialAugmentWide`.
 //!
 //! ```text
-//! one of 14 actions; if it has a table, any of its `num_magnitude_bins` entries; negated by a coin
+//! one of 14 actions; if it has a table, one of its `num_magnitude_bins` entries; negated by a coin
 //! if it is signed
 //! ```
 //!
@@ -12,54 +12,54 @@
 //! | input  | u8 image                                                             |
 //! | output | as the input                                                         |
 //! | random | the action, the magnitude, the sign                                  |
-//! | cost   | of the action: no loop of its own but where a warp needs a whole picture |
+//! | cost   | the action's cost; an extra loop only if a warp needs a whole image  |
 //!
 //! Actions and tables: [`policy`](crate::policy).
 
 use crate::op::on_u8_image;
 use crate::policy::magnitude::checked_bins;
-use crate::policy::{Look, Pick, Sampling, Space, Strength};
+use crate::policy::{Pick, Sampling, Space, Strength, WarpOptions};
 use crate::rows::WarpInterpolation;
-use crate::{ChoiceOp, Class, Member, Op, ParamError, Rng, Type, TypeError};
+use crate::{ChoiceBranch, ChoiceOp, Op, OpClass, ParamError, Rng, Type, TypeError};
 
 /// Runs one random action of random strength.
 #[derive(Clone, Debug)]
 pub struct TrivialAugmentWide {
     bins: u32,
-    look: Look,
+    look: WarpOptions,
     pick: Pick,
 }
 
 impl TrivialAugmentWide {
-    /// With magnitudes of 31 bins, torchvision's default.
+    /// Magnitudes have 31 bins, torchvision's default.
     #[must_use]
     pub fn new() -> Self {
-        Self::of(SPACE.default_bins(), Look::default())
+        Self::of(SPACE.default_bins(), WarpOptions::default())
     }
 
-    /// With magnitudes of so many bins.
+    /// Magnitudes have `num_magnitude_bins` bins.
     ///
     /// # Errors
     ///
     /// If `num_magnitude_bins` is not in `2..=1000`.
     pub fn with_bins(num_magnitude_bins: u32) -> Result<Self, ParamError> {
         let bins = checked_bins("TrivialAugmentWide", num_magnitude_bins)?;
-        Ok(Self::of(bins, Look::default()))
+        Ok(Self::of(bins, WarpOptions::default()))
     }
 
-    /// How warps read between pixels: nearest by default.
+    /// Sets how warps interpolate: nearest by default.
     #[must_use]
     pub fn interpolation(self, interpolation: WarpInterpolation) -> Self {
-        Self::of(self.bins, Look { sampling: Sampling::Fixed(interpolation), ..self.look })
+        Self::of(self.bins, WarpOptions { sampling: Sampling::Fixed(interpolation), ..self.look })
     }
 
-    /// The colour of what comes in from outside: black by default.
+    /// Sets the fill colour of warps: black by default.
     #[must_use]
     pub fn fill(self, fill: [u8; 3]) -> Self {
-        Self::of(self.bins, Look { fill: Some(fill), ..self.look })
+        Self::of(self.bins, WarpOptions { fill: Some(fill), ..self.look })
     }
 
-    fn of(bins: u32, look: Look) -> Self {
+    fn of(bins: u32, look: WarpOptions) -> Self {
         let strength = Strength::AnyEntry { space: SPACE, bins, below: bins };
         let lists = SPACE.actions().iter().map(|action| action.ops(strength, look));
         Self { bins, look, pick: Pick::new("TrivialAugmentWide", lists, None, 1.0) }
@@ -83,8 +83,8 @@ impl Op for TrivialAugmentWide {
         on_u8_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Choice(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Choice(self)
     }
 }
 
@@ -93,8 +93,8 @@ impl ChoiceOp for TrivialAugmentWide {
         self.pick.outcomes()
     }
 
-    fn members(&self) -> &[Member] {
-        self.pick.members()
+    fn branches(&self) -> &[ChoiceBranch] {
+        self.pick.branches()
     }
 
     fn draw(&self, rng: &mut Rng) -> usize {

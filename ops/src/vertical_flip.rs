@@ -1,4 +1,4 @@
-//! Vertical flip: mirror an image top to bottom.
+//! Vertical flip: mirrors an image top to bottom.
 //!
 //! ```text
 //! out[y, x] = in[height - 1 - y, x]  for a sample whose coin is heads
@@ -9,12 +9,12 @@
 //! |--------|-----------------------------------------------------------|
 //! | input  | image of any element type                                 |
 //! | output | as the input                                              |
-//! | random | a coin `p`; the picture is mirrored whole                 |
+//! | random | a coin `p`; the whole image is mirrored                   |
 //! | cost   | nothing: rows are read from the last to the first         |
 
 use crate::error::probability;
 use crate::op::on_image;
-use crate::{Class, GeometryOp, Motion, Op, ParamError, Rng, Size, Type, TypeError};
+use crate::{GeometryOp, GeometryStep, Op, OpClass, ParamError, Rng, Size, Type, TypeError};
 
 /// Mirrors a share `p` of the images top to bottom.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,7 +23,7 @@ pub struct RandomVerticalFlip {
 }
 
 impl RandomVerticalFlip {
-    /// A flip that happens to a share `p` of the samples.
+    /// A flip of a share `p` of the samples.
     ///
     /// # Errors
     ///
@@ -42,8 +42,8 @@ impl Op for RandomVerticalFlip {
         on_image(self.name(), input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Geometry(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Geometry(self)
     }
 
     fn does_nothing(&self, _: &Type) -> bool {
@@ -52,9 +52,9 @@ impl Op for RandomVerticalFlip {
 }
 
 impl GeometryOp for RandomVerticalFlip {
-    fn draw(&self, rng: &mut Rng, _: Size, out: &mut Vec<Motion>) {
+    fn draw(&self, rng: &mut Rng, _: Size, out: &mut Vec<GeometryStep>) {
         if rng.coin(self.p) {
-            out.push(Motion::FlipVertical);
+            out.push(GeometryStep::FlipVertical);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! View: the same bits, read as another element type.
+//! View: reads the same bits as another element type.
 //!
 //! ```text
 //! bits(out[i]) = bits(in[i])       i16, f16, bf16    i32, f32    i64, f64    u8
@@ -7,33 +7,33 @@
 //! | | |
 //! |--------|---------------------------------------------------------------------------|
 //! | input  | image or tensor                                                           |
-//! | output | as the input, with elements of the other type, of as many bytes           |
+//! | output | as the input, with elements of another type of the same size              |
 //! | random | nothing                                                                   |
-//! | cost   | nothing: the batch is stored as before and only called something else     |
+//! | cost   | nothing: the batch is stored as before, only its type changes             |
 //!
-//! FFCV's `View` for types of one size, there NumPy's or PyTorch's. It is for consumers without
-//! the stored type: NumPy has no bf16, so `Convert::to(DType::Bf16)` and `View::new(DType::I16)`
-//! make an array that NumPy holds and PyTorch views back.
+//! FFCV's `View` (NumPy's or PyTorch's `view`) for types of the same size. It is for consumers
+//! without the stored type: NumPy has no bf16, so `Convert::to(DType::Bf16)` and
+//! `View::new(DType::I16)` produce an array that NumPy can hold and PyTorch can view as bf16 again.
 //!
-//! The values of a viewed image mean nothing to colours, masks or fills, so only its layout can be
-//! changed after a view. The plan checks that.
+//! The values of a viewed image are meaningless for colours, masks and fills, so only its layout
+//! can be changed after a view. The planner checks this.
 
-use crate::{Class, DType, ImageType, Op, Type, TypeError};
+use crate::{DType, ImageType, Op, OpClass, Type, TypeError};
 
-/// Reads the elements as another type of as many bytes.
+/// Reinterprets the elements as another type of the same size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
     dtype: DType,
 }
 
 impl View {
-    /// As elements of `dtype`. That they are of as many bytes is checked when the pipeline is built.
+    /// Views elements as `dtype`. The pipeline builder checks that the sizes are equal.
     #[must_use]
     pub const fn new(dtype: DType) -> Self {
         Self { dtype }
     }
 
-    /// What an element of this type's size is called in messages.
+    /// Returns the expected input, for messages.
     fn expected(self) -> &'static str {
         match self.dtype.bytes() {
             1 => "elements of 1 byte to view as this type (Convert changes the size)",
@@ -65,8 +65,8 @@ impl Op for View {
         Err(TypeError { op: self.name(), expected, found })
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::View(self.dtype)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::View(self.dtype)
     }
 }
 

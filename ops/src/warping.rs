@@ -1,39 +1,40 @@
-//! What rotation, affine transforms and perspective share: how a picture is read between its
-//! pixels, and the colour of what comes in from outside.
+//! The options that rotation, affine transforms and perspective share: how an image is
+//! interpolated, and the fill colour of the area outside it.
 
 use crate::rows::{Map, RowFilter, Warp, WarpInterpolation};
-use crate::{Motion, ParamError, Size};
+use crate::{GeometryStep, ParamError, Size};
 
-/// How a warped picture is read.
+/// The options of a warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Warping {
-    /// Between pixels.
+    /// How the image is interpolated between pixels.
     pub(crate) interpolation: WarpInterpolation,
-    /// Outside. `None` is black that is not blended: torchvision's `fill=None`.
+    /// The colour outside the image. `None` is black without blending at the edge: torchvision's
+    /// `fill=None`.
     pub(crate) fill: Option<[u8; 3]>,
 }
 
 impl Warping {
-    /// torchvision's default fill, black.
+    /// Options with torchvision's default fill, black.
     pub(crate) const fn new(interpolation: WarpInterpolation) -> Self {
         Self { interpolation, fill: Some([0; 3]) }
     }
 
-    /// The warp by a map made for an output of `size`.
-    pub(crate) const fn motion(self, map: Map, size: Size) -> Motion {
+    /// Returns the step that warps by `map`, which must be built for an output of `size`.
+    pub(crate) const fn motion(self, map: Map, size: Size) -> GeometryStep {
         let Self { interpolation, fill } = self;
-        Motion::Rows(RowFilter::Warp(Warp { size, map, interpolation, fill }))
+        GeometryStep::Rows(RowFilter::Warp(Warp { size, map, interpolation, fill }))
     }
 }
 
-/// The place a picture is turned about, `[x, y]` in pixels from its top left corner; without one
-/// it is the middle.
+/// The point that an image is rotated about, `[x, y]` in pixels from its top left corner; `None` is
+/// the middle.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Center(Option<[f64; 2]>);
 
 impl Center {
-    /// Checks a place. Farther away than the longest picture reaches, f32 would not tell pixels
-    /// apart.
+    /// Checks a point. If it were farther away than the longest image reaches, f32 could not
+    /// distinguish pixels.
     pub(crate) fn at(op: &'static str, x: f64, y: f64) -> Result<Self, ParamError> {
         match [x, y].into_iter().find(|v| !(-65_535.0..=65_535.0).contains(v)) {
             Some(v) => Err(ParamError::new(op, "center", v, "-65535..=65535")),
@@ -41,12 +42,12 @@ impl Center {
         }
     }
 
-    /// Whether it is the middle, whatever the picture.
+    /// Returns true if the point is the middle of every image.
     pub(crate) const fn is_middle(self) -> bool {
         self.0.is_none()
     }
 
-    /// The place in pixels from the middle of a picture of `size`.
+    /// Returns the point in pixels from the middle of an image of `size`.
     pub(crate) fn relative_to_middle(self, size: Size) -> [f64; 2] {
         match self.0 {
             None => [0.0; 2],

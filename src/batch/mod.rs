@@ -1,15 +1,15 @@
-//! Batches: what one holds, where its memory lies, and how long it stays.
+//! Batches: their contents, the layout of their memory, and its lifetime.
 //!
 //! ```text
 //! tensor k of a batch:  [len, shape_k...], rows side by side, first byte at a multiple of 64
 //! row i of tensor k  =  sample ids()[i]
 //! ```
 //!
-//! A **slot** is the memory of one batch for all its tensors. It is allocated once and used
-//! again, over batches and epochs. A [`Batch`] is a lease on a slot: while it lives nobody
-//! writes there, and dropping it gives the slot back to its pool, or frees it if the pool is gone.
+//! A **slot** is the memory of all tensors of one batch. A slot is allocated once and reused over
+//! batches and epochs. A [`Batch`] is a lease on a slot: while the batch lives, nothing writes to the
+//! slot, and dropping the batch returns the slot to its pool, or frees the slot if the pool is gone.
 //!
-//! Numbers lie in the machine's own byte order.
+//! Numbers are stored in native byte order.
 
 mod pool;
 mod ragged;
@@ -20,46 +20,46 @@ use std::num::NonZeroUsize;
 
 use fuseloop_ops::DType;
 
-pub(crate) use self::pool::{Lease, Pool};
+pub(crate) use self::pool::{Lease, SlotPool};
 pub(crate) use self::ragged::pack;
-pub use self::ragged::{Ragged, Rows};
-pub(crate) use self::slot::{Companion, Filling, Slot};
+pub use self::ragged::{Ragged, TensorRows};
 pub use self::slot::{Element, RowsMut};
-use crate::sample::{Epoch, SampleId, Visit};
+pub(crate) use self::slot::{FillingSlot, Slot, SlotExtension};
+use crate::sample::{Epoch, SampleId, SampleRef};
 use crate::sync::{Arc, Weak};
 
-/// One output of a pipeline: its name and what a sample gives to it.
+/// One output of a pipeline: its name, element type and shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorSpec {
-    /// The name it is asked for by.
+    /// The name of the tensor.
     pub name: String,
     /// The type of an element.
     pub dtype: DType,
     /// Elements along each dimension **of one sample**, slowest first; empty for a scalar.
     pub shape: Vec<usize>,
-    /// Whether all samples are so large, or this is the largest.
-    pub rows: Rows,
-    /// Another name that it may be asked for by: the one that its field is stored under.
+    /// How the rows are laid out: whether every sample has this shape, or at most this shape.
+    pub rows: TensorRows,
+    /// A second name of the tensor: the name that its field is stored under.
     pub(crate) alias: Option<String>,
 }
 
 impl TensorSpec {
-    /// A tensor whose samples are all of one size.
+    /// Describes a tensor whose samples all have one size.
     pub fn new(name: impl Into<String>, dtype: DType, shape: impl Into<Vec<usize>>) -> Self {
-        Self { name: name.into(), dtype, shape: shape.into(), rows: Rows::Even, alias: None }
+        Self { name: name.into(), dtype, shape: shape.into(), rows: TensorRows::Even, alias: None }
     }
 
-    /// Bytes of one sample in the batch's own memory; `None` if the product overflows.
+    /// Returns the bytes of one sample in the batch's host memory; `None` if the product overflows.
     #[must_use]
     pub fn row_bytes(&self) -> Option<usize> {
-        if let Rows::Device { staged } = self.rows {
+        if let TensorRows::Device { staged } = self.rows {
             return Some(staged);
         }
         self.shape.iter().try_fold(self.dtype.bytes(), |bytes, &n| bytes.checked_mul(n))
     }
 }
 
-/// The tensors of a batch and its most rows: all that a slot's memory depends on.
+/// The tensors of a batch and its maximum number of rows: everything that determines a slot's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BatchSpec {
     tensors: Vec<TensorSpec>,
@@ -68,7 +68,7 @@ pub(crate) struct BatchSpec {
 }
 
 impl BatchSpec {
-    /// Checks names and sizes, so that nothing after it can overflow.
+    /// Checks names and sizes, so that no later computation can overflow.
     pub(crate) fn new(tensors: &[TensorSpec], rows: NonZeroUsize) -> Result<Self, SlotError> {
         let mut row_bytes = Vec::with_capacity(tensors.len());
         for (k, tensor) in tensors.iter().enumerate() {
@@ -87,18 +87,18 @@ impl BatchSpec {
         Ok(Self { tensors: tensors.to_vec(), row_bytes, rows: rows.get() })
     }
 
-    /// Most samples of one batch.
+    /// Returns the maximum number of samples of a batch.
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Bytes of a slot.
+    /// Returns the bytes of a slot.
     pub(crate) fn bytes(&self) -> u64 {
-        // Each product was checked; their sum may only be too large where there is no such memory.
+        // Each product was checked. The sum can only overflow if there is no such amount of memory.
         self.row_bytes.iter().fold(0, |sum, &row| sum.saturating_add((row * self.rows) as u64))
     }
 
-    /// Bytes that one sample takes in each tensor.
+    /// Returns the bytes of one sample in each tensor.
     pub(crate) fn row_bytes(&self) -> &[usize] {
         &self.row_bytes
     }
@@ -115,44 +115,44 @@ impl BatchSpec {
 
 /// A batch of samples: a lease on the memory they were written to.
 ///
-/// It stays as it is for as long as it lives, whatever its loader does meanwhile, and also after
-/// the loader is gone. Held batches cost memory: the loader goes on in other slots.
+/// The contents do not change while the batch lives, whatever the loader does, and the batch may outlive
+/// its loader. Held batches cost memory: the loader continues in other slots.
 pub struct Batch {
     /// `None` only inside `drop`.
     slot: Option<Slot>,
     spec: Arc<BatchSpec>,
-    pool: Weak<Pool>,
+    pool: Weak<SlotPool>,
     epoch: Epoch,
     index: u64,
-    damage: Damage,
+    damage: RowDamage,
 }
 
-/// The rows of a batch that are not as its order would have them.
+/// The samples of a batch that could not be read.
 #[derive(Debug, Default)]
-pub(crate) struct Damage {
-    /// What was left out.
-    pub(crate) skipped: Vec<Visit>,
-    /// What other samples stand in for.
-    pub(crate) replaced: Vec<Visit>,
+pub(crate) struct RowDamage {
+    /// The samples that were left out.
+    pub(crate) skipped: Vec<SampleRef>,
+    /// The samples that were replaced by others.
+    pub(crate) replaced: Vec<SampleRef>,
 }
 
 impl Batch {
-    /// A lease on `slot`, which holds batch `index` of its epoch.
-    pub(crate) fn new(mut slot: Slot, pool: &Arc<Pool>, epoch: Epoch, index: u64) -> Self {
+    /// Creates the lease on `slot`, which holds batch `index` of its epoch.
+    pub(crate) fn new(mut slot: Slot, pool: &Arc<SlotPool>, epoch: Epoch, index: u64) -> Self {
         let spec = Arc::clone(pool.spec());
-        slot.note_ids();
+        slot.update_ids();
         Self {
             slot: Some(slot),
             spec,
             pool: Arc::downgrade(pool),
             epoch,
             index,
-            damage: Damage::default(),
+            damage: RowDamage::default(),
         }
     }
 
-    /// The same, which lost rows or had some replaced.
-    pub(crate) fn with_damage(mut self, damage: Damage) -> Self {
+    /// Sets the samples that were left out or replaced.
+    pub(crate) fn with_damage(mut self, damage: RowDamage) -> Self {
         self.damage = damage;
         self
     }
@@ -161,78 +161,78 @@ impl Batch {
         self.slot.as_ref().expect("a batch has its slot until it is dropped")
     }
 
-    /// Samples in it. Fewer than the batch size only in the last batch of an epoch, and where rows
-    /// were [left out](Self::skipped).
+    /// Returns the number of samples. It is smaller than the batch size only in the last batch of an
+    /// epoch, and where rows were [left out](Self::skipped).
     #[must_use]
     pub fn len(&self) -> usize {
         self.ids().len()
     }
 
-    /// Whether it has no sample. The engine makes no such batch.
+    /// Returns true if the batch has no sample. The engine delivers no such batch.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Which sample each row is.
+    /// Returns the sample of each row.
     #[must_use]
     pub fn ids(&self) -> &[SampleId] {
         self.slot().ids()
     }
 
-    /// What each row is: its sample, which time that comes in the epoch, and whether it only fills
-    /// up the batch.
+    /// Returns for each row its sample, how often that sample came before in the epoch, and whether the
+    /// row only pads the batch.
     #[must_use]
-    pub fn visits(&self) -> &[Visit] {
+    pub fn visits(&self) -> &[SampleRef] {
         self.slot().visits()
     }
 
-    /// What was left out of it, since it could not be had, in the order of the rows.
+    /// Returns the samples that were left out because they could not be read, in the order of the rows.
     #[must_use]
-    pub fn skipped(&self) -> &[Visit] {
+    pub fn skipped(&self) -> &[SampleRef] {
         &self.damage.skipped
     }
 
-    /// What could not be had and was replaced by other samples, in the order of the rows.
+    /// Returns the samples that could not be read and were replaced by others, in the order of the rows.
     #[must_use]
-    pub fn replaced(&self) -> &[Visit] {
+    pub fn replaced(&self) -> &[SampleRef] {
         &self.damage.replaced
     }
 
-    /// For each row, whether it is one of its own: not there only to fill up the batch. The others
-    /// are not to be counted in an evaluation.
+    /// Yields for each row true if the row counts, and false if it only pads the batch. An evaluation
+    /// must leave padding rows out.
     pub fn mask(&self) -> impl ExactSizeIterator<Item = bool> + '_ {
         self.visits().iter().map(|visit| !visit.is_padding)
     }
 
-    /// The epoch it belongs to.
+    /// Returns the epoch of the batch.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
 
-    /// Its place in its epoch, from 0.
+    /// Returns the index of the batch in its epoch, from 0.
     #[must_use]
     pub fn index(&self) -> u64 {
         self.index
     }
 
-    /// The names of its tensors, in the order of the outputs.
+    /// Returns the names of the tensors, in the order of the outputs.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.spec.tensors.iter().map(|t| t.name.as_str())
     }
 
-    /// What each tensor is, in the order of the outputs. Shapes are those of one sample.
+    /// Returns the tensors, in the order of the outputs. The shapes are those of one sample.
     #[must_use]
     pub fn specs(&self) -> &[TensorSpec] {
         &self.spec.tensors
     }
 
-    /// The tensor called `name`, shape `[len, shape of a sample...]`.
+    /// Returns the tensor `name`, of shape `[len, shape of a sample...]`.
     ///
     /// # Errors
     ///
-    /// If there is none of this name, its elements are not `T`, or its samples differ in size.
+    /// If there is no tensor of this name, its elements are not `T`, or its samples differ in size.
     pub fn tensor<T: Element>(&self, name: &str) -> Result<TensorView<'_, T>, TensorError> {
         let (k, spec) = self.typed::<T>(name)?;
         let of_sample = self.sample_shape(k).ok_or_else(|| TensorError::uneven(spec))?;
@@ -241,34 +241,34 @@ impl Batch {
         Ok(TensorView { elements: &self.slot().elements(k)[..elements], shape })
     }
 
-    /// The bytes of the tensor called `name`: `len` rows, without gaps.
+    /// Returns the bytes of the tensor `name`: `len` rows without gaps.
     ///
     /// # Errors
     ///
-    /// If there is none of this name, or its rows lie [with gaps](Rows::List).
+    /// If there is no tensor of this name, or there are [gaps](TensorRows::List) between its rows.
     pub fn bytes(&self, name: &str) -> Result<&[u8], TensorError> {
         let k = self.spec.find(name)?;
         let spec = &self.spec.tensors[k];
         match spec.rows {
-            Rows::Even => Ok(self.slot().bytes(k)),
-            Rows::Padded { .. } => {
+            TensorRows::Even => Ok(self.slot().bytes(k)),
+            TensorRows::Padded { .. } => {
                 let of_sample: usize = self.sample_shape(k).into_iter().flatten().product();
                 Ok(&self.slot().bytes(k)[..self.len() * of_sample * spec.dtype.bytes()])
             }
-            Rows::Ragged { sizes } => Ok(self.packed_bytes(k, sizes)),
-            Rows::List { .. } | Rows::Device { .. } => Err(TensorError::uneven(spec)),
+            TensorRows::Ragged { sizes } => Ok(self.packed_bytes(k, sizes)),
+            TensorRows::List { .. } | TensorRows::Device { .. } => Err(TensorError::uneven(spec)),
         }
     }
 
-    /// The number of the tensor called `name`, and what a stage keeps beside the batch.
-    pub(crate) fn beside(
+    /// Returns the index of the tensor `name`, and what the stage stores with the slot.
+    pub(crate) fn tensor_extension(
         &self,
         name: &str,
-    ) -> Result<(usize, Option<&dyn Companion>), TensorError> {
-        Ok((self.spec.find(name)?, self.slot().companion()))
+    ) -> Result<(usize, Option<&dyn SlotExtension>), TensorError> {
+        Ok((self.spec.find(name)?, self.slot().extension()))
     }
 
-    /// The tensor called `name`, if its elements are `T`.
+    /// Returns the tensor `name`, if its elements are `T`.
     fn typed<T: Element>(&self, name: &str) -> Result<(usize, &TensorSpec), TensorError> {
         let k = self.spec.find(name)?;
         let spec = &self.spec.tensors[k];
@@ -294,8 +294,8 @@ impl fmt::Debug for Batch {
 impl Drop for Batch {
     fn drop(&mut self) {
         let Some(mut slot) = self.slot.take() else { return };
-        if let Some(companion) = slot.companion_mut() {
-            companion.let_go();
+        if let Some(companion) = slot.extension_mut() {
+            companion.batch_dropped();
         }
         if let Some(pool) = self.pool.upgrade() {
             pool.give(slot);
@@ -311,19 +311,19 @@ pub struct TensorView<'a, T> {
 }
 
 impl<'a, T: Element> TensorView<'a, T> {
-    /// Elements along each dimension, the batch first.
+    /// Returns the number of elements along each dimension; the first is the batch.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// All elements, `shape().iter().product()` of them.
+    /// Returns all elements: `shape().iter().product()` of them.
     #[must_use]
     pub fn as_slice(&self) -> &'a [T] {
         self.elements
     }
 
-    /// The elements of sample `i` of the batch; `None` past the last.
+    /// Returns the elements of sample `i` of the batch; `None` past the last.
     #[must_use]
     pub fn row(&self, i: usize) -> Option<&'a [T]> {
         let row: usize = self.shape[1..].iter().product();
@@ -331,16 +331,16 @@ impl<'a, T: Element> TensorView<'a, T> {
     }
 }
 
-/// Why a tensor could not be taken out of a batch.
+/// Why a tensor could not be read from a batch.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TensorError {
     /// The pipeline has no output of this name.
     #[error("no tensor '{name}' in the batch, it has: {known}")]
     NoSuchTensor {
-        /// What was asked for.
+        /// The name asked for.
         name: String,
-        /// What there is.
+        /// The names of the tensors.
         known: String,
     },
     /// The elements are of another type.
@@ -348,26 +348,26 @@ pub enum TensorError {
     WrongType {
         /// The tensor.
         name: String,
-        /// What it holds.
+        /// The element type of the tensor.
         stored: DType,
-        /// What it was asked for as.
+        /// The element type asked for.
         asked: DType,
     },
-    /// The samples differ in size, so they are no tensor of one shape.
+    /// The samples differ in size, so they have no common shape.
     #[error("the samples of '{name}' differ in size: ask for it with `{with}`")]
     Uneven {
         /// The tensor.
         name: String,
-        /// The method of [`Batch`] that gives it.
+        /// The method of [`Batch`] that returns the samples.
         with: &'static str,
     },
-    /// It lies on a device.
+    /// The tensor is on a device.
     #[error("'{name}' lies on a device: ask for it with `device_tensor`, or `to_host` for a copy")]
     OnDevice {
         /// The tensor.
         name: String,
     },
-    /// It lies in the host's memory.
+    /// The tensor is in host memory.
     #[error(
         "'{name}' lies in the host's memory: ask for it with `tensor` (only what is after ToDevice lies on a device)"
     )]
@@ -375,7 +375,7 @@ pub enum TensorError {
         /// The tensor.
         name: String,
     },
-    /// The samples are of one size.
+    /// The samples all have one size.
     #[error("the samples of '{name}' are of one size: ask for it with `tensor`")]
     Even {
         /// The tensor.
@@ -387,16 +387,16 @@ impl TensorError {
     fn uneven(spec: &TensorSpec) -> Self {
         let name = spec.name.clone();
         match spec.rows {
-            Rows::Device { .. } => Self::OnDevice { name },
-            Rows::Ragged { .. } => Self::Uneven { name, with: "ragged" },
-            Rows::Even | Rows::Padded { .. } | Rows::List { .. } => {
+            TensorRows::Device { .. } => Self::OnDevice { name },
+            TensorRows::Ragged { .. } => Self::Uneven { name, with: "ragged" },
+            TensorRows::Even | TensorRows::Padded { .. } | TensorRows::List { .. } => {
                 Self::Uneven { name, with: "list" }
             }
         }
     }
 }
 
-/// Why the memory of a batch can't be had.
+/// Why the memory of a batch can't be allocated.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SlotError {
@@ -414,16 +414,16 @@ pub enum SlotError {
         /// The batch size.
         rows: usize,
     },
-    /// Rows of differing sizes that nothing tells.
+    /// No tensor holds the sizes of the rows.
     #[error("output '{name}': there is no i64 tensor with the sizes of its rows")]
     Sizes {
         /// The output.
         name: String,
     },
-    /// The system has no such memory.
+    /// The system can't allocate the memory.
     #[error("no memory for a tensor of {bytes} bytes")]
     NoMemory {
-        /// What one tensor of the batch needs.
+        /// The bytes of one tensor of the batch.
         bytes: usize,
     },
 }
@@ -436,16 +436,16 @@ mod tests {
         vec![TensorSpec::new("image", DType::F32, [2, 3]), TensorSpec::new("label", DType::I64, [])]
     }
 
-    fn pool(rows: usize) -> Arc<Pool> {
+    fn pool(rows: usize) -> Arc<SlotPool> {
         let spec = BatchSpec::new(&specs(), NonZeroUsize::new(rows).unwrap()).unwrap();
-        Arc::new(Pool::new(Arc::new(spec), None, 1, Box::new(|| {})))
+        Arc::new(SlotPool::new(Arc::new(spec), None, 1, Box::new(|| {})))
     }
 
-    fn filled(pool: &Arc<Pool>, ids: &[u64]) -> Batch {
+    fn filled(pool: &Arc<SlotPool>, ids: &[u64]) -> Batch {
         let Some(lease) = pool.take() else { panic!("no slot") };
         let mut slot = pool.redeem(lease).unwrap();
-        slot.visits_mut().extend(ids.iter().map(|&id| Visit::once(SampleId(id))));
-        let filling = Filling::new(slot, NonZeroUsize::MIN);
+        slot.visits_mut().extend(ids.iter().map(|&id| SampleRef::once(SampleId(id))));
+        let filling = FillingSlot::new(slot, NonZeroUsize::MIN);
         while let Some((samples, mut rows)) = filling.claim() {
             let mut outputs = rows.outputs();
             let image = outputs.next().unwrap();
@@ -508,7 +508,7 @@ mod tests {
     fn memory_that_is_not_there_is_an_error() {
         let spec = TensorSpec::new("x", DType::U8, [1 << 62]);
         let spec = BatchSpec::new(&[spec], NonZeroUsize::MIN).unwrap();
-        let pool = Pool::new(Arc::new(spec), None, 1, Box::new(|| {}));
+        let pool = SlotPool::new(Arc::new(spec), None, 1, Box::new(|| {}));
         let lease = pool.take().unwrap();
         assert_eq!(pool.redeem(lease).err(), Some(SlotError::NoMemory { bytes: 1 << 62 }));
         assert_eq!(pool.slots(), (0, 0));
@@ -526,9 +526,9 @@ mod tests {
     fn a_sample_of_no_bytes_is_a_row_of_nothing() {
         let spec = TensorSpec::new("x", DType::U8, [0]);
         let spec = BatchSpec::new(&[spec], NonZeroUsize::new(2).unwrap()).unwrap();
-        let pool = Arc::new(Pool::new(Arc::new(spec), None, 1, Box::new(|| {})));
+        let pool = Arc::new(SlotPool::new(Arc::new(spec), None, 1, Box::new(|| {})));
         let mut slot = pool.redeem(pool.take().unwrap()).unwrap();
-        slot.visits_mut().extend([0, 1].map(|id| Visit::once(SampleId(id))));
+        slot.visits_mut().extend([0, 1].map(|id| SampleRef::once(SampleId(id))));
         let batch = Batch::new(slot, &pool, Epoch(0), 0);
         assert_eq!(batch.tensor::<u8>("x").unwrap().shape(), [2, 0]);
         assert_eq!(batch.tensor::<u8>("x").unwrap().row(1), Some(&[][..]));

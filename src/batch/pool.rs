@@ -1,4 +1,4 @@
-//! The pool of slots of one shape: hands out, takes back, and never waits.
+//! The pool of slots of one shape. No method waits.
 //!
 //! ```text
 //!             take            redeem                 Batch dropped
@@ -7,30 +7,30 @@
 //!        ---> Lease::New --- allocate/             \---------------> memory returned
 //! ```
 //!
-//! `live = free + handed out`, and never above the cap. So a user who holds many batches makes
-//! the pool grow, up to the cap, and it shrinks to `keep` free slots when they are dropped.
+//! `live = free + handed out`, and `live` never exceeds the cap. A user who holds many batches makes the
+//! pool grow up to the cap; the pool shrinks to `keep` free slots when the batches are dropped.
 
 use super::{BatchSpec, Slot, SlotError};
 use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::threads::Process;
 
-/// A right to one slot. Every lease must be [redeemed](Pool::redeem).
+/// A right to one slot. Every lease must be [redeemed](SlotPool::redeem).
 pub(crate) enum Lease {
     /// A slot used before.
     Free(Slot),
-    /// One that is still to be allocated.
+    /// A slot that is still to be allocated.
     New,
 }
 
-/// Slots of one shape. See the top of the file.
-pub(crate) struct Pool {
+/// A pool of slots of one shape. See the top of the file.
+pub(crate) struct SlotPool {
     spec: Arc<BatchSpec>,
     cap: Option<usize>,
     keep: usize,
     state: Mutex<State>,
-    /// The process whose threads use it.
+    /// The process whose threads use the pool.
     process: Process,
-    /// Called when a slot comes back after somebody was refused one.
+    /// Called when a slot is returned after a [`take`](Self::take) was refused.
     returned: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -42,8 +42,8 @@ struct State {
     refused: bool,
 }
 
-impl Pool {
-    /// An empty pool: at most `cap` slots in all, at most `keep` of them kept while unused.
+impl SlotPool {
+    /// Creates an empty pool of at most `cap` slots, which keeps at most `keep` unused ones.
     pub(crate) fn new(
         spec: Arc<BatchSpec>,
         cap: Option<usize>,
@@ -54,13 +54,13 @@ impl Pool {
         Self { spec, cap, keep, state: Mutex::default(), process, returned }
     }
 
-    /// What its slots are made for.
+    /// Returns the layout of the slots.
     pub(crate) fn spec(&self) -> &Arc<BatchSpec> {
         &self.spec
     }
 
-    /// A slot, or the right to allocate one; `None` at the cap, and then `returned` is called
-    /// when one comes back.
+    /// Returns a slot, or the right to allocate one. Returns `None` at the cap; `returned` is then
+    /// called when a slot is returned.
     pub(crate) fn take(&self) -> Option<Lease> {
         let mut state = self.lock();
         if let Some(slot) = state.free.pop() {
@@ -74,17 +74,17 @@ impl Pool {
         Some(Lease::New)
     }
 
-    /// The slot of a lease, without samples. Allocates where none was free.
+    /// Returns the slot of a lease, without samples. Allocates the slot if none was free.
     ///
     /// # Errors
     ///
-    /// If the system has no such memory. The lease is given up then.
+    /// If the memory can't be allocated. The lease is released then.
     pub(crate) fn redeem(&self, lease: Lease) -> Result<Slot, SlotError> {
         let mut slot = match lease {
             Lease::Free(slot) => slot,
             Lease::New => self.allocate()?,
         };
-        if let Some(companion) = slot.companion_mut() {
+        if let Some(companion) = slot.extension_mut() {
             companion.reclaim();
         }
         slot.visits_mut().clear();
@@ -101,9 +101,9 @@ impl Pool {
         slot
     }
 
-    /// Takes a slot back. It may call `returned`: hold no lock that `returned` takes.
+    /// Takes a slot back. This may call `returned`: hold no lock that `returned` takes.
     ///
-    /// In a forked process, where a thread that is not there may hold the lock, it is freed.
+    /// In a forked process the slot is freed: the lock may be held by a thread of the parent process.
     pub(crate) fn give(&self, slot: Slot) {
         if self.process.is_forked() {
             return;
@@ -118,25 +118,25 @@ impl Pool {
             Some(slot)
         };
         drop(state);
-        // Freed without the lock: it may be a large mapping.
+        // Freed outside the lock: the slot may be a large mapping.
         drop(surplus);
         if refused {
             (self.returned)();
         }
     }
 
-    /// Whether `take` would be refused.
+    /// Returns true if `take` would be refused.
     pub(crate) fn is_exhausted(&self) -> bool {
         let state = self.lock();
         state.free.is_empty() && self.cap.is_some_and(|cap| state.live >= cap)
     }
 
-    /// Most slots there may be.
+    /// Returns the maximum number of slots.
     pub(crate) fn cap(&self) -> Option<usize> {
         self.cap
     }
 
-    /// Slots that there are now, and slots allocated since the beginning.
+    /// Returns the current number of slots, and the number of slots allocated since the beginning.
     pub(crate) fn slots(&self) -> (usize, u64) {
         let state = self.lock();
         (state.live, state.allocated)

@@ -1,55 +1,55 @@
-//! Tensors whose samples differ in size: how their rows lie, and how they are read.
+//! Tensors whose samples differ in size: the layout of their rows, and how they are read.
 //!
 //! ```text
-//!          row 0     row 1     row 2          sizes      · is left from an earlier batch
-//! List     aaaa····  bb······  cccccc··       4, 2, 6      and never lent
+//!          row 0     row 1     row 2          sizes      · old contents of an earlier batch,
+//! List     aaaa····  bb······  cccccc··       4, 2, 6      never readable
 //! Ragged   aaaabbcc  cccc····  ········       4, 2, 6    = offsets 0, 4, 6, 12
 //! Padded   aaaa00bb  0000cccc  cc······       4, 2, 6    = rows of 6, the largest of the batch
 //! ```
 //!
-//! While a batch is filled both are alike: every sample has a place of its own, as long as the
-//! longest may be, so that workers write without knowing of each other. A second tensor, an ordinary
-//! one of i64, says how much of each place is the sample's. A ragged or padded tensor is then packed
-//! where it lies, which moves each sample once, towards the front.
+//! While a batch is filled, all three layouts are the same: every sample has its own range, as long as
+//! the longest sample may be, so that workers write independently. A second tensor, an ordinary one of
+//! i64, holds the size of each sample. A ragged or padded tensor is then packed in place, which moves
+//! each sample once, towards the front.
 //!
-//! So a tensor takes the batch size times the longest sample of *address space*. A page that no
-//! sample ever reached is never written, and the system gives no memory for it.
+//! A tensor therefore takes the batch size times the longest sample of *address space*. Memory pages
+//! that no sample reached are never written, and the system allocates no memory for them.
 
 use super::{Batch, Element, RowsMut, SlotError, TensorError, TensorSpec};
 
-/// How the rows of a tensor lie.
+/// The layout of the rows of a tensor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Rows {
-    /// Each is as large as the shape says.
+pub enum TensorRows {
+    /// Every row has the shape of the tensor.
     #[default]
     Even,
-    /// The shape is that of the largest; each begins where it would if all were so large.
+    /// The shape is that of the largest row; each row starts where it would if all rows had that size.
     List {
-        /// The tensor of the batch that says how large each is along the first dimensions.
+        /// The index of the tensor that holds the size of each row along the first dimensions.
         sizes: usize,
     },
-    /// The shape is that of the longest; each begins where the one before ends.
+    /// The shape is that of the longest row; each row starts where the row before it ends.
     Ragged {
-        /// The tensor of the batch that says how long each is along the first dimension.
+        /// The index of the tensor that holds the length of each row along the first dimension.
         sizes: usize,
     },
-    /// Pictures of bytes: each is as high and as wide as the highest and the widest of the batch, at
-    /// most of the shape; each begins where the one before ends.
+    /// Images of bytes. Every image is padded to the largest height and the largest width in the batch,
+    /// which are at most those of the shape; each row starts where the row before it ends.
     Padded {
-        /// The tensor of the batch that says the height and width of each.
+        /// The index of the tensor that holds the height and width of each image.
         sizes: usize,
-        /// What lies to the right of a picture and below it.
+        /// The value of the padding to the right of an image and below it.
         pad: u8,
     },
-    /// They lie on a device; a batch's own memory has what they were made of.
+    /// The rows are on a device; the batch's host memory holds the data that they are computed from.
     Device {
-        /// Bytes of a sample of that.
+        /// The bytes of one sample in host memory.
         staged: usize,
     },
 }
 
-impl Rows {
-    /// The tensor of the batch that says how large each row is.
+impl TensorRows {
+    /// Returns the index of the tensor that holds the size of each row.
     #[must_use]
     pub const fn sizes(self) -> Option<usize> {
         match self {
@@ -62,14 +62,14 @@ impl Rows {
 }
 
 impl TensorSpec {
-    /// Elements of a sample of these sizes along the first dimensions. Sizes are a stage's word:
-    /// whatever they say, no sample is larger than its place.
+    /// Returns the number of elements of a sample of these sizes along the first dimensions. The sizes
+    /// were written by a stage; they are clamped so that no sample exceeds its range.
     fn elements(&self, sizes: &[i64]) -> usize {
         let bounded = sizes.iter().zip(&self.shape).map(|(&found, &most)| bounded(found, most));
         bounded.chain(self.shape.iter().skip(sizes.len()).copied()).product()
     }
 
-    /// The height and width of a picture, of these sizes.
+    /// Returns the height and width of an image of these sizes, clamped to the shape.
     fn bounded(&self, &[height, width]: &[i64; 2]) -> [usize; 2] {
         [bounded(height, self.shape[0]), bounded(width, self.shape[1])]
     }
@@ -79,16 +79,17 @@ fn bounded(found: i64, most: usize) -> usize {
     usize::try_from(found).map_or(if found < 0 { 0 } else { most }, |n| n.min(most))
 }
 
-/// Refuses rows whose sizes can't be looked up.
+/// Refuses tensors whose row sizes are not available.
 pub(super) fn check(tensors: &[TensorSpec]) -> Result<(), SlotError> {
     let is_known = |tensor: &TensorSpec, sizes: usize| {
         let Some(sizes) = tensors.get(sizes) else { return false };
         let sized: usize = sizes.shape.iter().product();
-        let most = if matches!(tensor.rows, Rows::Ragged { .. }) { 1 } else { tensor.shape.len() };
+        let most =
+            if matches!(tensor.rows, TensorRows::Ragged { .. }) { 1 } else { tensor.shape.len() };
         let is_fit = (1..=most).contains(&sized) && sized <= tensor.shape.len();
-        let is_plain = sizes.rows == Rows::Even && sizes.shape.len() <= 1;
+        let is_plain = sizes.rows == TensorRows::Even && sizes.shape.len() <= 1;
         let is_picture = sized == 2 && tensor.shape.len() == 3 && tensor.dtype == u8::DTYPE;
-        let is_fit = is_fit && (is_picture || !matches!(tensor.rows, Rows::Padded { .. }));
+        let is_fit = is_fit && (is_picture || !matches!(tensor.rows, TensorRows::Padded { .. }));
         is_fit && is_plain && sizes.dtype == i64::DTYPE
     };
     let mut tensors = tensors.iter();
@@ -102,45 +103,46 @@ pub(super) fn check(tensors: &[TensorSpec]) -> Result<(), SlotError> {
 pub(crate) fn pack(rows: &mut RowsMut<'_>, tensors: &[TensorSpec]) {
     for (k, spec) in tensors.iter().enumerate() {
         match spec.rows {
-            Rows::Ragged { sizes } => {
+            TensorRows::Ragged { sizes } => {
                 let bytes = |length| spec.elements(&[length]) * spec.dtype.bytes();
                 let lengths: Vec<usize> = numbers(rows, sizes).into_iter().map(bytes).collect();
                 move_together(rows.output(k), &lengths);
             }
-            Rows::Padded { sizes, pad } => {
+            TensorRows::Padded { sizes, pad } => {
                 let sizes = numbers(rows, sizes);
                 let sizes: Vec<[usize; 2]> =
                     sizes.as_chunks::<2>().0.iter().map(|sides| spec.bounded(sides)).collect();
                 pad_together(rows.output(k), &sizes, spec.shape[2], pad);
             }
-            Rows::Even | Rows::List { .. } | Rows::Device { .. } => {}
+            TensorRows::Even | TensorRows::List { .. } | TensorRows::Device { .. } => {}
         }
     }
 }
 
-/// The numbers of a tensor of sizes.
+/// Reads the numbers of a tensor of sizes.
 fn numbers(rows: &mut RowsMut<'_>, k: usize) -> Vec<i64> {
     let (numbers, _) = rows.output(k).as_chunks();
     numbers.iter().map(|&number| i64::from_ne_bytes(number)).collect()
 }
 
-/// The height of the highest picture and the width of the widest.
+/// Returns the largest height and the largest width.
 fn largest(sizes: impl Iterator<Item = [usize; 2]>) -> [usize; 2] {
     sizes.fold([0; 2], |[height, width], [h, w]| [height.max(h), width.max(w)])
 }
 
-/// Picture `i` of `bytes`, which lies packed at the start of its place, is padded to the largest and
-/// goes where picture `i - 1` now ends.
+/// Pads image `i` of `bytes`, stored at the start of its range, to the largest size, and moves it to the
+/// end of image `i - 1`.
 fn pad_together(bytes: &mut [u8], sizes: &[[usize; 2]], channels: usize, pad: u8) {
     let place = bytes.len() / sizes.len().max(1);
     let [height, width] = largest(sizes.iter().copied());
     let wide = width * channels;
     for (i, &[rows, columns]) in sizes.iter().enumerate() {
         let (start, line) = (i * height * wide, columns * channels);
-        // No place is smaller than the largest picture, so this stays in front of the next one.
+        // No range is smaller than the largest image, so the image stays in front of the next one.
         bytes.copy_within(i * place..i * place + rows * line, start);
         let picture = &mut bytes[start..start + height * wide];
-        // From the last row on: each moves to where only rows were that have moved.
+        // From the last row to the first: each row moves to where only rows were that have moved
+        // already.
         for y in (0..rows).rev() {
             picture.copy_within(y * line..(y + 1) * line, y * wide);
             picture[y * wide + line..(y + 1) * wide].fill(pad);
@@ -149,7 +151,7 @@ fn pad_together(bytes: &mut [u8], sizes: &[[usize; 2]], channels: usize, pad: u8
     }
 }
 
-/// Row `i` of `bytes` keeps its first `lengths[i]` bytes, and goes where row `i - 1` now ends.
+/// Moves the first `lengths[i]` bytes of row `i` of `bytes` to the end of row `i - 1`.
 fn move_together(bytes: &mut [u8], lengths: &[usize]) {
     let row = bytes.len() / lengths.len().max(1);
     let mut end = 0;
@@ -160,25 +162,25 @@ fn move_together(bytes: &mut [u8], lengths: &[usize]) {
 }
 
 impl Batch {
-    /// The samples of a tensor that are [of differing sizes](Rows), each its own slice.
+    /// Returns the samples of a tensor that [differ in size](TensorRows), each as its own slice.
     ///
     /// # Errors
     ///
-    /// If there is none of this name, its elements are not `T`, or its rows are of one size.
+    /// If there is no tensor of this name, its elements are not `T`, or its rows have one size.
     pub fn list<'a, T: Element>(
         &'a self,
         name: &str,
     ) -> Result<impl ExactSizeIterator<Item = &'a [T]> + use<'a, T>, TensorError> {
         let (k, spec) = self.typed::<T>(name)?;
         let sizes = match spec.rows {
-            Rows::List { sizes } | Rows::Ragged { sizes } => sizes,
-            Rows::Device { .. } => return Err(TensorError::uneven(spec)),
-            Rows::Even | Rows::Padded { .. } => {
+            TensorRows::List { sizes } | TensorRows::Ragged { sizes } => sizes,
+            TensorRows::Device { .. } => return Err(TensorError::uneven(spec)),
+            TensorRows::Even | TensorRows::Padded { .. } => {
                 return Err(TensorError::Even { name: name.to_owned() });
             }
         };
         let (elements, place) = (self.slot().elements::<T>(k), spec.shape.iter().product());
-        let is_packed = matches!(spec.rows, Rows::Ragged { .. });
+        let is_packed = matches!(spec.rows, TensorRows::Ragged { .. });
         let step = if is_packed { 0 } else { place };
         let (mut row, mut packed) = (0_usize, 0);
         Ok(self.sizes(sizes).map(move |sizes| {
@@ -189,17 +191,19 @@ impl Batch {
         }))
     }
 
-    /// A tensor packed as [`Rows::Ragged`] says.
+    /// Returns a tensor packed as [`TensorRows::Ragged`].
     ///
     /// # Errors
     ///
-    /// If there is none of this name, its elements are not `T`, or it is not packed so.
+    /// If there is no tensor of this name, its elements are not `T`, or it is not ragged.
     pub fn ragged<T: Element>(&self, name: &str) -> Result<Ragged<'_, T>, TensorError> {
         let (k, spec) = self.typed::<T>(name)?;
         let sizes = match spec.rows {
-            Rows::Ragged { sizes } => sizes,
-            Rows::List { .. } | Rows::Device { .. } => return Err(TensorError::uneven(spec)),
-            Rows::Even | Rows::Padded { .. } => {
+            TensorRows::Ragged { sizes } => sizes,
+            TensorRows::List { .. } | TensorRows::Device { .. } => {
+                return Err(TensorError::uneven(spec));
+            }
+            TensorRows::Even | TensorRows::Padded { .. } => {
                 return Err(TensorError::Even { name: name.to_owned() });
             }
         };
@@ -212,42 +216,42 @@ impl Batch {
             end += (spec.elements(sizes) / item.max(1)) as u64;
             offsets.push(end);
         }
-        // The sum of what fits into places that fit into memory.
+        // No overflow: every sample fits into its range, and all ranges fit into memory.
         let count = end as usize * item;
         Ok(Ragged { values: &self.slot().elements::<T>(k)[..count], offsets, inner })
     }
 
-    /// The shape of a sample of tensor `k` in this batch; `None` where each has its own.
+    /// Returns the shape of a sample of tensor `k` in this batch; `None` if the samples differ in shape.
     pub(super) fn sample_shape(&self, k: usize) -> Option<Vec<usize>> {
         let spec = &self.specs()[k];
         match spec.rows {
-            Rows::Even => Some(spec.shape.clone()),
-            Rows::Padded { sizes, .. } => {
+            TensorRows::Even => Some(spec.shape.clone()),
+            TensorRows::Padded { sizes, .. } => {
                 let sizes = self.slot().elements::<i64>(sizes).as_chunks::<2>().0;
                 let [height, width] = largest(sizes.iter().map(|sides| spec.bounded(sides)));
                 Some(vec![height, width, spec.shape[2]])
             }
-            Rows::Ragged { .. } | Rows::List { .. } | Rows::Device { .. } => None,
+            TensorRows::Ragged { .. } | TensorRows::List { .. } | TensorRows::Device { .. } => None,
         }
     }
 
-    /// The bytes of a ragged tensor's samples.
+    /// Returns the bytes of all samples of a ragged tensor.
     pub(super) fn packed_bytes(&self, k: usize, sizes: usize) -> &[u8] {
         let spec = &self.specs()[k];
         let elements: usize = self.sizes(sizes).map(|sizes| spec.elements(sizes)).sum();
         &self.slot().bytes(k)[..elements * spec.dtype.bytes()]
     }
 
-    /// The sizes of each row, of the tensor that says them.
+    /// Returns the sizes of each row from tensor `k`.
     fn sizes(&self, k: usize) -> impl ExactSizeIterator<Item = &[i64]> {
-        // One at least: `check`.
+        // At least one, see `check`.
         let count = self.specs()[k].shape.iter().product();
         self.slot().elements::<i64>(k).chunks_exact(count)
     }
 }
 
-/// A borrowed tensor whose samples lie one after the other, without gaps: PyTorch's nested tensor,
-/// TensorFlow's ragged one.
+/// A borrowed tensor whose samples are stored one after the other, without gaps: PyTorch's nested
+/// tensor, TensorFlow's ragged tensor.
 ///
 /// ```text
 /// values   [total, inner...]      sample i  =  values[offsets[i]..offsets[i + 1]]
@@ -261,38 +265,38 @@ pub struct Ragged<'a, T> {
 }
 
 impl<'a, T: Element> Ragged<'a, T> {
-    /// The elements of all samples.
+    /// Returns the elements of all samples.
     #[must_use]
     pub fn values(&self) -> &'a [T] {
         self.values
     }
 
-    /// Where each sample begins, and where the last one ends. They count along the first dimension
-    /// of `values`: with an inner shape, not single elements.
+    /// Returns the offset of each sample, and the end of the last one. Offsets count along the first
+    /// dimension of `values`: with an inner shape, they do not count single elements.
     #[must_use]
     pub fn offsets(&self) -> &[u64] {
         &self.offsets
     }
 
-    /// The shape of what the offsets count; empty where that is single elements.
+    /// Returns the shape of the items that the offsets count; empty if they count single elements.
     #[must_use]
     pub fn inner(&self) -> &[usize] {
         &self.inner
     }
 
-    /// Samples.
+    /// Returns the number of samples.
     #[must_use]
     pub fn len(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// Whether there is no sample.
+    /// Returns true if there is no sample.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The elements of sample `i` of the batch; `None` past the last.
+    /// Returns the elements of sample `i` of the batch; `None` past the last.
     #[must_use]
     pub fn row(&self, i: usize) -> Option<&'a [T]> {
         let item: usize = self.inner.iter().product();
@@ -304,25 +308,25 @@ impl<'a, T: Element> Ragged<'a, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::{BatchSpec, Pool};
-    use crate::sample::{Epoch, SampleId, Visit};
+    use crate::batch::{BatchSpec, SlotPool};
+    use crate::sample::{Epoch, SampleId, SampleRef};
     use fuseloop_ops::DType;
     use std::num::NonZeroUsize;
     use std::sync::Arc;
 
-    fn specs(rows: fn(usize) -> Rows) -> Vec<TensorSpec> {
+    fn specs(rows: fn(usize) -> TensorRows) -> Vec<TensorSpec> {
         let text = TensorSpec { rows: rows(1), ..TensorSpec::new("text", DType::I16, [3]) };
         vec![text, TensorSpec::new("text.length", DType::I64, [])]
     }
 
-    /// A batch of samples of these lengths: sample `i` is `10 i, 10 i + 1, ...`, and -1 lies behind.
-    fn batch(rows: fn(usize) -> Rows, lengths: &[i64]) -> Batch {
+    /// Builds a batch of samples of these lengths: sample `i` is `10 i, 10 i + 1, ...`, followed by -1.
+    fn batch(rows: fn(usize) -> TensorRows, lengths: &[i64]) -> Batch {
         let specs = specs(rows);
         let spec = BatchSpec::new(&specs, NonZeroUsize::new(lengths.len()).unwrap()).unwrap();
-        let pool = Arc::new(Pool::new(Arc::new(spec), None, 1, Box::new(|| {})));
+        let pool = Arc::new(SlotPool::new(Arc::new(spec), None, 1, Box::new(|| {})));
         let mut slot = pool.redeem(pool.take().unwrap()).unwrap();
         let ids = 0..lengths.len() as u64;
-        slot.visits_mut().extend(ids.map(|id| Visit::once(SampleId(id))));
+        slot.visits_mut().extend(ids.map(|id| SampleRef::once(SampleId(id))));
         let mut rows = slot.rows_mut();
         for (i, &length) in lengths.iter().enumerate() {
             let value = |j: i64| if j < length { 10 * i as i16 + j as i16 } else { -1 };
@@ -334,12 +338,12 @@ mod tests {
         Batch::new(slot, &pool, Epoch(0), 0)
     }
 
-    fn list(sizes: usize) -> Rows {
-        Rows::List { sizes }
+    fn list(sizes: usize) -> TensorRows {
+        TensorRows::List { sizes }
     }
 
-    fn ragged(sizes: usize) -> Rows {
-        Rows::Ragged { sizes }
+    fn ragged(sizes: usize) -> TensorRows {
+        TensorRows::Ragged { sizes }
     }
 
     #[test]
@@ -421,7 +425,7 @@ mod tests {
     fn sizes_that_are_nowhere_are_refused() {
         let refused = |sizes: usize, of: TensorSpec| {
             let mut specs = specs(ragged);
-            specs[0].rows = Rows::Ragged { sizes };
+            specs[0].rows = TensorRows::Ragged { sizes };
             specs[1] = of;
             BatchSpec::new(&specs, NonZeroUsize::MIN).unwrap_err().to_string()
         };

@@ -1,8 +1,8 @@
-//! The memory of one batch, and how several threads write to it at once.
+//! The memory of one batch, and how several threads write to it at the same time.
 //!
 //! ```text
-//!                 Filling::new            claim, claim, ...             Filling::into_slot
-//!   Slot (owned) ------------> Filling (shared, rows handed out) ------------> Slot (owned)
+//!                 FillingSlot::new          claim, claim, ...           FillingSlot::into_slot
+//!   Slot (owned) ------------> FillingSlot (shared, rows handed out) -----------> Slot (owned)
 //!
 //!   next ->  0      1      2      3   = chunks: nothing left
 //!         +------+------+------+---+
@@ -10,12 +10,13 @@
 //!         +------+------+------+---+
 //! ```
 //!
-//! The types keep the rules:
-//! - A [`Slot`] owns its memory, so a shared borrow of it may read and nobody writes.
-//! - A [`Filling`] can only be shared for [`claim`](Filling::claim), which gives each row to one
-//!   caller, and never lets anybody read. It owns its slot: there is no other way in.
-//! - The slot comes out by value, so the last [`RowsMut`], which borrows the filling, is gone.
-//!   Whoever owns it may then write to [all rows](Slot::rows_mut), alone.
+//! The types enforce the rules:
+//! - A [`Slot`] owns its memory, so through a shared reference the memory can be read and nothing writes
+//!   it.
+//! - A shared [`FillingSlot`] only allows [`claim`](FillingSlot::claim), which hands each row to one
+//!   caller, and allows no reads. It owns its slot: there is no other access.
+//! - The slot is returned by value, so the last [`RowsMut`], which borrows the `FillingSlot`, is gone.
+//!   The owner of the slot may then write to [all rows](Slot::rows_mut).
 
 #![allow(unsafe_code, reason = "workers write disjoint rows of one allocation at the same time")]
 
@@ -29,7 +30,7 @@ use half::{bf16, f16};
 use memmap2::MmapMut;
 
 use super::{BatchSpec, SlotError};
-use crate::sample::{SampleId, Visit};
+use crate::sample::{SampleId, SampleRef};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 mod sealed {
@@ -38,9 +39,9 @@ mod sealed {
 
 /// A type that the elements of a tensor may be read as.
 ///
-/// Sealed: each has no padding, no invalid bit pattern and at most 64-byte alignment.
+/// Sealed: each type has no padding, no invalid bit pattern and at most 64-byte alignment.
 pub trait Element: sealed::Sealed + Copy + Send + Sync + 'static {
-    /// Its name at run time.
+    /// The element type at run time.
     const DTYPE: DType;
 }
 
@@ -57,53 +58,54 @@ elements!(
     u8 => U8, i16 => I16, i32 => I32, i64 => I64, f16 => F16, bf16 => Bf16, f32 => F32, f64 => F64
 );
 
-/// Every tensor begins at a multiple of this: a cache line, and the widest vector.
+/// Every tensor starts at a multiple of this: a cache line, and the width of the widest vector.
 const ALIGN: usize = 64;
 
-/// From so many bytes on, memory in pages of 2 MiB is asked for: filling a new batch of 38 MB is
-/// then 19 page faults and not 9,400, and its rows miss the TLB less often.
+/// A tensor of at least this many bytes asks for 2 MiB memory pages: filling a new batch of 38 MB then
+/// causes 19 page faults instead of 9,400, and its rows cause fewer TLB misses.
 #[cfg(target_os = "linux")]
 const HUGE: usize = 4 << 20;
 
 /// One tensor's memory: initialised bytes, owned.
-struct Buffer {
-    /// Where `memory` begins. It is not used otherwise for as long as this lives.
+struct TensorBuffer {
+    /// The start of `memory`, which is accessed in no other way while the buffer lives.
     start: NonNull<u8>,
     memory: MmapMut,
     row_bytes: usize,
 }
 
-// SAFETY: a `Buffer` owns its bytes as a `Box<[u8]>` does; it may be freed by any thread.
-unsafe impl Send for Buffer {}
-// SAFETY: through a shared `Buffer` this file reads only by `Slot::bytes`, where the slot is
-// owned by no `Filling`, and writes only by `RowsMut`, whose rows nobody else has.
-unsafe impl Sync for Buffer {}
+// SAFETY: a `TensorBuffer` owns its bytes as a `Box<[u8]>` does; any thread may free it.
+unsafe impl Send for TensorBuffer {}
+// SAFETY: through a shared `TensorBuffer` this file reads only in `Slot::bytes`, where no `FillingSlot`
+// owns the slot, and writes only in `RowsMut`, whose rows are handed to one caller.
+unsafe impl Sync for TensorBuffer {}
 
-impl Buffer {
-    /// Zeroed memory for `rows` rows.
+impl TensorBuffer {
+    /// Allocates zeroed memory for `rows` rows.
     ///
-    /// A mapping of its own, not the allocator's: that clears what is aligned to 64 by writing
-    /// to it, before the first row of an epoch and on one thread. Here the system clears a page
-    /// when a worker first touches it. It begins at a page, so at a multiple of [`ALIGN`].
+    /// The memory is an anonymous mapping. The allocator would clear memory aligned to 64 bytes by
+    /// writing to it, on one thread and before the first row of an epoch; a mapping is cleared by the
+    /// system, page by page, when a worker first touches it. A mapping starts at a memory page, so at a
+    /// multiple of [`ALIGN`].
     fn new(rows: usize, row_bytes: usize) -> Result<Self, SlotError> {
         let bytes = rows.saturating_mul(row_bytes);
-        // The system may not be asked for nothing; a byte more is no matter.
+        // A mapping of 0 bytes is an error.
         let mut memory =
             MmapMut::map_anon(bytes.max(1)).map_err(|_| SlotError::NoMemory { bytes })?;
         #[cfg(target_os = "linux")]
         if bytes >= HUGE {
-            // Only advice: without it all is the same, but slower.
+            // This is only advice: without it the result is the same, but slower.
             let _ = memory.advise(memmap2::Advice::HugePage);
         }
         let start = NonNull::new(memory.as_mut_ptr()).ok_or(SlotError::NoMemory { bytes })?;
         Ok(Self { start, memory, row_bytes })
     }
 
-    /// The place of `count` rows from row `first` on, and their bytes.
+    /// Returns the address of `count` rows from row `first` on, and their length in bytes.
     ///
     /// # Panics
     ///
-    /// If they do not all lie inside the memory.
+    /// If the rows are not all inside the memory.
     fn rows(&self, first: usize, count: usize) -> (NonNull<u8>, usize) {
         let span = first.checked_add(count).and_then(|end| end.checked_mul(self.row_bytes));
         assert!(span.is_some_and(|end| end <= self.memory.len()), "rows {first}+{count}");
@@ -114,81 +116,81 @@ impl Buffer {
     }
 }
 
-/// What a stage keeps beside the memory of a batch: what a device has of it, and knows of it.
-pub(crate) trait Companion: Any + Send + Sync {
-    /// The user has dropped the batch. Called where that happens: may not wait.
-    fn let_go(&mut self);
+/// State that a stage stores with the memory of a batch: its device memory and its transfers.
+pub(crate) trait SlotExtension: Any + Send + Sync {
+    /// Called on the thread that drops the batch. Must not wait.
+    fn batch_dropped(&mut self);
 
-    /// Waits until nothing but its owner reads the memory, which is about to be written again.
+    /// Waits until only the owner reads the memory, which is about to be written again.
     fn reclaim(&mut self);
 }
 
-/// The memory of one batch: a buffer for each tensor, and which sample each row is.
+/// The memory of one batch: a buffer for each tensor, and the sample of each row.
 pub(crate) struct Slot {
-    /// Before the memory, so that it is gone before that is.
-    companion: Option<Box<dyn Companion>>,
-    tensors: Vec<Buffer>,
-    visits: Vec<Visit>,
-    /// The samples of `visits`, once they are noted.
+    /// Declared before the memory, so that it is dropped first.
+    extension: Option<Box<dyn SlotExtension>>,
+    tensors: Vec<TensorBuffer>,
+    visits: Vec<SampleRef>,
+    /// The sample ids of the rows, as of the last `update_ids`.
     ids: Vec<SampleId>,
 }
 
 impl Slot {
-    /// The most that the system can be asked for.
+    /// The maximum size of one allocation.
     pub(crate) const MAX_TENSOR_BYTES: usize = isize::MAX as usize - ALIGN;
 
-    /// Memory for a batch of `spec`, zeroed, with no sample in it.
+    /// Allocates zeroed memory for a batch of `spec`, without samples.
     ///
     /// # Errors
     ///
-    /// If the system has no such memory.
+    /// If the memory can't be allocated.
     pub(crate) fn new(spec: &BatchSpec) -> Result<Self, SlotError> {
-        let tensors = spec.row_bytes().iter().map(|&bytes| Buffer::new(spec.rows(), bytes));
+        let tensors = spec.row_bytes().iter().map(|&bytes| TensorBuffer::new(spec.rows(), bytes));
         let tensors = tensors.collect::<Result<_, _>>()?;
         let rows = spec.rows().min(1 << 16);
         let (visits, ids) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
-        Ok(Self { companion: None, tensors, visits, ids })
+        Ok(Self { extension: None, tensors, visits, ids })
     }
 
-    /// What each row is; as many rows as visits are in use.
-    pub(crate) fn visits(&self) -> &[Visit] {
+    /// Returns the sample of each row in use.
+    pub(crate) fn visits(&self) -> &[SampleRef] {
         &self.visits
     }
 
-    /// To say which rows come next.
-    pub(crate) fn visits_mut(&mut self) -> &mut Vec<Visit> {
+    /// Returns the list of samples, to set the rows that are filled next.
+    pub(crate) fn visits_mut(&mut self) -> &mut Vec<SampleRef> {
         &mut self.visits
     }
 
-    /// Has [`ids`](Self::ids) say what the rows are now.
-    pub(crate) fn note_ids(&mut self) {
+    /// Sets [`ids`](Self::ids) to the samples of the current rows.
+    pub(crate) fn update_ids(&mut self) {
         self.ids.clear();
         self.ids.extend(self.visits.iter().map(|visit| visit.sample));
     }
 
-    /// Which sample each row is, as last noted.
+    /// Returns the sample id of each row, as of the last `update_ids`.
     pub(crate) fn ids(&self) -> &[SampleId] {
         &self.ids
     }
 
-    /// All rows in use.
+    /// Returns all rows in use.
     pub(crate) fn rows_mut(&mut self) -> RowsMut<'_> {
         let count = self.visits.len();
-        RowsMut { tensors: &self.tensors, first: 0, count, companion: Some(&mut self.companion) }
+        RowsMut { tensors: &self.tensors, first: 0, count, extension: Some(&mut self.extension) }
     }
 
-    /// What a stage keeps beside it.
-    pub(crate) fn companion(&self) -> Option<&dyn Companion> {
-        self.companion.as_deref()
+    /// Returns what the stage stores with the slot.
+    pub(crate) fn extension(&self) -> Option<&dyn SlotExtension> {
+        self.extension.as_deref()
     }
 
-    /// The same, to tell it something.
-    pub(crate) fn companion_mut(&mut self) -> Option<&mut (dyn Companion + 'static)> {
-        self.companion.as_deref_mut()
+    /// Returns what the stage stores with the slot, mutably.
+    pub(crate) fn extension_mut(&mut self) -> Option<&mut (dyn SlotExtension + 'static)> {
+        self.extension.as_deref_mut()
     }
 
-    /// Leaves out the rows `gone`, which are in order and each there once; the others move up.
-    pub(crate) fn leave_out(&mut self, gone: &[usize]) {
+    /// Removes the rows `gone`, which are ascending and distinct; the later rows move up.
+    pub(crate) fn remove_rows(&mut self, gone: &[usize]) {
         let kept = |row: &usize| gone.binary_search(row).is_err();
         let count = self.visits.len();
         for tensor in 0..self.tensors.len() {
@@ -205,25 +207,25 @@ impl Slot {
         self.visits.retain(|_| row.next().is_some_and(|row| kept(&row)));
     }
 
-    /// The rows in use of tensor `k`.
+    /// Returns the rows in use of tensor `k`.
     ///
     /// # Panics
     ///
-    /// If there is no tensor `k`, or there are more visits than rows.
+    /// If there is no tensor `k`, or there are more samples than rows.
     pub(crate) fn bytes(&self, k: usize) -> &[u8] {
         let (start, len) = self.tensors[k].rows(0, self.visits.len());
-        // SAFETY: `rows` checked that the bytes lie in one live allocation, zeroed when new.
-        // Only `RowsMut` writes there. It borrows a `Filling`, which owns its slot, so that whoever
-        // borrows this slot got it by value after and no such `RowsMut` is left; or it borrows
-        // the slot itself mutably, so that it is gone now.
+        // SAFETY: `rows` checked that the bytes are inside one live allocation, which was zeroed when
+        // new. Only `RowsMut` writes there. A `RowsMut` borrows either a `FillingSlot`, which owns its
+        // slot (this slot was then returned by value afterwards, so no such `RowsMut` is left), or the
+        // slot itself mutably (that borrow has ended).
         unsafe { slice::from_raw_parts(start.as_ptr(), len) }
     }
 
-    /// The rows in use of tensor `k`, as elements.
+    /// Returns the rows in use of tensor `k`, as elements.
     ///
     /// # Panics
     ///
-    /// As [`bytes`](Self::bytes), and if the bytes are not whole elements.
+    /// See [`bytes`](Self::bytes); also if the bytes are not whole elements.
     pub(crate) fn elements<T: Element>(&self, k: usize) -> &[T] {
         // SAFETY: `Element` is implemented in this file only, for numbers without padding of
         // which every bit pattern is a value.
@@ -233,24 +235,24 @@ impl Slot {
     }
 }
 
-/// A slot that workers are writing to: its rows are handed out in chunks, in order, each once.
-pub(crate) struct Filling {
-    /// Private, and no method lends it: see the rules on top.
+/// A slot that workers write to: its rows are handed out in chunks, in order, each once.
+pub(crate) struct FillingSlot {
+    /// No method lends this out: see the rules at the top of the file.
     slot: Slot,
     chunk: NonZeroUsize,
     chunks: usize,
-    /// The first chunk that nobody has. It only grows.
+    /// The first chunk that was not claimed. Only grows.
     next: AtomicUsize,
-    /// Whether chunks were left when it was cancelled.
+    /// True if chunks were left when filling was cancelled.
     cut: AtomicBool,
 }
 
-impl Filling {
-    /// Opens `slot` for a row per visit, `chunk` rows at a time.
+impl FillingSlot {
+    /// Opens `slot` for one row per sample, `chunk` rows at a time.
     ///
     /// # Panics
     ///
-    /// If there are more visits than rows.
+    /// If there are more samples than rows.
     pub(crate) fn new(slot: Slot, chunk: NonZeroUsize) -> Self {
         let chunks = slot.visits.len().div_ceil(chunk.get());
         for tensor in &slot.tensors {
@@ -260,9 +262,9 @@ impl Filling {
         Self { slot, chunk, chunks, next, cut }
     }
 
-    /// The next visits nobody has, and their rows; `None` when all are taken.
-    pub(crate) fn claim(&self) -> Option<(&[Visit], RowsMut<'_>)> {
-        // Looking first keeps `next` from growing by late comers, so it can't wrap round.
+    /// Claims the next chunk: returns its samples and rows; `None` when all chunks are claimed.
+    pub(crate) fn claim(&self) -> Option<(&[SampleRef], RowsMut<'_>)> {
+        // This check keeps `next` from growing after the last chunk, so that it can't wrap around.
         if self.is_exhausted() {
             return None;
         }
@@ -274,68 +276,68 @@ impl Filling {
         let first = chunk * self.chunk.get();
         let count = self.chunk.get().min(self.slot.visits.len() - first);
         let visits = &self.slot.visits[first..first + count];
-        Some((visits, RowsMut { tensors: &self.slot.tensors, first, count, companion: None }))
+        Some((visits, RowsMut { tensors: &self.slot.tensors, first, count, extension: None }))
     }
 
-    /// Hands out nothing more. What was handed out stays so.
+    /// Hands out no more chunks. Chunks already claimed are not affected.
     pub(crate) fn cancel(&self) {
         if self.next.fetch_max(self.chunks, Ordering::Relaxed) < self.chunks {
             self.cut.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether there is nothing left to claim.
+    /// Returns true if no chunk is left to claim.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.next.load(Ordering::Relaxed) >= self.chunks
     }
 
-    /// Whether every chunk was handed out, or will be: no row is left as it was.
+    /// Returns true if every chunk was or will be handed out, so that no row keeps old contents.
     pub(crate) fn is_whole(&self) -> bool {
         !self.cut.load(Ordering::Relaxed)
     }
 
-    /// Chunks in all.
+    /// Returns the total number of chunks.
     pub(crate) fn chunks(&self) -> usize {
         self.chunks
     }
 
-    /// The slot, when nobody writes to it any more.
+    /// Returns the slot, after all writers are done.
     pub(crate) fn into_slot(self) -> Slot {
         self.slot
     }
 }
 
-/// Some rows of a batch that one worker alone may write: `len` of them in every output.
+/// Some rows of a batch that only one worker may write: `len` rows in every output.
 ///
-/// What lies there before is left from an earlier batch: write every byte.
+/// The rows still hold the contents of an earlier batch: write every byte.
 pub struct RowsMut<'a> {
-    tensors: &'a [Buffer],
+    tensors: &'a [TensorBuffer],
     first: usize,
     count: usize,
-    /// Of the slot, if these are all its rows.
-    companion: Option<&'a mut Option<Box<dyn Companion>>>,
+    /// The extension of the slot, if these are all its rows.
+    extension: Option<&'a mut Option<Box<dyn SlotExtension>>>,
 }
 
 impl RowsMut<'_> {
-    /// How many rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there is no row. The engine gives none such.
+    /// Returns true if there is no row. The engine passes at least one.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The place of the first row in its batch.
+    /// Returns the index of the first row in its batch.
     #[must_use]
     pub fn first_row(&self) -> usize {
         self.first
     }
 
-    /// The rows of output `k`, side by side: `len` times the bytes of one sample.
+    /// Returns the rows of output `k`, contiguous: `len` times the bytes of one sample.
     ///
     /// # Panics
     ///
@@ -343,26 +345,26 @@ impl RowsMut<'_> {
     #[must_use]
     pub fn output(&mut self, k: usize) -> &mut [u8] {
         let (start, len) = self.tensors[k].rows(self.first, self.count);
-        // SAFETY: `rows` checked the bounds. No other live reference covers these bytes:
-        // `claim` gives each chunk to one caller (`next` only grows, so `fetch_add` returns a
-        // chunk once), `rows_mut` borrows its slot mutably, `row` lends a part only while it
-        // borrows the whole mutably, the slot can be read only after `self`, which borrows its
-        // `Filling` or the slot, is gone, and `&mut self` allows one slice at a time.
+        // SAFETY: `rows` checked the bounds. No other live reference covers these bytes: `claim` gives
+        // each chunk to one caller (`next` only grows, so `fetch_add` returns a chunk once); `rows_mut`
+        // borrows its slot mutably; `row` borrows the whole mutably while its rows live; the slot can be
+        // read only after `self`, which borrows its `FillingSlot` or the slot, is gone; and `&mut self`
+        // allows one slice at a time.
         unsafe { slice::from_raw_parts_mut(start.as_ptr(), len) }
     }
 
-    /// The rows of every output, in order, for writing to several of them at once.
+    /// Returns the rows of every output, in order, to write to several outputs at once.
     pub fn outputs(&mut self) -> impl ExactSizeIterator<Item = &mut [u8]> {
         let (first, count) = (self.first, self.count);
         self.tensors.iter().map(move |tensor| {
             let (start, len) = tensor.rows(first, count);
-            // SAFETY: as in `output`; each tensor is an allocation of its own and comes up once,
-            // and the iterator borrows `self` mutably for as long as the slices live.
+            // SAFETY: see `output`. Each tensor is an allocation of its own and is yielded once, and the
+            // iterator borrows `self` mutably for as long as the slices live.
             unsafe { slice::from_raw_parts_mut(start.as_ptr(), len) }
         })
     }
 
-    /// Row `i` of these alone.
+    /// Returns row `i` of these rows.
     ///
     /// # Panics
     ///
@@ -370,12 +372,12 @@ impl RowsMut<'_> {
     #[must_use]
     pub fn row(&mut self, i: usize) -> RowsMut<'_> {
         assert!(i < self.count, "row {i} of {}", self.count);
-        RowsMut { tensors: self.tensors, first: self.first + i, count: 1, companion: None }
+        RowsMut { tensors: self.tensors, first: self.first + i, count: 1, extension: None }
     }
 
-    /// What a stage keeps beside the memory of the batch; `None` for some of its rows.
-    pub(crate) fn companion(&mut self) -> Option<&mut Option<Box<dyn Companion>>> {
-        self.companion.as_deref_mut()
+    /// Returns what the stage stores with the slot; `None` if these are not all rows of the batch.
+    pub(crate) fn extension(&mut self) -> Option<&mut Option<Box<dyn SlotExtension>>> {
+        self.extension.as_deref_mut()
     }
 }
 
@@ -390,14 +392,14 @@ mod tests {
         let tensors = [tensor("a"), tensor("b")];
         let spec = BatchSpec::new(&tensors, NonZeroUsize::new(rows).unwrap()).unwrap();
         let mut slot = Slot::new(&spec).unwrap();
-        slot.visits_mut().extend((0..rows as u64).map(|id| Visit::once(SampleId(id))));
+        slot.visits_mut().extend((0..rows as u64).map(|id| SampleRef::once(SampleId(id))));
         slot
     }
 
     #[test]
     fn every_row_is_handed_out_once_whatever_the_chunk() {
         for (rows, chunk) in [(1, 1), (7, 2), (8, 2), (5, 32), (64, 5)] {
-            let filling = Filling::new(slot(rows), NonZeroUsize::new(chunk).unwrap());
+            let filling = FillingSlot::new(slot(rows), NonZeroUsize::new(chunk).unwrap());
             thread::scope(|scope| {
                 for _ in 0..4 {
                     scope.spawn(|| {
@@ -421,7 +423,7 @@ mod tests {
 
     #[test]
     fn a_cancelled_filling_hands_out_nothing() {
-        let filling = Filling::new(slot(4), NonZeroUsize::MIN);
+        let filling = FillingSlot::new(slot(4), NonZeroUsize::MIN);
         assert!(filling.claim().is_some());
         assert!(filling.is_whole());
         filling.cancel();
@@ -430,7 +432,7 @@ mod tests {
 
     #[test]
     fn one_cancelled_after_its_last_chunk_is_whole() {
-        let filling = Filling::new(slot(4), NonZeroUsize::new(4).unwrap());
+        let filling = FillingSlot::new(slot(4), NonZeroUsize::new(4).unwrap());
         assert!(filling.claim().is_some());
         filling.cancel();
         assert!(filling.is_whole());
@@ -454,7 +456,7 @@ mod tests {
             for i in 0..5 {
                 rows.row(i).outputs().for_each(|row| row.fill(i as u8));
             }
-            slot.leave_out(gone);
+            slot.remove_rows(gone);
             let kept: Vec<u8> = (0..5).filter(|i| !gone.contains(&usize::from(*i))).collect();
             let ids: Vec<u8> = slot.visits().iter().map(|visit| visit.sample.0 as u8).collect();
             assert_eq!(ids, kept);

@@ -1,4 +1,4 @@
-//! `fuseloop bench`: how fast a file is loaded here, and what it costs.
+//! `fuseloop bench`: measures how fast a file is loaded on this machine, and what it costs.
 
 use super::measure::{self, Measured};
 use super::print::{bytes, counted, device_line, millis, rate, say};
@@ -57,16 +57,16 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// All that is reported.
+/// The complete report.
 struct Report {
     samples: u64,
     epochs: Vec<Measured>,
     stats: Stats,
-    /// From the first line of `main`: the system's own start of a process is known to 10 ms only.
+    /// The time from the first line of `main`: the system reports the start of a process only to 10 ms.
     first_batch: Duration,
     memory: Option<Memory>,
     traced: Option<Traced>,
-    /// Where the lists' ends ran.
+    /// Where the ends of the op lists ran.
     device: Placement,
     sent: Option<DeviceStats>,
 }
@@ -74,21 +74,21 @@ struct Report {
 pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
     let setup = args.pipeline.setup()?.on(&args.on).of_rank(&args.on_rank)?;
     let builder = setup.builder(&args.file)?;
-    // Not `recompile(args.recompile)`: a pipeline file may ask for it too.
+    // Not `recompile(args.recompile)`, because a pipeline file may request it too.
     let builder = if args.recompile { builder.recompile(true) } else { builder };
     let loader = builder.build()?;
     let batches = args.batches.unwrap_or(u64::MAX);
     let mut epochs = vec![];
-    let mut before = loader.headroom();
+    let mut before = loader.utilization();
     for number in 0..args.epochs.get() {
         if number <= 1 {
-            before = loader.headroom();
+            before = loader.utilization();
         }
         epochs.push(measure::epoch(&loader, number, batches, |batch| {
             black_box(batch);
         })?);
     }
-    let stats = Stats::between(&before, &loader.headroom());
+    let stats = Stats::between(&before, &loader.utilization());
     let trace = |path| trace::write(&loader, args.epochs.get(), batches, path);
     let report = Report {
         samples: loader.samples(),
@@ -107,12 +107,12 @@ pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
     }
 }
 
-/// Those that count: all but the first, if there are more.
+/// Returns the epochs that count: all but the first, if there are several.
 fn counting(epochs: &[Measured]) -> &[Measured] {
     if epochs.len() > 1 { &epochs[1..] } else { epochs }
 }
 
-/// The middle one; of an even number, the mean of the two in the middle.
+/// Returns the middle value; for an even number of values, the mean of the two in the middle.
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

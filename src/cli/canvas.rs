@@ -1,4 +1,4 @@
-//! A picture that is drawn on: pictures, captions, and a PNG of it all.
+//! Draws images and captions on a canvas, and saves it as a PNG.
 
 use super::font::{self, LETTER};
 use super::output::{self, Existing};
@@ -6,25 +6,25 @@ use super::problem::Problem;
 use fuseloop::ops::{ImageView, NoMemory, Size, area, memory};
 use std::path::Path;
 
-/// A colour: red, green, blue.
+/// A colour as red, green, blue.
 pub(super) type Colour = [u8; 3];
 
 /// Pixels from one letter to the next, and from one line to the next.
 const ADVANCE: u32 = LETTER[0] + 1;
 pub(super) const LINE: u32 = LETTER[1] + 2;
 
-/// A picture of 8-bit RGB. What is drawn outside is left out.
+/// An image of 8-bit RGB. Anything drawn outside it is clipped.
 pub(super) struct Canvas {
     size: Size,
     pixels: Vec<u8>,
 }
 
 impl Canvas {
-    /// A picture of one colour.
+    /// Creates a canvas of one colour.
     ///
     /// # Errors
     ///
-    /// If the system has no memory for it.
+    /// If there is no memory for the canvas.
     pub(super) fn new(size: Size, background: Colour) -> Result<Self, NoMemory> {
         let count = size.pixels() as usize;
         let mut pixels = memory::with_capacity(3 * count, "a sheet of pictures")?;
@@ -38,14 +38,14 @@ impl Canvas {
         (top..top + side).for_each(|y| self.row(y, left, &row));
     }
 
-    /// Puts a picture where its upper left corner is given.
+    /// Draws an image with its upper left corner at `top` and `left`.
     pub(super) fn paste(&mut self, top: u32, left: u32, view: ImageView<'_>) {
         for y in 0..view.size().height {
             self.row(top + y, left, view.row(y));
         }
     }
 
-    /// Puts a picture in the middle of a square of `side` pixels, smaller if it does not fit.
+    /// Draws an image in the middle of a square of `side` pixels, scaled down if it does not fit.
     pub(super) fn paste_fitted(&mut self, top: u32, left: u32, side: u32, picture: ImageView<'_>) {
         let fitted = fitted(picture, side);
         let view = match &fitted {
@@ -58,7 +58,7 @@ impl Canvas {
         }
     }
 
-    /// Writes one line of text.
+    /// Draws one line of text.
     pub(super) fn text(&mut self, top: u32, left: u32, text: &str, colour: Colour) {
         for (letter, place) in text.chars().zip(0..) {
             for y in 0..LETTER[1] {
@@ -69,7 +69,7 @@ impl Canvas {
         }
     }
 
-    /// Overwrites pixels of a row from column `left` on.
+    /// Overwrites the pixels of a row, from column `left` on.
     fn row(&mut self, y: u32, left: u32, pixels: &[u8]) {
         if y >= self.size.height || left >= self.size.width {
             return;
@@ -80,13 +80,13 @@ impl Canvas {
         self.pixels[at..at + len].copy_from_slice(&pixels[..len]);
     }
 
-    /// Writes it as a PNG; one that is there is replaced.
+    /// Saves the canvas as a PNG; an existing file is replaced.
     pub(super) fn save(&self, path: &Path) -> Result<(), Problem> {
         save_png(path, &self.pixels, self.size)
     }
 }
 
-/// Writes packed RGB pixels as a PNG; one that is there is replaced.
+/// Writes packed RGB pixels as a PNG; an existing file is replaced.
 pub(super) fn save_png(path: &Path, pixels: &[u8], size: Size) -> Result<(), Problem> {
     let wrong = |error| Problem::Png { path: path.to_owned(), error };
     output::write(path, Existing::Replace, |out| {
@@ -99,7 +99,7 @@ pub(super) fn save_png(path: &Path, pixels: &[u8], size: Size) -> Result<(), Pro
     })
 }
 
-/// Lines of at most `width` pixels: broken between words, and inside one that is longer.
+/// Breaks text into lines of at most `width` pixels: between words, or inside a word that is longer.
 pub(super) fn wrapped(text: &str, width: u32) -> Vec<String> {
     let most = (width / ADVANCE).max(1) as usize;
     let mut lines: Vec<String> = vec![];
@@ -123,7 +123,7 @@ pub(super) fn wrapped(text: &str, width: u32) -> Vec<String> {
     lines
 }
 
-/// A picture too large for a square of `side` pixels, made smaller; `None` if it fits as it is.
+/// Scales an image down to fit a square of `side` pixels; returns `None` if it already fits.
 pub(super) fn fitted(picture: ImageView<'_>, side: u32) -> Option<(Vec<u8>, Size)> {
     let Size { height, width } = picture.size();
     let longest = height.max(width);

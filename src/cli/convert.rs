@@ -1,4 +1,4 @@
-//! `fuseloop convert`: a dataset in another form.
+//! `fuseloop convert`: converts a dataset to another format.
 
 use super::folder::{InFolder, add_folder};
 use super::print::{bar, bytes, count, counted, rate, say};
@@ -96,22 +96,22 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     say(&text)
 }
 
-/// `A=B`, at the first sign of equality.
+/// Parses `A=B`, split at the first equals sign.
 fn renaming(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').filter(|(from, to)| !from.is_empty() && !to.is_empty());
     let (from, to) = pair.ok_or("expected A=B: a field's name, and its new one")?;
     Ok((from.to_owned(), to.to_owned()))
 }
 
-/// What fields are called otherwise than in the source.
+/// Adds the fields with another name than in the source.
 fn add_renamed(text: &mut String, renamed: &[(String, String)]) {
     for (from, to) in renamed {
         let _ = writeln!(text, "field {} is called {}", Escaped(from), Escaped(to));
     }
 }
 
-/// Opens whatever is there to be read, and says what of a folder was left out. Compressed shards are
-/// read once more, to count their samples.
+/// Opens any dataset, and describes which files of a folder were left out. Compressed shards are read
+/// once more, to count their samples.
 fn open(spec: &str, folder: InFolder) -> Result<(Arc<dyn Source>, String), Problem> {
     let mut said = String::new();
     let source: Arc<dyn Source> = match folder.open(spec)? {

@@ -1,4 +1,4 @@
-//! `fuseloop dump`: batches as `.npy` files, to be compared with anything that reads them.
+//! `fuseloop dump`: writes batches as `.npy` files, to compare them with those of any other program.
 
 use super::npy;
 use super::output::{self, Existing};
@@ -6,7 +6,7 @@ use super::print::{bytes, counted, say};
 use super::problem::Problem;
 use super::source::{FieldOps, OnRank, Pipeline};
 use fuseloop::Batch;
-use fuseloop::batch::{Rows, TensorSpec};
+use fuseloop::batch::{TensorRows, TensorSpec};
 use fuseloop::ops::DType;
 use fuseloop::source::Escaped;
 use std::fs;
@@ -46,7 +46,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let setup = args.pipeline.setup()?.of_rank(&args.on_rank)?;
     let loader = setup.builder(&args.file)?.build()?;
-    // First the epoch: a pipeline may give other shapes in each.
+    // The epoch comes first, because a pipeline may have other shapes in each.
     let epoch = loader.epoch(args.epoch)?;
     let tensors = loader.tensors();
     let batches = args.batches.min(loader.len());
@@ -92,14 +92,14 @@ fn summary(
     text
 }
 
-/// The name of a tensor's file.
+/// Returns the name of a tensor's file.
 fn file_name(place: usize, spec: &TensorSpec, batch: u64) -> String {
     format!("{}_{batch:04}.npy", plain_name(place, &spec.name))
 }
 
-/// What files of a field are called. A field's name is a stranger's: one that is not words of plain
-/// letters, digits and `_`, with dots between them (`image.size`), could lead out of the folder, so
-/// its place stands for it.
+/// Returns the name of a field for its files. Field names are untrusted: a name that is not words of
+/// ASCII letters, digits and `_`, joined by dots (`image.size`), could lead out of the folder and is
+/// replaced by the field's index.
 pub(super) fn plain_name(place: usize, name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.split('.').all(|word| !word.is_empty() && word.chars().all(is_plain)) {
@@ -109,7 +109,7 @@ pub(super) fn plain_name(place: usize, name: &str) -> String {
     }
 }
 
-/// Before anything is written, so that no dump is half old and half new.
+/// Refuses existing files before anything is written, so that no dump is half old and half new.
 fn refuse_existing(out: &Path, tensors: &[TensorSpec], batches: u64) -> Result<(), Problem> {
     for batch in 0..batches {
         for (place, spec) in tensors.iter().enumerate() {
@@ -131,9 +131,9 @@ fn write_tensor(
     let elements = batch.bytes(&spec.name)?;
     let mut shape = vec![batch.len()];
     shape.extend(&spec.shape);
-    if let Rows::Padded { .. } = spec.rows {
+    if let TensorRows::Padded { .. } = spec.rows {
         shape = batch.tensor::<u8>(&spec.name)?.shape().to_vec();
-    } else if spec.rows != Rows::Even {
+    } else if spec.rows != TensorRows::Even {
         shape.remove(0);
         let item = shape[1..].iter().product::<usize>() * spec.dtype.bytes();
         shape[0] = elements.len() / item.max(1);

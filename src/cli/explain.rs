@@ -1,5 +1,5 @@
-//! `fuseloop explain`: the plan of a workload or a pipeline on a file, what it costs, and the code
-//! made of it.
+//! `fuseloop explain`: shows the plan of a workload or a pipeline on a file, its cost, and the generated
+//! code.
 
 use super::pick::{image_fields, spread};
 use super::print::{device_line, say};
@@ -7,7 +7,7 @@ use super::problem::Problem;
 use super::source::{OnDevice, Pipeline, Setup};
 use super::tree;
 use fuseloop::Loader;
-use fuseloop::jit::{BlockCosts, CompileError, Costs, Meter, predict, unsupported};
+use fuseloop::jit::{BlockCosts, CompileError, Costs, KernelTimer, predict, unsupported};
 use fuseloop::loader::{Inspector, Phases, Placement};
 use fuseloop::ops::{ImageType, Layout, Type};
 use fuseloop::plan::Description;
@@ -51,31 +51,31 @@ pub(super) struct Args {
     asm: bool,
 }
 
-/// How often a sample is run for the times of its phases.
+/// The number of runs of a sample for the times of its phases.
 const ROUNDS: usize = 5;
 
-/// All that is told of one image field.
+/// The report on one image field.
 pub(super) struct FieldReport {
     pub(super) name: String,
     pub(super) plan: Description,
-    /// Pictures of the file that are stored as JPEG, and raw.
+    /// The numbers of images stored as JPEG and raw.
     pub(super) stored: [u64; 2],
-    /// Loop bodies, how long they took to compile, and their bytes.
+    /// The number of loop bodies, the time to compile them, and the size of their code in bytes.
     pub(super) code: (usize, Duration, usize),
-    /// What was measured, if anything was.
+    /// The measurements, if there are any.
     pub(super) measured: Option<Measured>,
 }
 
-/// Means over the samples measured.
+/// The means over the measured samples.
 pub(super) struct Measured {
     pub(super) samples: u64,
     pub(super) phases: PhaseMeans,
     pub(super) predicted: Vec<BlockCosts>,
-    /// Missing where nothing can be compiled.
+    /// `None` if nothing can be compiled.
     pub(super) costs: Option<Costs>,
 }
 
-/// Nanoseconds, bytes and pixels a sample.
+/// Nanoseconds, bytes and pixels per sample.
 #[derive(Clone, Copy, Default)]
 pub(super) struct PhaseMeans {
     pub(super) read: f64,
@@ -89,7 +89,7 @@ pub(super) struct PhaseMeans {
 }
 
 impl PhaseMeans {
-    /// Name and nanoseconds of each phase, in order.
+    /// Returns the name and the nanoseconds of each phase, in order.
     pub(super) fn all(&self) -> [(&'static str, f64); 5] {
         [
             ("read", self.read),
@@ -151,10 +151,10 @@ fn report(
     Ok(FieldReport { name, plan: kernel.plan().describe(), stored, code, measured })
 }
 
-/// Runs the samples, phase by phase and op by op.
+/// Measures the samples, phase by phase and op by op.
 fn measure(inspector: &mut Inspector, samples: &[u64]) -> Result<Measured, Problem> {
     let kernel = inspector.kernel().clone();
-    let (plan, mut meter) = (kernel.plan(), Meter::new(&kernel));
+    let (plan, mut meter) = (kernel.plan(), KernelTimer::new(&kernel));
     let (mut phases, mut predicted, mut failed) = (vec![], vec![], None::<CompileError>);
     for sample in samples {
         phases.push(inspector.time(*sample, ROUNDS, |source, draws| {
@@ -243,8 +243,8 @@ fn field_json(report: &FieldReport) -> Value {
                 "output": image_json(op.output),
                 "became": op.role,
                 "chosen_by": op.chosen_by,
-                "predicted_ns": predicted.and_then(|costs| costs.of(op.leaf)),
-                "measured_ns": costs.and_then(|costs| costs.of(op.leaf)),
+                "predicted_ns": predicted.and_then(|costs| costs.of(op.flat_op)),
+                "measured_ns": costs.and_then(|costs| costs.of(op.flat_op)),
             })
         };
         json!({

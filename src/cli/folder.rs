@@ -1,4 +1,4 @@
-//! What the commands that open a folder share: how its links are taken, and what is said of them.
+//! Shared by the commands that open a folder: the option for links, and the report on them.
 
 use super::print::count;
 use super::problem::Problem;
@@ -45,14 +45,14 @@ impl InFolder {
     }
 }
 
-/// Says what became of the links in a folder, if there are any.
+/// Adds how the links in a folder were treated, if there are any.
 pub(super) fn add_links(text: &mut String, links: &LinkCounts) {
     if !links.is_empty() {
         let _ = writeln!(text, "{links}");
     }
 }
 
-/// Says what became of links, and how many files are no samples.
+/// Adds how links were treated, and the number of files that are no samples.
 pub(super) fn add_folder(text: &mut String, links: &LinkCounts, ignored: u64) {
     add_links(text, links);
     if ignored > 0 {

@@ -1,9 +1,9 @@
-//! Letters for captions: printable ASCII, 5 x 8 pixels each.
+//! A font for captions: printable ASCII, 5 x 8 pixels each.
 
-/// Columns and rows of a letter.
+/// The columns and rows of a letter.
 pub(super) const LETTER: [u32; 2] = [5, 8];
 
-/// From `!` on, sixteen letters a band, a blank between two.
+/// The letters from `!` on, sixteen per band, with a blank column between two.
 const BANDS: [[&str; 8]; 6] = [
     [
         "..#.. .#.#. .#.#. ..#.. ##... .#... ..#.. ...#. .#... ..#.. ..... ..... ..... ..... ..... .###.",
@@ -67,7 +67,7 @@ const BANDS: [[&str; 8]; 6] = [
     ],
 ];
 
-/// Whether a letter has ink at (`x`, `y`). What is no printable ASCII is a box.
+/// Returns true if a letter has ink at (`x`, `y`). A character outside printable ASCII is a box.
 pub(super) fn has_ink(letter: char, x: u32, y: u32) -> bool {
     let Some(place) = (letter as u32).checked_sub('!' as u32) else { return false };
     if place >= 94 {

@@ -1,4 +1,4 @@
-//! `fuseloop info --gpu`: what `ToDevice` finds on this machine.
+//! `fuseloop info --gpu`: shows what `ToDevice` finds on this machine.
 //!
 //! ```text
 //! cuda:0  NVIDIA H100, sm_90, 80.0 GiB, 132 multiprocessors, at 0000:1B:00.0, driver for CUDA 12.4
@@ -6,7 +6,8 @@
 //! kernels: 1.2 MB in /home/me/.cache/fuseloop/kernels
 //! ```
 //!
-//! What is missing is told with its reason and is no error: the CPU does all that a GPU would.
+//! A missing component is reported with its reason and is not an error: the CPU can do all that a GPU
+//! would.
 
 use super::print::{bytes, say};
 use super::problem::Problem;
@@ -15,7 +16,7 @@ use fuseloop::source::Escaped;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// All that is told.
+/// The complete report.
 struct Report {
     gpus: Result<Vec<GpuInfo>, DeviceError>,
     compiler: Result<Compiler, DeviceError>,

@@ -1,4 +1,5 @@
-//! `fuseloop index`: where samples lie, written beside them, so that opening reads no more than that.
+//! `fuseloop index`: writes the offsets of samples to an index file, so that opening a dataset reads
+//! only that.
 
 use super::folder::{InFolder, add_folder};
 use super::print::{bar, bytes, counted, say};

@@ -1,4 +1,4 @@
-//! `fuseloop info`: what a dataset holds, from its tables alone.
+//! `fuseloop info`: shows what a dataset contains, from its tables alone.
 
 use super::folder::{InFolder, add_folder};
 use super::gpu;
@@ -42,7 +42,7 @@ pub(super) struct Args {
     folder: InFolder,
 }
 
-/// A user-defined field's part of a row: `vector=24:8`.
+/// Parses the size and alignment of a user-defined field: `vector=24:8`.
 fn custom(text: &str) -> Result<(String, CustomRow), String> {
     let expected = "expected NAME=BYTES:ALIGN, such as vector=24:8";
     let (name, row) = text.rsplit_once('=').ok_or(expected)?;
@@ -51,7 +51,7 @@ fn custom(text: &str) -> Result<(String, CustomRow), String> {
     Ok((name.to_owned(), CustomRow { row_size: number(row_size)?, align: number(align)? }))
 }
 
-/// Opens the dataset, or as much as can be shown of a `.beton` file with user-defined fields.
+/// Opens the dataset, or only the head of a `.beton` file whose user-defined fields have unknown sizes.
 fn open(args: &Args, file: &Path) -> Result<Result<Dataset, BetonHead>, Problem> {
     let options =
         OpenOptions { custom_fields: args.custom.iter().cloned().collect(), ..Default::default() };
@@ -106,7 +106,7 @@ fn source_words(source: &dyn Source) -> String {
     head_words(source) + &field_words(source.fields())
 }
 
-/// How many samples there are, and what the first and the last are called.
+/// Describes the number of samples, and the keys of the first and the last.
 fn head_words(source: &dyn Source) -> String {
     let samples = source.len();
     let mut text = format!("{}: {}\n", source.name(), counted(samples, "sample"));
@@ -154,7 +154,7 @@ fn in_words(beton: &Beton) -> String {
     text
 }
 
-/// What can be said of a file with user-defined fields whose width nobody gave.
+/// Describes a file with user-defined fields whose size was not given.
 fn beton_head_words(path: &Path, head: &BetonHead) -> String {
     let mut text = format!(
         "{}: {}, {}\n{}, {}, pages of {}\n",
@@ -262,7 +262,7 @@ fn as_json(beton: &Beton) -> Value {
     })
 }
 
-/// What there is to say of any dataset.
+/// Returns the JSON that describes any dataset.
 fn any_json(name: &str, samples: Option<u64>, fields: &[FieldSpec]) -> Value {
     let fields: Vec<Value> = fields.iter().map(field_json).collect();
     json!({ "path": name, "samples": samples, "fields": fields })

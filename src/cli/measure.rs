@@ -1,21 +1,21 @@
-//! One epoch, with a clock beside it.
+//! Runs and times one epoch.
 
 use super::problem::Problem;
 use super::process;
 use fuseloop::{Batch, Loader};
 use std::time::{Duration, Instant};
 
-/// What an epoch took.
+/// The measurements of an epoch.
 #[derive(Clone, Debug)]
 pub(super) struct Measured {
     pub(super) images: u64,
-    /// From asking for the epoch to the end of its last batch; compiling included.
+    /// The time from requesting the epoch to the end of its last batch, including compilation.
     pub(super) wall: Duration,
-    /// Of all threads; `None` where the system does not say.
+    /// The processor time of all threads; `None` if the system does not report it.
     pub(super) cpu: Option<Duration>,
-    /// From asking for the epoch to the first batch.
+    /// The time from requesting the epoch to the first batch.
     pub(super) first_batch: Duration,
-    /// When the first batch came.
+    /// The time at which the first batch came.
     pub(super) first_batch_at: Instant,
     pub(super) compile: Duration,
 }
@@ -25,7 +25,7 @@ impl Measured {
         per(self.images, self.wall)
     }
 
-    /// Processor milliseconds an image.
+    /// Returns the processor milliseconds per image.
     pub(super) fn cpu_ms(&self) -> Option<f64> {
         let images = u32::try_from(self.images.max(1)).ok()?;
         Some(self.cpu?.as_secs_f64() * 1e3 / f64::from(images))
@@ -37,7 +37,7 @@ fn per(images: u64, wall: Duration) -> f64 {
     images as f64 / wall.as_secs_f64().max(1e-9)
 }
 
-/// Runs at most `batches` of an epoch and hands each to `each`.
+/// Runs at most `batches` batches of an epoch and calls `each` with each of them.
 pub(super) fn epoch(
     loader: &Loader,
     epoch: u32,

@@ -72,7 +72,7 @@ enum Command {
     Ops(ops::Args),
 }
 
-/// Runs the command that the process was called with. `start` is when the process began.
+/// Runs the command that the process was called with. `start` is the time at which the process began.
 pub(crate) fn main(start: Instant) -> ExitCode {
     // Exits with 2 and clap's own message if the arguments are not understood.
     let outcome = match Cli::parse().command {

@@ -1,18 +1,18 @@
-//! NumPy's `.npy` files, version 1.0 (numpy/lib/format.py): a header and the elements in C order.
+//! Writes NumPy's `.npy` files, version 1.0 (numpy/lib/format.py): a header and the elements in C order.
 //!
 //! ```text
 //! 0   6   b"\x93NUMPY"
 //! 6   2   1, 0
 //! 8   2   bytes of the header, little-endian
 //! 10  ..  {'descr': '<f4', 'fortran_order': False, 'shape': (64, 3, 224, 224), }
-//!         blanks and a line feed, so that the elements begin at a multiple of 64
+//!         spaces and a line feed, so that the elements begin at a multiple of 64
 //! ```
 //!
 //! NumPy has no bf16: it is stored as its 16 bits, `<u2`.
 
 use fuseloop::ops::DType;
 
-/// The bytes before the elements of an array of `shape`.
+/// Returns the bytes before the elements of an array of `shape`.
 pub(super) fn header(dtype: DType, shape: &[usize]) -> Vec<u8> {
     const PREAMBLE: usize = 10;
     let sides: String = shape.iter().map(|side| format!("{side}, ")).collect();
@@ -28,7 +28,7 @@ pub(super) fn header(dtype: DType, shape: &[usize]) -> Vec<u8> {
     bytes
 }
 
-/// NumPy's name of the type, in this machine's byte order.
+/// Returns NumPy's name of the type, in this machine's byte order.
 fn descr(dtype: DType) -> String {
     let order = match dtype {
         DType::U8 => '|',

@@ -1,8 +1,10 @@
-//! `fuseloop ops`: the ops there are, for those who write pipelines as data.
+//! `fuseloop ops`: lists the ops, for users who write pipelines as data.
 
 use super::print::say;
 use super::problem::Problem;
-use fuseloop::ops::registry::{self, Datum, Kind, Need, OpInfo, ParamInfo, Preset};
+use fuseloop::ops::registry::{
+    self, OpInfo, ParamDefault, ParamInfo, ParamKind, ParamValue, SpecData,
+};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -31,7 +33,8 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     }
 }
 
-/// One line an op, class by class: `Cutout(crop_size, fill = 0): paints a random square over`.
+/// Lists the ops, one per line, grouped by class:
+/// `Cutout(crop_size, fill = 0): paints a random square over`.
 fn list(all: &[OpInfo]) -> String {
     let mut text = String::new();
     for class in all.chunk_by(|a, b| a.class == b.class) {
@@ -50,9 +53,9 @@ fn list(all: &[OpInfo]) -> String {
 
 fn short(param: &ParamInfo) -> String {
     match param.need {
-        Need::Required(_) => param.name.to_owned(),
-        Need::Default(default) => format!("{} = {default}", param.name),
-        Need::Optional => format!("[{}]", param.name),
+        ParamDefault::Required(_) => param.name.to_owned(),
+        ParamDefault::Default(default) => format!("{} = {default}", param.name),
+        ParamDefault::Optional => format!("[{}]", param.name),
     }
 }
 
@@ -64,9 +67,9 @@ fn details(info: &OpInfo) -> String {
     text.push('\n');
     for param in info.params {
         let need = match param.need {
-            Need::Required(_) => "required".to_owned(),
-            Need::Default(default) => format!("default {default}"),
-            Need::Optional => "may be left out".to_owned(),
+            ParamDefault::Required(_) => "required".to_owned(),
+            ParamDefault::Default(default) => format!("default {default}"),
+            ParamDefault::Optional => "may be left out".to_owned(),
         };
         let _ = writeln!(text, "  {:<16} {} ({need}): {}", param.name, param.kind, param.doc);
     }
@@ -78,16 +81,18 @@ fn details(info: &OpInfo) -> String {
     text
 }
 
-/// The family whose ops stand in a label's pipeline.
+/// The family of ops for a label's pipeline.
 const LABELS: &str = "labels";
 
-/// `{ op = "Cutout", crop_size = 8 }`, or the name alone.
+/// Returns an example such as `{ op = "Cutout", crop_size = 8 }`, or the name alone.
 fn example(info: &OpInfo) -> String {
     let needed: Vec<String> = info
         .params
         .iter()
         .filter_map(|param| match param.need {
-            Need::Required(example) => Some(format!(", {} = {}", param.name, toml(example))),
+            ParamDefault::Required(example) => {
+                Some(format!(", {} = {}", param.name, toml(example)))
+            }
             _ => None,
         })
         .collect();
@@ -97,10 +102,10 @@ fn example(info: &OpInfo) -> String {
     format!("{{ op = \"{}\"{} }}", info.name, needed.concat())
 }
 
-/// In full, where `Display` shortens long lists.
-fn toml(preset: Preset) -> String {
+/// Formats a value in full; `Display` shortens long lists.
+fn toml(preset: ParamValue) -> String {
     match preset.value().datum {
-        Datum::List(values) => {
+        SpecData::List(values) => {
             let values: Vec<String> = values.iter().map(ToString::to_string).collect();
             format!("[{}]", values.join(", "))
         }
@@ -111,18 +116,18 @@ fn toml(preset: Preset) -> String {
 fn as_json(info: &OpInfo) -> Value {
     let param = |param: &ParamInfo| {
         let default = match param.need {
-            Need::Default(default) => preset(default),
+            ParamDefault::Default(default) => preset(default),
             _ => Value::Null,
         };
         let words = match param.kind {
-            Kind::Word(words) => json!(words),
+            ParamKind::Word(words) => json!(words),
             _ => Value::Null,
         };
         json!({
             "name": param.name,
             "takes": param.kind.to_string(),
             "words": words,
-            "required": matches!(param.need, Need::Required(_)),
+            "required": matches!(param.need, ParamDefault::Required(_)),
             "default": default,
             "doc": param.doc,
         })
@@ -137,14 +142,14 @@ fn as_json(info: &OpInfo) -> Value {
     })
 }
 
-fn preset(preset: Preset) -> Value {
+fn preset(preset: ParamValue) -> Value {
     match preset {
-        Preset::Bool(value) => json!(value),
-        Preset::Int(value) => json!(value),
-        Preset::Float(value) => json!(value),
-        Preset::Word(word) => json!(word),
-        Preset::Ints(values) => json!(values),
-        Preset::Floats(values) => json!(values),
-        Preset::Words(words) => json!(words),
+        ParamValue::Bool(value) => json!(value),
+        ParamValue::Int(value) => json!(value),
+        ParamValue::Float(value) => json!(value),
+        ParamValue::Word(word) => json!(word),
+        ParamValue::Ints(values) => json!(values),
+        ParamValue::Floats(values) => json!(values),
+        ParamValue::Words(words) => json!(words),
     }
 }

@@ -1,30 +1,31 @@
-//! A file that a command writes: whole under its name, or not there.
+//! Writes a command's output file: it appears at its path complete or not at all.
 //!
 //! ```text
-//! .fuseloop-part-x7Gq2k    beside it, while it is written     ->  renamed to its name when it is whole
+//! .fuseloop-part-x7Gq2k    beside the output file while it is written  ->  renamed to it when complete
 //! ```
 //!
-//! So a full disk leaves what was there before. A link leads to the file that is replaced. What is no
-//! regular file, such as `/dev/stdout`, can't be replaced by one: it is written to as it is.
+//! So a full disk leaves the previous file in place. A link is followed, and the file that it leads to
+//! is replaced. Anything but a regular file, such as `/dev/stdout`, can't be replaced and is written to
+//! directly.
 
 use super::problem::Problem;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// What becomes of a file that is there.
+/// How an existing file is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Existing {
-    /// It is replaced.
+    /// The file is replaced.
     Replace,
-    /// It stays: [`Problem::Exists`].
+    /// The file stays, and the command fails with [`Problem::Exists`].
     Keep,
 }
 
-/// What a file is written through.
+/// The buffered writer of an output file.
 pub(super) type Out<'a> = BufWriter<&'a File>;
 
-/// Has `fill` write the file at `path`, and puts it in its place if that succeeds.
+/// Calls `fill` to write the file at `path`, and renames the file to its path if that succeeds.
 pub(super) fn write<T>(
     path: &Path,
     existing: Existing,
@@ -53,14 +54,14 @@ pub(super) fn write<T>(
     }
 }
 
-/// [`write`] of bytes that are there.
+/// Writes `bytes` with [`write`].
 pub(super) fn write_bytes(path: &Path, existing: Existing, bytes: &[&[u8]]) -> Result<(), Problem> {
     write(path, existing, |out| {
         bytes.iter().try_for_each(|bytes| out.write_all(bytes)).map_err(Problem::io(path))
     })
 }
 
-/// Fills a file that is open, to its last byte.
+/// Calls `fill` on an open file and flushes it.
 fn filled<T>(
     file: &File,
     path: &Path,
@@ -72,12 +73,13 @@ fn filled<T>(
     Ok(done)
 }
 
-/// An empty file beside the one at `path`, deleted unless it is put in its place.
+/// Creates an empty file beside `path`, which is deleted unless it is renamed.
 fn partial(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut builder = tempfile::Builder::new();
     builder.prefix(".fuseloop-part-");
-    // As any new file: a temporary one would be for its owner's eyes only.
+    // The file gets the permissions of any new file: those of a temporary file would exclude other
+    // users.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     builder.tempfile_in(folder.unwrap_or(Path::new(".")))

@@ -1,4 +1,4 @@
-//! `fuseloop concat`, `split` and `subset`: `.beton` files put together and taken apart.
+//! `fuseloop concat`, `split` and `subset`: concatenate, split and select from `.beton` files.
 
 use super::print::{bytes, counted, say};
 use super::problem::Problem;
@@ -14,7 +14,7 @@ use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-/// Most samples of a range: a slip of the finger is not to fill the memory.
+/// The maximum number of samples in a range, so that a typing error does not fill the memory.
 const MOST: u64 = 1 << 32;
 
 /// How files are written.
@@ -41,7 +41,7 @@ impl How {
         }
     }
 
-    /// Whether a file may be put there.
+    /// Checks that a file may be written to `out`.
     fn check(&self, out: &Path) -> Result<(), Problem> {
         if !self.force && fs::symlink_metadata(out).is_ok() {
             return Err(Problem::Exists { path: out.to_owned() });
@@ -144,7 +144,7 @@ pub(super) fn subset(args: &SubsetArgs) -> Result<(), Problem> {
     say(&summary(&args.out, &report))
 }
 
-/// The samples that a range or a file names.
+/// Returns the samples that a range or a file lists.
 fn indices(text: &str) -> Result<Vec<u64>, Problem> {
     if let Some((from, to)) = text.split_once("..")
         && let (Ok(from), Ok(to)) = (from.parse::<u64>(), to.parse::<u64>())

@@ -1,17 +1,18 @@
-//! Which samples and fields are shown.
+//! Chooses the samples and fields that are shown.
 
 use super::problem::Problem;
 use fuseloop::source::{Buffer, Escaped, FieldKind, Value};
 use fuseloop::{LoadError, Loader, SampleId};
 use std::path::Path;
 
-/// At most `count` samples, spread over a file that has `all`: neighbours are often of one class.
+/// Returns at most `count` samples, spread over a file of `all` samples, because neighbours are often of
+/// the same class.
 pub(super) fn spread(count: u64, all: u64) -> Vec<u64> {
     let count = count.min(all);
     (0..count).map(|k| k * (all / count) + k * (all % count) / count).collect()
 }
 
-/// The image fields of the batches by the names of their outputs, in the file's order.
+/// Returns the image outputs of the batches, in the file's order.
 pub(super) fn image_fields(loader: &Loader, path: &Path) -> Result<Vec<String>, Problem> {
     let tensors = loader.tensors();
     let is_loaded = |name: &str| tensors.iter().any(|tensor| tensor.name == name);
@@ -26,7 +27,7 @@ pub(super) fn image_fields(loader: &Loader, path: &Path) -> Result<Vec<String>, 
     Ok(images)
 }
 
-/// The image field asked for, or the first.
+/// Returns the requested image field, or the first one.
 pub(super) fn image_field(
     loader: &Loader,
     path: &Path,
@@ -48,7 +49,7 @@ fn known(loader: &Loader) -> String {
     fields.map(|field| Escaped(&field.name).to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// The numbers stored with a sample: `label 3`.
+/// Returns the numbers stored with a sample, such as `label 3`.
 pub(super) fn labels(loader: &Loader, sample: u64) -> Vec<String> {
     let source = loader.source();
     let fields = source.fields().iter().enumerate();

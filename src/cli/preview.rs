@@ -1,4 +1,4 @@
-//! `fuseloop preview`: what the ops make of some samples, as one PNG.
+//! `fuseloop preview`: shows what the ops do to some samples, as one PNG.
 //!
 //! ```text
 //! stored   epoch 0  epoch 1  ..        or with --each-op:   stored   op      op      ..
@@ -6,8 +6,8 @@
 //! sample   what was drawn                                   sample   what was drawn
 //! ```
 //!
-//! Values after `Normalize` are shown as the levels they were, by the inverse of what normalized
-//! them.
+//! Values after `Normalize` are shown as the levels they had before, by the inverse of the
+//! normalization.
 
 use super::canvas::{Canvas, Colour, LINE, fitted, wrapped};
 use super::pick::{image_field, labels, spread};
@@ -15,10 +15,10 @@ use super::print::{counted, say};
 use super::problem::Problem;
 use super::source::Pipeline;
 use fuseloop::Loader;
-use fuseloop::jit::{Step, evaluate_steps};
+use fuseloop::jit::{EvaluatedStep, evaluate_steps};
 use fuseloop::loader::{Inspected, Inspector};
 use fuseloop::ops::{ImageView, NoMemory, Size, memory};
-use fuseloop::plan::{Drawn, Fate};
+use fuseloop::plan::{DrawnOp, OpOutcome};
 use fuseloop::source::Escaped;
 use std::path::PathBuf;
 
@@ -57,21 +57,21 @@ pub(super) struct Args {
     out: PathBuf,
 }
 
-/// Pixels a side of a cell.
+/// The side of a cell in pixels.
 const CELL: u32 = 224;
-/// Pixels between cells.
+/// The gap between cells in pixels.
 const GAP: u32 = 12;
-/// Pixels around everything.
+/// The margin around the sheet in pixels.
 const MARGIN: u32 = 20;
-/// Most lines under a picture.
+/// The maximum number of lines under an image.
 const MOST_LINES: usize = 12;
-/// Most cells of a sheet: 300 MB of pixels.
+/// The maximum number of cells of a sheet: 300 MB of pixels.
 const MOST_CELLS: usize = 2000;
 const BACKGROUND: Colour = [0x14, 0x16, 0x1b];
 const CELL_COLOUR: Colour = [0x1d, 0x20, 0x27];
 const TEXT: Colour = [0xc8, 0xcc, 0xd4];
 
-/// A picture and what is written under it, a paragraph each.
+/// An image and the text under it, one paragraph per entry.
 struct Cell {
     pixels: Vec<u8>,
     size: Size,
@@ -117,7 +117,7 @@ fn columns(args: &Args, epochs: u32) -> String {
     }
 }
 
-/// The cell of the stored picture.
+/// Returns the cell of the stored image.
 fn stored(loader: &Loader, sample: u64, opened: &Inspected) -> Result<Cell, NoMemory> {
     let size = opened.draws.source;
     let mut captions = vec![format!("sample {sample}, {size}")];
@@ -125,7 +125,7 @@ fn stored(loader: &Loader, sample: u64, opened: &Inspected) -> Result<Cell, NoMe
     cell(&opened.pixels, size, captions)
 }
 
-/// The cells of one epoch.
+/// Returns the cells of one epoch.
 fn made(
     args: &Args,
     inspector: &Inspector,
@@ -134,25 +134,27 @@ fn made(
 ) -> Result<Vec<Cell>, NoMemory> {
     let steps = evaluate_steps(inspector.kernel().plan(), &opened.picture(), &opened.draws)?;
     if args.each_op {
-        let steps = steps.iter().filter(|step| step.drawn.fate != Fate::NotChosen);
+        let steps = steps.iter().filter(|step| step.drawn.outcome != OpOutcome::NotChosen);
         return steps.map(|step| after(step, vec![step.drawn.to_string()])).collect();
     }
     let mut captions = vec![format!("epoch {epoch}")];
-    let says_something = |drawn: &&Drawn| drawn.fate == Fate::Runs && !drawn.words.is_empty();
-    captions
-        .extend(steps.iter().map(|step| &step.drawn).filter(says_something).map(Drawn::to_string));
+    let says_something =
+        |drawn: &&DrawnOp| drawn.outcome == OpOutcome::Runs && !drawn.words.is_empty();
+    captions.extend(
+        steps.iter().map(|step| &step.drawn).filter(says_something).map(DrawnOp::to_string),
+    );
     Ok(vec![match steps.last() {
         Some(last) => after(last, captions)?,
         None => cell(&opened.pixels, opened.draws.source, captions)?,
     }])
 }
 
-/// The cell of the picture after an op.
-fn after(step: &Step, captions: Vec<String>) -> Result<Cell, NoMemory> {
+/// Returns the cell of the image after an op.
+fn after(step: &EvaluatedStep, captions: Vec<String>) -> Result<Cell, NoMemory> {
     cell(&step.levels()?, step.picture.size(), captions)
 }
 
-/// A cell of a picture as large as it is shown: a sheet holds many.
+/// Creates a cell with the image at display size, because a sheet has many cells.
 fn cell(pixels: &[u8], size: Size, captions: Vec<String>) -> Result<Cell, NoMemory> {
     if let Some((pixels, size)) = ImageView::packed(pixels, size).and_then(|p| fitted(p, CELL)) {
         return Ok(Cell { pixels, size, captions });

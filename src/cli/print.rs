@@ -7,28 +7,29 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, Write as _};
 use std::time::Duration;
 
-/// Writes to stdout. A reader that has gone is [`Problem::Stdout`], which ends the command quietly.
+/// Writes to stdout. A closed pipe is [`Problem::Stdout`], which ends the command quietly.
 pub(super) fn say(text: &str) -> Result<(), Problem> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Problem::Stdout)
 }
 
-/// Writes one line to stderr that is no error.
+/// Writes a one-line note to stderr.
 pub(super) fn note(text: &str) {
     // Not `eprintln!`, which panics where stderr is closed.
     let _ = writeln!(io::stderr(), "note: {}", Escaped(text));
 }
 
-/// A bar on stderr, of so many steps; indicatif draws nothing where that is not a terminal.
+/// Creates a progress bar of `length` steps on stderr; indicatif draws nothing if stderr is not a
+/// terminal.
 pub(super) fn bar(length: u64, template: &str) -> ProgressBar {
     let bar = ProgressBar::new(length);
     match ProgressStyle::with_template(template) {
         Ok(style) => bar.with_style(style),
-        Err(_) => bar, // a template that is wrong costs its looks, not the work
+        Err(_) => bar, // a wrong template only spoils the bar's looks, not the work
     }
 }
 
-/// `1_234_567` as `1,234,567`.
+/// Formats `1_234_567` as `1,234,567`.
 pub(super) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
@@ -41,13 +42,13 @@ pub(super) fn count(n: u64) -> String {
     text
 }
 
-/// A count and its noun: `1 image`, `2 images`.
+/// Formats a count and its noun: `1 image`, `2 images`.
 pub(super) fn counted(n: u64, noun: &str) -> String {
     let plural = if n == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", count(n))
 }
 
-/// Bytes in the largest unit that leaves at least one: `22.9 MB`, of 1000s.
+/// Formats bytes in the largest unit that is not above the value: `22.9 MB`, with 1 MB = 10^6 bytes.
 #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
 pub(super) fn bytes(n: u64) -> String {
     const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
@@ -63,7 +64,7 @@ pub(super) fn bytes(n: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// Milliseconds, with as many decimals as say something.
+/// Formats milliseconds with as many decimals as are significant.
 pub(super) fn millis(time: Duration) -> String {
     let ms = time.as_secs_f64() * 1e3;
     let decimals = match ms {
@@ -74,7 +75,7 @@ pub(super) fn millis(time: Duration) -> String {
     format!("{ms:.decimals$} ms")
 }
 
-/// A rate, rounded: `1,234` from 10 on, `3.1` below.
+/// Formats a rate, rounded: `1,234` from 10 on, `3.1` below.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -84,7 +85,7 @@ pub(super) fn rate(per_second: f64) -> String {
     if per_second < 10.0 { format!("{per_second:.1}") } else { count(per_second.round() as u64) }
 }
 
-/// The line that says where lists run; nothing where only the CPU was asked for.
+/// Returns the line that says where op lists run; empty if only the CPU was requested.
 pub(super) fn device_line(placement: &Placement) -> String {
     if *placement == Placement::CPU { String::new() } else { format!("device: {placement}\n") }
 }

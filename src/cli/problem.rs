@@ -1,4 +1,4 @@
-//! What can go wrong with a command, and what its user can do next.
+//! The errors of commands, and what the user can do next.
 
 use super::print::count;
 use fuseloop::LoadError;
@@ -14,8 +14,8 @@ use fuseloop::source::{Escaped, OpenError, ReadErrorKind, SourceError, SourceErr
 use fuseloop::spec::{ParseCause, ParseError};
 use fuseloop::verify::VerifyError;
 use fuseloop::write::{
-    ConvertError, ImageError, ListError, OptionsError, RecutError, SampleError, TargetError,
-    WriteError,
+    ConvertError, ImageError, ListError, OptionsError, RecutError, TargetError, WriteError,
+    WriteSampleError,
 };
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub(super) enum Problem {
     #[error(transparent)]
     Run(#[from] RunError),
     #[error(transparent)]
-    Sample(#[from] fuseloop::loader::SampleError),
+    Sample(#[from] fuseloop::loader::LoadSampleError),
     #[error(transparent)]
     Memory(#[from] fuseloop::ops::NoMemory),
     #[error(transparent)]
@@ -75,12 +75,12 @@ pub(super) enum Problem {
     InSequence { path: PathBuf },
     #[error(transparent)]
     Verify(#[from] VerifyError),
-    /// What `verify` found has been told on stdout.
+    /// `verify` has found damage and reported it on stdout.
     #[error("{}: {}", .path.display(), damage(*.samples))]
     Damaged { path: PathBuf, samples: u64, has_list: bool },
     #[error("a sheet of {cells} pictures, at most {most} are drawn")]
     Sheet { cells: usize, most: usize },
-    /// Whoever reads our output has gone, or the disk it goes to is full.
+    /// The reader of the output has closed it, or the disk of the output is full.
     #[error("cannot write to the output: {0}")]
     Stdout(io::Error),
 }
@@ -90,13 +90,13 @@ impl Problem {
         move |error| Self::Io { path: path.to_owned(), error }
     }
 
-    /// Whether it is only that nobody reads on, as in `fuseloop info x.beton | head -1`.
+    /// Returns true if the reader has closed the output, as in `fuseloop info x.beton | head -1`.
     pub(super) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
-    /// `error: ...`, and `help: ...` if there is a next step. Names from outside can't speak to
-    /// the terminal.
+    /// Returns `error: ...`, and `help: ...` if there is a next step. Control characters in names are
+    /// escaped, so that they can't affect the terminal.
     pub(super) fn report(&self) -> String {
         let mut text = format!("error: {}\n", Escaped(&self.to_string()));
         if let Some(help) = self.help() {
@@ -105,7 +105,7 @@ impl Problem {
         text
     }
 
-    /// What to do about it.
+    /// Returns a hint on what to do about the error.
     fn help(&self) -> Option<&'static str> {
         match self {
             Self::Load(error) => load_help(error),
@@ -137,7 +137,7 @@ impl Problem {
     }
 }
 
-/// What `verify` found, in short.
+/// Describes what `verify` found, in a few words.
 fn damage(samples: u64) -> String {
     match samples {
         0 => "its tables are damaged".to_owned(),
@@ -224,7 +224,7 @@ fn parse_help(error: &ParseError) -> Option<&'static str> {
 
 fn op_help(cause: &SpecCause) -> Option<&'static str> {
     match cause {
-        // What is no op is a setting, and the message lists them.
+        // If the owner is not an op, it is a setting, and the message already lists the settings.
         SpecCause::UnknownParam { owner, .. } if registry::find(owner).is_err() => None,
         SpecCause::UnknownOp { .. } | SpecCause::NotAnOp { .. } => {
             Some("`fuseloop ops` lists the ops there are")
@@ -244,7 +244,7 @@ fn run_help(error: &RunError) -> Option<&'static str> {
 
 fn write_help(error: &WriteError) -> Option<&'static str> {
     match error {
-        WriteError::Sample { cause: SampleError::TooLarge { .. }, .. } => Some(
+        WriteError::Sample { cause: WriteSampleError::TooLarge { .. }, .. } => Some(
             "give a larger `--page-size`, smaller images with `--max-resolution`, or store PNGs with loss by `--write-mode jpg`",
         ),
         WriteError::Sample { .. } => Some("`--damaged skip` leaves such images out and lists them"),
@@ -264,9 +264,10 @@ fn write_help(error: &WriteError) -> Option<&'static str> {
 
 fn convert_help(error: &ConvertError) -> Option<&'static str> {
     match error {
-        ConvertError::Write(WriteError::Sample { cause: SampleError::TooLarge { .. }, .. }) => {
-            Some("give a larger `--page-size`, or `--max-resolution`, or `--write-mode jpg`")
-        }
+        ConvertError::Write(WriteError::Sample {
+            cause: WriteSampleError::TooLarge { .. },
+            ..
+        }) => Some("give a larger `--page-size`, or `--max-resolution`, or `--write-mode jpg`"),
         ConvertError::Write(WriteError::Sample { .. }) => {
             Some("`--damaged skip` leaves such samples out and lists them; what is whole is kept")
         }

@@ -1,18 +1,18 @@
-//! What the system knows of this process: processor time and memory, from `/proc`.
+//! The processor time and memory of this process, from `/proc`.
 //!
-//! Everything is `None` where there is no such file, as outside Linux.
+//! Everything is `None` if there is no such file, as outside Linux.
 
 use std::fs;
 use std::time::Duration;
 
-/// Length of a tick of `/proc/self/stat`, on every Linux of 64 bits.
+/// The length of a tick in `/proc/self/stat`, on every 64-bit Linux.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Processor time of all threads so far.
+/// Returns the processor time of all threads so far.
 ///
-/// From the scheduler, to the nanosecond, over the threads alive now; else from
-/// `/proc/self/stat`, to 10 ms. Differences are right as long as no thread ends in between, and a
-/// loader's threads live as long as the loader.
+/// The time comes from the scheduler, to the nanosecond, over the threads that are alive; if that is not
+/// available, from `/proc/self/stat`, to 10 ms. Differences are right as long as no thread ends in
+/// between, and a loader's threads live as long as the loader.
 pub(super) fn cpu_time() -> Option<Duration> {
     scheduled().or_else(ticks)
 }
@@ -21,14 +21,15 @@ fn scheduled() -> Option<Duration> {
     let mut total = 0;
     for task in fs::read_dir("/proc/self/task").ok()? {
         let path = task.ok()?.path().join("schedstat");
-        // A thread that has just ended has no file: its time is lost, that of the others is not.
+        // A thread that has just ended has no file: its time is lost, but not that of the others.
         let Ok(text) = fs::read_to_string(path) else { continue };
         total += text.split_ascii_whitespace().next()?.parse::<u64>().ok()?;
     }
     (total > 0).then(|| Duration::from_nanos(total))
 }
 
-/// `utime` and `stime`, the 14th and 15th words; the second may hold blanks and ends in `)`.
+/// Reads `utime` and `stime`, the 14th and 15th words; the second word may contain spaces and ends with
+/// `)`.
 fn ticks() -> Option<Duration> {
     let text = fs::read_to_string("/proc/self/stat").ok()?;
     let (_, after_name) = text.rsplit_once(')')?;
@@ -37,17 +38,16 @@ fn ticks() -> Option<Duration> {
     Some(TICK * ticks)
 }
 
-/// Memory of this process, in bytes.
+/// The memory of this process in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Memory {
-    /// The most that was ever resident, pages of mapped files included.
+    /// The peak of resident memory, including pages of mapped files.
     pub(super) peak: u64,
-    /// Pages of mapped files now: the program itself. The system takes them back
-    /// when it needs them.
+    /// The resident pages of mapped files: the program itself. The system can reclaim them when needed.
     pub(super) mapped: u64,
 }
 
-/// What is resident, from `/proc/self/status`.
+/// Reads the resident memory from `/proc/self/status`.
 pub(super) fn memory() -> Option<Memory> {
     let text = fs::read_to_string("/proc/self/status").ok()?;
     let field = |name: &str| {

@@ -1,5 +1,5 @@
-//! `fuseloop recut`: a dataset written again, its JPEGs re-cut. And what `fuseloop write` says of
-//! the same.
+//! `fuseloop recut`: copies a dataset and re-cuts its JPEGs. The functions that report re-cutting are
+//! shared with `fuseloop write`.
 
 use super::folder::{InFolder, add_links};
 use super::print::{bytes, count, counted, rate, say};
@@ -8,8 +8,8 @@ use super::write::OnDamage;
 use fuseloop::recut::Tile;
 use fuseloop::source::Escaped;
 use fuseloop::write::{
-    Change, KeptJpeg, Listed, MirrorReport, RecutOptions, SkippedSample, WriteReport, recut_beton,
-    recut_folder,
+    CountedList, RecutFolderReport, RecutOptions, SizeChange, SkippedSample, UnchangedJpeg,
+    WriteReport, recut_beton, recut_folder,
 };
 use std::fmt::Write as _;
 use std::fs;
@@ -64,7 +64,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     say(&beton_summary(&args.dst, before, &report, start.elapsed()))
 }
 
-fn folder_summary(dst: &Path, report: &MirrorReport, took: Duration) -> String {
+fn folder_summary(dst: &Path, report: &RecutFolderReport, took: Duration) -> String {
     let jpegs = report.recut + report.kept.count;
     let mut text = head(dst, jpegs, report.bytes, took);
     add_recut(&mut text, report.recut, report.recut_bytes);
@@ -84,7 +84,7 @@ fn folder_summary(dst: &Path, report: &MirrorReport, took: Duration) -> String {
 
 fn beton_summary(dst: &Path, before: u64, report: &WriteReport, took: Duration) -> String {
     let jpegs = report.recut + report.kept.count;
-    let mut text = head(dst, jpegs, Change { before, after: report.bytes }, took);
+    let mut text = head(dst, jpegs, SizeChange { before, after: report.bytes }, took);
     let _ = writeln!(
         text,
         "{} in {}",
@@ -97,8 +97,8 @@ fn beton_summary(dst: &Path, before: u64, report: &WriteReport, took: Duration) 
     text
 }
 
-/// The line that all begins with.
-fn head(dst: &Path, jpegs: u64, change: Change, took: Duration) -> String {
+/// Returns the first line of the report.
+fn head(dst: &Path, jpegs: u64, change: SizeChange, took: Duration) -> String {
     let seconds = took.as_secs_f64();
     #[expect(clippy::cast_precision_loss, reason = "a rate, shown rounded")]
     let speed = rate(jpegs as f64 / seconds.max(1e-9));
@@ -110,13 +110,13 @@ fn head(dst: &Path, jpegs: u64, change: Change, took: Duration) -> String {
     )
 }
 
-/// How many JPEGs were re-cut, and what became of their size.
-pub(super) fn add_recut(text: &mut String, recut: u64, change: Change) {
+/// Adds the number of re-cut JPEGs, and how their size changed.
+pub(super) fn add_recut(text: &mut String, recut: u64, change: SizeChange) {
     let _ = writeln!(text, "{} re-cut: {}", counted(recut, "JPEG"), changed(change));
 }
 
-/// Which JPEGs were not re-cut, and why.
-pub(super) fn add_kept(text: &mut String, kept: &Listed<KeptJpeg>) {
+/// Adds the JPEGs that were not re-cut, and the reasons.
+pub(super) fn add_kept(text: &mut String, kept: &CountedList<UnchangedJpeg>) {
     let lines = kept.first.iter().map(|jpeg| {
         let path = jpeg.path.as_ref().map_or_else(String::new, |p| format!("{} ", p.display()));
         format!("{path}(sample {}, {}): {}", jpeg.sample, jpeg.field, jpeg.cause)
@@ -124,8 +124,8 @@ pub(super) fn add_kept(text: &mut String, kept: &Listed<KeptJpeg>) {
     add_list(text, "kept unchanged", "JPEG", kept.count, lines);
 }
 
-/// What was left out, and why.
-pub(super) fn add_skipped(text: &mut String, noun: &str, skipped: &Listed<SkippedSample>) {
+/// Adds the samples that were left out, and the reasons.
+pub(super) fn add_skipped(text: &mut String, noun: &str, skipped: &CountedList<SkippedSample>) {
     let lines = skipped.first.iter().map(|sample| {
         let path = sample.path.as_ref().map_or_else(String::new, |p| format!("{} ", p.display()));
         format!("{path}(sample {}): {}", sample.sample, sample.cause)
@@ -133,7 +133,7 @@ pub(super) fn add_skipped(text: &mut String, noun: &str, skipped: &Listed<Skippe
     add_list(text, "skipped", noun, skipped.count, lines);
 }
 
-/// How many, and the first of them.
+/// Adds the number of entries, and the first of them.
 pub(super) fn add_list(
     text: &mut String,
     what: &str,
@@ -154,10 +154,10 @@ pub(super) fn add_list(
     }
 }
 
-/// `22.9 MB to 22.1 MB (-3.5 %)`.
+/// Formats a change of size: `22.9 MB to 22.1 MB (-3.5 %)`.
 #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
-fn changed(change: Change) -> String {
-    let Change { before, after } = change;
+fn changed(change: SizeChange) -> String {
+    let SizeChange { before, after } = change;
     let percent = (after as f64 - before as f64) / (before.max(1) as f64) * 100.0;
     format!("{} to {} ({percent:+.1} %)", bytes(before), bytes(after))
 }
@@ -168,8 +168,11 @@ mod tests {
 
     #[test]
     fn a_change_has_a_sign() {
-        assert_eq!(changed(Change { before: 2000, after: 1900 }), "2.0 kB to 1.9 kB (-5.0 %)");
-        assert_eq!(changed(Change { before: 100, after: 103 }), "100 bytes to 103 bytes (+3.0 %)");
-        assert_eq!(changed(Change::default()), "0 bytes to 0 bytes (+0.0 %)");
+        assert_eq!(changed(SizeChange { before: 2000, after: 1900 }), "2.0 kB to 1.9 kB (-5.0 %)");
+        assert_eq!(
+            changed(SizeChange { before: 100, after: 103 }),
+            "100 bytes to 103 bytes (+3.0 %)"
+        );
+        assert_eq!(changed(SizeChange::default()), "0 bytes to 0 bytes (+0.0 %)");
     }
 }

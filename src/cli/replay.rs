@@ -1,4 +1,4 @@
-//! `fuseloop replay`: one sample of one epoch again, bit for bit, and how it came to be.
+//! `fuseloop replay`: reproduces one sample of one epoch, bit for bit, and shows how it was computed.
 
 use super::canvas::save_png;
 use super::dump::plain_name;
@@ -9,7 +9,7 @@ use super::print::{counted, say};
 use super::problem::Problem;
 use super::source::Pipeline;
 use fuseloop::Loader;
-use fuseloop::jit::{Step, evaluate, evaluate_steps, unsupported};
+use fuseloop::jit::{EvaluatedStep, evaluate, evaluate_steps, unsupported};
 use fuseloop::loader::{Inspected, Inspector};
 use fuseloop::ops::{Size, Type, memory};
 use fuseloop::plan::ImagePlan;
@@ -49,10 +49,10 @@ pub(super) struct Args {
 
 /// One image field of the sample.
 struct Replayed {
-    /// What its files are called.
+    /// The stem of the names of the field's files.
     name: String,
     inspected: Inspected,
-    steps: Vec<Step>,
+    steps: Vec<EvaluatedStep>,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
@@ -102,7 +102,7 @@ fn replay(
     Ok(Replayed { name: plain_name(place, field), inspected, steps })
 }
 
-/// What was drawn, op by op.
+/// Adds what was drawn, op by op.
 fn describe(text: &mut String, plan: &ImagePlan, replayed: &Replayed) {
     let Inspected { draws, wanted, row, .. } = &replayed.inspected;
     let (bottom, right) = (wanted.top + wanted.height, wanted.left + wanted.width);
@@ -124,13 +124,13 @@ fn describe(text: &mut String, plan: &ImagePlan, replayed: &Replayed) {
     let _ = writeln!(text, "  output: {}; {agree}", Type::Image(plan.output()));
 }
 
-/// What a file is to hold.
+/// The content of a file to write.
 enum Content {
     Picture(Vec<u8>, Size),
     Bytes(Vec<u8>),
 }
 
-/// The files of a field: each picture on the way, and the output.
+/// Returns the files of a field: the image after each op, and the output.
 fn all_files(plan: &ImagePlan, replayed: Replayed) -> Result<Vec<(String, Content)>, Problem> {
     let Replayed { name, inspected, steps } = replayed;
     let size = inspected.draws.source;
@@ -150,7 +150,7 @@ fn all_files(plan: &ImagePlan, replayed: Replayed) -> Result<Vec<(String, Conten
     Ok(files)
 }
 
-/// Saves all files, or none if one is there and may not be overwritten.
+/// Saves all files, or none if one exists and may not be overwritten.
 fn save(out: &Path, files: &[(String, Content)], force: bool) -> Result<(), Problem> {
     fs::create_dir_all(out).map_err(Problem::io(out))?;
     let mut paths = files.iter().map(|(name, _)| out.join(name));

@@ -1,4 +1,4 @@
-//! What several commands share: opening a dataset and giving its fields their ops.
+//! Shared by several commands: opens a dataset and assigns ops to its fields.
 
 use super::folder::InFolder;
 use super::print::note;
@@ -60,8 +60,8 @@ pub(super) struct OnRank {
 }
 
 impl OnRank {
-    /// The rank asked for. Variables of a launcher are not read: a job's own script has some too,
-    /// whatever it starts. Where they name a rank, one line says so.
+    /// Returns the requested rank. A launcher's environment variables are not used, because a job's own
+    /// script has some too, whatever it starts. If such variables contain a rank, a note says so.
     fn ranks(&self) -> Result<Option<Ranks>, Problem> {
         if let (Some(rank), Some(world)) = (self.rank, self.world) {
             let ranks = Ranks::new(rank, world, Uneven::Pad).map_err(LoadError::from)?;
@@ -83,32 +83,32 @@ fn device(name: &str) -> Result<Device, ParamError> {
     name.parse()
 }
 
-/// A name as clap wants it.
+/// Parses a workload's name for clap.
 pub(super) fn workload(name: &str) -> Result<Workload, UnknownWorkload> {
     name.parse()
 }
 
-/// What was asked for: the pipeline file read, numbers decided.
+/// The options of a command, with the pipeline file read and defaults applied.
 pub(super) struct Setup {
     pub(super) ops: FieldOps,
     pub(super) batch_size: usize,
     pub(super) seed: u64,
     workers: Option<usize>,
-    /// As it was asked for.
+    /// The requested order.
     order: Option<Order>,
-    /// Where lists run; as they say themselves, if it is not given.
+    /// The device on which op lists run; `None` if the lists decide.
     device: Option<Device>,
-    /// Whose share is loaded, if there are several.
+    /// The rank whose share is loaded, if there are several.
     ranks: Option<Ranks>,
     folder: InFolder,
 }
 
-/// Where the ops of the fields are from.
+/// The origin of the fields' ops.
 #[derive(Clone)]
 pub(super) enum FieldOps {
-    /// The same for every image field.
+    /// A workload, which is the same for every image field.
     Workload(Workload),
-    /// A pipeline file's.
+    /// The ops of a pipeline file.
     File { path: PathBuf, spec: Box<Spec> },
 }
 
@@ -130,7 +130,8 @@ impl Pipeline {
             seed: self.seed.or(said.seed).unwrap_or(0),
             workers: self.workers.or(said.workers),
             order,
-            // What is looked at or written to files is made of the same numbers here.
+            // Values that are shown or written to files are computed on the CPU, which produces the same
+            // numbers.
             device: Some(Device::Cpu),
             ranks: None,
             folder: self.folder,
@@ -139,22 +140,22 @@ impl Pipeline {
 }
 
 impl Setup {
-    /// The same, on a device.
+    /// Returns the setup with the options for a device.
     pub(super) fn on(self, on: &OnDevice) -> Self {
         Self { device: on.device, ..self }
     }
 
-    /// The same, as one rank of several loads it.
+    /// Returns the setup with the options for a rank.
     pub(super) fn of_rank(self, on: &OnRank) -> Result<Self, Problem> {
         Ok(Self { ranks: on.ranks()?, ..self })
     }
 
-    /// The rank and how many there are, if several are.
+    /// Returns the rank and the number of ranks, if there are several.
     pub(super) fn rank(&self) -> Option<(u32, u32)> {
         self.ranks.map(|ranks| (ranks.rank(), ranks.world()))
     }
 
-    /// A loader of `path` with these ops.
+    /// Returns a loader builder for `path` with these ops.
     pub(super) fn builder(&self, path: &Path) -> Result<LoaderBuilder, Problem> {
         let builder = match &self.ops {
             FieldOps::Workload(workload) => {
@@ -170,7 +171,7 @@ impl Setup {
             }
             FieldOps::File { spec, .. } => spec.apply(self.opened(path)?.drop_last(false)),
         };
-        // A stream has no order but its own.
+        // A stream has only its own order.
         let usual = if builder.is_stream() { Order::Sequential } else { Order::Random };
         let order = self.order.clone().unwrap_or(usual);
         let builder = builder.batch_size(self.batch_size).seed(self.seed).order(order);
@@ -189,7 +190,7 @@ impl Setup {
         opened(path, Loader::from_dataset(self.folder.open(path)?))
     }
 
-    /// Threads there will be.
+    /// Returns the number of worker threads.
     pub(super) fn threads(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         self.workers.unwrap_or_else(cores)
@@ -197,7 +198,7 @@ impl Setup {
 }
 
 impl FieldOps {
-    /// The ops of an output that is no image, by any name of its field.
+    /// Returns the ops of an output that is no image; its field may have several names.
     pub(super) fn of_other(
         &self,
         loader: &Loader,
@@ -212,7 +213,7 @@ impl FieldOps {
         spec.ops(name, Epoch(epoch))
     }
 
-    /// What they do, on one line.
+    /// Describes the ops on one line.
     pub(super) fn summary(&self) -> String {
         match self {
             Self::Workload(workload) => workload.summary().to_owned(),
@@ -225,7 +226,7 @@ impl FieldOps {
         }
     }
 
-    /// The workload's short name, if it is one.
+    /// Returns the workload's short name, if the ops come from a workload.
     pub(super) fn workload(&self) -> Option<&'static str> {
         match self {
             Self::Workload(workload) => Some(workload.id()),
@@ -233,7 +234,7 @@ impl FieldOps {
         }
     }
 
-    /// The pipeline file, if it is one.
+    /// Returns the path of the pipeline file, if the ops come from one.
     pub(super) fn file(&self) -> Option<&Path> {
         match self {
             Self::Workload(_) => None,
@@ -242,7 +243,7 @@ impl FieldOps {
     }
 }
 
-/// The workload, or the pipeline file's name.
+/// Displays the workload, or the name of the pipeline file.
 impl fmt::Display for FieldOps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -252,7 +253,7 @@ impl fmt::Display for FieldOps {
     }
 }
 
-/// What holds samples.
+/// Refuses a dataset without samples.
 fn opened(path: &Path, builder: LoaderBuilder) -> Result<LoaderBuilder, Problem> {
     if builder.source().len() == 0 {
         return Err(Problem::Empty { path: path.to_owned() });
@@ -260,7 +261,7 @@ fn opened(path: &Path, builder: LoaderBuilder) -> Result<LoaderBuilder, Problem>
     Ok(builder)
 }
 
-/// A loader of `path` with the ops of `make` on every image field.
+/// Returns a loader builder for `path` with the ops of `make` on every image field.
 pub(super) fn on_images(
     path: &Path,
     make: impl Fn(Epoch) -> Result<Ops, ParamError> + Clone + Send + Sync + 'static,

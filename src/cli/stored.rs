@@ -1,4 +1,4 @@
-//! How images are stored, for the commands that write them: the options, and what they came to.
+//! Options of the commands that write images, and the report on how images were stored.
 
 use super::print::counted;
 use super::problem::Problem;
@@ -52,11 +52,11 @@ enum Mode {
 }
 
 impl StoredArgs {
-    /// The options that these are.
+    /// Converts the arguments to options.
     ///
     /// # Errors
     ///
-    /// If JPEGs are to be re-cut where none are stored.
+    /// If JPEGs should be re-cut but none are stored.
     pub(super) fn options(&self) -> Result<ImageOptions, Problem> {
         if self.write_mode == Mode::Raw && self.tile.is_some() {
             return Err(Problem::NoTiles);
@@ -80,13 +80,13 @@ impl StoredArgs {
         })
     }
 
-    /// How JPEGs are re-cut, if they are.
+    /// Returns the tile size for re-cutting; `None` if JPEGs are not re-cut.
     pub(super) fn tile(&self) -> Option<Tile> {
         self.tile.or((self.write_mode == Mode::Tiled).then(Tile::default))
     }
 }
 
-/// What images are no longer what they were, and whether that lost something.
+/// Adds which images were not stored as given, and whether that was lossy.
 pub(super) fn add_reencoded(text: &mut String, reencoded: &[Reencoded]) {
     let all: u64 = reencoded.iter().map(|kind| kind.images).sum();
     if all > 0 {

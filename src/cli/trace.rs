@@ -1,43 +1,42 @@
-//! A trace of one epoch as a file for ui.perfetto.dev and chrome://tracing: Google's Trace Event
+//! Writes a trace of one epoch as a file for ui.perfetto.dev and chrome://tracing: Google's Trace Event
 //! Format, a JSON object whose `traceEvents` are
 //!
-//! | `ph` | what                              | track (`tid`)                                      |
+//! | `ph` | event                             | track (`tid`)                                      |
 //! |------|-----------------------------------|----------------------------------------------------|
 //! | `M`  | names of the process and its tracks |                                                  |
 //! | `X`  | a span: `ts` and `dur` in µs      | 0 the epoch, 1 the consumer, from 2 on the workers |
 //! | `s`  | a batch begins: an arrow's start  | the worker that opened it                          |
-//! | `f`  | it is delivered: the arrow's end  | the consumer                                       |
+//! | `f`  | a batch is delivered: an arrow's end | the consumer                                       |
 //!
-//! Times are from the beginning of the epoch. Spans of a track do not overlap. The file is written
-//! while the epoch runs, after each batch, so that its length is bounded by the disk alone, and has its
-//! name when it is whole; the
-//! consumer has a span of its own for that.
+//! Times count from the beginning of the epoch. Spans of a track do not overlap. The file is written
+//! while the epoch runs, after each batch, so that only the disk limits its length, and it gets its name
+//! when it is complete. The consumer has a separate span for writing.
 
 use super::output::{self, Existing};
 use super::problem::Problem;
 use fuseloop::Loader;
-use fuseloop::run::{Event, Phase, Trace};
+use fuseloop::run::{Phase, Trace, TraceEvent};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// Spans of a thread that there is place for between two batches.
+/// The number of spans of a thread that can be recorded between two batches.
 const PLACE: usize = 1 << 17;
 
 const EPOCH: usize = 0;
 const CONSUMER: usize = 1;
 const FIRST_WORKER: usize = 2;
 
-/// What was written.
+/// The counts of a written trace.
 pub(super) struct Traced {
     pub(super) spans: u64,
-    /// Spans there was no place for.
+    /// The number of spans lost because a buffer was full.
     pub(super) lost: u64,
     pub(super) took: Duration,
 }
 
-/// Runs at most `batches` of an epoch and writes what every thread did to `path`.
+/// Runs at most `batches` batches of an epoch and writes what every thread did to `path`.
 pub(super) fn write(
     loader: &Loader,
     epoch: u32,
@@ -62,7 +61,7 @@ impl Run<'_> {
     fn epoch(&self, epoch: u32, batches: u64, out: impl Write) -> Result<Traced, Problem> {
         let begin = self.loader.clock();
         let mut file = TraceFile { out, begin, spans: 0, lost: 0, is_first: true };
-        file.head(self.loader.headroom().workers.len()).map_err(self.io())?;
+        file.head(self.loader.utilization().workers.len()).map_err(self.io())?;
         let mut run = self.loader.epoch(epoch)?;
         let mut last = self.loader.clock();
         for number in 0..batches {
@@ -70,7 +69,7 @@ impl Run<'_> {
             let Some(batch) = run.next() else { break };
             let (batch, came) = (batch?, self.loader.clock());
             let args = json!({ "batch": batch.index(), "samples": batch.len() });
-            // What the batch is used for would be here.
+            // A real program would use the batch here.
             drop(batch);
             let done = self.loader.clock();
             let spans = [
@@ -99,10 +98,10 @@ impl Run<'_> {
     }
 }
 
-/// The file, written front to back.
+/// The trace file, written from beginning to end.
 struct TraceFile<W> {
     out: W,
-    /// When the epoch began: time 0 of the file.
+    /// The time at which the epoch began: time 0 of the file.
     begin: Duration,
     spans: u64,
     lost: u64,
@@ -129,7 +128,7 @@ impl<W: Write> TraceFile<W> {
         if what == "thread_name" { self.put(&sorts) } else { Ok(()) }
     }
 
-    /// A span, cut to what lies in the epoch; nothing if that is nothing.
+    /// Writes a span, clipped to the epoch; writes nothing if nothing is left.
     fn span(
         &mut self,
         name: &str,
@@ -148,7 +147,7 @@ impl<W: Write> TraceFile<W> {
         }))
     }
 
-    /// What the workers did; what goes on after `end` is cut.
+    /// Writes the workers' spans, clipped at `end`.
     fn workers(&mut self, trace: &Trace, end: Duration) -> io::Result<()> {
         self.lost += trace.lost;
         for (worker, events) in trace.workers.iter().enumerate() {
@@ -159,8 +158,8 @@ impl<W: Write> TraceFile<W> {
         Ok(())
     }
 
-    fn event(&mut self, event: &Event, track: usize, end: Duration) -> io::Result<()> {
-        let Event { phase, start, batch, sample, .. } = event;
+    fn event(&mut self, event: &TraceEvent, track: usize, end: Duration) -> io::Result<()> {
+        let TraceEvent { phase, start, batch, sample, .. } = event;
         let mut args = serde_json::Map::new();
         args.extend(batch.map(|batch| ("batch".to_owned(), json!(batch))));
         args.extend(sample.map(|sample| ("sample".to_owned(), json!(sample.0))));
@@ -176,7 +175,7 @@ impl<W: Write> TraceFile<W> {
         Ok(())
     }
 
-    /// The end of a batch's arrow.
+    /// Writes the end of a batch's arrow.
     fn arrives(&mut self, batch: &Value, at: Duration) -> io::Result<()> {
         let ts = self.micros(at);
         self.put(&json!({
@@ -200,7 +199,8 @@ impl<W: Write> TraceFile<W> {
     }
 }
 
-/// Microseconds to the nanosecond, so that the end of a span is the start of the next.
+/// Returns the time in microseconds with nanosecond precision, so that the end of a span is the start of
+/// the next.
 fn micros(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e3
 }

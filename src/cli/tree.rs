@@ -1,4 +1,4 @@
-//! What `explain` tells, for people: the plan as a tree, what it costs, and the bottleneck.
+//! The text report of `explain`: the plan as a tree, its cost, and the bottleneck.
 
 use super::explain::{FieldReport, Measured, OtherField, PhaseMeans};
 use super::print::{bytes, counted};
@@ -11,12 +11,12 @@ use fuseloop::run::Phase;
 use fuseloop::source::Escaped;
 use std::fmt::Write as _;
 
-/// Where zune-jpeg's time goes, which it does not tell itself: by `perf` over 1,000 photographs of
-/// ImageNet.
+/// The shares of zune-jpeg's time, which it does not report itself: measured by `perf` over 1,000
+/// photographs of ImageNet.
 const JPEG_PHASES: [(&str, f64); 4] =
     [("entropy decoding", 0.62), ("IDCT", 0.21), ("colour", 0.06), ("the rest", 0.11)];
 
-/// Columns of names, and of types.
+/// The widths of the columns for names and for types.
 const NAMES: usize = 24;
 const TYPES: usize = 22;
 
@@ -102,7 +102,7 @@ fn add_block(
     let store = |costs: &BlockCosts| costs.load_and_store;
     line("load and store", "", times(predicted.map(store), costs.map(store)), "");
     for op in &block.ops {
-        let of = |costs: Option<&BlockCosts>| costs.and_then(|costs| costs.of(op.leaf));
+        let of = |costs: Option<&BlockCosts>| costs.and_then(|costs| costs.of(op.flat_op));
         line(op.name, &short(op.output), times(of(predicted), of(costs)), &role(op));
     }
     let total = |costs: &BlockCosts| costs.total;
@@ -169,14 +169,14 @@ fn add_time(text: &mut String, report: &FieldReport, measured: &Measured) {
     }
 }
 
-/// The phases of decoding JPEGs in nanoseconds; none where there are no JPEGs.
+/// Returns the phases of decoding JPEGs in nanoseconds; none if there are no JPEGs.
 pub(super) fn jpeg_phases(report: &FieldReport, measured: &Measured) -> Vec<(&'static str, f64)> {
     let decode = measured.phases.decode;
     let phases = if report.stored[0] > 0 { JPEG_PHASES.as_slice() } else { &[] };
     phases.iter().map(|(name, share)| (*name, share * decode)).collect()
 }
 
-/// Where most of the time goes, and what would help: one sentence.
+/// Returns one sentence about where most of the time goes and what would help.
 pub(super) fn bottleneck(plan: &Description, measured: &Measured) -> String {
     let (phases, total) = (measured.phases, measured.phases.total());
     let share = |ns: f64| format!("{:.0} %", ns / total.max(1.0) * 100.0);
@@ -207,22 +207,22 @@ pub(super) fn bottleneck(plan: &Description, measured: &Measured) -> String {
     }
 }
 
-/// The op that took longest, or loading and storing.
+/// Returns the op that took longest, or loading and storing.
 fn costliest(plan: &Description, measured: &Measured) -> Option<(&'static str, f64)> {
     let costs = measured.costs.as_ref()?;
     let all = plan.blocks.iter().zip(&costs.blocks).flat_map(|(block, costs)| {
-        let ops = block.ops.iter().filter_map(|op| Some((op.name, costs.of(op.leaf)?)));
+        let ops = block.ops.iter().filter_map(|op| Some((op.name, costs.of(op.flat_op)?)));
         ops.chain([("loading and storing", costs.load_and_store)])
     });
     all.max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// `u8 [224, 224, 3]`.
+/// Formats an image type as `u8 [224, 224, 3]`.
 fn short(image: ImageType) -> String {
     Type::Image(image).to_string().trim_start_matches("a ").replace(" image", "")
 }
 
-/// A time with its unit; what is within noise of nothing is `0`.
+/// Formats a time with its unit; a time within measurement noise of zero is `0`.
 fn nanos(ns: f64) -> String {
     match ns {
         ns if ns < 1.0 => "0".to_owned(),

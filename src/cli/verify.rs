@@ -1,4 +1,4 @@
-//! `fuseloop verify`: every value of a dataset read, every picture decoded, and what is damaged.
+//! `fuseloop verify`: reads every value of a dataset, decodes every image, and reports what is damaged.
 
 use super::folder::InFolder;
 use super::print::{bar, bytes, count, counted, rate, say};
@@ -6,7 +6,9 @@ use super::problem::Problem;
 use fuseloop::LoadError;
 use fuseloop::source::beton::Allocation;
 use fuseloop::source::{Beton, Dataset, Escaped, OpenError, SourceError};
-use fuseloop::verify::{Damaged, Finding, Layout, VerifyOptions, VerifyReport, layout, verify};
+use fuseloop::verify::{
+    DamagedValue, Finding, LayoutReport, VerifyOptions, VerifyReport, layout, verify,
+};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -15,7 +17,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Damaged values that are listed in words; `--json` lists all that the report keeps.
+/// The number of damaged values listed in the text report; `--json` lists all that the report stores.
 const LISTED: usize = 50;
 
 /// Check every value of a dataset: read all of it, decode every picture whole.
@@ -51,25 +53,25 @@ pub(super) struct Args {
     folder: InFolder,
 }
 
-/// All that is reported.
+/// The complete report.
 struct Checked {
     all: u64,
     values: VerifyReport,
-    /// Of a .beton file.
-    tables: Option<Layout>,
+    /// The report on the tables of a .beton file.
+    tables: Option<LayoutReport>,
     took: Duration,
 }
 
 impl Checked {
     fn is_whole(&self) -> bool {
-        self.values.is_whole() && self.tables.as_ref().is_none_or(Layout::is_whole)
+        self.values.is_whole() && self.tables.as_ref().is_none_or(LayoutReport::is_whole)
     }
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let dataset = args.folder.open(&args.file)?;
     let source = dataset.source().ok_or_else(|| Problem::InSequence { path: args.file.clone() })?;
-    // Before hours of work, not after: it may be that no file can be made there.
+    // The file is created before hours of work, not after, because creating it may fail.
     let indices = args.write_indices.as_deref().map(Indices::new).transpose()?;
     let start = Instant::now();
     let tables = match &dataset {
@@ -101,15 +103,15 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     })
 }
 
-/// What the tables of a file say of each other.
-fn tables(path: &Path, beton: &Beton) -> Result<Layout, LoadError> {
+/// Checks the tables of a file against each other.
+fn tables(path: &Path, beton: &Beton) -> Result<LayoutReport, LoadError> {
     layout(beton).map_err(|kind| {
         let kind = OpenError::from(kind).into();
         SourceError { path: path.to_owned(), kind }.into()
     })
 }
 
-/// A list of samples that appears under its name when it is whole.
+/// A list of samples in a file that appears at its path when it is complete.
 struct Indices<'a> {
     path: &'a Path,
     partial: tempfile::NamedTempFile,
@@ -120,7 +122,8 @@ impl<'a> Indices<'a> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let mut builder = tempfile::Builder::new();
         builder.prefix(".fuseloop-indices-");
-        // As any new file: a temporary one would be for its owner's eyes only.
+        // The file gets the permissions of any new file: those of a temporary file would exclude other
+        // users.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let partial = builder.tempfile_in(folder.unwrap_or(Path::new(".")));
@@ -191,8 +194,8 @@ fn add_damage(text: &mut String, report: &VerifyReport) {
     }
 }
 
-/// What the tables say of each other; nothing where all is as it should be.
-fn add_tables(text: &mut String, tables: &Layout) {
+/// Adds the findings about the tables; adds nothing if there are none.
+fn add_tables(text: &mut String, tables: &LayoutReport) {
     let at = |record: &Allocation| format!("at byte {}", record.ptr);
     let lines = [
         line(
@@ -220,7 +223,7 @@ fn add_tables(text: &mut String, tables: &Layout) {
     text.extend(lines.into_iter().flatten());
 }
 
-/// `note: records that no sample refers to: 3, 12.1 kB, the first at byte 8192`.
+/// Returns a line such as `note: records that no sample refers to: 3, 12.1 kB, the first at byte 8192`.
 fn line<T>(what: &str, finding: &Finding<T>, first: impl Fn(&T) -> String) -> Option<String> {
     let place = first(finding.first.as_ref()?);
     let (found, size) = (count(finding.count), bytes(finding.bytes));
@@ -232,14 +235,14 @@ fn as_json(args: &Args, checked: &Checked) -> Value {
     let troubles = values.troubles.iter();
     let troubles: serde_json::Map<String, Value> =
         troubles.map(|(trouble, found)| (trouble.word().to_owned(), json!(found))).collect();
-    let damaged = |damaged: &Damaged| {
+    let damaged = |damaged: &DamagedValue| {
         json!({
             "sample": damaged.sample.0,
             "field": damaged.field,
             "file": damaged.location.as_ref().and_then(|location| location.file.as_deref()),
             "key": damaged.location.as_ref().and_then(|location| location.key.as_deref()),
             "offset": damaged.offset,
-            "trouble": damaged.error.trouble().word(),
+            "trouble": damaged.error.damage_kind().word(),
             "error": damaged.error.to_string(),
         })
     };
@@ -261,7 +264,7 @@ fn as_json(args: &Args, checked: &Checked) -> Value {
     })
 }
 
-fn tables_json(tables: &Layout) -> Value {
+fn tables_json(tables: &LayoutReport) -> Value {
     fn found<T>(finding: &Finding<T>, first: impl Fn(&T) -> Value) -> Value {
         json!({
             "count": finding.count,

@@ -1,4 +1,4 @@
-//! `fuseloop write`: a folder or a table of JPEGs to a `.beton` file.
+//! `fuseloop write`: writes a folder or a table of JPEGs to a `.beton` file.
 
 use super::folder::{InFolder, add_links};
 use super::print::{bytes, count, counted, rate, say};
@@ -7,7 +7,7 @@ use super::recut::{add_kept, add_list, add_recut, add_skipped};
 use super::stored::{StoredArgs, add_reencoded};
 use clap::ValueEnum;
 use fuseloop::source::Escaped;
-use fuseloop::write::{Damaged, FolderReport, WriteOptions, write_folder};
+use fuseloop::write::{FolderReport, OnUnreadable, WriteOptions, write_folder};
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ pub(super) enum OnDamage {
     Skip,
 }
 
-impl From<OnDamage> for Damaged {
+impl From<OnDamage> for OnUnreadable {
     fn from(what: OnDamage) -> Self {
         match what {
             OnDamage::Fail => Self::Fail,
@@ -90,7 +90,7 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     say(&text)
 }
 
-/// What was written.
+/// Describes what was written.
 fn summary(out: &Path, report: &FolderReport, took: Duration) -> String {
     let written = &report.written;
     let seconds = took.as_secs_f64();

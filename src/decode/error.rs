@@ -1,30 +1,30 @@
-//! Why a picture could not be decoded.
+//! Why an image could not be decoded.
 
 use fuseloop_ops::{Size, Window};
 
-/// Why a picture could not be decoded. The caller adds the path and the sample.
+/// Why an image could not be decoded. The caller adds the path and the sample.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// The part asked for has no pixels, or is not inside the picture.
+    /// The requested window has no pixels, or is not inside the image.
     #[error("rows {}+{} and columns {}+{} asked of a picture of {size}",
         wanted.top, wanted.height, wanted.left, wanted.width)]
     Window {
-        /// The part asked for.
+        /// The requested window.
         wanted: Window,
-        /// The picture's size.
+        /// The image's size.
         size: Size,
     },
-    /// The picture has no pixels.
+    /// The image has no pixels.
     #[error("the picture is {size}: it has no pixels")]
     Empty {
-        /// The picture's size.
+        /// The image's size.
         size: Size,
     },
     /// More pixels than the limits allow.
     #[error("{size} is {} pixels, the limit is {max}", size.pixels())]
     Pixels {
-        /// The picture's size.
+        /// The image's size.
         size: Size,
         /// The limit.
         max: u64,
@@ -32,19 +32,19 @@ pub enum DecodeError {
     /// More stored bytes than the limits allow.
     #[error("{len} bytes are stored, the limit is {max}")]
     Bytes {
-        /// Bytes there are.
+        /// The number of stored bytes.
         len: u64,
         /// The limit.
         max: u64,
     },
-    /// A raw picture's bytes are not as many as its size needs.
+    /// The number of a raw image's bytes does not match its size.
     #[error("a raw picture of {size} needs {expected} bytes, {found} are stored")]
     RawLength {
         /// The size in the sample table.
         size: Size,
-        /// Bytes such a picture has.
+        /// The number of bytes that an image of this size has.
         expected: u64,
-        /// Bytes there are.
+        /// The number of stored bytes.
         found: u64,
     },
     /// The sample table and the JPEG disagree.
@@ -55,13 +55,13 @@ pub enum DecodeError {
         /// The size in the sample table.
         table: Size,
     },
-    /// Another format, or no picture at all.
+    /// Another format, or no image at all.
     #[error("not a JPEG: it begins with {found:02x?}, expected [ff, d8]")]
     NotJpeg {
         /// The first bytes, two at most.
         found: Vec<u8>,
     },
-    /// What is called a PNG is none.
+    /// The bytes of a supposed PNG do not begin with a PNG's signature.
     #[error("not a PNG: it begins with {found:02x?}")]
     NotPng {
         /// The first bytes, eight at most.
@@ -70,48 +70,48 @@ pub enum DecodeError {
     /// A PNG that can't be decoded.
     #[error("damaged PNG: {reason}")]
     Png {
-        /// The PNG decoder's own words.
+        /// The PNG decoder's message.
         reason: String,
     },
     /// The bytes end inside the headers.
     #[error("the JPEG ends at byte {len}, inside its headers")]
     HeaderTruncated {
-        /// Bytes there are.
+        /// The number of stored bytes.
         len: usize,
     },
-    /// A segment that does not say what it must.
+    /// A segment whose contents are not valid.
     #[error("damaged JPEG header: {what} at byte {at}")]
     Header {
-        /// What is wrong.
+        /// A description of the error.
         what: &'static str,
         /// Offset of the segment's length.
         at: usize,
     },
-    /// A JPEG process that is not decoded: lossless, hierarchical or arithmetic.
+    /// A JPEG process that is not supported: lossless, hierarchical or arithmetic.
     #[error("JPEG process {} (marker ff{marker:02x}) is not supported", marker - 0xc0)]
     Process {
         /// The frame header's marker.
         marker: u8,
     },
-    /// Samples of another depth.
+    /// Samples of a depth other than 8 bits.
     #[error("a JPEG of {bits} bits a sample, only 8 are supported")]
     Depth {
         /// Bits of a sample.
         bits: u8,
     },
-    /// Another number of components than gray, colour or CMYK have.
+    /// A number of components that neither gray, colour nor CMYK has.
     #[error("a JPEG of {found} components, expected 1, 3 or 4")]
     Components {
-        /// Components there are.
+        /// The number of components.
         found: u8,
     },
-    /// The height comes only after the pixels (a DNL segment).
+    /// The height is stored only after the pixels (in a DNL segment).
     #[error("a JPEG whose header leaves its height open is not supported")]
     OpenHeight,
-    /// Chroma sampled in a ratio that is not decoded right.
+    /// Chroma is subsampled in a ratio that would be decoded wrong.
     #[error("JPEG component {component} is sampled {h}x{v} where the finest is {h_max}x{v_max}")]
     Sampling {
-        /// Which component, from 0.
+        /// The component's index, from 0.
         component: usize,
         /// Its horizontal factor.
         h: u8,
@@ -122,8 +122,8 @@ pub enum DecodeError {
         /// The largest vertical factor.
         v_max: u8,
     },
-    /// A sequential JPEG in several scans, one of which has several components, or with fewer
-    /// rows of chroma than of luma, or one MCU wide: the decoder would give wrong pixels.
+    /// A sequential JPEG in several scans whose size or sampling the decoder would decode to wrong
+    /// pixels: a scan has several components, chroma has fewer rows than luma, or a row is one MCU wide.
     #[error(
         "a sequential JPEG in several scans ({in_scan} of {components} components in one) is not \
          supported in its size or sampling: `fuseloop recut` rewrites it without loss"
@@ -131,28 +131,28 @@ pub enum DecodeError {
     SequentialScans {
         /// Components in the scan.
         in_scan: u8,
-        /// Components of the picture.
+        /// Components of the image.
         components: u8,
     },
-    /// A component of which no scan was found.
+    /// A component that no scan contains.
     #[error("JPEG component {component} has no scan")]
     MissingScan {
-        /// Which component, from 0.
+        /// The component's index, from 0.
         component: usize,
     },
-    /// More scans than a picture has use for.
+    /// More scans than are decoded.
     #[error("a JPEG of over {max} scans")]
     Scans {
         /// Most scans that are decoded.
         max: u32,
     },
-    /// The file ends before the picture does: no end marker follows the pixels.
+    /// The file ends before the image does: no end marker follows the pixels.
     #[error("the JPEG is cut short: {len} bytes and no end marker")]
     Truncated {
-        /// Bytes there are.
+        /// The number of stored bytes.
         len: usize,
     },
-    /// Fewer bits than the fewest that so many pixels can be coded in.
+    /// Fewer bits than any image of this size can be coded in.
     #[error("{found} bytes of pixels cannot be a picture of {size}, which needs {least}")]
     TooShort {
         /// The size in the header.
@@ -165,21 +165,21 @@ pub enum DecodeError {
     /// Fewer or more restart markers than the restart interval asks for.
     #[error("{found} restart markers in the JPEG, its interval asks for {expected}")]
     Restarts {
-        /// Markers there are.
+        /// The number of markers found.
         found: u64,
-        /// Markers there should be.
+        /// The number of markers expected.
         expected: u64,
     },
     /// The pixels can't be decoded.
     #[error("damaged JPEG: {reason}")]
     Damaged {
-        /// The JPEG decoder's own words.
+        /// The JPEG decoder's message.
         reason: String,
     },
     /// The system has no memory for the pixels.
     #[error("no memory for {bytes} bytes of pixels")]
     Memory {
-        /// Bytes that were wanted.
+        /// The number of bytes requested.
         bytes: usize,
     },
 }

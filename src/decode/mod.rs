@@ -1,24 +1,24 @@
-//! Decoding: a stored picture's bytes and the window wanted of it, to RGB pixels.
+//! Decoding: from the bytes of a stored image and the window needed to RGB pixels.
 //!
 //! ```text
 //! (EncodedImage, Window)  ->  u8 [rows, columns, 3], at least the window
 //! ```
 //!
-//! | stored as                             | what is decoded                          | copied       |
-//! |---------------------------------------|------------------------------------------|--------------|
-//! | raw                                   | nothing: the pixels are lent             | nothing      |
-//! | JPEG                                  | the window; bits before it are passed over | into scratch |
-//! | JPEG with restart markers             | the window, of the bytes of its tiles    | into scratch |
-//! | JPEG of a rarer kind                  | the rows, or tiles, of the window        | into scratch |
-//! | JPEG, progressive or in several scans | the whole picture                        | into scratch |
-//! | PNG                                   | the whole picture                        | its window into scratch |
+//! | stored as                             | what is decoded                            | copied                  |
+//! |---------------------------------------|--------------------------------------------|-------------------------|
+//! | raw                                   | nothing: the pixels are borrowed           | nothing                 |
+//! | JPEG                                  | the window; bits before it are skipped     | into scratch            |
+//! | JPEG with restart markers             | the window, from its segments only         | into scratch            |
+//! | JPEG of a rarer kind                  | the rows, or segments, of the window       | into scratch            |
+//! | JPEG, progressive or in several scans | the whole image                            | into scratch            |
+//! | PNG                                   | the whole image                            | its window into scratch |
 //!
-//! Inside the window the pixels are those of the whole picture's decode, bit for bit. Gray
-//! becomes RGB; CMYK and YCCK become RGB without a colour profile. The IDCT is the accurate one,
-//! so pixels differ from FFCV's by up to 3 levels: FFCV decodes with libjpeg's fast, biased one.
+//! Inside the window the pixels equal those of decoding the whole image, bit for bit. Gray becomes RGB;
+//! CMYK and YCCK become RGB without a colour profile. The IDCT is the accurate one, so pixels differ
+//! from FFCV's by up to 3 levels: FFCV decodes with libjpeg's fast, biased IDCT.
 //!
-//! Whatever the bytes: a picture or a [`DecodeError`]. Sizes are checked against
-//! [`Limits`] and against the bytes there are before memory is taken.
+//! Any bytes yield an image or a [`DecodeError`]. Sizes are checked against [`Limits`] and against the
+//! number of stored bytes before memory is allocated.
 
 mod error;
 mod jpeg;
@@ -28,20 +28,20 @@ mod raw;
 
 pub use error::DecodeError;
 #[doc(hidden)]
-pub use jpeg::By;
-pub(crate) use jpeg::{Frame, MAX_SCANS, Part, Parts, ScanParts};
+pub use jpeg::JpegBackend;
+pub(crate) use jpeg::{ByteRange, FrameHeader, JpegSegments, MAX_SCANS, ScanSegments};
 pub use jpeg::{append_segment_index, tile_interval};
 
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
 use fuseloop_ops::{ImageView, Size, Window};
 
-/// A way pictures are stored, and how to get their pixels.
+/// A decoder of one storage format.
 trait ImageDecoder {
-    /// The size that windows refer to, from the headers alone.
+    /// Returns the size that windows refer to, read from the headers alone.
     fn size(&mut self, image: &EncodedImage<'_>) -> Result<Size, DecodeError>;
 
-    /// The pixels of `wanted` at least.
+    /// Decodes at least the pixels of `wanted`.
     fn decode<'a>(
         &'a mut self,
         image: &EncodedImage<'a>,
@@ -49,16 +49,17 @@ trait ImageDecoder {
     ) -> Result<Decoded<'a>, DecodeError>;
 }
 
-/// What is up to the user in decoding.
+/// The user's options for decoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DecodeOptions {
-    /// Turn JPEGs as their EXIF orientation says. Off by default: FFCV does not look at it.
+    /// Turns JPEGs as their EXIF orientation says if true. Off by default: FFCV ignores the
+    /// orientation.
     pub exif_orientation: bool,
-    /// What a picture may ask for.
+    /// Limits on what an image may ask for.
     pub limits: Limits,
 }
 
-/// Decodes pictures. One for each worker: it keeps its buffers from picture to picture.
+/// Decodes images. Each worker has its own decoder, which reuses its buffers from image to image.
 #[derive(Debug, Default)]
 pub struct Decoder {
     jpeg: jpeg::JpegDecoder,
@@ -66,20 +67,20 @@ pub struct Decoder {
     raw: raw::RawDecoder,
 }
 
-/// Pixels of a picture, lent by the decoder or by the file.
+/// Pixels of an image, borrowed from the decoder or from the file.
 #[derive(Clone, Copy, Debug)]
 pub struct Decoded<'a> {
     /// The pixels.
     pub view: ImageView<'a>,
-    /// The row of the whole picture that the view's first row is.
+    /// The row of the whole image at which the view starts.
     pub top: u32,
-    /// The column of the whole picture that the view's first column is.
+    /// The column of the whole image at which the view starts.
     pub left: u32,
 }
 
 impl<'a> Decoded<'a> {
-    /// The part inside `window`, which is given in the whole picture's pixels; `None` if it is
-    /// not all here.
+    /// Returns the pixels inside `window`, which is in coordinates of the whole image; `None` if some of
+    /// them were not decoded.
     #[must_use]
     pub fn window(&self, window: Window) -> Option<ImageView<'a>> {
         let top = window.top.checked_sub(self.top)?;
@@ -89,25 +90,25 @@ impl<'a> Decoded<'a> {
 }
 
 impl Decoder {
-    /// A decoder with empty buffers.
+    /// Creates a decoder with empty buffers.
     #[must_use]
     pub fn new(options: DecodeOptions) -> Self {
-        Self::by(By::Both, options)
+        Self::with_backend(JpegBackend::Both, options)
     }
 
-    /// A decoder that decodes JPEGs by what it is told.
+    /// Creates a decoder that decodes JPEGs with the given backend.
     #[doc(hidden)]
     #[must_use]
-    pub fn by(by: By, options: DecodeOptions) -> Self {
+    pub fn with_backend(by: JpegBackend, options: DecodeOptions) -> Self {
         let jpeg = jpeg::JpegDecoder::new(options, by);
         Self { jpeg, png: png::PngDecoder::new(options), raw: raw::RawDecoder::new(options.limits) }
     }
 
-    /// The picture's size after orientation: the one that windows refer to. Costs well under a
+    /// Returns the image's size after orientation: the size that windows refer to. Costs well under a
     /// microsecond; no pixel is decoded.
     ///
-    /// A coded picture's size must be the sample table's, unless that is 0 by 0: a source that has not
-    /// looked.
+    /// The size of an encoded image must equal the one in the sample table, unless the latter is 0 by 0,
+    /// which means that the source has not read the header.
     ///
     /// # Errors
     ///
@@ -116,12 +117,12 @@ impl Decoder {
         self.of(image.mode).size(image)
     }
 
-    /// Decodes `wanted` at least; see the module's top.
+    /// Decodes at least `wanted`; see the module's documentation.
     ///
     /// # Errors
     ///
-    /// As [`size`](Self::size), and if the window is empty or outside the picture, or the pixels
-    /// are damaged or cut short. The decoder is good for the next picture all the same.
+    /// Returns the errors of [`size`](Self::size), and one if the window is empty or outside the image,
+    /// or if the pixels are damaged or cut short. The decoder can decode the next image after any error.
     pub fn decode<'a>(
         &'a mut self,
         image: &EncodedImage<'a>,
@@ -139,7 +140,7 @@ impl Decoder {
     }
 }
 
-/// Refuses a window without pixels or with pixels outside the picture.
+/// Refuses a window that has no pixels or lies partly outside the image.
 fn check_window(wanted: Window, size: Size) -> Result<(), DecodeError> {
     if wanted.size().pixels() == 0 || !wanted.fits(size) {
         return Err(DecodeError::Window { wanted, size });

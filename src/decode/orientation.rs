@@ -1,8 +1,8 @@
-//! Which way up a camera held its picture: EXIF tag 274 (CIPA DC-008, 4.6.4).
+//! The orientation of an image, from EXIF tag 274 (CIPA DC-008, 4.6.4).
 //!
 //! | value | `upright[y, x]` is     | that is               |
 //! |------:|------------------------|-----------------------|
-//! |     1 | `stored[y, x]`         | as it lies            |
+//! |     1 | `stored[y, x]`         | unchanged             |
 //! |     2 | `stored[y, W-1-x]`     | mirrored              |
 //! |     3 | `stored[H-1-y, W-1-x]` | turned by 180 degrees |
 //! |     4 | `stored[H-1-y, x]`     | upside down, mirrored |
@@ -11,13 +11,13 @@
 //! |     7 | `stored[H-1-x, W-1-y]` | transposed, turned    |
 //! |     8 | `stored[x, W-1-y]`     | turned left by 90     |
 //!
-//! `H` and `W` are the stored size. A damaged EXIF segment counts as 1, as Pillow has it: it
-//! says nothing about the pixels.
+//! `H` and `W` are the stored size. A damaged EXIF segment counts as 1, as in Pillow: the damage does
+//! not affect the pixels.
 
 use exif::{In, Tag};
 use fuseloop_ops::{ImageView, RGB, Size, Window};
 
-/// How to get from the stored picture to the upright one.
+/// The transformation from the stored image to the upright one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Orientation {
     /// Rows become columns.
@@ -53,12 +53,12 @@ impl Orientation {
         Self { transposed, from_bottom, from_right }
     }
 
-    /// The upright size of a picture stored as `size`.
+    /// Returns the upright size of an image stored as `size`.
     pub(super) fn turned(self, size: Size) -> Size {
         if self.transposed { Size::new(size.width, size.height) } else { size }
     }
 
-    /// Where the upright picture's `window` is in a picture stored as `size`; it must fit.
+    /// Returns where the upright image's `window` is in an image stored as `size`. The window must fit.
     pub(super) fn stored(self, window: Window, size: Size) -> Window {
         let Window { top, left, height, width } = window;
         let mut stored = match self.transposed {
@@ -74,7 +74,7 @@ impl Orientation {
         stored
     }
 
-    /// Writes the upright picture, packed, into `upright`.
+    /// Writes the upright image, packed, into `upright`.
     pub(super) fn turn(self, stored: ImageView<'_>, upright: &mut Vec<u8>) {
         let size = stored.size();
         let Size { height, width } = self.turned(size);
@@ -95,7 +95,7 @@ impl Orientation {
 mod tests {
     use super::*;
 
-    /// 2 rows of 3 pixels, named by their red: 0 1 2 / 3 4 5.
+    /// 2 rows of 3 pixels, identified by their red: 0 1 2 / 3 4 5.
     const STORED: [u8; 18] = [0, 0, 0, 1, 0, 0, 2, 0, 0, 3, 0, 0, 4, 0, 0, 5, 0, 0];
     const SIZE: Size = Size::new(2, 3);
 

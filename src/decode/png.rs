@@ -1,18 +1,18 @@
-//! PNG: the whole picture, as Pillow's `convert("RGB")` has it.
+//! PNG: decodes the whole image, to the same pixels as Pillow's `convert("RGB")`.
 //!
 //! | stored as                | becomes                                                        |
 //! |--------------------------|----------------------------------------------------------------|
 //! | gray of 1, 2, 4, 8 bits  | R = G = B = the level, scaled to 0..=255                       |
-//! | gray of 16 bits          | R = G = B = the level, but at most 255: Pillow's clipping      |
-//! | gray and alpha, RGB(A)   | alpha is dropped; of 16 bits the upper 8                       |
+//! | gray of 16 bits          | R = G = B = the level, clipped to 255 as Pillow does           |
+//! | gray and alpha, RGB(A)   | alpha is dropped; samples of 16 bits keep their upper 8        |
 //! | palette                  | the palette's colours; transparency is dropped                 |
 //!
-//! Gamma, colour profiles and transparent colours are not applied, as Pillow does not. Of an animated
-//! one it is the first picture. Inflating knows no windows: all pixels are made before the window's
-//! are copied. A whole picture of RGB of 8 bits is lent as it was inflated.
+//! Gamma, colour profiles and transparent colours are not applied, as in Pillow. An animated PNG yields
+//! its first image. Inflating knows no windows: all pixels are decoded before those of the window are
+//! copied. A whole image of 8-bit RGB is returned as it was inflated, without a copy.
 //!
-//! The size is the header's, checked against [`Limits`](crate::sample::Limits) and against the bytes
-//! there are before memory is taken: deflate makes no more than 1,032 bytes of one.
+//! The header's size is checked against [`Limits`](crate::sample::Limits) and against the number of
+//! stored bytes before memory is allocated: deflate expands a byte to at most 1,032.
 
 use super::{DecodeError, DecodeOptions, Decoded, ImageDecoder, check_window};
 use crate::source::EncodedImage;
@@ -20,19 +20,19 @@ use fuseloop_ops::{ImageView, RGB, Size, Window};
 use png::{BitDepth, ColorType, Transformations};
 use std::io::Cursor;
 
-/// What a PNG begins with.
+/// The first bytes of a PNG.
 const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
 
-/// Most bytes that deflate makes of one.
-const MOST_OF_ONE: u64 = 1032;
+/// Most bytes that deflate expands one byte to.
+const MAX_EXPANSION: u64 = 1032;
 
-/// Decodes PNGs. One for each worker: it keeps its buffers.
+/// Decodes PNGs. Each worker has its own decoder, which reuses its buffers.
 #[derive(Debug, Default)]
 pub(super) struct PngDecoder {
     options: DecodeOptions,
-    /// The picture as the file has it, but with at least 8 bits a channel.
+    /// The image in the file's own colour type, but with at least 8 bits a channel.
     stored: Vec<u8>,
-    /// The window.
+    /// The pixels of the window.
     pixels: Vec<u8>,
 }
 
@@ -41,7 +41,7 @@ impl PngDecoder {
         Self { options, ..Self::default() }
     }
 
-    /// Fills `stored`; says of what it is made.
+    /// Decodes the image into `stored`; returns its colour type and depth.
     fn inflate(&mut self, bytes: &[u8], size: Size) -> Result<(ColorType, BitDepth), DecodeError> {
         let damaged = |error: png::DecodingError| DecodeError::Png { reason: error.to_string() };
         let mut decoder = png::Decoder::new(Cursor::new(bytes));
@@ -70,7 +70,7 @@ impl ImageDecoder for PngDecoder {
         if len > limits.max_sample_bytes {
             return Err(DecodeError::Bytes { len, max: limits.max_sample_bytes });
         }
-        let Head { size, bits } = Head::parse(image.bytes)?;
+        let PngHeader { size, bits } = PngHeader::parse(image.bytes)?;
         let table = Size::new(image.height, image.width);
         if size != table && table != Size::new(0, 0) {
             let reason = format!("its header says {size}, the sample table {table}");
@@ -82,7 +82,7 @@ impl ImageDecoder for PngDecoder {
         if size.pixels() > limits.max_pixels {
             return Err(DecodeError::Pixels { size, max: limits.max_pixels });
         }
-        let least = (size.pixels() * bits / 8) / MOST_OF_ONE;
+        let least = (size.pixels() * bits / 8) / MAX_EXPANSION;
         if len < least {
             return Err(DecodeError::TooShort { size, found: len, least });
         }
@@ -122,7 +122,7 @@ impl ImageDecoder for PngDecoder {
     }
 }
 
-/// One pixel of channels of one byte, or of two with the upper first.
+/// Converts one pixel whose channels have one byte each, or two bytes with the upper one first.
 fn to_rgb(pixel: &[u8], color: ColorType, channel: usize) -> [u8; RGB] {
     match color {
         ColorType::Grayscale if channel == 2 => [if pixel[0] == 0 { pixel[1] } else { 255 }; RGB],
@@ -133,7 +133,7 @@ fn to_rgb(pixel: &[u8], color: ColorType, channel: usize) -> [u8; RGB] {
     }
 }
 
-/// Refuses a palette whose last colour is cut: the `png` crate would panic.
+/// Refuses a palette whose last colour is incomplete: the `png` crate would panic.
 fn check_palette(bytes: usize) -> Result<(), DecodeError> {
     if bytes.is_multiple_of(RGB) {
         return Ok(());
@@ -142,7 +142,7 @@ fn check_palette(bytes: usize) -> Result<(), DecodeError> {
     Err(DecodeError::Png { reason })
 }
 
-/// Makes a buffer at least so long.
+/// Grows a buffer to at least `bytes` bytes.
 fn room(buffer: &mut Vec<u8>, bytes: usize) -> Result<(), DecodeError> {
     if buffer.len() < bytes {
         let more = bytes - buffer.len();
@@ -152,14 +152,14 @@ fn room(buffer: &mut Vec<u8>, bytes: usize) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// What the first chunk says.
-struct Head {
+/// The fields of the first chunk.
+struct PngHeader {
     size: Size,
-    /// Of a pixel.
+    /// Bits of a pixel.
     bits: u64,
 }
 
-impl Head {
+impl PngHeader {
     /// Reads the first chunk.
     ///
     /// | offset | size | field                          |
@@ -267,7 +267,7 @@ mod tests {
         }
     }
 
-    /// `palette4.png` with a palette of so many bytes, and transparency.
+    /// Returns `palette4.png` with a palette of `bytes` bytes, and transparency.
     fn with_palette(bytes: usize) -> Vec<u8> {
         let whole = golden("palette4.png");
         let chunk = |kind: &[u8; 4]| {
@@ -293,7 +293,7 @@ mod tests {
         let (mut decoder, full) = (Decoder::default(), Size::new(7, 11).full());
         for bytes in [47, 158, 767, 771, 3000] {
             let refused = decoder.decode(&image(&with_palette(bytes)), full).map(drop).unwrap_err();
-            // Of more than 256 colours the `png` crate says so itself.
+            // A palette of more than 256 colours is refused by the `png` crate itself.
             let told = refused.to_string();
             assert!(
                 bytes > 768 || told.contains(&format!("its palette has {bytes} bytes")),

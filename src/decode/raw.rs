@@ -1,11 +1,11 @@
-//! Raw pictures: the file's own bytes are the pixels, and nothing is copied.
+//! Raw images: the file's own bytes are the pixels, and nothing is copied.
 
 use super::{DecodeError, Decoded, ImageDecoder, check_window};
 use crate::sample::Limits;
 use crate::source::EncodedImage;
 use fuseloop_ops::{ImageView, RGB, Size, Window};
 
-/// Lends the pixels of raw pictures.
+/// Returns views of raw images, which borrow the file's bytes.
 #[derive(Debug, Default)]
 pub(super) struct RawDecoder {
     limits: Limits,

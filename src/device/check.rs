@@ -1,24 +1,24 @@
-//! For tests: a batch of pictures and labels through a program's kernels, by whoever can run them,
-//! held against the oracle.
+//! For tests: runs a batch of images and labels through a program's kernels, on any machine that can run
+//! them, and compares the results with the oracle.
 //!
-//! Addresses are those of this process's memory, so a kernel's host build and an interpreter read
-//! and write what lies here. Bytes around every tensor are looked at afterwards.
+//! Addresses are in this process's memory, so a kernel's host build and an interpreter can read and
+//! write them. Guard bytes around every tensor are checked afterwards.
 
-use super::{Addresses, DeviceError, ImagePart, OneHotPart, Part, Program};
+use super::{Addresses, DeviceError, DeviceImage, DeviceOneHot, DeviceOutput, DeviceProgram};
 use crate::jit::evaluate;
 use crate::plan::batch_ops::draw_each;
 use crate::plan::label::Scalar;
 use crate::plan::{Draws, ImagePlan, LabelPlan};
 use fuseloop_ops::{
-    BatchKey, DType, ImageView, Layout, MixUp, Mixed, SampleKey, Size, mixed_label,
+    BatchKey, DType, ImageView, Layout, MixUp, RowMix, SampleKey, Size, mixed_label,
 };
 use half::{bf16, f16};
 use std::sync::Arc;
 
-/// A batch, as it is staged, and what its tensors must become.
+/// A batch as it is staged, and the expected bytes of its tensors.
 #[derive(Debug)]
-pub struct Trial {
-    program: Program,
+pub struct CheckBatch {
+    program: DeviceProgram,
     rows: usize,
     staged: Vec<Aligned>,
     want: Vec<Vec<u8>>,
@@ -27,52 +27,52 @@ pub struct Trial {
 /// One launch of a kernel.
 #[derive(Debug)]
 pub struct Launch<'a> {
-    /// The function.
+    /// The name of the kernel function.
     pub entry: &'a str,
-    /// Rows of the grid.
+    /// The rows of the grid.
     pub rows: u32,
-    /// Blocks for each row.
+    /// The blocks for each row.
     pub parts: u32,
-    /// Threads of a block.
+    /// The threads of a block.
     pub threads: u32,
-    /// The struct that it takes.
+    /// The bytes of the kernel's argument struct.
     pub arguments: &'a [u8],
-    /// What it may read.
+    /// The memory that the kernel may read.
     pub reads: Vec<&'a [u8]>,
-    /// What it may read and write.
+    /// The memory that the kernel may read and write.
     pub writes: Vec<&'a mut [u8]>,
 }
 
-/// Why a trial failed.
+/// The reason why a check failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum CheckFailure {
     /// The kernels could not be run.
     #[error("{0}")]
     Launch(String),
-    /// A tensor is not what it should be.
+    /// A tensor has wrong bytes.
     #[error(
         "tensor {tensor}, row {row}, byte {byte}: {found:#04x} in place of {want:#04x}; {differ} bytes differ"
     )]
     Differs {
-        /// The tensor.
+        /// The index of the tensor.
         tensor: usize,
-        /// Its row.
+        /// The row.
         row: usize,
-        /// The byte of the row.
+        /// The byte within the row.
         byte: usize,
-        /// What is there.
+        /// The byte that was found.
         found: u8,
-        /// What should be.
+        /// The expected byte.
         want: u8,
-        /// Bytes that differ in all.
+        /// The number of bytes that differ.
         differ: usize,
     },
-    /// Bytes around a tensor were written.
+    /// Guard bytes around a tensor were overwritten.
     #[error("bytes around tensor {0} were written")]
     Outside(usize),
 }
 
-/// Bytes that begin at a multiple of 256, with bytes of another value around.
+/// Bytes that start at a multiple of 256, with guard bytes of another value around them.
 #[derive(Debug, Clone)]
 struct Aligned {
     bytes: Vec<u8>,
@@ -99,7 +99,8 @@ impl Aligned {
         &mut self.bytes[self.start..self.start + self.len]
     }
 
-    /// With the few bytes behind it that kernels may read, as a device's buffer has them.
+    /// Returns the bytes with the few bytes after them that kernels may read, as a device's buffer has
+    /// them.
     fn of_with_slack(&self) -> &[u8] {
         &self.bytes[self.start..self.start + self.len + 8]
     }
@@ -111,8 +112,9 @@ impl Aligned {
     }
 }
 
-impl Trial {
-    /// A batch of `pictures` and, if there is a plan for them, of labels 0, 1, .. that wrap at 5.
+impl CheckBatch {
+    /// Creates a batch of `pictures` and, if there is a plan for labels, of the labels 0, 1, .. that
+    /// wrap at 5.
     ///
     /// # Errors
     ///
@@ -120,7 +122,7 @@ impl Trial {
     ///
     /// # Panics
     ///
-    /// If the plan leaves nothing to a device, or a picture is not of its size.
+    /// If the plan leaves no op to a device, or an image does not have its declared size.
     pub fn new(
         plan: ImagePlan,
         label: Option<&LabelPlan>,
@@ -128,7 +130,7 @@ impl Trial {
         seed: u64,
     ) -> Result<Self, DeviceError> {
         let plan = Arc::new(plan);
-        let image = ImagePart::new(&plan)?;
+        let image = DeviceImage::new(&plan)?;
         let rows = pictures.len();
         let batch = BatchKey::new(seed, 0, 7);
         let mut staged = Aligned::new(rows * image.staged_bytes(), 0xEE);
@@ -149,41 +151,41 @@ impl Trial {
         draw_each(&ops, batch, rows, size, |mixer, mixed| {
             image.mix(mixer, mixed, staged.of_mut());
             let blend =
-                |own: &[u8], partner: &[u8], m: &Mixed| mixed_picture(&plan, own, partner, m);
+                |own: &[u8], partner: &[u8], m: &RowMix| mixed_picture(&plan, own, partner, m);
             want = mixed_rows(&want, mixed, blend);
         });
         let (mut parts, mut all, mut wants) =
-            (vec![Part::Image(image)], vec![staged], vec![want.concat()]);
+            (vec![DeviceOutput::Image(image)], vec![staged], vec![want.concat()]);
         if let Some((part, staged, want)) = label.and_then(|label| labels(label, batch, rows, size))
         {
-            parts.push(Part::OneHot(part));
+            parts.push(DeviceOutput::OneHot(part));
             all.push(staged);
             wants.push(want);
         }
-        let program = Program::new(&parts.iter().collect::<Vec<_>>())?;
+        let program = DeviceProgram::new(&parts.iter().collect::<Vec<_>>())?;
         Ok(Self { program, rows, staged: all, want: wants })
     }
 
-    /// The text of the kernels.
+    /// Returns the text of the kernels.
     #[must_use]
     pub fn source(&self) -> &str {
         &self.program.source
     }
 
-    /// The functions in it, in order.
+    /// Returns the names of the kernel functions, in order.
     pub fn entries(&self) -> impl Iterator<Item = &str> {
         self.program.kernels.iter().map(|kernel| kernel.entry.as_str())
     }
 
-    /// Runs all kernels in order by `launch` and looks at what they made.
+    /// Runs all kernels in order by `launch` and checks the tensors.
     ///
     /// # Errors
     ///
-    /// See [`Failure`].
+    /// See [`CheckFailure`].
     pub fn run(
         &self,
         mut launch: impl FnMut(Launch<'_>) -> Result<(), String>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CheckFailure> {
         let rows = self.rows;
         let outs = self.program.tensors.iter().map(|t| Aligned::new(rows * t.row_bytes(), 0xAA));
         let mut outs: Vec<Aligned> = outs.collect();
@@ -195,16 +197,16 @@ impl Trial {
             let tensors: Vec<u64> = writes.iter_mut().map(|b| b.as_mut_ptr() as u64).collect();
             writes.push(scratch.of_mut());
             let scratch = writes[tensors.len()].as_mut_ptr() as u64;
-            let (rows, threads) = (rows as u32, Program::THREADS);
+            let (rows, threads) = (rows as u32, DeviceProgram::THREADS);
             let at = Addresses { rows, staged: &staged, tensors: &tensors, scratch };
             let arguments = &self.program.arguments(&at);
             let (entry, parts) = (&*kernel.entry, kernel.parts);
             launch(Launch { entry, rows, parts, threads, arguments, reads, writes })
-                .map_err(Failure::Launch)?;
+                .map_err(CheckFailure::Launch)?;
         }
         for (tensor, (out, want)) in outs.iter().zip(&self.want).enumerate() {
             if !out.is_alone() {
-                return Err(Failure::Outside(tensor));
+                return Err(CheckFailure::Outside(tensor));
             }
             compare(tensor, out.of(), want, rows)?;
         }
@@ -213,33 +215,33 @@ impl Trial {
 }
 
 #[cfg(feature = "cuda")]
-impl Trial {
-    /// What is done with the batch.
-    pub(crate) fn program(&self) -> &Program {
+impl CheckBatch {
+    /// Returns the program.
+    pub(crate) fn program(&self) -> &DeviceProgram {
         &self.program
     }
 
-    /// Samples of the batch.
+    /// Returns the number of samples of the batch.
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Each tensor as it is staged, all rows.
+    /// Returns each tensor as it is staged, all rows.
     pub(crate) fn staged(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.staged.iter().map(Aligned::of)
     }
 
-    /// Holds tensor number `tensor`, made elsewhere, against the oracle.
-    pub(crate) fn compare(&self, tensor: usize, found: &[u8]) -> Result<(), Failure> {
+    /// Compares tensor number `tensor`, computed elsewhere, with the oracle.
+    pub(crate) fn compare(&self, tensor: usize, found: &[u8]) -> Result<(), CheckFailure> {
         compare(tensor, found, &self.want[tensor], self.rows)
     }
 }
 
-fn compare(tensor: usize, found: &[u8], want: &[u8], rows: usize) -> Result<(), Failure> {
+fn compare(tensor: usize, found: &[u8], want: &[u8], rows: usize) -> Result<(), CheckFailure> {
     let bytes = (want.len() / rows.max(1)).max(1);
     let different = || found.iter().zip(want).enumerate().filter(|(_, (a, b))| a != b);
     let Some((at, (found, want))) = different().next() else { return Ok(()) };
-    Err(Failure::Differs {
+    Err(CheckFailure::Differs {
         tensor,
         row: at / bytes,
         byte: at % bytes,
@@ -251,8 +253,8 @@ fn compare(tensor: usize, found: &[u8], want: &[u8], rows: usize) -> Result<(), 
 
 fn mixed_rows(
     rows: &[Vec<u8>],
-    mixed: &[Mixed],
-    blend: impl Fn(&[u8], &[u8], &Mixed) -> Vec<u8>,
+    mixed: &[RowMix],
+    blend: impl Fn(&[u8], &[u8], &RowMix) -> Vec<u8>,
 ) -> Vec<Vec<u8>> {
     let row = |(row, own): (usize, &Vec<u8>)| {
         let m = &mixed[row];
@@ -265,8 +267,8 @@ fn mixed_rows(
     rows.iter().enumerate().map(row).collect()
 }
 
-/// A picture mixed with another, one element at a time.
-fn mixed_picture(plan: &ImagePlan, own: &[u8], partner: &[u8], mixed: &Mixed) -> Vec<u8> {
+/// Mixes an image with another, one element at a time.
+fn mixed_picture(plan: &ImagePlan, own: &[u8], partner: &[u8], mixed: &RowMix) -> Vec<u8> {
     let (dtype, size) = (plan.dtype(), plan.output_size());
     let (height, width) = (size.height as usize, size.width as usize);
     let bytes = dtype.bytes();
@@ -314,14 +316,14 @@ fn blended(
     }
 }
 
-/// Labels of a batch, staged, and what they become.
+/// Stages the labels of a batch and computes their expected vectors.
 fn labels(
     plan: &LabelPlan,
     batch: BatchKey,
     rows: usize,
     size: Size,
-) -> Option<(OneHotPart, Aligned, Vec<u8>)> {
-    let part = OneHotPart::new(plan)?;
+) -> Option<(DeviceOneHot, Aligned, Vec<u8>)> {
+    let part = DeviceOneHot::new(plan)?;
     let bytes = part.staged_bytes();
     let mut staged = Aligned::new(rows * bytes, 0xEE);
     let mut want = vec![];

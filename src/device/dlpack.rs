@@ -1,12 +1,12 @@
-//! Tensors on a device for other libraries: DLPack.
+//! Passes tensors on a device to other libraries by DLPack.
 //!
 //! ```text
 //! ManagedTensor { tensor { data, device, ndim, dtype, shape, strides, byte_offset }, context, deleter }
 //! ```
 //!
-//! The ABI of `DLManagedTensor` (dlpack.h, before 1.0), which every consumer takes. The shape and
-//! the hold on the batch's memory lie beside it. A deleter may be called on any thread, once; it
-//! does not panic.
+//! This is the ABI of `DLManagedTensor` (dlpack.h, before 1.0), which every consumer accepts. The shape
+//! and the handle that keeps the batch's memory alive are stored next to it. A deleter may be called on
+//! any thread, once; it does not panic.
 
 #![allow(unsafe_code, reason = "a structure of C that others own")]
 
@@ -16,30 +16,30 @@ use std::{fmt, mem, ptr};
 
 use fuseloop_ops::DType;
 
-use super::cuda::{Found, Use};
+use super::cuda::{LocatedTensor, ReaderGuard};
 
 /// `kDLCUDA`.
 const CUDA: i32 = 2;
 
-/// Where a tensor lies.
+/// The device of a tensor.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Device {
-    /// The kind: 2 is CUDA.
+pub struct DlpackDevice {
+    /// The kind of device: 2 is CUDA.
     pub kind: i32,
-    /// Which of them.
+    /// The number of the device.
     pub ordinal: i32,
 }
 
-/// What an element is.
+/// The type of an element.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ElementType {
-    /// 0 is signed, 1 unsigned, 2 IEEE's floats, 4 bfloat16.
+    /// The type class: 0 is signed, 1 unsigned, 2 IEEE floats, 4 bfloat16.
     pub code: u8,
-    /// Bits of one.
+    /// The bits of one lane.
     pub bits: u8,
-    /// Elements in one: 1.
+    /// The number of lanes in one element: 1.
     pub lanes: u16,
 }
 
@@ -47,52 +47,51 @@ pub struct ElementType {
 #[repr(C)]
 #[derive(Debug)]
 pub struct ManagedTensor {
-    /// The first element's address.
+    /// The address of the first element.
     pub data: *mut c_void,
-    /// Where it lies.
-    pub device: Device,
-    /// Dimensions.
+    /// The device of the tensor.
+    pub device: DlpackDevice,
+    /// The number of dimensions.
     pub ndim: i32,
-    /// What an element is.
+    /// The type of an element.
     pub dtype: ElementType,
-    /// Elements along each dimension.
+    /// The elements along each dimension.
     pub shape: *mut i64,
-    /// Elements from one to the next along each dimension: row-major, without gaps.
+    /// The elements from one index to the next along each dimension: row-major, without gaps.
     pub strides: *mut i64,
-    /// 0.
+    /// Always 0.
     pub byte_offset: u64,
-    /// Ours.
+    /// The producer's pointer, unused.
     pub context: *mut c_void,
-    /// To be called once, by whoever has it last.
+    /// The function that the last owner calls, once.
     pub deleter: Option<unsafe extern "C" fn(*mut ManagedTensor)>,
 }
 
-/// The tensor, and what it needs.
+/// The tensor, and the memory it points to.
 #[repr(C)]
-struct Whole {
-    /// First, so that its address is the whole's.
+struct CapsuleOwner {
+    /// The first field, so that its address is also the owner's.
     tensor: ManagedTensor,
     /// The shape, then the strides.
     sizes: Vec<i64>,
-    /// Says when the memory may be used again.
-    _lent: Use,
+    /// When dropped, allows the memory to be used again.
+    _guard: ReaderGuard,
 }
 
-/// A tensor for another library. Deleted when dropped, unless it was given away.
+/// A tensor for another library, deleted when dropped unless its ownership was passed on.
 pub struct DlpackCapsule {
     tensor: ptr::NonNull<ManagedTensor>,
 }
 
-// SAFETY: it is the only pointer to what it points to, of which all parts may be dropped by any
-// thread.
+// SAFETY: it is the only pointer to its `CapsuleOwner`, whose fields may all be dropped on any thread.
 unsafe impl Send for DlpackCapsule {}
 
 impl DlpackCapsule {
-    pub(super) fn new(found: &Found, lent: Use) -> Self {
+    pub(super) fn new(found: &LocatedTensor, guard: ReaderGuard) -> Self {
         let sizes = sizes(&found.shape);
         let tensor = ManagedTensor {
             data: ptr::without_provenance_mut(found.address as usize),
-            device: Device { kind: CUDA, ordinal: found.device as i32 },
+            device: DlpackDevice { kind: CUDA, ordinal: found.device as i32 },
             ndim: found.shape.len() as i32,
             dtype: element_type(found.dtype),
             shape: ptr::null_mut(),
@@ -101,19 +100,19 @@ impl DlpackCapsule {
             context: ptr::null_mut(),
             deleter: Some(delete),
         };
-        let whole = Box::leak(Box::new(Whole { tensor, sizes, _lent: lent }));
+        let whole = Box::leak(Box::new(CapsuleOwner { tensor, sizes, _guard: guard }));
         let (shape, strides) = whole.sizes.split_at_mut(found.shape.len());
         (whole.tensor.shape, whole.tensor.strides) = (shape.as_mut_ptr(), strides.as_mut_ptr());
         Self { tensor: ptr::NonNull::from(whole).cast() }
     }
 
-    /// The tensor, still ours.
+    /// Returns the tensor without passing on its ownership.
     #[must_use]
     pub fn as_ptr(&self) -> *const ManagedTensor {
         self.tensor.as_ptr()
     }
 
-    /// Gives it away: whoever takes it calls its deleter once.
+    /// Passes on the ownership of the tensor: the receiver calls its deleter once.
     #[must_use]
     pub fn into_raw(self) -> *mut ManagedTensor {
         let tensor = self.tensor.as_ptr();
@@ -124,7 +123,7 @@ impl DlpackCapsule {
 
 impl Drop for DlpackCapsule {
     fn drop(&mut self) {
-        // SAFETY: made by `new`, and not given away.
+        // SAFETY: `new` created the tensor, and its ownership was not passed on.
         unsafe { delete(self.tensor.as_ptr()) };
     }
 }
@@ -137,19 +136,19 @@ impl fmt::Debug for DlpackCapsule {
 
 /// # Safety
 ///
-/// `tensor` was made by [`DlpackCapsule::new`], and this was not called before.
+/// `tensor` was created by [`DlpackCapsule::new`], and this function was not called for it before.
 unsafe extern "C" fn delete(tensor: *mut ManagedTensor) {
-    // SAFETY: the tensor is the first part of a `Whole` in a box, by `repr(C)`; as promised,
-    // nobody else has it.
-    let whole = unsafe { Box::from_raw(tensor.cast::<Whole>()) };
-    // Into C nothing may unwind.
+    // SAFETY: the tensor is the first field of a `CapsuleOwner` in a box, by `repr(C)`; the caller
+    // promises that nothing else refers to it.
+    let whole = unsafe { Box::from_raw(tensor.cast::<CapsuleOwner>()) };
+    // No panic may unwind into C.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(whole)));
 }
 
-/// A shape, and the strides of what lies without gaps.
+/// Returns a shape, then the strides of a tensor of that shape without gaps.
 fn sizes(shape: &[usize]) -> Vec<i64> {
     let strides = (1..=shape.len()).map(|k| shape[k..].iter().product::<usize>());
-    // Sizes of memory that there is: they are below 2^63.
+    // The sizes of allocated memory are below 2^63.
     shape.iter().copied().chain(strides).map(|n| n as i64).collect()
 }
 
@@ -159,7 +158,7 @@ fn element_type(dtype: DType) -> ElementType {
         DType::I16 | DType::I32 | DType::I64 => 0,
         DType::F16 | DType::F32 | DType::F64 => 2,
         DType::Bf16 => 4,
-        // One that DLPack has no word for: opaque.
+        // DLPack has no code for other types: opaque.
         _ => 3,
     };
     ElementType { code, bits: dtype.bytes() as u8 * 8, lanes: 1 }
@@ -170,7 +169,7 @@ mod tests {
     use super::*;
     use std::mem::offset_of;
 
-    /// Offsets of dlpack.h on 64-bit machines.
+    /// The offsets that dlpack.h has on 64-bit machines.
     #[test]
     fn the_layout_is_that_of_dlpack() {
         assert_eq!(offset_of!(ManagedTensor, device), 8);
@@ -182,7 +181,7 @@ mod tests {
         assert_eq!(offset_of!(ManagedTensor, context), 48);
         assert_eq!(offset_of!(ManagedTensor, deleter), 56);
         assert_eq!(size_of::<ManagedTensor>(), 64);
-        assert_eq!(offset_of!(Whole, tensor), 0);
+        assert_eq!(offset_of!(CapsuleOwner, tensor), 0);
     }
 
     #[test]

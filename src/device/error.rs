@@ -1,15 +1,15 @@
-//! What can be wrong with a device, in one line that names the cure.
+//! The errors of devices, each in one line that names the fix.
 
-/// Why a device can't be used, or has failed.
+/// The reason why a device can't be used, or has failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// Built without the feature.
+    /// This build lacks the feature `cuda`.
     #[error(
         "cuda:{ordinal} was asked for, but this build has no CUDA in it: build with the feature `cuda`, or take the device \"cpu\""
     )]
     NotBuilt {
-        /// The device asked for.
+        /// The number of the requested device.
         ordinal: u32,
     },
     /// The driver's library can't be loaded.
@@ -17,37 +17,37 @@ pub enum DeviceError {
         "a GPU was asked for, but the NVIDIA driver's library (libcuda.so.1) is not on this machine: install the driver, or take the device \"cpu\" or \"auto\""
     )]
     NoDriver,
-    /// A toolkit's stub was loaded in the driver's place.
+    /// A toolkit's stub was loaded in place of the driver.
     #[error(
         "libcuda.so is the CUDA toolkit's stub, not a driver: take its `stubs` folder off LD_LIBRARY_PATH"
     )]
     StubDriver,
-    /// The driver is older than what we call.
+    /// The driver is older than the oldest supported CUDA.
     #[error(
         "the NVIDIA driver supports CUDA {found_major}.{found_minor}, and 12.0 or newer is needed: update it to 525 or newer"
     )]
     DriverTooOld {
-        /// What it supports.
+        /// The major CUDA version that the driver supports.
         found_major: u32,
-        /// What it supports.
+        /// The minor CUDA version that the driver supports.
         found_minor: u32,
     },
-    /// The driver is there and offers nothing.
+    /// The driver is installed and offers no GPU.
     #[error(
         "the NVIDIA driver offers no usable GPU ({reason}): look at CUDA_VISIBLE_DEVICES and nvidia-smi"
     )]
     NoDevice {
-        /// What the driver says.
+        /// The driver's reason.
         reason: String,
     },
-    /// A number that no GPU has.
+    /// No GPU has the requested number.
     #[error(
         "cuda:{asked} was asked for, but this process sees {have} GPU(s): CUDA_VISIBLE_DEVICES decides which"
     )]
     NoSuchDevice {
-        /// The device asked for.
+        /// The number of the requested device.
         asked: u32,
-        /// How many there are.
+        /// The number of GPUs.
         have: u32,
     },
     /// The process was forked after a GPU was opened.
@@ -55,70 +55,70 @@ pub enum DeviceError {
         "this process was forked from one that used the GPU, which CUDA does not survive: start workers by spawn, or open the loader after the fork"
     )]
     Forked,
-    /// No run-time compiler, and the kernel is none of those that are shipped.
+    /// There is no run-time compiler, and the kernel is not a prebuilt one.
     #[error(
         "this pipeline's kernel has to be compiled, and NVRTC was not found: `pip install nvidia-cuda-nvrtc-cu12`, or name the library in FUSELOOP_NVRTC (tried {tried})"
     )]
     NoCompiler {
-        /// Where it was looked for.
+        /// The paths that were tried.
         tried: String,
     },
-    /// The run-time compiler refused a kernel.
+    /// The run-time compiler rejected a kernel.
     #[error("NVRTC refused a kernel ({log}): please report it, with the list of ops")]
     Compile {
-        /// The first lines of what it said.
+        /// The first lines of the compiler's log.
         log: String,
     },
-    /// The driver refused a kernel.
+    /// The driver rejected a kernel.
     #[error(
         "the driver refused a kernel ({log}): update the driver, or name an NVRTC no newer than it in FUSELOOP_NVRTC"
     )]
     Module {
-        /// What it said.
+        /// The driver's log.
         log: String,
     },
-    /// Not enough memory on the device.
+    /// The device has not enough memory.
     #[error(
         "no {bytes} bytes of GPU memory for {what}: take smaller batches, or fewer of them (`device_batches`)"
     )]
     NoMemory {
-        /// What was asked for.
+        /// The requested bytes.
         bytes: u64,
-        /// What for.
+        /// The use of the memory.
         what: &'static str,
     },
-    /// All buffers are with the user.
+    /// The user holds all buffers.
     #[error(
         "all {limit} batches on the device are still held: drop or copy what you keep, or allow more (`device_batches`)"
     )]
     AllHeld {
-        /// How many there are.
+        /// The number of buffers.
         limit: usize,
     },
-    /// A pipeline that a device can't run.
+    /// A device can't run the pipeline.
     #[error("op {place} of the list, {op}, can't run on a device: {reason}")]
     CannotRun {
-        /// The op's place, from 0.
+        /// The op's index in the list, from 0.
         place: usize,
-        /// The op.
+        /// The op's name.
         op: &'static str,
-        /// Why, and what to do about it.
+        /// The reason, and what to do about it.
         reason: String,
     },
-    /// A stream that is none.
+    /// The stream's number is not one that DLPack defines.
     #[error(
         "stream {stream} is none that DLPack knows: 1 and 2 are CUDA's own, -1 is none, others are handles"
     )]
     BadStream {
-        /// What was given.
+        /// The number that was passed.
         stream: i64,
     },
-    /// Anything else that the driver says.
+    /// Any other error of the driver.
     #[error("CUDA: {call}: {reason}")]
     Driver {
-        /// The call.
+        /// The driver function that failed.
         call: &'static str,
-        /// What the driver says.
+        /// The driver's reason.
         reason: String,
     },
 }

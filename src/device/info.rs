@@ -1,24 +1,24 @@
-//! What is known of a device, and what has gone to it.
+//! Descriptions of devices, and statistics of what was sent to them.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What is known of a GPU.
+/// The properties of a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GpuInfo {
-    /// Its number, as in `cuda:0`. `CUDA_VISIBLE_DEVICES` decides which is which.
+    /// The GPU's number, as in `cuda:0`. `CUDA_VISIBLE_DEVICES` selects and orders the GPUs.
     pub ordinal: u32,
-    /// What its maker calls it.
+    /// The product name.
     pub name: String,
-    /// What its code is compiled for: 9 and 0 is `sm_90`.
+    /// The compute capability: 9 and 0 is `sm_90`.
     pub capability: (u32, u32),
-    /// Bytes of its memory.
+    /// The bytes of its memory.
     pub memory: u64,
-    /// Its multiprocessors.
+    /// The number of its multiprocessors.
     pub multiprocessors: u32,
-    /// Where it is plugged in.
+    /// The PCI bus address.
     pub pci_bus_id: String,
     /// The newest CUDA that the driver supports.
     pub driver: (u32, u32),
@@ -39,9 +39,9 @@ impl fmt::Display for GpuInfo {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Compiler {
-    /// The CUDA it is of.
+    /// The CUDA version of the compiler.
     pub version: (i32, i32),
-    /// The library, as it was loaded.
+    /// The path that the library was loaded from.
     pub path: PathBuf,
 }
 
@@ -51,17 +51,17 @@ impl fmt::Display for Compiler {
     }
 }
 
-/// Where the code of a kernel was got.
+/// The origin of a kernel's code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KernelOrigin {
-    /// This process compiled it before.
+    /// This process compiled the kernel before.
     Memory,
-    /// A process before this one compiled it.
+    /// An earlier process compiled the kernel.
     Disk,
-    /// Compiled now.
+    /// The kernel was compiled now.
     Nvrtc,
-    /// Compiled when this was built.
+    /// The kernel was compiled when this library was built.
     Shipped,
 }
 
@@ -76,23 +76,24 @@ impl fmt::Display for KernelOrigin {
     }
 }
 
-/// What has gone to a device since its lane was opened.
+/// Statistics of what was sent to a device since its uploader was created.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceStats {
-    /// Batches sent.
+    /// The number of batches sent.
     pub batches: u64,
-    /// Bytes copied to the device.
+    /// The bytes copied to the device.
     pub bytes_copied: u64,
-    /// Copies out of memory that the system would not lock: they take about three times as long.
+    /// The number of copies from memory that the system would not lock: such copies take about three
+    /// times as long.
     pub pageable_copies: u64,
-    /// How long it took to have the kernels' code, compiled or not.
+    /// The time it took to load the kernels' code, including compilation if needed.
     pub kernels_took: Duration,
-    /// Where that code was got; `None` if there is no kernel.
+    /// The origin of that code; `None` if there is no kernel.
     pub kernels: Option<KernelOrigin>,
-    /// Batches that there is memory for now, at most `device_batches`.
+    /// The number of batches that memory is allocated for now, at most `device_batches`.
     pub buffers: usize,
-    /// Bytes of the device's memory that are taken for all this.
+    /// The bytes of device memory allocated for all of this.
     pub device_bytes: u64,
 }
 

@@ -1,39 +1,40 @@
-//! Devices: where training reads batches, and what is computed there.
+//! Devices: GPUs that training reads batches on, and what is computed there.
 //!
 //! ```text
 //! rows of a batch ──copy stream──▶ staged bytes ──compute stream: one kernel──▶ tensors ──event──▶ your stream
 //! (page-locked slot)               (a ring of 3)                                (a pool)
 //! ```
 //!
-//! A `Program` says what is done with a batch, and touches no GPU: it is generated from plans,
-//! and tests run it in other ways. What does touch one is `cuda`, behind the feature of that name.
+//! A `DeviceProgram` describes what is done with a batch, and uses no GPU: it is generated from plans,
+//! and tests run it in other ways. The code that uses a GPU is in `cuda`, behind the feature of that
+//! name.
 
 #[doc(hidden)]
 pub mod check;
+mod codegen;
 #[cfg_attr(not(feature = "cuda"), path = "none.rs")]
 pub mod cuda;
+mod device_output;
 mod dlpack;
 mod error;
 mod info;
-mod part;
+mod prebuilt;
 mod program;
 mod record;
 mod stream;
 mod tensor;
-mod text;
-mod usual;
 
 pub use cuda::Gpu;
-pub(crate) use cuda::Lane;
+pub(crate) use cuda::Uploader;
 #[cfg(feature = "cuda")]
 #[doc(hidden)]
 pub use cuda::bench;
+pub(crate) use device_output::{DeviceImage, DeviceOneHot, DeviceOutput};
 pub use dlpack::{DlpackCapsule, ManagedTensor};
 pub use error::DeviceError;
 pub use info::{Compiler, DeviceStats, GpuInfo, KernelOrigin};
-pub(crate) use part::{ImagePart, OneHotPart, Part};
-pub(crate) use program::{Addresses, Program};
-pub use stream::{Stream, StreamHandle};
-pub use tensor::{DeviceTensor, DeviceTensorError};
 #[doc(hidden)]
-pub use usual::usual;
+pub use prebuilt::prebuilt;
+pub(crate) use program::{Addresses, DeviceProgram};
+pub use stream::{DeviceStream, StreamHandle};
+pub use tensor::{DeviceTensor, DeviceTensorError};

@@ -1,17 +1,17 @@
-//! What stands for `cuda` in a build without it: no GPU can be opened.
+//! Replaces `cuda` in a build without that feature: no GPU can be opened.
 
-use super::{Compiler, DeviceError, DeviceStats, GpuInfo, Program, Stream};
-use crate::batch::{Companion, RowsMut};
+use super::{Compiler, DeviceError, DeviceProgram, DeviceStats, DeviceStream, GpuInfo};
+use crate::batch::{RowsMut, SlotExtension};
 use fuseloop_ops::DType;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A GPU. There is none in this build.
+/// A GPU. This build has none.
 #[derive(Debug)]
 pub enum Gpu {}
 
 impl Gpu {
-    /// Opens a GPU: refuses to.
+    /// Opens a GPU; always fails in this build.
     ///
     /// # Errors
     ///
@@ -20,7 +20,7 @@ impl Gpu {
         Err(DeviceError::NotBuilt { ordinal })
     }
 
-    /// What GPUs there are: nobody knows.
+    /// Lists the GPUs; always fails in this build.
     ///
     /// # Errors
     ///
@@ -29,7 +29,7 @@ impl Gpu {
         Err(DeviceError::NotBuilt { ordinal: 0 })
     }
 
-    /// The compiler of kernels: there is none.
+    /// Returns the compiler of kernels; always fails in this build.
     ///
     /// # Errors
     ///
@@ -38,27 +38,27 @@ impl Gpu {
         Err(DeviceError::NotBuilt { ordinal: 0 })
     }
 
-    /// Where compiled kernels are kept: nowhere.
+    /// Returns the folder of compiled kernels; this build has none.
     #[must_use]
     pub fn kernel_cache() -> Option<(PathBuf, u64)> {
         None
     }
 
-    /// What is known of it.
+    /// Returns the GPU's properties.
     #[must_use]
     pub fn info(&self) -> &GpuInfo {
         match *self {}
     }
 }
 
-/// The way of batches to a GPU.
+/// Sends batches to a GPU.
 #[derive(Debug)]
-pub(crate) enum Lane {}
+pub(crate) enum Uploader {}
 
-impl Lane {
+impl Uploader {
     pub(crate) fn new(
         gpu: &Arc<Gpu>,
-        _: Program,
+        _: DeviceProgram,
         _: usize,
         _: usize,
     ) -> Result<Arc<Self>, DeviceError> {
@@ -70,7 +70,7 @@ impl Lane {
         rows: &mut RowsMut<'_>,
         _: &[usize],
     ) -> Result<(), DeviceError> {
-        let _ = rows.companion();
+        let _ = rows.extension();
         match **self {}
     }
 
@@ -79,23 +79,23 @@ impl Lane {
     }
 }
 
-/// A stream's hold on a batch.
-pub(crate) enum Use {}
+/// A guard that is held while a stream reads a batch.
+pub(crate) enum ReaderGuard {}
 
 /// A tensor on a device.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct LocatedTensor {
     pub(crate) address: u64,
     pub(crate) shape: Vec<usize>,
     pub(crate) dtype: DType,
     pub(crate) device: u32,
 }
 
-/// What is kept beside a slot.
-pub(crate) enum Freight {}
+/// The device's data of a slot.
+pub(crate) enum PinnedSlot {}
 
-impl Freight {
-    pub(crate) fn of(_: &dyn Companion) -> Option<&Self> {
+impl PinnedSlot {
+    pub(crate) fn of(_: &dyn SlotExtension) -> Option<&Self> {
         None
     }
 
@@ -103,19 +103,19 @@ impl Freight {
         match *self {}
     }
 
-    pub(crate) fn find(&self, _: usize) -> Option<Found> {
+    pub(crate) fn find(&self, _: usize) -> Option<LocatedTensor> {
         match *self {}
     }
 
-    pub(crate) fn hand_over(&self, _: Stream) -> Result<(), DeviceError> {
+    pub(crate) fn make_ready_on(&self, _: DeviceStream) -> Result<(), DeviceError> {
         match *self {}
     }
 
-    pub(crate) fn lend(&self, _: Stream) -> Option<Result<Use, DeviceError>> {
+    pub(crate) fn guard_for(&self, _: DeviceStream) -> Option<Result<ReaderGuard, DeviceError>> {
         match *self {}
     }
 
-    pub(crate) fn read(&self, _: &Found) -> Result<Vec<u8>, DeviceError> {
+    pub(crate) fn read(&self, _: &LocatedTensor) -> Result<Vec<u8>, DeviceError> {
         match *self {}
     }
 }

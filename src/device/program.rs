@@ -1,115 +1,116 @@
-//! What is done with a batch on a device: data, and the text of kernels.
+//! Describes what is done with a batch on a device: the data, and the text of the kernels.
 //!
 //! ```text
-//! staged row of tensor k:   what crosses the bus: pixels and the sample's record, or the row itself
-//! row of tensor k:          what training reads
-//! scratch:                  words of all rows that one kernel leaves to the next, zeroed before
+//! staged row of tensor k:   the bytes copied to the device: pixels and the sample's record, or the row itself
+//! row of tensor k:          the row that training reads
+//! scratch:                  words of all rows that one kernel passes to the next, zeroed before
 //! ```
 //!
 //! All kernels of a program take one struct by value, the program's [`arguments`](Program::arguments),
 //! and run in order, each with a grid of `(rows, parts)` blocks of [`THREADS`](Program::THREADS).
 
 use super::DeviceError;
-use super::part::Part;
-use super::text::{self, Piece, Refused};
+use super::codegen::{self, Piece, Untranslatable};
+use super::device_output::DeviceOutput;
 use fuseloop_ops::DType;
 
 /// The work of a device for batches of one kind.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Program {
-    /// The kernels' text, complete: no header is missing. Empty if there is no kernel.
+pub(crate) struct DeviceProgram {
+    /// The kernels' complete text, which needs no header. Empty if there is no kernel.
     pub(crate) source: String,
-    /// What is staged, and what is made of it, in order.
+    /// The tensors, in order: what is staged for each and what it becomes.
     pub(crate) tensors: Vec<Tensor>,
     /// The kernels, in order.
-    pub(crate) kernels: Vec<Kernel>,
-    /// Bytes of scratch for each row.
+    pub(crate) kernels: Vec<KernelLaunch>,
+    /// The bytes of scratch for each row.
     pub(crate) scratch: usize,
-    /// The tensors that kernels make, in the order of the arguments.
+    /// The indices of the tensors that kernels compute, in the order of the arguments.
     pub(crate) computed: Vec<usize>,
-    /// What follows the addresses in the arguments.
+    /// The words that follow the addresses in the arguments.
     pub(crate) constants: Vec<u32>,
 }
 
 /// One tensor of a batch.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Tensor {
-    /// Bytes of a row as it is staged.
+    /// The bytes of a row as it is staged.
     pub(crate) staged: usize,
-    /// Type of an element.
+    /// The type of an element.
     pub(crate) dtype: DType,
-    /// Elements along each axis of one sample.
+    /// The elements along each axis of one sample.
     pub(crate) shape: Vec<usize>,
-    /// Who makes it.
-    pub(crate) made: Made,
+    /// How the tensor is produced.
+    pub(crate) made: TensorOrigin,
 }
 
-/// Who makes a tensor.
+/// How a tensor is produced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Made {
-    /// What is staged is the tensor: copied to its place.
+pub(crate) enum TensorOrigin {
+    /// The staged bytes are the tensor: they are copied to its address.
     Copied,
-    /// Kernels, from what is staged.
+    /// Kernels compute the tensor from the staged bytes.
     Computed,
 }
 
-/// One launch.
+/// One launch of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Kernel {
-    /// The function.
+pub(crate) struct KernelLaunch {
+    /// The name of the kernel function.
     pub(crate) entry: String,
-    /// Blocks for each row of the batch.
+    /// The blocks for each row of the batch.
     pub(crate) parts: u32,
 }
 
-/// Where a batch lies on the device.
+/// The addresses of a batch on the device.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Addresses<'a> {
-    /// Rows in use.
+    /// The number of rows in use.
     pub(crate) rows: u32,
-    /// Of each tensor, what is staged; any number for one that is copied. Multiples of 256.
+    /// The staged bytes of each tensor; any number for a tensor that is copied. Multiples of 256.
     pub(crate) staged: &'a [u64],
-    /// Of each tensor, itself. Multiples of 256.
+    /// Each tensor. Multiples of 256.
     pub(crate) tensors: &'a [u64],
-    /// The scratch of all rows; a multiple of 256.
+    /// The scratch of all rows. A multiple of 256.
     pub(crate) scratch: u64,
 }
 
 impl Tensor {
-    /// Bytes of a row on the device.
+    /// Returns the bytes of a row on the device.
     pub(crate) fn row_bytes(&self) -> usize {
         self.shape.iter().product::<usize>() * self.dtype.bytes()
     }
 }
 
-/// Groups that one thread makes, where there are many: what it reads of the record is read once.
+/// The number of groups that one thread computes, if there are enough: it reads the record's values once
+/// for all of them.
 const GROUPS_A_THREAD: u64 = 4;
 
-impl Program {
-    /// Threads of a block.
+impl DeviceProgram {
+    /// The threads of a block.
     pub(crate) const THREADS: u32 = 256;
 
-    /// What a device does for a batch of `parts`.
+    /// Builds the program for a batch of `parts`.
     ///
     /// # Errors
     ///
-    /// If they ask for what no kernel does.
-    pub(crate) fn new(parts: &[&Part]) -> Result<Self, DeviceError> {
+    /// If an output needs an op that no kernel implements.
+    pub(crate) fn new(parts: &[&DeviceOutput]) -> Result<Self, DeviceError> {
         let computed = computed(parts);
         let pieces: Vec<Piece<'_>> = computed.iter().filter_map(|&k| piece(parts[k])).collect();
-        let refused = |(tensor, Refused { leaf, reason }): (usize, Refused)| {
+        let refused = |(tensor, Untranslatable { leaf, reason }): (usize, Untranslatable)| {
             let (place, op) = match parts[computed[tensor]] {
-                Part::Image(image) => (image.leaf(leaf).place, image.leaf(leaf).op.name()),
-                Part::OneHot(_) | Part::Copied { .. } => (0, "ToDevice"),
+                DeviceOutput::Image(image) => (image.leaf(leaf).place, image.leaf(leaf).op.name()),
+                DeviceOutput::OneHot(_) | DeviceOutput::Copied { .. } => (0, "ToDevice"),
             };
             DeviceError::CannotRun { place, op, reason }
         };
-        let written = text::write(&pieces).map_err(refused)?;
+        let written = codegen::write(&pieces).map_err(refused)?;
         let most = parts.iter().map(|part| groups(part)).max().unwrap_or(0);
         let kernel = |(entry, tensor): (String, Option<usize>)| {
             let groups = tensor.map_or(most, |tensor| groups(parts[computed[tensor]]));
             let blocks = groups.div_ceil(GROUPS_A_THREAD * u64::from(Self::THREADS));
-            Kernel { entry, parts: blocks.clamp(1, 65_535) as u32 }
+            KernelLaunch { entry, parts: blocks.clamp(1, 65_535) as u32 }
         };
         Ok(Self {
             source: written.source,
@@ -121,13 +122,13 @@ impl Program {
         })
     }
 
-    /// The bytes of the one struct that every kernel takes:
+    /// Returns the bytes of the struct that every kernel takes:
     ///
     /// ```text
     /// u64 scratch; u64 rows; { u64 staged, tensor; } for each computed tensor; u32 for each constant
     /// ```
     ///
-    /// Pictures come before vectors, so that their order in the batch makes no other text.
+    /// Images come before vectors, so that the order of outputs in the batch does not change the text.
     pub(crate) fn arguments(&self, at: &Addresses<'_>) -> Vec<u8> {
         let pairs = self.computed.iter().flat_map(|&k| [&at.staged[k], &at.tensors[k]]);
         let words = [at.scratch, u64::from(at.rows)];
@@ -138,45 +139,45 @@ impl Program {
     }
 }
 
-/// The parts that kernels make: pictures, then vectors.
-fn computed(parts: &[&Part]) -> Vec<usize> {
-    let of = |is: fn(&Part) -> bool| (0..parts.len()).filter(move |&k| is(parts[k]));
-    let images = of(|part| matches!(part, Part::Image(_)));
-    images.chain(of(|part| matches!(part, Part::OneHot(_)))).collect()
+/// Returns the indices of the outputs that kernels compute: images, then vectors.
+fn computed(parts: &[&DeviceOutput]) -> Vec<usize> {
+    let of = |is: fn(&DeviceOutput) -> bool| (0..parts.len()).filter(move |&k| is(parts[k]));
+    let images = of(|part| matches!(part, DeviceOutput::Image(_)));
+    images.chain(of(|part| matches!(part, DeviceOutput::OneHot(_)))).collect()
 }
 
-fn piece(part: &Part) -> Option<Piece<'_>> {
+fn piece(part: &DeviceOutput) -> Option<Piece<'_>> {
     match part {
-        Part::Image(image) => Some(image.piece()),
-        Part::OneHot(hot) => Some(hot.piece()),
-        Part::Copied { .. } => None,
+        DeviceOutput::Image(image) => Some(image.piece()),
+        DeviceOutput::OneHot(hot) => Some(hot.piece()),
+        DeviceOutput::Copied { .. } => None,
     }
 }
 
-/// How many groups of elements kernels go over.
-fn groups(part: &Part) -> u64 {
+/// Returns the number of groups of elements that kernels loop over.
+fn groups(part: &DeviceOutput) -> u64 {
     match part {
-        Part::Image(image) => image.groups(),
-        Part::OneHot(hot) => hot.groups(),
-        Part::Copied { .. } => 0,
+        DeviceOutput::Image(image) => image.groups(),
+        DeviceOutput::OneHot(hot) => hot.groups(),
+        DeviceOutput::Copied { .. } => 0,
     }
 }
 
-fn tensor(part: &Part) -> Tensor {
+fn tensor(part: &DeviceOutput) -> Tensor {
     match part {
-        Part::Image(image) => Tensor {
+        DeviceOutput::Image(image) => Tensor {
             staged: image.staged_bytes(),
             dtype: image.plan().dtype(),
             shape: image.plan().shape(),
-            made: Made::Computed,
+            made: TensorOrigin::Computed,
         },
-        Part::OneHot(hot) => {
+        DeviceOutput::OneHot(hot) => {
             let (dtype, shape) = hot.tensor();
-            Tensor { staged: hot.staged_bytes(), dtype, shape, made: Made::Computed }
+            Tensor { staged: hot.staged_bytes(), dtype, shape, made: TensorOrigin::Computed }
         }
-        Part::Copied { dtype, shape } => {
+        DeviceOutput::Copied { dtype, shape } => {
             let staged = shape.iter().product::<usize>() * dtype.bytes();
-            Tensor { staged, dtype: *dtype, shape: shape.clone(), made: Made::Copied }
+            Tensor { staged, dtype: *dtype, shape: shape.clone(), made: TensorOrigin::Copied }
         }
     }
 }
@@ -187,10 +188,14 @@ mod tests {
 
     #[test]
     fn arguments_are_words_in_order() {
-        let tensor =
-            Tensor { staged: 8, dtype: DType::F32, shape: vec![3, 2], made: Made::Computed };
+        let tensor = Tensor {
+            staged: 8,
+            dtype: DType::F32,
+            shape: vec![3, 2],
+            made: TensorOrigin::Computed,
+        };
         assert_eq!(tensor.row_bytes(), 24);
-        let program = Program {
+        let program = DeviceProgram {
             source: String::new(),
             tensors: vec![tensor],
             kernels: vec![],

@@ -1,42 +1,42 @@
-//! The record of a sample: what was drawn for it, as words that a kernel reads behind its pixels.
+//! The record of a sample: what was drawn for it, as words that a kernel reads after its pixels.
 //!
 //! ```text
-//! for each pass:    row sign, row offset, column sign, column offset       which pixel is which
-//!                   rows, columns                                          0 if it is not taken
-//!                   x0, x1, y0, y1      for each region                    what is painted
-//!                   row sign, row offset, column sign, column offset       for each op that asks where it is
-//! for each 32 steps: a bit a step                                          which run
-//! for each shuffled step: its order, 4 bits a part
-//! slots                                                                    the ops' numbers
-//! for each op that mixes: how, partner, own and partner's weight as f32,
-//!                         x0, x1, y0, y1, the same weights as f64
+//! for each pass:            row sign, row offset, column sign, column offset   map to the source's pixels
+//!                           rows, columns                                      0 if the pass is skipped
+//!   for each rectangle:     x0, x1, y0, y1                                     the painted pixels
+//!   for each op with a map: row sign, row offset, column sign, column offset   map to the op's coordinates
+//! for each 32 op groups:    one bit per group                                  1 if the group runs
+//! for each shuffled group:  its order, 4 bits per op
+//! op parameters
+//! for each mixing op:       kind, partner, own and partner's weight as f32,
+//!                           x0, x1, y0, y1, the same weights as f64
 //! tables, 3 x 256 f32 each
 //! ```
 //!
-//! Pass 0 is what is stored; each reading (a mean) is a pass of its own before it.
+//! Pass 0 computes what is stored; each reduction (a mean) is a pass of its own that runs before pass 0.
 
-use crate::plan::block::{Link, Reading, Step, nth_order, pixel_op, reading};
+use crate::plan::block::{FusedOp, OpGroup, Reduction, nth_order, pixel_op, reduction};
 use crate::plan::compose::{PassMap, compose};
 use crate::plan::{Block, Draws, ImagePlan};
-use fuseloop_ops::{Mixed, Size, Window};
+use fuseloop_ops::{RowMix, Size, Window};
 
-/// Words of an op that mixes.
+/// The words of a mixing op.
 pub(super) const MIX_WORDS: usize = 12;
 
 /// How a row is mixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mixing {
-    /// Not at all.
+pub(super) enum MixKind {
+    /// The row is not mixed.
     Kept = 0,
-    /// All values, in shares.
+    /// All values are blended with the partner's, by weight.
     Shares = 1,
-    /// A rectangle is the partner's.
+    /// A rectangle is taken from the partner.
     Window = 2,
 }
 
-/// Where things lie in a record, in words.
+/// The layout of a record, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct DeviceRecordLayout {
     regions: usize,
     maps: usize,
     passes: usize,
@@ -47,15 +47,15 @@ pub(super) struct Layout {
     tables: usize,
 }
 
-impl Layout {
+impl DeviceRecordLayout {
     pub(super) fn new(block: &Block, readings: usize, mixers: usize) -> Self {
         Self {
             regions: block.regions.len(),
-            maps: block.placed.len(),
+            maps: block.position_ops.len(),
             passes: 1 + readings,
-            steps: block.steps.len(),
-            shuffled: block.steps.iter().filter(|step| step.links.len() > 1).count(),
-            slots: block.slots.len(),
+            steps: block.groups.len(),
+            shuffled: block.groups.iter().filter(|step| step.fused_ops.len() > 1).count(),
+            slots: block.params.len(),
             mixers,
             tables: block.tables,
         }
@@ -65,86 +65,88 @@ impl Layout {
         6 + 4 * (self.regions + self.maps)
     }
 
-    /// The map of a pass.
+    /// Returns the offset of the map of a pass.
     pub(super) fn pass(&self, pass: usize) -> usize {
         pass * self.pass_words()
     }
 
-    /// Rows and columns of a pass.
+    /// Returns the offset of the rows and columns of a pass.
     pub(super) fn size(&self, pass: usize) -> usize {
         self.pass(pass) + 4
     }
 
-    /// A region of a pass.
+    /// Returns the offset of a rectangle of a pass.
     pub(super) fn region(&self, pass: usize, region: usize) -> usize {
         self.pass(pass) + 6 + 4 * region
     }
 
-    /// The map of an op in a pass.
+    /// Returns the offset of the map of an op in a pass.
     pub(super) fn map(&self, pass: usize, map: usize) -> usize {
         self.region(pass, self.regions + map)
     }
 
-    /// The word of bits that says whether `step` runs.
+    /// Returns the offset of the word whose bits say whether `step` runs.
     pub(super) fn active(&self, step: usize) -> usize {
         self.pass(self.passes) + step / 32
     }
 
-    /// The order of shuffled step number `shuffled`.
+    /// Returns the offset of the order of shuffled op group number `shuffled`.
     pub(super) fn order(&self, shuffled: usize) -> usize {
         self.pass(self.passes) + self.steps.div_ceil(32) + shuffled
     }
 
-    /// The block's slot number `slot`.
+    /// Returns the offset of the block's op parameter number `slot`.
     pub(super) fn slot(&self, slot: usize) -> usize {
         self.order(self.shuffled) + slot
     }
 
-    /// Op number `mixer` of those that mix; at a multiple of 2 words.
+    /// Returns the offset of mixing op number `mixer`, a multiple of 2 words.
     pub(super) fn mix(&self, mixer: usize) -> usize {
         self.slot(self.slots).next_multiple_of(2) + MIX_WORDS * mixer
     }
 
-    /// A table.
+    /// Returns the offset of a table.
     pub(super) fn table(&self, table: usize) -> usize {
         self.mix(self.mixers) + 3 * 256 * table
     }
 
-    /// Words in all; a multiple of 4.
+    /// Returns the number of words of a record, a multiple of 4.
     pub(super) fn words(&self) -> usize {
         self.table(self.tables).next_multiple_of(4)
     }
 }
 
-/// A link that needs something of the whole picture first.
+/// A mean that an op needs of the whole image first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Needed {
-    /// Its leaf.
+    /// The flat op that needs the mean.
     pub(super) leaf: usize,
-    /// Part of a shuffled op.
+    /// The index of the op within a shuffled op.
     pub(super) part: Option<usize>,
-    /// The slot, of the plan, that the mean is for.
+    /// The op parameter of the plan that the mean is stored in.
     pub(super) slot: usize,
 }
 
-/// The means that links of a block need, in the order of the links; `Err` with the leaf of one
-/// that needs its levels counted.
+/// Returns the means that the ops of a block need, in the order of the ops; `Err` with the flat op if
+/// one needs its levels counted.
 pub(super) fn needed(plan: &ImagePlan, block: &Block) -> Result<Vec<Needed>, usize> {
     let links =
-        block.steps.iter().flat_map(|step| step.links.iter().map(move |link| (step, *link)));
-    let of_link = |(step, link): (&Step, Link)| match reading(plan.leaves(), link)? {
-        Reading::Mean { part, slot, .. } => Some(Ok(Needed { leaf: step.leaves[0], part, slot })),
-        Reading::Levels { .. } => Some(Err(step.leaves[0])),
+        block.groups.iter().flat_map(|step| step.fused_ops.iter().map(move |link| (step, *link)));
+    let of_link = |(step, link): (&OpGroup, FusedOp)| match reduction(plan.flat_ops(), link)? {
+        Reduction::Mean { part, slot, .. } => {
+            Some(Ok(Needed { leaf: step.flat_ops[0], part, slot }))
+        }
+        Reduction::Levels { .. } => Some(Err(step.flat_ops[0])),
     };
     links.filter_map(of_link).collect()
 }
 
-/// The farthest that a pixel is looked for from a picture's first row or column. What lies outside
-/// of a picture is its nearest pixel, so a place beyond means the same as this one, and kernels
-/// can add a row or a column to it in 32 bits.
+/// The largest offset of a map from an image's first row or column. A pixel outside an image has the
+/// value of its nearest pixel inside, so a larger offset means the same as this one, and kernels can add
+/// a row or a column to it in 32 bits.
 const FARTHEST: i64 = 1 << 30;
 
-/// The words of one record, being written.
+/// The words of one record while it is written.
 pub(super) struct Words<'a>(pub(super) &'a mut [[u8; 4]]);
 
 impl Words<'_> {
@@ -158,12 +160,13 @@ impl Words<'_> {
         }
     }
 
-    /// Everything that is drawn for a sample alone. Nothing is mixed until that is told.
+    /// Writes everything that is drawn for a single sample. No row is mixed until [`mix`](Self::mix) is
+    /// called.
     pub(super) fn write(
         &mut self,
         plan: &ImagePlan,
         block: &Block,
-        layout: &Layout,
+        layout: &DeviceRecordLayout,
         means: &[Needed],
         draws: &Draws,
         staged: Size,
@@ -178,13 +181,19 @@ impl Words<'_> {
             self.pass(layout, 1 + k, pass.as_ref(), changes_something(plan, mean, draws));
         }
         self.steps(plan, block, layout, draws);
-        for (k, slot) in draws.slots[block.slots.clone()].iter().enumerate() {
+        for (k, slot) in draws.params[block.params.clone()].iter().enumerate() {
             self.set(layout.slot(k), slot.to_bits());
         }
     }
 
-    /// One pass; all zeros if it is not taken.
-    fn pass(&mut self, layout: &Layout, number: usize, pass: Option<&PassMap>, runs: bool) {
+    /// Writes one pass; a skipped pass is all zeros.
+    fn pass(
+        &mut self,
+        layout: &DeviceRecordLayout,
+        number: usize,
+        pass: Option<&PassMap>,
+        runs: bool,
+    ) {
         let Some(pass) = pass.filter(|_| runs) else { return };
         let PassMap { rows, columns, size, .. } = pass;
         let near = |offset: i64| offset.clamp(-FARTHEST, FARTHEST);
@@ -200,27 +209,33 @@ impl Words<'_> {
         }
     }
 
-    /// Which steps run, in which orders, and their tables.
-    fn steps(&mut self, plan: &ImagePlan, block: &Block, layout: &Layout, draws: &Draws) {
-        let runs = |step: &Step| draws.active[step.leaves[0]];
-        for (k, steps) in block.steps.chunks(32).enumerate() {
+    /// Writes which op groups run, their orders, and their tables.
+    fn steps(
+        &mut self,
+        plan: &ImagePlan,
+        block: &Block,
+        layout: &DeviceRecordLayout,
+        draws: &Draws,
+    ) {
+        let runs = |step: &OpGroup| draws.active[step.flat_ops[0]];
+        for (k, steps) in block.groups.chunks(32).enumerate() {
             let bit = |bits, step| bits << 1 | u32::from(runs(step));
             self.set(layout.active(32 * k), steps.iter().rev().fold(0, bit));
         }
         let mut shuffled = 0;
-        for step in &block.steps {
-            let leaf = step.leaves[0];
-            if step.links.len() > 1 {
+        for step in &block.groups {
+            let leaf = step.flat_ops[0];
+            if step.fused_ops.len() > 1 {
                 let order = draws.orders.iter().find(|(of, _)| *of == leaf);
                 let order = order.map_or(0, |(_, order)| *order);
-                let parts = nth_order(step.links.len(), order);
+                let parts = nth_order(step.fused_ops.len(), order);
                 let packed = parts.iter().rev().fold(0, |word, part| word << 4 | *part as u32);
                 self.set(layout.order(shuffled), packed);
                 shuffled += 1;
             }
-            if let (Link::Table { table, .. }, true) = (step.links[0], runs(step)) {
+            if let (FusedOp::Table { table, .. }, true) = (step.fused_ops[0], runs(step)) {
                 let mut values = Box::new([[0.0; 256]; 3]);
-                plan.table(&step.leaves, draws, &[[0; 256]; 3], &mut values);
+                plan.table(&step.flat_ops, draws, &[[0; 256]; 3], &mut values);
                 for (i, value) in values.iter().flatten().enumerate() {
                     self.set(layout.table(table) + i, value.to_bits());
                 }
@@ -228,13 +243,13 @@ impl Words<'_> {
         }
     }
 
-    /// How row number `row` is mixed, at word `at`.
-    pub(super) fn mix(&mut self, at: usize, row: usize, mixed: &Mixed) {
-        let Mixed { partner, share, window } = *mixed;
+    /// Writes how row number `row` is mixed, at word `at`.
+    pub(super) fn mix(&mut self, at: usize, row: usize, mixed: &RowMix) {
+        let RowMix { partner, share, window } = *mixed;
         let how = match window {
-            _ if share == 1.0 || partner == row => Mixing::Kept,
-            Some(_) => Mixing::Window,
-            None => Mixing::Shares,
+            _ if share == 1.0 || partner == row => MixKind::Kept,
+            Some(_) => MixKind::Window,
+            None => MixKind::Shares,
         };
         let Window { top, left, height, width } =
             window.unwrap_or(Window { top: 0, left: 0, height: 0, width: 0 });
@@ -249,11 +264,11 @@ impl Words<'_> {
     }
 }
 
-/// Whether a mean changes anything for these draws.
+/// Returns true if a mean changes anything for these draws.
 fn changes_something(plan: &ImagePlan, mean: &Needed, draws: &Draws) -> bool {
-    let op = pixel_op(plan.leaves(), mean.leaf, mean.part);
-    op.zip(plan.leaves()[mean.leaf].kind.pixel(mean.part)).is_some_and(|(op, kind)| {
-        !op.is_identity(&draws.slots[mean.slot + 1 - kind.slots..=mean.slot])
+    let op = pixel_op(plan.flat_ops(), mean.leaf, mean.part);
+    op.zip(plan.flat_ops()[mean.leaf].kind.pixel(mean.part)).is_some_and(|(op, kind)| {
+        !op.is_identity(&draws.params[mean.slot + 1 - kind.param_count..=mean.slot])
     })
 }
 
@@ -263,7 +278,7 @@ mod tests {
 
     #[test]
     fn the_parts_of_a_record_lie_behind_each_other() {
-        let layout = Layout {
+        let layout = DeviceRecordLayout {
             regions: 2,
             maps: 1,
             passes: 3,
@@ -280,10 +295,10 @@ mod tests {
         assert_eq!([layout.mix(1), layout.table(0), layout.words()], [74, 86, 856]);
     }
 
-    /// An op of a user's may draw any offset: a sum that wrapped would lead a kernel outside.
+    /// A user's op may draw any offset: a sum that wrapped would make a kernel read outside the image.
     #[test]
     fn a_map_leads_no_farther_than_32_bits_hold_with_a_column() {
-        let layout = Layout {
+        let layout = DeviceRecordLayout {
             regions: 0,
             maps: 0,
             passes: 1,
@@ -295,7 +310,7 @@ mod tests {
         };
         let mut words = vec![[0; 4]; layout.words()];
         for (offset, found) in [(7, 7), (i64::from(i32::MAX), FARTHEST), (i64::MIN, -FARTHEST)] {
-            let axis = crate::plan::compose::Axis { sign: 1, offset };
+            let axis = crate::plan::compose::AxisMap { sign: 1, offset };
             let size = Size::new(8, 8);
             let pass = PassMap { rows: axis, columns: axis, size, regions: vec![], maps: vec![] };
             Words(&mut words).pass(&layout, 0, Some(&pass), true);
@@ -308,16 +323,16 @@ mod tests {
     fn a_row_that_keeps_its_own_is_not_mixed() {
         let mut words = [[0; 4]; MIX_WORDS];
         let mut written = |row, share, window| {
-            Words(&mut words).mix(0, row, &Mixed { partner: 3, share, window });
+            Words(&mut words).mix(0, row, &RowMix { partner: 3, share, window });
             words.map(u32::from_le_bytes)
         };
-        assert_eq!(written(1, 1.0, None)[0], Mixing::Kept as u32);
-        assert_eq!(written(3, 0.5, None)[0], Mixing::Kept as u32);
+        assert_eq!(written(1, 1.0, None)[0], MixKind::Kept as u32);
+        assert_eq!(written(3, 0.5, None)[0], MixKind::Kept as u32);
         let half = 0.5f32.to_bits();
-        assert_eq!(written(1, 0.5, None)[..4], [Mixing::Shares as u32, 3, half, half]);
+        assert_eq!(written(1, 0.5, None)[..4], [MixKind::Shares as u32, 3, half, half]);
         let window = Window { top: 1, left: 2, height: 3, width: 4 };
         let with_window = written(1, 0.75, Some(window));
-        assert_eq!(with_window[0], Mixing::Window as u32);
+        assert_eq!(with_window[0], MixKind::Window as u32);
         assert_eq!(with_window[4..8], [2, 6, 1, 4]);
         assert_eq!(with_window[8..10], [0, (0.75f64.to_bits() >> 32) as u32]);
     }

@@ -1,12 +1,12 @@
-//! Streams of whoever reads a batch: what orders the reading with the writing.
+//! The streams that readers of a batch use; they order the reads after the writes.
 //!
 //! | DLPack's number | here |
 //! |---|---|
-//! | none, 1 | [`Stream::Legacy`] |
-//! | 2 | [`Stream::PerThread`] |
-//! | above 2 | [`Stream::Handle`] |
-//! | -1 | [`Stream::Unordered`] |
-//! | 0, below -1 | none |
+//! | none, 1 | [`DeviceStream::Legacy`] |
+//! | 2 | [`DeviceStream::PerThread`] |
+//! | above 2 | [`DeviceStream::Handle`] |
+//! | -1 | [`DeviceStream::Unordered`] |
+//! | 0, below -1 | an error |
 
 #![allow(unsafe_code, reason = "a handle is believed")]
 
@@ -15,59 +15,59 @@ use super::DeviceError;
 /// The stream on which a batch is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Stream {
-    /// CUDA's default stream, which PyTorch computes on unless told otherwise.
+pub enum DeviceStream {
+    /// CUDA's default stream, which PyTorch computes on by default.
     Legacy,
     /// The default stream of the calling thread.
     PerThread,
-    /// One that somebody made.
+    /// A stream that the caller created.
     Handle(StreamHandle),
-    /// None: the caller sees to it that the batch is there before it is read. Memory so lent is
+    /// No stream: the caller ensures that the batch is there before it is read. Memory read this way is
     /// used again only after the whole device was waited for.
     Unordered,
 }
 
-/// A stream that somebody made.
+/// The handle of a stream that the caller created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamHandle(usize);
 
 impl StreamHandle {
-    /// A stream by the driver's or the runtime's pointer to it (`cudaStream_t`, `CUstream`).
+    /// Wraps the driver's or the runtime's pointer to a stream (`cudaStream_t`, `CUstream`).
     ///
     /// # Safety
     ///
-    /// It is one, and lives until every batch that is handed to it is dropped, and every capsule
-    /// made for it deleted. PyTorch's streams live as long as the process.
+    /// `handle` is a stream, and the stream lives until every batch that is made ready on it is dropped,
+    /// and every capsule created for it is deleted. PyTorch's streams live as long as the process.
     #[must_use]
     pub const unsafe fn new(handle: usize) -> Self {
         Self(handle)
     }
 }
 
-impl Stream {
-    /// The stream that DLPack's `stream` argument names.
+impl DeviceStream {
+    /// Returns the stream that DLPack's `stream` argument names.
     ///
     /// # Errors
     ///
-    /// If the number is none of DLPack's.
+    /// If DLPack does not define the number.
     ///
     /// # Safety
     ///
-    /// As [`StreamHandle::new`], of a number above 2.
+    /// See [`StreamHandle::new`], for a number above 2.
     pub unsafe fn from_dlpack(stream: Option<i64>) -> Result<Self, DeviceError> {
         match stream {
             None | Some(1) => Ok(Self::Legacy),
             Some(2) => Ok(Self::PerThread),
             Some(-1) => Ok(Self::Unordered),
             Some(stream) => match usize::try_from(stream) {
-                // SAFETY: as promised.
+                // SAFETY: the caller's promise.
                 Ok(handle @ 3..) => Ok(Self::Handle(unsafe { StreamHandle::new(handle) })),
                 _ => Err(DeviceError::BadStream { stream }),
             },
         }
     }
 
-    /// What the driver knows it by.
+    /// Returns the driver's handle of the stream.
     #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "there is no driver"))]
     pub(crate) const fn number(self) -> Option<usize> {
         match self {
@@ -83,19 +83,22 @@ impl Stream {
 mod tests {
     use super::*;
 
-    fn dlpack(stream: Option<i64>) -> Result<Stream, DeviceError> {
+    fn dlpack(stream: Option<i64>) -> Result<DeviceStream, DeviceError> {
         // SAFETY: nothing is read on it.
-        unsafe { Stream::from_dlpack(stream) }
+        unsafe { DeviceStream::from_dlpack(stream) }
     }
 
     #[test]
     fn streams_are_those_of_dlpack() {
-        assert_eq!(dlpack(None), Ok(Stream::Legacy));
-        assert_eq!(dlpack(Some(1)), Ok(Stream::Legacy));
-        assert_eq!(dlpack(Some(2)), Ok(Stream::PerThread));
-        assert_eq!(dlpack(Some(-1)), Ok(Stream::Unordered));
-        assert_eq!(dlpack(Some(3)), Ok(Stream::Handle(StreamHandle(3))));
-        assert_eq!(dlpack(Some(i64::MAX)), Ok(Stream::Handle(StreamHandle(i64::MAX as usize))));
+        assert_eq!(dlpack(None), Ok(DeviceStream::Legacy));
+        assert_eq!(dlpack(Some(1)), Ok(DeviceStream::Legacy));
+        assert_eq!(dlpack(Some(2)), Ok(DeviceStream::PerThread));
+        assert_eq!(dlpack(Some(-1)), Ok(DeviceStream::Unordered));
+        assert_eq!(dlpack(Some(3)), Ok(DeviceStream::Handle(StreamHandle(3))));
+        assert_eq!(
+            dlpack(Some(i64::MAX)),
+            Ok(DeviceStream::Handle(StreamHandle(i64::MAX as usize)))
+        );
         for stream in [0, -2, i64::MIN] {
             assert_eq!(dlpack(Some(stream)), Err(DeviceError::BadStream { stream }));
         }

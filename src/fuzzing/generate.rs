@@ -1,22 +1,24 @@
-//! Inputs for the checks: a valid file, then up to three mutations.
+//! Inputs for the checks: a valid file with up to three mutations.
 //!
-//! Files are made from random numbers where that is simple (`.beton`, tar, TFRecord, tables, pipelines,
-//! cursors), and taken from the goldens where there are all kinds of them (JPEG, PNG). Goldens of the
-//! other formats, which other programs wrote, are among the valid files too.
+//! Files are generated from random numbers where that is simple (`.beton`, tar, TFRecord, tables,
+//! pipelines, cursors), and are goldens where those cover all kinds (JPEG, PNG). Goldens of the other
+//! formats, which other programs wrote, are among the valid files too.
 
 use crate::recut::{Recutter, Tile};
 use crate::sample::Limits;
 use crate::source::beton::{Allocation, Cell, Header, ImageCell, RowLayout};
-use crate::source::example::{BytesList, Example, Feature, Features, FloatList, Int64List, Kind};
+use crate::source::example::{
+    BytesList, Example, ExampleFeature, Features, FloatList, Int64List, Kind,
+};
 use crate::source::{FieldKind, FieldSpec, ImageMode, masked_crc32c};
 use arbitrary::{Result, Unstructured};
-use fuseloop_ops::registry::{Need, registry};
+use fuseloop_ops::registry::{ParamDefault, registry};
 use prost::Message as _;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Makes an input from random numbers.
-pub(super) type Generator = Box<dyn FnMut(&mut Unstructured<'_>) -> Result<Vec<u8>>>;
+/// Generates an input from random numbers.
+pub(super) type InputGenerator = Box<dyn FnMut(&mut Unstructured<'_>) -> Result<Vec<u8>>>;
 
 /// Reads the files of a folder of goldens.
 pub(super) fn goldens(folder: &str, kind: &str) -> Vec<Vec<u8>> {
@@ -29,12 +31,13 @@ pub(super) fn goldens(folder: &str, kind: &str) -> Vec<Vec<u8>> {
     files
 }
 
-/// Takes one of `files`, or one that `make` makes, and gives it up to three mutations.
+/// Returns a generator of one of `files`, or of a file that `make` generates, with up to three
+/// mutations.
 fn mutating(
     files: Vec<Vec<u8>>,
     make: fn(&mut Unstructured<'_>) -> Result<Vec<u8>>,
     head: usize,
-) -> Generator {
+) -> InputGenerator {
     Box::new(move |u| {
         let file =
             if files.is_empty() || u.ratio(1, 2)? { make(u)? } else { u.choose(&files)?.clone() };
@@ -42,8 +45,8 @@ fn mutating(
     })
 }
 
-/// Gives a file up to three mutations, a third of them in its first `head` bytes, where headers are. Three
-/// of five change bytes where they are; the others move the bytes that follow.
+/// Applies up to three mutations, a third of them in the first `head` bytes, where headers are. Three in
+/// five change bytes in place; the others move the bytes that follow.
 fn mutated(mut bytes: Vec<u8>, head: usize, u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     for _ in 0..u.int_in_range(0..=3)? {
         if bytes.is_empty() {
@@ -53,7 +56,7 @@ fn mutated(mut bytes: Vec<u8>, head: usize, u: &mut Unstructured<'_>) -> Result<
         let at = u.choose_index(reach)?;
         let piece = at..bytes.len().min(at + u.int_in_range(1..=300)?);
         match u.int_in_range(0..=9)? {
-            // A number in a text stays one.
+            // A digit stays a digit, so that numbers in text stay valid.
             0..=5 if bytes[at].is_ascii_digit() => bytes[at] = b'0' + u.int_in_range(0..=9)?,
             0..=1 => bytes[at] = u.arbitrary()?,
             2..=3 => bytes[at] ^= 1 << u.int_in_range(0..=7)?,
@@ -68,7 +71,7 @@ fn mutated(mut bytes: Vec<u8>, head: usize, u: &mut Unstructured<'_>) -> Result<
                 let (piece, to) = (bytes[piece].to_vec(), u.choose_index(bytes.len())?);
                 bytes.splice(to..to, piece);
             }
-            // A block of 512, as tar has them.
+            // Copies a block of 512 bytes, the block size of tar.
             8 => {
                 let from = at / 512 * 512;
                 let block = bytes[from..bytes.len().min(from + 512)].to_vec();
@@ -81,11 +84,11 @@ fn mutated(mut bytes: Vec<u8>, head: usize, u: &mut Unstructured<'_>) -> Result<
     Ok(bytes)
 }
 
-pub(super) fn beton() -> Generator {
+pub(super) fn beton() -> InputGenerator {
     mutating(goldens("beton", "beton"), beton_file, 5000)
 }
 
-/// Makes a file of up to four fields and up to eight samples, laid out as a writer does it.
+/// Generates a file of up to four fields and up to eight samples, with the layout that a writer uses.
 fn beton_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let mut fields = vec![];
     for place in 0..u.int_in_range(1..=4)? {
@@ -152,12 +155,13 @@ fn beton_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     Ok([bytes, data, table].concat())
 }
 
-pub(super) fn tar() -> Generator {
+pub(super) fn tar() -> InputGenerator {
     let gz = goldens("webdataset", "gz").into_iter();
     mutating(goldens("webdataset", "tar").into_iter().chain(gz).collect(), tar_file, 1024)
 }
 
-/// Makes up to five samples of up to three members, with names of all lengths, by another writer.
+/// Generates up to five samples of up to three members, with names of all lengths, using another tar
+/// writer.
 fn tar_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let mut builder = tar::Builder::new(vec![]);
     for sample in 0..u.int_in_range(1..=5)? {
@@ -173,18 +177,18 @@ fn tar_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
             header.set_size(data.len() as u64);
             header.set_mode(0o644);
             let name = format!("{folder}/s{sample}.{ext}");
-            // A name that the form has no room for stays out.
+            // A member whose name does not fit into the header is left out.
             let _ = builder.append_data(&mut header, name.trim_start_matches('/'), data);
         }
     }
     Ok(builder.into_inner().unwrap())
 }
 
-pub(super) fn tfrecord() -> Generator {
+pub(super) fn tfrecord() -> InputGenerator {
     mutating(goldens("tfrecord", "tfrecord"), tfrecord_file, 300)
 }
 
-/// Makes up to five examples with features of all kinds.
+/// Generates up to five examples with features of all kinds.
 fn tfrecord_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let mut bytes = vec![];
     let count = u.int_in_range(0..=3)?;
@@ -196,7 +200,7 @@ fn tfrecord_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
             ("label", Kind::Ints(Int64List { value: vec![u.arbitrary()?] })),
         ];
         for (name, kind) in kinds {
-            features.feature.insert(name.to_owned(), Feature { kind: Some(kind) });
+            features.feature.insert(name.to_owned(), ExampleFeature { kind: Some(kind) });
         }
         let data = Example { context: Some(features), lists: None }.encode_to_vec();
         let length = (data.len() as u64).to_le_bytes();
@@ -208,11 +212,11 @@ fn tfrecord_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-pub(super) fn table() -> Generator {
+pub(super) fn table() -> InputGenerator {
     mutating(vec![], table_file, 60)
 }
 
-/// Makes a table of up to six images, as text of one of the three kinds.
+/// Generates a table of up to six images, as text of one of the three kinds.
 fn table_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let kind = u.int_in_range(0..=2)?;
     let mut text = match kind {
@@ -233,8 +237,8 @@ fn table_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
-/// Small JPEGs of all kinds, and the same with restart markers and an index.
-pub(super) fn jpeg() -> Generator {
+/// Generates small JPEGs of all kinds, and the same files with restart markers and an index.
+pub(super) fn jpeg() -> InputGenerator {
     let mut jpegs = goldens("jpeg", "jpg");
     let mut recutter = Recutter::new(Tile::Pixels(16), Limits::SMALL);
     let recut: Vec<_> = jpegs.iter().filter_map(|jpeg| recutter.recut(jpeg).ok()).collect();
@@ -242,12 +246,13 @@ pub(super) fn jpeg() -> Generator {
     spliced(jpegs, 700)
 }
 
-pub(super) fn png() -> Generator {
+pub(super) fn png() -> InputGenerator {
     spliced(goldens("png", "png"), 200)
 }
 
-/// Takes one of `files` with up to three mutations, or the beginning of one and the end of another.
-fn spliced(files: Vec<Vec<u8>>, head: usize) -> Generator {
+/// Returns one of `files` with up to three mutations, or the beginning of one joined with the end of
+/// another.
+fn spliced(files: Vec<Vec<u8>>, head: usize) -> InputGenerator {
     Box::new(move |u| {
         let (first, second) = (u.choose(&files)?, u.choose(&files)?);
         if u.ratio(7, 8)? {
@@ -258,14 +263,14 @@ fn spliced(files: Vec<Vec<u8>>, head: usize) -> Generator {
     })
 }
 
-pub(super) fn spec() -> Generator {
+pub(super) fn spec() -> InputGenerator {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/pipelines");
     let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let files: Vec<_> = paths.map(|path| std::fs::read(path).unwrap()).collect();
     mutating(files, spec_file, 400)
 }
 
-/// Makes settings, and up to six ops of any kind with the values that `fuseloop ops` shows.
+/// Generates settings, and up to six ops of any kind with the values that `fuseloop ops` shows.
 fn spec_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let mut text = String::new();
     for setting in ["batch_size = 8", "order = 'random'", "seed = 42", "drop_last = false"] {
@@ -279,12 +284,12 @@ fn spec_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
         let _ = write!(text, "    {{ op = '{}'", op.name);
         for param in op.params {
             let preset = match param.need {
-                Need::Required(preset) => preset,
-                Need::Default(preset) if u.ratio(1, 3)? => preset,
-                Need::Default(_) | Need::Optional => continue,
+                ParamDefault::Required(preset) => preset,
+                ParamDefault::Default(preset) if u.ratio(1, 3)? => preset,
+                ParamDefault::Default(_) | ParamDefault::Optional => continue,
             };
             let value = preset.value().to_string();
-            // Long lists are shown shortened: no TOML.
+            // Long lists are shown abbreviated, which is not valid TOML.
             if !value.contains("..") {
                 let _ = write!(text, ", {} = {value}", param.name);
             }
@@ -295,11 +300,11 @@ fn spec_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
-pub(super) fn cursor() -> Generator {
+pub(super) fn cursor() -> InputGenerator {
     mutating(vec![], cursor_file, 300)
 }
 
-/// Makes a cursor of any place, near or far.
+/// Generates a cursor of any position, near or far.
 fn cursor_file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let [dataset, order, plan]: [u64; 3] = u.arbitrary()?;
     let position = if u.ratio(1, 2)? { u.int_in_range(0..=12)? } else { u.arbitrary::<u64>()? };

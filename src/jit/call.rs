@@ -1,36 +1,36 @@
-//! The jump into compiled code, and the row functions it calls back.
+//! Calls compiled code, and defines the row functions that compiled code calls back.
 
 #![allow(unsafe_code, reason = "the one call of compiled code, and the functions it calls")]
 
-use super::code::Code;
-use super::record::Record;
+use super::code::CodeModule;
+use super::param_block::ParamBlock;
 use crate::plan::{Draws, ImagePlan};
 use fuseloop_ops::area::AreaRows;
 use fuseloop_ops::rows::FilterRows;
-use fuseloop_ops::{Histogram, Table};
+use fuseloop_ops::{Histogram, LevelTable};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs `code` on one record.
+/// Runs `code` on one parameter block.
 ///
 /// # Safety
 ///
-/// `code` must be a block compiled by [`compile`](super::compile::compile), `constants` its
-/// constants, and `record` a record of its layout in which every address is good for what the
-/// block reads and writes there, as [`Shot`](super::shot::Shot) fills it.
-pub(super) unsafe fn run(code: &Code, record: &mut Record, constants: &[u128]) {
+/// `code` must be a block compiled by [`compile`](super::compile::compile), `constants` its constants,
+/// and `param_block` a parameter block of its layout in which every address is valid for what the block reads
+/// and writes there, as [`Invocation`](super::invocation::Invocation) fills it.
+pub(super) unsafe fn run(code: &CodeModule, record: &mut ParamBlock, constants: &[u128]) {
     // SAFETY: `entry` is the address of a function of exactly this signature, finished by
     // `compile`; `code` keeps its pages mapped.
     let entry: unsafe extern "C" fn(*mut u8, u64, *const u8) =
         unsafe { std::mem::transmute(code.entry()) };
     clear_upper_halves();
-    // SAFETY: the caller's promise; `record` and `constants` are borrowed until the call returns,
-    // are aligned to 16 bytes, and one record is what the count says.
+    // SAFETY: the caller's promise; `param_block` and `constants` are borrowed until the call returns and are
+    // aligned to 16 bytes, and the count is one parameter block.
     unsafe { entry(record.as_mut_ptr(), 1, constants.as_ptr().cast()) };
 }
 
-/// Code with 128-bit vectors runs many times slower after code that left the upper halves of the
-/// 256-bit registers dirty. rustc's code never does; a C library's might have.
+/// Clears the upper halves of the 256-bit registers: while they are dirty, code with 128-bit vectors
+/// runs many times slower. rustc's code always clears them; a C library's might not.
 fn clear_upper_halves() {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx") {
@@ -39,15 +39,15 @@ fn clear_upper_halves() {
     }
 }
 
-/// What makes rows, one at a time.
-pub(super) enum Maker<'a> {
+/// A producer of rows, one at a time.
+pub(super) enum RowFunctionKind<'a> {
     /// OpenCV's area resize.
     Area(AreaRows<'a>),
     /// Any other filter.
     Filter(FilterRows<'a>),
 }
 
-impl Maker<'_> {
+impl RowFunctionKind<'_> {
     fn row(&mut self, y: u32, out: &mut [u8]) {
         match self {
             Self::Area(rows) => rows.row(y, out),
@@ -56,43 +56,43 @@ impl Maker<'_> {
     }
 }
 
-/// What the row function that makes rows needs: lives on the stack around [`run`].
-pub(super) struct MakerState<'a> {
-    pub(super) maker: Maker<'a>,
-    pub(super) window: MadeWindow,
-    /// What a row's panic said: it may not cross compiled code.
+/// The state of the row function that produces rows. It lives on the stack around [`run`].
+pub(super) struct RowFunctionState<'a> {
+    pub(super) maker: RowFunctionKind<'a>,
+    pub(super) window: ProducedWindow,
+    /// The payload of a row's panic, which must not unwind through compiled code.
     pub(super) panic: Panic,
 }
 
-/// Which part of the made picture is wanted.
+/// The window of the produced image that passes read.
 #[derive(Clone, Copy)]
-pub(super) struct MadeWindow {
-    /// Rows of the made picture.
+pub(super) struct ProducedWindow {
+    /// The rows of the produced image.
     pub(super) height: u32,
-    /// The row that is the pass's row 0.
+    /// The row of the produced image that is row 0 of the pass.
     pub(super) top: i64,
-    /// Bytes to leave free at the start of a row: columns left of the made picture.
+    /// The bytes to leave unwritten at the start of a row: columns left of the produced image.
     pub(super) lead: usize,
-    /// Bytes of the columns wanted.
+    /// The bytes of the columns in the window.
     pub(super) bytes: usize,
 }
 
-/// A panic caught in a row function, to be gone on with after compiled code has ended.
+/// A panic caught in a row function, resumed after compiled code has returned.
 pub(super) type Panic = Option<Box<dyn Any + Send>>;
 
-/// Row function: row `row` of the made picture, to `to`.
+/// Row function: writes row `row` of the produced image to `to`.
 ///
 /// # Safety
 ///
-/// `state` must be a [`MakerState`] that nobody else uses during the call, and `to` good for
+/// `state` must be a [`RowFunctionState`] that nothing else uses during the call, and `to` valid for
 /// `lead + bytes` bytes that nothing else refers to.
-pub(super) unsafe extern "C" fn make_row(state: *mut MakerState<'_>, row: i64, to: *mut u8) {
+pub(super) unsafe extern "C" fn make_row(state: *mut RowFunctionState<'_>, row: i64, to: *mut u8) {
     // SAFETY: the caller's promise.
     let state = unsafe { &mut *state };
-    // SAFETY: the caller's promise: `lead + bytes` bytes from `to` are good.
+    // SAFETY: the caller's promise: `lead + bytes` bytes from `to` are valid.
     let out =
         unsafe { std::slice::from_raw_parts_mut(to.add(state.window.lead), state.window.bytes) };
-    let MadeWindow { top, height, .. } = state.window;
+    let ProducedWindow { top, height, .. } = state.window;
     let made = catch_unwind(AssertUnwindSafe(|| {
         let y = (top + row).clamp(0, i64::from(height) - 1) as u32;
         state.maker.row(y, out);
@@ -100,16 +100,17 @@ pub(super) unsafe extern "C" fn make_row(state: *mut MakerState<'_>, row: i64, t
     state.panic = state.panic.take().or(made.err());
 }
 
-/// What the row functions that count levels need: lives on the stack around [`run`].
+/// The state of the row functions that count levels. It lives on the stack around [`run`].
 pub(super) struct LevelsState<'a> {
     pub(super) plan: &'a ImagePlan,
     pub(super) draws: &'a Draws,
-    /// Counts of four groups of pixels, so that equal neighbours don't wait for each other.
+    /// The counts of four interleaved groups of pixels, so that equal neighbours don't wait for each
+    /// other.
     pub(super) counts: &'a mut [Histogram; 4],
-    pub(super) tables: &'a mut [Table],
-    /// For each table, the leaf that makes it.
+    pub(super) tables: &'a mut [LevelTable],
+    /// For each table, the flat op that computes it.
     pub(super) leaves: &'a [usize],
-    /// As in [`MakerState`].
+    /// See [`RowFunctionState`].
     pub(super) panic: Panic,
 }
 
@@ -146,8 +147,8 @@ impl LevelsState<'_> {
 ///
 /// # Safety
 ///
-/// `state` must be a [`LevelsState`] that nobody else uses during the call, and `row` good for
-/// reading `3 * columns` bytes.
+/// `state` must be a [`LevelsState`] that nothing else uses during the call, and `row` valid for reading
+/// `3 * columns` bytes.
 pub(super) unsafe extern "C" fn count_levels(
     state: *mut LevelsState<'_>,
     row: *const u8,
@@ -160,11 +161,11 @@ pub(super) unsafe extern "C" fn count_levels(
     state.panic = state.panic.take().or(counted.err());
 }
 
-/// Row function: makes table number `table` of what was counted, and begins counting anew.
+/// Row function: computes table number `table` from the counts, and resets the counts.
 ///
 /// # Safety
 ///
-/// `state` must be a [`LevelsState`] that nobody else uses during the call.
+/// `state` must be a [`LevelsState`] that nothing else uses during the call.
 pub(super) unsafe extern "C" fn make_table(state: *mut LevelsState<'_>, table: u64, _: u64) {
     // SAFETY: the caller's promise.
     let state = unsafe { &mut *state };
@@ -178,16 +179,17 @@ mod tests {
     use fuseloop_ops::area::{AreaScratch, AreaTables};
     use fuseloop_ops::{ImageView, Size};
 
-    /// Through compiled code nothing may unwind, whatever the window says.
+    /// No panic may unwind through compiled code, whatever the window is.
     #[test]
     fn a_panic_before_the_first_row_is_kept_for_after_the_call() {
         let (size, pixels) = (Size::new(2, 2), [7; 12]);
         let view = ImageView::packed(&pixels, size).unwrap();
         let tables = AreaTables::new(size, size).unwrap();
         let mut scratch = AreaScratch::default();
-        let maker = Maker::Area(AreaRows::new(&tables, view, 0..2, &mut scratch).unwrap());
-        let window = MadeWindow { height: 0, top: 0, lead: 0, bytes: 6 };
-        let mut state = MakerState { maker, window, panic: None };
+        let maker =
+            RowFunctionKind::Area(AreaRows::new(&tables, view, 0..2, &mut scratch).unwrap());
+        let window = ProducedWindow { height: 0, top: 0, lead: 0, bytes: 6 };
+        let mut state = RowFunctionState { maker, window, panic: None };
         let mut row = [0; 6];
         // SAFETY: `state` is used by this call alone, and `row` has the 6 bytes of the window.
         unsafe { make_row(&raw mut state, 0, row.as_mut_ptr()) };

@@ -1,10 +1,10 @@
-//! From a block to native code.
+//! Compiles a block to native code.
 
-use super::code::Code;
-use super::emit::{self, CALLED_ROW, Imports, STORE_ROW, Spec};
-use super::{call, check, perf, record};
-use crate::plan::Link;
-use crate::plan::block::Reading;
+use super::code::CodeModule;
+use super::emit::{self, BodySpec, CALLED_ROW, Imports, STORE_ROW};
+use super::{call, check, param_block, perf};
+use crate::plan::FusedOp;
+use crate::plan::block::Reduction;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{
     AbiParam, ExtFuncData, ExternalName, FuncRef, Function, Signature, Type,
@@ -16,29 +16,30 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module, ModuleError};
 use fuseloop_kernels::ROW_FUNCTIONS;
-use fuseloop_ops::RowMaker;
+use fuseloop_ops::RowProducer;
 use std::sync::OnceLock;
 
-/// Whether the host has the instructions of x86-64 that the emitter can do without.
+/// True if the host has the x86-64 instructions that the emitter can do without.
 const X86: bool = cfg!(target_arch = "x86_64");
 
-/// Most bytes of code of one block.
+/// The maximum bytes of code of one block.
 const MAX_CODE: usize = 4 << 20;
 
-/// Why a block could not be compiled. All of them are ours or the machine's, never the user's.
+/// The reason why a block could not be compiled: always a bug or a limit of the machine, never a user's
+/// mistake.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompileError {
-    /// Cranelift refused what we emitted: a bug.
+    /// Cranelift rejected the emitted IR: a bug.
     #[error("the code generator refused a block (please report this): {0}")]
     Module(Box<ModuleError>),
-    /// The code can trap, or calls something it may not: a bug.
+    /// The code can trap, or calls a function that it may not call: a bug.
     #[error("a compiled block {0} (please report this)")]
     Unsafe(&'static str),
-    /// More code than any sensible pipeline needs.
+    /// The code is larger than any sensible pipeline needs.
     #[error("a block compiled to {bytes} bytes of code, at most {MAX_CODE} are allowed")]
     TooLarge {
-        /// What it compiled to.
+        /// The bytes of the compiled code.
         bytes: usize,
     },
 }
@@ -49,18 +50,19 @@ impl From<ModuleError> for CompileError {
     }
 }
 
-/// The code of one list of links of a block.
+/// The code of one list of fused ops of a block.
 #[derive(Debug)]
-pub(crate) struct Compiled {
-    pub(crate) code: Code,
+pub(crate) struct CompiledBody {
+    pub(crate) code: CodeModule,
     pub(crate) constants: Vec<u128>,
-    pub(crate) layout: record::Layout,
-    /// What is read of the picture first, and by which link.
-    pub(crate) readings: Vec<(Reading, usize)>,
+    pub(crate) layout: param_block::ParamLayout,
+    /// The reductions that run over the image first, each with the position of the fused op that needs
+    /// it.
+    pub(crate) readings: Vec<(Reduction, usize)>,
 }
 
-/// Why this machine can't run compiled code; `None` if it can. Pipelines then run on the scalar
-/// evaluator: the same bits, slowly.
+/// Returns why this machine can't run compiled code, or `None` if it can. Without compiled code,
+/// pipelines run on the scalar evaluator: the same bits, but slower.
 #[must_use]
 pub fn unsupported() -> Option<&'static str> {
     static REASON: OnceLock<Option<&'static str>> = OnceLock::new();
@@ -82,24 +84,24 @@ fn find_reason() -> Option<&'static str> {
     Some("only x86-64 is compiled for in this version")
 }
 
-/// Compiles one list of links. `name` is what `perf` calls it.
-pub(crate) fn compile(spec: Spec<'_>, name: &str) -> Result<Compiled, CompileError> {
+/// Compiles one list of fused ops. `perf` shows the code under `name`.
+pub(crate) fn compile(spec: BodySpec<'_>, name: &str) -> Result<CompiledBody, CompileError> {
     let mut module = new_module();
     match define(&mut module, spec) {
         Ok((entry, bytes, constants)) => {
             perf::note(name, entry, bytes);
-            let code = Code::new(module, entry, bytes);
+            let code = CodeModule::new(module, entry, bytes);
             let readings = spec.readings().collect();
-            Ok(Compiled { code, constants, layout: spec.layout, readings })
+            Ok(CompiledBody { code, constants, layout: spec.layout, readings })
         }
         Err(error) => {
-            drop(Code::new(module, std::ptr::null(), 0));
+            drop(CodeModule::new(module, std::ptr::null(), 0));
             Err(error)
         }
     }
 }
 
-/// A module that knows the row functions.
+/// Returns a module in which the row functions are defined.
 fn new_module() -> JITModule {
     let mut jit = JITBuilder::with_isa(isa(), cranelift_module::default_libcall_names());
     for (name, address) in row_functions() {
@@ -111,7 +113,7 @@ fn new_module() -> JITModule {
 fn isa() -> OwnedTargetIsa {
     let asked = check::settings();
     let mut flags = settings::builder();
-    // `none` keeps loads of constants beside their use, where they fold into the instruction.
+    // `none` leaves loads of constants next to their use, where they fold into the instruction.
     let wanted = [
         ("opt_level", if asked.optimized { "speed" } else { "none" }),
         ("regalloc_algorithm", "backtracking"),
@@ -130,12 +132,12 @@ fn isa() -> OwnedTargetIsa {
     host.finish(settings::Flags::new(flags)).expect("the host's own features are consistent")
 }
 
-/// The row functions that this crate has: what makes rows, counts levels, makes tables.
+/// The names of the row functions in this crate: they produce rows, count levels and compute tables.
 pub(super) const MAKE: &str = "make_row";
 pub(super) const COUNT: &str = "count_levels";
 pub(super) const TABLE: &str = "make_table";
 
-/// Everything compiled code may call.
+/// Returns the name and address of every function that compiled code may call.
 pub(super) fn row_functions() -> impl Iterator<Item = (&'static str, *const u8)> {
     let stores = ROW_FUNCTIONS.iter().map(|row| (row.name, row.entry() as *const u8));
     stores.chain([
@@ -145,22 +147,22 @@ pub(super) fn row_functions() -> impl Iterator<Item = (&'static str, *const u8)>
     ])
 }
 
-/// A row function by name, and the words it takes.
+/// The name of a row function and the types of its arguments.
 type Imported = Option<(&'static str, &'static [Type])>;
 
-/// The row functions that a list of links calls: to store rows, to make rows, to count levels and
-/// to make tables of them.
-fn imported(spec: Spec<'_>) -> [Imported; 4] {
+/// Returns the row functions that a list of fused ops calls: to store rows, to produce rows, to count
+/// levels, and to compute tables from the counts.
+fn imported(spec: BodySpec<'_>) -> [Imported; 4] {
     let store = emit::row_function(spec).map(|row| (row.name, &STORE_ROW[..]));
-    let calls = spec.block.rows == Some(RowMaker::Called);
-    let counts = spec.links.iter().any(|link| matches!(link, Link::Table { counted: true, .. }));
+    let calls = spec.block.rows == Some(RowProducer::Called);
+    let counts = spec.links.iter().any(|link| matches!(link, FusedOp::Table { counted: true, .. }));
     let called = |name, if_so: bool| if_so.then_some((name, &CALLED_ROW[..]));
     [store, called(MAKE, calls), called(COUNT, counts), called(TABLE, counts)]
 }
 
 fn define(
     module: &mut JITModule,
-    spec: Spec<'_>,
+    spec: BodySpec<'_>,
 ) -> Result<(*const u8, usize, Vec<u128>), CompileError> {
     let mut context = module.make_context();
     context.func.signature.params = vec![AbiParam::new(I64); 3];
@@ -184,8 +186,8 @@ fn define(
     Ok((module.get_finalized_function(id), bytes, table))
 }
 
-/// Declares a row function. A name that is none of theirs is refused here: the linker would look
-/// for it in the whole process.
+/// Declares a row function. An unknown name is rejected here, since the linker would search the whole
+/// process for it.
 fn import(
     module: &mut JITModule,
     function: &mut Function,
@@ -201,22 +203,25 @@ fn import(
     Ok(module.declare_func_in_func(id, function))
 }
 
-/// Whether code could call `name`: declares it as [`compile`] does and takes it back.
+/// Checks that compiled code may call `name`, by declaring the function in a module that is then
+/// dropped.
 pub(super) fn declare(name: &str) -> Result<(), CompileError> {
     let mut module = new_module();
     let declared = import(&mut module, &mut Function::new(), name, &CALLED_ROW);
-    drop(Code::new(module, std::ptr::null(), 0));
+    drop(CodeModule::new(module, std::ptr::null(), 0));
     declared.map(|_| ())
 }
 
-/// What every block must keep to: it can't trap, and calls the functions it declared alone.
+/// Checks that a block's code can't trap and calls only the functions that it declared. Returns the
+/// bytes of the code.
 fn check_code(context: &cranelift_codegen::Context, allowed: usize) -> Result<usize, CompileError> {
     let compiled = context.compiled_code().ok_or(CompileError::Unsafe("has no code"))?;
     let buffer = &compiled.buffer;
     if !buffer.traps().is_empty() {
         return Err(CompileError::Unsafe("can trap"));
     }
-    // A feature that the CPU lacks would become a call of the C library: the name is no user's then.
+    // For an instruction that the CPU lacks, Cranelift would call the C library, whose name is not a
+    // `User` name.
     let is_declared = |reloc: &FinalizedMachReloc| {
         matches!(reloc.target, FinalizedRelocTarget::ExternalName(ExternalName::User(_)))
     };
@@ -228,14 +233,14 @@ fn check_code(context: &cranelift_codegen::Context, allowed: usize) -> Result<us
     if bytes > MAX_CODE { Err(CompileError::TooLarge { bytes }) } else { Ok(bytes) }
 }
 
-/// The IR of a block as text, for golden tests and the curious.
-pub(crate) fn ir_text(spec: Spec<'_>) -> String {
+/// Returns the IR of a block as text, for golden tests and inspection.
+pub(crate) fn ir_text(spec: BodySpec<'_>) -> String {
     ir(spec, X86).display().to_string()
 }
 
-/// The native code of a block as text: instructions and registers as Cranelift lists them right
-/// before it writes their bytes, without the marks that become none.
-pub(crate) fn asm_text(spec: Spec<'_>) -> Result<String, CompileError> {
+/// Returns the native code of a block as text: instructions and registers as Cranelift lists them right
+/// before it encodes them, without the pseudo-instructions that emit no bytes.
+pub(crate) fn asm_text(spec: BodySpec<'_>) -> Result<String, CompileError> {
     let mut context = cranelift_codegen::Context::for_function(ir(spec, X86));
     context.set_disasm(true);
     let compiled = context.compile(isa().as_ref(), &mut Default::default());
@@ -246,9 +251,9 @@ pub(crate) fn asm_text(spec: Spec<'_>) -> Result<String, CompileError> {
     Ok(lines.map(|line| format!("{line}\n")).collect())
 }
 
-/// The IR of a block, with or without instructions that only x86-64 has. What it calls has a name
-/// in place of an address.
-pub(super) fn ir(spec: Spec<'_>, x86: bool) -> Function {
+/// Returns the IR of a block, with or without instructions that only x86-64 has. Called functions have a
+/// name in place of an address.
+pub(super) fn ir(spec: BodySpec<'_>, x86: bool) -> Function {
     let mut function = Function::new();
     function.signature.params = vec![AbiParam::new(I64); 3];
     let mut import = |(name, words): (&str, &[Type])| {

@@ -1,59 +1,59 @@
-//! What each op of a compiled block costs, measured: twins of the block that do less, in turn.
+//! Measures the cost of each op of a compiled block, by timing partial versions of the block in turn.
 //!
 //! ```text
-//! twin        does                                                   cost of
-//! bare        load, store (a made picture stands ready)              load and store
-//! 0 links     [rows], load, store                                    rows = this - bare
-//! 1 link      [rows], load, link 0, store                            link 0 = this - before
+//! version       does                                                 cost of
+//! bare          load, store (a produced image is ready)              load and store
+//! 0 fused ops   [rows], load, store                                  rows = this - bare
+//! 1 fused op    [rows], load, op 0, store                            op 0 = this - before
 //! ..
-//! n links     the block itself                                       link n-1 = this - before
+//! n fused ops   the block itself                                     op n-1 = this - before
 //! ```
 //!
-//! The twins of a sample run in turn, [`ROUNDS`] times; a twin's time is the median. So a cost is
-//! what an op adds where it stands: next to others that wait for memory it may be nothing, or a
-//! little less than nothing by noise. A reading of the picture is part of the op that needs it.
+//! The partial versions of a sample's block run in turn, [`ROUNDS`] times; a version's time is the
+//! median. So a cost is what an op adds where it is: next to ops that wait for memory it may be nothing,
+//! or slightly negative by noise. A reduction over the image counts for the op that needs it.
 
-use super::compile::{self, Compiled};
-use super::shot::{Body, Memory, Shot, Source};
+use super::compile::{self, CompiledBody};
+use super::invocation::{DecodedPixels, Invocation, LoopBody, WorkerScratch};
 use super::{CompileError, Kernel, spec, unsupported};
-use crate::plan::{Block, Draws, Link};
+use crate::plan::{Block, Draws, FusedOp};
 use fuseloop_ops::{ImageView, Size, memory};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// How often each twin is timed for a sample.
+/// How often each partial version is timed for a sample.
 const ROUNDS: usize = 9;
 
-/// A twin runs at least so long between two looks at the clock, which itself takes some 50 ns.
+/// The minimum run time between two readings of the clock, each of which takes about 50 ns.
 const AT_LEAST: Duration = Duration::from_micros(20);
 
-/// Nanoseconds a sample: the mean over the samples measured.
+/// Costs in nanoseconds a sample: the mean over the samples measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Costs {
-    /// Samples measured.
+    /// The number of samples measured.
     pub samples: usize,
-    /// For each block.
+    /// The costs of each block.
     pub blocks: Vec<BlockCosts>,
 }
 
-/// Nanoseconds a sample of one block.
+/// The costs of one block in nanoseconds a sample.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BlockCosts {
-    /// All of it.
+    /// The cost of the whole block.
     pub total: f64,
-    /// Loading and storing alone.
+    /// The cost of loading and storing alone.
     pub load_and_store: f64,
-    /// Ops that cost something, by leaf; of those folded together the first. An op that makes rows
-    /// costs what making them takes.
+    /// The ops that cost something, by flat op; ops that were folded together count for the first of
+    /// them. The cost of an op that produces rows is that of producing them.
     pub ops: Vec<(usize, f64)>,
-    /// Bytes loaded: of the source, or of what lies between two blocks.
+    /// The bytes loaded: from the source, or from the image between two blocks.
     pub bytes_in: f64,
-    /// Bytes stored.
+    /// The bytes stored.
     pub bytes_out: f64,
 }
 
 impl Costs {
-    /// The mean of costs of the same plan.
+    /// Returns the mean of several measurements of the same plan.
     #[must_use]
     pub fn mean(all: &[Self]) -> Self {
         let mut sums = Self::default();
@@ -71,7 +71,7 @@ impl Costs {
         sums.per_sample()
     }
 
-    /// Sums over samples, as means.
+    /// Converts sums over samples to means.
     fn per_sample(&self) -> Self {
         let samples = self.samples.max(1) as f64;
         let mean = |block: &BlockCosts| BlockCosts {
@@ -86,7 +86,7 @@ impl Costs {
 }
 
 impl BlockCosts {
-    /// What was measured of a leaf, if anything.
+    /// Returns the measured cost of a flat op, if it has one.
     #[must_use]
     pub fn of(&self, leaf: usize) -> Option<f64> {
         self.ops.iter().find(|(of, _)| *of == leaf).map(|(_, ns)| *ns)
@@ -102,40 +102,40 @@ impl BlockCosts {
 
 /// Measures a kernel, sample by sample.
 #[derive(Debug)]
-pub struct Meter<'a> {
+pub struct KernelTimer<'a> {
     kernel: &'a Kernel,
-    /// Twins by block and links.
-    twins: HashMap<(usize, Vec<Link>), Compiled>,
+    /// The partial versions, by block and fused ops.
+    partials: HashMap<(usize, Vec<FusedOp>), CompiledBody>,
     sums: Costs,
 }
 
-/// One block at one sample.
+/// One block and its input for one sample.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct BlockInput<'a> {
     index: usize,
     draws: &'a Draws,
-    source: Source<'a>,
-    links: &'a [Link],
+    source: DecodedPixels<'a>,
+    links: &'a [FusedOp],
     leaves: &'a [usize],
 }
 
-impl<'a> Meter<'a> {
-    /// A meter that has seen no sample; `None` where no code can be compiled.
+impl<'a> KernelTimer<'a> {
+    /// Creates a timer without measurements; `None` where code can't be compiled.
     #[must_use]
     pub fn new(kernel: &'a Kernel) -> Option<Self> {
         let blocks = vec![BlockCosts::default(); kernel.plan.host_blocks()];
         let sums = Costs { samples: 0, blocks };
-        let meter = Self { kernel, twins: HashMap::new(), sums };
+        let meter = Self { kernel, partials: HashMap::new(), sums };
         unsupported().is_none().then_some(meter)
     }
 
-    /// Measures one sample, given as for [`Kernel::run`]. One whose picture is too narrow for
-    /// compiled code, or too large for the system's memory, is left out.
+    /// Measures one sample, with the arguments of [`Kernel::run`]. A sample whose image is too narrow
+    /// for compiled code, or too large for the system's memory, is skipped.
     ///
     /// # Errors
     ///
-    /// If a twin can't be compiled.
-    pub fn sample(&mut self, source: Source<'_>, draws: &Draws) -> Result<(), CompileError> {
+    /// If a partial version can't be compiled.
+    pub fn sample(&mut self, source: DecodedPixels<'_>, draws: &Draws) -> Result<(), CompileError> {
         let (kernel, last) = (self.kernel, self.kernel.blocks.len() - 1);
         let mut sums = self.sums.clone();
         let (mut stored, mut size): (Vec<u8>, Option<Size>) = (vec![], None);
@@ -145,16 +145,16 @@ impl<'a> Meter<'a> {
                 continue;
             }
             let view = size.and_then(|size| ImageView::packed(&stored, size));
-            let source = view.map_or(source, Source::whole);
-            kernel.plan.links(&kernel.plan.blocks()[index], draws, &mut links, &mut leaves);
-            let place = Place { index, draws, source, links: &links, leaves: &leaves };
+            let source = view.map_or(source, DecodedPixels::whole);
+            kernel.plan.fused_ops(&kernel.plan.blocks()[index], draws, &mut links, &mut leaves);
+            let place = BlockInput { index, draws, source, links: &links, leaves: &leaves };
             let Some((mut out, output)) = self.block(place, &mut sums.blocks[index])? else {
                 return Ok(());
             };
             let block = &kernel.plan.blocks()[index];
             if let Some(host) = block.host.filter(|leaf| draws.active[*leaf]) {
                 let start = Instant::now();
-                kernel.plan.change(host, draws, output, &mut out);
+                kernel.plan.run_host_op(host, draws, output, &mut out);
                 sums.blocks[index].add(host, nanos(start.elapsed()));
             }
             (stored, size) = (out, Some(output));
@@ -163,35 +163,36 @@ impl<'a> Meter<'a> {
         Ok(())
     }
 
-    /// The means so far.
+    /// Returns the means so far.
     #[must_use]
     pub fn costs(&self) -> Costs {
         self.sums.per_sample()
     }
 
-    /// Measures a block; gives what it stores and that picture's size, or `None` if its picture is
-    /// too narrow or the system has no memory for it.
+    /// Measures a block. Returns the stored image and its size, or `None` if the image is too narrow or
+    /// the system has no memory for it.
     fn block(
         &mut self,
-        place: Place<'_>,
+        place: BlockInput<'_>,
         sums: &mut BlockCosts,
     ) -> Result<Option<(Vec<u8>, Size)>, CompileError> {
-        self.compile_twins(place)?;
+        self.compile_partials(place)?;
         let block = &self.kernel.plan.blocks()[place.index];
-        let made = Made::of(block, place.draws, place.source.whole);
+        let made = ProducedRows::of(block, place.draws, place.source.whole);
         let bare_draws = made.map(|made| made.without(place.draws));
         let mut black = vec![];
         let bytes = made.map_or(0, |made| 3 * made.size.pixels() as usize);
         if memory::resize(&mut black, bytes, "a black picture").is_err() {
             return Ok(None);
         }
-        let ready = made.and_then(|made| ImageView::packed(&black, made.size)).map(Source::whole);
+        let ready =
+            made.and_then(|made| ImageView::packed(&black, made.size)).map(DecodedPixels::whole);
         let mut twins = vec![];
         if let (Some(draws), Some(source)) = (&bare_draws, ready) {
-            twins.push(self.twin(Place { draws, source, ..place }, 0));
+            twins.push(self.partial(BlockInput { draws, source, ..place }, 0));
         }
-        twins.extend((0..=place.links.len()).map(|count| self.twin(place, count)));
-        let output = self.twin(place, 0).output();
+        twins.extend((0..=place.links.len()).map(|count| self.partial(place, count)));
+        let output = self.partial(place, 0).output();
         let (mut out, bytes) = (vec![], 3 * output.pixels() as usize * block.dtype.bytes());
         if memory::resize(&mut out, bytes, "an output").is_err() {
             return Ok(None);
@@ -208,65 +209,66 @@ impl<'a> Meter<'a> {
         Ok(Some((out, output)))
     }
 
-    fn compile_twins(&mut self, place: Place<'_>) -> Result<(), CompileError> {
+    fn compile_partials(&mut self, place: BlockInput<'_>) -> Result<(), CompileError> {
         for count in 0..=place.links.len() {
             let key = (place.index, place.links[..count].to_vec());
-            if !self.twins.contains_key(&key) {
+            if !self.partials.contains_key(&key) {
                 let spec = spec(&self.kernel.plan, place.index, &key.1);
                 let compiled = compile::compile(spec, "fuseloop::twin")?;
-                self.twins.insert(key, compiled);
+                self.partials.insert(key, compiled);
             }
         }
         Ok(())
     }
 
-    /// The block with the first `count` links alone.
-    fn twin<'b>(&'b self, place: Place<'b>, count: usize) -> Shot<'b> {
+    /// The block with only the first `count` fused ops.
+    fn partial<'b>(&'b self, place: BlockInput<'b>, count: usize) -> Invocation<'b> {
         let (links, leaves) = (&place.links[..count], &place.leaves[..count]);
-        let body = Body { links, leaves, fixed: &self.kernel.fixed };
-        let compiled = &self.twins[&(place.index, links.to_vec())];
-        Shot::new(&self.kernel.plan, place.index, compiled, place.draws, place.source, body)
+        let body = LoopBody { links, leaves, fixed: &self.kernel.fixed };
+        let compiled = &self.partials[&(place.index, links.to_vec())];
+        Invocation::new(&self.kernel.plan, place.index, compiled, place.draws, place.source, body)
     }
 }
 
-/// The rows that a block makes of a sample.
+/// The image whose rows a block produces for a sample.
 #[derive(Clone, Copy)]
-struct Made {
-    /// The op that makes them.
+struct ProducedRows {
+    /// The op that produces the rows.
     leaf: usize,
-    /// Size of the picture made.
+    /// The size of the produced image.
     size: Size,
-    /// Motions of the draws that lead to it: `first..=last`.
+    /// The geometry steps of the draws that lead to the image: `first..=last`.
     first: usize,
     last: usize,
 }
 
-impl Made {
+impl ProducedRows {
     fn of(block: &Block, draws: &Draws, source: Size) -> Option<Self> {
         let mut size = source;
-        let first = draws.motions.iter().position(|(leaf, _)| block.ops.contains(leaf))?;
-        let motions = draws.motions.iter().enumerate().skip(first);
+        let first = draws.geometry.iter().position(|(leaf, _)| block.ops.contains(leaf))?;
+        let motions = draws.geometry.iter().enumerate().skip(first);
         for (last, (leaf, motion)) in motions.take_while(|(_, (leaf, _))| block.ops.contains(leaf))
         {
             size = motion.output(size);
-            if motion.makes_rows() {
+            if motion.produces_rows() {
                 return Some(Self { leaf: *leaf, size, first, last });
             }
         }
         None
     }
 
-    /// The draws for a picture whose rows are made already.
+    /// Returns the draws for an image whose rows are already produced.
     fn without(self, draws: &Draws) -> Draws {
         let mut draws = draws.clone();
-        draws.motions.drain(self.first..=self.last);
+        draws.geometry.drain(self.first..=self.last);
         draws
     }
 }
 
-/// The median of each twin's times; `None` if a picture is too narrow. The last twin runs last.
-fn times(twins: &[Shot<'_>], out: &mut [u8]) -> Option<Vec<f64>> {
-    let mut memory = Memory::default();
+/// Returns the median time of each partial version; `None` if an image is too narrow. The last version
+/// runs last.
+fn times(twins: &[Invocation<'_>], out: &mut [u8]) -> Option<Vec<f64>> {
+    let mut memory = WorkerScratch::default();
     let mut repeats = vec![];
     for twin in twins {
         twin.run(&mut memory, out).ok()?; // grows the memory, warms the caches
@@ -282,8 +284,13 @@ fn times(twins: &[Shot<'_>], out: &mut [u8]) -> Option<Vec<f64>> {
     Some(times.into_iter().map(median).collect())
 }
 
-/// Nanoseconds of one run, of several in a row.
-fn time(twin: &Shot<'_>, memory: &mut Memory, out: &mut [u8], repeats: u32) -> Option<f64> {
+/// Returns the nanoseconds of one run, averaged over several in a row.
+fn time(
+    twin: &Invocation<'_>,
+    memory: &mut WorkerScratch,
+    out: &mut [u8],
+    repeats: u32,
+) -> Option<f64> {
     let start = Instant::now();
     for _ in 0..repeats {
         twin.run(memory, out).ok()?;
@@ -319,9 +326,9 @@ mod tests {
         ];
         let plan = ImagePlan::new(ops, input, NumberRule::Fused).unwrap();
         let kernel = Kernel::compile(plan).unwrap();
-        let Some(mut meter) = Meter::new(&kernel) else { return };
+        let Some(mut meter) = KernelTimer::new(&kernel) else { return };
         let pixels = vec![77; 3 * size.pixels() as usize];
-        let source = Source::whole(ImageView::packed(&pixels, size).unwrap());
+        let source = DecodedPixels::whole(ImageView::packed(&pixels, size).unwrap());
         let mut draws = Draws::default();
         for sample in 0..2 {
             kernel.plan().draw(SampleKey::new(1, 0, sample), size, &mut draws);

@@ -1,37 +1,37 @@
-//! Mixing: a picture, and what chains of ops make of it, weighed and summed.
+//! Mixing: the weighted sum of an image and of the results of chains of ops.
 //!
-//! The chains' steps are kernels of their own, or the oracle's evaluations; the sum is the same.
+//! The chains' steps are run by separate kernels or by the oracle; the sum is the same code.
 
 use crate::plan::{Draws, ImagePlan};
 use fuseloop_ops::{NoMemory, NumberRule, memory, to_u8};
 
-/// What a worker keeps from sample to sample: pages that are new each time cost more than sums.
+/// The buffers of one worker, reused from sample to sample: newly mapped pages cost more than the sums.
 #[derive(Debug, Default)]
-pub(super) struct Buffers {
+pub(super) struct MixBuffers {
     sums: Vec<f32>,
     from: Vec<u8>,
     to: Vec<u8>,
 }
 
-/// Changes `pixels` by the op that mixes at `leaf`. `step` makes one step of a chain: from bytes
-/// to as many bytes.
+/// Applies the mixing op at `leaf` to `pixels`. `step` runs one step of a chain: it reads bytes and
+/// writes the same number of bytes.
 ///
 /// # Errors
 ///
-/// If there is no memory for the sums and the pictures of the chains.
+/// If the system has no memory for the sums and the images of the chains.
 pub(super) fn mix(
     plan: &ImagePlan,
     leaf: usize,
     draws: &Draws,
     pixels: &mut [u8],
-    buffers: &mut Buffers,
+    buffers: &mut MixBuffers,
     mut step: impl FnMut(&ImagePlan, &Draws, &[u8], &mut Vec<u8>) -> Result<(), NoMemory>,
 ) -> Result<(), NoMemory> {
     let mixed = draws.mixes.iter().find(|(of, _)| *of == leaf);
-    let (Some((_, mixed)), Some(step_plan)) = (mixed, &plan.leaves()[leaf].step) else {
+    let (Some((_, mixed)), Some(step_plan)) = (mixed, &plan.flat_ops()[leaf].step) else {
         return Ok(());
     };
-    let Buffers { sums, from, to } = buffers;
+    let MixBuffers { sums, from, to } = buffers;
     sums.clear();
     memory::reserve(sums, pixels.len(), "the sums of a mixed picture")?;
     sums.extend(pixels.iter().map(|&v| f32::from(v) * mixed.mixture.keep));

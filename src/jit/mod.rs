@@ -1,11 +1,11 @@
-//! Plans to native code, and one sample through it.
+//! Compiles plans to native code and runs samples through it.
 //!
 //! ```text
 //! ImagePlan ──▶ Kernel (compiled functions for each block) ──▶ run(draws, pixels) ─▶ one row of a batch
 //! ```
 //!
-//! [`Kernel::run`] gives the same bits as [`evaluate`], the oracle: where code can't be compiled
-//! ([`unsupported`]) or a picture is too narrow for vectors, the oracle runs in its place.
+//! [`Kernel::run`] returns the same bits as [`evaluate`], the oracle. The oracle also runs in place of
+//! compiled code where code can't be compiled ([`unsupported`]) or an image is too narrow for vectors.
 
 mod call;
 #[doc(hidden)]
@@ -13,81 +13,81 @@ pub mod check;
 mod code;
 mod compile;
 mod emit;
+mod invocation;
 mod measure;
 mod mix;
 mod oracle;
+mod param_block;
 mod perf;
 mod predict;
-mod record;
-mod shot;
 mod variants;
 
 pub use compile::{CompileError, unsupported};
-pub(crate) use emit::{Code, Constants, lower, multiply};
-pub use measure::{BlockCosts, Costs, Meter};
-pub use oracle::{Step, evaluate, evaluate_steps};
+pub(crate) use emit::{BlockCode, Constants, lower, multiply};
+pub use invocation::DecodedPixels;
+pub use measure::{BlockCosts, Costs, KernelTimer};
+pub use oracle::{EvaluatedStep, evaluate, evaluate_steps};
 pub(crate) use oracle::{try_evaluate, try_evaluate_host};
 pub use predict::predict;
-pub use shot::Source;
 
-use crate::plan::{Draws, ImagePlan, Kind, Link};
-use emit::Spec;
-use fuseloop_ops::{ImageView, NoMemory, SampleKey, Size, Table, memory};
-use shot::{Body, Memory, NotRun, Shot};
+use crate::plan::{Draws, FusedOp, ImagePlan, OpKind};
+use emit::BodySpec;
+use fuseloop_ops::{ImageView, LevelTable, NoMemory, SampleKey, Size, memory};
+use invocation::{Invocation, LoopBody, NotRun, WorkerScratch};
 use std::sync::Arc;
 use std::time::Duration;
 use variants::Variants;
 
-/// A compiled plan. Shared by workers; each has a [`Scratch`] of its own.
+/// A compiled plan. Workers share it; each worker has its own [`Scratch`].
 #[derive(Debug)]
 pub struct Kernel {
     plan: Arc<ImagePlan>,
-    /// One for each block; empty where code can't be compiled.
+    /// The loop bodies of each block; empty where code can't be compiled.
     blocks: Blocks,
-    /// Kernels of the steps of ops that mix, by leaf.
+    /// The kernels of the chain steps of mixing ops, by the index of the flat op.
     steps: Vec<(usize, Self)>,
-    /// Tables that are the same for every sample, by the first leaf of their step.
-    fixed: Vec<(usize, Box<Table>)>,
+    /// Tables that are the same for every sample, by the first flat op of their group.
+    fixed: Vec<(usize, Box<LevelTable>)>,
 }
 
-/// A worker's memory, reused from sample to sample.
+/// The memory of one worker, reused from sample to sample.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    memory: Memory,
+    memory: WorkerScratch,
     between: [Vec<u8>; 2],
-    links: Vec<Link>,
+    links: Vec<FusedOp>,
     leaves: Vec<usize>,
-    /// For the steps of ops that mix.
+    /// The memory for the chain steps of mixing ops.
     inner: Option<Box<Self>>,
-    mixing: mix::Buffers,
+    mixing: mix::MixBuffers,
 }
 
-/// Code by what it was made from, so that a pipeline that comes back is not compiled again. Sizes,
-/// probabilities and ranges are not part of the code.
+/// Compiled code, keyed by what the code was generated from, so that the same pipeline is not compiled
+/// twice. Sizes, probabilities and ranges are not part of the code.
 #[derive(Debug, Default)]
 pub struct KernelCache {
-    kept: Vec<(String, Blocks)>,
+    entries: Vec<(String, Blocks)>,
 }
 
 type Blocks = Vec<Arc<Variants>>;
 
-/// Most pipelines whose code is kept; the one kept longest goes first.
-const MOST_KEPT: usize = 64;
+/// The maximum number of pipelines whose code is cached. The oldest entry is evicted first.
+const MAX_CACHED: usize = 64;
 
 impl KernelCache {
-    /// Compiles a plan, or takes over code that would be the same.
+    /// Compiles a plan, or reuses cached code that would be the same.
     ///
-    /// A block whose samples may need several loop bodies (orders of a jitter, choices of a
-    /// policy) is compiled for one of them; the others are when a sample first needs them.
+    /// A block whose samples may need several loop bodies (orders of a jitter, choices of a policy) is
+    /// compiled for one of them. The other bodies are compiled when a sample first needs them.
     ///
     /// # Errors
     ///
-    /// See [`CompileError`]. A machine that can't run compiled code is no error.
+    /// See [`CompileError`]. A machine that can't run compiled code is not an error.
     pub fn compile(&mut self, plan: impl Into<Arc<ImagePlan>>) -> Result<Kernel, CompileError> {
         let plan = plan.into();
         let blocks = if unsupported().is_some() { vec![] } else { self.blocks(&plan)? };
         let mut steps = vec![];
-        for (leaf, step) in plan.leaves().iter().enumerate() {
+        for (leaf, step) in plan.flat_ops().iter().enumerate() {
             if let Some(step) = &step.step {
                 steps.push((leaf, self.compile(Arc::clone(step))?));
             }
@@ -98,18 +98,18 @@ impl KernelCache {
 
     fn blocks(&mut self, plan: &ImagePlan) -> Result<Blocks, CompileError> {
         let key = plan.code_key();
-        if let Some((_, blocks)) = self.kept.iter().find(|(kept, _)| *kept == key) {
+        if let Some((_, blocks)) = self.entries.iter().find(|(kept, _)| *kept == key) {
             return Ok(blocks.clone());
         }
         let compiled = first_links(plan).into_iter().enumerate().map(|(block, links)| {
-            let compile = |links: &[Link]| compile_body(plan, block, links, 0);
+            let compile = |links: &[FusedOp]| compile_body(plan, block, links, 0);
             Variants::new(links, compile).map(Arc::new)
         });
         let blocks = compiled.collect::<Result<Blocks, _>>()?;
-        if self.kept.len() == MOST_KEPT {
-            self.kept.remove(0);
+        if self.entries.len() == MAX_CACHED {
+            self.entries.remove(0);
         }
-        self.kept.push((key, blocks.clone()));
+        self.entries.push((key, blocks.clone()));
         Ok(blocks)
     }
 }
@@ -119,7 +119,7 @@ impl Kernel {
     ///
     /// # Errors
     ///
-    /// See [`CompileError`]. A machine that can't run compiled code is no error.
+    /// See [`CompileError`]. A machine that can't run compiled code is not an error.
     pub fn compile(plan: impl Into<Arc<ImagePlan>>) -> Result<Self, CompileError> {
         KernelCache::default().compile(plan)
     }
@@ -130,53 +130,53 @@ impl Kernel {
         &self.plan
     }
 
-    /// The plan, to keep.
+    /// The plan, for a caller that clones the `Arc`.
     pub(crate) fn shared_plan(&self) -> &Arc<ImagePlan> {
         &self.plan
     }
 
-    /// How long compiling took so far, for all kernels that share the code.
+    /// The total compile time so far, for all kernels that share the code.
     #[must_use]
     pub fn compile_time(&self) -> Duration {
         let steps = self.steps.iter().map(|(_, kernel)| kernel.compile_time());
         self.blocks.iter().map(|block| block.compile_time()).chain(steps).sum()
     }
 
-    /// Bytes of native code so far; 0 where the oracle runs in its place.
+    /// The bytes of native code so far; 0 where the oracle runs in place of compiled code.
     #[must_use]
     pub fn code_bytes(&self) -> usize {
         let steps = self.steps.iter().map(|(_, kernel)| kernel.code_bytes());
         self.blocks.iter().map(|block| block.code_bytes()).chain(steps).sum()
     }
 
-    /// Loop bodies compiled so far.
+    /// The number of loop bodies compiled so far.
     #[must_use]
     pub fn loop_bodies(&self) -> usize {
         let steps = self.steps.iter().map(|(_, kernel)| kernel.loop_bodies());
         self.blocks.iter().map(|block| block.len()).chain(steps).sum()
     }
 
-    /// Whether this kernel runs the very code of `other`.
+    /// Returns true if this kernel and `other` run the same compiled code.
     #[must_use]
     pub fn shares_code_with(&self, other: &Self) -> bool {
         self.blocks.len() == other.blocks.len()
             && self.blocks.iter().zip(&other.blocks).all(|(a, b)| Arc::ptr_eq(a, b))
     }
 
-    /// The IR of each block, as text: of the loop body that was compiled first.
+    /// Returns the IR of each block as text, for the loop body that was compiled first.
     #[must_use]
     pub fn ir(&self) -> String {
         self.first_bodies(compile::ir_text)
     }
 
-    /// The native code of each block, as text: of the loop body that was compiled first.
+    /// Returns the native code of each block as text, for the loop body that was compiled first.
     #[must_use]
     pub fn asm(&self) -> String {
         self.first_bodies(|spec| compile::asm_text(spec).unwrap_or_else(|error| error.to_string()))
     }
 
-    /// A text of the loop body of each block that was compiled first.
-    fn first_bodies(&self, text: impl Fn(Spec<'_>) -> String) -> String {
+    /// Applies `text` to the first compiled loop body of each block and joins the results.
+    fn first_bodies(&self, text: impl Fn(BodySpec<'_>) -> String) -> String {
         if unsupported().is_some() {
             return String::new();
         }
@@ -191,7 +191,7 @@ impl Kernel {
         texts.collect()
     }
 
-    /// The plan in words, with what was compiled.
+    /// Describes the plan and the code compiled for it.
     #[must_use]
     pub fn explain(&self) -> String {
         let code = match unsupported() {
@@ -206,31 +206,38 @@ impl Kernel {
         self.plan.explain() + &code
     }
 
-    /// Makes one sample's output from its decoded pixels; of a plan that a device ends, the
-    /// picture that the device gets.
+    /// Computes one sample's output from its decoded pixels. If a device runs the end of the plan, the
+    /// output is the image that is sent to the device.
     ///
     /// # Panics
     ///
-    /// If `out` is not of [`ImagePlan::host_bytes`], or is not aligned as its elements are, or
-    /// `source` lacks pixels of [`ImagePlan::wanted`], or the system has no memory for the pictures
+    /// If the length of `out` is not [`ImagePlan::host_bytes`], or `out` is not aligned to its elements,
+    /// or `source` lacks pixels of [`ImagePlan::wanted`], or the system has no memory for the images
     /// between the ops.
-    pub fn run(&self, scratch: &mut Scratch, source: Source<'_>, draws: &Draws, out: &mut [u8]) {
+    pub fn run(
+        &self,
+        scratch: &mut Scratch,
+        source: DecodedPixels<'_>,
+        draws: &Draws,
+        out: &mut [u8],
+    ) {
         self.try_run(scratch, source, draws, out).expect("memory for the pictures of a sample");
     }
 
-    /// As [`run`](Self::run), where the size of the pictures is a user's choice.
+    /// Like [`run`](Self::run), but returns an error if memory runs out: the size of the images is a
+    /// user's choice.
     ///
     /// # Errors
     ///
-    /// If the system has no memory for the pictures between the ops.
+    /// If the system has no memory for the images between the ops.
     ///
     /// # Panics
     ///
-    /// As [`run`](Self::run), but for memory.
+    /// Like [`run`](Self::run), except for memory.
     pub(crate) fn try_run(
         &self,
         scratch: &mut Scratch,
-        source: Source<'_>,
+        source: DecodedPixels<'_>,
         draws: &Draws,
         out: &mut [u8],
     ) -> Result<(), NoMemory> {
@@ -238,11 +245,11 @@ impl Kernel {
         self.run_any_size(scratch, source, draws, out)
     }
 
-    /// The same for an output whose size follows from the source's.
+    /// Like [`try_run`](Self::try_run), for an output whose size follows from the source's.
     fn run_any_size(
         &self,
         scratch: &mut Scratch,
-        source: Source<'_>,
+        source: DecodedPixels<'_>,
         draws: &Draws,
         out: &mut [u8],
     ) -> Result<(), NoMemory> {
@@ -256,11 +263,11 @@ impl Kernel {
         }
     }
 
-    /// Runs the blocks one after the other.
+    /// Runs the compiled blocks in order.
     fn run_compiled(
         &self,
         scratch: &mut Scratch,
-        source: Source<'_>,
+        source: DecodedPixels<'_>,
         draws: &Draws,
         out: &mut [u8],
     ) -> Result<(), NotRun> {
@@ -273,22 +280,24 @@ impl Kernel {
             }
             let source = match stored {
                 None => source,
-                Some(size) => Source::whole(ImageView::packed(from, size).ok_or(NotRun::Evaluate)?),
+                Some(size) => {
+                    DecodedPixels::whole(ImageView::packed(from, size).ok_or(NotRun::Evaluate)?)
+                }
             };
             let block = &self.plan.blocks()[index];
-            self.plan.links(block, draws, links, leaves);
-            let compile = |links: &[Link], body| compile_body(&self.plan, index, links, body);
+            self.plan.fused_ops(block, draws, links, leaves);
+            let compile = |links: &[FusedOp], body| compile_body(&self.plan, index, links, body);
             let compiled = variants.get(links, compile).ok_or(NotRun::Evaluate)?;
-            let body = Body { links, leaves, fixed: &self.fixed };
-            let shot = Shot::new(&self.plan, index, &compiled, draws, source, body);
+            let body = LoopBody { links, leaves, fixed: &self.fixed };
+            let invocation = Invocation::new(&self.plan, index, &compiled, draws, source, body);
             if index == last {
-                return shot.run(memory, out);
+                return invocation.run(memory, out);
             }
-            let output = shot.output();
+            let output = invocation.output();
             memory::resize(to, output.pixels() as usize * 3, "a picture between two ops")?;
-            shot.run(memory, to)?;
+            invocation.run(memory, to)?;
             if let Some(leaf) = block.host.filter(|leaf| draws.active[*leaf]) {
-                self.plan.change(leaf, draws, output, to);
+                self.plan.run_host_op(leaf, draws, output, to);
                 self.mix((inner, mixing), leaf, draws, output, to)?;
             }
             stored = Some(output);
@@ -297,10 +306,10 @@ impl Kernel {
         Err(NotRun::Evaluate)
     }
 
-    /// Changes a stored picture by the op at `leaf`, if it mixes.
+    /// Applies the op at `leaf` to a stored image, if it is a mixing op.
     fn mix(
         &self,
-        (scratch, buffers): (&mut Option<Box<Scratch>>, &mut mix::Buffers),
+        (scratch, buffers): (&mut Option<Box<Scratch>>, &mut mix::MixBuffers),
         leaf: usize,
         draws: &Draws,
         size: Size,
@@ -312,78 +321,83 @@ impl Kernel {
         let scratch = scratch.get_or_insert_default();
         mix::mix(&self.plan, leaf, draws, pixels, buffers, |_, draws, from, to| {
             match ImageView::packed(from, size) {
-                Some(view) => kernel.run_any_size(scratch, Source::whole(view), draws, to),
+                Some(view) => kernel.run_any_size(scratch, DecodedPixels::whole(view), draws, to),
                 None => Ok(()),
             }
         })
     }
 
-    /// Whether a block passes its picture on as it is, so that the next can read the block's own
-    /// source.
+    /// Returns true if a block passes its image on unchanged, so that the next block can read this
+    /// block's source.
     fn changes_nothing(&self, index: usize, draws: &Draws) -> bool {
         let block = &self.plan.blocks()[index];
-        let moves = draws.motions.iter().any(|(leaf, _)| block.ops.contains(leaf));
-        let steps = block.steps.iter().any(|step| draws.active[step.leaves[0]]);
+        let moves = draws.geometry.iter().any(|(leaf, _)| block.ops.contains(leaf));
+        let steps = block.groups.iter().any(|step| draws.active[step.flat_ops[0]]);
         !moves && !steps && !block.host.is_some_and(|leaf| draws.active[leaf])
     }
 }
 
-fn spec<'a>(plan: &'a ImagePlan, block: usize, links: &'a [Link]) -> Spec<'a> {
-    Spec::new(plan.leaves(), &plan.blocks()[block], links, plan.rule())
+fn spec<'a>(plan: &'a ImagePlan, block: usize, links: &'a [FusedOp]) -> BodySpec<'a> {
+    BodySpec::new(plan.flat_ops(), &plan.blocks()[block], links, plan.rule())
 }
 
 /// Compiles loop body number `body` of a block.
 fn compile_body(
     plan: &ImagePlan,
     block: usize,
-    links: &[Link],
+    links: &[FusedOp],
     body: usize,
-) -> Result<compile::Compiled, CompileError> {
+) -> Result<compile::CompiledBody, CompileError> {
     compile::compile(spec(plan, block, links), &body_name(plan, block, body))
 }
 
-/// What `perf` and listings call a loop body.
+/// The name of a loop body in `perf` and in listings.
 fn body_name(plan: &ImagePlan, block: usize, body: usize) -> String {
     format!("fuseloop::{}::block{block}::variant{body}", plan.name())
 }
 
-/// For each block the links of one sample: the first of a dataset, of the smallest size.
-fn first_links(plan: &ImagePlan) -> Vec<Vec<Link>> {
+/// Returns the fused ops of each host block for one sample: the first of a dataset, of the smallest
+/// size.
+fn first_links(plan: &ImagePlan) -> Vec<Vec<FusedOp>> {
     let (mut draws, mut leaves) = (Draws::default(), vec![]);
     let input = plan.input();
     let size = Size::new(input.height.min.max(1), input.width.min.max(1));
     plan.draw(SampleKey::new(0, 0, 0), size, &mut draws);
     let of_block = |block| {
         let mut links = vec![];
-        plan.links(block, &draws, &mut links, &mut leaves);
+        plan.fused_ops(block, &draws, &mut links, &mut leaves);
         links
     };
     plan.blocks()[..plan.host_blocks()].iter().map(of_block).collect()
 }
 
-/// The tables that nothing is drawn for.
-fn fixed_tables(plan: &ImagePlan) -> Vec<(usize, Box<Table>)> {
-    let steps = plan.blocks()[..plan.host_blocks()].iter().flat_map(|block| &block.steps);
-    let needs_none = |leaf: &usize| match &plan.leaves()[*leaf].kind {
-        Kind::Table { slots, counted, .. } => *slots == 0 && !counted,
-        Kind::Pixel(kind) => kind.slots == 0,
+/// Computes the tables that no draw changes.
+fn fixed_tables(plan: &ImagePlan) -> Vec<(usize, Box<LevelTable>)> {
+    let steps = plan.blocks()[..plan.host_blocks()].iter().flat_map(|block| &block.groups);
+    let needs_none = |leaf: &usize| match &plan.flat_ops()[*leaf].kind {
+        OpKind::Table { slots, counted, .. } => *slots == 0 && !counted,
+        OpKind::Pixel(kind) => kind.param_count == 0,
         _ => false,
     };
-    let is_fixed = |step: &&crate::plan::block::Step| {
-        matches!(step.links[0], Link::Table { .. }) && step.leaves.iter().all(needs_none)
+    let is_fixed = |step: &&crate::plan::block::OpGroup| {
+        matches!(step.fused_ops[0], FusedOp::Table { .. }) && step.flat_ops.iter().all(needs_none)
     };
-    let table = |step: &crate::plan::block::Step| {
+    let table = |step: &crate::plan::block::OpGroup| {
         let mut table = Box::new([[0.0; 256]; 3]);
         let mut draws = Draws::default();
-        draws.slots.resize(plan.slots(), 0.0);
-        plan.table(&step.leaves, &draws, &[[0; 256]; 3], &mut table);
-        (step.leaves[0], table)
+        draws.params.resize(plan.param_count(), 0.0);
+        plan.table(&step.flat_ops, &draws, &[[0; 256]; 3], &mut table);
+        (step.flat_ops[0], table)
     };
     steps.filter(is_fixed).map(table).collect()
 }
 
-/// The oracle on part of an image: what lies around is never read.
-fn evaluate_part(plan: &ImagePlan, source: Source<'_>, draws: &Draws) -> Result<Vec<u8>, NoMemory> {
+/// Runs the oracle on a decoded part of an image; the pixels around it are never read.
+fn evaluate_part(
+    plan: &ImagePlan,
+    source: DecodedPixels<'_>,
+    draws: &Draws,
+) -> Result<Vec<u8>, NoMemory> {
     if source.view.size() == source.whole {
         return try_evaluate_host(plan, &source.view, draws);
     }

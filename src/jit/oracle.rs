@@ -1,46 +1,47 @@
-//! The oracle: a pipeline's meaning, op by op, one pixel at a time.
+//! The oracle: evaluates a pipeline op by op, one pixel at a time.
 //!
-//! What the compiled code must equal bit for bit, and what runs in its place where code can't be
-//! compiled or a picture is too narrow for its vectors.
+//! Compiled code must return the same bits as the oracle. The oracle runs in place of compiled code
+//! where code can't be compiled or an image is too narrow for vectors.
 
 use super::mix;
 use crate::plan::block::nth_order;
-use crate::plan::{Drawn, Draws, ImagePlan, Kind, Leaf, Link, PixelKind};
+use crate::plan::{DrawnOp, Draws, FlatOp, FusedOp, ImagePlan, OpKind, PixelKind};
 use fuseloop_ops::{
-    Class, DType, Element, Eval, ImageView, Layout, NoMemory, NumberRule, Picture, PixelOp,
-    TableOp, clamp, grey_mean, memory, to_u8,
+    DType, ElementValue, Eval, FloatImage, ImageView, Layout, NoMemory, NumberRule, OpClass,
+    PixelOp, TableOp, clamp, grey_mean, memory, to_u8,
 };
 
-/// The output of one sample, from its whole decoded image.
+/// Computes the output of one sample from its whole decoded image.
 ///
 /// # Panics
 ///
-/// If `draws` were not made by `plan` for an image of this size, or the system has no memory for
-/// the pictures between the ops.
+/// If `draws` were not drawn by `plan` for an image of this size, or the system has no memory for the
+/// images between the ops.
 #[must_use]
 pub fn evaluate(plan: &ImagePlan, source: &ImageView<'_>, draws: &Draws) -> Vec<u8> {
     try_evaluate(plan, source, draws).expect("memory for the pictures of a sample")
 }
 
-/// As [`evaluate`], where the size of the pictures is a user's choice.
+/// Like [`evaluate`], but returns an error if memory runs out: the size of the images is a user's
+/// choice.
 ///
 /// # Errors
 ///
-/// If the system has no memory for the pictures between the ops.
+/// If the system has no memory for the images between the ops.
 pub(crate) fn try_evaluate(
     plan: &ImagePlan,
     source: &ImageView<'_>,
     draws: &Draws,
 ) -> Result<Vec<u8>, NoMemory> {
-    let picture = walk(plan, plan.leaves().len(), source, draws, |_, _| Ok(()))?;
+    let picture = walk(plan, plan.flat_ops().len(), source, draws, |_, _| Ok(()))?;
     store(&picture, plan.stored_dtype(), plan.output().layout)
 }
 
-/// What the host's blocks make of a sample: what a device gets, or the output.
+/// Computes the output of the host's blocks: the image that is sent to a device, or the plan's output.
 ///
 /// # Errors
 ///
-/// As [`try_evaluate`].
+/// See [`try_evaluate`].
 pub(crate) fn try_evaluate_host(
     plan: &ImagePlan,
     source: &ImageView<'_>,
@@ -54,32 +55,32 @@ pub(crate) fn try_evaluate_host(
     store(&picture, DType::U8, Layout::ChannelsLast)
 }
 
-/// A picture on its way: after one op.
+/// An intermediate image: the result of one op.
 #[derive(Clone, Debug)]
-pub struct Step {
-    /// The op, and what it did.
-    pub drawn: Drawn,
-    /// The picture after it, in the op's own units.
-    pub picture: Picture,
+pub struct EvaluatedStep {
+    /// The op, and what was drawn for it.
+    pub drawn: DrawnOp,
+    /// The image after the op, in the op's own units.
+    pub picture: FloatImage,
     scale: Scale,
 }
 
-/// What makes levels of a picture's values.
+/// The mapping from an image's values back to levels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Scale {
     /// `level = (value - offset) / factor`, for each channel; 1 and 0 until a `Normalize`.
     Affine([[f32; 2]; 3]),
-    /// Nothing is known: the smallest value is shown black and the largest white.
+    /// The mapping is unknown: the smallest value is shown as black and the largest as white.
     Stretch,
 }
 
-impl Step {
-    /// The picture for people, u8, channels last. Normalized values are brought back to levels by
-    /// the inverse of what normalized them.
+impl EvaluatedStep {
+    /// Returns the image for display, u8, channels last. Normalized values are mapped back to levels by
+    /// the inverse of the normalization.
     ///
     /// # Errors
     ///
-    /// If the system has no memory for them.
+    /// If the system has no memory for the levels.
     pub fn levels(&self) -> Result<Vec<u8>, NoMemory> {
         let affine = match self.scale {
             Scale::Affine(affine) => affine,
@@ -95,8 +96,8 @@ impl Step {
     }
 }
 
-/// Factor and offset that make levels 0..=255 the picture's values.
-fn stretch(picture: &Picture) -> [f32; 2] {
+/// Returns the factor and offset that map the levels 0..=255 to the image's range of values.
+fn stretch(picture: &FloatImage) -> [f32; 2] {
     let values = || picture.pixels().iter().flatten().copied().filter(|v| v.is_finite());
     let (low, high) = (values().fold(f32::MAX, f32::min), values().fold(f32::MIN, f32::max));
     if high > low { [(high - low) / 255.0, low] } else { [1.0, low] }
@@ -105,16 +106,18 @@ fn stretch(picture: &Picture) -> [f32; 2] {
 impl Scale {
     const LEVELS: Self = Self::Affine([[1.0, 0.0]; 3]);
 
-    /// The scale after a leaf that ran.
-    fn after(self, leaf: &Leaf, plan: &ImagePlan, draws: &Draws) -> Self {
+    /// Returns the scale after a flat op that ran.
+    fn after(self, leaf: &FlatOp, plan: &ImagePlan, draws: &Draws) -> Self {
         if leaf.output.dtype == DType::U8 {
             return Self::LEVELS;
         }
-        let (Class::Pixel(op), Self::Affine(before)) = (leaf.op.class(), self) else { return self };
+        let (OpClass::Pixel(op), Self::Affine(before)) = (leaf.op.class(), self) else {
+            return self;
+        };
         if !op.is_per_channel() {
             return Self::Stretch;
         }
-        let slots = &draws.slots[leaf.slot..leaf.slot + leaf.kind.slots()];
+        let slots = &draws.params[leaf.first_param..leaf.first_param + leaf.kind.param_count()];
         let cx = Eval::new(plan.rule(), slots);
         let at = |level: f32| op.eval(&cx, before.map(|[factor, offset]| level * factor + offset));
         let (black, white) = (at(0.0), at(255.0));
@@ -125,56 +128,56 @@ impl Scale {
     }
 }
 
-/// The picture after each op, in order: those that do not run for these draws too.
+/// Returns the image after each op, in order, including ops that do not run for these draws.
 ///
-/// Ops that were folded into one matrix are done by the first of them.
+/// Ops that were folded into one matrix all take effect at the first of them.
 ///
 /// # Errors
 ///
-/// If the system has no memory for all of them: 12 bytes a pixel each.
+/// If the system has no memory for all images: 12 bytes a pixel each.
 ///
 /// # Panics
 ///
-/// If `draws` were not made by `plan` for an image of this size.
+/// If `draws` were not drawn by `plan` for an image of this size.
 pub fn evaluate_steps(
     plan: &ImagePlan,
     source: &ImageView<'_>,
     draws: &Draws,
-) -> Result<Vec<Step>, NoMemory> {
+) -> Result<Vec<EvaluatedStep>, NoMemory> {
     let (mut steps, mut scale) = (vec![], Scale::LEVELS);
     let mut drawn = draws.describe(plan).into_iter();
-    walk(plan, plan.leaves().len(), source, draws, |index, picture| {
+    walk(plan, plan.flat_ops().len(), source, draws, |index, picture| {
         if draws.active[index] {
-            scale = scale.after(&plan.leaves()[index], plan, draws);
+            scale = scale.after(&plan.flat_ops()[index], plan, draws);
         }
         if let Some(drawn) = drawn.next() {
-            steps.push(Step { drawn, picture: picture.copied()?, scale });
+            steps.push(EvaluatedStep { drawn, picture: picture.copied()?, scale });
         }
         Ok(())
     })?;
     Ok(steps)
 }
 
-/// Goes through the ops up to leaf `end`; `each` sees every leaf and the picture after it. Gives
-/// the last picture.
+/// Applies the flat ops before `end` and returns the last image. `each` is called after every flat op
+/// with its index and the image.
 fn walk(
     plan: &ImagePlan,
     end: usize,
     source: &ImageView<'_>,
     draws: &Draws,
-    mut each: impl FnMut(usize, &Picture) -> Result<(), NoMemory>,
-) -> Result<Picture, NoMemory> {
-    let mut picture = Picture::from_view(source)?;
+    mut each: impl FnMut(usize, &FloatImage) -> Result<(), NoMemory>,
+) -> Result<FloatImage, NoMemory> {
+    let mut picture = FloatImage::from_view(source)?;
     let begins = |index| plan.blocks()[1..].iter().any(|block| block.ops.start == index);
-    for (index, leaf) in plan.leaves()[..end].iter().enumerate() {
+    for (index, leaf) in plan.flat_ops()[..end].iter().enumerate() {
         if begins(index) {
-            picture.round(); // what lies between two blocks is bytes
+            picture.round(); // blocks pass bytes to each other
         }
         match matrix_of(plan, index) {
             _ if !draws.active[index] => {}
             None => picture = after(plan, index, leaf, draws, picture)?,
             Some((first, slot)) if first == index => {
-                let matrix = &draws.slots[slot..slot + 12];
+                let matrix = &draws.params[slot..slot + 12];
                 picture.pixels_mut().iter_mut().for_each(|p| *p = multiplied(matrix, *p));
             }
             Some(_) => {}
@@ -187,88 +190,95 @@ fn walk(
     Ok(picture)
 }
 
-/// The picture after one leaf.
+/// Returns the image after one flat op.
 fn after(
     plan: &ImagePlan,
     index: usize,
-    leaf: &Leaf,
+    leaf: &FlatOp,
     draws: &Draws,
-    mut picture: Picture,
-) -> Result<Picture, NoMemory> {
+    mut picture: FloatImage,
+) -> Result<FloatImage, NoMemory> {
     match leaf.op.class() {
-        Class::Geometry(_) => {
-            for (_, motion) in draws.motions.iter().filter(|(of, _)| *of == index) {
+        OpClass::Geometry(_) => {
+            for (_, motion) in draws.geometry.iter().filter(|(of, _)| *of == index) {
                 picture = picture.moved(motion, plan.rule())?;
             }
         }
-        Class::Region(op) => {
+        OpClass::Region(op) => {
             for (_, window) in draws.windows.iter().filter(|(of, _)| *of == index) {
                 picture = picture.painted(*window, op.fill())?;
             }
         }
-        Class::Pixel(op) => {
-            apply(plan.rule(), (op, leaf.kind.pixel(None)), &mut picture, &draws.slots, leaf.slot);
+        OpClass::Pixel(op) => {
+            apply(
+                plan.rule(),
+                (op, leaf.kind.pixel(None)),
+                &mut picture,
+                &draws.params,
+                leaf.first_param,
+            );
         }
-        Class::Shuffled(parts) => {
+        OpClass::Shuffled(parts) => {
             let order = draws.orders.iter().find(|(of, _)| *of == index);
             let order = order.map_or(0, |(_, order)| *order);
             for part in nth_order(parts.len(), order) {
                 let before = (0..part).filter_map(|part| leaf.kind.pixel(Some(part)));
-                let slot = leaf.slot + before.map(|kind| kind.slots).sum::<usize>();
+                let slot = leaf.first_param + before.map(|kind| kind.param_count).sum::<usize>();
                 let op = (parts[part].as_ref(), leaf.kind.pixel(Some(part)));
-                apply(plan.rule(), op, &mut picture, &draws.slots, slot);
+                apply(plan.rule(), op, &mut picture, &draws.params, slot);
             }
         }
-        Class::Table(op) => {
-            let slots = &draws.slots[leaf.slot..leaf.slot + leaf.kind.slots()];
+        OpClass::Table(op) => {
+            let slots = &draws.params[leaf.first_param..leaf.first_param + leaf.kind.param_count()];
             look_up(plan.rule(), (op, &leaf.kind), &mut picture, slots);
         }
-        Class::Cast(DType::U8) if leaf.input.dtype != DType::U8 => {
+        OpClass::Cast(DType::U8) if leaf.input.dtype != DType::U8 => {
             picture.round();
         }
-        Class::Host(_) => {
+        OpClass::Host(_) => {
             let size = picture.size();
             picture = picture.changed(|pixels| {
-                plan.change(index, draws, size, pixels);
+                plan.run_host_op(index, draws, size, pixels);
                 Ok(())
             })?;
         }
-        Class::Mix(_) => {
+        OpClass::Mix(_) => {
             let size = picture.size();
             let step = |plan: &ImagePlan, draws: &Draws, from: &[u8], to: &mut Vec<u8>| {
                 let view = ImageView::packed(from, size).expect("3 bytes a pixel");
                 *to = try_evaluate(plan, &view, draws)?;
                 Ok(())
             };
-            let buffers = &mut mix::Buffers::default();
+            let buffers = &mut mix::MixBuffers::default();
             picture =
                 picture.changed(|pixels| mix::mix(plan, index, draws, pixels, buffers, step))?;
         }
-        // What a device gets is bytes.
-        Class::Device(_) if leaf.input.dtype == DType::U8 => picture.round(),
-        Class::Cast(_)
-        | Class::View(_)
-        | Class::Layout(_)
-        | Class::Device(_)
-        | Class::Label(_)
-        | Class::Choice(_)
-        | Class::Batch(_) => {}
+        // Images are sent to a device as bytes.
+        OpClass::Device(_) if leaf.input.dtype == DType::U8 => picture.round(),
+        OpClass::Cast(_)
+        | OpClass::View(_)
+        | OpClass::Layout(_)
+        | OpClass::Device(_)
+        | OpClass::Label(_)
+        | OpClass::Choice(_)
+        | OpClass::Batch(_) => {}
     }
     Ok(picture)
 }
 
-/// If a leaf is part of a folded matrix: the first leaf of it, and its first slot.
+/// Returns the first flat op and the first parameter of the folded matrix that contains `leaf`, if one
+/// does.
 fn matrix_of(plan: &ImagePlan, leaf: usize) -> Option<(usize, usize)> {
-    let mut steps = plan.blocks().iter().flat_map(|block| &block.steps);
-    let step = steps.find(|step| step.leaves.contains(&leaf))?;
-    match step.links[..] {
-        [Link::Matrix { slot }] => Some((step.leaves[0], slot)),
+    let mut steps = plan.blocks().iter().flat_map(|block| &block.groups);
+    let step = steps.find(|step| step.flat_ops.contains(&leaf))?;
+    match step.fused_ops[..] {
+        [FusedOp::Matrix { slot }] => Some((step.flat_ops[0], slot)),
         _ => None,
     }
 }
 
-/// A pixel by a matrix of three rows, each of the factors of red, green and blue and a constant;
-/// clamped.
+/// Multiplies a pixel by a matrix of three rows, each with the factors of red, green and blue and a
+/// constant, and clamps the result.
 pub(super) fn multiplied(matrix: &[f32], pixel: [f32; 3]) -> [f32; 3] {
     std::array::from_fn(|c| {
         let row = &matrix[4 * c..4 * c + 4];
@@ -276,16 +286,16 @@ pub(super) fn multiplied(matrix: &[f32], pixel: [f32; 3]) -> [f32; 3] {
     })
 }
 
-/// Applies a pixel op whose slots begin at `slot`.
+/// Applies a pixel op whose parameters start at index `first_param`.
 fn apply(
     rule: NumberRule,
     (op, kind): (&dyn PixelOp, Option<&PixelKind>),
-    picture: &mut Picture,
+    picture: &mut FloatImage,
     slots: &[f32],
     slot: usize,
 ) {
     let Some(kind) = kind else { return };
-    let mut numbers = slots[slot..slot + kind.slots].to_vec();
+    let mut numbers = slots[slot..slot + kind.param_count].to_vec();
     if kind.needs_mean
         && !op.is_identity(&numbers)
         && let Some(last) = numbers.last_mut()
@@ -295,19 +305,19 @@ fn apply(
     let width = picture.size().width as usize;
     for (place, pixel) in picture.pixels_mut().iter_mut().enumerate() {
         let at = [place / width, place % width].map(|p| p as i32);
-        *pixel = op.eval(&Eval { rule, slots: &numbers, at }, *pixel);
+        *pixel = op.eval(&Eval { rule, params: &numbers, at }, *pixel);
     }
 }
 
-/// Applies a table op with its slots.
+/// Applies a table op with its parameters.
 fn look_up(
     rule: NumberRule,
-    (op, kind): (&dyn TableOp, &Kind),
-    picture: &mut Picture,
+    (op, kind): (&dyn TableOp, &OpKind),
+    picture: &mut FloatImage,
     slots: &[f32],
 ) {
     let (mut levels, mut table) = ([[0; 256]; 3], [[0.0; 256]; 3]);
-    if matches!(kind, Kind::Table { counted: true, .. }) {
+    if matches!(kind, OpKind::Table { counted: true, .. }) {
         for pixel in picture.pixels() {
             (0..3).for_each(|c| levels[c][usize::from(to_u8(pixel[c]))] += 1);
         }
@@ -318,11 +328,11 @@ fn look_up(
     }
 }
 
-/// The picture as bytes of the output's type and layout.
-fn store(picture: &Picture, dtype: DType, layout: Layout) -> Result<Vec<u8>, NoMemory> {
+/// Converts the image to bytes of the output's type and layout.
+fn store(picture: &FloatImage, dtype: DType, layout: Layout) -> Result<Vec<u8>, NoMemory> {
     let pixels = picture.pixels();
     let mut stored = memory::with_capacity(3 * pixels.len() * dtype.bytes(), "an output")?;
-    let mut store = |value: f32| stored.extend(Element::from(value).converted(dtype).bytes());
+    let mut store = |value: f32| stored.extend(ElementValue::from(value).converted(dtype).bytes());
     match layout {
         Layout::ChannelsLast => pixels.iter().flatten().for_each(|&value| store(value)),
         Layout::ChannelsFirst => {
@@ -338,7 +348,7 @@ mod tests {
     use super::*;
     use fuseloop_ops::*;
 
-    fn steps(ops: Ops) -> (Vec<Step>, Vec<u8>, Vec<u8>) {
+    fn steps(ops: Ops) -> (Vec<EvaluatedStep>, Vec<u8>, Vec<u8>) {
         let size = Size::new(20, 30);
         let input = ImageType::decoded(Dim::fixed(20), Dim::fixed(30));
         let plan = ImagePlan::new(ops, input, NumberRule::Fused).unwrap();

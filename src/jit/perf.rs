@@ -1,16 +1,17 @@
-//! Names of compiled functions for `perf`: `/tmp/perf-PID.map`, as the kernel's
-//! `tools/perf/Documentation/jit-interface.txt` has it.
+//! Writes the names of compiled functions for `perf`: `/tmp/perf-PID.map`, in the format of the kernel's
+//! `tools/perf/Documentation/jit-interface.txt`.
 //!
 //! ```text
-//! START SIZE name        in hexadecimal, a line a function
+//! START SIZE name        in hexadecimal, one line per function
 //! ```
 //!
-//! Written only if `FUSELOOP_PERF` is set: `FUSELOOP_PERF=1 perf record fuseloop bench x.beton`.
-//! A function whose code was freed keeps its line; a later one at its place is listed after it.
+//! The map is written only if `FUSELOOP_PERF` is set: `FUSELOOP_PERF=1 perf record fuseloop bench
+//! x.beton`. A function whose code was freed keeps its line; a later function at the same address is
+//! listed after it.
 //!
-//! Anybody may put something under this name before us, such as a link to a file of ours. So the map is
-//! a new file, begun once for each process: what an earlier process of this number left is deleted, and
-//! if somebody else's lies there, which can't be deleted from `/tmp`, there is no map.
+//! Another user may create a file of this name first, such as a link to one of our files. So the map is
+//! always a new file, created once per process: the map of an earlier process with the same number is
+//! deleted, and if another user's file can't be deleted from `/tmp`, no map is written.
 
 use crate::threads::Process;
 use std::fs::{self, File, OpenOptions};
@@ -18,7 +19,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Where names go, if anybody asked for them. A forked child has another number, and no map.
+/// Returns the map file, if one was requested. A forked child has another process number, and no map.
 fn map() -> Option<&'static File> {
     static MAP: OnceLock<Option<(Process, File)>> = OnceLock::new();
     let begun = || {
@@ -30,7 +31,7 @@ fn map() -> Option<&'static File> {
     (!process.is_forked()).then_some(file)
 }
 
-/// A new file at `path`, in place of what is there. Never the one that a link leads to.
+/// Creates a new file at `path`, replacing what is there. Never follows a link.
 fn begin(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -38,14 +39,16 @@ fn begin(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Notes a function of `bytes` at `entry`. A map that can't be written costs the names, not the run.
+/// Records a function of `bytes` at `entry`. If the map can't be written, the names are lost; the run
+/// goes on.
 pub(super) fn note(name: &str, entry: *const u8, bytes: usize) {
     if let Some(mut file) = map() {
         let _ = file.write_all(line(name, entry.addr(), bytes).as_bytes());
     }
 }
 
-/// A line of the map. A field's name is a stranger's: it gets no line of its own.
+/// Formats one line of the map. A name contains a field's name, which is untrusted: characters that
+/// could start a new line are replaced.
 fn line(name: &str, start: usize, bytes: usize) -> String {
     let mut line = format!("{start:x} {bytes:x} ");
     for c in name.chars() {

@@ -1,11 +1,11 @@
-//! The loop bodies of one block: one for each list of links that samples need, compiled when the
-//! first sample needs it.
+//! The loop bodies of one block: one for each list of fused ops that samples need, compiled when a
+//! sample first needs it.
 //!
-//! Draws choose among them, once a sample: nothing is looked up for a pixel. How many there can be
-//! is bounded when the plan is made.
+//! A sample's draws select its loop body, once per sample: nothing is looked up per pixel. The number of
+//! bodies is bounded when the plan is built.
 
-use super::compile::{CompileError, Compiled};
-use crate::plan::Link;
+use super::compile::{CompileError, CompiledBody};
+use crate::plan::FusedOp;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -13,23 +13,23 @@ use std::time::{Duration, Instant};
 /// The loop bodies of one block.
 #[derive(Debug)]
 pub(crate) struct Variants {
-    /// The one that was compiled first: for most blocks the only one.
-    first: (Vec<Link>, Arc<Compiled>),
+    /// The body that was compiled first: for most blocks the only one.
+    first: (Vec<FusedOp>, Arc<CompiledBody>),
     others: RwLock<Others>,
 }
 
 #[derive(Debug, Default)]
 struct Others {
-    /// `None` for one that could not be compiled.
-    bodies: HashMap<Vec<Link>, Option<Arc<Compiled>>>,
+    /// `None` for a body that could not be compiled.
+    bodies: HashMap<Vec<FusedOp>, Option<Arc<CompiledBody>>>,
     time: Duration,
 }
 
 impl Variants {
     /// Compiles the first loop body.
     pub(crate) fn new(
-        links: Vec<Link>,
-        compile: impl FnOnce(&[Link]) -> Result<Compiled, CompileError>,
+        links: Vec<FusedOp>,
+        compile: impl FnOnce(&[FusedOp]) -> Result<CompiledBody, CompileError>,
     ) -> Result<Self, CompileError> {
         let start = Instant::now();
         let compiled = Arc::new(compile(&links)?);
@@ -37,13 +37,13 @@ impl Variants {
         Ok(Self { first: (links, compiled), others: RwLock::new(others) })
     }
 
-    /// The loop body for `links`, compiled if need be; `None` if it can't be. `compile` is given
-    /// the number of the body: the first has 0.
+    /// Returns the loop body for `links`, compiling it if needed; `None` if it can't be compiled.
+    /// `compile` receives the number of the body: the first body has number 0.
     pub(crate) fn get(
         &self,
-        links: &[Link],
-        compile: impl FnOnce(&[Link], usize) -> Result<Compiled, CompileError>,
-    ) -> Option<Arc<Compiled>> {
+        links: &[FusedOp],
+        compile: impl FnOnce(&[FusedOp], usize) -> Result<CompiledBody, CompileError>,
+    ) -> Option<Arc<CompiledBody>> {
         if self.first.0 == links {
             return Some(Arc::clone(&self.first.1));
         }
@@ -54,24 +54,24 @@ impl Variants {
         let number = 1 + others.bodies.len();
         drop(others);
         let start = Instant::now();
-        // Not under the lock: others run meanwhile. Two may compile the same; one is kept.
+        // Not under the lock, so that other threads run. Two may compile the same body; one is stored.
         let body = compile(links, number).ok().map(Arc::new);
         let mut others = self.others.write().unwrap_or_else(PoisonError::into_inner);
         others.time += start.elapsed();
         others.bodies.entry(links.to_vec()).or_insert(body).clone()
     }
 
-    /// Loop bodies compiled so far.
+    /// The number of loop bodies compiled so far.
     pub(crate) fn len(&self) -> usize {
         1 + self.read(|others| others.bodies.len())
     }
 
-    /// How long that took.
+    /// The total compile time so far.
     pub(crate) fn compile_time(&self) -> Duration {
         self.read(|others| others.time)
     }
 
-    /// Bytes of code so far.
+    /// The bytes of code so far.
     pub(crate) fn code_bytes(&self) -> usize {
         let others = self.read(|others| {
             others.bodies.values().flatten().map(|body| body.code.bytes()).sum::<usize>()

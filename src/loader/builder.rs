@@ -1,18 +1,18 @@
-//! Setting a loader up.
+//! Configures and builds a loader.
 
 use super::cache::{Cache, SampleCache};
-use super::choose::{self, FactsOf, Keep};
+use super::choose::{self, KeepFn, SourceInfo};
+use super::compile::{self, CompileContext};
 use super::device;
-use super::outputs::{Extra, Pipeline, Wanted};
-use super::stage::Shared;
-use super::works::{self, Setup};
-use super::{Collate, Compiled, LoadError, Loader, OnDamaged};
+use super::outputs::{ExtraOutput, MakeOps, OutputRequest};
+use super::stage::StageShared;
+use super::{Collate, CompiledOutputs, LoadError, Loader, OnDamaged};
 use crate::decode::DecodeOptions;
 use crate::jit::KernelCache;
 use crate::order::{Order, Ranks};
 use crate::run::{Delivery, Engine, EngineOptions, LastBatch};
 use crate::sample::{Epoch, Limits};
-use crate::source::stream::Played;
+use crate::source::stream::StreamSource;
 use crate::source::{Beton, Dataset, OpenOptions, PagedBeton, ProcessCache, Source, Stream, Value};
 use fuseloop_ops::{NumberRule, Ops, ParamError};
 use std::num::NonZeroUsize;
@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Sets a [`Loader`] up. See each method for its default.
+/// Configures a [`Loader`]. See each method for its default.
 ///
 /// ```no_run
 /// use fuseloop::{Loader, Order, ops::*};
@@ -54,14 +54,14 @@ use std::time::Duration;
 /// ```
 pub struct LoaderBuilder {
     source: Arc<dyn Source>,
-    /// The source, if it is a file of pages.
+    /// The source, if it is a `.beton` file.
     beton: Option<Arc<Beton>>,
-    /// The stream that the source is, if it is one.
+    /// The stream, if the source is one.
     stream: Option<Stream>,
     process_cache: Option<ProcessCache>,
-    wanted: Wanted,
+    wanted: OutputRequest,
     indices: Option<Vec<u64>>,
-    filters: Vec<(String, Keep)>,
+    filters: Vec<(String, KeepFn)>,
     order: Order,
     ranks: Option<Ranks>,
     last: LastBatch,
@@ -72,8 +72,8 @@ pub struct LoaderBuilder {
     memory_limit: Option<u64>,
     timeout: Option<Duration>,
     cache: Option<Cache>,
-    pub(super) wish: device::Wish,
-    setup: Setup,
+    pub(super) device_request: device::DeviceRequest,
+    setup: CompileContext,
 }
 
 impl LoaderBuilder {
@@ -87,11 +87,11 @@ impl LoaderBuilder {
         }
     }
 
-    /// Opens a `.beton` file with limits, and the row sizes of fields of a user's own type.
+    /// Opens a `.beton` file with limits and the row sizes of user-defined field types.
     ///
     /// # Errors
     ///
-    /// As [`Loader::open`].
+    /// See [`Loader::open`].
     pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Self, LoadError> {
         let decode = DecodeOptions { limits: options.limits, ..DecodeOptions::default() };
         Ok(Self::of_beton(Arc::new(Beton::open_with(path, options)?), decode))
@@ -108,7 +108,7 @@ impl LoaderBuilder {
             beton: None,
             stream: None,
             process_cache: None,
-            wanted: Wanted::default(),
+            wanted: OutputRequest::default(),
             indices: None,
             filters: vec![],
             order: Order::Sequential,
@@ -121,8 +121,8 @@ impl LoaderBuilder {
             memory_limit: None,
             timeout: None,
             cache: None,
-            wish: device::Wish::default(),
-            setup: Setup {
+            device_request: device::DeviceRequest::default(),
+            setup: CompileContext {
                 seed: 0,
                 rule: NumberRule::Fused,
                 batch_size: 64,
@@ -136,41 +136,42 @@ impl LoaderBuilder {
     }
 
     pub(super) fn of_stream(stream: Stream) -> Self {
-        let played = Arc::new(Played::new(stream.clone()));
+        let played = Arc::new(StreamSource::new(stream.clone()));
         Self { stream: Some(stream), ..Self::of(played, DecodeOptions::default()) }
     }
 
-    /// Samples of a batch. Default 64.
+    /// Sets the number of samples of a batch. Default 64.
     #[must_use]
     pub fn batch_size(mut self, samples: usize) -> Self {
         self.setup.batch_size = samples;
         self
     }
 
-    /// The order of the samples. Default [`Order::Sequential`].
+    /// Sets the order of the samples. Default [`Order::Sequential`].
     #[must_use]
     pub fn order(mut self, order: Order) -> Self {
         self.order = order;
         self
     }
 
-    /// What random orders and draws are a function of, with the epoch and the sample. Default 0.
+    /// Sets the seed: random orders and draws depend on the seed, the epoch and the sample. Default 0.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.setup.seed = seed;
         self
     }
 
-    /// Only these samples, in this order before a random order is taken. Default: all.
+    /// Restricts the dataset to these samples, in this order before a random order is applied. Default:
+    /// all.
     #[must_use]
     pub fn indices(mut self, indices: impl IntoIterator<Item = u64>) -> Self {
         self.indices = Some(indices.into_iter().collect());
         self
     }
 
-    /// Only samples whose field `field` is as `keep` wants it, of all or of the
-    /// [`indices`](Self::indices). Every value is read once, when the loader is built. Several
-    /// filters all hold.
+    /// Restricts the dataset, or its [`indices`](Self::indices), to samples for which `keep` returns
+    /// true for the value of field `field`. Every value is read once, when the loader is built. With
+    /// several filters, a sample must pass all.
     ///
     /// ```no_run
     /// # use fuseloop::{Loader, source::Value};
@@ -189,55 +190,55 @@ impl LoaderBuilder {
         self
     }
 
-    /// Whether samples are read one by one through the system's page cache: FFCV's `os_cache`.
-    /// Default true, right where the file fits in memory. False is
-    /// [`process_cache`](Self::process_cache) as it comes.
+    /// If true, samples are read one by one through the system's page cache, as by FFCV's `os_cache`.
+    /// Default true, which suits a file that fits in memory. False is
+    /// [`process_cache`](Self::process_cache) with default options.
     #[must_use]
     pub fn os_cache(mut self, os_cache: bool) -> Self {
         self.process_cache = (!os_cache).then(ProcessCache::default);
         self
     }
 
-    /// Pages of the file are read whole, ahead of their need, by threads of their own, and kept up
-    /// to a budget: for a file that does not fit in memory, or storage that is slow to answer. Goes
-    /// with [`Order::QuasiRandom`], which needs few pages at a time.
+    /// Reads whole pages of the file ahead of use, by separate threads, and caches them up to a budget:
+    /// for a file that does not fit in memory, or storage with high latency. Combine with
+    /// [`Order::QuasiRandom`], which needs few pages at a time.
     #[must_use]
     pub fn process_cache(mut self, options: ProcessCache) -> Self {
         self.process_cache = Some(options);
         self
     }
 
-    /// This process is one of several that share each epoch: rank `r` of `w` takes places `r`,
-    /// `r + w`, `r + 2w`, ... of the global order, as PyTorch's `DistributedSampler` does, so that
-    /// step for step the ranks together have the same samples for any number of ranks, as long as
-    /// batch size times ranks is the same. Nothing is sent between processes. Default: one process.
+    /// Makes this process one of several that share each epoch: rank `r` of `w` takes the positions `r`,
+    /// `r + w`, `r + 2w`, ... of the global order, as PyTorch's `DistributedSampler` does. At each step
+    /// the ranks together have the same samples for any number of ranks, as long as batch size times
+    /// ranks is the same. The processes do not communicate. Default: one process.
     ///
-    /// What becomes of samples that the ranks can't share evenly: [`Uneven`](crate::order::Uneven).
-    /// [`Ranks::from_env`] reads what torchrun, Slurm and MPI set.
+    /// [`Uneven`](crate::order::Uneven) determines what happens to samples that can't be divided evenly.
+    /// [`Ranks::from_env`] reads the variables set by torchrun, Slurm and MPI.
     #[must_use]
     pub fn distributed(mut self, ranks: impl Into<Option<Ranks>>) -> Self {
         self.ranks = ranks.into();
         self
     }
 
-    /// What becomes of samples that can't be read or decoded. Default [`OnDamaged::Fail`].
+    /// Sets what happens to samples that can't be read or decoded. Default [`OnDamaged::Fail`].
     #[must_use]
     pub fn on_damaged(mut self, what: OnDamaged) -> Self {
         self.setup.on_damaged = what;
         self
     }
 
-    /// Whether batches are delivered as they are finished, whatever their order, so that a slow
-    /// one holds up no other. Default false.
+    /// If true, batches are delivered as they are finished, in any order, so that a slow batch delays no
+    /// other. Default false.
     #[must_use]
     pub fn unordered(mut self, unordered: bool) -> Self {
         self.delivery = if unordered { Delivery::Unordered } else { Delivery::InOrder };
         self
     }
 
-    /// Most bytes of all batches together: those in work, those that are ready and those that are
-    /// held; in the host's memory, where those for a device have what is copied there. Work pauses
-    /// at the limit. Default: as many as `batches_ahead` and what is held take, if that is within
+    /// Sets the maximum number of bytes of all batches: those being filled, ready or held. Only host
+    /// memory counts, including the data staged there for a device. Work pauses at the limit. Default:
+    /// as much as `batches_ahead` and the held batches take, if that is within
     /// [`Limits::max_batch_bytes`].
     #[must_use]
     pub fn memory_limit(mut self, bytes: u64) -> Self {
@@ -245,40 +246,41 @@ impl LoaderBuilder {
         self
     }
 
-    /// How long a call waits for a batch before it is an error that says which samples the workers
-    /// are at. Default: for ever.
+    /// Sets how long a call waits for a batch before it returns an error that lists the samples the
+    /// workers are busy with. Default: forever.
     #[must_use]
     pub fn timeout(mut self, longest: Duration) -> Self {
         self.timeout = Some(longest);
         self
     }
 
-    /// Whether a last batch of fewer samples is left out. Default true, as FFCV.
+    /// If true, a last batch with fewer samples is dropped. Default true, as in FFCV.
     #[must_use]
     pub fn drop_last(mut self, drop: bool) -> Self {
         self.last = if drop { LastBatch::Drop } else { LastBatch::Keep };
         self
     }
 
-    /// Threads that read, decode and augment, at most 1024. Default: as many as the process may use.
+    /// Sets the number of threads that read, decode and augment, at most 1024. Default: the available
+    /// parallelism of the process.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
         self
     }
 
-    /// Batches begun before they are asked for. Default 3, as FFCV.
+    /// Sets the number of batches started before they are requested. Default 3, as in FFCV.
     #[must_use]
     pub fn batches_ahead(mut self, batches: usize) -> Self {
         self.batches_ahead = batches;
         self
     }
 
-    /// Keeps samples decoded, before any op, for the next epochs, as far as they fit. The batches
-    /// stay the same, bit for bit. Default: none.
+    /// Caches decoded samples, before any op, for later epochs, as far as they fit. The batches stay the
+    /// same, bit for bit. Default: no cache.
     ///
-    /// It pays where decoding, or a source of the user's own, takes long and most of the pixels
-    /// fit; see the [module](super::cache) for what is kept.
+    /// This helps if decoding, or a user-defined source, is slow and most of the pixels fit; see the
+    /// [module](super::cache) for what is cached.
     ///
     /// ```no_run
     /// use fuseloop::Loader;
@@ -286,7 +288,7 @@ impl LoaderBuilder {
     ///
     /// let loader = Loader::open("train.beton")?.cache(Cache::memory(32 << 30)).build()?;
     /// loader.epoch(0)?.try_for_each(|batch| batch.map(drop))?;
-    /// loader.epoch(1)?.try_for_each(|batch| batch.map(drop))?; // decodes nothing that is kept
+    /// loader.epoch(1)?.try_for_each(|batch| batch.map(drop))?; // decodes nothing that is cached
     /// println!("{:?}", loader.cache_stats());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -296,18 +298,17 @@ impl LoaderBuilder {
         self
     }
 
-    /// The ops of a field. Without one, an image is given as u8 `[height, width, 3]` (all must
-    /// have one size), an int as i64 `[1]`, a float as f64 `[1]`, bytes and JSON as u8 padded with
-    /// zeros to the longest, an array in its own type. Images of several sizes, and how long bytes
-    /// are, come with [`collate`](Self::collate). An array takes
-    /// [`Convert`](fuseloop_ops::Convert), [`Squeeze`](fuseloop_ops::Squeeze) and, if of floats,
-    /// the ops that mix samples; bytes and JSON take none. All but what is collated take
-    /// [`ToDevice`](fuseloop_ops::ToDevice).
+    /// Sets the ops of a field. Without ops, an image becomes u8 `[height, width, 3]` (all images must
+    /// have the same size), an int i64 `[1]`, a float f64 `[1]`, bytes and JSON u8 padded with zeros to
+    /// the longest, and an array keeps its type. For images of several sizes, and for the length of
+    /// bytes, see [`collate`](Self::collate). An array accepts [`Convert`](fuseloop_ops::Convert),
+    /// [`Squeeze`](fuseloop_ops::Squeeze) and, if it holds floats, the ops that mix samples; bytes and
+    /// JSON accept no ops. Everything but collated outputs accepts [`ToDevice`](fuseloop_ops::ToDevice).
     ///
-    /// [`MixUp`](fuseloop_ops::MixUp) and [`CutMix`](fuseloop_ops::CutMix) stand last, in the
-    /// image's list and, with the same parameters, in its label's.
+    /// [`MixUp`](fuseloop_ops::MixUp) and [`CutMix`](fuseloop_ops::CutMix) must be last, in the image's
+    /// list and, with the same parameters, in its label's.
     ///
-    /// `make` is called once with epoch 0, or, with [`recompile`](Self::recompile), for each epoch.
+    /// `make` is called once with epoch 0, or for each epoch with [`recompile`](Self::recompile).
     #[must_use]
     pub fn pipeline(
         mut self,
@@ -319,11 +320,11 @@ impl LoaderBuilder {
         self
     }
 
-    /// The ops of an output (a field, or a view) for the samples of one part of the dataset, in
-    /// place of those of its [`pipeline`](Self::pipeline): the part of this number, from 0, in the
-    /// list that was given to [`Stream::mix`], [`concat`](Stream::concat),
-    /// [`interleave`](Stream::interleave) or [`Concat`](crate::source::Concat). Where lists are in
-    /// lists, the last that was put together counts.
+    /// Sets the ops of an output (a field or a view) for the samples of one component of the dataset,
+    /// instead of the ops of its [`pipeline`](Self::pipeline). Components are numbered from 0, in the
+    /// order of the list passed to [`Stream::mix`], [`concat`](Stream::concat),
+    /// [`interleave`](Stream::interleave) or [`Concat`](crate::source::Concat). If these are nested, the
+    /// outermost list counts.
     ///
     /// ```no_run
     /// # use fuseloop::{Loader, ops::*, source::{Stream, stream::MixEnd}};
@@ -338,10 +339,10 @@ impl LoaderBuilder {
     /// ```
     ///
     /// The rows must have the shape and type of the output's own. [`MixUp`](fuseloop_ops::MixUp) and
-    /// the like stand in that list alone, and mix all samples; neither list may have
-    /// [`ToDevice`](fuseloop_ops::ToDevice). A branch has no list for a part.
+    /// similar ops are only allowed in the output's own list, and mix all samples; neither list may have
+    /// [`ToDevice`](fuseloop_ops::ToDevice). A branch can't have ops for a component.
     ///
-    /// `make` is called as that of [`pipeline`](Self::pipeline).
+    /// `make` is called as in [`pipeline`](Self::pipeline).
     #[must_use]
     pub fn pipeline_of(
         mut self,
@@ -349,14 +350,14 @@ impl LoaderBuilder {
         output: &str,
         make: impl Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync + 'static,
     ) -> Self {
-        self.wanted.of_parts.retain(|(of, name, _)| (*of, &**name) != (part, output));
-        self.wanted.of_parts.push((part, output.to_owned(), Arc::new(make)));
+        self.wanted.component_pipelines.retain(|(of, name, _)| (*of, &**name) != (part, output));
+        self.wanted.component_pipelines.push((part, output.to_owned(), Arc::new(make)));
         self
     }
 
-    /// How the samples of an output that differ in size become a batch: bytes and JSON, and images
-    /// without ops. How large each is says one more tensor, `NAME.length` or `NAME.size`; see
-    /// [`Collate`].
+    /// Sets how samples that differ in size become a batch, for outputs of bytes and JSON, and of images
+    /// without ops. An additional tensor, `NAME.length` or `NAME.size`, holds the size of each sample;
+    /// see [`Collate`].
     ///
     /// ```no_run
     /// # use fuseloop::{Loader, loader::Collate, ops::DType};
@@ -369,7 +370,7 @@ impl LoaderBuilder {
     ///     let images = batch.tensor::<u8>("image")?; // [64, the batch's largest height and width, 3]
     ///     let sizes = batch.tensor::<i64>("image.size")?; // [64, 2]: height, width
     ///     let boxes = batch.ragged::<f32>("boxes")?;
-    ///     let first = boxes.row(0); // four numbers a box
+    ///     let first = boxes.row(0); // four numbers per box
     /// #   let _ = (images, sizes, first);
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -381,17 +382,17 @@ impl LoaderBuilder {
         self
     }
 
-    /// Leaves a field out of the batches. Views and branches of it stay.
+    /// Leaves a field out of the batches. Its views and branches stay.
     #[must_use]
     pub fn without(mut self, field: &str) -> Self {
         self.wanted.without.push(field.to_owned());
         self
     }
 
-    /// One more output `name` of the field `of`, with draws of its own: the second view of
-    /// contrastive learning. A sample is read and decoded once for all its views.
+    /// Adds an output `name` of the field `of` with its own draws: the second view of contrastive
+    /// learning. A sample is read and decoded once for all its views.
     ///
-    /// It comes after the fields and what was added before it. `make` is called as that of a
+    /// The output comes after the fields and the outputs added before it. `make` is called as in
     /// [`pipeline`](Self::pipeline).
     #[must_use]
     pub fn view(
@@ -403,10 +404,11 @@ impl LoaderBuilder {
         self.extra(name, of, None, Arc::new(make))
     }
 
-    /// One more output `name` that begins where the output `of` is after its first `after_ops`
-    /// ops, as when FFCV branches from an operation: these draw the same numbers for both.
+    /// Adds an output `name` that branches from the output `of` after its first `after_ops` ops, as in
+    /// FFCV: the shared ops draw the same numbers for both outputs.
     ///
-    /// So does any later op that both lists have, if as many of its name stand before it.
+    /// Later ops that occur in both lists also draw the same numbers, if the same number of ops of that
+    /// name comes before them.
     #[must_use]
     pub fn branch(
         self,
@@ -418,14 +420,15 @@ impl LoaderBuilder {
         self.extra(name, of, Some(after_ops), Arc::new(make))
     }
 
-    fn extra(mut self, name: &str, of: &str, after: Option<usize>, make: Pipeline) -> Self {
+    fn extra(mut self, name: &str, of: &str, after: Option<usize>, make: MakeOps) -> Self {
         let (name, of) = (name.to_owned(), of.to_owned());
-        self.wanted.extras.push(Extra { name, of, after, make });
+        self.wanted.extras.push(ExtraOutput { name, of, after, make });
         self
     }
 
-    /// Has the ops of `output` draw what those of `with` draw, op for op: the first of a name what
-    /// the first of this name draws, and so on. A mask is cut and flipped as its image is:
+    /// Makes the ops of `output` draw the same numbers as those of `with`, op for op: the first op of a
+    /// name draws what the first op of that name in `with` draws, and so on. A mask is then cropped and
+    /// flipped like its image:
     ///
     /// ```no_run
     /// # use fuseloop::{Loader, ops::*};
@@ -438,50 +441,49 @@ impl LoaderBuilder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Where a crop lies depends on the size of its picture, so the two must be of one size.
+    /// The position of a crop depends on the size of its image, so both must have the same size.
     #[must_use]
     pub fn share_draws(mut self, output: &str, with: &str) -> Self {
         self.wanted.shares.push((output.to_owned(), with.to_owned()));
         self
     }
 
-    /// Whether pipelines are made and compiled anew for each epoch. Default false.
+    /// If true, pipelines are built and compiled again for each epoch. Default false.
     #[must_use]
     pub fn recompile(mut self, recompile: bool) -> Self {
         self.recompile = recompile;
         self
     }
 
-    /// How values are rounded between ops. Default [`NumberRule::Fused`].
+    /// Sets how values are rounded between ops. Default [`NumberRule::Fused`].
     #[must_use]
     pub fn number_rule(mut self, rule: NumberRule) -> Self {
         self.setup.rule = rule;
         self
     }
 
-    /// Whether JPEGs are turned as their EXIF orientation says. Default false, as FFCV.
+    /// If true, JPEGs are rotated according to their EXIF orientation. Default false, as in FFCV.
     #[must_use]
     pub fn exif_orientation(mut self, turn: bool) -> Self {
         self.setup.decode.exif_orientation = turn;
         self
     }
 
-    /// What pictures and batches may ask for: those that are stored, those that ops make, and the
-    /// rows made of them. The limits on opening a dataset are given where it is opened. Default
-    /// [`Limits::DEFAULT`].
+    /// Limits the size of images and batches: stored images, images produced by ops, and the rows of
+    /// batches. Limits on opening a dataset are set where it is opened. Default [`Limits::DEFAULT`].
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.setup.decode.limits = limits;
         self
     }
 
-    /// The dataset, before the loader is made.
+    /// Returns the dataset, before the loader is built.
     #[must_use]
     pub fn source(&self) -> &dyn Source {
         &*self.source
     }
 
-    /// The file read by pages, if it is to be.
+    /// Returns the file as a paged source, if a process cache is set.
     fn pages(&self) -> Result<Option<Arc<PagedBeton>>, LoadError> {
         let Some(options) = self.process_cache else { return Ok(None) };
         options.check()?;
@@ -505,25 +507,25 @@ impl LoaderBuilder {
         Ok(options)
     }
 
-    /// What every field's work is made with, on this rank.
-    fn setup_on_ranks(&self) -> Result<Setup, LoadError> {
+    /// Returns the context for compiling the outputs on this rank.
+    fn setup_on_ranks(&self) -> Result<CompileContext, LoadError> {
         let counted = || (self.batches_ahead as u64).saturating_add(1); // and the one in use
         let counted_batches = self.memory_limit.is_none().then(counted);
-        let setup = Setup { counted_batches, ..self.setup };
+        let setup = CompileContext { counted_batches, ..self.setup };
         let Some(ranks) = &self.ranks else { return Ok(setup) };
         if ranks.world() > 1 && self.setup.on_damaged == OnDamaged::Skip {
             return Err(LoadError::SkipOnRanks { world: ranks.world() });
         }
-        Ok(Setup { rank: ranks.rank().into(), world: ranks.world().into(), ..setup })
+        Ok(CompileContext { rank: ranks.rank().into(), world: ranks.world().into(), ..setup })
     }
 
-    /// Whether the dataset can only be read in sequence; see [`Loader::from_stream`].
+    /// Returns true if the dataset can only be read in sequence; see [`Loader::from_stream`].
     #[must_use]
     pub fn is_stream(&self) -> bool {
         self.stream.is_some()
     }
 
-    /// Refuses what a stream can't have: whatever asks for a sample out of its turn.
+    /// Refuses settings that a stream can't support: those that need a sample out of sequence.
     fn check_stream(&self) -> Result<(), LoadError> {
         let Some(stream) = &self.stream else { return Ok(()) };
         let world = self.ranks.map_or(1, Ranks::world);
@@ -554,7 +556,7 @@ impl LoaderBuilder {
         Ok(())
     }
 
-    /// Checks it all, compiles the pipelines and starts the workers.
+    /// Checks all settings, compiles the pipelines and starts the workers.
     ///
     /// # Errors
     ///
@@ -562,19 +564,21 @@ impl LoaderBuilder {
     pub fn build(self) -> Result<Loader, LoadError> {
         let batch_size = NonZeroUsize::new(self.setup.batch_size).ok_or(LoadError::BatchSize)?;
         let mut options = self.engine_options()?;
-        let site = self.wish.site(self.setup.batch_size, self.batches_ahead)?;
+        let device_choice =
+            self.device_request.choice(self.setup.batch_size, self.batches_ahead)?;
         let setup = self.setup_on_ranks()?;
         let pages = self.pages()?;
         self.check_stream()?;
         let subset = choose::subset(&*self.source, self.indices, &self.filters)?;
-        let order = self.order.prepare(&FactsOf(&*self.source), subset.clone())?;
+        let order = self.order.prepare(&SourceInfo(&*self.source), subset.clone())?;
         let outputs = self.wanted.resolve(&*self.source)?;
         let cache = self.cache.map(|cache| SampleCache::open(cache, &*self.source)).transpose()?;
-        let shared = Shared::new(subset, cache.map(Arc::new), site);
+        let shared = StageShared::new(subset, cache.map(Arc::new), device_choice);
         let mut kernels = KernelCache::default();
-        let stage = works::stage(&self.source, &outputs, Epoch(0), &setup, &mut kernels, &shared)?;
-        options.max_slots = shared.site.max_slots().or(options.max_slots);
-        let compiled = Compiled { outputs, stage: Arc::new(stage), cache: kernels };
+        let stage =
+            compile::stage(&self.source, &outputs, Epoch(0), &setup, &mut kernels, &shared)?;
+        options.max_slots = shared.device_choice.max_slots().or(options.max_slots);
+        let compiled = CompiledOutputs { outputs, stage: Arc::new(stage), cache: kernels };
         Ok(Loader {
             dataset: self.source.fingerprint(),
             source: pages.clone().map_or(self.source, |pages| pages as Arc<dyn Source>),
@@ -589,7 +593,7 @@ impl LoaderBuilder {
             setup,
             compiled: Mutex::new(compiled),
             shared,
-            place: Mutex::new(None),
+            position: Mutex::new(None),
             engine: Engine::new(options)?,
         })
     }

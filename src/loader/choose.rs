@@ -1,20 +1,20 @@
-//! Which samples a loader goes through: `indices`, then filters; and what orders ask of a dataset.
+//! The samples that a loader uses: `indices`, then filters; and the dataset information for orders.
 
 use super::outputs::no_such_field;
-use super::{LoadError, SampleError};
-use crate::order::{Facts, Subset};
+use super::{LoadError, LoadSampleError};
+use crate::order::{DatasetInfo, Subset};
 use crate::parallel;
 use crate::sample::SampleId;
 use crate::source::{BoxError, Buffer, Escaped, Source, Value};
 use std::sync::Arc;
 
-/// Whether a sample is kept, by the value of a field.
-pub(super) type Keep = Arc<dyn Fn(Value<'_>) -> bool + Send + Sync>;
+/// Returns true to keep a sample, given the value of a field.
+pub(super) type KeepFn = Arc<dyn Fn(Value<'_>) -> bool + Send + Sync>;
 
-/// Samples that one thread looks at in a stroke.
+/// The number of samples that one thread checks at a time.
 const AT_ONCE: usize = 1 << 12;
 
-/// The samples given, or all, without those that a filter refuses.
+/// Returns the samples in `indices`, or all, without those that a filter refuses.
 ///
 /// # Errors
 ///
@@ -22,7 +22,7 @@ const AT_ONCE: usize = 1 << 12;
 pub(super) fn subset(
     source: &dyn Source,
     indices: Option<Vec<u64>>,
-    filters: &[(String, Keep)],
+    filters: &[(String, KeepFn)],
 ) -> Result<Subset, LoadError> {
     let samples = source.len();
     if let Some(&index) = indices.iter().flatten().find(|&&index| index >= samples) {
@@ -45,7 +45,7 @@ fn kept(
     source: &dyn Source,
     (field, place): (&str, usize),
     ids: &[u64],
-    keep: &Keep,
+    keep: &KeepFn,
 ) -> Result<Vec<u64>, LoadError> {
     let mut buffer = Buffer::default();
     let mut kept = Vec::with_capacity(ids.len());
@@ -54,7 +54,12 @@ fn kept(
         let value = source.value(SampleId(id), place, &mut buffer);
         let value = value.map_err(|error| LoadError::Filter {
             sample: SampleId(id),
-            error: Box::new(SampleError::of(source, SampleId(id), (field, place), error.into())),
+            error: Box::new(LoadSampleError::of(
+                source,
+                SampleId(id),
+                (field, place),
+                error.into(),
+            )),
         })?;
         if keep(value) {
             kept.push(id);
@@ -63,16 +68,16 @@ fn kept(
     Ok(kept)
 }
 
-/// What orders ask of a dataset.
-pub(super) struct FactsOf<'a>(pub(super) &'a dyn Source);
+/// The dataset information that orders need, read from a source.
+pub(super) struct SourceInfo<'a>(pub(super) &'a dyn Source);
 
-impl Facts for FactsOf<'_> {
+impl DatasetInfo for SourceInfo<'_> {
     fn samples(&self) -> u64 {
         self.0.len()
     }
 
     fn page(&self, sample: SampleId) -> Option<u64> {
-        self.0.page(sample)
+        self.0.locality_group(sample)
     }
 
     fn class(&self, field: &str, sample: SampleId) -> Result<i64, BoxError> {

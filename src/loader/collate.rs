@@ -1,21 +1,21 @@
-//! Collating: how samples that differ in size become one batch.
+//! Collation: how samples that differ in size become one batch.
 //!
-//! | | tensor | with it | what PyTorch and TensorFlow call it |
+//! | | tensor | size tensor | name in PyTorch and TensorFlow |
 //! |---|---|---|---|
 //! | [`pad`](Collate::pad), bytes | `[batch, max, inner...]` | `NAME.length` i64 `[batch]` | `pad_sequence`, `padded_batch` |
 //! | [`pad`](Collate::pad), images | u8 `[batch, max h, max w, 3]` | `NAME.size` i64 `[batch, 2]` | `padded_batch` |
 //! | [`ragged`](Collate::ragged), bytes | values `[total, inner...]`, offsets | `NAME.length` | nested tensor, `ragged_batch` |
-//! | [`list`](Collate::list), bytes | a slice a sample | `NAME.length` | a `collate_fn` that gives a list |
-//! | [`list`](Collate::list), images | a slice a sample | `NAME.size` | a `collate_fn` that gives a list |
+//! | [`list`](Collate::list), bytes | one slice per sample | `NAME.length` | a `collate_fn` that returns a list |
+//! | [`list`](Collate::list), images | one slice per sample | `NAME.size` | a `collate_fn` that returns a list |
 //!
-//! A length counts elements, or items of the inner shape, never bytes; a size is (height, width).
-//! They are tensors as all others, and come after those of the outputs.
-//! Random: nothing. Cost: one copy of a sample, for ragged ones another when the batch is finished;
-//! memory is the batch size times the largest sample ([`Rows`](crate::batch::Rows)).
+//! A length counts elements, or items of the inner shape, never bytes; a size is (height, width). Size
+//! tensors are ordinary tensors, and come after those of the outputs. Random: nothing. Cost: one copy of
+//! a sample, for ragged ones another one when the batch is finished; memory is the batch size times the
+//! largest sample ([`TensorRows`](crate::batch::TensorRows)).
 
 use super::LoadError;
-use super::works::{FieldWork, OutputWork, Setup, image_type};
-use crate::batch::{Rows, TensorSpec};
+use super::compile::{CompileContext, FieldPlan, OutputPlan, image_type};
+use crate::batch::{TensorRows, TensorSpec};
 use crate::source::{FieldKind, Source, Value};
 use fuseloop_ops::{DType, ImageView, Ops, Size, Window};
 use half::{bf16, f16};
@@ -33,98 +33,98 @@ use half::{bf16, f16};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Collate {
-    form: Form,
-    most: Option<Most>,
+    form: CollateForm,
+    most: Option<MaxSize>,
     elements: Option<(DType, Vec<usize>)>,
     value: Option<f64>,
     truncate: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum CollateForm {
     Pad,
     Ragged,
     List,
 }
 
-/// The largest sample there may be.
+/// The maximum size of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Most {
+enum MaxSize {
     Length(usize),
     Size(Size),
 }
 
 impl Collate {
-    /// Rows of one size, that of the dataset's largest sample: what is shorter is padded at its
-    /// end, a picture at its right and bottom.
+    /// Pads all rows to the size of the dataset's largest sample: bytes at the end, an image at the
+    /// right and the bottom.
     #[must_use]
     pub fn pad() -> Self {
-        Self::new(Form::Pad)
+        Self::new(CollateForm::Pad)
     }
 
-    /// The samples packed one after the other, without gaps:
-    /// [`Batch::ragged`](crate::Batch::ragged).
+    /// Packs the samples one after the other, without gaps:
     #[must_use]
     pub fn ragged() -> Self {
-        Self::new(Form::Ragged)
+        Self::new(CollateForm::Ragged)
     }
 
-    /// Each sample for itself: [`Batch::list`](crate::Batch::list).
+    /// Keeps each sample as its own slice: [`Batch::list`](crate::Batch::list).
     #[must_use]
     pub fn list() -> Self {
-        Self::new(Form::List)
+        Self::new(CollateForm::List)
     }
 
-    fn new(form: Form) -> Self {
+    fn new(form: CollateForm) -> Self {
         Self { form, most: None, elements: None, value: None, truncate: false }
     }
 
-    /// What bytes are read as: elements of `dtype`, in the machine's byte order, `inner` of them an
-    /// item. Token ids are `(DType::I64, &[])`, boxes `(DType::F32, &[4])`. Default: bytes.
+    /// Sets the type that bytes are read as: elements of `dtype`, in native byte order, with `inner` of
+    /// them per item. Token ids are `(DType::I64, &[])`, boxes `(DType::F32, &[4])`. Default: bytes.
     #[must_use]
     pub fn of(mut self, dtype: DType, inner: &[usize]) -> Self {
         self.elements = Some((dtype, inner.to_vec()));
         self
     }
 
-    /// Most items of a sample, and so what rows are padded to. Default: those of the dataset's
-    /// longest; pictures are padded to the largest of their batch. A longer one is an error, unless it is [cut off](Self::truncate).
+    /// Sets the maximum number of items of a sample, which is also the size that rows are padded to.
+    /// Default: the length of the dataset's longest sample; images are padded to the largest of their
+    /// batch. A longer sample is an error, unless it is [truncated](Self::truncate).
     #[must_use]
     pub fn to(mut self, max: usize) -> Self {
-        self.most = Some(Most::Length(max));
+        self.most = Some(MaxSize::Length(max));
         self
     }
 
-    /// As [`to`](Self::to), for pictures.
+    /// Sets the maximum size of an image; see [`to`](Self::to).
     #[must_use]
     pub fn to_size(mut self, height: u32, width: u32) -> Self {
-        self.most = Some(Most::Size(Size::new(height, width)));
+        self.most = Some(MaxSize::Size(Size::new(height, width)));
         self
     }
 
-    /// Cuts off what is larger: the end of a sample, the right and bottom of a picture.
+    /// Truncates larger samples: the end of a sample, the right and the bottom of an image.
     #[must_use]
     pub fn truncate(mut self) -> Self {
         self.truncate = true;
         self
     }
 
-    /// What is padded with. Default 0.
+    /// Sets the padding value. Default 0.
     #[must_use]
     pub fn with(mut self, value: f64) -> Self {
         self.value = Some(value);
         self
     }
 
-    /// What it comes to for a field, whose ops in this epoch are `ops`.
+    /// Plans the collation of a field, whose ops in this epoch are `ops`.
     pub(super) fn work(
         &self,
         source: &dyn Source,
         field: usize,
         output: &str,
         ops: &Ops,
-        setup: &Setup,
-    ) -> Result<FieldWork, LoadError> {
+        setup: &CompileContext,
+    ) -> Result<FieldPlan, LoadError> {
         let refused = |error| LoadError::Collate { output: output.to_owned(), error };
         let kind = &source.fields()[field].kind;
         self.check(kind, ops).map_err(refused)?;
@@ -146,7 +146,7 @@ impl Collate {
         shape.extend(inner);
         let Self { form, truncate, .. } = *self;
         let is_fixed = self.most.is_some() || axes == 1;
-        let work = FieldWork::Collated(Collated {
+        let work = FieldPlan::Collated(Collated {
             form,
             dtype,
             shape,
@@ -164,7 +164,7 @@ impl Collate {
         Ok(work)
     }
 
-    /// What can be said without the dataset.
+    /// Checks everything that does not need the dataset.
     fn check(&self, kind: &FieldKind, ops: &Ops) -> Result<(), CollateError> {
         let is_image = match kind {
             FieldKind::RgbImage => true,
@@ -178,42 +178,42 @@ impl Collate {
         if self.elements.is_some() && *kind != FieldKind::Bytes {
             return Err(CollateError::Elements { kind: kind.word() });
         }
-        if self.value.is_some() && self.form != Form::Pad {
+        if self.value.is_some() && self.form != CollateForm::Pad {
             return Err(CollateError::Nothing);
         }
         match (self.most, is_image) {
-            (_, true) if self.form == Form::Ragged => Err(CollateError::Ragged),
-            (Some(Most::Length(_)), true) => Err(CollateError::Length),
-            (Some(Most::Size(_)), false) => Err(CollateError::Size),
-            (Some(Most::Length(0)), _) => Err(CollateError::Empty),
-            (Some(Most::Size(size)), _) if size.pixels() == 0 => Err(CollateError::Empty),
+            (_, true) if self.form == CollateForm::Ragged => Err(CollateError::Ragged),
+            (Some(MaxSize::Length(_)), true) => Err(CollateError::Length),
+            (Some(MaxSize::Size(_)), false) => Err(CollateError::Size),
+            (Some(MaxSize::Length(0)), _) => Err(CollateError::Empty),
+            (Some(MaxSize::Size(size)), _) if size.pixels() == 0 => Err(CollateError::Empty),
             _ => Ok(()),
         }
     }
 
-    /// Items of the longest sample.
+    /// Returns the number of items of the longest sample.
     fn longest(
         &self,
         source: &dyn Source,
         field: usize,
         item: usize,
     ) -> Result<usize, CollateError> {
-        if let Some(Most::Length(max)) = self.most {
+        if let Some(MaxSize::Length(max)) = self.most {
             return Ok(max);
         }
         let bytes = source.longest(field).ok_or(CollateError::NoLongest)?;
         Ok(usize::try_from(bytes).unwrap_or(usize::MAX) / item)
     }
 
-    /// Height of the highest picture, width of the widest.
+    /// Returns the largest height and the largest width of the images.
     fn largest(
         &self,
         source: &dyn Source,
         field: usize,
-        setup: &Setup,
+        setup: &CompileContext,
         refused: impl Fn(CollateError) -> LoadError,
     ) -> Result<Size, LoadError> {
-        if let Some(Most::Size(size)) = self.most {
+        if let Some(MaxSize::Size(size)) = self.most {
             return Ok(size);
         }
         if source.image_stats(field).is_none() {
@@ -224,9 +224,10 @@ impl Collate {
     }
 }
 
-/// The bytes of a number; `None` if it is none of `dtype`. A float is rounded to the nearest.
+/// Returns the bytes of a number; `None` if `dtype` can't hold the number. A float is rounded to the
+/// nearest.
 fn element(value: f64, dtype: DType) -> Option<Vec<u8>> {
-    // At most 2^63 - 1: a larger float is cut to that, and then it is no longer the same.
+    // At most 2^63 - 1: a larger float saturates to this and then no longer compares equal.
     let whole = Some(value as i64).filter(|&whole| whole as f64 == value && whole != i64::MAX);
     let finite = |is_finite: bool| is_finite || !value.is_finite();
     match dtype {
@@ -251,27 +252,28 @@ fn element(value: f64, dtype: DType) -> Option<Vec<u8>> {
     }
 }
 
-/// A field's samples on their way into the rows of a batch.
+/// Copies a field's samples into the rows of a batch.
 #[derive(Debug)]
 pub(super) struct Collated {
-    form: Form,
+    form: CollateForm,
     pub(super) dtype: DType,
-    /// Of the largest sample: `[max, inner...]`, or `[height, width, 3]`.
+    /// The shape of the largest sample: `[max, inner...]`, or `[height, width, 3]`.
     pub(super) shape: Vec<usize>,
-    /// The first so many of `shape` differ from sample to sample.
+    /// The number of leading dimensions of `shape` that differ from sample to sample.
     axes: usize,
-    /// Bytes of what a length counts.
+    /// The bytes of one item that a length counts.
     item: usize,
-    /// An element of padding.
+    /// The bytes of one padding element.
     pad: Vec<u8>,
     truncate: bool,
-    /// Whether padded rows are of `shape` in every batch, and not of its largest picture.
+    /// True if padded rows have `shape` in every batch, and false if they have the size of the batch's
+    /// largest image.
     is_fixed: bool,
 }
 
 impl Collated {
-    /// The tensor that says how large the samples of an output are.
-    fn sizes(&self, output: &OutputWork) -> TensorSpec {
+    /// Returns the tensor that holds the sizes of an output's samples.
+    fn sizes(&self, output: &OutputPlan) -> TensorSpec {
         let (what, shape) =
             if self.axes == 1 { ("length", vec![]) } else { ("size", vec![self.axes]) };
         let spec = TensorSpec::new(format!("{}.{what}", output.name), DType::I64, shape);
@@ -279,29 +281,29 @@ impl Collated {
         TensorSpec { alias, ..spec }
     }
 
-    /// How the rows of the tensor lie, if tensor `sizes` tells their sizes.
-    fn rows(&self, sizes: usize) -> Rows {
+    /// Returns the layout of the tensor's rows, whose sizes are in tensor `sizes`.
+    fn rows(&self, sizes: usize) -> TensorRows {
         match self.form {
-            Form::Pad if self.is_fixed => Rows::Even,
-            Form::Pad => Rows::Padded { sizes, pad: self.pad[0] },
-            Form::Ragged => Rows::Ragged { sizes },
-            Form::List => Rows::List { sizes },
+            CollateForm::Pad if self.is_fixed => TensorRows::Even,
+            CollateForm::Pad => TensorRows::Padded { sizes, pad: self.pad[0] },
+            CollateForm::Ragged => TensorRows::Ragged { sizes },
+            CollateForm::List => TensorRows::List { sizes },
         }
     }
 
-    /// What is done, for a reader of the plan.
+    /// Describes the collation.
     pub(super) fn explain(&self) -> String {
         let form = match self.form {
-            Form::Pad if self.is_fixed => "padded to",
-            Form::Pad => "padded to the largest of each batch, at most",
-            Form::Ragged => "ragged, each at most",
-            Form::List => "a list, each at most",
+            CollateForm::Pad if self.is_fixed => "padded to",
+            CollateForm::Pad => "padded to the largest of each batch, at most",
+            CollateForm::Ragged => "ragged, each at most",
+            CollateForm::List => "a list, each at most",
         };
         let cut = if self.truncate { ", what is larger is cut" } else { "" };
         format!("{form} {} {:?}{cut}\n", self.dtype, self.shape)
     }
 
-    /// Copies a sample, all but a JSON text's final NUL. Gives its length.
+    /// Copies a sample, except for the final NUL of a JSON text. Returns the length of the sample.
     pub(super) fn fill(&self, value: Value<'_>, row: &mut [u8]) -> Result<i64, CollateCause> {
         let bytes = match value {
             Value::Json(text) => text.strip_suffix(&[0]).unwrap_or(text),
@@ -322,7 +324,8 @@ impl Collated {
         Ok(kept as i64)
     }
 
-    /// The part of a picture of this size that is kept: all of it, unless it may be cut.
+    /// Returns the window of an image of this size that is copied: all of the image, unless it may be
+    /// truncated.
     pub(super) fn window(&self, size: Size) -> Result<Window, CollateCause> {
         let most = self.size();
         let kept = Size::new(size.height.min(most.height), size.width.min(most.width));
@@ -333,14 +336,14 @@ impl Collated {
         }
     }
 
-    /// The largest picture.
+    /// Returns the size of the largest image.
     fn size(&self) -> Size {
         let side = |axis: usize| u32::try_from(self.shape[axis]).unwrap_or(u32::MAX);
         Size::new(side(0), side(1))
     }
 
-    /// Puts a picture, which fits, into the top left corner of its row; or packed at the start of the
-    /// row, where the finished batch is padded.
+    /// Copies an image, which fits, to the top left corner of its row, or packed to the start of the row
+    /// if the finished batch is padded.
     pub(super) fn place(&self, picture: &ImageView<'_>, row: &mut [u8]) {
         let Size { height, width } = picture.size();
         let line = width as usize * 3;
@@ -354,12 +357,12 @@ impl Collated {
         self.pad(below);
     }
 
-    /// Whether samples are padded as they come, to rows of one shape.
+    /// Returns true if samples are padded when they are copied, to rows of one shape.
     fn is_padded_here(&self) -> bool {
-        self.form == Form::Pad && self.is_fixed
+        self.form == CollateForm::Pad && self.is_fixed
     }
 
-    /// Pads what no sample reaches, if it is ever seen.
+    /// Pads the bytes that the sample does not reach, if rows are padded here.
     fn pad(&self, rest: &mut [u8]) {
         match self.pad.as_slice() {
             _ if !self.is_padded_here() => {}
@@ -371,12 +374,12 @@ impl Collated {
     }
 }
 
-/// The tensors of the outputs, in order, and after them those of the sizes of collated ones; and
-/// which these are, by output.
-pub(super) fn tensors(outputs: &[OutputWork]) -> (Vec<TensorSpec>, Vec<Option<usize>>) {
-    let mut tensors: Vec<TensorSpec> = outputs.iter().map(OutputWork::tensor).collect();
+/// Returns the tensors of the outputs, in order, followed by the size tensors of collated outputs; and
+/// for each output the index of its size tensor.
+pub(super) fn tensors(outputs: &[OutputPlan]) -> (Vec<TensorSpec>, Vec<Option<usize>>) {
+    let mut tensors: Vec<TensorSpec> = outputs.iter().map(OutputPlan::tensor).collect();
     let places = outputs.iter().enumerate().map(|(k, output)| {
-        let FieldWork::Collated(collated) = &output.work else { return None };
+        let FieldPlan::Collated(collated) = &output.work else { return None };
         let place = tensors.len();
         tensors.push(collated.sizes(output));
         tensors[k].rows = collated.rows(place);
@@ -386,8 +389,8 @@ pub(super) fn tensors(outputs: &[OutputWork]) -> (Vec<TensorSpec>, Vec<Option<us
     (tensors, places)
 }
 
-/// Refuses sizes whose tensor would be called as an output is.
-pub(super) fn check_names(outputs: &[OutputWork]) -> Result<(), LoadError> {
+/// Refuses size tensors that would have the name of an output.
+pub(super) fn check_names(outputs: &[OutputPlan]) -> Result<(), LoadError> {
     let (tensors, _) = tensors(outputs);
     let (outputs, sizes) = tensors.split_at(outputs.len());
     match sizes.iter().find(|sizes| outputs.iter().any(|output| output.name == sizes.name)) {
@@ -396,37 +399,37 @@ pub(super) fn check_names(outputs: &[OutputWork]) -> Result<(), LoadError> {
     }
 }
 
-/// Why a field can't be collated so.
+/// Why a field can't be collated as requested.
 #[derive(Clone, Debug, thiserror::Error, PartialEq)]
 #[non_exhaustive]
 pub enum CollateError {
-    /// A field whose samples are all of one size.
+    /// The samples of the field all have one size.
     #[error(
         "collate is for bytes, JSON and images, and this is {kind}: its samples are of one size"
     )]
     Kind {
-        /// What it is.
+        /// The kind of the field.
         kind: &'static str,
     },
-    /// A field with ops.
+    /// The field has ops.
     #[error("collate takes a field as it is stored, and this has ops: {ops}")]
     Ops {
-        /// Its ops.
+        /// The ops.
         ops: String,
     },
-    /// A type of elements for something else than bytes.
+    /// An element type was set for a field other than bytes.
     #[error("`of` is for bytes, and this is {kind}: its elements are u8")]
     Elements {
-        /// What it is.
+        /// The kind of the field.
         kind: &'static str,
     },
-    /// An inner shape of nothing, or of more than can be addressed.
+    /// The inner shape is empty, or too large to address.
     #[error("an inner shape of {inner:?}: give 1 or more along each dimension, or &[]")]
     Inner {
         /// The shape.
         inner: Vec<usize>,
     },
-    /// Padding that the elements can't hold.
+    /// The padding value does not fit the element type.
     #[error("{value} is no {dtype} to pad with")]
     Value {
         /// The number.
@@ -434,25 +437,25 @@ pub enum CollateError {
         /// The type of the elements.
         dtype: DType,
     },
-    /// A value to pad with, and no padding.
+    /// A padding value was set, but nothing is padded.
     #[error("`with` is for `pad`: here nothing is padded")]
     Nothing,
-    /// Images in one dimension.
+    /// Images can't be ragged, which has one length.
     #[error("pictures differ in height and width, ragged is one length: take `pad` or `list`")]
     Ragged,
-    /// One number for images.
+    /// A length was set for images.
     #[error("`to` is a length, and these are pictures: give `to_size(height, width)`")]
     Length,
-    /// Two numbers for bytes.
+    /// An image size was set for bytes.
     #[error("`to_size` is for pictures: give `to(max)`")]
     Size,
-    /// Rows of nothing.
+    /// The maximum size is 0.
     #[error("at most 0 elements: give 1 or more")]
     Empty,
-    /// Bytes from a source that does not say how long they are.
+    /// The source does not report the length of its longest value.
     #[error("the source does not say how long its longest value is: give `to(max)`")]
     NoLongest,
-    /// Images from a source that does not say how large they are.
+    /// The source does not report the sizes of its images.
     #[error(
         "the source does not say how large its pictures are: give `to_size(height, width)`, in a \
          pipeline file `to_size = [height, width]`"
@@ -464,30 +467,30 @@ pub enum CollateError {
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CollateCause {
-    /// Bytes that are not whole elements.
+    /// The bytes are not a whole number of items.
     #[error("{bytes} bytes are no whole number of items of {item} bytes")]
     NotWhole {
-        /// What it has.
+        /// The bytes of the sample.
         bytes: usize,
-        /// What one item takes.
+        /// The bytes of one item.
         item: usize,
     },
-    /// Longer than the rows.
+    /// The sample is longer than the rows.
     #[error("a length of {found}, rows have room for {max}: collate `to` more, or `truncate`")]
     TooLong {
-        /// Its items.
+        /// The number of items of the sample.
         found: usize,
-        /// Most there may be.
+        /// The maximum number of items.
         max: usize,
     },
-    /// Larger than the rows.
+    /// The image is larger than the rows.
     #[error(
         "a picture of {found}, rows have room for {max}: collate `to_size` more, or `truncate`"
     )]
     TooLarge {
-        /// Its size.
+        /// The size of the image.
         found: Size,
-        /// The largest there may be.
+        /// The maximum size.
         max: Size,
     },
 }

@@ -1,41 +1,41 @@
-//! Where a run is, as a few words that can be stored: to go on from there in another process.
+//! The position of a run as a short text, to resume the run in another process.
 //!
 //! ```json
 //! {"fuseloop":1,"dataset":"9c1f...","order":"03ab...","plan":"77e0...","seed":42,"epoch":3,"position":12800}
 //! ```
 //!
-//! Rows and draws are functions of (seed, epoch, sample), so a place in the global order says all:
-//! no state of a generator, no queue. It is the same for any number of workers, and for any number
-//! of ranks as long as the global batch (batch size times ranks) is.
+//! Rows and draws are functions of (seed, epoch, sample), so a position in the global order is
+//! sufficient: no generator state and no queue is stored. The cursor is the same for any number of
+//! workers, and for any number of ranks with the same global batch (batch size times ranks).
 
 use crate::source::{Escaped, Fingerprint};
 use std::fmt;
 use std::str::FromStr;
 
-/// The form of cursors. One of another form is refused: its numbers may mean something else.
+/// The version of the cursor format. Other versions are refused: their numbers may mean something else.
 const VERSION: u64 = 1;
 
-/// Longest text that is looked at.
+/// The maximum length of a text that is parsed.
 const MAX_TEXT: usize = 4096;
 
-/// A place in a run: everything before it was delivered, nothing from it on.
+/// A position in a run: all rows before it were delivered, none from it on.
 ///
-/// [`Display`](fmt::Display) gives JSON of at most 256 bytes, [`FromStr`] takes it back: what
-/// PyTorch calls a `state_dict`.
+/// [`Display`](fmt::Display) writes JSON of at most 256 bytes, and [`FromStr`] parses it: PyTorch's
+/// `state_dict`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cursor {
-    /// What tells the dataset from others: [`Source::fingerprint`](crate::source::Source).
+    /// The fingerprint of the dataset: [`Source::fingerprint`](crate::source::Source).
     pub dataset: u64,
-    /// The order: its kind, its parameters and the samples it is over.
+    /// The fingerprint of the order: its kind, its parameters and its samples.
     pub order: u64,
-    /// The pipelines of the epoch.
+    /// The fingerprint of the pipelines of the epoch.
     pub plan: u64,
     /// The loader's seed.
     pub seed: u64,
     /// The epoch.
     pub epoch: u32,
-    /// Rows of the epoch that were delivered, on all ranks together. At the end of a stream whose
-    /// length is not known: [`UNKNOWN`](crate::sample::UNKNOWN).
+    /// The number of rows of the epoch that were delivered, over all ranks. At the end of a stream of
+    /// unknown length: [`UNKNOWN`](crate::sample::UNKNOWN).
     pub position: u64,
 }
 
@@ -43,67 +43,68 @@ pub struct Cursor {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CursorError {
-    /// It is not a cursor's text.
+    /// The text is not a cursor.
     #[error("this is no cursor: {reason}")]
     Text {
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// It was written by another release.
+    /// The cursor has another version.
     #[error("a cursor of form {found}; this release knows form {VERSION}")]
     Version {
-        /// Its form.
+        /// The version of the cursor.
         found: u64,
     },
-    /// It belongs to something else.
+    /// The cursor belongs to another dataset, order, plan or seed.
     #[error("the cursor is of another {what}: {cursor}, here {own}")]
     Other {
-        /// What differs: `dataset`, `order`, `plan` or `seed`.
+        /// The one that differs: `dataset`, `order`, `plan` or `seed`.
         what: &'static str,
-        /// In the cursor.
+        /// The value in the cursor.
         cursor: String,
-        /// Here.
+        /// The value of this loader.
         own: String,
     },
-    /// It stands in the midst of a batch, as batches are here.
+    /// The position is inside a batch, for the current batch size and number of ranks.
     #[error(
         "the cursor stands at row {position} of the epoch, which is not between two batches of {rows} rows: keep batch size times ranks as it was"
     )]
     InsideBatch {
-        /// Rows delivered.
+        /// The number of rows delivered.
         position: u64,
         /// Batch size times ranks.
         rows: u64,
     },
-    /// It stands behind the last row of the epoch.
+    /// The position is beyond the last row of the epoch.
     #[error(
         "the cursor stands at row {position} of an epoch of {rows} rows: it is of another dataset or damaged; begin the epoch anew"
     )]
     Beyond {
-        /// Rows delivered.
+        /// The number of rows delivered.
         position: u64,
-        /// Rows of the epoch, on all ranks together.
+        /// The number of rows of the epoch, over all ranks.
         rows: u64,
     },
-    /// Batches come as they are finished, so no place has all before it delivered.
+    /// Batches are delivered unordered, so at no position all earlier rows were delivered.
     #[error("batches are delivered unordered: a cursor needs them in order")]
     Unordered,
-    /// Items of the stream come as they are ready, so a pass is another one each time.
+    /// Items of the stream come in the order in which they are ready, so every pass differs.
     #[error(
         "items of the stream come as they are ready (`deterministic: false`): there is no going on from a place in it"
     )]
     Inexact,
-    /// No epoch was begun.
+    /// No epoch was started.
     #[error("no epoch was begun: there is no place to note")]
     NotBegun,
 }
 
 impl Cursor {
-    /// Refuses a cursor that is not of what `own` is of, whatever its place.
+    /// Refuses a cursor of another dataset, order, seed or plan than that of `own`. The positions may
+    /// differ.
     ///
     /// # Errors
     ///
-    /// With the first that differs.
+    /// The first of these that differs.
     pub(super) fn check(&self, own: &Self) -> Result<(), CursorError> {
         let word = |word: u64| format!("{word:016x}");
         let compared = [
@@ -118,12 +119,12 @@ impl Cursor {
         }
     }
 
-    /// The first batch that was not delivered, of an epoch of `total` rows in batches of `rows` on
-    /// all ranks together; `None` if all were: at the end of the epoch there is nothing left.
+    /// Returns the first batch that was not delivered, in an epoch of `total` rows in batches of `rows`
+    /// rows over all ranks; `None` if the cursor is at the end of the epoch.
     ///
     /// # Errors
     ///
-    /// If its place is inside a batch, or beyond the end of the epoch.
+    /// If the position is inside a batch, or beyond the end of the epoch.
     pub(super) fn first_batch(&self, rows: u64, total: u64) -> Result<Option<u64>, CursorError> {
         let position = self.position;
         if position > total {
@@ -148,7 +149,7 @@ impl fmt::Display for Cursor {
     }
 }
 
-/// From JSON, in any spacing and order of names; names that are not a cursor's are let be.
+/// Parses JSON with any spacing and order of names; unknown names are ignored.
 impl FromStr for Cursor {
     type Err = CursorError;
 
@@ -185,7 +186,7 @@ impl FromStr for Cursor {
     }
 }
 
-/// Of texts, each ended: what tells one plan from another.
+/// Returns the fingerprint of a plan, given as texts; each text is hashed with its end.
 pub(super) fn fingerprint(texts: impl IntoIterator<Item = String>) -> u64 {
     let mut print = Fingerprint::default();
     texts.into_iter().for_each(|text| print.text(&text));

@@ -1,4 +1,4 @@
-//! Samples that can't be had: what becomes of their rows, and the list of them.
+//! Damaged samples: what happens to their rows, and the list of them.
 
 use crate::sample::{Epoch, SampleId};
 use crate::source::Escaped;
@@ -6,63 +6,63 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-/// What becomes of the row of a sample that can't be read or decoded.
+/// Determines what happens to the row of a sample that can't be read or decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum OnDamaged {
     /// The epoch ends with the error, after the batches before it.
     #[default]
     Fail,
-    /// It is left out: its batch comes shorter, all other rows are what they would be. Not with
-    /// several ranks, whose batches would be of different lengths.
+    /// The row is left out: its batch is shorter, and all other rows are unchanged. Not available with
+    /// several ranks, whose batches would have different lengths.
     Skip,
-    /// Another sample takes its place, drawn from those of the epoch by the seed, the epoch and the
-    /// damaged sample: the same one whatever the workers. Batches keep their lengths.
+    /// Another sample of the epoch replaces it, drawn by the seed, the epoch and the damaged sample: the
+    /// same one for any number of workers. Batches keep their lengths.
     Substitute,
 }
 
-/// Most substitutes that are tried for one row: with as many damaged in a row something else is
-/// wrong.
+/// The maximum number of substitutes tried for one row: if that many are damaged in succession,
+/// something else is wrong.
 pub(super) const MAX_SUBSTITUTES: u32 = 16;
 
-/// Most samples that are listed. The others are counted.
+/// The maximum number of samples listed. Rows of other samples are only counted.
 const LISTED: usize = 1000;
 
-/// A sample that could not be had.
+/// A sample that could not be read or decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quarantined {
-    /// Which.
+    /// The sample.
     pub sample: SampleId,
-    /// The epoch in which it was first met.
+    /// The epoch in which the sample was first found.
     pub epoch: Epoch,
-    /// What was wrong, with the path of the sample's file, its key there, the field and, where known,
-    /// the offset.
+    /// The description of the damage, with the path of the sample's file, its key there, the field and,
+    /// if known, the offset.
     pub error: String,
 }
 
-/// The damaged samples that a loader has met, in order of their numbers.
+/// The damaged samples that a loader has found, in order of their numbers.
 ///
-/// Work ahead of the batches taken counts as well.
+/// Work ahead of the batches taken is included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quarantine {
-    /// The first thousand samples met.
+    /// The first thousand samples found.
     pub samples: Vec<Quarantined>,
-    /// Rows lost, over all epochs: a sample is met again in each. One whose substitutes are damaged
-    /// too is one row.
+    /// The number of rows lost, over all epochs: a sample is found again in each. A row whose
+    /// substitutes are damaged too counts once.
     pub rows: u64,
-    /// Whether more samples were met than are listed.
+    /// True if more samples were found than are listed.
     pub is_cut: bool,
 }
 
 impl Quarantine {
-    /// Whether nothing was damaged.
+    /// Returns true if no damaged sample was found.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
 }
 
-/// One line a sample.
+/// One line per sample.
 impl fmt::Display for Quarantine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() {
@@ -77,19 +77,18 @@ impl fmt::Display for Quarantine {
     }
 }
 
-/// The list as it grows: workers add to it.
+/// The growing list, which workers add to.
 #[derive(Debug, Default)]
-pub(super) struct Ward(Mutex<Listed>);
+pub(super) struct DamageLog(Mutex<ListedSample>);
 
 #[derive(Debug, Default)]
-struct Listed {
+struct ListedSample {
     known: HashSet<SampleId>,
     quarantine: Quarantine,
 }
 
-impl Ward {
-    /// A sample that could not be had: the row's own, at attempt 0, or a substitute that is damaged
-    /// too.
+impl DamageLog {
+    /// Records a damaged sample: the row's own, at attempt 0, or a damaged substitute.
     pub(super) fn note(
         &self,
         sample: SampleId,
@@ -98,7 +97,7 @@ impl Ward {
         error: &dyn fmt::Display,
     ) {
         let mut listed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Listed { known, quarantine } = &mut *listed;
+        let ListedSample { known, quarantine } = &mut *listed;
         quarantine.rows += u64::from(attempt == 0);
         if known.contains(&sample) {
             return;
@@ -125,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_sample_is_listed_once_and_its_rows_are_counted() {
-        let ward = Ward::default();
+        let ward = DamageLog::default();
         assert_eq!(ward.report().to_string(), "no damaged sample\n");
         ward.note(SampleId(9), Epoch(0), 0, &"a.beton (image): cut");
         ward.note(SampleId(4), Epoch(0), 1, &"a.beton (image): gone");
@@ -140,7 +139,7 @@ mod tests {
 
     #[test]
     fn the_list_is_bounded() {
-        let ward = Ward::default();
+        let ward = DamageLog::default();
         (0..2000).for_each(|id| ward.note(SampleId(id), Epoch(0), 0, &"gone"));
         let report = ward.report();
         assert!(report.samples.len() == LISTED && report.is_cut && report.rows == 2000);

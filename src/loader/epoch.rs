@@ -1,12 +1,12 @@
-//! One run over an epoch: its batches, and the place it has come to.
+//! One run over an epoch: its batches and its position.
 
 use super::LoadError;
 use super::cursor::{Cursor, CursorError};
 use super::stage::LoaderStage;
 use crate::batch::Batch;
 use crate::order::EpochOrder;
-use crate::run::{Delivery, EpochRun, RunError, Schedule};
-use crate::sample::{Epoch, SampleId, Visit};
+use crate::run::{Delivery, EpochRun, RunError, RunOrder};
+use crate::sample::{Epoch, SampleId, SampleRef};
 use crate::source::{Source, Upcoming};
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The batches of one epoch, in order; see [`Loader::epoch`](super::Loader::epoch).
 ///
-/// After an error it gives nothing more. Dropping it early stops its work.
+/// Yields nothing after an error. Dropping it early stops its work.
 pub struct Batches {
     run: EpochRun<LoaderStage>,
-    place: Arc<Place>,
+    place: Arc<RunPosition>,
     /// Dropped after the run.
-    _view: View,
+    _view: RunView,
 }
 
-/// The source as the run reads it, where that is another. Its end ends what reads ahead.
-struct View(Option<Arc<dyn Source>>);
+/// The source that the run reads from, if that is not the loader's own. Dropping it ends reading ahead.
+struct RunView(Option<Arc<dyn Source>>);
 
-impl Drop for View {
+impl Drop for RunView {
     fn drop(&mut self) {
         if let Some(source) = &self.0 {
             source.end();
@@ -36,32 +36,32 @@ impl Drop for View {
 impl Batches {
     pub(super) fn new(
         run: EpochRun<LoaderStage>,
-        place: Arc<Place>,
+        place: Arc<RunPosition>,
         view: Option<Arc<dyn Source>>,
     ) -> Self {
-        Self { run, place, _view: View(view) }
+        Self { run, place, _view: RunView(view) }
     }
 
-    /// The epoch.
+    /// Returns the epoch.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
         Epoch(self.place.begin.epoch)
     }
 
-    /// Batches still to come if no error ends the epoch; [`UNKNOWN`](crate::sample::UNKNOWN) of a
-    /// stream whose end is not known.
+    /// Returns the number of batches left, if no error ends the epoch;
+    /// [`UNKNOWN`](crate::sample::UNKNOWN) for a stream of unknown length.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.run.remaining()
     }
 
-    /// The first batch that was not delivered.
+    /// Returns the first batch that was not delivered.
     pub(super) fn next_batch(&self) -> u64 {
         self.place.next_batch()
     }
 
-    /// Where the run is: after the batches taken so far. To go on from there, in this process or
-    /// another: [`Loader::resume`](super::Loader::resume).
+    /// Returns the position of the run, after the batches taken so far, for
+    /// [`Loader::resume`](super::Loader::resume) in this process or another.
     ///
     /// # Errors
     ///
@@ -89,28 +89,29 @@ impl Iterator for Batches {
     }
 }
 
-/// How far a run has come, for the loader and its batches to know.
+/// The position of a run, shared by the loader and its batches.
 #[derive(Debug)]
-pub(super) struct Place {
-    /// The cursor at the epoch's beginning.
+pub(super) struct RunPosition {
+    /// The cursor of the beginning of the epoch.
     begin: Cursor,
     delivery: Delivery,
-    /// Whether the same samples come again.
+    /// True if another run over the epoch has the same samples.
     is_exact: bool,
-    /// Rows of a batch on all ranks together, and of the epoch.
+    /// The rows of a batch over all ranks; `total` is that of the epoch.
     rows: u64,
     total: u64,
-    /// Batches delivered, from the epoch's beginning; `FAILED` added after an error.
+    /// The number of batches delivered, from the beginning of the epoch; `FAILED` is added after an
+    /// error.
     batches: AtomicU64,
 }
 
-/// More than there are batches: marks a run that ended with an error, which stays where it is.
+/// Marks a run that ended with an error, whose position stays; more than any number of batches.
 const FAILED: u64 = 1 << 63;
 
-/// As many batches as there never are: marks a run that came to its end.
+/// Marks a run that came to its end; more than any number of batches.
 const ENDED: u64 = FAILED - 1;
 
-impl Place {
+impl RunPosition {
     pub(super) fn new(
         begin: Cursor,
         delivery: Delivery,
@@ -130,14 +131,15 @@ impl Place {
         self.batches.fetch_or(FAILED, Ordering::Relaxed);
     }
 
-    /// The last batches may have lost all their rows: then none of them told.
+    /// Moves to the end of the epoch: the last batches may have lost all their rows and were not
+    /// delivered.
     fn ended(&self) {
         if self.batches.load(Ordering::Relaxed) & FAILED == 0 {
             self.delivered(ENDED);
         }
     }
 
-    /// The first batch that was not delivered.
+    /// Returns the first batch that was not delivered.
     fn next_batch(&self) -> u64 {
         self.batches.load(Ordering::Relaxed) & !FAILED
     }
@@ -150,7 +152,7 @@ impl Place {
             return Err(CursorError::Inexact.into());
         }
         let position = match self.next_batch() {
-            // Also where the total is not known.
+            // Also correct if the total is not known.
             ENDED => self.total,
             batches => batches.saturating_mul(self.rows).min(self.total),
         };
@@ -158,23 +160,23 @@ impl Place {
     }
 }
 
-impl Schedule for EpochOrder {
+impl RunOrder for EpochOrder {
     fn samples(&self) -> u64 {
         self.samples()
     }
 
-    fn visits(&self, places: Range<u64>, visits: &mut Vec<Visit>) {
+    fn visits(&self, places: Range<u64>, visits: &mut Vec<SampleRef>) {
         self.visits(places, visits);
     }
 }
 
-/// An epoch's order from some place on, for sources that read ahead.
-pub(super) struct Rest {
+/// An epoch's order from position `first` on, for sources that read ahead.
+pub(super) struct RemainingOrder {
     pub(super) order: EpochOrder,
     pub(super) first: u64,
 }
 
-impl Upcoming for Rest {
+impl Upcoming for RemainingOrder {
     fn samples(&self) -> u64 {
         self.order.samples().saturating_sub(self.first)
     }

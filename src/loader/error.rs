@@ -1,4 +1,4 @@
-//! Why a loader could not be made, and why a sample could not be loaded.
+//! Errors of building a loader and of loading a sample.
 
 use super::cache::CacheError;
 use super::{CollateCause, CollateError, CursorError};
@@ -10,7 +10,7 @@ use crate::plan::label::LabelError;
 use crate::plan::{PlanError, TooManyPixels};
 use crate::run::RunError;
 use crate::sample::SampleId;
-use crate::source::stream::Halt;
+use crate::source::stream::StreamEnd;
 use crate::source::{
     BoxError, DatasetError, Escaped, ReadErrorKind, SampleLocation, Source, SourceError,
 };
@@ -18,71 +18,71 @@ use crate::threads::ThreadsError;
 use fuseloop_ops::{Device, NoMemory, ParamError, Size};
 use std::fmt;
 
-/// Why a loader, or one of its epochs, could not be made.
+/// Why a loader could not be built, or one of its epochs not be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// The dataset.
+    /// The dataset could not be opened.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// The dataset, where it is no `.beton` file. The message begins with its name.
+    /// A dataset other than a `.beton` file could not be opened. The message begins with its name.
     #[error(transparent)]
     Dataset(BoxError),
-    /// A pipeline or a setting for a field that the dataset has not.
+    /// A pipeline or a setting names a field that the dataset does not have.
     #[error("there is no field {}, the file has {known}", Escaped(name))]
     NoSuchField {
         /// The name given.
         name: String,
-        /// The fields there are.
+        /// The names of all fields.
         known: String,
     },
-    /// Two pipelines of one field, by two names of it.
+    /// Two pipelines name the same field by two names.
     #[error(
         "pipelines for {} and {}, which are names of one field: keep one of them",
         Escaped(first),
         Escaped(second)
     )]
     OneField {
-        /// One name.
+        /// The first name.
         first: String,
-        /// The other.
+        /// The second name.
         second: String,
     },
-    /// A view or a branch of an output that there is not, or one that shares its draws.
+    /// A view, a branch or shared draws name an output that does not exist.
     #[error("there is no output {}, there are {known}", Escaped(name))]
     NoSuchOutput {
         /// The name given.
         name: String,
-        /// The outputs there are.
+        /// The names of all outputs.
         known: String,
     },
-    /// Two outputs of one name.
+    /// Two outputs have the same name.
     #[error("output {}: a field or another output has this name", Escaped(name))]
     NameTaken {
         /// The name.
         name: String,
     },
-    /// A branch from beyond the end of a list.
+    /// A branch starts beyond the end of a list of ops.
     #[error("output {}: it branches after {keep} ops of a list of {found}", Escaped(output))]
     Branch {
         /// The branch.
         output: String,
-        /// Ops that should come before it.
+        /// The number of ops that should come before the branch.
         keep: usize,
-        /// Ops there are.
+        /// The number of ops in the list.
         found: usize,
     },
-    /// Draws that can't be shared.
+    /// The draws of an output can't be shared.
     #[error("output {} can't share the draws of {}: {reason}", Escaped(output), Escaped(with))]
     SharedDraws {
         /// The output that should draw as the other does.
         output: String,
-        /// The other.
+        /// The other output.
         with: String,
-        /// Why not.
+        /// The reason.
         reason: &'static str,
     },
-    /// A label that is mixed in shares that no image is mixed in.
+    /// A label is mixed, but no image is mixed by the same ops.
     #[error(
         "output {}: no image is mixed as this label is: put {ops}, with the same parameters, last in an image's list",
         Escaped(output)
@@ -93,7 +93,7 @@ pub enum LoadError {
         /// The ops that mix it.
         ops: String,
     },
-    /// A label whose share depends on the size of an image, and images of different sizes.
+    /// A label's share depends on the size of an image, and the images have different sizes.
     #[error(
         "output {}: its share by {ops} follows from the size of the images mixed so, but there are {} and {}",
         Escaped(output), sizes[0], sizes[1]
@@ -103,26 +103,26 @@ pub enum LoadError {
         output: String,
         /// The ops that mix it.
         ops: String,
-        /// Two of the sizes.
+        /// Two of the image sizes.
         sizes: [Size; 2],
     },
-    /// A parameter of an op.
+    /// A parameter of an op is invalid.
     #[error("output {}: {error}", Escaped(output))]
     Param {
-        /// The output whose pipeline it is in.
+        /// The output whose pipeline has the op.
         output: String,
-        /// What is wrong.
+        /// The reason.
         error: ParamError,
     },
-    /// A pipeline that does not fit.
+    /// A pipeline does not fit its field.
     #[error("output {}: {error}", Escaped(output))]
     Plan {
         /// The output.
         output: String,
-        /// What does not fit.
+        /// The reason.
         error: PlanError,
     },
-    /// A pipeline for a field that has none.
+    /// A pipeline was set for a field that takes no ops.
     #[error(
         "field {} is {kind}: ops are taken for images, ints, floats and arrays",
         Escaped(field)
@@ -130,26 +130,26 @@ pub enum LoadError {
     NoPipeline {
         /// The field.
         field: String,
-        /// What it is.
+        /// The kind of the field.
         kind: &'static str,
     },
-    /// Ops of a part of the dataset that can't stand beside those of the output.
+    /// The ops of a component of the dataset don't fit those of the output.
     #[error("output {}: ops of part {part}: {reason}", Escaped(output))]
     Part {
         /// The output.
         output: String,
-        /// The part.
+        /// The component.
         part: usize,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// A picture field without any readable picture.
+    /// An image field has no readable image.
     #[error("field {} has no readable picture: its size can't be known", Escaped(field))]
     NoPictures {
         /// The field.
         field: String,
     },
-    /// A field of bytes from a source that does not say how long they are.
+    /// The source does not report the length of the longest value of a field.
     #[error(
         "field {}: the source does not say how long its longest value is: leave the field out, collate it `to` a length, or have `longest` say it",
         Escaped(field)
@@ -158,136 +158,136 @@ pub enum LoadError {
         /// The field.
         field: String,
     },
-    /// A field that can't be collated as asked for.
+    /// A field can't be collated as requested.
     #[error("output {}: {error}", Escaped(output))]
     Collate {
         /// The output.
         output: String,
-        /// Why not.
+        /// The reason.
         error: CollateError,
     },
-    /// A field whose largest value is too large for a batch.
+    /// The largest value of a field is too large for a batch.
     #[error("field {}: a value of {bytes} bytes is over the limit of {max}", Escaped(field))]
     TooLarge {
         /// The field.
         field: String,
-        /// Its largest value.
+        /// The bytes of the largest value.
         bytes: u64,
         /// The limit.
         max: u64,
     },
-    /// Batches over the limit on memory.
+    /// The batches exceed the memory limit.
     #[error(
         "{batches} batches of {batch_size} samples take {bytes} bytes, {row_bytes} a sample; the limit is {max}: take smaller batches, fewer of them ahead or smaller pictures, or give a `memory_limit` of your own"
     )]
     BatchBytes {
-        /// Bytes of all batches.
+        /// The bytes of all batches.
         bytes: u64,
-        /// Batches that are made ahead, and the one in use.
+        /// The number of batches: those ahead, and the one in use.
         batches: u64,
-        /// Samples of a batch.
+        /// The number of samples of a batch.
         batch_size: usize,
-        /// Bytes of a sample, over all outputs.
+        /// The bytes of a sample, over all outputs.
         row_bytes: u64,
         /// [`Limits::max_batch_bytes`](crate::sample::Limits::max_batch_bytes).
         max: u64,
     },
-    /// The compiler.
+    /// A pipeline could not be compiled.
     #[error("output {}: {error}", Escaped(output))]
     Compile {
         /// The output.
         output: String,
-        /// What went wrong.
+        /// The cause.
         error: CompileError,
     },
-    /// A batch size of 0.
+    /// The batch size is 0.
     #[error("a batch size of 0: give 1 or more")]
     BatchSize,
-    /// No worker.
+    /// The number of workers or of batches ahead is 0.
     #[error("0 workers or 0 batches ahead: give 1 or more")]
     Workers,
-    /// An index that the dataset has not.
+    /// An index is not below the number of samples.
     #[error("index {index}: the dataset has {samples} samples")]
     Index {
         /// The index.
         index: u64,
-        /// Samples there are.
+        /// The number of samples.
         samples: u64,
     },
-    /// A filter whose field can't be read.
+    /// The field of a filter can't be read.
     #[error("filter: sample {sample}: {error}")]
     Filter {
         /// The sample.
         sample: SampleId,
-        /// Its field, and why not.
-        error: Box<SampleError>,
+        /// The field and the reason.
+        error: Box<LoadSampleError>,
     },
-    /// The order.
+    /// The order could not be prepared.
     #[error(transparent)]
     Order(#[from] OrderError),
-    /// A cursor that can't be had, or not be gone on from.
+    /// A cursor could not be created, or can't be resumed from.
     #[error(transparent)]
     Cursor(#[from] CursorError),
-    /// A process cache for a source that has no pages.
+    /// A process cache was set for a source without pages.
     #[error("{}: only a .beton file has pages for a process cache", Escaped(dataset))]
     NoPages {
         /// The dataset.
         dataset: String,
     },
-    /// The source can't begin a run.
+    /// The source can't start a run.
     #[error("{}: {error}", Escaped(dataset))]
     Begin {
         /// The dataset.
         dataset: String,
-        /// Why not.
+        /// The reason.
         error: BoxError,
     },
-    /// Rows left out, where several ranks must have the same number.
+    /// Damaged samples can't be skipped with several ranks, which must have the same number of rows.
     #[error(
         "damaged samples can't be skipped on {world} ranks, whose batches would differ in length: take OnDamaged::Substitute"
     )]
     SkipOnRanks {
-        /// Ranks.
+        /// The number of ranks.
         world: u32,
     },
-    /// A setting that a stream can't have.
+    /// A setting is not available for streams.
     #[error("a stream has no {what}: {cure}")]
     Stream {
         /// The setting.
         what: String,
-        /// What to do instead.
+        /// The alternative.
         cure: &'static str,
     },
     /// Every field was left out.
     #[error("no field is left to load")]
     NoOutputs,
-    /// The cache.
+    /// The cache could not be created.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// A name of no device.
+    /// The name of a device is invalid.
     #[error("device: {0}")]
     DeviceName(ParamError),
-    /// The device.
+    /// A device could not be used.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// A list that a device can't run.
+    /// A device can't run a list of ops.
     #[error("output {}: {error}", Escaped(output))]
     OnDevice {
         /// The output.
         output: String,
-        /// Why not.
+        /// The reason.
         error: DeviceError,
     },
-    /// Lists for several devices.
+    /// The lists name several devices.
     #[error(
         "lists name both {} and {} in ToDevice: a loader has one device, which `LoaderBuilder::device` names for all",
         devices[0], devices[1]
     )]
     TwoDevices {
-        /// Two of them.
+        /// Two of the devices.
         devices: [Device; 2],
     },
-    /// A device that would have nothing to do.
+    /// A device was requested, but no list uses it.
     #[error(
         "{device} was asked for, but no list of ops has ToDevice: put it into the image's list, before Normalize"
     )]
@@ -295,19 +295,20 @@ pub enum LoadError {
         /// The device.
         device: Device,
     },
-    /// No batch may be on the device.
+    /// The number of batches on the device is 0.
     #[error("0 batches on the device: give 1 or more (`device_batches`)")]
     DeviceBatches,
-    /// The threads: too many, none to be had, or those of a process that this one was forked from.
+    /// There are too many threads, the system has none, or they belong to a process that this one was
+    /// forked from.
     #[error(transparent)]
     Threads(#[from] ThreadsError),
-    /// The engine.
+    /// The engine failed.
     #[error(transparent)]
     Run(#[from] RunError),
 }
 
 impl LoadError {
-    /// Whether it is a device that could not be had, or can't run what it should: a CPU could.
+    /// Returns true if a device is not available or can't run the lists: a CPU could.
     pub(super) fn is_of_device(&self) -> bool {
         matches!(self, Self::Device(_) | Self::OnDevice { .. })
     }
@@ -315,22 +316,22 @@ impl LoadError {
 
 /// Why a sample could not be loaded. The engine adds the batch and the sample's id.
 #[derive(Debug, thiserror::Error)]
-pub struct SampleError {
-    /// The dataset: its path, where it has one.
+pub struct LoadSampleError {
+    /// The dataset: its path, if it has one.
     pub dataset: Box<str>,
     /// Where the value is stored: the file, the sample's key there, the bytes; as far as the source
-    /// says.
+    /// knows.
     pub location: Option<Box<SampleLocation>>,
-    /// The field, or the output that was to be made of it.
+    /// The field, or the output computed from it.
     pub field: Box<str>,
-    /// What went wrong.
+    /// The cause.
     pub cause: SampleCause,
 }
 
-/// `photos/cat/6.jpg (image): the JPEG is cut short`: the location, or the dataset where the source
-/// gives none or the cause names the file itself; and the first byte of a value that is damaged
-/// inside.
-impl fmt::Display for SampleError {
+/// Writes for example `photos/cat/6.jpg (image): the JPEG is cut short`. The message starts with the
+/// location, or with the dataset if the source has no location or the cause names the file itself; it
+/// includes the offset of the value if the value could not be decoded.
+impl fmt::Display for LoadSampleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { dataset, location, field, cause } = self;
         let message = cause.to_string();
@@ -343,7 +344,7 @@ impl fmt::Display for SampleError {
             _ => Escaped(dataset).fmt(f)?,
         }
         write!(f, " ({})", Escaped(field))?;
-        // A value that could not be read says itself where.
+        // The error of a value that could not be read already has the position.
         let bytes = location.and_then(|location| location.bytes.as_ref());
         if let (SampleCause::Decode(_), Some(bytes)) = (cause, bytes) {
             write!(f, " at byte {}", bytes.start)?;
@@ -352,8 +353,8 @@ impl fmt::Display for SampleError {
     }
 }
 
-impl SampleError {
-    /// What is wrong with field `place` of a sample; `name` is the field's or its output's.
+impl LoadSampleError {
+    /// Creates the error of field `place` of a sample; `name` is the name of the field or of its output.
     pub(super) fn of(
         source: &dyn Source,
         sample: SampleId,
@@ -365,50 +366,50 @@ impl SampleError {
     }
 }
 
-/// What went wrong with a sample.
+/// The cause of a sample's error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SampleCause {
-    /// Its bytes can't be had.
+    /// The bytes can't be read.
     #[error(transparent)]
     Read(#[from] ReadErrorKind),
-    /// It is longer than the source said its longest value is.
+    /// The value is longer than the longest value that the source reported.
     #[error("a value of {found} bytes, where the source's longest is said to have {longest}")]
     TooLong {
-        /// Bytes of the value.
+        /// The bytes of the value.
         found: usize,
-        /// What the source said.
+        /// The length that the source reported.
         longest: usize,
     },
-    /// It is beyond the end of its stream, or of what the stream can give.
+    /// The sample is beyond the end of its stream, or the stream stopped.
     #[error(transparent)]
-    Halt(#[from] Halt),
-    /// The source, one of the user's own, refuses.
+    Halt(#[from] StreamEnd),
+    /// A user-defined source returned an error.
     #[error(transparent)]
     Source(BoxError),
-    /// It can't be decoded.
+    /// The image can't be decoded.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// An op makes too large a picture of it.
+    /// An op produces too large an image.
     #[error(transparent)]
     Pixels(#[from] TooManyPixels),
-    /// The system has no memory for it, or for a picture on its way.
+    /// There is not enough memory for the row or for an intermediate image.
     #[error(transparent)]
     Memory(#[from] NoMemory),
-    /// Its label is not one of the classes.
+    /// The label is not one of the classes.
     #[error(transparent)]
     Label(#[from] LabelError),
-    /// It does not fit into its row.
+    /// The sample does not fit into its row.
     #[error(transparent)]
     Collate(#[from] CollateCause),
 }
 
-/// What a source said: of a file, its own kind of error.
+/// Converts the error of a source; errors of files and streams keep their type.
 impl From<BoxError> for SampleCause {
     fn from(error: BoxError) -> Self {
         match error.downcast::<ReadErrorKind>() {
             Ok(kind) => Self::Read(*kind),
-            Err(error) => match error.downcast::<Halt>() {
+            Err(error) => match error.downcast::<StreamEnd>() {
                 Ok(halt) => Self::Halt(*halt),
                 Err(error) => Self::Source(error),
             },

@@ -1,13 +1,13 @@
-//! One sample of one image output, opened up: its draws, its decoded pixels, its row of a batch.
+//! Inspects one sample of one image output: its draws, its decoded pixels, its row of a batch.
 //!
-//! An [`Inspector`] runs what a worker runs, with the same seed, so that any sample of any epoch
-//! can be made again, bit for bit, without the ones before it.
+//! An [`Inspector`] runs the same code as a worker, with the same seed, so any sample of any epoch can
+//! be reproduced, bit for bit, without the samples before it.
 
-use super::error::{SampleCause, SampleError};
+use super::error::{LoadSampleError, SampleCause};
 use super::stage::LoaderStage;
 use super::{LoadError, Loader};
 use crate::decode::Decoder;
-use crate::jit::{Kernel, Scratch, Source, try_evaluate};
+use crate::jit::{DecodedPixels, Kernel, Scratch, try_evaluate};
 use crate::plan::Draws;
 use crate::sample::{Epoch, SampleId};
 use crate::source::{Buffer, EncodedImage, Source as Dataset, Upcoming, Value};
@@ -16,10 +16,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A run that asks for nothing: samples of it are read as they are asked for.
-struct Nothing;
+/// A run without upcoming samples: each sample is read when it is requested.
+struct EmptyRun;
 
-impl Upcoming for Nothing {
+impl Upcoming for EmptyRun {
     fn samples(&self) -> u64 {
         0
     }
@@ -27,7 +27,7 @@ impl Upcoming for Nothing {
     fn at(&self, _: Range<u64>, _: &mut Vec<SampleId>) {}
 }
 
-/// Opens samples of one image field in one epoch; see [`Loader::inspect`].
+/// Inspects samples of one image field in one epoch; see [`Loader::inspect`].
 pub struct Inspector {
     source: Arc<dyn Dataset>,
     stage: Arc<LoaderStage>,
@@ -40,54 +40,54 @@ pub struct Inspector {
     buffer: Buffer,
 }
 
-/// One sample, as a worker has it before its ops run.
+/// One inspected sample.
 #[derive(Clone, Debug)]
 pub struct Inspected {
-    /// What was drawn for it.
+    /// The draws of the sample.
     pub draws: Draws,
-    /// The window of the picture that is decoded for these draws.
+    /// The window of the image that is decoded for these draws.
     pub wanted: Window,
-    /// The whole decoded picture, packed.
+    /// The whole decoded image, packed.
     pub pixels: Vec<u8>,
-    /// Its row of the batch.
+    /// The sample's row of the batch.
     pub row: Vec<u8>,
 }
 
 impl Inspected {
-    /// The decoded picture.
+    /// Returns the decoded image.
     ///
     /// # Panics
     ///
-    /// Never: the pixels are of the draws' size.
+    /// Never: the pixels have the size in the draws.
     #[must_use]
     pub fn picture(&self) -> ImageView<'_> {
         ImageView::packed(&self.pixels, self.draws.source).expect("decoded whole")
     }
 }
 
-/// What a sample took, stage by stage, and the bytes that moved.
+/// The time of each phase of a sample, and the bytes that were read and decoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
     /// Reading the stored bytes.
     pub read: Duration,
-    /// Its size, from the headers.
+    /// Reading the size of the image from its headers.
     pub headers: Duration,
-    /// The draws of all ops.
+    /// Drawing for all ops.
     pub draw: Duration,
-    /// Decoding what the draws want.
+    /// Decoding the window that the draws need.
     pub decode: Duration,
-    /// The compiled loops.
+    /// Running the compiled loops.
     pub compiled: Duration,
     /// Bytes stored in the file.
     pub stored_bytes: usize,
-    /// The picture.
+    /// The size of the image.
     pub picture: Size,
-    /// What was decoded of it, at least what the draws want.
+    /// The size of the decoded part, at least the window that the draws need.
     pub decoded: Size,
 }
 
 impl Phases {
-    /// All of it.
+    /// Returns the total time.
     #[must_use]
     pub fn total(&self) -> Duration {
         self.read + self.headers + self.draw + self.decode + self.compiled
@@ -95,18 +95,18 @@ impl Phases {
 }
 
 impl Loader {
-    /// Opens samples of the image output `field` (a field's, a view or a branch) as epoch `epoch`
-    /// makes them; `None` if the batches have no such image.
+    /// Returns an inspector of the image output `field` (a field's output, a view or a branch) in epoch
+    /// `epoch`; `None` if there is no such image output.
     ///
     /// # Errors
     ///
-    /// As [`epoch`](Self::epoch).
+    /// See [`epoch`](Self::epoch).
     pub fn inspect(&self, field: &str, epoch: u32) -> Result<Option<Inspector>, LoadError> {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;
         let Some((output, field, kernel)) = stage.image(field) else { return Ok(None) };
         let pass = if self.stream.is_some() {
-            self.reading_ahead(&stage, epoch, Arc::new(Nothing))?
+            self.reading_ahead(&stage, epoch, Arc::new(EmptyRun))?
         } else {
             None
         };
@@ -125,46 +125,46 @@ impl Loader {
 }
 
 impl Inspector {
-    /// The compiled plan; where parts of the dataset have others, that of the rest.
+    /// Returns the compiled plan; if components of the dataset have their own, the output's own plan.
     #[must_use]
     pub fn kernel(&self) -> &Arc<Kernel> {
         &self.kernel
     }
 
-    /// Opens a sample.
+    /// Inspects a sample.
     ///
     /// # Errors
     ///
-    /// If there is no such sample, or it is damaged.
-    pub fn sample(&mut self, sample: u64) -> Result<Inspected, SampleError> {
+    /// If there is no such sample, or the sample is damaged.
+    pub fn sample(&mut self, sample: u64) -> Result<Inspected, LoadSampleError> {
         self.open(SampleId(sample)).map_err(|cause| self.error(sample, cause))
     }
 
-    /// Runs a sample `rounds` times and gives the median of each phase; of reading the first.
-    /// `each` is then given what the compiled loop gets.
+    /// Runs a sample `rounds` times and returns the median of each phase; the sample is only read once.
+    /// `each` is then called with the input of the compiled loop.
     ///
     /// # Errors
     ///
-    /// As [`sample`](Self::sample).
+    /// See [`sample`](Self::sample).
     pub fn time(
         &mut self,
         sample: u64,
         rounds: usize,
-        each: impl FnOnce(Source<'_>, &Draws),
-    ) -> Result<Phases, SampleError> {
+        each: impl FnOnce(DecodedPixels<'_>, &Draws),
+    ) -> Result<Phases, LoadSampleError> {
         self.phases(SampleId(sample), rounds, each).map_err(|cause| self.error(sample, cause))
     }
 
-    fn error(&self, sample: u64, cause: SampleCause) -> SampleError {
+    fn error(&self, sample: u64, cause: SampleCause) -> LoadSampleError {
         let name = self.source.fields()[self.field].name.as_str();
-        SampleError::of(&*self.source, SampleId(sample), (name, self.field), cause)
+        LoadSampleError::of(&*self.source, SampleId(sample), (name, self.field), cause)
     }
 
     fn key(&self, sample: SampleId) -> SampleKey {
         self.stage.key(self.epoch, sample, self.output)
     }
 
-    /// What the sample runs. It is read anew from here on.
+    /// Returns the kernel for the sample, and clears the buffer so that the sample is read again.
     fn kernel_of(&mut self, sample: SampleId) -> Result<Arc<Kernel>, SampleCause> {
         self.buffer.forget();
         let part = self.stage.part(&*self.source, sample, &mut self.buffer)?;
@@ -181,15 +181,16 @@ impl Inspector {
         let mut draws = Draws::default();
         plan.draw(key, size, &mut draws);
         plan.check_draws(&draws, self.stage.limits())?;
-        let wanted = plan.wanted(&draws);
+        let wanted = plan.needed_window(&draws);
         let decoded = self.decoder.decode(&image, wanted)?;
-        let part = Source { view: decoded.view, top: decoded.top, left: decoded.left, whole: size };
+        let part =
+            DecodedPixels { view: decoded.view, top: decoded.top, left: decoded.left, whole: size };
         let mut row = vec![];
         memory::resize(&mut row, plan.host_bytes(), "a row")?;
         kernel.try_run(&mut self.scratch, part, &draws, &mut row)?;
         let whole = self.decoder.decode(&image, size.full())?;
         if plan.staged().is_some() {
-            row = try_evaluate(plan, &whole.view, &draws)?; // what a device makes, bit for bit
+            row = try_evaluate(plan, &whole.view, &draws)?; // the row that a device produces, bit for bit
         }
         let mut pixels = memory::with_capacity((3 * size.pixels()) as usize, "a picture")?;
         (0..size.height).for_each(|y| pixels.extend_from_slice(whole.view.row(y)));
@@ -200,7 +201,7 @@ impl Inspector {
         &mut self,
         sample: SampleId,
         rounds: usize,
-        each: impl FnOnce(Source<'_>, &Draws),
+        each: impl FnOnce(DecodedPixels<'_>, &Draws),
     ) -> Result<Phases, SampleCause> {
         let (source, key) = (Arc::clone(&self.source), self.key(sample));
         let start = Instant::now();
@@ -218,20 +219,25 @@ impl Inspector {
             let headers = Instant::now();
             plan.draw(key, size, &mut draws);
             plan.check_draws(&draws, self.stage.limits())?;
-            let wanted = plan.wanted(&draws);
+            let wanted = plan.needed_window(&draws);
             let drawn = Instant::now();
             let decoded = self.decoder.decode(&image, wanted)?;
             let decoding = Instant::now();
-            let part =
-                Source { view: decoded.view, top: decoded.top, left: decoded.left, whole: size };
+            let part = DecodedPixels {
+                view: decoded.view,
+                top: decoded.top,
+                left: decoded.left,
+                whole: size,
+            };
             kernel.try_run(&mut self.scratch, part, &draws, &mut row)?;
             let ends = [start, headers, drawn, decoding, Instant::now()];
             for (times, pair) in times.iter_mut().zip(ends.windows(2)) {
                 times.push(pair[1] - pair[0]);
             }
         }
-        let decoded = self.decoder.decode(&image, plan.wanted(&draws))?;
-        let part = Source { view: decoded.view, top: decoded.top, left: decoded.left, whole: size };
+        let decoded = self.decoder.decode(&image, plan.needed_window(&draws))?;
+        let part =
+            DecodedPixels { view: decoded.view, top: decoded.top, left: decoded.left, whole: size };
         each(part, &draws);
         let [headers, draw, decode, compiled] = times.map(median);
         let (stored_bytes, decoded) = (image.bytes.len(), decoded.view.size());

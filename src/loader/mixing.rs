@@ -1,77 +1,77 @@
-//! A finished batch, mixed in place.
+//! Mixes a finished batch in place.
 //!
 //! ```text
 //! previous:  row n-1 with n-2, ..., row 1 with 0, row 0 with the copy of n-1
-//! permuted:  each cycle of the permutation in the same way
+//! permuted:  each cycle of the permutation in the same order
 //! ```
 //!
-//! Along a cycle each row's partner is still as it was filled, as that row's turn comes next; only
-//! the last one's has been mixed already, so it was copied before. A batch needs one row of memory
-//! besides its own.
+//! Along a cycle, each row's partner is still unmixed, because the partner is mixed next; only the
+//! partner of the last row has been mixed already, so it was copied before. A batch needs memory for one
+//! additional row.
 
 use super::LoadError;
-use super::works::{FieldWork, OutputWork};
+use super::compile::{FieldPlan, OutputPlan};
 use crate::batch::RowsMut;
-use crate::device::Part;
+use crate::device::DeviceOutput;
 use crate::plan::batch_ops::{draw_each, mixers};
 use fuseloop_kernels::mix::{blend_bf16, blend_f16, blend_f32, blend_f64, blend_u8};
 use fuseloop_ops::{
-    BatchKey, DType, ImageType, Layout, Mixed, NoMemory, Ops, Size, Window, memory, mixed_label,
+    BatchKey, DType, ImageType, Layout, NoMemory, Ops, RowMix, Size, Window, memory, mixed_label,
     mixed_label_f64,
 };
 use half::{bf16, f16};
 
-/// What the rows of an output are, to the ops that mix them.
+/// The kind of rows of an output, for the ops that mix them.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Rows {
+enum MixRows {
     Image(ImageType, Size),
-    /// A label's or an array's floats.
+    /// The floats of a label or an array.
     Floats(DType),
     /// `[class, class of the partner, share]`, in f32.
     Classes,
 }
 
-/// How a batch of one output is mixed.
+/// Mixes the batches of one output.
 #[derive(Debug)]
-pub(super) struct Mix {
-    rows: Rows,
-    /// Size of the images that the draws are for.
+pub(super) struct OutputMixer {
+    rows: MixRows,
+    /// The size of the images that the draws are for.
     size: Size,
 }
 
-/// Decides for each output how it is mixed; `None` if it is not.
+/// Returns for each output how it is mixed; `None` if it is not.
 ///
 /// # Errors
 ///
-/// If a label is mixed as no image is, or as images of different sizes are.
-pub(super) fn resolve(works: &[OutputWork]) -> Result<Vec<Option<Mix>>, LoadError> {
-    let one = |work: &OutputWork| match &work.work {
-        FieldWork::Image(kernel) => {
+/// If a label is mixed by ops that no image has, or that images of different sizes have.
+pub(super) fn resolve(works: &[OutputPlan]) -> Result<Vec<Option<OutputMixer>>, LoadError> {
+    let one = |work: &OutputPlan| match &work.work {
+        FieldPlan::Image(kernel) => {
             let (output, size) = (kernel.plan().output(), kernel.plan().output_size());
-            Ok(Some(Mix { rows: Rows::Image(output, size), size }))
+            Ok(Some(OutputMixer { rows: MixRows::Image(output, size), size }))
         }
-        FieldWork::Label(plan) => {
+        FieldPlan::Label(plan) => {
             let size = size_for_label(works, &work.name, plan.ops())?;
             let classes = plan.mixes_classes();
-            let rows = if classes { Rows::Classes } else { Rows::Floats(plan.dtype()) };
-            Ok(Some(Mix { rows, size }))
+            let rows = if classes { MixRows::Classes } else { MixRows::Floats(plan.dtype()) };
+            Ok(Some(OutputMixer { rows, size }))
         }
-        FieldWork::Array(plan) => {
+        FieldPlan::Array(plan) => {
             let size = size_for_label(works, &work.name, plan.ops())?;
-            Ok(Some(Mix { rows: Rows::Floats(plan.dtype()), size }))
+            Ok(Some(OutputMixer { rows: MixRows::Floats(plan.dtype()), size }))
         }
-        FieldWork::Copied { .. } | FieldWork::Collated(_) => Ok(None),
+        FieldPlan::Copied { .. } | FieldPlan::Collated(_) => Ok(None),
     };
-    let mixed = |work: &OutputWork| mixers(work.work.ops()).next().is_some();
+    let mixed = |work: &OutputPlan| mixers(work.work.ops()).next().is_some();
     works.iter().map(|work| if mixed(work) { one(work) } else { Ok(None) }).collect()
 }
 
-/// The size of the images that are mixed by the very ops of a label.
-fn size_for_label(works: &[OutputWork], label: &str, ops: &Ops) -> Result<Size, LoadError> {
+/// Returns the size of the images that are mixed by the same ops as a label.
+fn size_for_label(works: &[OutputPlan], label: &str, ops: &Ops) -> Result<Size, LoadError> {
     let chain = |ops: &Ops| mixers(ops).map(|mixer| format!("{:?}", mixer.op)).collect::<Vec<_>>();
     let own = chain(ops);
     let mut sizes = works.iter().filter_map(|work| match &work.work {
-        FieldWork::Image(kernel) if chain(kernel.plan().ops()) == own => {
+        FieldPlan::Image(kernel) if chain(kernel.plan().ops()) == own => {
             Some(kernel.plan().output_size())
         }
         _ => None,
@@ -89,13 +89,14 @@ fn size_for_label(works: &[OutputWork], label: &str, ops: &Ops) -> Result<Size, 
     }
 }
 
-/// Mixes a finished batch, output by output; what lies on a device is told how.
+/// Mixes a finished batch, output by output; for outputs on a device, the mix is written to the staged
+/// rows.
 ///
 /// # Errors
 ///
-/// If the system has no memory for one more row.
+/// If there is not enough memory for one additional row.
 pub(super) fn mix_batch(
-    works: &[OutputWork],
+    works: &[OutputPlan],
     key: BatchKey,
     rows: &mut RowsMut<'_>,
     spare: &mut Vec<u8>,
@@ -105,20 +106,20 @@ pub(super) fn mix_batch(
         let Some(mix) = &work.mix else { continue };
         let (ops, bytes) = (work.work.ops(), rows.output(k));
         match &work.part {
-            Some(Part::Image(part)) => {
+            Some(DeviceOutput::Image(part)) => {
                 draw_each(ops, key, count, mix.size, |mixer, mixed| part.mix(mixer, mixed, bytes));
             }
-            Some(Part::OneHot(part)) => {
+            Some(DeviceOutput::OneHot(part)) => {
                 draw_each(ops, key, count, mix.size, |mixer, mixed| part.mix(mixer, mixed, bytes));
             }
-            Some(Part::Copied { .. }) | None => mix.apply(ops, key, count, bytes, spare)?,
+            Some(DeviceOutput::Copied { .. }) | None => mix.apply(ops, key, count, bytes, spare)?,
         }
     }
     Ok(())
 }
 
-impl Mix {
-    /// Mixes the rows of a batch by every op that does so, in order. `spare` is for one row.
+impl OutputMixer {
+    /// Mixes the rows of a batch by every mixing op, in order. `spare` holds one row.
     fn apply(
         &self,
         ops: &Ops,
@@ -130,7 +131,7 @@ impl Mix {
         memory::resize(spare, bytes.len() / rows.max(1), "a row of a mixed batch")?;
         draw_each(ops, key, rows, self.size, |_, mixed| {
             along_cycles(bytes, mixed, spare, |row, own, partner| {
-                let Mixed { share, window, .. } = mixed[row];
+                let RowMix { share, window, .. } = mixed[row];
                 let is_kept = share == 1.0 || mixed[row].partner == row;
                 self.row(own, partner, share, window, is_kept);
             });
@@ -138,7 +139,7 @@ impl Mix {
         Ok(())
     }
 
-    /// One row, with its partner as that was. One that is kept is only told its share.
+    /// Mixes one row with its unmixed partner. If the row is kept, only its share is written.
     fn row(
         &self,
         own: &mut [u8],
@@ -148,13 +149,13 @@ impl Mix {
         is_kept: bool,
     ) {
         match (self.rows, window) {
-            (Rows::Classes, _) => mix_classes(own, partner, share),
+            (MixRows::Classes, _) => mix_classes(own, partner, share),
             _ if is_kept => {}
-            (Rows::Floats(dtype), _) => mix_floats(own, partner, share, dtype),
-            (Rows::Image(image, size), Some(window)) => {
+            (MixRows::Floats(dtype), _) => mix_floats(own, partner, share, dtype),
+            (MixRows::Image(image, size), Some(window)) => {
                 paste(own, partner, image, size, window);
             }
-            (Rows::Image(image, _), None) => match image.dtype {
+            (MixRows::Image(image, _), None) => match image.dtype {
                 DType::U8 => blend_u8(own, partner, share),
                 DType::F16 => blend_f16(own, partner, share),
                 DType::Bf16 => blend_bf16(own, partner, share),
@@ -165,15 +166,15 @@ impl Mix {
     }
 }
 
-/// Calls `mix` for every row, with its partner as that was before all of this: a copy of itself, if
-/// it is its own. `spare` is as long as a row.
+/// Calls `mix` for every row, with its partner before any mixing; a row that is its own partner gets a
+/// copy of itself. `spare` is as long as a row.
 ///
 /// # Panics
 ///
 /// If partners are no permutation of the rows.
 fn along_cycles(
     bytes: &mut [u8],
-    mixed: &[Mixed],
+    mixed: &[RowMix],
     spare: &mut [u8],
     mix: impl Fn(usize, &mut [u8], &[u8]),
 ) {
@@ -198,7 +199,7 @@ fn along_cycles(
     }
 }
 
-/// Row `own` to be changed, and row `other`, which is another one.
+/// Returns row `own`, mutably, and row `other`, which must be another one.
 fn two_rows(bytes: &mut [u8], len: usize, own: usize, other: usize) -> (&mut [u8], &[u8]) {
     if own < other {
         let (head, tail) = bytes.split_at_mut(other * len);
@@ -209,7 +210,7 @@ fn two_rows(bytes: &mut [u8], len: usize, own: usize, other: usize) -> (&mut [u8
     }
 }
 
-/// Copies a window of the partner, in whatever type and number of channels.
+/// Copies a window of the partner, for any type and number of channels.
 fn paste(own: &mut [u8], partner: &[u8], image: ImageType, size: Size, window: Window) {
     let (height, width) = (size.height as usize, size.width as usize);
     let (element, pixels) = (image.dtype.bytes(), height * width);
@@ -227,7 +228,7 @@ fn paste(own: &mut [u8], partner: &[u8], image: ImageType, size: Size, window: W
     }
 }
 
-/// Floats of a label, one at a time: there are few.
+/// Mixes the floats of a label, one at a time: there are few.
 fn mix_floats(own: &mut [u8], partner: &[u8], share: f64, dtype: DType) {
     match dtype {
         DType::F16 => each(own, partner, |own, partner| {
@@ -254,8 +255,8 @@ fn each<const N: usize>(own: &mut [u8], partner: &[u8], mix: impl Fn([u8; N], [u
     values.for_each(|(own, partner)| *own = mix(*own, *partner));
 }
 
-/// `[class, class of the partner, share]`. The class itself is left alone, so that other rows find
-/// it whenever they come.
+/// Writes the partner's class and the share to `[class, class of the partner, share]`. The class itself
+/// stays, so that other rows can read it in any order.
 fn mix_classes(own: &mut [u8], partner: &[u8], share: f64) {
     let (own, partner) = (own.as_chunks_mut::<4>().0, partner.as_chunks::<4>().0);
     if let ([_, of_partner, own_share], [class, ..]) = (own, partner) {
@@ -269,12 +270,12 @@ mod tests {
     use super::*;
     use fuseloop_ops::Dim;
 
-    fn partners(partners: &[usize]) -> Vec<Mixed> {
-        partners.iter().map(|&partner| Mixed { partner, share: 0.5, window: None }).collect()
+    fn partners(partners: &[usize]) -> Vec<RowMix> {
+        partners.iter().map(|&partner| RowMix { partner, share: 0.5, window: None }).collect()
     }
 
-    /// Rows of one byte, each made its own value and ten times its partner's.
-    fn mixed(rows: &mut [u8], mixed: &[Mixed]) {
+    /// Mixes rows of one byte: each becomes its own value plus ten times its partner's.
+    fn mixed(rows: &mut [u8], mixed: &[RowMix]) {
         along_cycles(rows, mixed, &mut [0], |_, own, partner| own[0] += 10 * partner[0]);
     }
 

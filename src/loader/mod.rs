@@ -1,21 +1,24 @@
-//! The loader: a dataset and its pipelines, as batches.
+//! The loader: turns a dataset and its pipelines into batches.
 //!
 //! ```text
 //! Source ─▶ order ─▶ for each sample of a batch, on any worker:
-//!                     read ─▶ draw ─▶ decode what the draws want ─▶ compiled loop ─▶ a row of the batch
+//!                     read ─▶ draw ─▶ decode the window drawn ─▶ compiled loop ─▶ a row of the batch
 //!                   for each finished batch: mix its rows (MixUp, CutMix), on one worker;
-//!                     send what stands after ToDevice on its way to a GPU, if it has one
+//!                     start the upload of the outputs after ToDevice to a GPU, if one is used
 //! ```
 //!
-//! [`Loader::open`] gives a [`LoaderBuilder`]; [`build`](LoaderBuilder::build) checks everything
-//! there is to check and compiles; [`epoch`](Loader::epoch) gives the batches of one pass, in
-//! order, the same bits for any number of workers, and [`resume`](Loader::resume) the rest of one. A field can have several outputs
-//! ([`view`](LoaderBuilder::view), [`branch`](LoaderBuilder::branch)): it is decoded once for all.
+//! [`Loader::open`] returns a [`LoaderBuilder`]; [`build`](LoaderBuilder::build) checks the whole setup
+//! and compiles the pipelines; [`epoch`](Loader::epoch) returns the batches of one pass, in order and
+//! bit for bit the same for any number of workers; [`resume`](Loader::resume) returns the rest of a
+//! pass. A field can have several outputs ([`view`](LoaderBuilder::view),
+//! [`branch`](LoaderBuilder::branch)): the field is decoded once for all of them.
 
 mod builder;
 pub mod cache;
 mod choose;
 mod collate;
+mod compile;
+mod component_ops;
 mod cursor;
 mod damaged;
 mod device;
@@ -24,10 +27,8 @@ mod error;
 mod inspect;
 mod mixing;
 mod outputs;
-mod parts;
 mod stage;
 mod stats;
-mod works;
 
 pub use builder::LoaderBuilder;
 pub use cache::{Cache, CacheError, CacheStats};
@@ -36,20 +37,20 @@ pub use cursor::{Cursor, CursorError};
 pub use damaged::{OnDamaged, Quarantine, Quarantined};
 pub use device::Placement;
 pub use epoch::Batches;
-pub use error::{LoadError, SampleCause, SampleError};
+pub use error::{LoadError, LoadSampleError, SampleCause};
 pub use inspect::{Inspected, Inspector, Phases};
 pub use stats::{Bottleneck, Stats, remedy};
 
 use crate::batch::TensorSpec;
 use crate::decode::DecodeOptions;
 use crate::jit::KernelCache;
-use crate::order::{EpochOrder, Prepared, Ranks};
-use crate::run::{Delivery, Engine, Headroom, LastBatch, Pass};
+use crate::order::{EpochOrder, PreparedOrder, Ranks};
+use crate::run::{Delivery, Engine, LastBatch, RunRequest, Utilization};
 use crate::sample::{Epoch, Limits, UNKNOWN};
 use crate::source::{Beton, Dataset, PageStats, PagedBeton, RunPlan, Source, Stream, Upcoming};
-use epoch::{Place, Rest};
+use epoch::{RemainingOrder, RunPosition};
 use fuseloop_ops::{Ops, ParamError};
-use outputs::Output;
+use outputs::OutputSpec;
 use stage::LoaderStage;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -57,40 +58,40 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A dataset and its pipelines, ready to give batches.
+/// A dataset and its pipelines, ready to produce batches.
 pub struct Loader {
     source: Arc<dyn Source>,
-    /// The source, where it is read by pages.
+    /// The source as a paged file, if pages are read whole.
     pages: Option<Arc<PagedBeton>>,
-    /// What tells the dataset from others.
+    /// The fingerprint of the dataset.
     dataset: u64,
-    order: Prepared,
+    order: PreparedOrder,
     ranks: Option<Ranks>,
     batch_size: NonZeroUsize,
     last: LastBatch,
     delivery: Delivery,
     recompile: bool,
-    /// The stream that the source is, if it is one: a sample is a place in a pass then, and means
-    /// nothing without its epoch.
+    /// The stream, if the source is one. A sample of a stream is identified by its position in a pass,
+    /// so the position means nothing without the epoch.
     stream: Option<Stream>,
-    setup: works::Setup,
-    compiled: Mutex<Compiled>,
-    shared: stage::Shared,
-    /// Where the run begun last is.
-    place: Mutex<Option<Arc<Place>>>,
+    setup: compile::CompileContext,
+    compiled: Mutex<CompiledOutputs>,
+    shared: stage::StageShared,
+    /// The position of the run that was started last.
+    position: Mutex<Option<Arc<RunPosition>>>,
     engine: Engine<LoaderStage>,
 }
 
-/// The outputs as they are now, and what the last epoch ran.
-struct Compiled {
-    outputs: Vec<Output>,
+/// The current outputs, and the stage that the last epoch ran.
+struct CompiledOutputs {
+    outputs: Vec<OutputSpec>,
     stage: Arc<LoaderStage>,
     cache: KernelCache,
 }
 
 impl Loader {
-    /// Opens a dataset, to be set up by the builder's methods: a `.beton` file, a folder of images, a
-    /// table of their labels, tar or TFRecord shards, here or at an address. Its name says which:
+    /// Opens a dataset and returns a builder: a `.beton` file, a folder of images, a table of labels,
+    /// tar or TFRecord shards, local or remote. The name determines the kind:
     ///
     /// ```no_run
     /// # use fuseloop::{LoadError, Loader};
@@ -101,52 +102,53 @@ impl Loader {
     /// # Ok::<(), LoadError>(())
     /// ```
     ///
-    /// Compressed shards can only be read in sequence: [`from_stream`](Self::from_stream) says what
-    /// that means. For what can be chosen in opening one kind, open it yourself:
+    /// Compressed shards can only be read in sequence; see [`from_stream`](Self::from_stream). To set
+    /// the options of one kind of dataset, open the dataset yourself and pass it to
     /// [`from_source`](Self::from_source).
     ///
     /// # Errors
     ///
-    /// If it can't be opened, or is not what its name says.
+    /// If the dataset can't be opened, or is not of the kind that its name says.
     pub fn open(path: impl AsRef<Path>) -> Result<LoaderBuilder, LoadError> {
         Ok(LoaderBuilder::of_dataset(Dataset::open(path)?))
     }
 
-    /// A loader of a dataset that is open, to be set up by the builder's methods.
+    /// Returns the builder of a loader for an open dataset.
     #[must_use]
     pub fn from_dataset(dataset: Dataset) -> LoaderBuilder {
         LoaderBuilder::of_dataset(dataset)
     }
 
-    /// Opens a `.beton` file and reads the whole of it into memory: fastest for small samples, where
-    /// the system's call to read one costs as much as its work. Takes as many bytes as the file has.
+    /// Opens a `.beton` file and reads all of it into memory. This is fastest for small samples, where
+    /// the system call that reads a sample costs as much as processing it. It takes as many bytes as the
+    /// file has.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), and if there is no memory for it.
+    /// See [`open`](Self::open); also if there is not enough memory.
     pub fn open_in_memory(path: impl AsRef<Path>) -> Result<LoaderBuilder, LoadError> {
         let beton = Beton::open(path, &Limits::DEFAULT)?.into_memory()?;
         Ok(LoaderBuilder::of(Arc::new(beton), DecodeOptions::default()))
     }
 
-    /// A loader of a source of the user's own, to be set up by the builder's methods.
+    /// Returns the builder of a loader for a source of your own.
     #[must_use]
     pub fn from_source(source: impl Source) -> LoaderBuilder {
         LoaderBuilder::of(Arc::new(source), DecodeOptions::default())
     }
 
-    /// A loader of samples that come one after another, to be set up by the builder's methods: see
-    /// [`stream`](crate::source::stream) for what streams are made of.
+    /// Returns the builder of a loader for samples that can only be read in sequence; see
+    /// [`stream`](crate::source::stream) for how streams are built.
     ///
-    /// Each epoch is one pass. A place in it is what elsewhere is a sample's number: in errors, in
-    /// cursors, and as what draws are a function of. The order is the stream's
-    /// ([`Order::Sequential`](crate::Order)): it is shuffled by [`Stream::shuffle`], cut by `take`,
-    /// filtered by `filter`, kept by `cache_in_memory`.
+    /// Each epoch is one pass. A sample's position in the pass takes the role of the sample number: in
+    /// errors, in cursors, and as the number that random draws depend on. The order is the stream's
+    /// ([`Order::Sequential`](crate::Order)): [`Stream::shuffle`] shuffles it, `take` cuts it, `filter`
+    /// filters it, `cache_in_memory` caches it.
     ///
-    /// The end need not be known: an epoch ends with the stream, its last batch short or left out,
-    /// and [`len`](Self::len), [`samples`](Self::samples) and
-    /// [`remaining`](Batches::remaining) are [`UNKNOWN`] until then. Several ranks take turns at the
-    /// places of a stream whose length is known; each passes over what is the others'.
+    /// The length need not be known: an epoch ends with the stream, and its last batch is short or
+    /// dropped. Until then [`len`](Self::len), [`samples`](Self::samples) and
+    /// [`remaining`](Batches::remaining) are [`UNKNOWN`]. Several ranks take turns at the positions of a
+    /// stream whose length is known; each rank skips the positions of the others.
     ///
     /// ```
     /// use fuseloop::Loader;
@@ -166,33 +168,33 @@ impl Loader {
         LoaderBuilder::of_stream(stream)
     }
 
-    /// The batches of one pass over the dataset.
+    /// Starts an epoch: returns the batches of one pass over the dataset.
     ///
-    /// Their order and their pixels depend on the seed and `epoch` alone. With
-    /// [`recompile`](LoaderBuilder::recompile), the pipelines of the epoch are made and compiled
-    /// first; code that would be the same is used again. Runs may overlap.
+    /// The order and the pixels of the batches depend on the seed and `epoch` alone. With
+    /// [`recompile`](LoaderBuilder::recompile), the pipelines of the epoch are built and compiled first;
+    /// code that would be the same is reused. Runs may overlap.
     ///
     /// # Errors
     ///
-    /// If a pipeline of this epoch does not fit, or no code could be made for it. Errors of
-    /// samples come with the batch they belong to.
+    /// If a pipeline of this epoch does not fit, or could not be compiled. An error of a sample is
+    /// returned with the batch that the sample belongs to.
     pub fn epoch(&self, epoch: u32) -> Result<Batches, LoadError> {
         let epoch = Epoch(epoch);
         let stage = self.stage(epoch)?;
         self.start(epoch, &stage, 0)
     }
 
-    /// The rest of an epoch: what [`epoch`](Self::epoch) would have given after the batches that
-    /// the cursor has behind it, bit for bit.
+    /// Returns the rest of an epoch: bit for bit the batches that [`epoch`](Self::epoch) would have
+    /// returned after those that the cursor has passed.
     ///
-    /// The number of workers may be another one, and the number of ranks too, as long as batch size
-    /// times ranks is as it was.
+    /// The number of workers may differ, and so may the number of ranks, as long as batch size times
+    /// ranks is the same.
     ///
     /// # Errors
     ///
-    /// If the cursor is of another dataset, order, seed or plan, stands inside a batch or beyond the
-    /// end of the epoch; and as [`epoch`](Self::epoch). A cursor at the end is none of these: no batch
-    /// is left then. Of a stream whose length is not known, a cursor beyond its end is the error of the
+    /// If the cursor is of another dataset, order, seed or plan, or its position is inside a batch or
+    /// beyond the end of the epoch; and see [`epoch`](Self::epoch). A cursor at the end is not an error:
+    /// no batch is left then. For a stream of unknown length, a cursor beyond the end is reported by the
     /// first batch.
     pub fn resume(&self, cursor: &Cursor) -> Result<Batches, LoadError> {
         let epoch = Epoch(cursor.epoch);
@@ -203,23 +205,23 @@ impl Loader {
         self.start_in(order, epoch, &stage, first.unwrap_or(u64::MAX))
     }
 
-    /// Where the epoch begun last is: after the batches taken of it so far. For
-    /// [`resume`](Self::resume), in this process or another.
+    /// Returns the position of the epoch that was started last, after the batches taken so far, for
+    /// [`resume`](Self::resume) in this process or another.
     ///
     /// # Errors
     ///
-    /// If no epoch was begun, or batches are delivered unordered.
+    /// If no epoch was started, or batches are delivered unordered.
     pub fn cursor(&self) -> Result<Cursor, LoadError> {
-        let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = self.position.lock().unwrap_or_else(PoisonError::into_inner);
         place.as_ref().ok_or(CursorError::NotBegun)?.cursor()
     }
 
-    /// Replaces an output's ops from here on: for epochs begun or resumed after this, and for the
-    /// rest of one by [`renew`](Self::renew). Branches of it follow.
+    /// Replaces the ops of an output for all epochs started or resumed after this call, and for the rest
+    /// of a running epoch after [`renew`](Self::renew). Branches of the output follow.
     ///
     /// # Errors
     ///
-    /// If there is no such output, or the new ops do not fit; then all stays as it was.
+    /// If there is no such output, or the new ops do not fit. Nothing is changed then.
     pub fn set_pipeline(
         &self,
         output: &str,
@@ -234,12 +236,12 @@ impl Loader {
         Ok(())
     }
 
-    /// Goes on with an epoch, from the first sample that was not delivered, as the pipelines are
-    /// now: a plan exchanged at an exact sample. What was made ahead by the old one is thrown away.
+    /// Continues an epoch with the current pipelines, from the first sample that was not delivered. The
+    /// plan changes at exactly that sample; batches prepared ahead by the old plan are discarded.
     ///
     /// # Errors
     ///
-    /// As [`epoch`](Self::epoch).
+    /// See [`epoch`](Self::epoch).
     pub fn renew(&self, batches: Batches) -> Result<Batches, LoadError> {
         let (epoch, first) = (batches.epoch(), batches.next_batch());
         drop(batches);
@@ -266,23 +268,25 @@ impl Loader {
         let (rows, total) = (self.global_batch(), order.global_samples());
         let begin = self.begin(epoch, stage);
         let first = first_batch.saturating_mul(self.batch_size.get() as u64);
-        let rest = Arc::new(Rest { order: order.clone(), first });
+        let rest = Arc::new(RemainingOrder { order: order.clone(), first });
         let view = self.reading_ahead(stage, epoch, rest)?;
         let stage = match &view {
             None => Arc::clone(stage),
             Some(view) => Arc::new(stage.over(Arc::clone(view))),
         };
-        let mut pass = Pass::new(stage, epoch, Box::new(order), self.batch_size);
+        let mut pass = RunRequest::new(stage, epoch, Box::new(order), self.batch_size);
         (pass.last, pass.first_batch, pass.delivery) = (self.last, first_batch, self.delivery);
         let run = self.engine.start(pass)?;
         let is_exact = self.stream.as_ref().is_none_or(Stream::is_exact);
-        let place = Arc::new(Place::new(begin, self.delivery, is_exact, rows, total, first_batch));
-        let mut last = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let place =
+            Arc::new(RunPosition::new(begin, self.delivery, is_exact, rows, total, first_batch));
+        let mut last = self.position.lock().unwrap_or_else(PoisonError::into_inner);
         *last = Some(Arc::clone(&place));
         Ok(Batches::new(run, place, view))
     }
 
-    /// The source as a run of what is upcoming reads it, where that is another.
+    /// Starts the source for a run that reads `upcoming`. Returns the source that the run reads from, if
+    /// that is not the loader's own.
     fn reading_ahead(
         &self,
         stage: &LoaderStage,
@@ -305,25 +309,25 @@ impl Loader {
         Ok(self.order.epoch(self.setup.seed, epoch, self.ranks.as_ref())?)
     }
 
-    /// The cursor at the beginning of an epoch.
+    /// Returns the cursor of the beginning of an epoch.
     fn begin(&self, epoch: Epoch, stage: &LoaderStage) -> Cursor {
         let order = self.order.fingerprint(self.ranks.as_ref());
         let (dataset, seed) = (self.dataset, self.setup.seed);
         Cursor { dataset, order, plan: stage.fingerprint(), seed, epoch: epoch.0, position: 0 }
     }
 
-    /// Rows of a batch on all ranks together.
+    /// Returns the number of rows of a batch over all ranks.
     fn global_batch(&self) -> u64 {
         let world = self.ranks.as_ref().map_or(1, |ranks| u64::from(ranks.world()));
         (self.batch_size.get() as u64).saturating_mul(world)
     }
 
-    /// The stage of an epoch: the last one's, unless pipelines are made anew.
+    /// Returns the stage of an epoch: the last epoch's, unless pipelines are rebuilt for each epoch.
     fn stage(&self, epoch: Epoch) -> Result<Arc<LoaderStage>, LoadError> {
         self.engine.check_process()?;
         let mut compiled = self.compiled();
         if self.recompile && compiled.stage.epoch() != epoch {
-            let Compiled { outputs, stage, cache } = &mut *compiled;
+            let CompiledOutputs { outputs, stage, cache } = &mut *compiled;
             *stage = self.compile(outputs, epoch, cache)?;
         }
         Ok(Arc::clone(&compiled.stage))
@@ -331,15 +335,16 @@ impl Loader {
 
     fn compile(
         &self,
-        outputs: &[Output],
+        outputs: &[OutputSpec],
         epoch: Epoch,
         cache: &mut KernelCache,
     ) -> Result<Arc<LoaderStage>, LoadError> {
-        let stage = works::stage(&self.source, outputs, epoch, &self.setup, cache, &self.shared)?;
+        let stage = compile::stage(&self.source, outputs, epoch, &self.setup, cache, &self.shared)?;
         Ok(Arc::new(stage))
     }
 
-    /// Batches of an epoch on this rank; [`UNKNOWN`] of a stream whose end is not known.
+    /// Returns the number of batches of an epoch on this rank; [`UNKNOWN`] for a stream of unknown
+    /// length.
     #[must_use]
     pub fn len(&self) -> u64 {
         let (samples, size) = (self.samples(), self.batch_size.get() as u64);
@@ -350,78 +355,79 @@ impl Loader {
         }
     }
 
-    /// Whether an epoch has no batch, as far as that is known.
+    /// Returns true if an epoch is known to have no batch.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Rows of an epoch on this rank, before a short last batch is dropped; [`UNKNOWN`] of a stream
-    /// whose end is not known.
+    /// Returns the number of rows of an epoch on this rank, before a short last batch is dropped;
+    /// [`UNKNOWN`] for a stream of unknown length.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.order.len(self.ranks.as_ref())
     }
 
-    /// The tensors of a batch, as the pipelines of the last epoch make them.
+    /// Returns the tensors of a batch as the pipelines of the last epoch define them.
     #[must_use]
     pub fn tensors(&self) -> Vec<TensorSpec> {
         self.current().tensors().to_vec()
     }
 
-    /// The plan in words: for each field its blocks, what was fused and what that compiled to.
+    /// Describes the plan: for each field its blocks, which ops were fused, and the code they compiled
+    /// to.
     #[must_use]
     pub fn explain(&self) -> String {
         self.current().explain()
     }
 
-    /// How long the pipelines of the last epoch took to plan and compile.
+    /// Returns how long the pipelines of the last epoch took to plan and compile.
     #[must_use]
     pub fn compile_time(&self) -> Duration {
         self.current().compile_time()
     }
 
-    /// Where the time went so far: who waits for whom.
+    /// Returns where the time went so far: which threads worked, and which waited for what.
     #[must_use]
-    pub fn headroom(&self) -> Headroom {
-        self.engine.headroom()
+    pub fn utilization(&self) -> Utilization {
+        self.engine.utilization()
     }
 
-    /// Pictures decoded so far, over all epochs: one a sample and image field, however many
-    /// outputs are made of it. Work ahead of the batches taken counts as well.
+    /// Returns the number of images decoded so far, over all epochs: one per sample and image field,
+    /// however many outputs are built from it. Work ahead of the batches taken is included.
     #[must_use]
     pub fn decoded(&self) -> u64 {
         self.shared.decoded.load(Ordering::Relaxed)
     }
 
-    /// The damaged samples met so far, where they do not end the epoch:
+    /// Returns the damaged samples found so far, if they do not end the epoch; see
     /// [`on_damaged`](LoaderBuilder::on_damaged).
     #[must_use]
     pub fn quarantine(&self) -> Quarantine {
-        self.shared.ward.report()
+        self.shared.damage_log.report()
     }
 
-    /// What its cache did so far, over all epochs; `None` without a
+    /// Returns the statistics of the cache, over all epochs; `None` without a
     /// [`cache`](LoaderBuilder::cache).
     #[must_use]
     pub fn cache_stats(&self) -> Option<CacheStats> {
         self.shared.cache.as_ref().map(|cache| cache.stats())
     }
 
-    /// What was read by pages so far; `None` without a
+    /// Returns the statistics of page reads; `None` without a
     /// [`process_cache`](LoaderBuilder::process_cache).
     #[must_use]
     pub fn page_stats(&self) -> Option<PageStats> {
         self.pages.as_ref().map(|pages| pages.stats())
     }
 
-    /// The dataset.
+    /// Returns the dataset.
     #[must_use]
     pub fn source(&self) -> &dyn Source {
         &*self.source
     }
 
-    fn compiled(&self) -> MutexGuard<'_, Compiled> {
+    fn compiled(&self) -> MutexGuard<'_, CompiledOutputs> {
         self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

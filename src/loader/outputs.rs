@@ -1,13 +1,13 @@
-//! Which tensors a batch has, what makes each, and whose draws it takes.
+//! The outputs of a loader: the tensors of a batch, how each is computed, and whose draws it uses.
 //!
-//! | output | made from                            | draws                                      |
+//! | output | computed from                        | draws                                      |
 //! |--------|--------------------------------------|--------------------------------------------|
 //! | field  | a field of the file, by its pipeline | its own                                    |
-//! | view   | a field once more, by another        | its own                                    |
-//! | branch | the first ops of an output, and more | that output's: the first ops do the same   |
+//! | view   | the same field, by another pipeline  | its own                                    |
+//! | branch | the first ops of an output, and more | that output's: the shared ops do the same  |
 //!
-//! In the order of the file, then in the order they were added. An output that shares the draws of
-//! another one draws the same numbers for the same op.
+//! Outputs are in the order of the file, then in the order they were added. An output that shares the
+//! draws of another draws the same numbers for the same op.
 
 use super::{Collate, LoadError};
 use crate::sample::Epoch;
@@ -15,52 +15,52 @@ use crate::source::{Escaped, Source};
 use fuseloop_ops::{Ops, ParamError, SampleKey};
 use std::sync::Arc;
 
-/// Makes ops for an epoch.
-pub(super) type Pipeline = Arc<dyn Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync>;
+/// Builds the ops for an epoch.
+pub(super) type MakeOps = Arc<dyn Fn(Epoch) -> Result<Ops, ParamError> + Send + Sync>;
 
-/// What the user asked for, not yet held against the file.
+/// The outputs that the user asked for, not yet checked against the dataset.
 #[derive(Default)]
-pub(super) struct Wanted {
-    pub(super) pipelines: Vec<(String, Pipeline)>,
-    /// Of a part of the dataset.
-    pub(super) of_parts: Vec<(usize, String, Pipeline)>,
+pub(super) struct OutputRequest {
+    pub(super) pipelines: Vec<(String, MakeOps)>,
+    /// Ops for a component of the dataset.
+    pub(super) component_pipelines: Vec<(usize, String, MakeOps)>,
     pub(super) without: Vec<String>,
-    pub(super) extras: Vec<Extra>,
-    /// The first draws as the second does.
+    pub(super) extras: Vec<ExtraOutput>,
+    /// The first output draws as the second does.
     pub(super) shares: Vec<(String, String)>,
     pub(super) collates: Vec<(String, Collate)>,
 }
 
-/// An output beside those of the fields.
-pub(super) struct Extra {
+/// An output in addition to those of the fields.
+pub(super) struct ExtraOutput {
     pub(super) name: String,
     pub(super) of: String,
-    /// Ops of `of` that come first: a branch. A view of its field, if `None`.
+    /// For a branch, the number of ops of `of` that come first; `None` for a view.
     pub(super) after: Option<usize>,
-    pub(super) make: Pipeline,
+    pub(super) make: MakeOps,
 }
 
 /// One tensor of the batches.
 #[derive(Clone)]
-pub(super) struct Output {
+pub(super) struct OutputSpec {
     pub(super) name: String,
-    /// The name that its field is stored under, where that is another one.
+    /// The name that its field is stored under, if that differs.
     pub(super) alias: Option<String>,
     pub(super) field: usize,
     pub(super) draws: DrawsOf,
-    /// What it is, for a reader of the plan.
+    /// The heading of the output in `explain`.
     pub(super) title: String,
     /// How its samples become a batch, if they differ in size.
     pub(super) collate: Option<Collate>,
-    /// Parts of the dataset whose samples have other ops.
-    pub(super) parts: Vec<(usize, Pipeline)>,
-    steps: Vec<Step>,
-    /// The number of the step that is its own.
+    /// The components of the dataset whose samples have other ops.
+    pub(super) parts: Vec<(usize, MakeOps)>,
+    steps: Vec<PipelineEdit>,
+    /// The id of the output's own step.
     own: usize,
     is_branch: bool,
 }
 
-/// Whose draws an output takes: the field's default output is view 0.
+/// Whose draws an output uses: the field's default output is view 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DrawsOf {
     pub(super) field: usize,
@@ -74,27 +74,27 @@ impl DrawsOf {
     }
 }
 
-/// Part of a list of ops: what is there is cut to `keep` ops, then more are made.
+/// One step of building a list of ops: truncates the list to `keep` ops, then appends more.
 #[derive(Clone)]
-struct Step {
-    /// The output it was made for: others have copies.
+struct PipelineEdit {
+    /// The output that the step belongs to; branches have copies of it.
     of: usize,
     keep: usize,
-    make: Pipeline,
+    make: MakeOps,
 }
 
-impl Output {
-    /// The same by another name.
+impl OutputSpec {
+    /// Returns a copy with another name.
     pub(super) fn named(&self, name: String) -> Self {
         Self { name, ..self.clone() }
     }
 
-    /// Whether it goes by a name, or is stored under it.
+    /// Returns true if `name` is the output's name or alias.
     fn is_called(&self, name: &str) -> bool {
         self.name == name || self.alias.as_deref() == Some(name)
     }
 
-    /// Its ops in an epoch.
+    /// Returns the ops for an epoch.
     pub(super) fn ops(&self, epoch: Epoch) -> Result<Ops, LoadError> {
         let mut ops: Ops = vec![];
         for step in &self.steps {
@@ -112,13 +112,13 @@ impl Output {
     }
 }
 
-impl Wanted {
-    /// The outputs, in order.
+impl OutputRequest {
+    /// Returns the outputs, in order.
     ///
     /// # Errors
     ///
     /// If a name is unknown or taken, draws are shared in a circle, or nothing is left.
-    pub(super) fn resolve(mut self, source: &dyn Source) -> Result<Vec<Output>, LoadError> {
+    pub(super) fn resolve(mut self, source: &dyn Source) -> Result<Vec<OutputSpec>, LoadError> {
         self.check_fields(source)?;
         let mut outputs = self.of_fields(source);
         let mut shares = vec![];
@@ -139,8 +139,8 @@ impl Wanted {
             let output = find(&outputs, &output)?;
             outputs[output].collate = Some(collate);
         }
-        for (part, output, make) in self.of_parts {
-            add_part(&mut outputs, source.parts(), part, &output, make)?;
+        for (part, output, make) in self.component_pipelines {
+            set_component_ops(&mut outputs, source.components(), part, &output, make)?;
         }
         outputs.retain(|output| !self.without.iter().any(|name| output.is_called(name)));
         if outputs.is_empty() { Err(LoadError::NoOutputs) } else { Ok(outputs) }
@@ -162,14 +162,15 @@ impl Wanted {
         Ok(())
     }
 
-    fn of_fields(&mut self, source: &dyn Source) -> Vec<Output> {
+    fn of_fields(&mut self, source: &dyn Source) -> Vec<OutputSpec> {
         let fields = source.fields().iter().enumerate();
         let outputs = fields.map(|(field, spec)| {
             let is_its_own = |name: &str| source.field_index(name) == Some(field);
             let given = self.pipelines.iter().find(|(name, _)| is_its_own(name));
             let name = source.field_name(field).to_owned();
-            let steps = given.map(|(_, make)| Step { of: field, keep: 0, make: Arc::clone(make) });
-            Output {
+            let steps =
+                given.map(|(_, make)| PipelineEdit { of: field, keep: 0, make: Arc::clone(make) });
+            OutputSpec {
                 alias: Some(spec.name.clone()).filter(|stored| *stored != name),
                 title: format!("field {}", Escaped(&name)),
                 name,
@@ -186,12 +187,12 @@ impl Wanted {
     }
 }
 
-/// The outputs with other ops for the one called `name`, and for what branches from it.
+/// Returns the outputs with the ops of `name` replaced, also in its branches.
 pub(super) fn replaced(
-    outputs: &[Output],
+    outputs: &[OutputSpec],
     name: &str,
-    make: Pipeline,
-) -> Result<Vec<Output>, LoadError> {
+    make: MakeOps,
+) -> Result<Vec<OutputSpec>, LoadError> {
     let place = find(outputs, name)?;
     let mut outputs = outputs.to_vec();
     let own = outputs[place].own;
@@ -203,18 +204,18 @@ pub(super) fn replaced(
         }
     }
     if is_new {
-        outputs[place].steps.push(Step { of: own, keep: 0, make });
+        outputs[place].steps.push(PipelineEdit { of: own, keep: 0, make });
     }
     Ok(outputs)
 }
 
 /// Adds a view or a branch.
 fn add(
-    outputs: &mut Vec<Output>,
+    outputs: &mut Vec<OutputSpec>,
     shares: &mut Vec<(usize, usize)>,
-    extra: Extra,
+    extra: ExtraOutput,
 ) -> Result<(), LoadError> {
-    let Extra { name, of, after, make } = extra;
+    let ExtraOutput { name, of, after, make } = extra;
     if outputs.iter().any(|output| output.is_called(&name)) {
         return Err(LoadError::NameTaken { name });
     }
@@ -222,11 +223,14 @@ fn add(
     let (field, own) = (outputs[parent].field, outputs.len());
     let (title_name, title_of) = (Escaped(&name), Escaped(&of));
     let (title, steps) = match after {
-        None => (format!("view {title_name} of {title_of}"), vec![Step { of: own, keep: 0, make }]),
+        None => (
+            format!("view {title_name} of {title_of}"),
+            vec![PipelineEdit { of: own, keep: 0, make }],
+        ),
         Some(keep) => {
             shares.push((outputs.len(), parent));
             let mut steps = outputs[parent].steps.clone();
-            steps.push(Step { of: own, keep, make });
+            steps.push(PipelineEdit { of: own, keep, make });
             (format!("branch {title_name} of {title_of}, after {keep} op(s)"), steps)
         }
     };
@@ -234,7 +238,7 @@ fn add(
     let draws = DrawsOf { field, view: views.count() };
     let is_branch = after.is_some();
     let (alias, collate, parts) = (None, None, vec![]);
-    outputs.push(Output {
+    outputs.push(OutputSpec {
         name,
         alias,
         field,
@@ -249,13 +253,13 @@ fn add(
     Ok(())
 }
 
-/// Has an output run other ops for samples of a part of `count`.
-fn add_part(
-    outputs: &mut [Output],
+/// Sets other ops of an output for the samples of component `part` of `count`.
+fn set_component_ops(
+    outputs: &mut [OutputSpec],
     count: usize,
     part: usize,
     output: &str,
-    make: Pipeline,
+    make: MakeOps,
 ) -> Result<(), LoadError> {
     let place = find(outputs, output)?;
     let own = outputs[place].own;
@@ -275,14 +279,14 @@ fn add_part(
     Err(LoadError::Part { output: output.to_owned(), part, reason })
 }
 
-fn find(outputs: &[Output], name: &str) -> Result<usize, LoadError> {
+fn find(outputs: &[OutputSpec], name: &str) -> Result<usize, LoadError> {
     outputs.iter().position(|output| output.is_called(name)).ok_or_else(|| {
         let known = listed(outputs.iter().map(|output| output.name.as_str()));
         LoadError::NoSuchOutput { name: name.to_owned(), known }
     })
 }
 
-/// Why a name is of no field: all names there are, with those that fields are stored under.
+/// Returns the error for an unknown field, with all field names and the names they are stored under.
 pub(super) fn no_such_field(source: &dyn Source, name: &str) -> LoadError {
     let known =
         source.fields().iter().enumerate().map(|(field, stored)| match source.field_name(field) {
@@ -297,8 +301,8 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.map(|name| Escaped(name).to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Gives each sharing output the draws of the one at the end of its chain.
-fn share_draws(outputs: &mut [Output], shares: &[(usize, usize)]) -> Result<(), LoadError> {
+/// Sets the draws of each sharing output to those of the output at the end of its chain.
+fn share_draws(outputs: &mut [OutputSpec], shares: &[(usize, usize)]) -> Result<(), LoadError> {
     let own: Vec<DrawsOf> = outputs.iter().map(|output| output.draws).collect();
     let with =
         |output| shares.iter().find(|(sharing, _)| *sharing == output).map(|&(_, with)| with);
@@ -315,7 +319,7 @@ fn share_draws(outputs: &mut [Output], shares: &[(usize, usize)]) -> Result<(), 
     Ok(())
 }
 
-fn shared(outputs: &[Output], output: usize, with: usize, reason: &'static str) -> LoadError {
+fn shared(outputs: &[OutputSpec], output: usize, with: usize, reason: &'static str) -> LoadError {
     let name = |place: usize| outputs[place].name.clone();
     LoadError::SharedDraws { output: name(output), with: name(with), reason }
 }

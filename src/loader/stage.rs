@@ -1,21 +1,22 @@
-//! One sample: read once, drawn for each output, decoded once, and run through the compiled loops.
+//! The stage of a loader: reads a sample once, draws for each output, decodes once, and runs the
+//! compiled loops.
 
-use super::cache::{Keeper, SampleCache, Seat};
+use super::cache::{CacheLookup, PendingEntry, SampleCache};
 use super::collate;
-use super::damaged::{MAX_SUBSTITUTES, OnDamaged, Ward};
-use super::device::{Site, Way};
-use super::error::{SampleCause, SampleError};
+use super::compile::{CompileContext, FieldPlan, OutputPlan, fingerprint};
+use super::damaged::{DamageLog, MAX_SUBSTITUTES, OnDamaged};
+use super::device::{DeviceChoice, Upload};
+use super::error::{LoadSampleError, SampleCause};
 use super::mixing;
-use super::works::{FieldWork, OutputWork, Setup, fingerprint};
 use crate::batch::{self, RowsMut, TensorSpec};
 use crate::decode::Decoder;
-use crate::device::Part;
-use crate::jit::{Kernel, Scratch, Source};
+use crate::device::DeviceOutput;
+use crate::jit::{DecodedPixels, Kernel, Scratch};
 use crate::order::Subset;
 use crate::plan::Draws;
-use crate::run::{Damaged, FillError, Phase, Stage, Watch};
-use crate::sample::{Epoch, Limits, SampleId, Visit};
-use crate::source::stream::Halt;
+use crate::run::{FillError, OnFailure, Phase, Progress, Stage};
+use crate::sample::{Epoch, Limits, SampleId, SampleRef};
+use crate::source::stream::StreamEnd;
 use crate::source::{Buffer, EncodedImage, FieldKind, Source as Dataset, Value};
 use fuseloop_ops::{BatchKey, SampleKey, Size, Window, stream};
 use std::error::Error;
@@ -29,83 +30,83 @@ use std::time::Duration;
 #[derive(Clone)]
 pub(super) struct LoaderStage {
     source: Arc<dyn Dataset>,
-    outputs: Arc<[OutputWork]>,
-    /// The fields that are read, each with the outputs made of it.
+    outputs: Arc<[OutputPlan]>,
+    /// The fields that are read, each with the outputs computed from it.
     fields: Vec<(usize, Vec<usize>)>,
     tensors: Vec<TensorSpec>,
-    /// For each output, the tensor with the sizes of its samples, if they differ.
+    /// For each output, the index of the tensor with the sizes of its samples, if they differ.
     sizes: Vec<Option<usize>>,
-    /// The way to a device, if some outputs lie on one.
-    way: Option<Way>,
+    /// The upload to a device, if some outputs are on one.
+    way: Option<Upload>,
     epoch: Epoch,
     chunk: NonZeroUsize,
-    setup: Setup,
-    /// Whether what is done depends on the part of the dataset that a sample is of.
+    setup: CompileContext,
+    /// True if the plan of an output depends on the component of the dataset that a sample belongs to.
     has_parts: bool,
     fingerprint: u64,
-    shared: Shared,
+    shared: StageShared,
 }
 
-/// What the stages of all epochs share.
+/// The state shared by the stages of all epochs.
 #[derive(Clone)]
-pub(super) struct Shared {
-    /// Pictures decoded.
+pub(super) struct StageShared {
+    /// The number of images decoded.
     pub(super) decoded: Arc<AtomicU64>,
-    /// Damaged samples met.
-    pub(super) ward: Arc<Ward>,
-    /// Decoded samples, if they are kept.
+    /// The damaged samples found.
+    pub(super) damage_log: Arc<DamageLog>,
+    /// The cache of decoded samples, if there is one.
     pub(super) cache: Option<Arc<SampleCache>>,
-    /// Where outputs are made.
-    pub(super) site: Arc<Site>,
+    /// Where outputs are computed.
+    pub(super) device_choice: Arc<DeviceChoice>,
     /// The samples that substitutes are drawn from.
     subset: Subset,
 }
 
-impl Shared {
-    pub(super) fn new(subset: Subset, cache: Option<Arc<SampleCache>>, site: Site) -> Self {
-        let site = Arc::new(site);
-        Self { decoded: Arc::default(), ward: Arc::default(), cache, site, subset }
+impl StageShared {
+    pub(super) fn new(subset: Subset, cache: Option<Arc<SampleCache>>, site: DeviceChoice) -> Self {
+        let device_choice = Arc::new(site);
+        Self { decoded: Arc::default(), damage_log: Arc::default(), cache, device_choice, subset }
     }
 }
 
-/// What a worker keeps.
+/// The state of a worker.
 pub(super) struct Worker {
-    /// What a value is read into.
+    /// The buffer that values are read into.
     buffer: Buffer,
-    /// What a kept value is read into.
+    /// The buffer that cached values are read into.
     kept: Vec<u8>,
-    pictures: PictureDesk,
-    /// A row of a batch that is mixed.
+    pictures: ImageScratch,
+    /// Scratch memory for one row of a batch that is mixed.
     spare: Vec<u8>,
 }
 
-/// What pictures are worked at with.
-struct PictureDesk {
-    /// Tells what the worker is at.
-    watch: Watch,
+/// The scratch state for decoding and running images.
+struct ImageScratch {
+    /// Reports the worker's phase.
+    watch: Progress,
     decoder: Decoder,
     scratch: Scratch,
-    /// Of each output of a field.
+    /// The draws of each output of a field.
     draws: Vec<Draws>,
-    /// Pictures decoded in this call.
+    /// The number of images decoded in this call.
     decoded: u64,
 }
 
-/// Bytes that a worker makes before it asks for more work, where samples are small: enough that
-/// asking costs nothing, few enough that workers end a batch together.
-const CHUNK_BYTES: usize = 64 << 10;
+/// The number of bytes that a worker writes before it claims another chunk, if samples are small: enough
+/// that claiming costs nothing, few enough that workers finish a batch together.
+const CHUNK_BYTES: usize = 192 << 10;
 
-/// Most samples at once.
+/// The maximum number of samples of a chunk.
 const CHUNK_SAMPLES: usize = 32;
 
 impl LoaderStage {
     pub(super) fn new(
         source: Arc<dyn Dataset>,
-        outputs: Vec<OutputWork>,
-        way: Option<Way>,
+        outputs: Vec<OutputPlan>,
+        way: Option<Upload>,
         epoch: Epoch,
-        setup: &Setup,
-        shared: Shared,
+        setup: &CompileContext,
+        shared: StageShared,
     ) -> Self {
         let (tensors, sizes) = collate::tensors(&outputs);
         let row: usize =
@@ -137,30 +138,30 @@ impl LoaderStage {
         }
     }
 
-    /// The same work, over the source as one run reads it.
+    /// Returns the same stage with another source: the one that a run reads from.
     pub(super) fn over(&self, source: Arc<dyn Dataset>) -> Self {
         Self { source, ..self.clone() }
     }
 
-    /// The fields that are read.
+    /// Returns the fields that are read.
     pub(super) fn fields(&self) -> impl Iterator<Item = usize> {
         self.fields.iter().map(|(field, _)| *field)
     }
 
-    /// What tells its plan from others: the outputs, their ops and the rules they run by.
+    /// Returns the fingerprint of the plan: the outputs, their ops and the rules they run by.
     pub(super) fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
 
-    /// Another sample for the row of `visit`, number `attempt` of those it would have.
-    fn substitute(&self, epoch: Epoch, visit: Visit, attempt: u32) -> Option<Visit> {
+    /// Returns another sample for the row of `visit`; `attempt` numbers the substitutes tried.
+    fn substitute(&self, epoch: Epoch, visit: SampleRef, attempt: u32) -> Option<SampleRef> {
         let mut rng = self.visit_key(epoch, visit).op(stream("substitute", attempt as usize));
         let word = u64::from(rng.word()) << 32 | u64::from(rng.word());
         let place = word.checked_rem(self.shared.subset.len())?;
-        Some(Visit { sample: self.shared.subset.at(place), ..visit })
+        Some(SampleRef { sample: self.shared.subset.at(place), ..visit })
     }
 
-    /// The epoch that the pipelines were made for.
+    /// Returns the epoch that the pipelines were built for.
     pub(super) fn epoch(&self) -> Epoch {
         self.epoch
     }
@@ -170,18 +171,18 @@ impl LoaderStage {
     }
 
     pub(super) fn compile_time(&self) -> Duration {
-        let works = self.outputs.iter().flat_map(OutputWork::all_works);
+        let works = self.outputs.iter().flat_map(OutputPlan::all_works);
         let times = works.map(|work| match work {
-            FieldWork::Image(kernel) => kernel.compile_time(),
+            FieldPlan::Image(kernel) => kernel.compile_time(),
             _ => Duration::ZERO,
         });
         times.sum()
     }
 
-    /// The image output of this name: its number, its field's place in the file, and what it runs.
+    /// Returns the image output of this name: its index, the index of its field, and its kernel.
     pub(super) fn image(&self, name: &str) -> Option<(usize, usize, Arc<Kernel>)> {
         self.outputs.iter().enumerate().find_map(|(k, output)| match &output.work {
-            FieldWork::Image(kernel)
+            FieldPlan::Image(kernel)
                 if output.name == name || output.alias.as_deref() == Some(name) =>
             {
                 Some((k, output.field, Arc::clone(kernel)))
@@ -190,42 +191,43 @@ impl LoaderStage {
         })
     }
 
-    /// What output `k`, an image, runs for samples of a part.
+    /// Returns the kernel of output `k`, an image, for the samples of a component.
     pub(super) fn kernel_of(&self, k: usize, part: usize) -> Option<Arc<Kernel>> {
         match self.outputs[k].work_of(part) {
-            FieldWork::Image(kernel) => Some(Arc::clone(kernel)),
+            FieldPlan::Image(kernel) => Some(Arc::clone(kernel)),
             _ => None,
         }
     }
 
-    /// The part of the dataset, here `source`, that a sample is of: 0 where it is all the same.
+    /// Returns the component of the dataset, here `source`, that a sample belongs to; 0 if all have the
+    /// same plan.
     pub(super) fn part(
         &self,
         source: &dyn Dataset,
         sample: SampleId,
         buffer: &mut Buffer,
     ) -> Result<usize, SampleCause> {
-        if self.has_parts { Ok(source.part(sample, buffer)?) } else { Ok(0) }
+        if self.has_parts { Ok(source.component(sample, buffer)?) } else { Ok(0) }
     }
 
-    /// What pictures may ask for.
+    /// Returns the limits on images.
     pub(super) fn limits(&self) -> &Limits {
         &self.setup.decode.limits
     }
 
-    /// A decoder as workers have it.
+    /// Creates a decoder with the workers' options.
     pub(super) fn decoder(&self) -> Decoder {
         Decoder::new(self.setup.decode)
     }
 
-    /// What all draws of an output of a sample are a function of.
+    /// Returns the key that determines all draws of an output for a sample.
     pub(super) fn key(&self, epoch: Epoch, sample: SampleId, output: usize) -> SampleKey {
-        self.outputs[output].draws.key(self.visit_key(epoch, Visit::once(sample)))
+        self.outputs[output].draws.key(self.visit_key(epoch, SampleRef::once(sample)))
     }
 
-    /// What all draws of a row are a function of.
-    fn visit_key(&self, epoch: Epoch, visit: Visit) -> SampleKey {
-        SampleKey::new(self.setup.seed, epoch.0, visit.sample.0).copy(visit.copy)
+    /// Returns the key that determines all draws of a row.
+    fn visit_key(&self, epoch: Epoch, visit: SampleRef) -> SampleKey {
+        SampleKey::new(self.setup.seed, epoch.0, visit.sample.0).copy(visit.repeat)
     }
 
     pub(super) fn explain(&self) -> String {
@@ -241,9 +243,10 @@ impl LoaderStage {
         text
     }
 
-    /// Where outputs with [`ToDevice`](fuseloop_ops::ToDevice) are made; nothing without any.
+    /// Describes where outputs with [`ToDevice`](fuseloop_ops::ToDevice) are computed; empty if there
+    /// are none.
     fn device_words(&self) -> String {
-        let placement = self.shared.site.placement();
+        let placement = self.shared.device_choice.placement();
         let on = self.outputs.iter().filter(|output| output.part.is_some());
         let on = on.map(|output| output.name.as_str()).collect::<Vec<_>>().join(", ");
         match (&placement.fallback, on.is_empty()) {
@@ -253,11 +256,11 @@ impl LoaderStage {
         }
     }
 
-    /// Makes all outputs of one field of a sample. `rows` are those of all outputs of the batch.
+    /// Writes all outputs of one field of a sample. `rows` are the rows of all outputs of the batch.
     fn fill_field(
         &self,
         worker: &mut Worker,
-        seat: &mut Seat<'_>,
+        lookup: &mut CacheLookup<'_>,
         key: SampleKey,
         (field, outputs): &(usize, Vec<usize>),
         rows: &mut SampleRows<'_, '_>,
@@ -266,11 +269,11 @@ impl LoaderStage {
         let spec = &self.source.fields()[*field];
         let of_field = |cause| self.error(sample, &spec.name, *field, cause);
         let Worker { buffer, kept: kept_bytes, pictures, .. } = worker;
-        // A number is in the table: looking at the clock would cost more than reading it.
+        // Reading the clock would cost more than reading a number.
         if !matches!(spec.kind, FieldKind::Int | FieldKind::Float) {
             pictures.watch.phase(Phase::Read);
         }
-        let Seat { kept, keeper } = seat;
+        let CacheLookup { kept, keeper } = lookup;
         let kept = kept.as_ref().and_then(|kept| kept.value(*field, kept_bytes));
         let is_kept = kept.is_some();
         let value = kept.map_or_else(|| self.source.value(sample, *field, buffer), Ok);
@@ -289,12 +292,12 @@ impl LoaderStage {
             let length = output
                 .fill((sample, rows.part), value, rows.of(k))
                 .map_err(|cause| self.error(sample, &output.name, *field, cause))?;
-            self.tell_sizes(k, &[length], rows);
+            self.write_sizes(k, &[length], rows);
         }
         Ok(())
     }
 
-    /// The part of the dataset that a sample is of.
+    /// Returns the component of the dataset that a sample belongs to.
     fn part_of(&self, sample: SampleId, buffer: &mut Buffer) -> Result<usize, FillError> {
         let part = self.part(&*self.source, sample, buffer);
         part.map_err(|cause| {
@@ -303,24 +306,24 @@ impl LoaderStage {
         })
     }
 
-    /// Writes how large the sample of output `k` is, if its samples differ.
-    fn tell_sizes(&self, k: usize, sizes: &[i64], rows: &mut SampleRows<'_, '_>) {
+    /// Writes the size of the sample of output `k`, if its samples differ in size.
+    fn write_sizes(&self, k: usize, sizes: &[i64], rows: &mut SampleRows<'_, '_>) {
         let Some(tensor) = self.sizes[k] else { return };
         let (row, _) = rows.of(tensor).as_chunks_mut();
         row.iter_mut().zip(sizes).for_each(|(to, size)| *to = size.to_ne_bytes());
     }
 
-    /// Draws for every output first, so that one decode serves them all.
+    /// Writes the outputs of an image. All outputs draw first, so that one decode serves them all.
     fn fill_images(
         &self,
-        desk: &mut PictureDesk,
-        keeper: Option<(usize, &mut Keeper<'_>)>,
+        image_scratch: &mut ImageScratch,
+        keeper: Option<(usize, &mut PendingEntry<'_>)>,
         key: SampleKey,
         image: &EncodedImage<'_>,
         outputs: &[usize],
         rows: &mut SampleRows<'_, '_>,
     ) -> Result<(), SampleCause> {
-        let PictureDesk { watch, decoder, scratch, draws, .. } = desk;
+        let ImageScratch { watch, decoder, scratch, draws, .. } = image_scratch;
         if image.mode.is_coded() {
             watch.phase(Phase::Decode);
         }
@@ -331,7 +334,7 @@ impl LoaderStage {
         for ((k, kernel), draws) in kernels().zip(draws.iter_mut()) {
             kernel.plan().draw(self.outputs[k].draws.key(key), size, draws);
             kernel.plan().check_draws(draws, &self.setup.decode.limits)?;
-            let own = kernel.plan().wanted(draws);
+            let own = kernel.plan().needed_window(draws);
             wanted = Some(wanted.map_or(own, |wanted| around(wanted, own)));
         }
         let mut kept = outputs.iter().filter_map(|&k| self.outputs[k].collated(k));
@@ -347,8 +350,9 @@ impl LoaderStage {
         watch.phase(Phase::Kernel);
         let (top, left) = (decoded.top, decoded.left);
         for ((k, kernel), draws) in kernels().zip(draws.iter()) {
-            let (source, row) = (Source { view: decoded.view, top, left, whole: size }, rows.of(k));
-            let Some(Part::Image(part)) = &self.outputs[k].part else {
+            let (source, row) =
+                (DecodedPixels { view: decoded.view, top, left, whole: size }, rows.of(k));
+            let Some(DeviceOutput::Image(part)) = &self.outputs[k].part else {
                 kernel.try_run(scratch, source, draws, row)?;
                 continue;
             };
@@ -359,19 +363,19 @@ impl LoaderStage {
             let picture = decoded.window(collated.window(size)?).expect("decoded, as wanted");
             collated.place(&picture, rows.of(k));
             let Size { height, width } = picture.size();
-            self.tell_sizes(k, &[height.into(), width.into()], rows);
+            self.write_sizes(k, &[height.into(), width.into()], rows);
         }
         Ok(())
     }
 
     fn error(&self, sample: SampleId, name: &str, field: usize, cause: SampleCause) -> FillError {
-        let error = SampleError::of(&*self.source, sample, (name, field), cause);
+        let error = LoadSampleError::of(&*self.source, sample, (name, field), cause);
         FillError { sample, source: Box::new(error) }
     }
 }
 
-/// The outputs by the field they are made of, in the order of the fields' first outputs.
-fn by_field(outputs: &[OutputWork]) -> Vec<(usize, Vec<usize>)> {
+/// Groups the outputs by field, in the order of the fields' first outputs.
+fn by_field(outputs: &[OutputPlan]) -> Vec<(usize, Vec<usize>)> {
     let mut fields: Vec<(usize, Vec<usize>)> = vec![];
     for (k, output) in outputs.iter().enumerate() {
         match fields.iter_mut().find(|(field, _)| *field == output.field) {
@@ -382,7 +386,7 @@ fn by_field(outputs: &[OutputWork]) -> Vec<(usize, Vec<usize>)> {
     fields
 }
 
-/// The smallest window that holds both.
+/// Returns the smallest window that contains both.
 fn around(a: Window, b: Window) -> Window {
     let (top, left) = (a.top.min(b.top), a.left.min(b.left));
     let bottom = (a.top + a.height).max(b.top + b.height);
@@ -393,15 +397,15 @@ fn around(a: Window, b: Window) -> Window {
 /// The rows of one sample, in every output.
 struct SampleRows<'a, 'b> {
     outputs: &'a mut [&'b mut [u8]],
-    /// The sample's place among `count` whose rows these are.
+    /// The sample's index among the `count` samples of these rows.
     place: usize,
     count: usize,
-    /// The part of the dataset that the sample is of.
+    /// The component of the dataset that the sample belongs to.
     part: usize,
 }
 
 impl SampleRows<'_, '_> {
-    /// The row of output `k`.
+    /// Returns the row of output `k`.
     fn of(&mut self, k: usize) -> &mut [u8] {
         let bytes = self.outputs[k].len() / self.count;
         &mut self.outputs[k][self.place * bytes..][..bytes]
@@ -419,11 +423,11 @@ impl Stage for LoaderStage {
         self.chunk
     }
 
-    fn worker(&self, watch: Watch) -> Worker {
+    fn worker(&self, watch: Progress) -> Worker {
         Worker {
             buffer: Buffer::default(),
             kept: vec![],
-            pictures: PictureDesk {
+            pictures: ImageScratch {
                 watch,
                 decoder: self.decoder(),
                 scratch: Scratch::default(),
@@ -438,12 +442,13 @@ impl Stage for LoaderStage {
         &self,
         worker: &mut Worker,
         epoch: Epoch,
-        visits: &[Visit],
+        visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError> {
         worker.pictures.decoded = 0;
-        // One look at the file's length serves a chunk of rows. If the file was cut, the engine asks for
-        // each row alone, and then each read is checked; so is each read of what the cache will keep.
+        // The file's length is checked once per chunk. If the file was truncated, the engine passes the
+        // rows one by one, and then each read is checked; so is each read of a value that the cache will
+        // store.
         let is_cached = self.shared.cache.is_some();
         worker.buffer.check_lengths_later(visits.len() > 1 && !is_cached);
         let mut outputs: Vec<&mut [u8]> = rows.outputs().collect();
@@ -454,11 +459,11 @@ impl Stage for LoaderStage {
             let part = self.part_of(visit.sample, &mut worker.buffer)?;
             let mut rows = SampleRows { outputs: &mut outputs, place, count: visits.len(), part };
             let cache = self.shared.cache.as_ref();
-            let mut seat = cache.map_or(Seat::EMPTY, |cache| cache.look(visit.sample));
+            let mut lookup = cache.map_or(CacheLookup::EMPTY, |cache| cache.look(visit.sample));
             for field in &self.fields {
-                self.fill_field(worker, &mut seat, key, field, &mut rows)?;
+                self.fill_field(worker, &mut lookup, key, field, &mut rows)?;
             }
-            seat.end();
+            lookup.end();
         }
         if let (Err(error), Some(first)) = (worker.buffer.check_lengths(), visits.first()) {
             return Err(FillError { sample: first.sample, source: error });
@@ -467,20 +472,30 @@ impl Stage for LoaderStage {
         Ok(())
     }
 
-    fn damaged(&self, epoch: Epoch, visit: Visit, attempt: u32, error: &FillError) -> Damaged {
-        let of_sample = error.source.downcast_ref::<SampleError>();
+    fn on_failure(
+        &self,
+        epoch: Epoch,
+        visit: SampleRef,
+        attempt: u32,
+        error: &FillError,
+    ) -> OnFailure {
+        let of_sample = error.source.downcast_ref::<LoadSampleError>();
         let substitute = match self.setup.on_damaged {
-            _ if let Some(SampleError { cause: SampleCause::Halt(halt), .. }) = of_sample => {
-                // What a stream can't give is no damaged sample: there is nothing after it.
-                return if matches!(halt, Halt::End { .. }) { Damaged::End } else { Damaged::Fail };
+            _ if let Some(LoadSampleError { cause: SampleCause::Halt(halt), .. }) = of_sample => {
+                // The end of a stream is not a damaged sample: no sample follows.
+                return if matches!(halt, StreamEnd::End { .. }) {
+                    OnFailure::End
+                } else {
+                    OnFailure::Fail
+                };
             }
-            OnDamaged::Fail => return Damaged::Fail,
+            OnDamaged::Fail => return OnFailure::Fail,
             OnDamaged::Skip => None,
-            OnDamaged::Substitute if attempt >= MAX_SUBSTITUTES => return Damaged::Fail,
+            OnDamaged::Substitute if attempt >= MAX_SUBSTITUTES => return OnFailure::Fail,
             OnDamaged::Substitute => self.substitute(epoch, visit, attempt),
         };
-        self.shared.ward.note(error.sample, epoch, attempt, &error.source);
-        substitute.map_or(Damaged::Skip, Damaged::Substitute)
+        self.shared.damage_log.note(error.sample, epoch, attempt, &error.source);
+        substitute.map_or(OnFailure::Skip, OnFailure::Substitute)
     }
 
     fn finish(
@@ -490,7 +505,7 @@ impl Stage for LoaderStage {
         batch: u64,
         rows: &mut RowsMut<'_>,
     ) -> Result<(), Box<dyn Error + Send + Sync>> {
-        // Each rank mixes with shares of its own; one process alone, as if there were no ranks.
+        // Each rank mixes with its own shares; a single process mixes as if there were no ranks.
         let batch = batch * self.setup.world + self.setup.rank;
         let key = BatchKey::new(self.setup.seed, epoch.0, batch);
         mixing::mix_batch(&self.outputs, key, rows, &mut worker.spare)?;

@@ -1,4 +1,4 @@
-//! Where the time of a loader went, in shares and in words, and what to do about it.
+//! Where the time of a loader went, as shares and in words, and what to do about it.
 //!
 //! ```text
 //! workers      decode 71 %, kernel 22 %, read 3 %, wait for room 2 %, idle 2 % (2 workers, 0.943 ms of work a sample)
@@ -6,64 +6,64 @@
 //! bottleneck   decode is 73 % of the workers' work: smaller pictures (...) would help most
 //! ```
 //!
-//! Who is the bottleneck, the first that holds:
+//! The bottleneck is the first row of this table that applies:
 //!
-//! | workers waited for        | and                                    | it is                |
+//! | workers waited for        | and                                    | bottleneck           |
 //! |---------------------------|----------------------------------------|----------------------|
 //! | room or a slot, more than the consumer for them | more for a slot  | batches that are held |
 //! | the same                  | more for room                          | the consumer: its model |
 //! | anything, over half of the time |                                  | too little work ahead |
 //! |                           | they worked                            | the phase that took longest |
 //!
-//! Shares are of wall-clock time: where there are more threads than cores, a thread that waits for
-//! a core counts as busy.
+//! Shares are of wall-clock time: with more threads than cores, a thread that waits for a core counts as
+//! busy.
 
 use super::Loader;
-use crate::run::{Headroom, Phase, Trace};
+use crate::run::{Phase, Trace, Utilization};
 use std::fmt;
 use std::time::Duration;
 
-/// Where the time of a loader went between two moments.
+/// Where the time of a loader went between two points in time.
 ///
-/// Its `Display` is for people: what each side did, who is the bottleneck, what would help.
+/// Its `Display` is meant for people: what each side did, the bottleneck, and what would help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats {
-    /// Worker threads.
+    /// The number of worker threads.
     pub workers: usize,
-    /// Cores that this process may use.
+    /// The number of cores that this process may use.
     pub cores: usize,
-    /// From the one moment to the other.
+    /// The time between the two points.
     pub wall: Duration,
-    /// The time of all workers together in each phase, by [`Phase::ALL`].
+    /// The total time of all workers in each phase, indexed as [`Phase::ALL`].
     phases: [Duration; Phase::ALL.len()],
-    /// Time that the consumer waited for batches.
+    /// The time that the consumer waited for batches.
     pub consumer_waited: Duration,
-    /// Samples delivered.
+    /// The number of samples delivered.
     pub samples: u64,
-    /// Batches delivered.
+    /// The number of batches delivered.
     pub batches: u64,
 }
 
-/// Who holds up the others.
+/// The side that slows the others down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Bottleneck {
-    /// Nothing was delivered: nothing is known.
+    /// Nothing was delivered yet.
     Unknown,
-    /// Whoever takes the batches: usually the model.
+    /// The consumer of the batches: usually the model.
     Consumer,
-    /// Batches that the user keeps: no memory is free for others.
+    /// Batches that the user holds: no memory is free for others.
     Held,
-    /// Neither: the workers slept although the consumer waited.
+    /// Neither side: the workers slept although the consumer waited.
     Ahead,
-    /// The workers, most of all with this.
+    /// The workers, mostly in this phase.
     Work(Phase),
 }
 
 impl Stats {
-    /// Between two readings of [`Loader::headroom`] of one loader.
+    /// Computes the statistics between two results of [`Loader::utilization`] of the same loader.
     #[must_use]
-    pub fn between(before: &Headroom, after: &Headroom) -> Self {
+    pub fn between(before: &Utilization, after: &Utilization) -> Self {
         let phases = Phase::ALL.map(|phase| after.time(phase).saturating_sub(before.time(phase)));
         let mut stats = Self { phases, ..Self::up_to(after) };
         stats.wall = stats.total() / u32::try_from(stats.workers.max(1)).unwrap_or(u32::MAX);
@@ -73,8 +73,8 @@ impl Stats {
         stats
     }
 
-    /// Since the loader was made.
-    fn up_to(headroom: &Headroom) -> Self {
+    /// Computes the statistics since the loader was built.
+    fn up_to(headroom: &Utilization) -> Self {
         let phases = Phase::ALL.map(|phase| headroom.time(phase));
         let workers = headroom.workers.len();
         let total: Duration = phases.iter().sum();
@@ -89,39 +89,39 @@ impl Stats {
         }
     }
 
-    /// The time of all workers together in `phase`.
+    /// Returns the total time of all workers in `phase`.
     #[must_use]
     pub fn time(&self, phase: Phase) -> Duration {
         self.phases[phase as usize]
     }
 
-    /// The share of the workers' time in `phase`, 0 to 1.
+    /// Returns the share of the workers' time in `phase`, 0 to 1.
     #[must_use]
     pub fn share(&self, phase: Phase) -> f64 {
         ratio(self.time(phase), self.total())
     }
 
-    /// The share of the workers' time that they were awake, 0 to 1.
+    /// Returns the share of the workers' time that they were awake, 0 to 1.
     #[must_use]
     pub fn busy_share(&self) -> f64 {
         ratio(self.busy(), self.total())
     }
 
-    /// The share of the time that the consumer waited for batches, 0 to 1; more if there were
-    /// several consumers.
+    /// Returns the share of the time that the consumer waited for batches, 0 to 1; more with several
+    /// consumers.
     #[must_use]
     pub fn consumer_share(&self) -> f64 {
         ratio(self.consumer_waited, self.wall)
     }
 
-    /// The time that the workers were awake for each sample that was delivered.
+    /// Returns the average time that the workers were awake per delivered sample.
     #[must_use]
     pub fn busy_per_sample(&self) -> Duration {
         let nanos = self.busy().as_nanos() / u128::from(self.samples.max(1));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// Who holds up the others: see the table at this module's top.
+    /// Returns the side that slows the others down; see the table at the top of this module.
     #[must_use]
     pub fn bottleneck(&self) -> Bottleneck {
         let (room, slot) = (self.share(Phase::Room), self.share(Phase::Slot));
@@ -137,7 +137,7 @@ impl Stats {
         }
     }
 
-    /// Who holds up the others, and what would help: one sentence.
+    /// Describes the bottleneck and what would help, in one sentence.
     #[must_use]
     pub fn verdict(&self) -> String {
         let waited = percent(self.share(Phase::Room));
@@ -169,7 +169,8 @@ impl Stats {
         }
     }
 
-    /// The workers' phases and their shares, the largest first; what rounds to nothing is left out.
+    /// Lists the workers' phases and their shares, the largest first; shares that round to 0 are left
+    /// out.
     fn shares(&self) -> String {
         let mut shares = Phase::ALL.map(|phase| (phase, self.share(phase))).to_vec();
         shares.retain(|(_, share)| *share >= 0.005);
@@ -188,7 +189,7 @@ impl Stats {
     }
 }
 
-/// What would help where most of the work is in `phase`.
+/// Returns what would help if most of the work is in `phase`.
 #[must_use]
 pub fn remedy(phase: Phase) -> &'static str {
     match phase {
@@ -225,9 +226,9 @@ impl fmt::Display for Stats {
 }
 
 impl Loader {
-    /// Where the time went since the loader was made, and what would help. Time between epochs, when
-    /// nothing is asked for, counts as idle: take [`Stats::between`] of two
-    /// [`headroom`](Self::headroom)s to leave it out.
+    /// Returns where the time went since the loader was built, and what would help. Time between epochs,
+    /// when no batch is requested, counts as idle: use [`Stats::between`] of two
+    /// [`utilization`](Self::utilization)s to exclude it.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -241,22 +242,22 @@ impl Loader {
     /// ```
     #[must_use]
     pub fn stats(&self) -> Stats {
-        Stats::up_to(&self.headroom())
+        Stats::up_to(&self.utilization())
     }
 
-    /// Begins a trace of what every thread does when, with place for `limit` stretches of time a
-    /// thread; 0 ends it. `fuseloop bench --trace` writes one as a file.
+    /// Starts a trace of what every thread does, of at most `limit` events per thread; 0 ends the trace.
+    /// `fuseloop bench --trace` writes a trace to a file.
     pub fn trace(&self, limit: usize) {
         self.engine.trace(limit);
     }
 
-    /// Takes out what was traced so far; the trace goes on.
+    /// Takes the events traced so far; the trace continues.
     #[must_use]
     pub fn take_trace(&self) -> Trace {
         self.engine.take_trace()
     }
 
-    /// Time since the loader's threads were made: the clock of a [`Trace`].
+    /// Returns the time since the loader's threads were started: the clock of a [`Trace`].
     #[must_use]
     pub fn clock(&self) -> Duration {
         self.engine.clock()
@@ -275,7 +276,7 @@ fn percent(share: f64) -> String {
 mod tests {
     use super::*;
 
-    /// Two workers for a second, in milliseconds.
+    /// Builds the statistics of two workers for a second, with phases in milliseconds.
     fn stats(parts: &[(Phase, u64)], waited: u64) -> Stats {
         let mut phases = [Duration::ZERO; Phase::ALL.len()];
         for (phase, ms) in parts {

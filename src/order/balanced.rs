@@ -1,19 +1,19 @@
-//! Class balanced: each class as often as any other.
+//! Class balanced: every class equally often.
 //!
 //! ```text
-//! with replacement      each of n draws: a class, each as likely; then a sample of it, each as likely
-//! without               of each class as many samples as the smallest has, none twice; shuffled
+//! with replacement      each of n draws: a class, uniformly; then one of its samples, uniformly
+//! without               as many samples of each class as the smallest class has, none twice; shuffled
 //! ```
 //!
 //! | | |
 //! |---|---|
 //! | input | the class of each sample: the value of an int field |
-//! | output | with: as many rows as the subset has. Without: classes times the smallest of them |
+//! | output | with: as many rows as the subset. Without: number of classes times the smallest one |
 //! | random | seed and epoch |
 //! | cost | at most 4 bytes a sample held |
 //!
-//! Classes are those of the subset. Without replacement, other samples of a large class come in
-//! each epoch.
+//! Only the classes in the subset count. Without replacement, each epoch has other samples of a large
+//! class.
 
 use super::OrderError;
 use super::groups::Groups;
@@ -24,7 +24,7 @@ use fuseloop_ops::Rng;
 
 pub(super) const NAME: &str = "class_balanced";
 
-/// The classes, and how they are drawn from.
+/// The classes, and how samples are drawn.
 #[derive(Debug)]
 pub(super) struct Balanced {
     classes: Groups,
@@ -32,12 +32,12 @@ pub(super) struct Balanced {
 }
 
 impl Balanced {
-    /// Of the class of each row.
+    /// Groups the rows by their classes.
     pub(super) fn new(classes: &[i64], replacement: bool) -> Result<Self, OrderError> {
         Ok(Self { classes: Groups::by(classes)?, replacement })
     }
 
-    /// Rows of an epoch.
+    /// Returns the number of rows of an epoch.
     pub(super) fn len(&self) -> u32 {
         if self.replacement { self.classes.rows() } else { self.smallest() * self.classes.len() }
     }
@@ -51,12 +51,12 @@ impl Balanced {
         }
     }
 
-    /// Whether a row may come twice.
+    /// Returns true if a row may come twice.
     pub(super) fn may_repeat(&self) -> bool {
         self.replacement
     }
 
-    /// Bytes held.
+    /// Returns the bytes held.
     pub(super) fn bytes(&self) -> usize {
         self.classes.bytes()
     }

@@ -1,4 +1,4 @@
-//! An order of the user's own.
+//! An order defined by the user.
 
 use super::memory::reserved;
 use super::{OrderError, Subset};
@@ -7,7 +7,7 @@ use crate::source::BoxError;
 use std::fmt;
 use std::sync::Arc;
 
-/// Says in which order an epoch visits its samples.
+/// Defines the order of the samples in an epoch.
 ///
 /// A pure function: the same seed, epoch and subset give the same order, on every rank and after
 /// a resume.
@@ -36,25 +36,27 @@ use std::sync::Arc;
 /// }
 ///
 /// let order = Order::Custom(Arc::new(BackAndForth));
-/// let prepared = order.prepare(&fuseloop::order::Count(3), Subset::All(3))?;
+/// let prepared = order.prepare(&fuseloop::order::SampleCount(3), Subset::All(3))?;
 /// let last = prepared.epoch(0, Epoch(1), None)?.visits_vec();
 /// assert_eq!(last.iter().map(|visit| visit.sample.0).collect::<Vec<_>>(), [2, 1, 0]);
 /// # Ok::<(), fuseloop::order::OrderError>(())
 /// ```
 pub trait Sampler: Send + Sync {
-    /// What to call it, in messages and in the fingerprint: another name for other parameters.
+    /// Returns the name used in messages and in the fingerprint. Samplers with different parameters must
+    /// have different names.
     fn name(&self) -> &str;
 
-    /// How many samples an epoch has: the same in every epoch. Default: as many as the subset.
+    /// Returns the number of samples of an epoch, the same in every epoch. Default: the size of the
+    /// subset.
     fn samples(&self, subset: &Subset) -> u64 {
         subset.len()
     }
 
-    /// The samples of an epoch, in order: any of `subset`, any number of times.
+    /// Returns the samples of an epoch, in order: any of `subset`, any number of times.
     ///
     /// # Errors
     ///
-    /// Whatever keeps it from saying so.
+    /// If the order can't be computed.
     fn order(&self, seed: u64, epoch: Epoch, subset: &Subset) -> Result<Vec<SampleId>, BoxError>;
 }
 
@@ -64,19 +66,19 @@ impl fmt::Debug for dyn Sampler {
     }
 }
 
-/// One is equal to itself alone.
+/// A sampler is only equal to itself.
 impl PartialEq for dyn Sampler {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::addr_eq(self, other)
     }
 }
 
-/// A sampler, and how the rows of its samples are found.
+/// A sampler, and the index that finds the rows of its samples.
 #[derive(Debug)]
 pub(super) struct Custom {
     sampler: Arc<dyn Sampler>,
     samples: u64,
-    /// Rows in the order of their ids; not needed where a row is an id.
+    /// The rows, sorted by sample id; not needed where a row is an id.
     by_id: Option<Vec<u32>>,
 }
 
@@ -89,7 +91,7 @@ impl Custom {
         Ok(Self { sampler: Arc::clone(sampler), samples: sampler.samples(subset), by_id })
     }
 
-    /// Rows of an epoch.
+    /// Returns the number of rows of an epoch.
     pub(super) fn len(&self) -> u64 {
         self.samples
     }
@@ -115,7 +117,7 @@ impl Custom {
         Ok(rows)
     }
 
-    /// The first row of a sample.
+    /// Returns the first row of a sample.
     fn row(&self, subset: &Subset, sample: SampleId) -> Option<u32> {
         let Some(by_id) = &self.by_id else {
             return (sample.0 < subset.len()).then_some(sample.0 as u32);
@@ -124,7 +126,7 @@ impl Custom {
         by_id.get(place).copied().filter(|&row| subset.at(u64::from(row)) == sample)
     }
 
-    /// Bytes held, without what the sampler holds itself.
+    /// Returns the bytes held, without those of the sampler.
     pub(super) fn bytes(&self) -> usize {
         self.by_id.as_ref().map_or(0, Vec::capacity) * size_of::<u32>()
     }

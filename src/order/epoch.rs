@@ -1,21 +1,21 @@
-//! The order of one epoch: what comes at a place.
+//! The order of one epoch: the sample at each position.
 //!
 //! ```text
-//! place of a rank ─▶ place of all ─▶ / repeats ─▶ row ─▶ sample
-//!                                                └▶ copy = rows of the sample before * repeats
-//!                                                          + place mod repeats
+//! position in a rank ─▶ global position ─▶ / repeats ─▶ row ─▶ sample
+//!                                                       └▶ repeat = earlier rows of the sample * repeats
+//!                                                                 + global position mod repeats
 //! ```
 //!
-//! 4 bytes a row where an order is drawn, none where it is sequential; 4 more where samples come
-//! several times, unless each comes equally often in a row.
+//! Cost: 4 bytes per row if the order is drawn, none if it is sequential; 4 more if samples come several
+//! times, unless all come equally often in a row.
 
 use super::memory::reserved;
 use super::{OrderError, Ranks, Subset};
-use crate::sample::Visit;
+use crate::sample::SampleRef;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The visits of one epoch, on one rank. A clone shares its memory.
+/// The samples of one epoch, on one rank. A clone shares the memory.
 #[derive(Clone, Debug)]
 pub struct EpochOrder {
     all: Arc<Global>,
@@ -23,17 +23,17 @@ pub struct EpochOrder {
     samples: u64,
 }
 
-/// The order of all ranks.
+/// The global order of all ranks.
 #[derive(Debug)]
 pub(super) struct Global {
     pub(super) subset: Subset,
-    /// How many visits.
+    /// The number of positions.
     pub(super) places: u64,
-    /// The row of each place, or of each `repeats` places; `None` where it is the place.
+    /// The row of each position, or of each `repeats` positions; `None` if the row is the position.
     pub(super) rows: Option<Vec<u32>>,
-    /// How many times each row's sample came in rows before; `None` where never.
+    /// How often the sample of each row came in earlier rows; `None` if never.
     pub(super) copies: Option<Vec<u32>>,
-    /// Times that each row comes, one after the other: at least 1.
+    /// How often each row comes in a row, at least 1.
     pub(super) repeats: u32,
 }
 
@@ -43,39 +43,41 @@ impl EpochOrder {
         Self { all: Arc::new(all), ranks, samples }
     }
 
-    /// Visits of this rank.
+    /// Returns the number of samples of this rank.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.samples
     }
 
-    /// Visits in the order of all ranks, before they are shared out: none left out, no padding.
+    /// Returns the number of samples in the global order, before it is divided: none left out, no
+    /// padding.
     #[must_use]
     pub fn global_samples(&self) -> u64 {
         self.all.places
     }
 
-    /// Appends this rank's visits at `places` to `visits`: those below [`samples`](Self::samples).
-    pub fn visits(&self, places: Range<u64>, visits: &mut Vec<Visit>) {
+    /// Appends this rank's samples at the positions `places` to `visits`. Positions at or above
+    /// [`samples`](Self::samples) are ignored.
+    pub fn visits(&self, places: Range<u64>, visits: &mut Vec<SampleRef>) {
         let places = places.start..places.end.min(self.samples);
         visits.extend(places.map(|place| match self.ranks {
             None => self.all.visit(place),
             Some(ranks) => {
                 let (place, is_padding) = ranks.place(place, self.all.places);
-                Visit { is_padding, ..self.all.visit(place) }
+                SampleRef { is_padding, ..self.all.visit(place) }
             }
         }));
     }
 
-    /// All visits of this rank.
+    /// Returns all samples of this rank.
     #[must_use]
-    pub fn visits_vec(&self) -> Vec<Visit> {
+    pub fn visits_vec(&self) -> Vec<SampleRef> {
         let mut visits = vec![];
         self.visits(0..self.samples, &mut visits);
         visits
     }
 
-    /// Bytes that the order holds, without those of its [`Subset`].
+    /// Returns the bytes that the order holds, without those of its [`Subset`].
     #[must_use]
     pub fn bytes(&self) -> usize {
         let of = |list: &Option<Vec<u32>>| list.as_ref().map_or(0, Vec::capacity);
@@ -84,28 +86,28 @@ impl EpochOrder {
 }
 
 impl Global {
-    /// What comes at a place below `places`.
-    fn visit(&self, place: u64) -> Visit {
+    /// Returns the sample at a global position below `places`.
+    fn visit(&self, place: u64) -> SampleRef {
         let (turn, again) = match self.repeats {
             1 => (place, 0),
             repeats => (place / u64::from(repeats), (place % u64::from(repeats)) as u32),
         };
         let row = self.rows.as_ref().map_or(turn, |rows| u64::from(rows[turn as usize]));
         let before = self.copies.as_ref().map_or(0, |copies| copies[turn as usize]);
-        Visit {
+        SampleRef {
             sample: self.subset.at(row),
-            copy: before * self.repeats + again,
+            repeat: before * self.repeats + again,
             is_padding: false,
         }
     }
 }
 
-/// How often the sample of each row came before; `None` if none comes twice.
+/// Returns how often the sample of each row came before; `None` if none comes twice.
 ///
-/// `twins` maps a row to the first row of its sample, if a sample is listed several times.
+/// `duplicates` maps a row to the first row of its sample, if a sample is listed several times.
 pub(super) fn copies(
     rows: Option<&[u32]>,
-    twins: Option<&[u32]>,
+    duplicates: Option<&[u32]>,
     subset: &Subset,
 ) -> Result<Option<Vec<u32>>, OrderError> {
     let turns = rows.map_or(subset.len(), |rows| rows.len() as u64);
@@ -114,7 +116,8 @@ pub(super) fn copies(
     let mut copies = reserved(turns)?;
     copies.extend((0..turns as usize).map(|turn| {
         let row = rows.map_or(turn as u32, |rows| rows[turn]);
-        let times = &mut seen[twins.map_or(row, |twins| twins[row as usize]) as usize];
+        let times =
+            &mut seen[duplicates.map_or(row, |duplicates| duplicates[row as usize]) as usize];
         let before = *times;
         *times += 1;
         before

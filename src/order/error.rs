@@ -1,37 +1,37 @@
-//! Why there is no order.
+//! Errors of orders and ranks.
 
 use crate::sample::SampleId;
 use crate::source::BoxError;
 
-/// Why an order could not be made of a dataset, or a rank not be found.
+/// Why an order could not be prepared for a dataset, or a rank not be determined.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OrderError {
-    /// A subset names a sample that there is not.
+    /// A subset contains a sample that the dataset does not have.
     #[error("the subset has sample {sample}, but the dataset has {samples} samples")]
     Outside {
         /// The sample.
         sample: SampleId,
-        /// Samples of the dataset.
+        /// The number of samples of the dataset.
         samples: u64,
     },
-    /// An order that must be held in memory, of more samples than it can count.
+    /// An order that must be held in memory has too many samples.
     #[error("order {order}: {samples} samples; it can hold at most {most}: take sequential")]
     TooMany {
         /// The order's name.
         order: String,
-        /// Samples asked for.
+        /// The number of samples requested.
         samples: u64,
-        /// Most it can hold.
+        /// The maximum number of samples.
         most: u64,
     },
-    /// The system gives no memory for the order.
+    /// There is not enough memory for the order.
     #[error("no memory for an order of {samples} samples")]
     Memory {
-        /// Samples to hold.
+        /// The number of samples to hold.
         samples: u64,
     },
-    /// A number that must be at least 1.
+    /// A parameter that must be at least 1 is 0.
     #[error("order {order}: {param} is 0, it must be at least 1")]
     Zero {
         /// The order's name.
@@ -39,15 +39,15 @@ pub enum OrderError {
         /// The parameter.
         param: &'static str,
     },
-    /// Not one weight for each sample of the dataset.
+    /// The number of weights is not the number of samples of the dataset.
     #[error("order weighted: {weights} weights for a dataset of {samples} samples")]
     WeightCount {
-        /// Weights given.
+        /// The number of weights given.
         weights: u64,
         /// Samples of the dataset.
         samples: u64,
     },
-    /// A weight that is none.
+    /// A weight is negative, infinite or NaN.
     #[error(
         "order weighted: sample {sample} has the weight {weight}, it must be finite and at least 0"
     )]
@@ -57,41 +57,41 @@ pub enum OrderError {
         /// Its weight.
         weight: f64,
     },
-    /// Fewer samples with a chance than are to be drawn.
+    /// Fewer samples have a weight above 0 than are to be drawn.
     #[error("order weighted: {drawn} samples to draw, but {weighed} have a weight above 0")]
     TooFewWeights {
-        /// Samples to draw: each once, or any number of times of 1.
+        /// The number of distinct samples needed: all that are drawn, or 1 with replacement.
         drawn: u64,
-        /// Samples of the subset whose weight is above 0.
+        /// The number of samples of the subset whose weight is above 0.
         weighed: u64,
     },
-    /// The dataset does not say the class of a sample.
+    /// The class of a sample can't be read.
     #[error("order class_balanced: sample {sample} has no class: {source}")]
     Class {
         /// The sample.
         sample: SampleId,
-        /// Why not.
+        /// The reason.
         source: BoxError,
     },
-    /// A sampler of the user's own failed.
+    /// A [`Sampler`](super::Sampler) failed.
     #[error("order {order}: {source}")]
     Custom {
         /// The sampler's name.
         order: String,
-        /// What it says.
+        /// The sampler's error.
         source: BoxError,
     },
-    /// A sampler of the user's own gave another number of samples than it said.
+    /// A [`Sampler`](super::Sampler) returned a different number of samples than it announced.
     #[error("order {order}: it gave {found} samples, and said that it gives {said}")]
     CustomCount {
         /// The sampler's name.
         order: String,
-        /// Samples it gave.
+        /// The number of samples returned.
         found: u64,
-        /// Samples it said.
+        /// The number of samples announced.
         said: u64,
     },
-    /// A sampler of the user's own gave a sample that it was not given.
+    /// A [`Sampler`](super::Sampler) returned a sample that is not in the subset.
     #[error("order {order}: it gave sample {sample}, which is not in the subset")]
     Stray {
         /// The sampler's name.
@@ -99,23 +99,23 @@ pub enum OrderError {
         /// The sample.
         sample: SampleId,
     },
-    /// A rank in a world that has no such rank.
+    /// A rank is not below the number of ranks.
     #[error("rank {rank} of {world} ranks: ranks go from 0 to one less than there are")]
     Rank {
         /// The rank.
         rank: u32,
-        /// Ranks there are.
+        /// The number of ranks.
         world: u32,
     },
-    /// A launcher set one of a pair of variables.
+    /// A launcher set only one of a pair of variables.
     #[error("{found} is set and {missing} is not: set both, or neither")]
     HalfSet {
         /// The variable that is set.
         found: &'static str,
-        /// The one that is not.
+        /// The variable that is not set.
         missing: &'static str,
     },
-    /// A launcher's variable that is no number.
+    /// A launcher's variable is not a number.
     #[error("{variable} is {value:?}: expected a whole number below 2^32")]
     NotANumber {
         /// The variable.
@@ -123,7 +123,7 @@ pub enum OrderError {
         /// Its value.
         value: String,
     },
-    /// A launcher's pair of variables that contradict each other.
+    /// A launcher's pair of variables contradict each other.
     #[error("{rank_variable} is {rank} and {world_variable} is {world}: the rank must be below")]
     Contradiction {
         /// The variable of the rank.

@@ -1,12 +1,12 @@
-//! A number that says which order it is: the same in every process and release.
+//! The fingerprint of an order: the same in every process and release.
 //!
-//! Of the order's name, its parameters and its subset; a cursor that was saved under another one is
+//! A hash of the order's name, its parameters and its subset. A cursor saved with another fingerprint is
 //! refused.
 
 use super::{Order, Subset};
 use crate::source::Fingerprint;
 
-/// Of an order over a subset.
+/// Returns the fingerprint of an order over a subset.
 pub(super) fn fingerprint(order: &Order, subset: &Subset) -> u64 {
     let mut hash = Fingerprint::default();
     hash.text(if matches!(order, Order::Custom(_)) { "custom" } else { order.name() });

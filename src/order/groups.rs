@@ -1,11 +1,11 @@
-//! Rows by what they have in common: a page, a class.
+//! Rows grouped by a key: a page, a class.
 //!
 //! ```text
-//! members   all rows, group by group, each group's in order       none if that is 0, 1, 2, ...
-//! starts    where in `members` each group begins, and the end
+//! members   all rows, group by group, ascending in each group     `None` if this is 0, 1, 2, ...
+//! starts    the index in `members` where each group starts, and the end
 //! ```
 //!
-//! A file is mostly written page by page, so its rows are in this order already.
+//! Files are mostly written page by page, so their rows usually are in this order already.
 
 use super::OrderError;
 use super::memory::reserved;
@@ -18,7 +18,7 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Rows with the same key, groups in the order of their keys. At most 2^32 - 1 rows.
+    /// Groups rows by key, in the order of the keys. At most 2^32 - 1 rows.
     pub(super) fn by<K: Ord + Copy>(keys: &[K]) -> Result<Self, OrderError> {
         let key = |row: u32| keys[row as usize];
         let mut members = None;
@@ -35,27 +35,27 @@ impl Groups {
         Ok(Self { members, starts })
     }
 
-    /// How many groups.
+    /// Returns the number of groups.
     pub(super) fn len(&self) -> u32 {
         self.starts.len() as u32 - 1
     }
 
-    /// Rows in all.
+    /// Returns the number of rows of all groups.
     pub(super) fn rows(&self) -> u32 {
         self.starts[self.starts.len() - 1]
     }
 
-    /// The places of a group's rows.
+    /// Returns the indices of a group's rows.
     pub(super) fn places(&self, group: u32) -> Range<u32> {
         self.starts[group as usize]..self.starts[group as usize + 1]
     }
 
-    /// The row at a place.
+    /// Returns the row at an index.
     pub(super) fn row(&self, place: u32) -> u32 {
         self.members.as_ref().map_or(place, |rows| rows[place as usize])
     }
 
-    /// Bytes held.
+    /// Returns the bytes held.
     pub(super) fn bytes(&self) -> usize {
         let members = self.members.as_ref().map_or(0, Vec::capacity);
         (members + self.starts.capacity()) * size_of::<u32>()

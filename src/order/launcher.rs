@@ -1,4 +1,4 @@
-//! Which rank this process is, as whoever started it says in its environment.
+//! The rank of this process, as set by its launcher in the environment.
 //!
 //! | launcher | rank | ranks |
 //! |---|---|---|
@@ -7,14 +7,14 @@
 //! | MPICH, Intel MPI | `PMI_RANK` | `PMI_SIZE` |
 //! | Slurm | `SLURM_PROCID` | `SLURM_NTASKS` |
 //!
-//! The first launcher of the table of which a variable is set is believed. Slurm is last because
-//! the others run under it: it may have started one torchrun a node, and a job's own script, whose
-//! `SLURM_PROCID` is 0 whatever it starts. So a script that Slurm runs itself, for more tasks than
-//! one and without `srun`, must not ask.
+//! The first launcher in the table with a variable set is used. Slurm is last because the others run
+//! under it: Slurm may have started one torchrun per node, and it sets `SLURM_PROCID` to 0 in the batch
+//! script itself. A script that Slurm runs directly, with more than one task and without `srun`, must
+//! therefore not call [`Ranks::from_env`].
 
 use super::{OrderError, Ranks, Uneven};
 
-/// The variables of a launcher: the rank's and the number of ranks'.
+/// The variables of a launcher: rank and number of ranks.
 type Pair = (&'static str, &'static str);
 
 const LAUNCHERS: [Pair; 4] = [
@@ -25,25 +25,26 @@ const LAUNCHERS: [Pair; 4] = [
 ];
 
 impl Ranks {
-    /// The rank that torchrun, OpenMPI, MPICH or Slurm gave this process, with [`Uneven::Pad`];
-    /// `None` if none of them started it. Where one runs under the other, in this order.
+    /// Returns the rank that torchrun, OpenMPI, MPICH or Slurm set for this process, with
+    /// [`Uneven::Pad`]; `None` if none of them started it. If several did, the first in this order is
+    /// used.
     ///
     /// # Errors
     ///
-    /// If a variable is set and its partner is not, if one is no number, or if the rank is not
-    /// below the number of ranks. The error names the variable.
+    /// If a variable is set and its counterpart is not, if a value is not a number, or if the rank is
+    /// not below the number of ranks. The error names the variable.
     pub fn from_env() -> Result<Option<Self>, OrderError> {
-        // What is not Unicode is no number either: the error shows what can be shown of it.
+        // A value that is not Unicode is not a number either: the lossy text is only shown in the error.
         Self::from_variables(|name| {
             std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
         })
     }
 
-    /// As [`from_env`](Self::from_env), of variables that `lookup` gives.
+    /// Does the same as [`from_env`](Self::from_env), with variables looked up by `lookup`.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// See [`from_env`](Self::from_env).
     pub fn from_variables(
         lookup: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, OrderError> {

@@ -1,8 +1,8 @@
-//! Memory for orders: asked for, so that a dataset too large is an error and no abort.
+//! Memory for orders, reserved fallibly: a dataset that is too large is an error, not an abort.
 
 use super::OrderError;
 
-/// An empty list with room for one thing a sample.
+/// Returns an empty list with room for one element per sample.
 pub(super) fn reserved<T>(samples: u64) -> Result<Vec<T>, OrderError> {
     let refused = OrderError::Memory { samples };
     let Ok(count) = usize::try_from(samples) else { return Err(refused) };
@@ -13,7 +13,7 @@ pub(super) fn reserved<T>(samples: u64) -> Result<Vec<T>, OrderError> {
     }
 }
 
-/// `0..count`.
+/// Returns the list `0..count`.
 pub(super) fn counted(count: u32) -> Result<Vec<u32>, OrderError> {
     let mut rows = reserved(u64::from(count))?;
     rows.extend(0..count);

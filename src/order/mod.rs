@@ -1,8 +1,8 @@
-//! The order in which an epoch visits its samples: pure functions, no threads.
+//! The order of the samples in an epoch: pure functions, no threads.
 //!
 //! ```text
-//! Order ── prepare(dataset, subset) ─▶ Prepared ── epoch(seed, epoch, ranks) ─▶ EpochOrder
-//!                                      once                                     visits(places)
+//! Order ── prepare(dataset, subset) ─▶ PreparedOrder ── epoch(seed, epoch, ranks) ─▶ EpochOrder
+//!                                      once                                            samples at positions
 //! ```
 //!
 //! | order | an epoch is | random by |
@@ -10,14 +10,14 @@
 //! | [`Sequential`](Order::Sequential) | the subset as given | |
 //! | [`Random`](Order::Random) | each sample once, shuffled | numpy, torch if there are ranks |
 //! | [`QuasiRandom`](Order::QuasiRandom) | each once, shuffled over a few pages at a time | own |
-//! | [`Weighted`](Order::Weighted) | so many, by weights | own |
-//! | [`ClassBalanced`](Order::ClassBalanced) | each class as often as any other | own |
-//! | [`RepeatedAugment`](Order::RepeatedAugment) | each several times in a row | torch |
-//! | [`Custom`](Order::Custom) | what a [`Sampler`] says | |
+//! | [`Weighted`](Order::Weighted) | a given number of samples, by weight | own |
+//! | [`ClassBalanced`](Order::ClassBalanced) | every class equally often | own |
+//! | [`RepeatedAugment`](Order::RepeatedAugment) | each sample several times in a row | torch |
+//! | [`Custom`](Order::Custom) | the samples that a [`Sampler`] returns | |
 //!
-//! Where a sample comes several times, [`Visit::copy`](crate::Visit) numbers its times, so that
-//! each has draws of its own. Ranks take turns at the order of all ([`Ranks`]): which samples a
-//! step of all ranks together has does not depend on how many they are.
+//! If a sample comes several times, [`SampleRef::repeat`](crate::SampleRef) counts its occurrences, so
+//! that each has its own draws. Ranks take turns at the global order ([`Ranks`]): the samples that all
+//! ranks together process in one step do not depend on the number of ranks.
 
 mod balanced;
 mod custom;
@@ -41,64 +41,67 @@ pub use crate::source::BoxError;
 pub use custom::Sampler;
 pub use epoch::EpochOrder;
 pub use error::OrderError;
-pub use prepare::{Count, Facts, Prepared};
+pub use prepare::{DatasetInfo, PreparedOrder, SampleCount};
 pub use ranks::{Ranks, Uneven};
 pub use subset::Subset;
 
 use std::sync::Arc;
 
-/// How an epoch goes through its samples.
+/// The order of the samples in an epoch.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Order {
-    /// As given, the same in every epoch.
+    /// The order of the subset, the same in every epoch.
     #[default]
     Sequential,
-    /// Shuffled anew in every epoch, exactly as FFCV's `OrderOption.RANDOM` does: on one process
-    /// numpy's `default_rng(seed + epoch).permutation(ids)`, on several torch's
-    /// `DistributedSampler`. An experiment moved here from FFCV keeps its order.
+    /// Shuffled in every epoch, exactly as by FFCV's `OrderOption.RANDOM`: on one process by numpy's
+    /// `default_rng(seed + epoch).permutation(ids)`, on several by torch's `DistributedSampler`. An
+    /// experiment moved from FFCV keeps its order.
     ///
-    /// So epoch 1 of seed 7 is epoch 0 of seed 8: take seeds far apart.
+    /// Epoch 1 of seed 7 is therefore epoch 0 of seed 8: choose seeds that are far apart.
     Random,
-    /// Shuffled as far as a few pages of the file allow: for a file that does not fit in memory,
-    /// on a disk that does not like to seek.
+    /// Shuffled within a few pages of the file: for a file that does not fit in memory, on storage where
+    /// seeking is slow.
     ///
-    /// The next sample is any of those left in the open pages. A page is opened, in random order,
-    /// when another has none left.
+    /// The next sample is drawn from those left in the open pages. When a page has no sample left, the
+    /// next page is opened, in random order.
     QuasiRandom {
-        /// Pages open at once: what is in memory is so many times the file's page size.
+        /// The number of pages open at the same time: memory use is this number times the file's page
+        /// size.
         open_pages: u32,
     },
-    /// So many samples of an epoch by their weights, as torch's `WeightedRandomSampler`.
+    /// A given number of samples, drawn by weight, as by torch's `WeightedRandomSampler`.
     Weighted {
-        /// A weight for each sample of the dataset, whatever the subset. They need not sum to 1.
+        /// One weight for each sample of the dataset, whatever the subset. The weights need not sum to
+        /// 1.
         weights: Arc<[f64]>,
-        /// Samples of an epoch.
+        /// The number of samples of an epoch.
         samples: u64,
-        /// Whether a sample may come several times.
+        /// True if a sample may come several times.
         replacement: bool,
     },
-    /// Each class as often as any other.
+    /// Every class equally often.
     ClassBalanced {
-        /// The int field that says the class.
+        /// The int field that holds the class.
         field: String,
-        /// With: an epoch is as long as the dataset, each visit a class drawn evenly and then a
-        /// sample of it. Without: each class has as many samples as the smallest, none twice.
+        /// With replacement, an epoch is as long as the dataset: each sample is drawn by drawing a class
+        /// evenly, then one of its samples. Without, every class has as many samples as the smallest
+        /// class, none twice.
         replacement: bool,
     },
-    /// Each sample several times in a row, so that several ranks see the same one at once with
-    /// other draws: timm's `RepeatAugSampler`. An epoch stays as long as the dataset, rounded down
-    /// to a multiple of 256.
+    /// Each sample several times in a row, so that several ranks see the same sample at once with
+    /// different draws: timm's `RepeatAugSampler`. An epoch is as long as the dataset, rounded down to a
+    /// multiple of 256.
     RepeatedAugment {
-        /// Times that a sample comes; 3 is usual.
+        /// How often each sample comes; 3 is usual.
         repeats: u32,
     },
-    /// What a sampler of the user's own says.
+    /// The order of a sampler of your own.
     Custom(Arc<dyn Sampler>),
 }
 
 impl Order {
-    /// Its name, as a pipeline file has it; a custom one's own.
+    /// Returns the name used in a pipeline file; for a custom order, the sampler's name.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {

@@ -1,4 +1,4 @@
-//! An order and a dataset: what of it can be made once, and the order of each epoch.
+//! Prepares an order for a dataset: computes what all epochs share, then the order of each epoch.
 
 use super::balanced::Balanced;
 use super::custom::Custom;
@@ -11,30 +11,30 @@ use super::{Order, OrderError, Ranks, Subset, numpy, repeated, torch};
 use crate::sample::{Epoch, SampleId};
 use crate::source::BoxError;
 
-/// What orders ask of a dataset.
-pub trait Facts {
-    /// How many samples it has.
+/// The information that an order needs about a dataset.
+pub trait DatasetInfo {
+    /// Returns the number of samples.
     fn samples(&self) -> u64;
 
-    /// The page of the file that a sample lies in, by its number; `None` if it lies in none.
+    /// Returns the number of the file page that stores a sample; `None` if the sample is in no page.
     fn page(&self, sample: SampleId) -> Option<u64> {
         let _ = sample;
         None
     }
 
-    /// The class of a sample: its value of the int field `field`.
+    /// Returns the class of a sample: its value of the int field `field`.
     ///
     /// # Errors
     ///
-    /// If there is no such value.
+    /// If the sample has no such value.
     fn class(&self, field: &str, sample: SampleId) -> Result<i64, BoxError>;
 }
 
-/// A dataset of which only the number of samples is known: no pages, no classes.
+/// A dataset with a number of samples only: no pages, no classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Count(pub u64);
+pub struct SampleCount(pub u64);
 
-impl Facts for Count {
+impl DatasetInfo for SampleCount {
     fn samples(&self) -> u64 {
         self.0
     }
@@ -44,20 +44,20 @@ impl Facts for Count {
     }
 }
 
-/// An order made ready for a dataset: see [`Order::prepare`].
+/// An order prepared for a dataset; see [`Order::prepare`].
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedOrder {
     subset: Subset,
-    /// For each row the first of the same sample, if one is listed several times.
-    twins: Option<Vec<u32>>,
-    way: Way,
+    /// For each row, the first row of the same sample, if a sample is listed several times.
+    duplicates: Option<Vec<u32>>,
+    way: OrderKind,
     places: u64,
     fingerprint: u64,
 }
 
-/// How the rows of an epoch are found.
+/// How the rows of an epoch are computed.
 #[derive(Debug)]
-enum Way {
+enum OrderKind {
     Sequential,
     Random,
     Quasi(Quasi),
@@ -68,14 +68,14 @@ enum Way {
 }
 
 impl Order {
-    /// Checks the order against a dataset, and makes once what all its epochs need: the pages,
-    /// the classes, a table of weights.
+    /// Checks the order against a dataset, and computes what all epochs share: pages, classes, a table
+    /// of weights.
     ///
     /// ```
     /// use fuseloop::Epoch;
-    /// use fuseloop::order::{Count, Order, Subset};
+    /// use fuseloop::order::{SampleCount, Order, Subset};
     ///
-    /// let order = Order::Random.prepare(&Count(5), Subset::All(5))?;
+    /// let order = Order::Random.prepare(&SampleCount(5), Subset::All(5))?;
     /// let visits = order.epoch(1, Epoch(0), None)?.visits_vec();
     /// assert_eq!(visits.iter().map(|visit| visit.sample.0).collect::<Vec<_>>(), [4, 0, 1, 2, 3]);
     /// # Ok::<(), fuseloop::order::OrderError>(())
@@ -83,8 +83,12 @@ impl Order {
     ///
     /// # Errors
     ///
-    /// If the subset or the order's parameters don't fit the dataset, or there is no memory.
-    pub fn prepare(&self, facts: &dyn Facts, subset: Subset) -> Result<Prepared, OrderError> {
+    /// If the subset or the order's parameters do not fit the dataset, or there is not enough memory.
+    pub fn prepare(
+        &self,
+        facts: &dyn DatasetInfo,
+        subset: Subset,
+    ) -> Result<PreparedOrder, OrderError> {
         let subset = subset.checked(facts.samples())?;
         let is_counted = matches!((self, &subset), (Self::Sequential, Subset::All(_)));
         if !is_counted {
@@ -95,24 +99,24 @@ impl Order {
         if !is_counted {
             self.countable(places)?;
         }
-        let (twins, fingerprint) = (subset.twins()?, fingerprint(self, &subset));
-        Ok(Prepared { subset, twins, way, places, fingerprint })
+        let (duplicates, fingerprint) = (subset.duplicates()?, fingerprint(self, &subset));
+        Ok(PreparedOrder { subset, duplicates, way, places, fingerprint })
     }
 
-    /// `samples` as a number of rows that can be held.
+    /// Returns `samples` as a number of rows, if that many can be held in memory.
     fn countable(&self, samples: u64) -> Result<u32, OrderError> {
         let most = u64::from(u32::MAX);
         let order = || self.name().to_owned();
         u32::try_from(samples).map_err(|_| OrderError::TooMany { order: order(), samples, most })
     }
 
-    fn way(&self, facts: &dyn Facts, subset: &Subset) -> Result<Way, OrderError> {
+    fn way(&self, facts: &dyn DatasetInfo, subset: &Subset) -> Result<OrderKind, OrderError> {
         Ok(match self {
-            Self::Sequential => Way::Sequential,
-            Self::Random => Way::Random,
+            Self::Sequential => OrderKind::Sequential,
+            Self::Random => OrderKind::Random,
             Self::QuasiRandom { open_pages } => {
                 let pages = subset.iter().map(|sample| facts.page(sample));
-                Way::Quasi(Quasi::new(pages, subset.len(), *open_pages)?)
+                OrderKind::Quasi(Quasi::new(pages, subset.len(), *open_pages)?)
             }
             Self::Weighted { weights, samples, replacement } => {
                 let (found, samples_of) = (weights.len() as u64, facts.samples());
@@ -120,22 +124,22 @@ impl Order {
                     return Err(OrderError::WeightCount { weights: found, samples: samples_of });
                 }
                 let samples = self.countable(*samples)?;
-                Way::Weighted(Weighted::new(weights, subset, samples, *replacement)?)
+                OrderKind::Weighted(Weighted::new(weights, subset, samples, *replacement)?)
             }
             Self::ClassBalanced { field, replacement } => {
-                Way::Balanced(Balanced::new(&classes(facts, field, subset)?, *replacement)?)
+                OrderKind::Balanced(Balanced::new(&classes(facts, field, subset)?, *replacement)?)
             }
             Self::RepeatedAugment { repeats: 0 } => {
                 return Err(OrderError::Zero { order: repeated::NAME, param: "repeats" });
             }
-            Self::RepeatedAugment { repeats } => Way::Repeated(*repeats),
-            Self::Custom(sampler) => Way::Custom(Custom::new(sampler, subset)?),
+            Self::RepeatedAugment { repeats } => OrderKind::Repeated(*repeats),
+            Self::Custom(sampler) => OrderKind::Custom(Custom::new(sampler, subset)?),
         })
     }
 }
 
-/// The class of each row.
-fn classes(facts: &dyn Facts, field: &str, subset: &Subset) -> Result<Vec<i64>, OrderError> {
+/// Returns the class of each row.
+fn classes(facts: &dyn DatasetInfo, field: &str, subset: &Subset) -> Result<Vec<i64>, OrderError> {
     let mut classes = reserved(subset.len())?;
     for sample in subset.iter() {
         let class = facts.class(field, sample);
@@ -144,13 +148,13 @@ fn classes(facts: &dyn Facts, field: &str, subset: &Subset) -> Result<Vec<i64>, 
     Ok(classes)
 }
 
-impl Prepared {
-    /// The order of `epoch`, a pure function of what was prepared, the seed and the epoch; of it
-    /// this rank's part, if there are ranks.
+impl PreparedOrder {
+    /// Returns the order of `epoch` on this rank. This is a pure function of the prepared order, the
+    /// seed, the epoch and the rank.
     ///
     /// # Errors
     ///
-    /// If there is no memory for it, or a [`Sampler`](super::Sampler) fails.
+    /// If there is not enough memory, or a [`Sampler`](super::Sampler) fails.
     pub fn epoch(
         &self,
         seed: u64,
@@ -158,44 +162,45 @@ impl Prepared {
         ranks: Option<&Ranks>,
     ) -> Result<EpochOrder, OrderError> {
         let rows = self.way.rows(&self.subset, seed, epoch, ranks.is_some())?;
-        let may_repeat = self.way.may_repeat() || self.twins.is_some();
+        let may_repeat = self.way.may_repeat() || self.duplicates.is_some();
         let copies = if may_repeat {
-            copies(rows.as_deref(), self.twins.as_deref(), &self.subset)?
+            copies(rows.as_deref(), self.duplicates.as_deref(), &self.subset)?
         } else {
             None
         };
-        let repeats = if let Way::Repeated(repeats) = self.way { repeats } else { 1 };
+        let repeats = if let OrderKind::Repeated(repeats) = self.way { repeats } else { 1 };
         let (subset, places) = (self.subset.clone(), self.places);
         Ok(EpochOrder::new(Global { subset, places, rows, copies, repeats }, ranks.copied()))
     }
 
-    /// Visits of an epoch, or of this rank's part of it.
+    /// Returns the number of samples of an epoch, or of this rank's share.
     #[must_use]
     pub fn len(&self, ranks: Option<&Ranks>) -> u64 {
         ranks.map_or(self.places, |ranks| ranks.rows(self.places))
     }
 
-    /// A number of the order's name, its parameters and its subset: the same in every process and
-    /// release, another for another order. The dataset and the seed are not in it, nor how many
-    /// ranks there are; but a random order is another one where there are any.
+    /// Returns a hash of the order's name, its parameters and its subset: the same in every process and
+    /// release, different for a different order. The hash does not depend on the dataset, the seed or
+    /// the number of ranks, with one exception: a random order has another fingerprint if there are
+    /// ranks.
     #[must_use]
     pub fn fingerprint(&self, ranks: Option<&Ranks>) -> u64 {
         match (&self.way, ranks) {
-            (Way::Random, Some(_)) => !self.fingerprint,
+            (OrderKind::Random, Some(_)) => !self.fingerprint,
             _ => self.fingerprint,
         }
     }
 
-    /// Bytes held from epoch to epoch, with those of the subset's list.
+    /// Returns the bytes held from epoch to epoch, including the list of the subset.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let twins = self.twins.as_ref().map_or(0, Vec::capacity) * size_of::<u32>();
-        self.subset.bytes() + twins + self.way.bytes()
+        let duplicates = self.duplicates.as_ref().map_or(0, Vec::capacity) * size_of::<u32>();
+        self.subset.bytes() + duplicates + self.way.bytes()
     }
 }
 
-impl Way {
-    /// Visits of an epoch.
+impl OrderKind {
+    /// Returns the number of samples of an epoch.
     fn places(&self, subset: &Subset) -> u64 {
         match self {
             Self::Sequential | Self::Random | Self::Quasi(_) => subset.len(),
@@ -206,7 +211,7 @@ impl Way {
         }
     }
 
-    /// The rows of an epoch; `None` if they are 0, 1, 2 and so on.
+    /// Returns the rows of an epoch; `None` if they are 0, 1, 2 and so on.
     fn rows(
         &self,
         subset: &Subset,
@@ -214,7 +219,7 @@ impl Way {
         epoch: Epoch,
         is_distributed: bool,
     ) -> Result<Option<Vec<u32>>, OrderError> {
-        // All but a sequential order were counted when they were prepared.
+        // Every order but the sequential one was checked to be countable when it was prepared.
         let count = subset.len() as u32;
         let rows = match self {
             Self::Sequential => return Ok(None),
@@ -229,7 +234,7 @@ impl Way {
         rows.map(Some)
     }
 
-    /// Whether a row may come twice. (Repeated augmentation repeats each alike.)
+    /// Returns true if a row may come twice. (Repeated augmentation repeats all rows equally.)
     fn may_repeat(&self) -> bool {
         match self {
             Self::Sequential | Self::Random | Self::Quasi(_) | Self::Repeated(_) => false,

@@ -1,22 +1,21 @@
-//! Quasi-random: shuffled as far as the pages in memory allow.
+//! Quasi-random: shuffled within the pages in memory.
 //!
 //! ```text
 //! pages    in random order; the first `open_pages` are open
-//! next     any sample that is left in an open page, each as likely as any other
-//! a page   with no sample left is closed, and the next one is opened
+//! next     drawn uniformly from the samples left in the open pages
+//! a page   without samples left is closed, and the next one is opened
 //! ```
 //!
 //! | | |
 //! |---|---|
-//! | input | the page of each sample; a sample of no page goes with the one before it |
+//! | input | the page of each sample; a sample in no page belongs to the page of the sample before it |
 //! | output | each row once |
 //! | random | seed and epoch |
 //! | cost | at most `open_pages` pages in memory, each read once; 8 bytes a sample of these |
 //!
-//! FFCV's `OrderOption.QUASI_RANDOM` opens twice as many pages as a batch has samples, and draws a
-//! page first, then a sample: pages with few samples then come to an end early. Its order also
-//! depends on how often it was asked before. This one is a function of seed and epoch, so ranks
-//! can share it.
+//! FFCV's `OrderOption.QUASI_RANDOM` opens twice as many pages as a batch has samples, and draws a page
+//! first, then a sample, so pages with few samples are exhausted early. FFCV's order also depends on the
+//! number of earlier calls. This order is a function of seed and epoch, so ranks can share it.
 
 use super::OrderError;
 use super::groups::Groups;
@@ -26,7 +25,7 @@ use crate::sample::Epoch;
 
 pub(super) const NAME: &str = "quasi_random";
 
-/// The pages, and how many may be open.
+/// The pages, and the number that may be open.
 #[derive(Debug)]
 pub(super) struct Quasi {
     pages: Groups,
@@ -34,7 +33,7 @@ pub(super) struct Quasi {
 }
 
 impl Quasi {
-    /// Of the page of each row.
+    /// Groups the rows by their pages.
     pub(super) fn new(
         pages: impl Iterator<Item = Option<u64>>,
         rows: u64,
@@ -57,7 +56,7 @@ impl Quasi {
         let mut pages: Vec<u32> = (0..self.pages.len()).collect();
         shuffle(&mut rng, &mut pages);
         let mut rows = reserved(u64::from(self.pages.rows()))?;
-        let mut open = Open::new(&self.pages, pages, self.open_pages);
+        let mut open = OpenPages::new(&self.pages, pages, self.open_pages);
         while !open.pool.is_empty() {
             let place = rng.below(open.pool.len() as u32);
             rows.push(open.take(place as usize));
@@ -65,24 +64,24 @@ impl Quasi {
         Ok(rows)
     }
 
-    /// Bytes held.
+    /// Returns the bytes held.
     pub(super) fn bytes(&self) -> usize {
         self.pages.bytes()
     }
 }
 
-/// The samples left in open pages.
-struct Open<'a> {
+/// The samples left in the open pages.
+struct OpenPages<'a> {
     pages: &'a Groups,
-    /// Pages to open, the next one last.
+    /// The pages to open; the next one is last.
     closed: Vec<u32>,
-    /// Rows, each with the slot of its page.
+    /// The rows, each with the index of its open page.
     pool: Vec<(u32, u32)>,
-    /// Rows left of the page in each slot.
+    /// The number of rows left in each open page.
     left: Vec<u32>,
 }
 
-impl<'a> Open<'a> {
+impl<'a> OpenPages<'a> {
     fn new(pages: &'a Groups, closed: Vec<u32>, at_once: u32) -> Self {
         let slots = at_once.min(pages.len());
         let mut open = Self { pages, closed, pool: vec![], left: vec![0; slots as usize] };
@@ -90,7 +89,7 @@ impl<'a> Open<'a> {
         open
     }
 
-    /// Opens the next page, if there is one, in `slot`.
+    /// Opens the next page, if there is one, as open page `slot`.
     fn fill(&mut self, slot: u32) {
         let Some(page) = self.closed.pop() else { return };
         let places = self.pages.places(page);
@@ -98,7 +97,7 @@ impl<'a> Open<'a> {
         self.pool.extend(places.map(|place| (self.pages.row(place), slot)));
     }
 
-    /// Takes a row out of the pool.
+    /// Removes a row from the pool.
     fn take(&mut self, place: usize) -> u32 {
         let (row, slot) = self.pool.swap_remove(place);
         self.left[slot as usize] -= 1;

@@ -1,39 +1,38 @@
-//! What the orders of our own making draw with, where numpy's and torch's bits are not promised.
+//! The random numbers of Fuseloop's own orders, which promise no bits of numpy or torch.
 //!
 //! ```text
-//! generator   that of the ops: SampleKey(seed, epoch, 2^64 - 1), stream "order/<name>"
+//! generator   the generator of the ops: SampleKey(seed, epoch, 2^64 - 1), stream "order/<name>"
 //! shuffle     for i = n-1 down to 1: swap a[i], a[below(i + 1)]
 //! exponential -ln(u), u = (53 random bits + 1) / 2^53
 //! ```
 //!
-//! No dataset has a sample 2^64 - 1, so nothing of an epoch's draws is drawn twice. The logarithm is
-//! a series of our own: the one of the system may differ in its last bit, and the ranks of one
-//! run with it in their order.
+//! No dataset has a sample 2^64 - 1, so no draw of an epoch is used twice. The logarithm is a series
+//! implemented here: the system's may differ in its last bit, and with it the order on the ranks of one
+//! run.
 
 use crate::sample::Epoch;
 use fuseloop_ops::{Rng, SampleKey, stream};
 
-/// The generator of the order called `name`.
+/// Returns the generator of the order `name`.
 pub(super) fn generator(seed: u64, epoch: Epoch, name: &str) -> Rng {
     let stream = stream(&format!("order/{name}"), 0);
     SampleKey::new(seed, epoch.index(), u64::MAX).op(stream)
 }
 
-/// Any order of `items`, each as likely as any other.
+/// Shuffles `items` uniformly.
 pub(super) fn shuffle(rng: &mut Rng, items: &mut [u32]) {
     for place in (1..items.len()).rev() {
         items.swap(place, rng.below(place as u32 + 1) as usize);
     }
 }
 
-/// Of the exponential distribution with mean 1.
+/// Draws from the exponential distribution with mean 1.
 pub(super) fn exponential(rng: &mut Rng) -> f64 {
     let bits = u64::from(rng.word()) << 21 | u64::from(rng.word() >> 11);
     -ln((bits + 1) as f64 / 2f64.powi(53))
 }
 
-/// The logarithm of a normal number above 0, to a few units of its last place:
-/// `ln(2^e * m) = e * ln 2 + 2 * atanh((m - 1) / (m + 1))` for `m` in `0.7..1.42`.
+/// Computes the logarithm of a normal number above 0, to a few units in the last place:
 fn ln(x: f64) -> f64 {
     let (exponent, mantissa) = ((x.to_bits() >> 52) as i32 - 1023, x.to_bits() << 12 >> 12);
     let m = f64::from_bits(mantissa | 1023 << 52);

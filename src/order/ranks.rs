@@ -1,19 +1,19 @@
-//! Which rows of an epoch are whose, where several processes train together.
+//! The rows of each rank, where several processes train together.
 //!
 //! ```text
-//! rank r of W takes the places r, r + W, r + 2W, ... of the order of all
+//! rank r of W takes the positions r, r + W, r + 2W, ... of the global order
 //!
 //! steps of a rank   Drop         floor(n / W)     the rest is left out
-//!                   Pad, Exact   ceil(n / W)      place p >= n is place p mod n once more
+//!                   Pad, Exact   ceil(n / W)      position p >= n is position p mod n again
 //! ```
 //!
-//! As torch's `DistributedSampler`, whose `drop_last` is `Drop`. The order of all is one for every
-//! W, so step s of G samples, each rank taking G / W, has the same samples for every W that
-//! divides G: a run may go on with more or fewer ranks.
+//! This is torch's `DistributedSampler`; its `drop_last` is `Drop`. The global order is the same for
+//! every W, so step s of G samples, where each rank takes G / W, has the same samples for every W that
+//! divides G: a run may be resumed with more or fewer ranks.
 
 use super::OrderError;
 
-/// One process of several, and what happens to samples that can't be shared out evenly.
+/// One process of several, and what happens to samples that can't be divided evenly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ranks {
     rank: u32,
@@ -21,21 +21,21 @@ pub struct Ranks {
     uneven: Uneven,
 }
 
-/// What happens where the ranks don't divide the samples.
+/// Determines what happens if the number of ranks does not divide the number of samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Uneven {
-    /// The last few samples are left out. Others each epoch, if the order is random.
+    /// The last few samples are left out: different ones in each epoch, if the order is random.
     Drop,
-    /// The first few samples come once more, as in FFCV.
+    /// The first few samples come again, as in FFCV.
     #[default]
     Pad,
-    /// As `Pad`, but what comes once more says so: [`Visit::is_padding`](crate::Visit). For
+    /// Like `Pad`, but repeated samples are marked with [`SampleRef::is_padding`](crate::SampleRef). For
     /// evaluation, where each sample must count once.
     Exact,
 }
 
 impl Ranks {
-    /// Rank `rank` of `world`, from 0.
+    /// Creates rank `rank` of `world`, from 0.
     ///
     /// # Errors
     ///
@@ -48,31 +48,31 @@ impl Ranks {
         }
     }
 
-    /// The same rank, with `uneven` samples treated otherwise.
+    /// Sets what happens to samples that can't be divided evenly.
     #[must_use]
     pub const fn uneven(self, uneven: Uneven) -> Self {
         Self { uneven, ..self }
     }
 
-    /// This process, from 0.
+    /// Returns the rank of this process, from 0.
     #[must_use]
     pub const fn rank(self) -> u32 {
         self.rank
     }
 
-    /// Processes there are, at least 1.
+    /// Returns the number of processes, at least 1.
     #[must_use]
     pub const fn world(self) -> u32 {
         self.world
     }
 
-    /// What happens where they don't divide the samples.
+    /// Returns what happens to samples that can't be divided evenly.
     #[must_use]
     pub const fn on_uneven(self) -> Uneven {
         self.uneven
     }
 
-    /// Rows of each rank, of `places` in all.
+    /// Returns the number of rows of each rank, of `places` in total.
     pub(super) fn rows(self, places: u64) -> u64 {
         match self.uneven {
             Uneven::Drop => places / u64::from(self.world),
@@ -80,7 +80,8 @@ impl Ranks {
         }
     }
 
-    /// The place in the order of all `places` of this rank's row, and whether it is padding.
+    /// Returns the position of this rank's row in the global order of `places`, and whether the row is
+    /// padding.
     pub(super) fn place(self, row: u64, places: u64) -> (u64, bool) {
         let place = row * u64::from(self.world) + u64::from(self.rank);
         if place < places {

@@ -1,5 +1,5 @@
-//! Repeated augmentation: each sample several times in a row, so that ranks see the same one at
-//! once, each with draws of its own (Hoffer et al., arXiv:1901.09335; Berman et al.,
+//! Repeated augmentation: each sample several times in a row, so that ranks see the same sample at the
+//! same time, each with its own draws (Hoffer et al., arXiv:1901.09335; Berman et al.,
 //! arXiv:1902.05509).
 //!
 //! ```text
@@ -14,26 +14,26 @@
 //! | random | seed + epoch, as torch's generator is seeded |
 //! | cost | 4 bytes a sample seen |
 //!
-//! timm's `RepeatAugSampler` with its `num_repeats` and `selected_round` of 256. timm has no seed,
-//! as seed 0 here. What differs: the multiple of 256 is timm's share of a rank times the ranks, so
-//! with [`Uneven::Drop`](super::Uneven) ranks have what timm gives them; below 256 samples timm
-//! goes on in the order where a rank has too few, and `Pad` begins again. timm's fractions of a
-//! repeat are left out.
+//! This is timm's `RepeatAugSampler` with its `num_repeats` and `selected_round` of 256; timm has no
+//! seed, which is seed 0 here. Differences: timm's share of a rank times the number of ranks is the
+//! multiple of 256, so with [`Uneven::Drop`](super::Uneven) every rank has the same samples as with
+//! timm; below 256 samples, where a rank has too few, timm continues in the order, and `Pad` starts
+//! again from the beginning. timm's fractional repeats are not supported.
 
 use super::{OrderError, torch};
 use crate::sample::Epoch;
 
 pub(super) const NAME: &str = "repeated_augment";
 
-/// What an epoch's length is a multiple of.
+/// The length of an epoch is a multiple of this.
 const ROUND: u64 = 256;
 
-/// Rows of an epoch of `samples`.
+/// Returns the number of rows of an epoch of `samples`.
 pub(super) fn len(samples: u64) -> u64 {
     if samples < ROUND { samples } else { samples / ROUND * ROUND }
 }
 
-/// The samples of an epoch, each once: it is [`Global`](super::epoch::Global) that repeats them.
+/// Returns the samples of an epoch, each once; [`Global`](super::epoch::Global) repeats them.
 pub(super) fn rows(
     seed: u64,
     epoch: Epoch,

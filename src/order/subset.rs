@@ -1,24 +1,24 @@
-//! Which samples of a dataset an epoch is made of.
+//! The samples of a dataset that an epoch uses.
 //!
-//! Orders work on *rows*: places in the subset, `0..len`. A row is 4 bytes where a sample's id may
-//! need 8, and a subset of all samples holds nothing at all.
+//! Orders work on *rows*: indices in the subset, `0..len`. A row is 4 bytes where a sample id may need
+//! 8, and a subset of all samples holds no memory.
 
 use super::OrderError;
 use super::memory::reserved;
 use crate::sample::SampleId;
 use std::sync::Arc;
 
-/// Which samples, and in which order before a random order is taken.
+/// A set of samples, and their order before a random order is applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subset {
-    /// The first so many: all, where this is the size of the dataset.
+    /// The first samples, by number: all, if this is the size of the dataset.
     All(u64),
-    /// These. A sample may be listed several times: it then comes as often.
+    /// The listed samples. A sample may be listed several times: it then comes as often.
     Listed(Arc<[u64]>),
 }
 
 impl Subset {
-    /// How many samples.
+    /// Returns the number of samples.
     #[must_use]
     pub fn len(&self) -> u64 {
         match self {
@@ -27,18 +27,18 @@ impl Subset {
         }
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no sample.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The samples, in order.
+    /// Iterates over the samples, in order.
     pub fn iter(&self) -> impl Iterator<Item = SampleId> + '_ {
         (0..self.len()).map(|row| self.at(row))
     }
 
-    /// The sample of a row, which is below `len`.
+    /// Returns the sample of a row, which must be below `len`.
     pub(crate) fn at(&self, row: u64) -> SampleId {
         match self {
             Self::All(_) => SampleId(row),
@@ -46,7 +46,7 @@ impl Subset {
         }
     }
 
-    /// The same samples, none beyond a dataset of `samples`, in the form that holds less.
+    /// Checks that all samples are below `samples`, and returns the subset in its smaller form.
     pub(super) fn checked(self, samples: u64) -> Result<Self, OrderError> {
         let beyond = match &self {
             Self::All(count) => (*count > samples).then_some(samples),
@@ -63,8 +63,8 @@ impl Subset {
         })
     }
 
-    /// For each row the first one of the same sample; `None` where no sample is listed twice.
-    pub(super) fn twins(&self) -> Result<Option<Vec<u32>>, OrderError> {
+    /// Returns for each row the first row of the same sample; `None` if no sample is listed twice.
+    pub(super) fn duplicates(&self) -> Result<Option<Vec<u32>>, OrderError> {
         let Self::Listed(ids) = self else { return Ok(None) };
         if ids.is_sorted_by(|a, b| a < b) {
             return Ok(None);
@@ -82,7 +82,7 @@ impl Subset {
         Ok(Some(first))
     }
 
-    /// The rows in the order of their samples' ids; those of one sample in order.
+    /// Returns the rows sorted by sample id; rows of the same sample stay in order.
     pub(super) fn rows_by_id(&self) -> Result<Vec<u32>, OrderError> {
         let mut rows = reserved(self.len())?;
         rows.extend(0..self.len() as u32);
@@ -92,7 +92,7 @@ impl Subset {
         Ok(rows)
     }
 
-    /// Bytes held.
+    /// Returns the bytes held.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::All(_) => 0,
@@ -125,15 +125,15 @@ mod tests {
 
     #[test]
     fn rows_of_one_sample_have_one_twin() {
-        assert_eq!(listed(&[7, 3, 7, 5, 3, 7]).twins().unwrap(), Some(vec![0, 1, 0, 3, 1, 0]));
-        assert_eq!(listed(&[7, 3, 5]).twins().unwrap(), None);
-        assert_eq!(listed(&[3, 5, 7]).twins().unwrap(), None);
+        assert_eq!(listed(&[7, 3, 7, 5, 3, 7]).duplicates().unwrap(), Some(vec![0, 1, 0, 3, 1, 0]));
+        assert_eq!(listed(&[7, 3, 5]).duplicates().unwrap(), None);
+        assert_eq!(listed(&[3, 5, 7]).duplicates().unwrap(), None);
     }
 
     #[test]
     fn a_dataset_of_any_size_costs_nothing() {
         let all = Subset::All(1 << 40).checked(1 << 40).unwrap();
         assert_eq!((all.bytes(), all.at((1 << 40) - 1)), (0, SampleId((1 << 40) - 1)));
-        assert_eq!(all.twins().unwrap(), None);
+        assert_eq!(all.duplicates().unwrap(), None);
     }
 }

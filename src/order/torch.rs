@@ -1,5 +1,4 @@
-//! `torch.randperm` on a seeded generator, bit for bit: what torch's `DistributedSampler` shuffles
-//! with.
+//! `torch.randperm` on a seeded generator, bit for bit: torch's `DistributedSampler` shuffles with it.
 //!
 //! ```text
 //! seed      the low 32 bits of torch's 64
@@ -9,28 +8,29 @@
 //!                                               r[i] = r[z], or i if z is i; r[z] = i
 //! ```
 //!
-//! `word mod (n - i)` leans to small values by at most one part in 20; it is torch's.
+//! `word mod (n - i)` favours small values by at most one part in 20; this bias is torch's.
 //!
-//! From ATen's `randperm` for CPUs and `CPUGeneratorImpl`; the vectors are of torch 2.15. As in
-//! numpy's shuffle, the draws of a block are made ahead of its swaps.
+//! Sources: ATen's `randperm` for CPUs and `CPUGeneratorImpl`; the test vectors are of torch 2.15. As in
+//! numpy's shuffle, the draws of a block are computed ahead of its swaps.
 
 use super::OrderError;
 use super::memory::counted;
 use crate::sample::Epoch;
 
-/// Words of the generator's state, which are also made at once.
+/// The number of words of the generator's state, which is also the number generated per block.
 const WORDS: usize = 624;
-/// How far apart are the words that are mixed.
+/// The distance of the words that are mixed.
 const MIDDLE: usize = 397;
-/// From so many rows on torch takes two words for a draw.
+/// For at least this many rows, torch uses two words per draw.
 const MANY: u32 = u32::MAX / 20;
 
-/// What torch's samplers seed an epoch with. Of a sum beyond 64 bits torch makes an error.
+/// Returns the seed that torch's samplers use for an epoch. The sum wraps here; torch raises an error
+/// for a sum beyond 64 bits.
 pub(super) fn seed(seed: u64, epoch: Epoch) -> u64 {
     seed.wrapping_add(u64::from(epoch.index()))
 }
 
-/// `torch.randperm(count, generator=torch.Generator().manual_seed(seed))`.
+/// Computes `torch.randperm(count, generator=torch.Generator().manual_seed(seed))`.
 pub(super) fn permutation(seed: u64, count: u32) -> Result<Vec<u32>, OrderError> {
     let mut rows = counted(count)?;
     let mut words = Mt19937::new(seed as u32);
@@ -42,7 +42,7 @@ pub(super) fn permutation(seed: u64, count: u32) -> Result<Vec<u32>, OrderError>
     Ok(rows)
 }
 
-/// The shuffle of `rows`, of which there are `count`, by a word a draw.
+/// Shuffles `rows`, of which there are `count`, by one word per draw.
 fn shuffle(words: &mut Mt19937, rows: &mut [u32], count: u32) {
     let mut place = 0;
     while place + 1 < count {
@@ -58,8 +58,9 @@ fn shuffle(words: &mut Mt19937, rows: &mut [u32], count: u32) {
     }
 }
 
-/// The shuffle of many rows, inside out: the next row goes to a random place among those before,
-/// and what was there to the end. A swap, as each row is still its place when its turn comes.
+/// Shuffles many rows, inside out: the next row goes to a random index among the earlier ones, and the
+/// row there goes to the end. This is a swap, because each row still is its own index when its turn
+/// comes.
 fn shuffle_many(words: &mut Mt19937, rows: &mut [u32]) {
     let mut halves = std::iter::from_fn(|| Some(words.block())).flatten();
     let mut half = || u64::from(halves.next().unwrap_or_default());
@@ -69,7 +70,7 @@ fn shuffle_many(words: &mut Mt19937, rows: &mut [u32]) {
     }
 }
 
-/// The Mersenne Twister, read a whole state at a time.
+/// The Mersenne Twister, generated one whole state at a time.
 struct Mt19937 {
     state: [u32; WORDS],
 }
@@ -85,9 +86,9 @@ impl Mt19937 {
         Self { state }
     }
 
-    /// The next 624 words.
+    /// Returns the next 624 words.
     fn block(&mut self) -> [u32; WORDS] {
-        // In three runs, so that no place needs a remainder: the compiler makes vectors of them.
+        // Three loops, so that no index needs a modulo: the compiler vectorizes them.
         let state = &mut self.state;
         for place in 0..WORDS - MIDDLE {
             state[place] = state[place + MIDDLE] ^ twist(state[place], state[place + 1]);
@@ -100,7 +101,7 @@ impl Mt19937 {
     }
 }
 
-/// The top bit of one word and the rest of the next, times the twist matrix.
+/// Multiplies the top bit of one word and the rest of the next by the twist matrix.
 fn twist(word: u32, next: u32) -> u32 {
     let joined = (word & 0x8000_0000) | (next & 0x7fff_ffff);
     joined >> 1 ^ (next & 1).wrapping_neg() & 0x9908_b0df
@@ -143,7 +144,7 @@ mod tests {
     #[test]
     fn many_rows_take_two_words_a_draw() {
         // The seed's first words are 3499211612, 581869302, 3890346734, 3586334585, 545404204,
-        // 4161255391. As the comment on top has it, by hand.
+        // 4161255391. The expected rows are computed by hand, as described at the top of the file.
         let mut rows = vec![0, 1, 2];
         shuffle_many(&mut Mt19937::new(5489), &mut rows);
         let second = ((3_890_346_734u64 << 32 | 3_586_334_585) % 2) as usize;

@@ -1,7 +1,7 @@
-//! Weighted: samples with more weight come more often, or are likelier to come at all.
+//! Weighted: samples with more weight come more often, or are more likely to come at all.
 //!
 //! ```text
-//! with replacement      each of `samples` draws is sample i with chance w[i] / (sum of w)
+//! with replacement      each of `samples` draws is sample i with probability w[i] / (sum of w)
 //! without               the same, among the samples not drawn yet: each comes at most once
 //! ```
 //!
@@ -12,9 +12,10 @@
 //! | random | seed and epoch |
 //! | cost | with: 8 bytes a sample held, some 10 ns a draw. Without: a sort in each epoch |
 //!
-//! What torch's `WeightedRandomSampler` means, not its bits. With replacement by Walker's alias
-//! table as Vose makes it (1991): every column has two samples, and a chance in steps of 2^-32.
-//! Without by Efraimidis and Spirakis (2006): the smallest of `exponential / w[i]`, in order.
+//! This has the distribution of torch's `WeightedRandomSampler`, not its bits. With replacement, by
+//! Walker's alias table as built by Vose (1991): every column has two samples, and a probability in
+//! steps of 2^-32. Without, by Efraimidis and Spirakis (2006): the smallest of `exponential / w[i]`, in
+//! order.
 
 use super::OrderError;
 use super::memory::reserved;
@@ -26,30 +27,30 @@ use std::sync::Arc;
 
 pub(super) const NAME: &str = "weighted";
 
-/// How many rows are drawn, and from what.
+/// The number of rows to draw, and the table or weights they are drawn from.
 #[derive(Debug)]
 pub(super) struct Weighted {
     samples: u32,
-    from: From,
+    from: WeightedDraw,
 }
 
 #[derive(Debug)]
-enum From {
+enum WeightedDraw {
     /// With replacement: the alias table, a column for each row.
-    Table(Vec<Column>),
-    /// Without: the weights of the dataset's samples, and the largest of the subset's.
+    Table(Vec<AliasColumn>),
+    /// Without replacement: the weights of the dataset's samples, and the largest one in the subset.
     Weights { weights: Arc<[f64]>, largest: f64 },
 }
 
-/// A column of the alias table: its own row for words below `limit`, the other's from there.
+/// A column of the alias table: its own row for words below `limit`, otherwise row `other`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Column {
+struct AliasColumn {
     limit: u32,
     other: u32,
 }
 
 impl Weighted {
-    /// Draws `samples` rows of `subset` by the `weights` of a dataset's samples.
+    /// Prepares draws of `samples` rows of `subset` by the `weights` of the dataset's samples.
     pub(super) fn new(
         weights: &Arc<[f64]>,
         subset: &Subset,
@@ -68,12 +69,12 @@ impl Weighted {
         }
         let largest = of_rows().fold(0.0, f64::max);
         let from = if replacement {
-            // Shares of the largest: their sum is finite whatever the weights.
+            // Relative to the largest weight, so that the sum is finite for any weights.
             let mut shares = reserved(subset.len())?;
             shares.extend(of_rows().map(|weight| weight / largest));
-            From::Table(alias_table(shares)?)
+            WeightedDraw::Table(alias_table(shares)?)
         } else {
-            From::Weights { weights: Arc::clone(weights), largest }
+            WeightedDraw::Weights { weights: Arc::clone(weights), largest }
         };
         Ok(Self { samples, from })
     }
@@ -86,11 +87,12 @@ impl Weighted {
     ) -> Result<Vec<u32>, OrderError> {
         let mut rng = generator(seed, epoch, NAME);
         match &self.from {
-            From::Table(table) => with_replacement(table, self.samples, &mut rng),
-            From::Weights { weights, largest } => {
+            WeightedDraw::Table(table) => with_replacement(table, self.samples, &mut rng),
+            WeightedDraw::Weights { weights, largest } => {
                 let share = |sample: SampleId| match weights[sample.0 as usize] {
                     0.0 => 0.0,
-                    // A weight above 0 keeps a chance, however small it is beside the largest.
+                    // A weight above 0 keeps a nonzero probability, however small it is relative to the
+                    // largest.
                     weight => (weight / largest).max(f64::MIN_POSITIVE),
                 };
                 let mut shares = reserved(subset.len())?;
@@ -100,21 +102,21 @@ impl Weighted {
         }
     }
 
-    /// Rows of an epoch.
+    /// Returns the number of rows of an epoch.
     pub(super) fn len(&self) -> u32 {
         self.samples
     }
 
-    /// Whether a row may come twice.
+    /// Returns true if a row may come twice.
     pub(super) fn may_repeat(&self) -> bool {
-        matches!(self.from, From::Table(_))
+        matches!(self.from, WeightedDraw::Table(_))
     }
 
-    /// Bytes held beside the order's own weights.
+    /// Returns the bytes held in addition to the order's weights.
     pub(super) fn bytes(&self) -> usize {
         match &self.from {
-            From::Table(table) => table.capacity() * size_of::<Column>(),
-            From::Weights { .. } => 0,
+            WeightedDraw::Table(table) => table.capacity() * size_of::<AliasColumn>(),
+            WeightedDraw::Weights { .. } => 0,
         }
     }
 }
@@ -127,9 +129,9 @@ fn check(weights: &[f64]) -> Result<(), OrderError> {
     }
 }
 
-/// Vose's table: a row with less than the mean has its column filled up by one with more, which
-/// keeps the rest. `shares` are in `0.0..=1.0`, and one of them is 1.
-fn alias_table(mut shares: Vec<f64>) -> Result<Vec<Column>, OrderError> {
+/// Builds Vose's table: the column of a row with less than the mean is filled up by a row with more,
+/// which keeps the rest. `shares` are in `0.0..=1.0`, and one of them is 1.
+fn alias_table(mut shares: Vec<f64>) -> Result<Vec<AliasColumn>, OrderError> {
     let rows = shares.len() as u64;
     let scale = rows as f64 / shares.iter().sum::<f64>();
     shares.iter_mut().for_each(|share| *share *= scale);
@@ -146,12 +148,12 @@ fn alias_table(mut shares: Vec<f64>) -> Result<Vec<Column>, OrderError> {
         }
     }
     let mut table = reserved(rows)?;
-    // A row that is still there in the end is as good as the mean: all of its column is its own.
-    table.extend((0..rows as u32).map(|row| Column { limit: u32::MAX, other: row }));
+    // A row left over at the end equals the mean: its whole column is its own.
+    table.extend((0..rows as u32).map(|row| AliasColumn { limit: u32::MAX, other: row }));
     while let Some(&filler) = more.last() {
         let Some(row) = less.pop() else { break };
         let limit = (shares[row as usize] * 2f64.powi(32)) as u32;
-        table[row as usize] = Column { limit, other: filler };
+        table[row as usize] = AliasColumn { limit, other: filler };
         let rest = shares[filler as usize] + shares[row as usize] - 1.0;
         shares[filler as usize] = rest;
         if rest < 1.0 {
@@ -159,14 +161,18 @@ fn alias_table(mut shares: Vec<f64>) -> Result<Vec<Column>, OrderError> {
             less.push(filler);
         }
     }
-    // But rounding must not give a chance to a row that has none.
+    // Rounding must not give a nonzero probability to a row of weight 0.
     for row in less.into_iter().filter(|&row| shares[row as usize] == 0.0) {
-        table[row as usize] = Column { limit: 0, other: heaviest };
+        table[row as usize] = AliasColumn { limit: 0, other: heaviest };
     }
     Ok(table)
 }
 
-fn with_replacement(table: &[Column], samples: u32, rng: &mut Rng) -> Result<Vec<u32>, OrderError> {
+fn with_replacement(
+    table: &[AliasColumn],
+    samples: u32,
+    rng: &mut Rng,
+) -> Result<Vec<u32>, OrderError> {
     let mut rows = reserved(u64::from(samples))?;
     rows.extend((0..samples).map(|_| {
         let row = rng.below(table.len() as u32);
@@ -199,8 +205,8 @@ fn without_replacement(
 mod tests {
     use super::*;
 
-    /// The chance of each row by a table, in 2^-32 of the mean.
-    fn chances(table: &[Column]) -> Vec<f64> {
+    /// Returns the probability of each row by a table, relative to the mean.
+    fn chances(table: &[AliasColumn]) -> Vec<f64> {
         let mut chances = vec![0.0; table.len()];
         for (row, column) in table.iter().enumerate() {
             chances[row] += f64::from(column.limit) / 2f64.powi(32);

@@ -4,11 +4,11 @@
 //! stored elements ──Convert, View, each for itself──▶ a row of the batch        (Squeeze moves nothing)
 //! ```
 //!
-//! Nothing else is taken: an op on labels works on one number, an image has its own plan.
+//! Other ops are refused: an op on labels works on one number, and an image has its own plan.
 
 use super::label::write;
 use super::{MAX_OPS, PlanError, batch_ops};
-use fuseloop_ops::{Class, DType, Element, Ops, Type, TypeError};
+use fuseloop_ops::{DType, ElementValue, OpClass, Ops, Type, TypeError};
 
 /// A checked list of ops on an array.
 #[derive(Debug)]
@@ -45,56 +45,56 @@ impl ArrayPlan {
         }
     }
 
-    /// Elements along each axis of one sample.
+    /// Returns the number of elements along each axis of one sample.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// Type of an element.
+    /// Returns the type of an element.
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// The ops, in order.
+    /// Returns the ops, in order.
     #[must_use]
     pub fn ops(&self) -> &Ops {
         &self.ops
     }
 
-    /// Writes the array of a sample, whose elements are `stored`.
+    /// Writes a sample's array, whose stored elements are `stored`, to `out`.
     ///
     /// # Panics
     ///
-    /// If `stored` and `out` are not of as many elements.
+    /// If `stored` and `out` do not have the same number of elements.
     pub fn run(&self, stored: &[u8], out: &mut [u8]) {
-        if !self.ops.iter().any(|op| matches!(op.class(), Class::Cast(_))) {
+        if !self.ops.iter().any(|op| matches!(op.class(), OpClass::Cast(_))) {
             return out.copy_from_slice(stored);
         }
         let (from, to) = (self.input.bytes(), self.dtype.bytes());
         assert_eq!(stored.len() / from, out.len() / to, "elements of an array");
         for (element, out) in stored.chunks_exact(from).zip(out.chunks_exact_mut(to)) {
-            write(self.after(Element::from_bytes(self.input, element)), out);
+            write(self.after(ElementValue::from_bytes(self.input, element)), out);
         }
     }
 
-    /// An element after all ops.
-    fn after(&self, element: Element) -> Element {
+    /// Returns an element after all ops.
+    fn after(&self, element: ElementValue) -> ElementValue {
         self.ops.iter().fold(element, |element, op| match op.class() {
-            Class::Cast(to) => element.converted(to),
-            Class::View(to) => element.viewed(to),
+            OpClass::Cast(to) => element.converted(to),
+            OpClass::View(to) => element.viewed(to),
             _ => element,
         })
     }
 }
 
-/// Whether an op keeps the elements apart.
-fn is_taken(class: Class<'_>, before: &Type, after: &Type) -> bool {
+/// Returns whether an op treats each element by itself.
+fn is_taken(class: OpClass<'_>, before: &Type, after: &Type) -> bool {
     match class {
-        Class::Cast(_) | Class::View(_) | Class::Device(_) => true,
-        Class::Label(op) => op.keeps_elements(),
-        Class::Batch(_) => before == after,
+        OpClass::Cast(_) | OpClass::View(_) | OpClass::Device(_) => true,
+        OpClass::Label(op) => op.keeps_elements(),
+        OpClass::Batch(_) => before == after,
         _ => false,
     }
 }

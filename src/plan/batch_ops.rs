@@ -1,40 +1,40 @@
 //! The ops on whole batches at the end of a list.
 //!
-//! They are no part of a sample's own plan: its row is made by the ops before them, and a finished
-//! batch is mixed row by row. So nothing that works on one sample may follow.
+//! They do not belong to a sample's own plan: the ops before them produce the sample's row, and then the
+//! finished batch is mixed row by row. So no op that works on one sample may follow.
 
 use super::PlanError;
-use fuseloop_ops::{BatchKey, BatchOp, Class, Mixed, Ops, Size, TypeError};
+use fuseloop_ops::{BatchKey, BatchOp, OpClass, Ops, RowMix, Size, TypeError};
 
-/// An op on whole batches, with what its draws depend on.
+/// An op on whole batches, with the name and number that its draws depend on.
 #[derive(Debug, Clone, Copy)]
 pub struct Mixer<'a> {
     /// The op.
     pub op: &'a dyn BatchOp,
     /// The op's name.
     pub name: &'static str,
-    /// How many ops of its name stand before it.
+    /// How many ops of the same name come before it.
     pub occurrence: usize,
 }
 
-/// The ops on whole batches of a list, in order.
+/// Returns the ops on whole batches of a list, in order.
 pub fn mixers(ops: &Ops) -> impl Iterator<Item = Mixer<'_>> {
     ops.iter().enumerate().filter_map(|(place, op)| {
-        let Class::Batch(batch_op) = op.class() else { return None };
+        let OpClass::Batch(batch_op) = op.class() else { return None };
         let name = op.name();
         let occurrence = ops[..place].iter().filter(|before| before.name() == name).count();
         Some(Mixer { op: batch_op, name, occurrence })
     })
 }
 
-/// Draws for every op on whole batches of a list, in order, for `rows` samples with images of
-/// `size`; tells `each` the op's number and its draws.
+/// Draws for every op on whole batches of a list, in order, for `rows` samples with images of `size`;
+/// calls `each` with the op's number and its draws.
 pub(crate) fn draw_each(
     ops: &Ops,
     key: BatchKey,
     rows: usize,
     size: Size,
-    mut each: impl FnMut(usize, &[Mixed]),
+    mut each: impl FnMut(usize, &[RowMix]),
 ) {
     for (number, Mixer { op, name, occurrence }) in mixers(ops).enumerate() {
         let mixed = op.draw(&mut key.op(name, occurrence), rows, size);
@@ -43,22 +43,22 @@ pub(crate) fn draw_each(
     }
 }
 
-/// A device reads a row's partner where its number says, and a host mixes along the cycles of a
-/// permutation.
+/// Checks that the partners are a permutation of the rows: a device reads a row's partner at the
+/// partner's number without a check, and a host mixes along the cycles of the permutation.
 ///
 /// # Panics
 ///
 /// If the partners are no permutation of the rows.
-fn check_partners(name: &str, mixed: &[Mixed], rows: usize) {
+fn check_partners(name: &str, mixed: &[RowMix], rows: usize) {
     let mut partners: Vec<usize> = mixed.iter().map(|mixed| mixed.partner).collect();
     partners.sort_unstable();
     assert!(partners.into_iter().eq(0..rows), "{name} drew no permutation of {rows} rows");
 }
 
-/// Refuses the op at `place` if it works on one sample and the one before it on batches.
+/// Refuses the op at `place` if it works on one sample and the op before it on batches.
 pub(super) fn check_last(ops: &Ops, place: usize) -> Result<(), PlanError> {
     let Some(before) = place.checked_sub(1).map(|before| &ops[before]) else { return Ok(()) };
-    let mixes = |class: Class<'_>| matches!(class, Class::Batch(_));
+    let mixes = |class: OpClass<'_>| matches!(class, OpClass::Batch(_));
     if mixes(before.class()) && !mixes(ops[place].class()) {
         let expected = "one sample at a time (put it before the ops that mix samples)";
         let (op, found) = (ops[place].name(), "a mixed batch".to_owned());
@@ -84,11 +84,11 @@ mod tests {
         assert_eq!(found, [("MixUp", 0), ("CutMix", 0), ("MixUp", 1)]);
     }
 
-    /// An op that pairs every row with the same one.
+    /// An op that pairs every row with the same partner.
     #[derive(Debug)]
-    struct Favourite(usize);
+    struct FixedPartner(usize);
 
-    impl Op for Favourite {
+    impl Op for FixedPartner {
         fn name(&self) -> &'static str {
             "Favourite"
         }
@@ -97,24 +97,24 @@ mod tests {
             Ok(input.clone())
         }
 
-        fn class(&self) -> Class<'_> {
-            Class::Batch(self)
+        fn class(&self) -> OpClass<'_> {
+            OpClass::Batch(self)
         }
     }
 
-    impl BatchOp for Favourite {
-        fn draw(&self, _: &mut Rng, rows: usize, _: Size) -> Vec<Mixed> {
-            vec![Mixed { partner: self.0, share: 0.5, window: None }; rows]
+    impl BatchOp for FixedPartner {
+        fn draw(&self, _: &mut Rng, rows: usize, _: Size) -> Vec<RowMix> {
+            vec![RowMix { partner: self.0, share: 0.5, window: None }; rows]
         }
     }
 
-    /// A device would read the row of that number, wherever it lies.
+    /// A device would read the row of that number, at any address.
     #[test]
     fn partners_that_are_no_permutation_are_a_panic_that_names_the_op() {
         for partner in [0, 4, usize::MAX] {
             let draw = || {
                 let key = BatchKey::new(1, 2, 3);
-                draw_each(&ops![Favourite(partner)], key, 4, Size::new(8, 8), |_, _| {});
+                draw_each(&ops![FixedPartner(partner)], key, 4, Size::new(8, 8), |_, _| {});
             };
             let panic = std::panic::catch_unwind(draw).unwrap_err();
             let said = panic.downcast_ref::<String>().map(String::as_str);

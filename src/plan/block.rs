@@ -1,169 +1,176 @@
 //! Blocks: ops that share one loop nest.
 //!
-//! A block reads one u8 picture and writes one. In between, for each sample:
+//! A block reads one u8 image and writes one. In between, for each sample:
 //!
 //! ```text
-//! source ─ window, flips ─▶ [rows made] ─ window, flips, shift ─▶ links ─▶ store
+//! source ─ window, flips ─▶ [resampled] ─ window, flips, shift ─▶ fused ops ─▶ store
 //!                                                                  │
 //!                          colour op, table, mask, colour op, ... ◀┘
 //! ```
 //!
-//! The moves before and after rows are made cost nothing: they are composed into the addresses
-//! that pixels are loaded from. A new block begins at an op that makes rows (a resize, a warp, a
-//! blur) if something other than moves may come before it, since it needs the picture whole; and
-//! after an op in plain Rust. Ops that never run for the same sample are not in each other's way.
+//! Crops, flips and shifts before and after the rows are resampled cost nothing: they are composed into
+//! the addresses that pixels are loaded from. A new block begins at an op that produces rows (a resize,
+//! a warp, a blur) if anything but such moves may come before it, because that op needs the whole image;
+//! and a new block begins after an op in plain Rust. Ops that never run for the same sample do not
+//! constrain each other.
 
-use super::kind::{Kind, PixelKind};
-use super::leaf::Leaf;
+use super::flatten::FlatOp;
+use super::kind::{OpKind, PixelKind};
 use super::{PlanError, fold};
-use fuseloop_ops::{Class, DType, ImageType, Layout, NumberRule, PixelOp, RowMaker};
+use fuseloop_ops::{DType, ImageType, Layout, NumberRule, OpClass, PixelOp, RowProducer};
 use std::ops::Range;
 
-/// Most loop bodies of one block: one for each list of links that a sample may need.
+/// Most loop bodies of one block: one for each list of fused ops that a sample may need.
 pub(super) const MAX_VARIANTS: usize = 128;
 
-/// Most steps of one loop body, with the readings it needs before: half a kilobyte of code each at
-/// worst, so half the compiler's bound of 4 MiB.
+/// Most steps of one loop body, including the reductions before it. A step is half a kilobyte of code at
+/// worst, so this is half the compiler's bound of 4 MiB.
 const MAX_STEPS: usize = 4096;
 
 /// Ops that share one loop nest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block {
-    /// Its leaves.
+    /// The flat ops of the block.
     pub ops: Range<usize>,
-    /// Who makes its rows, if some of its ops make any.
-    pub rows: Option<RowMaker>,
-    /// The first op that brings colour in from outside, if that is done by copying the picture
-    /// into a larger frame, and the colour.
-    pub framed: Option<(usize, [u8; 3])>,
-    /// Rectangles that links paint.
-    pub regions: Vec<Region>,
-    /// Leaves that ask where a pixel is, by number of their map.
-    pub placed: Vec<usize>,
-    /// What may be done to a pixel's values, from load to store.
-    pub steps: Vec<Step>,
-    /// Tables that links look up in.
+    /// How rows are produced, if some of the ops produce any.
+    pub rows: Option<RowProducer>,
+    /// The first op that brings colour in from outside, and the colour, if this is done by copying the
+    /// image into a larger frame.
+    pub padded_copy: Option<(usize, [u8; 3])>,
+    /// Rectangles that fused ops paint.
+    pub regions: Vec<PaintedRect>,
+    /// Flat ops that use a pixel's position, by the number of their map.
+    pub position_ops: Vec<usize>,
+    /// The changes to a pixel's values, from load to store.
+    pub groups: Vec<OpGroup>,
+    /// How many lookup tables the fused ops use.
     pub tables: usize,
-    /// Its slots.
-    pub slots: Range<usize>,
-    /// The op that the stored picture is changed by, in plain Rust or in loops of its own, if one
-    /// ends the block.
+    /// The block's parameters.
+    pub params: Range<usize>,
+    /// The op that changes the stored image, in plain Rust or in loops of its own, if such an op ends
+    /// the block.
     pub host: Option<usize>,
     /// Type of the stored elements.
     pub dtype: DType,
-    /// Layout of the stored picture.
+    /// Layout of the stored image.
     pub layout: Layout,
-    /// Whether it is stored around the caches: for batches far larger than they are.
+    /// True if the output is stored around the caches, for batches far larger than they are.
     pub streams: bool,
-    /// What it has to do with a device.
-    pub device: Role,
+    /// The host or a device, whichever runs the block.
+    pub device: BlockTarget,
 }
 
-/// What a block has to do with a device.
+/// Where a block runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Role {
-    /// Nothing.
+pub enum BlockTarget {
+    /// On the host.
     #[default]
     Host,
-    /// Its output is what a device gets.
+    /// On the host; a device gets its output.
     Staged,
-    /// A device runs it.
+    /// On a device.
     Device,
 }
 
-/// Links of some leaves, which a sample runs if it runs the first of them.
+/// Fused ops that together implement some flat ops. A sample that runs the first flat op runs all of
+/// them.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Step {
-    /// The leaves: one, or those that were folded into one link.
-    pub leaves: Vec<usize>,
-    /// The links: one, or the parts of a shuffled op, to be put in the drawn order.
-    pub links: Vec<Link>,
+pub struct OpGroup {
+    /// The flat ops: one, or several that were folded into one fused op.
+    pub flat_ops: Vec<usize>,
+    /// The fused ops: one, or the parts of a shuffled op, which run in the drawn order.
+    pub fused_ops: Vec<FusedOp>,
 }
 
-/// One step in the life of a pixel's values.
+/// One change to a pixel's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Link {
-    /// A pixel op: the leaf, or one part of it if it shuffles several.
+pub enum FusedOp {
+    /// A pixel op: a flat op, or one part of it if it shuffles several.
     Value {
-        /// A leaf whose code it is.
+        /// A flat op that has this code.
         leaf: usize,
-        /// Part of a shuffled op.
+        /// The index of the part of a shuffled op.
         part: Option<usize>,
-        /// Its first slot.
+        /// The index of its first parameter.
         slot: usize,
-        /// Number of its map, if it asks where a pixel is.
+        /// The number of its map, if it uses a pixel's position.
         map: Option<usize>,
     },
-    /// Looks values up in table number `table`.
+    /// Looks values up in table `table`.
     Table {
-        /// Which table of the block's.
+        /// The index of the table in the block.
         table: usize,
-        /// Whether levels are counted for it.
+        /// True if the table needs a histogram of levels.
         counted: bool,
     },
-    /// Multiplies by the matrix in twelve slots and clamps.
+    /// Multiplies by the matrix in twelve parameters and clamps.
     Matrix {
-        /// The first of them.
+        /// The index of the first of them.
         slot: usize,
     },
-    /// Paints region number `region`.
+    /// Paints region `region`.
     Paint {
         /// Index into [`Block::regions`].
         region: usize,
     },
-    /// Clamps to 0..=255 and rounds half to even: a conversion to u8 in the middle.
+    /// Clamps to 0..=255 and rounds half to even: a conversion to u8 between ops.
     Round,
 }
 
-/// A rectangle that is painted in a sample.
+/// A rectangle that is painted for a sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Region {
-    /// Its leaf.
+pub struct PaintedRect {
+    /// The flat op that paints it.
     pub leaf: usize,
-    /// Whether all *but* the rectangle is painted: what a shift brings in from outside.
+    /// True if everything *but* the rectangle is painted: the area that a shift brings in from outside.
     pub outside: bool,
     /// The colour.
     pub fill: [f32; 3],
 }
 
-/// The pixel op of a link, to be drawn and evaluated. Its numbers are those of its [`Kind`].
+/// Returns the pixel op of a fused op, to be drawn and evaluated. Its parameter count is in its
+/// [`OpKind`].
 #[must_use]
-pub fn pixel_op(leaves: &[Leaf], leaf: usize, part: Option<usize>) -> Option<&dyn PixelOp> {
+pub fn pixel_op(leaves: &[FlatOp], leaf: usize, part: Option<usize>) -> Option<&dyn PixelOp> {
     match (leaves.get(leaf)?.op.class(), part) {
-        (Class::Pixel(op), None) => Some(op),
-        (Class::Shuffled(parts), Some(part)) => parts.get(part).map(AsRef::as_ref),
+        (OpClass::Pixel(op), None) => Some(op),
+        (OpClass::Shuffled(parts), Some(part)) => parts.get(part).map(AsRef::as_ref),
         _ => None,
     }
 }
 
-/// What a link reads of the whole picture before the loop that stores it.
+/// A reduction over the whole image that a fused op needs before the loop that stores the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reading {
-    /// The mean of the grey, for a slot.
+pub enum Reduction {
+    /// The mean of the grey, for a parameter.
     Mean {
-        /// The leaf that needs it.
+        /// The flat op that needs it.
         leaf: usize,
-        /// Part of a shuffled op.
+        /// The index of the part of a shuffled op.
         part: Option<usize>,
-        /// The slot it goes to.
+        /// The index of the parameter that gets the mean.
         slot: usize,
     },
-    /// How often each level occurs, for a table.
+    /// A histogram of the levels, for a table.
     Levels {
-        /// Which table.
+        /// The index of the table.
         table: usize,
     },
 }
 
-/// What `link` reads of the whole picture, if anything.
+/// Returns the reduction that a fused op needs, if any.
 #[must_use]
-pub fn reading(leaves: &[Leaf], link: Link) -> Option<Reading> {
+pub fn reduction(leaves: &[FlatOp], link: FusedOp) -> Option<Reduction> {
     match link {
-        Link::Value { leaf, part, slot, .. } => {
+        FusedOp::Value { leaf, part, slot, .. } => {
             let kind = leaves.get(leaf)?.kind.pixel(part)?;
-            kind.needs_mean.then(|| Reading::Mean { leaf, part, slot: slot + kind.slots - 1 })
+            kind.needs_mean.then(|| Reduction::Mean {
+                leaf,
+                part,
+                slot: slot + kind.param_count - 1,
+            })
         }
-        Link::Table { table, counted: true } => Some(Reading::Levels { table }),
+        FusedOp::Table { table, counted: true } => Some(Reduction::Levels { table }),
         _ => None,
     }
 }
@@ -173,32 +180,33 @@ impl Block {
         Self {
             ops: first..first,
             rows: None,
-            framed: None,
+            padded_copy: None,
             regions: vec![],
-            placed: vec![],
-            steps: vec![],
+            position_ops: vec![],
+            groups: vec![],
             tables: 0,
-            slots: slot..slot,
+            params: slot..slot,
             host: None,
             dtype: DType::U8,
             layout: Layout::ChannelsLast,
             streams: false,
-            device: Role::Host,
+            device: BlockTarget::Host,
         }
     }
 
-    /// Steps of code of the longest loop body: a reading is of what all links before it make.
-    fn code_steps(&self, leaves: &[Leaf]) -> usize {
-        let links: Vec<Link> = self.steps.iter().flat_map(|step| &step.links).copied().collect();
-        let readings = links.iter().enumerate().filter(|(_, l)| reading(leaves, **l).is_some());
+    /// Returns the steps of code of the longest loop body. A reduction repeats all fused ops before it.
+    fn code_steps(&self, leaves: &[FlatOp]) -> usize {
+        let links: Vec<FusedOp> =
+            self.groups.iter().flat_map(|step| &step.fused_ops).copied().collect();
+        let readings = links.iter().enumerate().filter(|(_, l)| reduction(leaves, **l).is_some());
         links.len() + readings.map(|(before, _)| before).sum::<usize>()
     }
 
-    /// The block with all its leaves, folded, if it is small enough to be compiled.
-    fn finished(mut self, leaves: &[Leaf], rule: NumberRule) -> Result<Self, PlanError> {
+    /// Folds the block's ops and returns the block if it is small enough to be compiled.
+    fn finished(mut self, leaves: &[FlatOp], rule: NumberRule) -> Result<Self, PlanError> {
         fold::matrices(&mut self, leaves, rule);
-        if self.device == Role::Device {
-            // A table would have to be copied with every sample, and one body does for all.
+        if self.device == BlockTarget::Device {
+            // A table would have to be copied with every sample, and one loop body serves all samples.
             return Ok(self);
         }
         fold::tables(&mut self, leaves, rule);
@@ -216,215 +224,231 @@ impl Block {
         Ok(self)
     }
 
-    fn add_step(&mut self, leaf: usize, link: Link) {
-        self.steps.push(Step { leaves: vec![leaf], links: vec![link] });
+    fn add_group(&mut self, leaf: usize, link: FusedOp) {
+        self.groups.push(OpGroup { flat_ops: vec![leaf], fused_ops: vec![link] });
     }
 
-    /// Slots for `count` numbers.
-    pub(super) fn take_slots(&mut self, count: usize) -> usize {
-        self.slots.end += count;
-        self.slots.end - count
+    /// Reserves `count` parameters; returns the index of the first.
+    pub(super) fn take_params(&mut self, count: usize) -> usize {
+        self.params.end += count;
+        self.params.end - count
     }
 
     fn add_region(&mut self, leaf: usize, outside: bool, fill: [f32; 3]) {
-        self.add_step(leaf, Link::Paint { region: self.regions.len() });
-        self.regions.push(Region { leaf, outside, fill });
+        self.add_group(leaf, FusedOp::Paint { region: self.regions.len() });
+        self.regions.push(PaintedRect { leaf, outside, fill });
     }
 
     fn add_geometry(&mut self, leaf: usize, fills: Option<[u8; 3]>) {
         if let Some(fill) = fills {
-            let is_copied = self.device != Role::Device // a device has no copy to frame
+            let is_copied = self.device != BlockTarget::Device // a device has no padded copy
                 && self.rows.is_none()
-                && self.steps.is_empty()
-                && self.framed.is_none();
+                && self.groups.is_empty()
+                && self.padded_copy.is_none();
             if !is_copied {
                 self.add_region(leaf, true, fill.map(f32::from));
             } else {
-                self.framed = Some((leaf, fill));
+                self.padded_copy = Some((leaf, fill));
             }
         }
     }
 
-    /// Adds a pixel op; gives its first slot. Leaves that exclude each other and have the same
-    /// code share link and slots, and so loop bodies.
-    fn add_pixel(&mut self, leaves: &[Leaf], leaf: usize, kind: &PixelKind) -> usize {
-        let shared = self.steps.iter().find_map(|step| {
-            let Link::Value { leaf: other, part: None, slot, .. } = step.links[0] else {
+    /// Adds a pixel op; returns the index of its first parameter. Flat ops that exclude each other and
+    /// have the same code share a fused op and parameters, and so loop bodies.
+    fn add_pixel(&mut self, leaves: &[FlatOp], leaf: usize, kind: &PixelKind) -> usize {
+        let shared = self.groups.iter().find_map(|step| {
+            let FusedOp::Value { leaf: other, part: None, slot, .. } = step.fused_ops[0] else {
                 return None;
             };
             let same = leaves[other].kind.pixel(None)?.code() == kind.code();
-            (same && users_are_exclusive(self, leaves, slot, leaf)).then_some((step.links[0], slot))
+            (same && users_are_exclusive(self, leaves, slot, leaf))
+                .then_some((step.fused_ops[0], slot))
         });
         let (link, slot) = shared.unwrap_or_else(|| {
-            let slot = self.take_slots(kind.slots);
+            let slot = self.take_params(kind.param_count);
             let map = kind.uses_place.then(|| {
-                self.placed.push(leaf);
-                self.placed.len() - 1
+                self.position_ops.push(leaf);
+                self.position_ops.len() - 1
             });
-            (Link::Value { leaf, part: None, slot, map }, slot)
+            (FusedOp::Value { leaf, part: None, slot, map }, slot)
         });
-        self.add_step(leaf, link);
+        self.add_group(leaf, link);
         slot
     }
 
-    /// Adds a table op; gives its first slot. Leaves that exclude each other share a table.
-    fn add_table(&mut self, leaves: &[Leaf], leaf: usize, slots: usize, counted: bool) -> usize {
+    /// Adds a table op; returns the index of its first parameter. Flat ops that exclude each other share
+    /// a table.
+    fn add_table(&mut self, leaves: &[FlatOp], leaf: usize, slots: usize, counted: bool) -> usize {
         let users = |table: usize| {
-            self.steps.iter().filter(move |step| {
-                matches!(step.links[0], Link::Table { table: used, .. } if used == table)
+            self.groups.iter().filter(move |step| {
+                matches!(step.fused_ops[0], FusedOp::Table { table: used, .. } if used == table)
             })
         };
         let is_free = |table: &usize| {
-            users(*table).all(|step| leaves[step.leaves[0]].is_exclusive_with(&leaves[leaf]))
+            users(*table).all(|step| leaves[step.flat_ops[0]].is_exclusive_with(&leaves[leaf]))
         };
         let table = (0..self.tables).find(is_free).unwrap_or(self.tables);
         self.tables = self.tables.max(table + 1);
-        self.add_step(leaf, Link::Table { table, counted });
-        self.take_slots(slots)
+        self.add_group(leaf, FusedOp::Table { table, counted });
+        self.take_params(slots)
     }
 
     fn add_shuffled(&mut self, leaf: usize, parts: &[PixelKind]) -> usize {
-        let first = self.slots.end;
+        let first = self.params.end;
         let links = parts.iter().enumerate().map(|(part, kind)| {
-            let slot = self.take_slots(kind.slots);
-            Link::Value { leaf, part: Some(part), slot, map: None }
+            let slot = self.take_params(kind.param_count);
+            FusedOp::Value { leaf, part: Some(part), slot, map: None }
         });
-        let links: Vec<Link> = links.collect();
-        if !links.is_empty() {
-            self.steps.push(Step { leaves: vec![leaf], links });
+        let fused_ops: Vec<FusedOp> = links.collect();
+        if !fused_ops.is_empty() {
+            self.groups.push(OpGroup { flat_ops: vec![leaf], fused_ops });
         }
         first
     }
 
-    /// Whether a maker of rows may join: nothing but moves comes before it in any sample.
-    fn takes_rows(&self, leaves: &[Leaf], leaf: usize, maker: RowMaker, makers: &[usize]) -> bool {
-        let used = self.steps.iter().flat_map(|step| &step.leaves).chain(makers);
+    /// Returns whether an op that produces rows may join: in every sample nothing but moves comes before
+    /// it.
+    fn can_produce_rows(
+        &self,
+        leaves: &[FlatOp],
+        leaf: usize,
+        maker: RowProducer,
+        makers: &[usize],
+    ) -> bool {
+        let used = self.groups.iter().flat_map(|step| &step.flat_ops).chain(makers);
         let mut used = used.filter(|&&other| self.ops.contains(&other));
         self.rows.is_none_or(|kind| kind == maker)
             && used.all(|&other| leaves[other].is_exclusive_with(&leaves[leaf]))
     }
 }
 
-/// Whether no leaf that uses `slot` runs for a sample that runs `leaf`.
-fn users_are_exclusive(block: &Block, leaves: &[Leaf], slot: usize, leaf: usize) -> bool {
-    block.steps.iter().all(|step| match step.links[0] {
-        Link::Value { slot: used, .. } if used == slot => {
-            step.leaves.iter().all(|&l| leaves[l].is_exclusive_with(&leaves[leaf]))
+/// Returns whether no flat op that uses the parameter `slot` runs for a sample that runs the flat op
+/// `leaf`.
+fn users_are_exclusive(block: &Block, leaves: &[FlatOp], slot: usize, leaf: usize) -> bool {
+    block.groups.iter().all(|step| match step.fused_ops[0] {
+        FusedOp::Value { slot: used, .. } if used == slot => {
+            step.flat_ops.iter().all(|&l| leaves[l].is_exclusive_with(&leaves[leaf]))
         }
         _ => true,
     })
 }
 
-/// Splits flat leaves into blocks, and gives each leaf its slots. Gives the blocks, and the number
-/// of slots of a sample. What comes after the leaf `device` is for a device: a block never goes
-/// over it.
+/// Splits the flat ops into blocks, and assigns each flat op its parameters. Returns the blocks, and the
+/// number of parameters of a sample. The ops after index `device` are for a device: no block contains
+/// ops from before and after it.
 pub(super) fn split(
-    leaves: &mut [Leaf],
+    leaves: &mut [FlatOp],
     output: ImageType,
     rule: NumberRule,
     device: Option<usize>,
 ) -> Result<(Vec<Block>, usize), PlanError> {
     let (mut blocks, mut block, mut makers) = (vec![], Block::new(0, 0), vec![]);
     for leaf in 0..leaves.len() {
-        let maker = row_maker(&leaves[leaf], rule);
-        let fits = maker.is_none_or(|maker| block.takes_rows(leaves, leaf, maker, &makers));
+        let maker = row_producer(&leaves[leaf], rule);
+        let fits = maker.is_none_or(|maker| block.can_produce_rows(leaves, leaf, maker, &makers));
         if block.host.is_some() || !fits {
             let role = block.device;
             blocks.push(block.finished(leaves, rule)?);
-            block = Block::new(leaf, blocks[blocks.len() - 1].slots.end);
+            block = Block::new(leaf, blocks[blocks.len() - 1].params.end);
             block.device = role;
         }
         if device == Some(leaf) {
-            // Its output is bytes: nothing need round them before they are stored.
-            (block.ops.end, leaves[leaf].slot) = (leaf + 1, block.slots.end);
-            block.device = Role::Staged;
+            // The op's output is bytes: values need not be rounded before they are stored.
+            (block.ops.end, leaves[leaf].first_param) = (leaf + 1, block.params.end);
+            block.device = BlockTarget::Staged;
             blocks.push(block.finished(leaves, rule)?);
-            block = Block::new(leaf + 1, blocks[blocks.len() - 1].slots.end);
-            block.device = Role::Device;
+            block = Block::new(leaf + 1, blocks[blocks.len() - 1].params.end);
+            block.device = BlockTarget::Device;
             continue;
         }
         if let Some(maker) = maker {
             block.rows = Some(maker);
             makers.push(leaf);
         }
-        let is_host = block.device != Role::Device;
+        let is_host = block.device != BlockTarget::Device;
         let before = (is_host && multiplies(&leaves[leaf])).then(|| block.clone());
         let mut slot = add(&mut block, leaves, leaf);
         block.ops.end = leaf + 1;
         let is_bytes = leaves[leaf].input.dtype == DType::U8;
-        if let Some(before) = before.filter(|before| is_bytes && !before.steps.is_empty())
+        if let Some(before) = before.filter(|before| is_bytes && !before.groups.is_empty())
             && block.variants(leaves) > MAX_VARIANTS
         {
             blocks.push(before.finished(leaves, rule)?);
-            block = Block::new(leaf, blocks[blocks.len() - 1].slots.end);
+            block = Block::new(leaf, blocks[blocks.len() - 1].params.end);
             slot = add(&mut block, leaves, leaf);
             block.ops.end = leaf + 1;
         }
-        leaves[leaf].slot = slot;
+        leaves[leaf].first_param = slot;
     }
     let ends_on_host = block.host.is_some();
     let last = block.finished(leaves, rule)?;
-    let slots = last.slots.end;
+    let slots = last.params.end;
     blocks.push(last);
     if ends_on_host {
-        blocks.push(Block::new(leaves.len(), slots)); // copies what the op gave to the output
+        blocks.push(Block::new(leaves.len(), slots)); // copies the output of the op in plain Rust
     }
-    // What lies between two blocks is bytes, channels last; the last one stores the output.
+    // Between two blocks, images are u8 and channels last; the last block stores the output.
     let last = blocks.len() - 1;
     (blocks[last].dtype, blocks[last].layout) = (stored_type(leaves, output), output.layout);
     Ok((blocks, slots))
 }
 
-/// Whether a leaf multiplies the loop bodies that its block may need.
-fn multiplies(leaf: &Leaf) -> bool {
-    !leaf.guards.is_empty() || leaf.kind.may_skip() || matches!(leaf.kind, Kind::Shuffled(_))
+/// Returns whether a flat op multiplies the loop bodies that its block may need.
+fn multiplies(leaf: &FlatOp) -> bool {
+    !leaf.guards.is_empty() || leaf.kind.may_skip() || matches!(leaf.kind, OpKind::Shuffled(_))
 }
 
-/// The type that elements are stored as: a view only calls it something else.
-fn stored_type(leaves: &[Leaf], output: ImageType) -> DType {
-    let view = leaves.iter().find(|leaf| matches!(leaf.kind, Kind::View(_)));
+/// Returns the type that elements are stored as: a view only reinterprets it.
+fn stored_type(leaves: &[FlatOp], output: ImageType) -> DType {
+    let view = leaves.iter().find(|leaf| matches!(leaf.kind, OpKind::View(_)));
     view.map_or(output, |view| view.input).dtype
 }
 
-/// Who makes the rows of a leaf. Under the exact rule a resize is torchvision's to the bit, which
-/// a row function gives.
-fn row_maker(leaf: &Leaf, rule: NumberRule) -> Option<RowMaker> {
+/// Returns how the rows of a flat op are produced. Under the exact rule a resize equals torchvision's to
+/// the bit, which only a row function provides.
+fn row_producer(leaf: &FlatOp, rule: NumberRule) -> Option<RowProducer> {
     match (leaf.kind.rows()?, rule) {
-        (RowMaker::Compiled, NumberRule::Exact) => Some(RowMaker::Called),
+        (RowProducer::Compiled, NumberRule::Exact) => Some(RowProducer::Called),
         (maker, _) => Some(maker),
     }
 }
 
-/// Adds a leaf to the block; gives its first slot.
-fn add(block: &mut Block, leaves: &[Leaf], leaf: usize) -> usize {
-    let Leaf { kind, input, .. } = &leaves[leaf];
+/// Adds a flat op to the block; returns the index of its first parameter.
+fn add(block: &mut Block, leaves: &[FlatOp], leaf: usize) -> usize {
+    let FlatOp { kind, input, .. } = &leaves[leaf];
     match kind {
-        Kind::Geometry { fills, .. } => block.add_geometry(leaf, *fills),
-        Kind::Region { fill, .. } => block.add_region(leaf, false, *fill),
-        Kind::Pixel(kind) => return block.add_pixel(leaves, leaf, kind),
-        Kind::Table { slots, counted, .. } => {
+        OpKind::Geometry { fills, .. } => block.add_geometry(leaf, *fills),
+        OpKind::Region { fill, .. } => block.add_region(leaf, false, *fill),
+        OpKind::Pixel(kind) => return block.add_pixel(leaves, leaf, kind),
+        OpKind::Table { slots, counted, .. } => {
             return block.add_table(leaves, leaf, *slots, *counted);
         }
-        Kind::Shuffled(parts) => return block.add_shuffled(leaf, parts),
-        Kind::Cast(DType::U8) if input.dtype != DType::U8 => block.add_step(leaf, Link::Round),
-        Kind::Host | Kind::Mix => block.host = Some(leaf),
-        // What a device gets is bytes. Without a step before it, values are bytes as they are.
-        Kind::Device if input.dtype == DType::U8 && !block.steps.is_empty() => {
-            block.add_step(leaf, Link::Round);
+        OpKind::Shuffled(parts) => return block.add_shuffled(leaf, parts),
+        OpKind::Cast(DType::U8) if input.dtype != DType::U8 => {
+            block.add_group(leaf, FusedOp::Round)
         }
-        Kind::Cast(_) | Kind::View(_) | Kind::Layout | Kind::Device | Kind::Batch | Kind::Other => {
+        OpKind::Host | OpKind::Mix => block.host = Some(leaf),
+        // A device gets bytes. If no group comes before, values are bytes already.
+        OpKind::Device if input.dtype == DType::U8 && !block.groups.is_empty() => {
+            block.add_group(leaf, FusedOp::Round);
         }
+        OpKind::Cast(_)
+        | OpKind::View(_)
+        | OpKind::Layout
+        | OpKind::Device
+        | OpKind::Batch
+        | OpKind::Other => {}
     }
-    block.slots.end
+    block.params.end
 }
 
-/// How many orders `count` things have.
+/// Returns how many orders `count` items have.
 #[must_use]
 pub fn orders(count: usize) -> usize {
     (1..=count).fold(1, usize::saturating_mul)
 }
 
-/// Order number `index` of `count` things, in lexicographic order.
+/// Returns order number `index` of `count` items, in lexicographic order.
 #[must_use]
 pub fn nth_order(count: usize, mut index: usize) -> Vec<usize> {
     let mut left: Vec<usize> = (0..count).collect();

@@ -1,33 +1,33 @@
-//! One sample's geometry, composed: which bytes of the source each output pixel is.
+//! The composed geometry of one sample: which bytes of the source become each output pixel.
 //!
-//! Crops, flips and shifts along an axis compose to `source = sign * output + offset`. A pass (the
-//! stored picture, or the picture that is read first) is such a map for each axis, a size, and
-//! the rectangles that were painted before it, in its own coordinates.
+//! Crops, flips and shifts along an axis compose to `source = sign * output + offset`. A pass goes over
+//! the stored image, or over an image that a reduction reads first. It consists of such a map for each
+//! axis, a size, and the rectangles that were painted before it, in its own coordinates.
 
-use super::{Block, Draws, Link};
-use fuseloop_ops::{Motion, Size, Window};
+use super::{Block, Draws, FusedOp};
+use fuseloop_ops::{GeometryStep, Size, Window};
 
-/// `source = sign * output + offset` along one axis.
+/// The map `source = sign * output + offset` along one axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Axis {
+pub(crate) struct AxisMap {
     pub(crate) sign: i64,
     pub(crate) offset: i64,
 }
 
-impl Axis {
+impl AxisMap {
     pub(super) const IDENTITY: Self = Self { sign: 1, offset: 0 };
 
-    /// The map after a frame that begins at `start`.
+    /// Returns the map after a frame that begins at `start`.
     pub(super) fn framed(self, start: i32) -> Self {
         Self { offset: self.offset + self.sign * i64::from(start), ..self }
     }
 
-    /// The map after `len` pixels are mirrored.
+    /// Returns the map after `len` pixels are mirrored.
     pub(super) fn flipped(self, len: u32) -> Self {
         Self { sign: -self.sign, offset: self.offset + self.sign * (i64::from(len) - 1) }
     }
 
-    /// The source pixels of `0..len`, as a range.
+    /// Returns the source pixels of `0..len`, as a range.
     pub(super) fn range(self, len: u32) -> (i64, i64) {
         let ends = (self.offset, self.offset + self.sign * (i64::from(len) - 1));
         (ends.0.min(ends.1), ends.0.max(ends.1) + 1)
@@ -44,13 +44,13 @@ pub(crate) struct Rect {
 }
 
 impl Rect {
-    /// The rectangle of a picture.
+    /// Returns the rectangle that an image of `size` covers.
     pub(crate) fn of(size: Size) -> Self {
         let (bottom, right) = (i64::from(size.height), i64::from(size.width));
         Self { top: 0, bottom, left: 0, right }
     }
 
-    /// Whether all of `inner` lies in it.
+    /// Returns whether all of `inner` is inside.
     pub(crate) fn contains(&self, inner: &Self) -> bool {
         self.top <= inner.top
             && inner.bottom <= self.bottom
@@ -58,7 +58,7 @@ impl Rect {
             && inner.right <= self.right
     }
 
-    /// The smallest rectangle around both.
+    /// Returns the smallest rectangle that contains both.
     pub(crate) fn union(&self, other: &Self) -> Self {
         Self {
             top: self.top.min(other.top),
@@ -68,44 +68,45 @@ impl Rect {
         }
     }
 
-    /// Rows and columns.
+    /// Returns the rows and columns.
     ///
     /// # Panics
     ///
-    /// If a side is longer than any picture's.
+    /// If a side is longer than any image's.
     pub(crate) fn size(&self) -> Size {
         let side = |from, to| u32::try_from(to - from).expect("a side has less than 2^32 pixels");
         Size::new(side(self.top, self.bottom), side(self.left, self.right))
     }
 }
 
-/// One picture that compiled code goes over.
+/// One image that compiled code goes over.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PassMap {
-    pub(crate) rows: Axis,
-    pub(crate) columns: Axis,
+    pub(crate) rows: AxisMap,
+    pub(crate) columns: AxisMap,
     pub(crate) size: Size,
-    /// The regions painted so far, by number; those to come are empty.
+    /// The regions painted so far, by number; those that are painted later are empty.
     pub(crate) regions: Vec<(usize, Rect)>,
-    /// For ops that ask where a pixel is, by number: its row and column as they see it.
-    pub(crate) maps: Vec<(usize, [Axis; 2])>,
+    /// For ops that use a pixel's position, by the number of their map: the pixel's row and column for
+    /// the op.
+    pub(crate) maps: Vec<(usize, [AxisMap; 2])>,
 }
 
 impl PassMap {
     fn new(size: Size) -> Self {
-        let (rows, columns) = (Axis::IDENTITY, Axis::IDENTITY);
+        let (rows, columns) = (AxisMap::IDENTITY, AxisMap::IDENTITY);
         Self { rows, columns, size, regions: vec![], maps: vec![] }
     }
 
-    /// The part of the base picture that the pass reads.
+    /// Returns the rectangle of the base image that the pass reads.
     pub(crate) fn reads(&self) -> Rect {
         let (top, bottom) = self.rows.range(self.size.height);
         let (left, right) = self.columns.range(self.size.width);
         Rect { top, bottom, left, right }
     }
 
-    /// Applies a change of one axis to the map of the pixels, and to those of ops.
-    fn change(&mut self, axis: usize, change: impl Fn(Axis) -> Axis) {
+    /// Applies a change of one axis to the map of the pixels, and to the maps of ops.
+    fn change(&mut self, axis: usize, change: impl Fn(AxisMap) -> AxisMap) {
         let own = if axis == 0 { &mut self.rows } else { &mut self.columns };
         *own = change(*own);
         for (_, map) in &mut self.maps {
@@ -113,10 +114,10 @@ impl PassMap {
         }
     }
 
-    fn apply(&mut self, motion: &Motion) {
+    fn apply(&mut self, motion: &GeometryStep) {
         let Size { height, width } = self.size;
         match *motion {
-            Motion::Frame { top, left, size, .. } => {
+            GeometryStep::CropPad { top, left, size, .. } => {
                 self.change(0, |rows| rows.framed(top));
                 self.change(1, |columns| columns.framed(left));
                 self.size = size;
@@ -126,21 +127,23 @@ impl PassMap {
                     (r.left, r.right) = (r.left - left, r.right - left);
                 }
             }
-            Motion::FlipHorizontal => {
+            GeometryStep::FlipHorizontal => {
                 self.change(1, |columns| columns.flipped(width));
                 let width = i64::from(width);
                 for (_, r) in &mut self.regions {
                     (r.left, r.right) = (width - r.right, width - r.left);
                 }
             }
-            Motion::FlipVertical => {
+            GeometryStep::FlipVertical => {
                 self.change(0, |rows| rows.flipped(height));
                 let height = i64::from(height);
                 for (_, r) in &mut self.regions {
                     (r.top, r.bottom) = (height - r.bottom, height - r.top);
                 }
             }
-            Motion::Resize { .. } | Motion::Rows(_) => *self = Self::new(motion.output(self.size)),
+            GeometryStep::Resize { .. } | GeometryStep::Rows(_) => {
+                *self = Self::new(motion.output(self.size))
+            }
         }
     }
 }
@@ -148,40 +151,41 @@ impl PassMap {
 /// The composed geometry of one sample in one block.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Composed {
-    /// What rows are made of, in coordinates of the source, and how, if any are.
-    pub(crate) made: Option<(PassMap, Motion)>,
-    /// The stored picture, then one pass for each reading: in coordinates of the made picture, or
-    /// of the source.
+    /// The pass that rows are resampled from, in coordinates of the source, and the step that does it,
+    /// if any.
+    pub(crate) resampled: Option<(PassMap, GeometryStep)>,
+    /// The stored image, then one pass for each reduction, in coordinates of the resampled image, or of
+    /// the source if nothing is resampled.
     pub(crate) passes: Vec<PassMap>,
-    /// The part of the source that a frame may show; the frame's colour lies around it.
+    /// The rectangle of the source that a frame may show; the area around it has the frame's colour.
     pub(crate) frame: Option<(Rect, [u8; 3])>,
     /// Rows and columns of the block's output.
     pub(crate) output: Size,
 }
 
-/// Composes what `draws` does to a picture of size `source` in `block`. `readings` are the leaves
-/// that read the picture first, in the order of their passes.
+/// Composes what `draws` does to an image of size `source` in `block`. `readings` are the flat ops that
+/// need a reduction over the image first, in the order of their passes.
 pub(crate) fn compose(block: &Block, draws: &Draws, readings: &[usize], source: Size) -> Composed {
     let mut now = PassMap::new(source);
-    let mut composed = Composed { made: None, passes: vec![], frame: None, output: source };
+    let mut composed = Composed { resampled: None, passes: vec![], frame: None, output: source };
     let mut read: Vec<(usize, PassMap)> = vec![];
     for leaf in block.ops.clone().filter(|&leaf| draws.active[leaf]) {
         let needed = readings.iter().enumerate().filter(|(_, reading)| **reading == leaf);
         read.extend(needed.map(|(index, _)| (index, now.clone())));
         if let Some(map) = map_of(block, leaf) {
-            now.maps.push((map, [Axis::IDENTITY; 2]));
+            now.maps.push((map, [AxisMap::IDENTITY; 2]));
         }
-        if let Some((_, fill)) = block.framed.filter(|framed| framed.0 == leaf) {
+        if let Some((_, fill)) = block.padded_copy.filter(|framed| framed.0 == leaf) {
             composed.frame = Some((now.reads(), fill));
         }
         let before = Rect::of(now.size);
         let region = block.regions.iter().position(|region| region.leaf == leaf);
         if let Some(region) = region.filter(|region| block.regions[*region].outside) {
-            now.regions.push((region, before)); // a shift, if it is drawn: what there was is kept
+            now.regions.push((region, before)); // a shift, if one is drawn: the pixels inside `before` stay
         }
-        for (_, motion) in draws.motions.iter().filter(|(of, _)| *of == leaf) {
-            if motion.makes_rows() {
-                composed.made = Some((now.clone(), motion.clone()));
+        for (_, motion) in draws.geometry.iter().filter(|(of, _)| *of == leaf) {
+            if motion.produces_rows() {
+                composed.resampled = Some((now.clone(), motion.clone()));
             }
             now.apply(motion);
         }
@@ -196,14 +200,14 @@ pub(crate) fn compose(block: &Block, draws: &Draws, readings: &[usize], source: 
     composed
 }
 
-/// The number of a leaf's map, if it asks where a pixel is.
+/// Returns the number of the map of `leaf`, if that op uses a pixel's position.
 fn map_of(block: &Block, leaf: usize) -> Option<usize> {
-    if block.placed.is_empty() {
+    if block.position_ops.is_empty() {
         return None;
     }
-    let step = block.steps.iter().find(|step| step.leaves.contains(&leaf))?;
-    match step.links[0] {
-        Link::Value { map, .. } => map,
+    let step = block.groups.iter().find(|step| step.flat_ops.contains(&leaf))?;
+    match step.fused_ops[0] {
+        FusedOp::Value { map, .. } => map,
         _ => None,
     }
 }
@@ -224,7 +228,7 @@ mod tests {
         RandomHorizontalFlip, RandomVerticalFlip, Resize, SampleKey, ops,
     };
 
-    /// What a list does to a picture of 20 x 30 pixels.
+    /// Composes what a list does to an image of 20 x 30 pixels.
     fn composed(ops: Ops) -> Composed {
         let input = ImageType::decoded(Dim::fixed(20), Dim::fixed(30));
         let plan = ImagePlan::new(ops, input, NumberRule::Fused).unwrap();
@@ -242,16 +246,16 @@ mod tests {
         let upside_down = RandomVerticalFlip::new(1.0).unwrap();
         let pass =
             &composed(ops![mirror(), CenterCrop::new(10, 10).unwrap(), upside_down]).passes[0];
-        // Column 0 of the crop is column 10 of the mirrored picture, which is 29 - 10.
-        assert_eq!(pass.columns, Axis { sign: -1, offset: 19 });
-        assert_eq!(pass.rows, Axis { sign: -1, offset: 14 });
+        // Column 0 of the crop is column 10 of the mirrored image, which is 29 - 10.
+        assert_eq!(pass.columns, AxisMap { sign: -1, offset: 19 });
+        assert_eq!(pass.rows, AxisMap { sign: -1, offset: 14 });
         assert_eq!(pass.reads(), Rect { top: 5, bottom: 15, left: 10, right: 20 });
     }
 
     #[test]
     fn two_flips_are_none() {
         let pass = &composed(ops![mirror(), mirror()]).passes[0];
-        assert_eq!((pass.rows, pass.columns), (Axis::IDENTITY, Axis::IDENTITY));
+        assert_eq!((pass.rows, pass.columns), (AxisMap::IDENTITY, AxisMap::IDENTITY));
     }
 
     #[test]
@@ -270,14 +274,14 @@ mod tests {
         let pass = &made.passes[0];
         let whole = Rect { top: 0, bottom: 20, left: -10, right: 20 };
         assert_eq!(pass.regions, [(0, whole)]);
-        assert_eq!(pass.maps, [(0, [Axis::IDENTITY, Axis { sign: -1, offset: 19 }])]);
+        assert_eq!(pass.maps, [(0, [AxisMap::IDENTITY, AxisMap { sign: -1, offset: 19 }])]);
     }
 
     #[test]
     fn what_comes_after_made_rows_maps_to_them() {
         let made = composed(ops![mirror(), Resize::new(8, 16).unwrap(), mirror()]);
-        let (stage, _) = made.made.unwrap();
-        assert_eq!(stage.columns, Axis { sign: -1, offset: 29 });
-        assert_eq!(made.passes[0].columns, Axis { sign: -1, offset: 15 });
+        let (stage, _) = made.resampled.unwrap();
+        assert_eq!(stage.columns, AxisMap { sign: -1, offset: 29 });
+        assert_eq!(made.passes[0].columns, AxisMap { sign: -1, offset: 15 });
     }
 }

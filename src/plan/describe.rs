@@ -1,15 +1,15 @@
-//! A plan for people: as data, and as text.
+//! A description of a plan for people: as data, and as text.
 //!
 //! ```text
 //! decoded ─▶ block 0 ─▶ u8 ─▶ block 1 ─▶ .. ─▶ batch
 //!               ops, what became of each, why the block ends
 //! ```
 
-use super::block::{Block, Link, Role, reading};
-use super::kind::Kind;
-use super::leaf::Leaf;
+use super::block::{Block, BlockTarget, FusedOp, reduction};
+use super::flatten::FlatOp;
+use super::kind::OpKind;
 use super::{Draws, ImagePlan};
-use fuseloop_ops::{DType, ImageType, Layout, Motion, RowMaker, SampleKey, Size, Type};
+use fuseloop_ops::{DType, GeometryStep, ImageType, Layout, RowProducer, SampleKey, Size, Type};
 use std::fmt::Write as _;
 
 /// A plan as data.
@@ -21,7 +21,7 @@ pub struct Description {
     pub output: ImageType,
     /// Bytes of one sample of the batch.
     pub output_bytes: usize,
-    /// Ops whose window is all that is decoded.
+    /// Ops that narrow the window that is decoded.
     pub pushed_into_decode: Vec<&'static str>,
     /// The blocks, in order.
     pub blocks: Vec<BlockDescription>,
@@ -32,39 +32,39 @@ pub struct Description {
 /// A block as data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BlockDescription {
-    /// What it is, in a few words.
+    /// The kind of the block, in a few words.
     pub summary: String,
-    /// What it reads.
+    /// The type of the image that the block reads.
     pub input: ImageType,
-    /// What it stores.
+    /// The type of the image that the block stores.
     pub output: ImageType,
     /// Its ops, in order.
     pub ops: Vec<OpDescription>,
-    /// Loop bodies that samples may need.
+    /// How many loop bodies samples may need.
     pub loop_bodies: usize,
-    /// Why the next op is not in it.
+    /// Why the block ends before the next op.
     pub ends: String,
 }
 
 /// An op as data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpDescription {
-    /// The leaf it is.
-    pub leaf: usize,
-    /// The place in the user's list of the op that it is, or is in.
+    /// The op's index in the flat ops.
+    pub flat_op: usize,
+    /// The index, in the user's list, of the op or of the container that it is in.
     pub place: usize,
-    /// Its name.
+    /// The op's name.
     pub name: &'static str,
-    /// What became of it.
+    /// How the op is executed.
     pub role: &'static str,
-    /// The image after it.
+    /// The type of the image after it.
     pub output: ImageType,
-    /// The ops that draw whether it runs.
+    /// The containers that draw whether it runs.
     pub chosen_by: Vec<&'static str>,
 }
 
 impl ImagePlan {
-    /// The plan as data.
+    /// Describes the plan as data.
     #[must_use]
     pub fn describe(&self) -> Description {
         let blocks = self.blocks().iter().enumerate();
@@ -79,20 +79,20 @@ impl ImagePlan {
     }
 
     fn describe_block(&self, index: usize, block: &Block) -> BlockDescription {
-        let leaves = self.leaves();
+        let leaves = self.flat_ops();
         let before = leaves.get(block.ops.start).map_or(self.output(), |leaf| leaf.input);
         let after = block.ops.clone().last().map_or(before, |leaf| leaves[leaf].output);
-        let describe_op = |leaf: usize| OpDescription {
-            leaf,
-            place: leaves[leaf].place,
-            name: leaves[leaf].op.name(),
-            role: block.role(leaves, leaf),
-            output: leaves[leaf].output,
-            chosen_by: self.chosen_by(&leaves[leaf]),
+        let describe_op = |flat_op: usize| OpDescription {
+            flat_op,
+            place: leaves[flat_op].place,
+            name: leaves[flat_op].op.name(),
+            role: block.role(leaves, flat_op),
+            output: leaves[flat_op].output,
+            chosen_by: self.chosen_by(&leaves[flat_op]),
         };
         BlockDescription {
             summary: block.summary(leaves),
-            // What lies between blocks is bytes, channels last.
+            // Between two blocks, images are u8 and channels last.
             input: ImageType { dtype: DType::U8, layout: Layout::ChannelsLast, ..before },
             output: ImageType { dtype: block.dtype, layout: block.layout, ..after },
             ops: block.ops.clone().map(describe_op).collect(),
@@ -101,30 +101,30 @@ impl ImagePlan {
         }
     }
 
-    fn chosen_by(&self, leaf: &Leaf) -> Vec<&'static str> {
+    fn chosen_by(&self, leaf: &FlatOp) -> Vec<&'static str> {
         leaf.guards.iter().map(|guard| self.choices()[guard.choice].op.name()).collect()
     }
 
-    /// Why block number `index` ends.
+    /// Returns why block number `index` ends.
     fn why_it_ends(&self, index: usize) -> String {
         let block = &self.blocks()[index];
-        let name = |leaf: usize| self.leaves()[leaf].op.name();
+        let name = |leaf: usize| self.flat_ops()[leaf].op.name();
         if let Some(host) = block.host {
-            return match self.leaves()[host].kind {
-                Kind::Mix => {
+            return match self.flat_ops()[host].kind {
+                OpKind::Mix => {
                     format!("{} runs loops of its own on the stored picture", name(host))
                 }
                 _ => format!("{} is plain Rust and gets the picture stored", name(host)),
             };
         }
-        if block.device == Role::Staged {
+        if block.device == BlockTarget::Staged {
             return "what follows is a device's".to_owned();
         }
         let Some(next) = self.blocks().get(index + 1) else {
             return "it stores the batch".to_owned();
         };
         let maker = name(next.ops.start);
-        let makes_rows = |leaf: &usize| self.leaves()[*leaf].kind.rows().is_some();
+        let makes_rows = |leaf: &usize| self.flat_ops()[*leaf].kind.rows().is_some();
         if !makes_rows(&next.ops.start) {
             return format!("with {maker} it might need more loop bodies than are compiled");
         }
@@ -134,38 +134,38 @@ impl ImagePlan {
                 "{maker} makes rows of a whole picture, and here {first} made some already"
             );
         }
-        let changes = block.steps.first().map_or("an op", |step| name(step.leaves[0]));
+        let changes = block.groups.first().map_or("an op", |step| name(step.flat_ops[0]));
         format!("{maker} makes rows of a whole picture, and {changes} changes it first")
     }
 
-    /// The ops of a sample that narrow what is decoded.
+    /// Returns the ops that narrow the window that is decoded.
     fn pushed_into_decode(&self) -> Vec<&'static str> {
         let (mut draws, input) = (Draws::default(), self.input());
         let size = Size::new(input.height.max.max(1), input.width.max.max(1));
         self.draw(SampleKey::new(0, 0, 0), size, &mut draws);
-        if self.wanted(&draws) == size.full() {
+        if self.needed_window(&draws) == size.full() {
             return vec![];
         }
         let mut names = vec![];
-        for (leaf, motion) in draws.motions.iter().filter(|(l, _)| *l < self.blocks()[0].ops.end) {
+        for (leaf, motion) in draws.geometry.iter().filter(|(l, _)| *l < self.blocks()[0].ops.end) {
             match motion {
-                Motion::Frame { .. } => names.push(self.leaves()[*leaf].op.name()),
-                Motion::Resize { .. } | Motion::Rows(_) => break,
-                Motion::FlipHorizontal | Motion::FlipVertical => {}
+                GeometryStep::CropPad { .. } => names.push(self.flat_ops()[*leaf].op.name()),
+                GeometryStep::Resize { .. } | GeometryStep::Rows(_) => break,
+                GeometryStep::FlipHorizontal | GeometryStep::FlipVertical => {}
             }
         }
         names
     }
 
-    /// The plan in words: one line an op, under the block it is part of.
+    /// Describes the plan in words: one line an op, under the block that contains it.
     #[must_use]
     pub fn explain(&self) -> String {
         let mut text = String::new();
         for (k, block) in self.blocks.iter().enumerate() {
-            let _ = writeln!(text, "block {k}: {}", block.summary(&self.leaves));
+            let _ = writeln!(text, "block {k}: {}", block.summary(&self.flat_ops));
             for leaf in block.ops.clone() {
-                let name = self.leaves[leaf].op.name();
-                let _ = writeln!(text, "  {name:<24} {}", block.role(&self.leaves, leaf));
+                let name = self.flat_ops[leaf].op.name();
+                let _ = writeln!(text, "  {name:<24} {}", block.role(&self.flat_ops, leaf));
             }
         }
         for (_, name) in &self.removed {
@@ -178,30 +178,30 @@ impl ImagePlan {
 }
 
 impl Block {
-    /// What the block is, in a few words.
+    /// Describes the block in a few words.
     #[must_use]
-    pub fn summary(&self, leaves: &[Leaf]) -> String {
+    pub fn summary(&self, leaves: &[FlatOp]) -> String {
         let mut parts = vec![];
-        if self.framed.is_some() {
+        if self.padded_copy.is_some() {
             parts.push("a framed copy where a shift leaves the picture".to_owned());
         }
         match self.rows {
-            Some(RowMaker::Compiled) => parts.push("rows resized".to_owned()),
-            Some(RowMaker::Called) => parts.push("rows made by a row function".to_owned()),
+            Some(RowProducer::Compiled) => parts.push("rows resized".to_owned()),
+            Some(RowProducer::Called) => parts.push("rows made by a row function".to_owned()),
             None => {}
         }
-        let links = || self.steps.iter().flat_map(|step| &step.links);
-        let readings = links().filter(|link| reading(leaves, **link).is_some()).count();
+        let links = || self.groups.iter().flat_map(|step| &step.fused_ops);
+        let readings = links().filter(|link| reduction(leaves, **link).is_some()).count();
         if readings > 0 {
             parts.push(format!("{readings} reading(s) of the picture"));
         }
-        let by = if self.device == Role::Device {
+        let by = if self.device == BlockTarget::Device {
             "one kernel a batch"
         } else {
             "one loop over the pixels"
         };
         parts.push(format!("{by}, {} step(s) in registers", links().count()));
-        if self.device != Role::Device && self.variants(leaves) > 1 {
+        if self.device != BlockTarget::Device && self.variants(leaves) > 1 {
             parts.push(format!("up to {} loop bodies", self.variants(leaves)));
         }
         if self.streams {
@@ -210,22 +210,23 @@ impl Block {
         parts.join("; ")
     }
 
-    /// What became of one of its leaves.
+    /// Describes how one of the block's flat ops is executed.
     #[must_use]
-    pub fn role(&self, leaves: &[Leaf], leaf: usize) -> &'static str {
-        let folded = self.steps.iter().find(|s| s.leaves.len() > 1 && s.leaves.contains(&leaf));
-        match folded.map(|step| step.links[0]) {
-            Some(Link::Table { .. }) => return "folded into one table of 256 values a channel",
-            Some(Link::Matrix { .. }) => return "folded into one colour matrix",
+    pub fn role(&self, leaves: &[FlatOp], leaf: usize) -> &'static str {
+        let folded =
+            self.groups.iter().find(|s| s.flat_ops.len() > 1 && s.flat_ops.contains(&leaf));
+        match folded.map(|step| step.fused_ops[0]) {
+            Some(FusedOp::Table { .. }) => return "folded into one table of 256 values a channel",
+            Some(FusedOp::Matrix { .. }) => return "folded into one colour matrix",
             _ => {}
         }
         match &leaves[leaf].kind {
-            Kind::Geometry { rows, .. } => match rows {
-                Some(RowMaker::Compiled) => {
+            OpKind::Geometry { rows, .. } => match rows {
+                Some(RowProducer::Compiled) => {
                     "window pushed into decode, rows resized as the loop needs them"
                 }
-                Some(RowMaker::Called) => "rows made by a row function as the loop needs them",
-                None if self.framed.is_some_and(|(framed, _)| framed == leaf) => {
+                Some(RowProducer::Called) => "rows made by a row function as the loop needs them",
+                None if self.padded_copy.is_some_and(|(framed, _)| framed == leaf) => {
                     "source addresses, in a framed copy where it leaves the picture"
                 }
                 None if self.regions.iter().any(|r| r.leaf == leaf) => {
@@ -233,25 +234,25 @@ impl Block {
                 }
                 None => "folded into source addresses",
             },
-            Kind::Pixel(op) if op.needs_mean => "in registers, after a reading for the mean",
-            Kind::Pixel(_) => "in registers",
-            Kind::Shuffled(_) if self.device == Role::Device => {
+            OpKind::Pixel(op) if op.needs_mean => "in registers, after a reading for the mean",
+            OpKind::Pixel(_) => "in registers",
+            OpKind::Shuffled(_) if self.device == BlockTarget::Device => {
                 "in registers, in each sample's order"
             }
-            Kind::Shuffled(_) => "in registers, one loop body for each order",
-            Kind::Table { counted: true, .. } => "a look-up, after levels are counted",
-            Kind::Table { .. } => "a look-up",
-            Kind::Region { .. } => "a mask in registers",
-            Kind::Host => "plain Rust on the stored picture, for the samples it changes",
-            Kind::Cast(_) | Kind::Layout => "folded into the final store",
-            Kind::Mix => "chains of loops of their own on the stored picture, and their sum",
-            Kind::Batch => "on the finished batch, in place",
-            Kind::View(_) => "the stored bits under another name",
-            Kind::Device if self.device == Role::Staged => {
+            OpKind::Shuffled(_) => "in registers, one loop body for each order",
+            OpKind::Table { counted: true, .. } => "a look-up, after levels are counted",
+            OpKind::Table { .. } => "a look-up",
+            OpKind::Region { .. } => "a mask in registers",
+            OpKind::Host => "plain Rust on the stored picture, for the samples it changes",
+            OpKind::Cast(_) | OpKind::Layout => "folded into the final store",
+            OpKind::Mix => "chains of loops of their own on the stored picture, and their sum",
+            OpKind::Batch => "on the finished batch, in place",
+            OpKind::View(_) => "the stored bits under another name",
+            OpKind::Device if self.device == BlockTarget::Staged => {
                 "bytes for a device, copied with the batch"
             }
-            Kind::Device => "values rounded to bytes, as a device would get them",
-            Kind::Other => "",
+            OpKind::Device => "values rounded to bytes, as a device would get them",
+            OpKind::Other => "",
         }
     }
 }

@@ -9,42 +9,42 @@
 //! ```
 
 use super::block::nth_order;
-use super::draws::{Mixed, allowed};
+use super::draws::{DrawnMix, allowed};
+use super::flatten::FlatOp;
 use super::kind::PixelKind;
-use super::leaf::Leaf;
 use super::{Draws, ImagePlan};
 use fuseloop_ops::rows::{Map, RowFilter};
-use fuseloop_ops::{Class, Eval, Motion, PixelOp, Size, Window};
+use fuseloop_ops::{Eval, GeometryStep, OpClass, PixelOp, Size, Window};
 use std::fmt;
 
-/// Most numbers of an op that are shown: those of a colour matrix.
+/// Most parameters of an op that are shown: those of a colour matrix.
 const MOST_NUMBERS: usize = 12;
 
-/// What an op does to one sample.
+/// The effect of an op on one sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Drawn {
-    /// The leaf it is.
-    pub leaf: usize,
-    /// Its name.
+pub struct DrawnOp {
+    /// The op's index in the flat ops.
+    pub flat_op: usize,
+    /// The op's name.
     pub name: &'static str,
-    /// Whether it runs for this sample.
-    pub fate: Fate,
-    /// What was drawn, in words; empty if nothing is.
+    /// The reason why the op runs or does not run for this sample.
+    pub outcome: OpOutcome,
+    /// A description of what was drawn; empty if nothing was.
     pub words: String,
 }
 
-/// Whether an op runs for a sample.
+/// The reason why an op runs or does not run for a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It does.
+pub enum OpOutcome {
+    /// It runs.
     Runs,
-    /// Its own draw left it out: the sample comes out as it went in.
+    /// Its own draw skipped it: the sample stays unchanged.
     Skipped,
-    /// The op that it is in chose others.
+    /// The container drew other ops.
     NotChosen,
 }
 
-impl fmt::Display for Drawn {
+impl fmt::Display for DrawnOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.words.as_str() {
             "" => f.write_str(self.name),
@@ -54,39 +54,40 @@ impl fmt::Display for Drawn {
 }
 
 impl Draws {
-    /// What each op of `plan`, which made these draws, does to the sample, in order.
+    /// Describes what each op of `plan`, which drew these draws, does to the sample, in order.
     #[must_use]
-    pub fn describe(&self, plan: &ImagePlan) -> Vec<Drawn> {
+    pub fn describe(&self, plan: &ImagePlan) -> Vec<DrawnOp> {
         let mut size = self.source;
-        let drawn = |(index, leaf): (usize, &Leaf)| {
+        let drawn = |(index, leaf): (usize, &FlatOp)| {
             let before = size;
-            let motions = self.motions.iter().filter(|(of, _)| *of == index);
-            let motions: Vec<&Motion> = motions.map(|(_, motion)| motion).collect();
+            let motions = self.geometry.iter().filter(|(of, _)| *of == index);
+            let motions: Vec<&GeometryStep> = motions.map(|(_, motion)| motion).collect();
             size = motions.iter().fold(size, |size, motion| motion.output(size));
-            let fate = match self.active[index] {
-                true if self.changes_nothing(plan, index, &motions) => Fate::Skipped,
-                true => Fate::Runs,
-                false if allowed(&leaf.guards, &self.outcomes) => Fate::Skipped,
-                false => Fate::NotChosen,
+            let outcome = match self.active[index] {
+                true if self.changes_nothing(plan, index, &motions) => OpOutcome::Skipped,
+                true => OpOutcome::Runs,
+                false if allowed(&leaf.guards, &self.outcomes) => OpOutcome::Skipped,
+                false => OpOutcome::NotChosen,
             };
-            let words = match fate {
-                Fate::Runs => self.words(index, leaf, before, &motions),
-                Fate::Skipped => "not run".to_owned(),
-                Fate::NotChosen => "not chosen".to_owned(),
+            let words = match outcome {
+                OpOutcome::Runs => self.words(index, leaf, before, &motions),
+                OpOutcome::Skipped => "not run".to_owned(),
+                OpOutcome::NotChosen => "not chosen".to_owned(),
             };
-            Drawn { leaf: index, name: leaf.op.name(), fate, words }
+            DrawnOp { flat_op: index, name: leaf.op.name(), outcome, words }
         };
-        plan.leaves().iter().enumerate().map(drawn).collect()
+        plan.flat_ops().iter().enumerate().map(drawn).collect()
     }
 
-    /// Whether the op's own draw left it out, although its loop runs: one loop serves the samples of
-    /// a batch, and numbers that change nothing stand for the coin that fell on tails.
-    fn changes_nothing(&self, plan: &ImagePlan, index: usize, motions: &[&Motion]) -> bool {
-        let leaf = &plan.leaves()[index];
+    /// Returns whether the op's own draw skipped it although its loop runs: one loop serves all samples
+    /// of a batch, so a skipped op gets parameters that change nothing.
+    fn changes_nothing(&self, plan: &ImagePlan, index: usize, motions: &[&GeometryStep]) -> bool {
+        let leaf = &plan.flat_ops()[index];
         match leaf.op.class() {
-            Class::Geometry(_) => motions.is_empty(),
-            Class::Pixel(op) if leaf.kind.slots() > 0 => {
-                let slots = &self.slots[leaf.slot..leaf.slot + leaf.kind.slots()];
+            OpClass::Geometry(_) => motions.is_empty(),
+            OpClass::Pixel(op) if leaf.kind.param_count() > 0 => {
+                let slots =
+                    &self.params[leaf.first_param..leaf.first_param + leaf.kind.param_count()];
                 (0..=255_u8).all(|level| {
                     let cx = Eval { at: [level.into(), 7], ..Eval::new(plan.rule(), slots) };
                     let pixel = [level, 255 - level, level.wrapping_mul(7)].map(f32::from);
@@ -97,77 +98,81 @@ impl Draws {
         }
     }
 
-    /// What an op that runs does.
-    fn words(&self, index: usize, leaf: &Leaf, size: Size, motions: &[&Motion]) -> String {
+    /// Describes what an op does that runs.
+    fn words(&self, index: usize, leaf: &FlatOp, size: Size, motions: &[&GeometryStep]) -> String {
         match leaf.op.class() {
-            Class::Geometry(_) => moves(size, motions),
-            Class::Region(_) => {
+            OpClass::Geometry(_) => moves(size, motions),
+            OpClass::Region(_) => {
                 let windows = self.windows.iter().filter(|(of, _)| *of == index);
                 let windows: Vec<String> = windows.map(|(_, window)| painted(*window)).collect();
                 windows.join(", ")
             }
-            Class::Pixel(op) => or_applied(self.numbers_of(op, leaf.kind.pixel(None), leaf.slot)),
-            Class::Table(op) => {
-                let slots = &self.slots[leaf.slot..leaf.slot + leaf.kind.slots()];
-                or_applied(numbers(slots, op.slot_names()))
+            OpClass::Pixel(op) => {
+                or_applied(self.numbers_of(op, leaf.kind.pixel(None), leaf.first_param))
             }
-            Class::Shuffled(parts) => self.parts(index, leaf, parts),
-            Class::Host(_) => "applied".to_owned(),
-            Class::Mix(_) => self.mixture(index),
-            Class::Cast(_)
-            | Class::View(_)
-            | Class::Layout(_)
-            | Class::Device(_)
-            | Class::Label(_)
-            | Class::Choice(_)
-            | Class::Batch(_) => String::new(),
+            OpClass::Table(op) => {
+                let slots =
+                    &self.params[leaf.first_param..leaf.first_param + leaf.kind.param_count()];
+                or_applied(numbers(slots, op.param_names()))
+            }
+            OpClass::Shuffled(parts) => self.parts(index, leaf, parts),
+            OpClass::Host(_) => "applied".to_owned(),
+            OpClass::Mix(_) => self.mixture(index),
+            OpClass::Cast(_)
+            | OpClass::View(_)
+            | OpClass::Layout(_)
+            | OpClass::Device(_)
+            | OpClass::Label(_)
+            | OpClass::Choice(_)
+            | OpClass::Batch(_) => String::new(),
         }
     }
 
-    /// The weights of an op that mixes, and how long its chains are.
+    /// Describes the weights of an op that mixes images, and the lengths of its chains.
     fn mixture(&self, index: usize) -> String {
         let mixed = self.mixes.iter().find(|(of, _)| *of == index);
-        let Some((_, Mixed { mixture, .. })) = mixed else { return String::new() };
+        let Some((_, DrawnMix { mixture, .. })) = mixed else { return String::new() };
         let chain =
             |(weight, steps): &(f32, u32)| format!("{} of {steps} step(s)", number(*weight));
         let chains: Vec<String> = mixture.chains.iter().map(chain).collect();
         format!("{} of itself, {}", number(mixture.keep), chains.join(", "))
     }
 
-    /// The parts of a shuffled op, in their order.
-    fn parts(&self, index: usize, leaf: &Leaf, parts: &[Box<dyn PixelOp>]) -> String {
+    /// Describes the parts of a shuffled op, in their order.
+    fn parts(&self, index: usize, leaf: &FlatOp, parts: &[Box<dyn PixelOp>]) -> String {
         let order = self.orders.iter().find(|(of, _)| *of == index).map_or(0, |(_, order)| *order);
-        let (mut first, mut words) = (leaf.slot, vec![]);
+        let (mut first, mut words) = (leaf.first_param, vec![]);
         for (part, op) in parts.iter().enumerate() {
             let kind = leaf.kind.pixel(Some(part));
             let numbers = self.numbers_of(op.as_ref(), kind, first);
             words.push(format!("{} {numbers}", part_name(op.as_ref())).trim_end().to_owned());
-            first += kind.map_or(0, |kind| kind.slots);
+            first += kind.map_or(0, |kind| kind.param_count);
         }
         let order = nth_order(words.len(), order).into_iter();
         order.map(|part| words[part].as_str()).collect::<Vec<_>>().join(", then ")
     }
 
-    /// The numbers of a pixel op whose slots begin at `first`; but for a mean, which is not drawn.
+    /// Describes the parameters of a pixel op from index `first` on, except for a mean, which is not
+    /// drawn.
     fn numbers_of(&self, op: &dyn PixelOp, kind: Option<&PixelKind>, first: usize) -> String {
-        let drawn = kind.map_or(0, |kind| kind.slots - usize::from(kind.needs_mean));
-        numbers(&self.slots[first..first + drawn], op.slot_names())
+        let drawn = kind.map_or(0, |kind| kind.param_count - usize::from(kind.needs_mean));
+        numbers(&self.params[first..first + drawn], op.param_names())
     }
 }
 
-/// The words of an op that runs; one that draws no number has none of its own.
+/// Returns the description of an op that runs, or a default for an op that draws no number.
 fn or_applied(words: String) -> String {
     if words.is_empty() { "applied".to_owned() } else { words }
 }
 
-/// The name of a part of a shuffled op: what its `Debug` begins with.
+/// Returns the name of a part of a shuffled op: the beginning of its `Debug` text.
 fn part_name(op: &dyn PixelOp) -> String {
     let shown = format!("{op:?}");
     let name: String = shown.chars().take_while(|c| c.is_alphanumeric()).collect();
     name.strip_prefix("Random").unwrap_or(&name).to_owned()
 }
 
-/// `1.13`, or `hue 0.1, factor 1.13` where slots have names.
+/// Formats `1.13`, or `hue 0.1, factor 1.13` where parameters have names.
 fn numbers(slots: &[f32], names: &[&str]) -> String {
     let names = if names.is_empty() { vec![""; slots.len()] } else { names.to_vec() };
     let shown = slots.iter().zip(&names).take(MOST_NUMBERS);
@@ -181,7 +186,7 @@ fn numbers(slots: &[f32], names: &[&str]) -> String {
     words.join(", ")
 }
 
-/// With at most four decimals, none that say nothing.
+/// Formats a number with at most four decimals and without trailing zeros.
 fn number(value: f32) -> String {
     let text = format!("{value:.4}");
     let text = if text.contains('.') { text.trim_end_matches('0') } else { &text };
@@ -191,23 +196,23 @@ fn number(value: f32) -> String {
     }
 }
 
-/// What motions do to a picture of `size`.
-fn moves(mut size: Size, motions: &[&Motion]) -> String {
+/// Describes what geometry steps do to an image of `size`.
+fn moves(mut size: Size, motions: &[&GeometryStep]) -> String {
     let mut words = vec![];
     for motion in motions {
-        words.push(motion_words(size, motion));
+        words.push(geometry_words(size, motion));
         size = motion.output(size);
     }
     words.join(", ")
 }
 
-fn motion_words(from: Size, motion: &Motion) -> String {
+fn geometry_words(from: Size, motion: &GeometryStep) -> String {
     match motion {
-        Motion::Frame { top, left, size, .. } => framed(from, *top, *left, *size),
-        Motion::FlipHorizontal => "mirrored left to right".to_owned(),
-        Motion::FlipVertical => "turned upside down".to_owned(),
-        Motion::Resize { size, .. } => format!("to {size}"),
-        Motion::Rows(filter) => filtered(filter, from),
+        GeometryStep::CropPad { top, left, size, .. } => framed(from, *top, *left, *size),
+        GeometryStep::FlipHorizontal => "mirrored left to right".to_owned(),
+        GeometryStep::FlipVertical => "turned upside down".to_owned(),
+        GeometryStep::Resize { size, .. } => format!("to {size}"),
+        GeometryStep::Rows(filter) => filtered(filter, from),
     }
 }
 
@@ -225,7 +230,7 @@ fn framed(from: Size, top: i32, left: i32, to: Size) -> String {
     }
 }
 
-/// A frame that begins at `start` shows the picture so much further the other way.
+/// Describes a shift: a frame that begins at `start` shows the image shifted in the opposite direction.
 fn toward(start: i32, positive: &str, negative: &str) -> String {
     let way = if start > 0 { positive } else { negative };
     format!("{} {way}", start.unsigned_abs())
@@ -249,8 +254,8 @@ fn filtered(filter: &RowFilter, from: Size) -> String {
     }
 }
 
-/// What a warp does to the picture. An affine map is a turn, after a scale and a shear along x, and
-/// a shift of the middle: any is one of these in one way only.
+/// Describes what a warp does to the image. An affine map is a scale and a shear along x, then a turn,
+/// then a shift of the middle; exactly one such decomposition exists.
 fn warped(map: &Map) -> String {
     if map.is_perspective() {
         return "seen in perspective".to_owned();
@@ -261,7 +266,7 @@ fn warped(map: &Map) -> String {
         return "warped".to_owned();
     }
     let turn = d.atan2(e);
-    // The shear is what the matrix has left when the turn is undone.
+    // The shear is the rest of the matrix after the turn is undone.
     let shear = ((a * d + b * e) * scale * scale).atan();
     let shift = [-(e * c - b * f), -(a * f - d * c)].map(|moved| moved * scale * scale);
     let mut words = vec![];
@@ -285,7 +290,7 @@ fn warped(map: &Map) -> String {
     if words.is_empty() { "copied".to_owned() } else { words.join(", ") }
 }
 
-/// `matrix [a b c; d e f]`: from a place in the output to the place in the input that is read.
+/// Formats `matrix [a b c; d e f]`, which maps a position in the output to the position in the input.
 fn matrix(map: &Map) -> String {
     let rows = map.matrix();
     let rows = if map.is_perspective() { &rows[..] } else { &rows[..2] };
@@ -293,7 +298,7 @@ fn matrix(map: &Map) -> String {
     format!("matrix [{}]", rows.iter().map(row).collect::<Vec<_>>().join("; "))
 }
 
-/// With four decimals, or as many digits where they would say nothing of a small number.
+/// Formats with four decimals, or in exponent notation where four decimals would lose a small number.
 fn significant(value: f32) -> String {
     if (1e-7..0.01).contains(&value.abs()) {
         return format!("{value:.3e}");

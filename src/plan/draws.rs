@@ -1,45 +1,45 @@
 //! The random parameters of one sample, drawn before a pixel is touched.
 
 use super::ImagePlan;
-use super::block::{Block, Link, Step, nth_order, orders, pixel_op, reading};
-use super::compose::Axis;
-use super::kind::{Kind, PixelKind};
-use super::leaf::{Guard, Leaf};
+use super::block::{Block, FusedOp, OpGroup, nth_order, orders, pixel_op, reduction};
+use super::compose::AxisMap;
+use super::flatten::{FlatOp, Guard};
+use super::kind::{OpKind, PixelKind};
 use fuseloop_ops::{
-    Class, Eval, Histogram, HostSample, Mixture, Motion, RowMaker, SampleKey, Size, Table, Window,
-    to_u8,
+    Eval, GeometryStep, Histogram, HostSample, LevelTable, Mixture, OpClass, RowProducer,
+    SampleKey, Size, Window, to_u8,
 };
 
 /// Most steps of all chains of a mixture.
 const MAX_MIX_STEPS: u64 = 1024;
 
-/// What was drawn for one sample. Its memory is reused from sample to sample.
+/// Everything that was drawn for one sample. Its memory is reused from sample to sample.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Draws {
-    /// What all draws of the sample are a function of.
+    /// The key that all draws of the sample are a function of.
     pub key: SampleKey,
     /// Size of the decoded image.
     pub source: Size,
     /// The outcome of each choice.
     pub outcomes: Vec<usize>,
-    /// Which leaves run.
+    /// Which flat ops run.
     pub active: Vec<bool>,
-    /// What geometry ops do, with the leaf, in order.
-    pub motions: Vec<(usize, Motion)>,
-    /// What region ops paint, with the leaf, in order.
+    /// The steps of geometry ops, each with its flat op, in order.
+    pub geometry: Vec<(usize, GeometryStep)>,
+    /// The windows that region ops paint, each with its flat op, in order.
     pub windows: Vec<(usize, Window)>,
-    /// The numbers of pixel and table ops.
-    pub slots: Vec<f32>,
-    /// Which order each shuffled op takes, with the leaf.
+    /// The parameters of pixel and table ops.
+    pub params: Vec<f32>,
+    /// The number of the order of each shuffled op, with its flat op.
     pub orders: Vec<(usize, usize)>,
-    /// How ops mix, with the leaf.
-    pub mixes: Vec<(usize, Mixed)>,
-    scratch: Vec<Motion>,
+    /// The draws of ops that mix images, each with its flat op.
+    pub mixes: Vec<(usize, DrawnMix)>,
+    scratch: Vec<GeometryStep>,
 }
 
-/// What was drawn for an op that mixes.
+/// The draws of an op that mixes images.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Mixed {
+pub struct DrawnMix {
     /// The weights.
     pub mixture: Mixture,
     /// The draws of all steps, chain by chain.
@@ -47,21 +47,21 @@ pub struct Mixed {
 }
 
 impl ImagePlan {
-    /// Draws for the sample of `key`, whose decoded image is of `source`.
+    /// Draws for the sample of `key`, whose decoded image has size `source`.
     pub fn draw(&self, key: SampleKey, source: Size, draws: &mut Draws) {
         draws.key = key;
         draws.source = source;
-        draws.motions.clear();
+        draws.geometry.clear();
         draws.windows.clear();
         draws.orders.clear();
         draws.mixes.clear();
         draws.active.clear();
         draws.outcomes.clear();
-        draws.slots.clear();
-        draws.slots.resize(self.slots(), 0.0);
+        draws.params.clear();
+        draws.params.resize(self.param_count(), 0.0);
         for choice in self.choices() {
             let outcome = match choice.op.class() {
-                Class::Choice(op) if allowed(&choice.guards, &draws.outcomes) => {
+                OpClass::Choice(op) if allowed(&choice.guards, &draws.outcomes) => {
                     op.draw(&mut key.op(choice.stream))
                 }
                 _ => 0,
@@ -71,61 +71,63 @@ impl ImagePlan {
             draws.outcomes.push(outcome);
         }
         let mut size = source;
-        for (index, leaf) in self.leaves().iter().enumerate() {
+        for (index, leaf) in self.flat_ops().iter().enumerate() {
             let runs = allowed(&leaf.guards, &draws.outcomes);
-            let active = runs && draws.leaf(key, index, leaf, &mut size);
+            let active = runs && draws.draw_op(key, index, leaf, &mut size);
             draws.active.push(active);
         }
-        self.blocks().iter().for_each(|block| multiply_matrices(block, self.leaves(), draws));
+        self.blocks().iter().for_each(|block| multiply_matrices(block, self.flat_ops(), draws));
     }
 
-    /// The links that a block runs for these draws, in order, into `links`, and the first leaf of
-    /// each into `leaves`.
-    pub fn links(
+    /// Writes the fused ops that a block runs for these draws, in order, to `links`, and the first flat
+    /// op of each to `leaves`.
+    pub fn fused_ops(
         &self,
         block: &Block,
         draws: &Draws,
-        links: &mut Vec<Link>,
+        links: &mut Vec<FusedOp>,
         leaves: &mut Vec<usize>,
     ) {
         links.clear();
         leaves.clear();
-        for step in block.steps.iter().filter(|step| draws.active[step.leaves[0]]) {
-            match step.links[..] {
+        for step in block.groups.iter().filter(|step| draws.active[step.flat_ops[0]]) {
+            match step.fused_ops[..] {
                 [link] => links.push(link),
                 _ => {
-                    let order = draws.orders.iter().find(|(leaf, _)| *leaf == step.leaves[0]);
-                    let order = nth_order(step.links.len(), order.map_or(0, |(_, order)| *order));
-                    links.extend(order.into_iter().map(|part| step.links[part]));
+                    let order = draws.orders.iter().find(|(leaf, _)| *leaf == step.flat_ops[0]);
+                    let order =
+                        nth_order(step.fused_ops.len(), order.map_or(0, |(_, order)| *order));
+                    links.extend(order.into_iter().map(|part| step.fused_ops[part]));
                 }
             }
-            leaves.resize(links.len(), step.leaves[0]);
+            leaves.resize(links.len(), step.flat_ops[0]);
         }
     }
 
-    /// The part of the decoded image that any op reads for these draws: at least a pixel.
+    /// Returns the window of the decoded image that the ops read for these draws: at least one pixel.
     #[must_use]
-    pub fn wanted(&self, draws: &Draws) -> Window {
+    pub fn needed_window(&self, draws: &Draws) -> Window {
         let first = &self.blocks()[0];
-        let reads_all = |step: &Step| {
-            let mut links = step.links.iter();
-            draws.active[step.leaves[0]] && links.any(|l| reading(self.leaves(), *l).is_some())
+        let reads_all = |step: &OpGroup| {
+            let mut links = step.fused_ops.iter();
+            draws.active[step.flat_ops[0]]
+                && links.any(|l| reduction(self.flat_ops(), *l).is_some())
         };
-        let first_reading = first.steps.iter().find(|step| reads_all(step)).map(|s| s.leaves[0]);
+        let first_reading = first.groups.iter().find(|step| reads_all(step)).map(|s| s.flat_ops[0]);
         let (mut rows, mut columns) =
-            (Shown::of(draws.source.height), Shown::of(draws.source.width));
-        for (leaf, motion) in &draws.motions {
+            (VisibleRange::of(draws.source.height), VisibleRange::of(draws.source.width));
+        for (leaf, motion) in &draws.geometry {
             if *leaf >= first.ops.end || first_reading.is_some_and(|reading| reading < *leaf) {
-                break; // what comes before this move needs more of the picture than it keeps
+                break; // the reduction before this step needs more of the image than the step keeps
             }
             match *motion {
-                Motion::Frame { top, left, size, .. } => {
+                GeometryStep::CropPad { top, left, size, .. } => {
                     rows.frame(top, size.height);
                     columns.frame(left, size.width);
                 }
-                Motion::FlipHorizontal => columns.flip(),
-                Motion::FlipVertical => rows.flip(),
-                Motion::Resize { .. } | Motion::Rows(_) => break,
+                GeometryStep::FlipHorizontal => columns.flip(),
+                GeometryStep::FlipVertical => rows.flip(),
+                GeometryStep::Resize { .. } | GeometryStep::Rows(_) => break,
             }
         }
         let (top, height) = rows.range(draws.source.height);
@@ -133,23 +135,25 @@ impl ImagePlan {
         Window { top, left, height, width }
     }
 
-    /// Changes a stored picture by the op in plain Rust at `leaf`.
-    pub fn change(&self, leaf: usize, draws: &Draws, size: Size, pixels: &mut [u8]) {
-        let Leaf { op, stream, .. } = &self.leaves()[leaf];
-        if let Class::Host(op) = op.class() {
+    /// Changes a stored image with the op in plain Rust at index `leaf`.
+    pub fn run_host_op(&self, leaf: usize, draws: &Draws, size: Size, pixels: &mut [u8]) {
+        let FlatOp { op, stream, .. } = &self.flat_ops()[leaf];
+        if let OpClass::Host(op) = op.class() {
             let rng = &mut draws.key.op(*stream);
             op.apply(HostSample { sample: draws.key.sample(), size, rng }, pixels);
         }
     }
 
-    /// The table of a step for these draws: what its leaves make of each level.
-    pub fn table(&self, leaves: &[usize], draws: &Draws, levels: &Histogram, out: &mut Table) {
+    /// Fills the table of a group for these draws: the values that its flat ops `leaves` turn each level
+    /// into.
+    pub fn table(&self, leaves: &[usize], draws: &Draws, levels: &Histogram, out: &mut LevelTable) {
         let mut one = [[0.0; 256]; 3];
         for (position, &index) in leaves.iter().enumerate() {
-            let leaf = &self.leaves()[index];
+            let leaf = &self.flat_ops()[index];
             match leaf.op.class() {
-                Class::Table(op) => {
-                    let slots = &draws.slots[leaf.slot..leaf.slot + leaf.kind.slots()];
+                OpClass::Table(op) => {
+                    let slots =
+                        &draws.params[leaf.first_param..leaf.first_param + leaf.kind.param_count()];
                     op.table(self.rule(), slots, levels, &mut one);
                     if position == 0 {
                         *out = one;
@@ -159,11 +163,12 @@ impl ImagePlan {
                         }
                     }
                 }
-                Class::Pixel(op) => {
+                OpClass::Pixel(op) => {
                     if position == 0 {
                         *out = [std::array::from_fn(|level| level as f32); 3];
                     }
-                    let slots = &draws.slots[leaf.slot..leaf.slot + leaf.kind.slots()];
+                    let slots =
+                        &draws.params[leaf.first_param..leaf.first_param + leaf.kind.param_count()];
                     let cx = Eval::new(self.rule(), slots);
                     let [reds, greens, blues] = out;
                     for ((r, g), b) in reds.iter_mut().zip(greens).zip(blues) {
@@ -177,67 +182,68 @@ impl ImagePlan {
 }
 
 impl Draws {
-    /// Draws for one leaf; gives whether it runs. What the op draws is held to what it said when
+    /// Draws for one flat op; returns whether it runs. The op's draws must agree with its answers when
     /// the list was planned.
     ///
     /// # Panics
     ///
-    /// If a geometry op draws steps that make rows, and not one of the maker that it said.
-    fn leaf(&mut self, key: SampleKey, index: usize, leaf: &Leaf, size: &mut Size) -> bool {
+    /// If a geometry op draws more than one step that produces rows, or one with another row producer
+    /// than planned.
+    fn draw_op(&mut self, key: SampleKey, index: usize, leaf: &FlatOp, size: &mut Size) -> bool {
         let rng = &mut key.op(leaf.stream);
         let may_skip = leaf.kind.may_skip();
-        let slots = leaf.slot..leaf.slot + leaf.kind.slots();
+        let slots = leaf.first_param..leaf.first_param + leaf.kind.param_count();
         match leaf.op.class() {
-            Class::Geometry(op) => {
+            OpClass::Geometry(op) => {
                 self.scratch.clear();
                 op.draw(rng, *size, &mut self.scratch);
-                check_motions(leaf, &self.scratch);
+                check_geometry(leaf, &self.scratch);
                 for motion in self.scratch.drain(..) {
                     *size = motion.output(*size);
-                    self.motions.push((index, motion));
+                    self.geometry.push((index, motion));
                 }
                 true
             }
-            Class::Region(op) => {
+            OpClass::Region(op) => {
                 let window = op.draw(rng, *size);
                 self.windows.push((index, window));
                 !may_skip || window.height > 0
             }
-            Class::Pixel(op) => op.draw(rng, *size, &mut self.slots[slots]) || !may_skip,
-            Class::Table(op) => op.draw(rng, &mut self.slots[slots]) || !may_skip,
-            Class::Shuffled(parts) => {
-                let Kind::Shuffled(kinds) = &leaf.kind else { return true };
+            OpClass::Pixel(op) => op.draw(rng, *size, &mut self.params[slots]) || !may_skip,
+            OpClass::Table(op) => op.draw(rng, &mut self.params[slots]) || !may_skip,
+            OpClass::Shuffled(parts) => {
+                let OpKind::Shuffled(kinds) = &leaf.kind else { return true };
                 let order = rng.below(orders(kinds.len()) as u32) as usize;
                 self.orders.push((index, order));
-                let mut slot = leaf.slot;
-                for (part, PixelKind { slots, .. }) in parts.iter().zip(kinds) {
-                    part.draw(rng, *size, &mut self.slots[slot..slot + slots]);
-                    slot += slots;
+                let mut slot = leaf.first_param;
+                for (part, PixelKind { param_count, .. }) in parts.iter().zip(kinds) {
+                    part.draw(rng, *size, &mut self.params[slot..slot + param_count]);
+                    slot += param_count;
                 }
                 true
             }
-            Class::Host(op) => op.applies_to(key.sample()),
-            Class::Mix(op) => {
+            OpClass::Host(op) => op.applies_to(key.sample()),
+            OpClass::Mix(op) => {
                 let mixture = op.draw(rng);
                 let steps = match &leaf.step {
                     Some(plan) => mix_steps(plan, key.field(leaf.stream as usize), *size, &mixture),
                     None => vec![],
                 };
-                self.mixes.push((index, Mixed { mixture, steps }));
+                self.mixes.push((index, DrawnMix { mixture, steps }));
                 true
             }
-            Class::Cast(_)
-            | Class::View(_)
-            | Class::Layout(_)
-            | Class::Device(_)
-            | Class::Label(_)
-            | Class::Choice(_)
-            | Class::Batch(_) => true,
+            OpClass::Cast(_)
+            | OpClass::View(_)
+            | OpClass::Layout(_)
+            | OpClass::Device(_)
+            | OpClass::Label(_)
+            | OpClass::Choice(_)
+            | OpClass::Batch(_) => true,
         }
     }
 }
 
-/// Draws for all steps of a mixture's chains, each with a key of its own.
+/// Draws for all steps of a mixture's chains, each with its own key.
 fn mix_steps(plan: &ImagePlan, key: SampleKey, size: Size, mixture: &Mixture) -> Vec<Draws> {
     let steps: u64 = mixture.chains.iter().map(|(_, steps)| u64::from(*steps)).sum();
     assert!(steps <= MAX_MIX_STEPS, "a mixture of {steps} steps, at most {MAX_MIX_STEPS} are run");
@@ -249,9 +255,9 @@ fn mix_steps(plan: &ImagePlan, key: SampleKey, size: Size, mixture: &Mixture) ->
     (0..steps).map(draw).collect()
 }
 
-/// A block has rows made at most once, and only where the plan knows it.
-fn check_motions(leaf: &Leaf, motions: &[Motion]) {
-    let makers: Vec<RowMaker> = motions.iter().filter_map(Motion::maker).collect();
+/// Checks that rows are produced at most once, and only where the plan expects it.
+fn check_geometry(leaf: &FlatOp, motions: &[GeometryStep]) {
+    let makers: Vec<RowProducer> = motions.iter().filter_map(GeometryStep::row_producer).collect();
     let (name, planned) = (leaf.op.name(), leaf.kind.rows());
     assert!(
         makers.is_empty() || makers.len() == 1 && planned == Some(makers[0]),
@@ -259,31 +265,31 @@ fn check_motions(leaf: &Leaf, motions: &[Motion]) {
     );
 }
 
-/// Whether the outcomes of choices let what is guarded run.
+/// Returns whether the outcomes of choices satisfy all guards.
 pub(super) fn allowed(guards: &[Guard], outcomes: &[usize]) -> bool {
     guards.iter().all(|guard| guard.when >> outcomes[guard.choice] & 1 == 1)
 }
 
-/// Fills the slots of folded matrices.
-fn multiply_matrices(block: &Block, leaves: &[Leaf], draws: &mut Draws) {
-    for step in &block.steps {
-        let Link::Matrix { slot: to } = step.links[0] else { continue };
+/// Writes the parameters of folded matrices.
+fn multiply_matrices(block: &Block, leaves: &[FlatOp], draws: &mut Draws) {
+    for step in &block.groups {
+        let FusedOp::Matrix { slot: to } = step.fused_ops[0] else { continue };
         let mut product = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
-        for &leaf in &step.leaves {
+        for &leaf in &step.flat_ops {
             let Some(op) = pixel_op(leaves, leaf, None) else { continue };
-            let Leaf { slot, kind, .. } = &leaves[leaf];
-            let slots = &draws.slots[*slot..slot + kind.slots()];
+            let FlatOp { first_param, kind, .. } = &leaves[leaf];
+            let slots = &draws.params[*first_param..first_param + kind.param_count()];
             if let Some(next) = op.matrix(slots) {
                 product = multiply(next.map(|row| row.map(f64::from)), product);
             }
         }
-        for (slot, value) in draws.slots[to..to + 12].iter_mut().zip(product.iter().flatten()) {
+        for (slot, value) in draws.params[to..to + 12].iter_mut().zip(product.iter().flatten()) {
             *slot = *value as f32;
         }
     }
 }
 
-/// The matrix that does `first`, then `then`.
+/// Returns the matrix that applies `first`, then `then`.
 fn multiply(then: [[f64; 4]; 3], first: [[f64; 4]; 3]) -> [[f64; 4]; 3] {
     then.map(|row| {
         std::array::from_fn(|column| {
@@ -293,20 +299,20 @@ fn multiply(then: [[f64; 4]; 3], first: [[f64; 4]; 3]) -> [[f64; 4]; 3] {
     })
 }
 
-/// What frames have left to see of one axis of an image.
+/// The range of one axis of an image that is still visible through frames.
 #[derive(Clone, Copy)]
-struct Shown {
-    /// Where pixels of the innermost frame are in the image.
-    axis: Axis,
+struct VisibleRange {
+    /// Maps pixels of the innermost frame to the image.
+    axis: AxisMap,
     /// Pixels of the innermost frame.
     len: u32,
     first: i64,
     end: i64,
 }
 
-impl Shown {
+impl VisibleRange {
     fn of(len: u32) -> Self {
-        Self { axis: Axis::IDENTITY, len, first: 0, end: i64::from(len) }
+        Self { axis: AxisMap::IDENTITY, len, first: 0, end: i64::from(len) }
     }
 
     fn frame(&mut self, start: i32, len: u32) {
@@ -320,7 +326,7 @@ impl Shown {
         self.axis = self.axis.flipped(self.len);
     }
 
-    /// The first pixel shown and how many; one if none is.
+    /// Returns the first visible pixel and the number of visible pixels; one pixel if none is visible.
     fn range(self, len: u32) -> (u32, u32) {
         let first = self.first.clamp(0, i64::from(len) - 1);
         (first as u32, (self.end - first).max(1) as u32)

@@ -1,25 +1,25 @@
-//! What ops said about themselves when their list was planned.
+//! The answers of ops about themselves when their list was planned.
 //!
 //! An op may be a user's, and its methods may answer differently each time they are called. Memory
-//! is laid out, code is compiled and samples run by one answer: each method is called once, when
-//! the list is planned, and what it returned is kept here. The code of a pixel op is among the
-//! answers, as a checked [`Program`]: its `emit` is not called again.
+//! layout, compiled code and the samples' runs must rely on one answer: each method is called once, when
+//! the list is planned, and its result is stored here. The code of a pixel op is one of these results,
+//! as a checked [`Program`]: its `emit` is not called again.
 
 use fuseloop_ops::program::{Grant, Program, ProgramError};
-use fuseloop_ops::{Class, DType, ImageType, NumberRule, PixelOp, RowMaker};
+use fuseloop_ops::{DType, ImageType, NumberRule, OpClass, PixelOp, RowProducer};
 
-/// Most numbers of one op for a sample. With the most leaves of a list, offsets of slots stay
+/// Most parameters of one op for a sample. With the most flat ops of a list, parameter offsets stay
 /// below 2^26.
 const MAX_SLOTS: usize = 4096;
 
-/// How an op is drawn and compiled, with what it asked for.
+/// How an op is drawn and compiled, with what it requires.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Kind {
+pub enum OpKind {
     /// Moves pixels.
     Geometry {
-        /// Who makes its rows, if it makes some.
-        rows: Option<RowMaker>,
-        /// The colour of what may come in from outside.
+        /// How its rows are produced, if it produces any.
+        rows: Option<RowProducer>,
+        /// The colour of pixels that may come in from outside.
         fills: Option<[u8; 3]>,
     },
     /// Changes the values of a pixel.
@@ -28,83 +28,83 @@ pub enum Kind {
     Shuffled(Vec<PixelKind>),
     /// Looks every value up in a table of its channel.
     Table {
-        /// How many numbers a sample needs.
+        /// How many parameters a sample needs.
         slots: usize,
-        /// Whether a draw may leave it out.
+        /// True if a draw may skip the op.
         may_skip: bool,
-        /// Whether levels are counted for its table.
+        /// True if its table needs a histogram of levels.
         counted: bool,
     },
     /// Overwrites a rectangle.
     Region {
-        /// Whether a draw may leave it out.
+        /// True if a draw may skip the op.
         may_skip: bool,
         /// The colour.
         fill: [f32; 3],
     },
-    /// Changes a stored picture in plain Rust.
+    /// Changes a stored image in plain Rust.
     Host,
-    /// Mixes a picture with others.
+    /// Mixes an image with others.
     Mix,
     /// Changes the type of the elements.
     Cast(DType),
     /// Reads the stored elements as another type.
     View(DType),
-    /// Changes where the channels lie.
+    /// Changes the position of the channels.
     Layout,
-    /// What follows may run on a device.
+    /// Marks that the ops after it may run on a device.
     Device,
     /// Mixes the samples of a finished batch.
     Batch,
-    /// Does nothing to a picture.
+    /// Does nothing to an image.
     Other,
 }
 
 /// A pixel op, or one part of a shuffled op.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PixelKind {
-    /// How many numbers a sample needs.
-    pub slots: usize,
-    /// Whether the last of them is the mean of the grey.
+    /// How many parameters a sample needs.
+    pub param_count: usize,
+    /// True if the last parameter is the mean of the grey.
     pub needs_mean: bool,
-    /// Whether it asks where a pixel is.
+    /// True if the op uses a pixel's position.
     pub uses_place: bool,
-    /// Whether a draw may leave it out.
+    /// True if a draw may skip the op.
     pub may_skip: bool,
-    /// Whether it may become part of a table.
+    /// True if the op may become part of a table.
     pub is_per_channel: bool,
-    /// What a row function normalizes by in its place.
+    /// The factors with which a row function can normalize instead of the op.
     pub normalizes: Option<[[f32; 4]; 3]>,
-    /// Its code.
+    /// The op's code.
     pub program: Program,
 }
 
-/// What the code of a pixel op depends on. What it was called and what its `Debug` shows are no
-/// part of that.
+/// Everything that the code of a pixel op depends on. The op's name and its `Debug` text do not belong
+/// to it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PixelCode<'a> {
-    slots: usize,
+    param_count: usize,
     needs_mean: bool,
     uses_place: bool,
-    /// By their bits.
+    /// The bits of the factors.
     normalizes: Option<[[u32; 4]; 3]>,
     program: &'a Program,
 }
 
-/// Why an op can't be compiled, whatever stands around it.
+/// Why an op can't be compiled, whatever ops are around it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpError {
-    /// More numbers than a record has room for.
+    /// More parameters than a parameter block has room for.
     #[error("it asks for {found} slots, at most {MAX_SLOTS} are given")]
-    TooManySlots {
-        /// How many it asks for.
+    TooManyParams {
+        /// The number of parameters.
         found: usize,
     },
-    /// A mean has nowhere to go.
+    /// The op has no parameter to store the mean in.
     #[error("it needs the mean, which goes to its last slot, but it has no slot")]
-    NoSlotForMean,
-    /// A part of a shuffled op asks where a pixel is.
+    NoParamForMean,
+    /// A part of a shuffled op uses a pixel's position.
     #[error("a part of it uses its place, which only an op by itself can: list it as an op")]
     PlacedPart,
     /// Its code is refused.
@@ -112,21 +112,23 @@ pub enum OpError {
     Program(#[from] ProgramError),
 }
 
-impl Kind {
-    /// Asks an op of `class` that gets images of type `input`.
+impl OpKind {
+    /// Queries an op of `class` that gets images of type `input`.
     ///
     /// # Errors
     ///
     /// See [`OpError`].
     pub(super) fn of(
-        class: Class<'_>,
+        class: OpClass<'_>,
         input: &ImageType,
         rule: NumberRule,
     ) -> Result<Self, OpError> {
         Ok(match class {
-            Class::Geometry(op) => Self::Geometry { rows: op.makes_rows(), fills: op.fills(input) },
-            Class::Pixel(op) => Self::Pixel(PixelKind::of(op, rule)?),
-            Class::Shuffled(parts) => {
+            OpClass::Geometry(op) => {
+                Self::Geometry { rows: op.row_producer(), fills: op.fill_color(input) }
+            }
+            OpClass::Pixel(op) => Self::Pixel(PixelKind::of(op, rule)?),
+            OpClass::Shuffled(parts) => {
                 let parts = parts.iter().map(|part| PixelKind::of(part.as_ref(), rule));
                 let parts: Vec<PixelKind> = parts.collect::<Result<_, _>>()?;
                 if parts.iter().any(|part| part.uses_place) {
@@ -134,24 +136,24 @@ impl Kind {
                 }
                 Self::Shuffled(parts)
             }
-            Class::Table(op) => Self::Table {
-                slots: granted(op.slots())?,
+            OpClass::Table(op) => Self::Table {
+                slots: granted(op.param_count())?,
                 may_skip: op.may_skip(),
                 counted: op.needs_histogram(),
             },
-            Class::Region(op) => Self::Region { may_skip: op.may_skip(), fill: op.fill() },
-            Class::Host(_) => Self::Host,
-            Class::Mix(_) => Self::Mix,
-            Class::Cast(to) => Self::Cast(to),
-            Class::View(to) => Self::View(to),
-            Class::Layout(_) => Self::Layout,
-            Class::Device(_) => Self::Device,
-            Class::Batch(_) => Self::Batch,
-            Class::Label(_) | Class::Choice(_) => Self::Other,
+            OpClass::Region(op) => Self::Region { may_skip: op.may_skip(), fill: op.fill() },
+            OpClass::Host(_) => Self::Host,
+            OpClass::Mix(_) => Self::Mix,
+            OpClass::Cast(to) => Self::Cast(to),
+            OpClass::View(to) => Self::View(to),
+            OpClass::Layout(_) => Self::Layout,
+            OpClass::Device(_) => Self::Device,
+            OpClass::Batch(_) => Self::Batch,
+            OpClass::Label(_) | OpClass::Choice(_) => Self::Other,
         })
     }
 
-    /// The pixel op itself, or one part of a shuffled op.
+    /// Returns the pixel op itself, or one part of a shuffled op.
     #[must_use]
     pub fn pixel(&self, part: Option<usize>) -> Option<&PixelKind> {
         match (self, part) {
@@ -161,18 +163,18 @@ impl Kind {
         }
     }
 
-    /// How many numbers a sample needs.
+    /// Returns how many parameters a sample needs.
     #[must_use]
-    pub fn slots(&self) -> usize {
+    pub fn param_count(&self) -> usize {
         match self {
-            Self::Pixel(kind) => kind.slots,
-            Self::Shuffled(parts) => parts.iter().map(|part| part.slots).sum(),
+            Self::Pixel(kind) => kind.param_count,
+            Self::Shuffled(parts) => parts.iter().map(|part| part.param_count).sum(),
             Self::Table { slots, .. } => *slots,
             _ => 0,
         }
     }
 
-    /// Whether a draw may leave it out.
+    /// Returns whether a draw may skip the op.
     #[must_use]
     pub fn may_skip(&self) -> bool {
         match self {
@@ -182,16 +184,17 @@ impl Kind {
         }
     }
 
-    /// Who makes its rows, if it makes some.
+    /// Returns how the op's rows are produced, if it produces any.
     #[must_use]
-    pub fn rows(&self) -> Option<RowMaker> {
+    pub fn rows(&self) -> Option<RowProducer> {
         match self {
             Self::Geometry { rows, .. } => *rows,
             _ => None,
         }
     }
 
-    /// Everything that compiled code depends on, and nothing that only draws depend on, as text.
+    /// Returns, as text, everything that compiled code depends on, and nothing that only draws depend
+    /// on.
     pub(super) fn code_key(&self) -> String {
         match self {
             Self::Pixel(kind) => format!("{:?}", kind.code()),
@@ -205,14 +208,14 @@ impl Kind {
 
 impl PixelKind {
     fn of(op: &dyn PixelOp, rule: NumberRule) -> Result<Self, OpError> {
-        let (slots, needs_mean) = (granted(op.slots())?, op.needs_mean());
-        if needs_mean && slots == 0 {
-            return Err(OpError::NoSlotForMean);
+        let (param_count, needs_mean) = (granted(op.param_count())?, op.needs_mean());
+        if needs_mean && param_count == 0 {
+            return Err(OpError::NoParamForMean);
         }
-        let uses_place = op.uses_place();
-        let grant = Grant { rule, slots, place: uses_place };
+        let uses_place = op.uses_position();
+        let grant = Grant { rule, param_count, place: uses_place };
         Ok(Self {
-            slots,
+            param_count,
             needs_mean,
             uses_place,
             may_skip: op.may_skip(),
@@ -222,14 +225,14 @@ impl PixelKind {
         })
     }
 
-    /// Everything that its code depends on: where this is equal, the code is.
+    /// Returns everything that the op's code depends on: ops for which it is equal have equal code.
     pub(super) fn code(&self) -> PixelCode<'_> {
         let normalizes = self.normalizes.map(|channels| channels.map(|row| row.map(f32::to_bits)));
-        let Self { slots, needs_mean, uses_place, .. } = *self;
-        PixelCode { slots, needs_mean, uses_place, normalizes, program: &self.program }
+        let Self { param_count, needs_mean, uses_place, .. } = *self;
+        PixelCode { param_count, needs_mean, uses_place, normalizes, program: &self.program }
     }
 }
 
 fn granted(slots: usize) -> Result<usize, OpError> {
-    if slots > MAX_SLOTS { Err(OpError::TooManySlots { found: slots }) } else { Ok(slots) }
+    if slots > MAX_SLOTS { Err(OpError::TooManyParams { found: slots }) } else { Ok(slots) }
 }

@@ -1,7 +1,7 @@
-//! The plan of a field of one number a sample: labels, targets.
+//! The plan of a field with one number a sample: labels, targets.
 
 use super::{MAX_OPS, PlanError, batch_ops};
-use fuseloop_ops::{Class, DType, Element, Ops, Type, TypeError};
+use fuseloop_ops::{DType, ElementValue, OpClass, Ops, Type, TypeError};
 
 /// A checked list of ops on a label.
 #[derive(Debug)]
@@ -23,30 +23,30 @@ pub struct LabelError {
     pub classes: u32,
 }
 
-/// A one-hot vector, for whatever class.
+/// A one-hot vector of any class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct HotValues {
+pub(crate) struct OneHotValues {
     /// Type of an element.
     pub(crate) dtype: DType,
-    /// How many elements.
+    /// The number of elements.
     pub(crate) classes: u32,
-    /// The bits of an element that is not the class's.
+    /// The bits of an element for a class other than the label's.
     pub(crate) cold: u32,
-    /// The bits of the one that is.
+    /// The bits of the element for the label's class.
     pub(crate) hot: u32,
 }
 
 /// The value of a scalar field.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Scalar {
-    /// An Int field's.
+    /// The value of an Int field.
     Int(i64),
-    /// A Float field's.
+    /// The value of a Float field.
     Float(f64),
 }
 
 impl LabelPlan {
-    /// Checks `ops` for a field of one `input` a sample: `i64` or `f64`.
+    /// Checks `ops` for a field of one number of type `input` a sample: `i64` or `f64`.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl LabelPlan {
                 return Err(refused(mixed_twice(op.name())));
             }
             let after = op.output(&current).map_err(refused)?;
-            mixes_classes = matches!(op.class(), Class::Batch(_)) && after != current;
+            mixes_classes = matches!(op.class(), OpClass::Batch(_)) && after != current;
             current = after;
         }
         match current {
@@ -73,65 +73,65 @@ impl LabelPlan {
         }
     }
 
-    /// Whether an op on whole batches makes `[class, class of the partner, share]` of the label,
-    /// instead of mixing floats.
+    /// Returns whether an op on whole batches turns the label into `[class, class of the partner,
+    /// share]`, instead of mixing floats.
     #[must_use]
     pub fn mixes_classes(&self) -> bool {
         self.mixes_classes
     }
 
-    /// Elements along each axis of one sample.
+    /// Returns the number of elements along each axis of one sample.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// Type of an element.
+    /// Returns the type of an element.
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// Type of the field.
+    /// Returns the type of the field.
     #[must_use]
     pub fn input(&self) -> DType {
         self.input
     }
 
-    /// The ops, in order.
+    /// Returns the ops, in order.
     #[must_use]
     pub fn ops(&self) -> &Ops {
         &self.ops
     }
 
-    /// Bytes of one sample's output.
+    /// Returns the bytes of one sample's output.
     #[must_use]
     pub fn sample_bytes(&self) -> usize {
         self.shape.iter().product::<usize>() * self.dtype.bytes()
     }
 
-    /// The vector that is made after [`ToDevice`](fuseloop_ops::ToDevice), if one is, of elements
-    /// of at most 32 bits.
-    pub(crate) fn hot_on_device(&self) -> Option<HotValues> {
-        let classes = |class: Class<'_>| match class {
-            Class::Label(op) => op.classes(),
+    /// Returns the one-hot vector that is built after [`ToDevice`](fuseloop_ops::ToDevice), if there is
+    /// one with elements of at most 32 bits.
+    pub(crate) fn one_hot_on_device(&self) -> Option<OneHotValues> {
+        let classes = |class: OpClass<'_>| match class {
+            OpClass::Label(op) => op.classes(),
             _ => None,
         };
-        let device = self.ops.iter().position(|op| matches!(op.class(), Class::Device(_)))?;
+        let device = self.ops.iter().position(|op| matches!(op.class(), OpClass::Device(_)))?;
         let place = self.ops.iter().position(|op| classes(op.class()).is_some())?;
         let classes = classes(self.ops[place].class()).filter(|_| device < place)?;
         let first = one_hot(0, classes).ok()?;
         let last = self.ops[place + 1..].iter().try_fold(first, |hot, op| hot.after(op.class(), 0));
         let Ok(Elements::Hot(elements, ..)) = last else { return None };
-        let bits = |element: Element| {
+        let bits = |element: ElementValue| {
             let bytes = element.bytes().enumerate().take(4);
             bytes.fold(0, |word, (k, byte)| word | u32::from(byte) << (8 * k))
         };
         let [cold, hot] = elements.map(bits);
-        (self.dtype.bytes() <= 4).then_some(HotValues { dtype: self.dtype, classes, cold, hot })
+        (self.dtype.bytes() <= 4).then_some(OneHotValues { dtype: self.dtype, classes, cold, hot })
     }
 
-    /// The class that the ops make of a label before it becomes a one-hot vector.
+    /// Returns the class that the ops turn a label into before it becomes a one-hot vector.
     ///
     /// # Errors
     ///
@@ -147,8 +147,8 @@ impl LabelPlan {
         Ok(0)
     }
 
-    /// Writes the label of `sample` as the ops make it, before a batch is mixed: the class twice
-    /// and a share of 1, where [`mixes_classes`](Self::mixes_classes).
+    /// Writes the label of `sample` after its own ops, before a batch is mixed. Where
+    /// [`mixes_classes`](Self::mixes_classes), these are the class twice and a share of 1.
     ///
     /// # Errors
     ///
@@ -156,7 +156,7 @@ impl LabelPlan {
     ///
     /// # Panics
     ///
-    /// If `out` is not of [`sample_bytes`](Self::sample_bytes).
+    /// If `out` does not have [`sample_bytes`](Self::sample_bytes) bytes.
     pub fn run(&self, sample: u64, value: Scalar, out: &mut [u8]) -> Result<(), LabelError> {
         assert_eq!(out.len(), self.sample_bytes(), "bytes of a label");
         let mut elements = Elements::of(value);
@@ -164,10 +164,10 @@ impl LabelPlan {
             elements = elements.after(op.class(), sample)?;
         }
         match elements {
-            // The label, its partner's until the batch is mixed, and the label's share.
+            // The label, its partner's label (the same until the batch is mixed), and the label's share.
             Elements::One(label) if self.mixes_classes => {
                 let label = label.converted(self.dtype);
-                let all = [label, label, Element::from(1.0f64).converted(self.dtype)];
+                let all = [label, label, ElementValue::from(1.0f64).converted(self.dtype)];
                 let width = self.dtype.bytes();
                 all.into_iter().zip(out.chunks_exact_mut(width)).for_each(|(e, to)| write(e, to));
             }
@@ -189,9 +189,10 @@ fn mixed_twice(op: &'static str) -> TypeError {
 #[derive(Clone, Copy)]
 enum Elements {
     /// A number.
-    One(Element),
-    /// A vector of so many: the first everywhere, but the second at the place.
-    Hot([Element; 2], usize, u32),
+    One(ElementValue),
+    /// A vector: the values of the other elements and of the one at the index, the index, and the
+    /// length.
+    Hot([ElementValue; 2], usize, u32),
 }
 
 impl Elements {
@@ -202,26 +203,26 @@ impl Elements {
         })
     }
 
-    fn after(self, class: Class<'_>, sample: u64) -> Result<Self, LabelError> {
+    fn after(self, class: OpClass<'_>, sample: u64) -> Result<Self, LabelError> {
         Ok(match (class, self) {
-            (Class::Cast(to), elements) => elements.each(|element| element.converted(to)),
-            (Class::View(to), elements) => elements.each(|element| element.viewed(to)),
-            (Class::Label(op), Self::One(element)) => {
+            (OpClass::Cast(to), elements) => elements.each(|element| element.converted(to)),
+            (OpClass::View(to), elements) => elements.each(|element| element.viewed(to)),
+            (OpClass::Label(op), Self::One(element)) => {
                 let Some(label) = element.as_i64() else { return Ok(self) };
                 match op.classes() {
                     Some(classes) => one_hot(label, classes)?,
                     None => Self::One(op.eval(sample, label).into()),
                 }
             }
-            (Class::Label(op), Self::Hot(_, _, classes)) => self.each(|element| {
+            (OpClass::Label(op), Self::Hot(_, _, classes)) => self.each(|element| {
                 let changed = element.as_f32().map(|value| op.element(value, classes as usize));
-                changed.map_or(element, Element::from)
+                changed.map_or(element, ElementValue::from)
             }),
             (_, elements) => elements,
         })
     }
 
-    fn each(self, f: impl Fn(Element) -> Element) -> Self {
+    fn each(self, f: impl Fn(ElementValue) -> ElementValue) -> Self {
         match self {
             Self::One(element) => Self::One(f(element)),
             Self::Hot(elements, place, classes) => Self::Hot(elements.map(f), place, classes),
@@ -243,7 +244,7 @@ impl Elements {
     }
 }
 
-pub(super) fn write(element: Element, to: &mut [u8]) {
+pub(super) fn write(element: ElementValue, to: &mut [u8]) {
     to.iter_mut().zip(element.bytes()).for_each(|(to, byte)| *to = byte);
 }
 

@@ -1,21 +1,21 @@
-//! From a list of ops to a plan: checked types, and blocks that each become one native loop.
+//! From a list of ops to a plan: checked types, and blocks that are each compiled to one native loop.
 //!
 //! ```text
-//! ops ──flatten──▶ leaves ──split──▶ blocks ──fold──▶ links ──push down──▶ windows, maps, store
+//! ops ──flatten──▶ flat ops ──split──▶ blocks ──fold──▶ fused ops ──push down──▶ windows, maps, store
 //! ```
 //!
-//! * **flatten** ([`leaf`]): containers become guarded leaves; every op takes what the one before
-//!   it gives; what does nothing is left out. Sizes, types and parameters are right before a
-//!   sample is read.
-//! * **split** ([`block`]): in one sample a block has rows made at most once, with nothing but
-//!   crops and flips before. All else stays in one loop.
-//! * **fold** (`fold`): links in a row become one table, or one matrix.
-//! * **push down** ([`draws`], `compose`, for each sample): crops, flips and shifts become the
-//!   window that is decoded and the addresses that pixels are loaded from; conversion and layout
-//!   become the final store.
+//! * **flatten** ([`flatten`](mod@flatten)): ops in containers become a flat list with guards; every op
+//!   is checked against the type that the op before it returns; ops that do nothing are left out. Sizes,
+//!   types and parameters are checked before a sample is read.
+//! * **split** ([`block`]): a block resamples rows at most once in a sample, with nothing but crops and
+//!   flips before. Everything else stays in one loop.
+//! * **fold** (`fold`): adjacent fused ops become one table, or one matrix.
+//! * **push down** ([`draws`], `compose`, for each sample): crops, flips and shifts become the window
+//!   that is decoded and the addresses that pixels are loaded from; conversion and layout become the
+//!   final store.
 //!
-//! `size` holds it against the limits, before samples are read and for each sample's draws;
-//! [`describe`] is the plan for people, [`drawn`] a sample's draws.
+//! `size` checks a plan against the limits, before samples are read and for each sample's draws;
+//! [`describe`] shows the plan to people, and [`drawn`] a sample's draws.
 
 pub mod array;
 pub mod batch_ops;
@@ -24,25 +24,25 @@ pub(crate) mod compose;
 pub mod describe;
 pub mod drawn;
 pub mod draws;
+pub mod flatten;
 mod fold;
 pub mod kind;
 pub mod label;
-pub mod leaf;
 mod size;
 mod variants;
 
 pub use array::ArrayPlan;
-pub use block::{Block, Link, Region, Role};
+pub use block::{Block, BlockTarget, FusedOp, PaintedRect};
 pub use describe::Description;
-pub use drawn::{Drawn, Fate};
+pub use drawn::{DrawnOp, OpOutcome};
 pub use draws::Draws;
-pub use kind::{Kind, OpError, PixelKind};
+pub use flatten::FlatOp;
+pub use kind::{OpError, OpKind, PixelKind};
 pub use label::LabelPlan;
-pub use leaf::Leaf;
 pub use size::TooManyPixels;
 
+use flatten::Choice;
 use fuseloop_ops::{DType, ImageType, NumberRule, Ops, Size, Type, TypeError};
-use leaf::Choice;
 
 /// Most ops of one pipeline.
 pub const MAX_OPS: usize = 256;
@@ -51,22 +51,22 @@ pub const MAX_OPS: usize = 256;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// An op does not fit where it stands.
+    /// An op does not accept the type that it gets.
     #[error("op {place} of the list: {error}")]
     Type {
-        /// The op's place, from 0.
+        /// The op's index in the list, from 0.
         place: usize,
-        /// What it takes and what it gets.
+        /// The type that the op takes and the type that it gets.
         error: TypeError,
     },
-    /// An op can't be compiled, whatever stands around it.
+    /// An op can't be compiled, whatever ops are around it.
     #[error("op {place} of the list ({op}): {error}")]
     Op {
-        /// The op's place, from 0.
+        /// The op's index in the list, from 0.
         place: usize,
         /// The op.
         op: &'static str,
-        /// What is wrong with it.
+        /// The reason.
         error: OpError,
     },
     /// Images of different sizes can't share a batch.
@@ -82,76 +82,76 @@ pub enum PlanError {
     /// Too many ops.
     #[error("{found} ops in one list, at most {MAX_OPS} are taken")]
     TooLong {
-        /// How many there are.
+        /// The number of ops.
         found: usize,
     },
-    /// Pictures too large for every sample.
+    /// Images that are too large for every sample.
     #[error("op {place} of the list: {error}")]
     Pixels {
-        /// The op's place, from 0.
+        /// The op's index in the list, from 0.
         place: usize,
-        /// What it makes.
+        /// The size of the image that the op produces.
         error: TooManyPixels,
     },
-    /// A sample's row of too many bytes.
+    /// A sample's row has too many bytes.
     #[error(
         "a sample takes {bytes} bytes as {}, the limit is {max}: make smaller pictures, or raise `max_row_bytes` (LoaderBuilder::limits)",
         Type::Image(*output)
     )]
     RowBytes {
-        /// What a sample becomes.
+        /// The type of a sample's output.
         output: ImageType,
-        /// Bytes it takes.
+        /// The bytes that a sample takes.
         bytes: u64,
         /// [`Limits::max_row_bytes`](crate::sample::Limits::max_row_bytes).
         max: u64,
     },
-    /// Too many ops, with those in containers.
+    /// Too many ops, counting those in containers.
     #[error("op {place} of the list ({op}): with the ops in containers there are more than {most}")]
-    TooManyLeaves {
-        /// The op's place, from 0.
+    TooManyFlatOps {
+        /// The op's index in the list, from 0.
         place: usize,
         /// The op.
         op: &'static str,
         /// The limit.
         most: usize,
     },
-    /// Alternatives that would give different batches.
+    /// Alternatives of different types, which can't share a batch.
     #[error(
         "op {place} of the list: {op} gives {one} or {other}, as it is drawn; both must be the same"
     )]
     Uneven {
-        /// The op's place, from 0.
+        /// The op's index in the list, from 0.
         place: usize,
         /// The container.
         op: &'static str,
-        /// What one outcome gives.
+        /// The type after one outcome.
         one: String,
-        /// What another gives.
+        /// The type after another outcome.
         other: String,
     },
-    /// Too many loop bodies of one block.
+    /// A block needs too many loop bodies.
     #[error(
         "ops {first}..={last} of the list may need {found} loop bodies, one for each order and choice of ops; at most {most} are compiled. Put a Resize between, or list the ops themselves"
     )]
     TooManyVariants {
-        /// The block's first op, from 0.
+        /// The index of the block's first op, from 0.
         first: usize,
-        /// Its last.
+        /// The index of its last op.
         last: usize,
         /// Loop bodies needed.
         found: usize,
         /// The limit.
         most: usize,
     },
-    /// More code than compiles in a moment.
+    /// A block has too much code to compile quickly.
     #[error(
         "ops {first}..={last} of the list would need {found} steps of code in one block, at most {most} are compiled: each contrast repeats what comes before it, for each order of shuffled ops. Put a Resize between, or take fewer"
     )]
     TooManySteps {
-        /// The block's first op, from 0.
+        /// The index of the block's first op, from 0.
         first: usize,
-        /// Its last.
+        /// The index of its last op.
         last: usize,
         /// Steps needed.
         found: usize,
@@ -168,11 +168,13 @@ pub struct ImagePlan {
     rule: NumberRule,
     input: ImageType,
     output: ImageType,
-    leaves: Vec<Leaf>,
+    flat_ops: Vec<FlatOp>,
     choices: Vec<Choice>,
     removed: Vec<(usize, &'static str)>,
     blocks: Vec<Block>,
-    slots: usize,
+    param_count: usize,
+    /// The largest image that an op can produce from an input that is no larger than `input`.
+    largest: size::Largest,
 }
 
 impl ImagePlan {
@@ -185,8 +187,9 @@ impl ImagePlan {
         Self::sized(Self::of_any_size(ops, input, rule)?)
     }
 
-    /// The same where a device runs what comes after [`ToDevice`](fuseloop_ops::ToDevice): no
-    /// block goes over it. Without the op, or with nothing after it, this is [`new`](Self::new).
+    /// Like [`new`](Self::new), but for a device that runs the ops after
+    /// [`ToDevice`](fuseloop_ops::ToDevice): no block contains ops from before and after it. Without
+    /// that op, or with nothing after it, the plan is that of `new`.
     ///
     /// # Errors
     ///
@@ -195,7 +198,7 @@ impl ImagePlan {
         Self::sized(Self::split(ops, input, rule, true)?)
     }
 
-    /// The plan, if its outputs share a size.
+    /// Returns the plan if its outputs share a size.
     fn sized(plan: Self) -> Result<Self, PlanError> {
         if plan.output.size().is_none() {
             let (height, width) = (plan.output.height.to_string(), plan.output.width.to_string());
@@ -204,7 +207,7 @@ impl ImagePlan {
         Ok(plan)
     }
 
-    /// The same for outputs that need not share a size: no batch can be made of them.
+    /// Plans outputs that need not share a size; they can't form a batch.
     fn of_any_size(ops: Ops, input: ImageType, rule: NumberRule) -> Result<Self, PlanError> {
         Self::split(ops, input, rule, false)
     }
@@ -218,41 +221,45 @@ impl ImagePlan {
         if ops.len() > MAX_OPS {
             return Err(PlanError::TooLong { found: ops.len() });
         }
-        let flat = leaf::flatten(&ops, input, rule)?;
-        let device = flat.device().filter(|at| on_device && leaf::works_on(&flat.leaves[at + 1..]));
-        let leaf::Flat { mut leaves, choices, removed, types } = flat;
+        let flat = flatten::flatten(&ops, input, rule)?;
+        let device = flat
+            .to_device()
+            .filter(|at| on_device && flatten::has_sample_ops(&flat.flat_ops[at + 1..]));
+        let flatten::FlatList { mut flat_ops, choices, removed, types } = flat;
         let output = types.last().copied().unwrap_or(input);
-        let (blocks, slots) = block::split(&mut leaves, output, rule, device)?;
+        let (blocks, param_count) = block::split(&mut flat_ops, output, rule, device)?;
+        let largest = size::Largest::of(&flat_ops);
         Ok(Self {
             name: "pipeline".into(),
             ops,
             rule,
             input,
             output,
-            leaves,
+            flat_ops,
             choices,
             removed,
             blocks,
-            slots,
+            param_count,
+            largest,
         })
     }
 
-    /// The same plan with another name, which its code is listed by; `pipeline` until then.
+    /// Sets the plan's name, under which its code is listed; the default is `pipeline`.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);
         self
     }
 
-    /// What its code is listed by: the field's name.
+    /// Returns the name under which the plan's code is listed: the field's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The same plan for batches of `samples`: stored around the caches if they are far larger
-    /// than a core's own, rows are long enough to be worth a call each, and the loop does so little
-    /// that memory is what it waits for.
+    /// Adapts the plan to batches of `samples` samples: stores around the caches if batches are far
+    /// larger than a core's own cache, rows are long enough to be worth a call each, and the loop does
+    /// so little that it waits for memory.
     #[must_use]
     pub fn for_batches_of(self, samples: usize) -> Self {
         if self.staged().is_some() {
@@ -262,18 +269,18 @@ impl ImagePlan {
         const LONG: u32 = 128;
         const FEW_LINKS: usize = 2;
         let waits_for_memory = self.blocks.last().is_some_and(|block| {
-            let reads = |link: &Link| block::reading(&self.leaves, *link).is_some();
-            let links = || block.steps.iter().flat_map(|step| &step.links);
+            let reads = |link: &FusedOp| block::reduction(&self.flat_ops, *link).is_some();
+            let links = || block.groups.iter().flat_map(|step| &step.fused_ops);
             block.rows.is_none() && !links().any(reads) && links().count() <= FEW_LINKS
         });
         let large = self.sample_bytes().saturating_mul(samples) >= LARGE;
         let long = self.output_size().width >= LONG;
-        let is_f32 = self.stored_dtype() == DType::F32; // what was seen to gain from it
+        let is_f32 = self.stored_dtype() == DType::F32; // the only type that was measured to gain from it
         if waits_for_memory && large && long && is_f32 { self.streaming() } else { self }
     }
 
-    /// The same plan with its output stored around the caches, if that is not of u8: faster where a
-    /// batch is far larger than the second cache, slower where it would have stayed there.
+    /// Stores the output around the caches, unless it is u8. This is faster where a batch is far larger
+    /// than the second-level cache, and slower where the batch would have stayed there.
     #[must_use]
     pub fn streaming(mut self) -> Self {
         if let Some(last) = self.blocks.last_mut() {
@@ -282,51 +289,52 @@ impl ImagePlan {
         self
     }
 
-    /// The ops, in order.
+    /// Returns the ops, in order.
     #[must_use]
     pub fn ops(&self) -> &Ops {
         &self.ops
     }
 
-    /// How values are rounded between ops.
+    /// Returns the rule by which values are rounded between ops.
     #[must_use]
     pub fn rule(&self) -> NumberRule {
         self.rule
     }
 
-    /// The type of the decoded images.
+    /// Returns the type of the decoded images.
     #[must_use]
     pub fn input(&self) -> ImageType {
         self.input
     }
 
-    /// The type of the output.
+    /// Returns the type of the output.
     #[must_use]
     pub fn output(&self) -> ImageType {
         self.output
     }
 
-    /// The ops with none inside, in order, and when they run.
+    /// Returns the ops that contain no other ops, in order, with the conditions under which they run.
     #[must_use]
-    pub fn leaves(&self) -> &[Leaf] {
-        &self.leaves
+    pub fn flat_ops(&self) -> &[FlatOp] {
+        &self.flat_ops
     }
 
-    /// What is drawn to learn which leaves run, in order.
+    /// Returns the choices that decide which of the flat ops run, in the order in which they are drawn.
     #[must_use]
     pub fn choices(&self) -> &[Choice] {
         &self.choices
     }
 
-    /// What the compiled code depends on: plans of equal keys share it. The code of ops is part of
-    /// it instruction by instruction, so that two ops share code only where it is the same.
+    /// Returns a key of everything that the compiled code depends on: plans with equal keys share code.
+    /// The key contains the code of the ops instruction by instruction, so that two ops share code only
+    /// where it is the same.
     #[must_use]
     pub fn code_key(&self) -> String {
         let mut key = format!("{:?} {:?}", self.rule, self.blocks);
         for region in self.blocks.iter().flat_map(|block| &block.regions) {
             key.push_str(&format!(" {:x?}", region.fill.map(f32::to_bits)));
         }
-        for leaf in &self.leaves {
+        for leaf in &self.flat_ops {
             key.push_str(&leaf.kind.code_key());
             if let Some(step) = &leaf.step {
                 key.push_str(&step.code_key());
@@ -336,7 +344,7 @@ impl ImagePlan {
         key
     }
 
-    /// Rows and columns of the output.
+    /// Returns the rows and columns of the output.
     ///
     /// # Panics
     ///
@@ -346,7 +354,7 @@ impl ImagePlan {
         self.output().size().expect("checked when the plan was made")
     }
 
-    /// Elements along each axis of one sample.
+    /// Returns the number of elements along each axis of one sample.
     #[must_use]
     pub fn shape(&self) -> Vec<usize> {
         let Size { height, width } = self.output_size();
@@ -357,54 +365,56 @@ impl ImagePlan {
         }
     }
 
-    /// Type of an element.
+    /// Returns the type of an element.
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.output().dtype
     }
 
-    /// The type that elements are stored as; [`dtype`](Self::dtype) is what they are viewed as.
+    /// Returns the type that elements are stored as; [`dtype`](Self::dtype) is the type they are viewed
+    /// as.
     #[must_use]
     pub fn stored_dtype(&self) -> DType {
         self.blocks.last().map_or(self.input.dtype, |block| block.dtype)
     }
 
-    /// Bytes of one sample's output.
+    /// Returns the bytes of one sample's output.
     #[must_use]
     pub fn sample_bytes(&self) -> usize {
         self.shape().iter().product::<usize>() * self.dtype().bytes()
     }
 
-    /// The blocks, in order.
+    /// Returns the blocks, in order.
     #[must_use]
     pub fn blocks(&self) -> &[Block] {
         &self.blocks
     }
 
-    /// How many of the blocks the host runs: the others are a device's.
+    /// Returns how many of the blocks run on the host; a device runs the others.
     #[must_use]
     pub fn host_blocks(&self) -> usize {
-        let is_host = |block: &&Block| block.device != Role::Device;
+        let is_host = |block: &&Block| block.device != BlockTarget::Device;
         self.blocks.iter().take_while(is_host).count()
     }
 
-    /// The picture that the host leaves to a device, if it does.
+    /// Returns the type of the image that the host passes to a device, if a device runs a part of the
+    /// plan.
     #[must_use]
     pub fn staged(&self) -> Option<ImageType> {
-        let block = self.blocks.iter().find(|block| block.device == Role::Staged)?;
-        Some(self.leaves[block.ops.end - 1].input)
+        let block = self.blocks.iter().find(|block| block.device == BlockTarget::Staged)?;
+        Some(self.flat_ops[block.ops.end - 1].input)
     }
 
-    /// Bytes that the host makes of a sample: the output's, or those that a device gets.
+    /// Returns the bytes that the host writes for a sample: the output's, or those that a device gets.
     #[must_use]
     pub fn host_bytes(&self) -> usize {
         let staged = self.staged().and_then(|image| image.size());
         staged.map_or_else(|| self.sample_bytes(), |size| 3 * size.pixels() as usize)
     }
 
-    /// Numbers drawn for a sample, over all ops.
+    /// Returns how many parameters are drawn for a sample, over all ops.
     #[must_use]
-    pub fn slots(&self) -> usize {
-        self.slots
+    pub fn param_count(&self) -> usize {
+        self.param_count
     }
 }

@@ -1,22 +1,22 @@
-//! How large a picture may be on its way through a list of ops.
+//! Limits on the size of an image at every step of a list of ops.
 //!
 //! | when                | refused                                                             |
 //! |---------------------|---------------------------------------------------------------------|
-//! | a plan is made      | an op whose smallest picture is over the limit, a row of too many bytes |
-//! | a sample is drawn   | the picture that an op makes of this sample                         |
+//! | a plan is created   | an op whose smallest image is over the limit, a row of too many bytes |
+//! | a sample is drawn   | the image that an op produces from this sample                      |
 //!
-//! A picture counts whether or not its pixels are ever stored: a crop after an op may leave most of
-//! them out, but nothing here depends on which ops share a loop. The limits are [`Limits`]'; a side
-//! has at most [`MOST_SIDE`] pixels besides, so that the working memory of a row is small.
+//! An image counts whether or not its pixels are ever stored: a crop after an op may discard most of
+//! them, but nothing here depends on which ops share a loop. The limits are those of [`Limits`]; in
+//! addition a side has at most [`MOST_SIDE`] pixels, so that the working memory of a row is small.
 
-use super::{Draws, ImagePlan, PlanError};
+use super::{Draws, FlatOp, ImagePlan, PlanError};
 use crate::sample::Limits;
-use fuseloop_ops::{Motion, Size};
+use fuseloop_ops::{GeometryStep, Size};
 
 /// Most pixels of a side.
 pub(crate) const MOST_SIDE: u32 = 1 << 20;
 
-/// A picture over the limits.
+/// An image over the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{op} makes a picture of {size}, which is {} pixels; the limit is {max}, and {MOST_SIDE} for a side: ask the op for smaller pictures, or raise `max_pixels` (LoaderBuilder::limits)",
@@ -25,20 +25,20 @@ pub(crate) const MOST_SIDE: u32 = 1 << 20;
 pub struct TooManyPixels {
     /// The op.
     pub op: &'static str,
-    /// Height and width of the picture.
+    /// Height and width of the image.
     pub size: Size,
     /// [`Limits::max_pixels`].
     pub max: u64,
 }
 
 impl ImagePlan {
-    /// Refuses what is too large for any sample.
+    /// Refuses a plan that is too large for every sample.
     ///
     /// # Errors
     ///
-    /// The first op whose smallest picture is over the limits, or the bytes of a row.
+    /// The error names the first op whose smallest image is over the limits, or the bytes of a row.
     pub(crate) fn check_size(&self, limits: &Limits) -> Result<(), PlanError> {
-        for leaf in self.leaves() {
+        for leaf in self.flat_ops() {
             let after = leaf.output;
             let smallest = Size::new(after.height.min, after.width.min);
             check(leaf.op.name(), smallest, limits)
@@ -53,26 +53,56 @@ impl ImagePlan {
         Ok(())
     }
 
-    /// Refuses pictures that are too large of the sample of `draws`.
+    /// Refuses images that are too large in the sample of `draws`.
     ///
     /// # Errors
     ///
-    /// The first op whose picture is over the limits.
+    /// The error names the first op whose image is over the limits.
     pub(crate) fn check_draws(&self, draws: &Draws, limits: &Limits) -> Result<(), TooManyPixels> {
-        let mut size = draws.source;
-        for (leaf, motion) in &draws.motions {
-            if matches!(motion, Motion::FlipHorizontal | Motion::FlipVertical) {
+        let (mut size, planned) = (draws.source, self.input());
+        let is_planned = size.height <= planned.height.max && size.width <= planned.width.max;
+        if is_planned && self.largest.fits(limits) {
+            return Ok(());
+        }
+        for (leaf, motion) in &draws.geometry {
+            if matches!(motion, GeometryStep::FlipHorizontal | GeometryStep::FlipVertical) {
                 continue;
             }
             size = motion.output(size);
-            check(self.leaves()[*leaf].op.name(), size, limits)?;
+            check(self.flat_ops()[*leaf].op.name(), size, limits)?;
         }
         for (leaf, mixed) in &draws.mixes {
-            if let Some(plan) = &self.leaves()[*leaf].step {
+            if let Some(plan) = &self.flat_ops()[*leaf].step {
                 mixed.steps.iter().try_for_each(|draws| plan.check_draws(draws, limits))?;
             }
         }
         Ok(())
+    }
+}
+
+/// The largest image that an op of a list can produce, in pixels and in its longer side.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Largest {
+    pixels: u64,
+    side: u32,
+}
+
+impl Largest {
+    pub(super) fn of(flat_ops: &[FlatOp]) -> Self {
+        flat_ops.iter().fold(Self::default(), |largest, flat_op| {
+            let size = Size::new(flat_op.output.height.max, flat_op.output.width.max);
+            let own = Self { pixels: size.pixels(), side: size.height.max(size.width) };
+            let of_chains = flat_op.step.as_ref().map_or(Self::default(), |plan| plan.largest);
+            largest.max(own).max(of_chains)
+        })
+    }
+
+    fn max(self, other: Self) -> Self {
+        Self { pixels: self.pixels.max(other.pixels), side: self.side.max(other.side) }
+    }
+
+    fn fits(self, limits: &Limits) -> bool {
+        self.pixels <= limits.max_pixels && self.side <= MOST_SIDE
     }
 }
 
@@ -99,13 +129,27 @@ mod tests {
         Limits { max_pixels: 200 * 200, max_row_bytes: 10_000, ..Limits::SMALL }
     }
 
-    /// What is refused of a sample of 100 x 100 pixels, or of all.
+    /// Returns the error for a sample of 100 x 100 pixels, or for all samples.
     fn refused(ops: Ops) -> Result<(), String> {
         let plan = plan(ops);
         plan.check_size(&small()).map_err(|error| error.to_string())?;
         let mut draws = Draws::default();
         plan.draw(SampleKey::new(0, 0, 0), Size::new(100, 100), &mut draws);
-        plan.check_draws(&draws, &small()).map_err(|error| error.to_string())
+        let checked = plan.check_draws(&draws, &small());
+        assert!(checked.is_ok() || !plan.largest.fits(&small()), "{checked:?}");
+        checked.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_largest_image_of_a_list_is_known() {
+        let crop = |side| CenterCrop::new(side, side).unwrap();
+        let fits = |ops| plan(ops).largest.fits(&small());
+        assert!(fits(ops![crop(200), RandomHorizontalFlip::new(0.5).unwrap(), crop(30)]));
+        assert!(
+            !fits(ops![Pad::new(1).unwrap(), crop(30)]),
+            "the input may have 65,535 pixels a side"
+        );
+        assert!(!fits(ops![crop(100), Pad::new(90).unwrap(), crop(30)]));
     }
 
     #[test]
@@ -138,7 +182,8 @@ mod tests {
                 .to_string()
                 .contains("RandomZoomOut makes a picture of 65535x65535")
         );
-        // The smallest picture is 100 x 100: twice as wide is fine, and of this one is not.
+        // The op may be skipped, so its smallest image is 100 x 100, within the limit; the one drawn
+        // here is 300 x 300.
         let sometimes = RandomZoomOut::new([0; 3], 3.0..=3.0, 0.999_999).unwrap();
         let error = refused(ops![sometimes, crop()]).unwrap_err();
         assert!(error.starts_with("RandomZoomOut makes a picture of 300x300"), "{error}");

@@ -1,105 +1,112 @@
-//! How many loop bodies a block may need: one for each list of links that a sample may run.
+//! Counts the loop bodies that a block may need: one for each list of fused ops that a sample may run.
 //!
 //! ```text
-//! at most  coins of steps  *  orders of shuffled steps  *  lists that the choices leave
+//! at most  2 for each group that may be skipped  *  orders of shuffled groups  *  lists that the choices leave
 //! ```
 //!
-//! A choice inside another one is drawn for some of its outcomes only, and leaves that exclude each
-//! other share links, so many outcomes leave the same few lists. They are found by trying all
-//! outcomes, choice by choice; where that leads to too many to be compiled anyway, the product of
-//! what each choice leaves by itself is the bound.
+//! A choice inside another choice is drawn only for some outcomes of the outer one, and ops that exclude
+//! each other share fused ops, so many outcomes leave the same few lists. These lists are found by
+//! trying all outcomes, choice by choice. Where that leads to too many lists to be compiled anyway, the
+//! bound is the product of the numbers of lists that each choice leaves by itself.
 
-use super::block::{Block, Link, MAX_VARIANTS, Step, orders};
-use super::leaf::Leaf;
+use super::block::{Block, FusedOp, MAX_VARIANTS, OpGroup, orders};
+use super::flatten::FlatOp;
 use std::collections::HashSet;
 
-/// Most lists of steps that are tried: the outcomes of a choice in each outcome of another one,
-/// a few times over.
+/// Most lists of groups that are tried: the outcomes of a choice in each outcome of another one, a few
+/// times over.
 const MAX_TRIED: usize = 4096;
 
 impl Block {
-    /// An upper bound of how many lists of links samples may need.
+    /// Returns an upper bound of how many lists of fused ops samples may need.
     #[must_use]
-    pub fn variants(&self, leaves: &[Leaf]) -> usize {
-        let free = |step: &&Step| leaves[step.leaves[0]].kind.may_skip();
-        let coins = self.steps.iter().filter(free).count();
-        let shuffles = self.steps.iter().map(|step| orders(step.links.len()));
-        let all = shuffles.chain([2].repeat(coins)).chain([self.chosen(leaves)]);
+    pub fn variants(&self, leaves: &[FlatOp]) -> usize {
+        let free = |step: &&OpGroup| leaves[step.flat_ops[0]].kind.may_skip();
+        let coins = self.groups.iter().filter(free).count();
+        let shuffles = self.groups.iter().map(|step| orders(step.fused_ops.len()));
+        let all = shuffles.chain([2].repeat(coins)).chain([self.chosen_lists(leaves)]);
         all.fold(1, usize::saturating_mul)
     }
 
-    /// How many lists of links the choices leave.
-    fn chosen(&self, leaves: &[Leaf]) -> usize {
-        let steps: Vec<&Step> = self.steps.iter().collect();
-        let mut trial = Trial { leaves, lists: HashSet::new(), tried: 0 };
+    /// Returns how many lists of fused ops the choices leave.
+    fn chosen_lists(&self, leaves: &[FlatOp]) -> usize {
+        let steps: Vec<&OpGroup> = self.groups.iter().collect();
+        let mut trial = OutcomeWalk { leaves, lists: HashSet::new(), tried: 0 };
         trial.run(&steps, 0);
         if !trial.is_over() {
             return trial.lists.len();
         }
-        let guards = steps.iter().flat_map(|step| &leaves[step.leaves[0]].guards);
+        let guards = steps.iter().flat_map(|step| &leaves[step.flat_ops[0]].guards);
         let mut choices: Vec<usize> = guards.map(|guard| guard.choice).collect();
         choices.sort_unstable();
         choices.dedup();
         let alone = choices.into_iter().map(|choice| {
-            let left = left_by(leaves, &steps, choice);
+            let left = remaining_after(leaves, &steps, choice);
             left.iter().map(|steps| links(steps)).collect::<HashSet<_>>().len()
         });
         alone.fold(1, usize::saturating_mul)
     }
 }
 
-/// All outcomes, tried.
-struct Trial<'a> {
-    leaves: &'a [Leaf],
-    /// The lists of links that were found.
-    lists: HashSet<Vec<&'a [Link]>>,
-    /// How many lists of steps were looked at.
+/// A walk over all outcomes.
+struct OutcomeWalk<'a> {
+    leaves: &'a [FlatOp],
+    /// The lists of fused ops found so far.
+    lists: HashSet<Vec<&'a [FusedOp]>>,
+    /// How many lists of groups were tried.
     tried: usize,
 }
 
-impl<'a> Trial<'a> {
-    /// Whether there are too many.
+impl<'a> OutcomeWalk<'a> {
+    /// Returns whether there are too many.
     fn is_over(&self) -> bool {
         self.lists.len() > MAX_VARIANTS || self.tried > MAX_TRIED
     }
 
-    /// Finds the lists that `steps` become by the choices from `first` on. A choice that guards
-    /// another one has the lower number.
-    fn run(&mut self, steps: &[&'a Step], first: usize) {
+    /// Finds the lists that `steps` become by the choices from `first` on. A choice that guards another
+    /// one has the lower number.
+    fn run(&mut self, steps: &[&'a OpGroup], first: usize) {
         self.tried += 1;
         if self.is_over() {
             return;
         }
-        let guards = steps.iter().flat_map(|step| &self.leaves[step.leaves[0]].guards);
+        let guards = steps.iter().flat_map(|step| &self.leaves[step.flat_ops[0]].guards);
         let open = guards.map(|guard| guard.choice).filter(|choice| *choice >= first);
         let Some(choice) = open.min() else {
             self.lists.insert(links(steps));
             return;
         };
-        for left in left_by(self.leaves, steps, choice) {
+        for left in remaining_after(self.leaves, steps, choice) {
             self.run(&left, choice + 1);
         }
     }
 }
 
-fn links<'a>(steps: &[&'a Step]) -> Vec<&'a [Link]> {
-    steps.iter().map(|step| step.links.as_slice()).collect()
+fn links<'a>(steps: &[&'a OpGroup]) -> Vec<&'a [FusedOp]> {
+    steps.iter().map(|step| step.fused_ops.as_slice()).collect()
 }
 
-/// What the outcomes of `choice` leave of some steps, each once: steps are the same if their links
-/// are, and the guards of other choices.
-fn left_by<'a>(leaves: &[Leaf], steps: &[&'a Step], choice: usize) -> Vec<Vec<&'a Step>> {
-    let guards = |step: &Step| leaves[step.leaves[0]].guards.iter();
-    let others = |step: &'a Step| guards(step).filter(move |guard| guard.choice != choice);
-    let same = |(a, b): (&&'a Step, &&'a Step)| a.links == b.links && others(a).eq(others(b));
-    let mut found: Vec<Vec<&Step>> = vec![];
+/// Returns the lists that the outcomes of `choice` leave of some groups, each once. Groups are the same
+/// if their fused ops are, and the guards of other choices.
+fn remaining_after<'a>(
+    leaves: &[FlatOp],
+    steps: &[&'a OpGroup],
+    choice: usize,
+) -> Vec<Vec<&'a OpGroup>> {
+    let guards = |step: &OpGroup| leaves[step.flat_ops[0]].guards.iter();
+    let others = |step: &'a OpGroup| guards(step).filter(move |guard| guard.choice != choice);
+    let same = |(a, b): (&&'a OpGroup, &&'a OpGroup)| {
+        a.fused_ops == b.fused_ops && others(a).eq(others(b))
+    };
+    let mut found: Vec<Vec<&OpGroup>> = vec![];
     for outcome in 0..128 {
-        let runs = |step: &&&Step| {
+        let runs = |step: &&&OpGroup| {
             guards(step).all(|guard| guard.choice != choice || guard.when >> outcome & 1 == 1)
         };
-        let left: Vec<&Step> = steps.iter().filter(runs).copied().collect();
-        let is_known =
-            |known: &Vec<&'a Step>| known.len() == left.len() && known.iter().zip(&left).all(same);
+        let left: Vec<&OpGroup> = steps.iter().filter(runs).copied().collect();
+        let is_known = |known: &Vec<&'a OpGroup>| {
+            known.len() == left.len() && known.iter().zip(&left).all(same)
+        };
         if !found.iter().any(is_known) {
             found.push(left);
         }

@@ -1,24 +1,24 @@
-//! What is not re-cut: told from the headers, before memory is taken on their word.
+//! Refuses files that are not re-cut, from their headers alone, before memory is allocated for them.
 //!
-//! A coefficient takes two bytes, and a picture has as many as samples: three for each pixel of a
-//! colour picture without subsampling. A component's factors can be four times as many on either
-//! side of a thin picture, so it is they, padding included, that are counted.
+//! A coefficient takes two bytes, and an image has as many coefficients as samples: three for each pixel
+//! of a colour image without subsampling. In a thin image a component's padded sides can be four times
+//! as long, so the check counts coefficients with their padding.
 
-use super::{Kept, blocks};
-use crate::decode::{MAX_SCANS, Parts};
+use super::{Unchanged, coefficients};
+use crate::decode::{JpegSegments, MAX_SCANS};
 use crate::sample::Limits;
 
-/// Coefficients of a picture, for each pixel of the limit: CMYK without subsampling.
+/// Most coefficients for each pixel of the limit: CMYK without subsampling.
 const MAX_COMPONENTS: u64 = 4;
-/// Coefficients visited by all scans together, for each pixel of the limit: twenty scans of a
-/// colour picture of the largest size, more of smaller ones. Encoders write 6 to 14.
+/// Most coefficients visited by all scans together, for each pixel of the limit: twenty scans of a
+/// colour image of the largest size, more scans of smaller images. Encoders write 6 to 14.
 const MAX_VISITS: u64 = 64;
 
-/// Refuses what is not re-cut.
-pub(super) fn check(parts: &Parts, limits: &Limits) -> Result<(), Kept> {
-    let Parts { frame, scans, .. } = parts;
+/// Refuses files that are not re-cut.
+pub(super) fn check(parts: &JpegSegments, limits: &Limits) -> Result<(), Unchanged> {
+    let JpegSegments { frame, scans, .. } = parts;
     if let Some(marker) = parts.misplaced {
-        return Err(Kept::Misplaced { marker });
+        return Err(Unchanged::Misplaced { marker });
     }
     let is_factor = |factor| (1..=4).contains(&factor);
     if !frame
@@ -26,29 +26,29 @@ pub(super) fn check(parts: &Parts, limits: &Limits) -> Result<(), Kept> {
         .iter()
         .all(|[_, factors, _]| is_factor(factors >> 4) && is_factor(factors & 15))
     {
-        return Err(Kept::damaged(&"a sampling factor that is not 1 to 4"));
+        return Err(Unchanged::damaged(&"a sampling factor that is not 1 to 4"));
     }
-    let mcus = blocks::mcus(frame);
-    let needed = 64 * mcus * blocks::of_mcu(frame);
+    let mcus = coefficients::mcus(frame);
+    let needed = 64 * mcus * coefficients::blocks_per_mcu(frame);
     let max = limits.max_pixels.saturating_mul(MAX_COMPONENTS);
     if needed > max || u64::from(frame.width) * u64::from(frame.height) > limits.max_pixels {
-        return Err(Kept::Pixels { needed, max });
+        return Err(Unchanged::Pixels { needed, max });
     }
     let max = (limits.max_pixels.saturating_mul(MAX_VISITS) / needed).min(MAX_SCANS.into());
     if scans.len() as u64 > max {
-        return Err(Kept::Scans { found: scans.len(), max });
+        return Err(Unchanged::Scans { found: scans.len(), max });
     }
     check_length(parts, mcus)
 }
 
-/// Refuses coded data too short for the size: each component has a block or more in each MCU's
-/// place, and a block's DC difference takes a bit or more.
-fn check_length(parts: &Parts, mcus: u64) -> Result<(), Kept> {
+/// Refuses coded data too short for the size: each component has at least one block in each MCU, and a
+/// block's DC difference takes at least one bit.
+fn check_length(parts: &JpegSegments, mcus: u64) -> Result<(), Unchanged> {
     let least = (mcus * parts.frame.components.len() as u64).div_ceil(8);
     let found: u64 = parts.scans.iter().map(|scan| scan.data.len() as u64).sum();
     if found < least {
         let reason = format!("{found} bytes of pixels, its size needs {least}");
-        return Err(Kept::Damaged { reason });
+        return Err(Unchanged::Damaged { reason });
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! Lossless re-cutting of JPEGs: the same coefficients as an interleaved baseline file with
-//! optimal Huffman tables and restart markers every tile, so that the loader decodes a window
-//! and not the picture.
+//! Lossless re-cutting of JPEGs: writes the same coefficients as an interleaved baseline file with
+//! optimal Huffman tables and a restart marker after every tile, so that the loader decodes a window and
+//! not the whole image.
 //!
 //! ```text
 //! SOI | metadata, comments, quantization tables | frame, Huffman tables, interval, scan | EOI | index
@@ -9,95 +9,98 @@
 //!
 //! | | |
 //! |---|---|
-//! | taken | Huffman-coded JPEGs of 8 bits and 1, 3 or 4 components: baseline, extended, progressive, in any number of scans |
-//! | the same in | coefficients, and so pixels; quantization tables, component ids and factors, APPn and COM segments, their order |
-//! | not the same in | coding, restart markers; what lay behind the end marker is dropped |
-//! | size | of ImageNet's photographs: +0.2 % with a tile a row, +1.6 % with 64 pixels, +3.4 % with 32; a third of it is the index |
+//! | accepted | Huffman-coded JPEGs of 8 bits and 1, 3 or 4 components: baseline, extended, progressive, in any number of scans |
+//! | unchanged | coefficients, and so pixels; quantization tables, component ids and factors, APPn and COM segments, their order |
+//! | changed | coding, restart markers; bytes after the end marker are dropped |
+//! | size | for ImageNet's photographs: +0.2 % with a tile a row, +1.6 % with 64 pixels, +3.4 % with 32; a third of this is the index |
 //!
-//! There is no padding: an interval need not divide the row, and any decoder shows the file as it
-//! shows the original. A re-cut file re-cut is the same bytes.
+//! There is no padding: an interval need not divide the row, and any decoder shows the re-cut file as it
+//! shows the original. Re-cutting a re-cut file yields the same bytes.
 //!
-//! Every call proves its result: the original is decoded by zune-jpeg, the re-cut file as the
-//! loader does, and the pixels are compared byte by byte. (The last column and row of some pictures
-//! the loader's own decoder makes as libjpeg does, and zune-jpeg otherwise: there zune-jpeg decodes
-//! both files. So those of a picture that the loader left to zune-jpeg, as progressive ones, are
-//! libjpeg's once it is re-cut.) A sequential picture in several scans is refused by that decoder, or decoded wrong
-//! (where a row is one MCU): of those the coefficients are read back and compared instead.
+//! Every call checks its result. zune-jpeg decodes the original, the loader's decoder decodes the re-cut
+//! file, and the pixels are compared byte by byte. One difference is allowed for: the loader's own
+//! decoder computes the last column and row of some images as libjpeg does, and zune-jpeg differently.
+//! For such an image zune-jpeg decodes the edges of both files. (If the loader left the original to
+//! zune-jpeg, as it does for progressive files, re-cutting changes these edges to libjpeg's.) A
+//! sequential image in several scans is refused by zune-jpeg, or decoded wrong (where a row is one MCU):
+//! for such images the coefficients are read back and compared instead.
 //!
-//! Coefficients are read and written by libjpeg-turbo-rs. It is young, so it is given only what
-//! was checked here: limits and the length of the coded data before anything is allocated, a file
-//! of known segments, coefficients in range; and a panic in it is an answer like others.
+//! libjpeg-turbo-rs reads and writes the coefficients. The crate is young, so it is given only input
+//! that was checked here: the limits and the length of the coded data before anything is allocated, a
+//! file of known segments, coefficients in range. A panic in it is returned as an error.
 
-mod blocks;
 mod check;
-mod kept;
+mod coefficients;
 mod tile;
+mod unchanged;
 
-use crate::decode::{By, DecodeOptions, Decoder, Frame, Parts, append_segment_index};
+use crate::decode::{
+    DecodeOptions, Decoder, FrameHeader, JpegBackend, JpegSegments, append_segment_index,
+};
 use crate::panicked;
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
-use blocks::Blocks;
+use coefficients::Coefficients;
 use fuseloop_ops::{RGB, Size, Window};
-pub use kept::Kept;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-pub use tile::{NoTile, Tile};
+pub use tile::{ParseTileError, Tile};
+pub use unchanged::Unchanged;
 
-/// Re-cuts JPEGs. One for each thread: it keeps its buffers.
+/// Re-cuts JPEGs. Each thread has its own, which reuses its buffers.
 #[derive(Debug)]
 pub struct Recutter {
     tile: Tile,
     limits: Limits,
-    /// Decodes the file as it was, by another decoder than the loader's.
+    /// Decodes the original, with another decoder than the loader's.
     before: Decoder,
     /// Decodes the re-cut file.
     after: Decoder,
-    /// Decodes its edges, by the other decoder.
+    /// Decodes the edges of the re-cut file, with the same decoder as `before`.
     zune: Decoder,
 }
 
 impl Recutter {
-    /// Cuts tiles of `tile`; pictures over `limits` are kept as they are.
+    /// Creates a re-cutter with tiles of `tile`; images over `limits` are left unchanged.
     #[must_use]
     pub fn new(tile: Tile, limits: Limits) -> Self {
         let options = DecodeOptions { limits, ..DecodeOptions::default() };
-        let zune = || Decoder::by(By::Zune, options);
+        let zune = || Decoder::with_backend(JpegBackend::Zune, options);
         Self { tile, limits, before: zune(), after: Decoder::new(options), zune: zune() }
     }
 
-    /// The same picture as an interleaved baseline JPEG with restart markers.
+    /// Returns the same image as an interleaved baseline JPEG with restart markers.
     ///
     /// # Errors
     ///
-    /// Why it is to be kept as it is. Never panics, whatever the bytes.
-    pub fn recut(&mut self, jpeg: &[u8]) -> Result<Vec<u8>, Kept> {
+    /// Returns why the image must be left unchanged. Never panics, whatever the bytes.
+    pub fn recut(&mut self, jpeg: &[u8]) -> Result<Vec<u8>, Unchanged> {
         catch_unwind(AssertUnwindSafe(|| self.try_recut(jpeg))).unwrap_or_else(|panic| {
             *self = Self::new(self.tile, self.limits);
-            Err(Kept::Panicked { message: panicked::message(&*panic) })
+            Err(Unchanged::Panicked { message: panicked::message(&*panic) })
         })
     }
 
-    fn try_recut(&mut self, jpeg: &[u8]) -> Result<Vec<u8>, Kept> {
+    fn try_recut(&mut self, jpeg: &[u8]) -> Result<Vec<u8>, Unchanged> {
         self.check_bytes(jpeg)?;
-        let parts = Parts::find(jpeg)?;
+        let parts = JpegSegments::find(jpeg)?;
         check::check(&parts, &self.limits)?;
-        let blocks = blocks::read(jpeg, &parts)?;
-        let interval = self.tile.interval(parts.frame.width, blocks::mcu_width(&parts.frame));
-        let (coded, blocks) = blocks::write(&parts.frame, blocks, interval)?;
+        let blocks = coefficients::read(jpeg, &parts)?;
+        let interval = self.tile.interval(parts.frame.width, coefficients::mcu_width(&parts.frame));
+        let (coded, blocks) = coefficients::write(&parts.frame, blocks, interval)?;
         let recut = assemble(jpeg, &parts, &coded)?;
         drop(coded);
         self.check_bytes(&recut)?;
         self.prove(jpeg, &recut, &parts, blocks)?;
         let size = Size::new(parts.frame.height.into(), parts.frame.width.into());
-        if size.pixels() > MOST_KEPT {
+        if size.pixels() > MAX_REUSED_PIXELS {
             *self = Self::new(self.tile, self.limits);
         }
         Ok(recut)
     }
 
-    fn check_bytes(&self, jpeg: &[u8]) -> Result<(), Kept> {
+    fn check_bytes(&self, jpeg: &[u8]) -> Result<(), Unchanged> {
         let (len, max) = (jpeg.len() as u64, self.limits.max_sample_bytes);
-        if len > max { Err(Kept::Bytes { len, max }) } else { Ok(()) }
+        if len > max { Err(Unchanged::Bytes { len, max }) } else { Ok(()) }
     }
 
     /// Refuses a re-cut file that does not decode to the pixels of the original.
@@ -105,45 +108,45 @@ impl Recutter {
         &mut self,
         jpeg: &[u8],
         recut: &[u8],
-        parts: &Parts,
-        blocks: Blocks,
-    ) -> Result<(), Kept> {
+        parts: &JpegSegments,
+        blocks: Coefficients,
+    ) -> Result<(), Unchanged> {
         let same = if parts.frame.progressive || parts.scans.len() == 1 {
-            drop(blocks); // memory for the pixels
+            drop(blocks); // frees memory for the pixels
             self.has_the_same_pixels(jpeg, recut, &parts.frame)?
         } else {
             let size = Size::new(parts.frame.height.into(), parts.frame.width.into());
-            self.after.decode(&image(recut, size), size.full()).map_err(Kept::Undecodable)?;
-            let again = blocks::read(recut, &Parts::find(recut)?)?;
-            blocks::are_same(&parts.frame, &blocks, &again)
+            self.after.decode(&image(recut, size), size.full()).map_err(Unchanged::Undecodable)?;
+            let again = coefficients::read(recut, &JpegSegments::find(recut)?)?;
+            coefficients::are_same(&parts.frame, &blocks, &again)
         };
-        if same { Ok(()) } else { Err(Kept::Differs) }
+        if same { Ok(()) } else { Err(Unchanged::Differs) }
     }
 
-    /// Compares all pixels: of the original as zune-jpeg has them, and of the re-cut file as the
-    /// loader does, a band of rows after the other. Where the two decoders differ by their rule for
-    /// a picture's edge, the re-cut file's edge is decoded by zune-jpeg too.
+    /// Compares all pixels: those that zune-jpeg decodes from the original, and those that the loader
+    /// decodes from the re-cut file, one band of rows after the other. Where the two decoders' rules for
+    /// an image's edge differ, zune-jpeg decodes the re-cut file's edge too.
     fn has_the_same_pixels(
         &mut self,
         jpeg: &[u8],
         recut: &[u8],
-        frame: &Frame,
-    ) -> Result<bool, Kept> {
+        frame: &FrameHeader,
+    ) -> Result<bool, Unchanged> {
         let size = Size::new(frame.height.into(), frame.width.into());
         let edges = edges(frame);
         let inside = Size::new(
             size.height - u32::from(edges.last_row),
             size.width - u32::from(edges.last_column),
         );
-        self.after.size(&image(recut, size)).map_err(Kept::Undecodable)?;
+        self.after.size(&image(recut, size)).map_err(Unchanged::Undecodable)?;
         let before = self.before.decode(&image(jpeg, size), size.full())?;
         let band = (BAND / size.width).max(64);
         for top in (0..size.height).step_by(band as usize) {
             let height = band.min(size.height - top);
             let window = Window { top, left: 0, height, width: size.width };
             let after =
-                self.after.decode(&image(recut, size), window).map_err(Kept::Undecodable)?;
-            let after = after.window(window).ok_or(Kept::Differs)?;
+                self.after.decode(&image(recut, size), window).map_err(Unchanged::Undecodable)?;
+            let after = after.window(window).ok_or(Unchanged::Differs)?;
             let shown = RGB * inside.width as usize;
             let rows = (top..top + height).take_while(|&y| y < inside.height);
             if rows.zip(0..).any(|(y, row)| before.view.row(y)[..shown] != after.row(row)[..shown])
@@ -155,9 +158,12 @@ impl Recutter {
         let row = Window { top: size.height - 1, height: 1, ..size.full() };
         let asked = [(edges.last_column, column), (edges.last_row, row)];
         for (_, window) in asked.into_iter().filter(|(differs, _)| *differs) {
-            let again = self.zune.decode(&image(recut, size), window).map_err(Kept::Undecodable)?;
+            let again =
+                self.zune.decode(&image(recut, size), window).map_err(Unchanged::Undecodable)?;
             let (before, after) = (before.window(window), again.window(window));
-            let (Some(before), Some(after)) = (before, after) else { return Err(Kept::Differs) };
+            let (Some(before), Some(after)) = (before, after) else {
+                return Err(Unchanged::Differs);
+            };
             if (0..window.height).any(|y| before.row(y) != after.row(y)) {
                 return Ok(false);
             }
@@ -166,42 +172,42 @@ impl Recutter {
     }
 }
 
-/// Pixels of the largest picture whose buffers are kept for the next: 48 MB.
-const MOST_KEPT: u64 = 16 << 20;
+/// Most pixels of an image whose buffers are reused for the next one: 48 MB.
+const MAX_REUSED_PIXELS: u64 = 16 << 20;
 
-/// Pixels of a band, about.
+/// Pixels of a band, roughly.
 const BAND: u32 = 16 << 20;
 
 fn image(bytes: &[u8], Size { height, width }: Size) -> EncodedImage<'_> {
     EncodedImage { mode: ImageMode::Jpeg, width, height, bytes }
 }
 
-/// Where the loader's own decoder and zune-jpeg differ, if they do.
+/// Edges at which the loader's own decoder and zune-jpeg differ.
 struct Edges {
     last_column: bool,
     last_row: bool,
 }
 
-/// zune-jpeg interpolates chroma of half the columns or rows with what lies behind the picture in
-/// its last block; see `decode/jpeg/core`.
-fn edges(frame: &Frame) -> Edges {
-    let (h, v) = blocks::finest(&frame.components);
+/// zune-jpeg interpolates chroma of half the columns or rows with the samples that fill up the image's
+/// last block; see `decode/jpeg/core`.
+fn edges(frame: &FrameHeader) -> Edges {
+    let (h, v) = coefficients::max_factors(&frame.components);
     let differs =
         |side: u16, factor| factor == 2 && side.is_multiple_of(2) && !side.is_multiple_of(16);
     Edges { last_column: differs(frame.width, h), last_row: differs(frame.height, v) }
 }
 
-/// Puts the re-cut file together: what is kept of `jpeg`, then what `coded` has of tables and scan.
-fn assemble(jpeg: &[u8], parts: &Parts, coded: &[u8]) -> Result<Vec<u8>, Kept> {
-    let found = Parts::find(coded)?;
+/// Assembles the re-cut file: the preserved segments of `jpeg`, then the tables and the scan of `coded`.
+fn assemble(jpeg: &[u8], parts: &JpegSegments, coded: &[u8]) -> Result<Vec<u8>, Unchanged> {
+    let found = JpegSegments::find(coded)?;
     let tables = found.scans.first().and_then(|scan| scan.tables.first());
-    let tables = tables.ok_or_else(|| Kept::damaged(&"no tables were written"))?;
+    let tables = tables.ok_or_else(|| Unchanged::damaged(&"no tables were written"))?;
     let mut recut = Vec::with_capacity(jpeg.len() + jpeg.len() / 16);
     recut.extend_from_slice(&[0xff, 0xd8]);
-    parts.kept.iter().for_each(|part| recut.extend_from_slice(&jpeg[part.clone()]));
+    parts.preserved.iter().for_each(|part| recut.extend_from_slice(&jpeg[part.clone()]));
     // Baseline files have tables of 8 bits (T.81, B.2.4.1).
     let marker = if parts.wide_tables { 0xc1 } else { 0xc0 };
-    blocks::write_frame(&mut recut, marker, &parts.frame);
+    coefficients::write_frame(&mut recut, marker, &parts.frame);
     recut.extend_from_slice(&coded[tables.start..]);
     append_segment_index(&mut recut)?;
     Ok(recut)

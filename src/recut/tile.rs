@@ -1,33 +1,34 @@
-//! How wide a tile is: from one restart marker to the next.
+//! The width of a tile: the distance from one restart marker to the next.
 
 use crate::decode::tile_interval;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// How far apart restart markers stand.
+/// The distance between restart markers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tile {
-    /// A tile of so many columns, or up to twice as many, as the picture's width suits.
+    /// A tile of this many columns, or up to twice as many, so that tiles divide the image's width.
     Pixels(u16),
-    /// A row of MCUs.
+    /// One row of MCUs.
     Row,
 }
 
-/// Words that are no tile.
+/// The error for text that is no tile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a tile of `{found}`: expected `row`, or pixels from {} to {}",
     Tile::PIXELS.start(), Tile::PIXELS.end())]
-pub struct NoTile {
-    /// The words.
+pub struct ParseTileError {
+    /// The text.
     pub found: String,
 }
 
 impl Tile {
-    /// Tiles that can be asked for by name. Narrower ones are all markers; wider ones are rows.
+    /// The widths that can be given in pixels. Narrower tiles would be mostly markers; wider ones are
+    /// rows.
     pub const PIXELS: RangeInclusive<u16> = 8..=1024;
 
-    /// MCUs between restart markers in a picture of `width` columns.
+    /// Returns the MCUs between restart markers in an image of `width` columns.
     pub(super) fn interval(self, width: u16, mcu_width: u16) -> u16 {
         match self {
             Self::Pixels(pixels) => tile_interval(width, mcu_width, pixels),
@@ -53,14 +54,14 @@ impl fmt::Display for Tile {
 }
 
 impl FromStr for Tile {
-    type Err = NoTile;
+    type Err = ParseTileError;
 
-    fn from_str(words: &str) -> Result<Self, NoTile> {
+    fn from_str(words: &str) -> Result<Self, ParseTileError> {
         if words == "row" {
             return Ok(Self::Row);
         }
         let pixels = words.parse().ok().filter(|pixels| Self::PIXELS.contains(pixels));
-        pixels.map(Self::Pixels).ok_or(NoTile { found: words.to_owned() })
+        pixels.map(Self::Pixels).ok_or(ParseTileError { found: words.to_owned() })
     }
 }
 

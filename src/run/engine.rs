@@ -1,16 +1,16 @@
-//! The engine: owns the threads and the slots, which live across runs.
+//! The engine: owns the threads and the slots, which are reused across runs.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use super::epoch::{EpochRun, Pass};
-use super::job::Run;
-use super::shared::{Patience, Shared};
+use super::epoch::{EpochRun, RunRequest};
+use super::job::RunContext;
+use super::shared::{EngineShared, WaitLimits};
 use super::spans::EpochSpan;
 use super::stage::Stage;
 use super::worker;
-use super::{Headroom, RunError, Trace};
-use crate::batch::{BatchSpec, Pool};
+use super::{RunError, Trace, Utilization};
+use crate::batch::{BatchSpec, SlotPool};
 use crate::sample::UNKNOWN;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::counter::Ordering;
@@ -18,26 +18,27 @@ use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Arc, Mutex, PoisonError, Weak};
 use crate::threads::{self, Process};
 
-/// How an [`Engine`] is set up.
+/// The options of an [`Engine`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineOptions {
-    /// Threads that fill rows, at most 1024. Default: as many as the process may use at once.
+    /// The number of threads that fill rows, at most 1024. Default: the available parallelism of the
+    /// process.
     pub workers: NonZeroUsize,
-    /// Batches begun before they are asked for: bounds memory, and absorbs slow samples.
+    /// The number of batches started before they are requested: bounds memory, and absorbs slow samples.
     /// Default 3.
     pub batches_ahead: NonZeroUsize,
-    /// Most slots of one shape of batch, those held by the user included. `None`, the default:
-    /// as many as the user holds, and `batches_ahead` besides.
+    /// The maximum number of slots of one batch shape, including those held by the user. `None`, the
+    /// default: as many as the user holds, plus `batches_ahead`.
     pub max_slots: Option<NonZeroUsize>,
-    /// Most bytes of all slots of one shape of batch, those held by the user included: the smaller
-    /// of this and `max_slots` counts. At least two slots must fit, or one where `batches_ahead` is
-    /// 1: [an error](RunError::Budget) otherwise. Default `None`.
+    /// The maximum number of bytes of all slots of one batch shape, including those held by the user;
+    /// the smaller of this and `max_slots` applies. At least two slots must fit, or one if
+    /// `batches_ahead` is 1; otherwise starting a run is [an error](RunError::Budget). Default `None`.
     pub max_bytes: Option<u64>,
-    /// How long a call waits when all the slots there may be are held, before it is
-    /// [an error](RunError::SlotsHeld). Default 30 s.
+    /// How long a call waits while all allowed slots are held, before it returns [an
+    /// error](RunError::SlotsHeld). Default 30 s.
     pub slot_timeout: Duration,
-    /// How long a call waits for a batch in work, before it is [an error](RunError::Stalled).
-    /// Default `None`: for ever.
+    /// How long a call waits for a batch being filled, before it returns [an error](RunError::Stalled).
+    /// Default `None`: forever.
     pub stall_timeout: Option<Duration>,
 }
 
@@ -56,48 +57,49 @@ impl Default for EngineOptions {
 }
 
 impl EngineOptions {
-    /// Refuses more workers than may be asked for.
+    /// Refuses more workers than the maximum.
     pub(crate) fn check(&self) -> Result<(), RunError> {
         Ok(threads::check("workers", self.workers.get())?)
     }
 }
 
-/// Worker threads and slots, for one run after another.
+/// Worker threads and slots, reused by every run.
 ///
-/// Runs may overlap; the one begun first has precedence, and each has its own batches ahead.
-/// Dropping the engine ends its threads. Batches the user holds stay valid. In a process that was
-/// forked from the engine's it and its runs give [an error](RunError::Threads) and nothing else.
+/// Runs may overlap: the run started first has priority, and each run has its own batches ahead.
+/// Dropping the engine ends its threads. Batches that the user holds stay valid. In a process forked
+/// from the engine's, the engine and its runs only return [an error](RunError::Threads).
 pub struct Engine<S: Stage> {
-    /// The process that has the threads.
+    /// The process that the threads belong to.
     process: Process,
-    shared: Arc<Shared<S>>,
+    shared: Arc<EngineShared<S>>,
     threads: Vec<JoinHandle<()>>,
     options: EngineOptions,
-    /// The slots of the last run, for the next one of the same shape.
-    pool: Mutex<Option<Arc<Pool>>>,
+    /// The slots of the last run, for the next run of the same shape.
+    pool: Mutex<Option<Arc<SlotPool>>>,
 }
 
-/// How long dropping an engine waits for a stage that does not return. Its thread is left behind
-/// then, and ends when the stage returns.
+/// How long dropping an engine waits for a stage that does not return. The thread is then detached, and
+/// ends when the stage returns.
 const JOIN: Duration = Duration::from_secs(5);
 
-/// Slots kept beside `batches_ahead` while unused: the batch the user has, and the one before it
-/// when he takes the next before he drops it.
+/// The number of unused slots kept in addition to `batches_ahead`: the batch that the user has, and the
+/// previous one, if the user takes the next batch before dropping it.
 const HELD_USUALLY: usize = 2;
 
 impl<S: Stage> Engine<S> {
-    /// Starts the threads. They sleep until there is a run.
+    /// Starts the threads, which sleep until a run starts.
     ///
     /// # Errors
     ///
-    /// If more workers are asked for than may be, or the system gives no thread: those already
-    /// started are ended.
+    /// If there are too many workers, or the system can't create a thread; the threads already started
+    /// are ended.
     pub fn new(options: EngineOptions) -> Result<Self, RunError> {
         options.check()?;
         let process = Process::current();
-        let patience = Patience { slot: options.slot_timeout, stall: options.stall_timeout };
+        let patience = WaitLimits { slot: options.slot_timeout, stall: options.stall_timeout };
         let workers = options.workers.get();
-        let shared = Arc::new(Shared::new(workers, options.batches_ahead.get() as u64, patience));
+        let shared =
+            Arc::new(EngineShared::new(workers, options.batches_ahead.get() as u64, patience));
         let mut engine = Self { process, shared, threads: vec![], options, pool: Mutex::new(None) };
         for index in 0..workers {
             engine.spawn(index)?;
@@ -107,28 +109,28 @@ impl<S: Stage> Engine<S> {
 
     fn spawn(&mut self, index: usize) -> Result<(), RunError> {
         let shared = Arc::clone(&self.shared);
-        shared.enlist();
+        shared.thread_started();
         let thread = thread::Builder::new()
             .name(format!("fuseloop-{index}"))
             .spawn(move || worker::work(&shared, index));
         match thread {
             Ok(thread) => self.threads.push(thread),
             Err(source) => {
-                self.shared.discharge();
+                self.shared.thread_exited();
                 return Err(RunError::Spawn { worker: index, source });
             }
         }
         Ok(())
     }
 
-    /// Begins a run. Its first batches are in work when this returns.
+    /// Starts a run. Its first batches are being filled when this returns.
     ///
     /// # Errors
     ///
-    /// If two outputs of the stage have one name, a batch of them can't be addressed, too few fit
-    /// into [`max_bytes`](EngineOptions::max_bytes), or this process was forked from the engine's.
-    /// All other errors come with the batch they belong to.
-    pub fn start(&self, pass: Pass<S>) -> Result<EpochRun<S>, RunError> {
+    /// If two outputs of the stage have the same name, a batch is too large to address, too few batches
+    /// fit into [`max_bytes`](EngineOptions::max_bytes), or this process was forked from the engine's.
+    /// All other errors are returned with the batch that they belong to.
+    pub fn start(&self, pass: RunRequest<S>) -> Result<EpochRun<S>, RunError> {
         self.check_process()?;
         let spec = BatchSpec::new(pass.stage.outputs(), pass.batch_size)?;
         let pool = self.pool(spec)?;
@@ -138,9 +140,9 @@ impl<S: Stage> Engine<S> {
             UNKNOWN => UNKNOWN,
             _ => samples.div_ceil(batch_size).saturating_sub(pass.first_batch),
         };
-        let Pass { stage, epoch, schedule, first_batch, last, delivery, .. } = pass;
+        let RunRequest { stage, epoch, schedule, first_batch, last, delivery, .. } = pass;
         let workers = self.threads.len();
-        let id = self.shared.begin(|id| Run {
+        let id = self.shared.begin(|id| RunContext {
             id,
             stage,
             epoch,
@@ -158,7 +160,7 @@ impl<S: Stage> Engine<S> {
         Ok(EpochRun::new(Arc::clone(&self.shared), self.process, id, batches))
     }
 
-    /// Refuses a process that was forked from the engine's, which has none of its threads.
+    /// Refuses a process that was forked from the engine's: such a process has none of the threads.
     ///
     /// # Errors
     ///
@@ -167,25 +169,25 @@ impl<S: Stage> Engine<S> {
         Ok(self.process.check()?)
     }
 
-    /// The slots of the last run if they fit, else an empty pool.
-    fn pool(&self, spec: BatchSpec) -> Result<Arc<Pool>, RunError> {
+    /// Returns the slots of the last run if they fit, otherwise an empty pool.
+    fn pool(&self, spec: BatchSpec) -> Result<Arc<SlotPool>, RunError> {
         let cap = self.cap(&spec)?;
         let mut kept = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pool) = kept.as_ref().filter(|pool| **pool.spec() == spec) {
             return Ok(Arc::clone(pool));
         }
-        let shared: Weak<Shared<S>> = Arc::downgrade(&self.shared);
+        let shared: Weak<EngineShared<S>> = Arc::downgrade(&self.shared);
         let returned = move || {
             if let Some(shared) = shared.upgrade() {
                 shared.wake_all();
             }
         };
         let keep = self.options.batches_ahead.get().saturating_add(HELD_USUALLY);
-        let pool = Arc::new(Pool::new(Arc::new(spec), cap, keep, Box::new(returned)));
+        let pool = Arc::new(SlotPool::new(Arc::new(spec), cap, keep, Box::new(returned)));
         Ok(kept.insert(pool).clone())
     }
 
-    /// Most slots for batches of `spec`.
+    /// Returns the maximum number of slots for batches of `spec`.
     fn cap(&self, spec: &BatchSpec) -> Result<Option<usize>, RunError> {
         let EngineOptions { max_slots, max_bytes, batches_ahead, .. } = self.options;
         let max_slots = max_slots.map(NonZeroUsize::get);
@@ -199,24 +201,24 @@ impl<S: Stage> Engine<S> {
         Ok(Some(max_slots.map_or(fitting, |most| most.min(fitting))))
     }
 
-    /// How it was set up.
+    /// Returns the options.
     #[must_use]
     pub fn options(&self) -> &EngineOptions {
         &self.options
     }
 
-    /// Where the time went, since the engine was made; nothing in a process that was forked from the
-    /// engine's.
+    /// Returns where the time went since the engine was created. All times are zero in a process forked
+    /// from the engine's.
     #[must_use]
-    pub fn headroom(&self) -> Headroom {
+    pub fn utilization(&self) -> Utilization {
         if self.process.is_forked() {
-            return Headroom::default();
+            return Utilization::default();
         }
         let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         let (slots, slots_allocated) = pool.as_ref().map_or((0, 0), |pool| pool.slots());
         let slot_bytes = pool.as_ref().map_or(0, |pool| pool.spec().bytes());
         let shared = &self.shared;
-        Headroom {
+        Utilization {
             workers: shared.meters.iter().map(|meter| meter.times()).collect(),
             consumer_waited: shared.consumer.total(),
             batches: shared.batches.load(Ordering::Relaxed),
@@ -227,32 +229,32 @@ impl<S: Stage> Engine<S> {
         }
     }
 
-    /// Begins a trace of what every thread does, with place for `limit` stretches a thread; what
-    /// was traced before is dropped. 0 ends it. Without a trace it costs nothing.
+    /// Starts a trace of what every thread does, of at most `limit` events per thread. Events traced
+    /// before are dropped. 0 ends the trace. There is no cost without a trace.
     pub fn trace(&self, limit: usize) {
         if self.process.is_forked() {
             return;
         }
-        self.shared.meters.iter().for_each(|meter| meter.tape().start(limit));
-        self.shared.consumer.tape().start(limit);
+        self.shared.meters.iter().for_each(|meter| meter.event_buffer().start(limit));
+        self.shared.consumer.event_buffer().start(limit);
     }
 
-    /// Time since the engine was made: the clock of [`Event`](super::Event).
+    /// Returns the time since the engine was created: the clock of [`TraceEvent`](super::TraceEvent).
     #[must_use]
     pub fn clock(&self) -> Duration {
         self.shared.consumer.clock()
     }
 
-    /// Takes out what was traced so far; the trace goes on. Stretches that are not over yet come
-    /// with the next.
+    /// Takes the events traced so far; the trace continues. Events that have not ended come with the
+    /// next call.
     #[must_use]
     pub fn take_trace(&self) -> Trace {
         if self.process.is_forked() {
             return Trace::default();
         }
-        let (consumer, mut lost) = self.shared.consumer.tape().take();
+        let (consumer, mut lost) = self.shared.consumer.event_buffer().take();
         let workers = self.shared.meters.iter().map(|meter| {
-            let (events, more) = meter.tape().take();
+            let (events, more) = meter.event_buffer().take();
             lost += more;
             events
         });
@@ -263,14 +265,15 @@ impl<S: Stage> Engine<S> {
 impl<S: Stage> Drop for Engine<S> {
     fn drop(&mut self) {
         if self.process.is_forked() {
-            // These threads are not here: there is nobody to wait for, and their locks may be held.
+            // The threads belong to the parent process: there is nothing to wait for, and locks may be
+            // held.
             self.threads.drain(..).for_each(std::mem::forget);
             return;
         }
         self.shared.stop(JOIN);
         if self.shared.is_over() {
             for thread in self.threads.drain(..) {
-                // A panic that got past the engine has been told to the consumer as `Stopped`.
+                // The consumer was notified of a panic outside the stage by `Stopped`.
                 let _ = thread.join();
             }
         }

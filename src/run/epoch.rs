@@ -4,68 +4,68 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use super::RunError;
-use super::shared::{Passed, Shared};
-use super::stage::{Schedule, Stage};
+use super::shared::{EngineShared, Passed};
+use super::stage::{RunOrder, Stage};
 use crate::batch::Batch;
 use crate::sample::{Epoch, UNKNOWN};
 use crate::sync::Arc;
 use crate::sync::counter::Ordering;
 use crate::threads::Process;
 
-/// What to do with the samples left over when the batch size does not divide them.
+/// Determines what happens to the samples left over when the batch size does not divide them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum LastBatch {
-    /// A last batch with fewer samples.
+    /// Deliver a last batch with fewer samples.
     #[default]
     Keep,
-    /// Leave them out.
+    /// Drop them.
     Drop,
 }
 
-/// Which of the finished batches comes next.
+/// Which of the finished batches is delivered next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Delivery {
-    /// Batch after batch.
+    /// The next batch in order.
     #[default]
     InOrder,
-    /// Whichever is finished: a slow batch holds up no other. Each has the rows it would have in
-    /// order; only which comes when is left to chance.
+    /// Any finished batch: a slow batch delays no other. Each batch has the same rows as with ordered
+    /// delivery; only the order of delivery is undetermined.
     Unordered,
 }
 
-/// What [`Engine::start`](super::Engine::start) runs.
-pub struct Pass<S> {
-    /// Who fills the rows.
+/// The argument of [`Engine::start`](super::Engine::start).
+pub struct RunRequest<S> {
+    /// The stage that fills the rows.
     pub stage: Arc<S>,
-    /// Given to the stage.
+    /// The epoch passed to the stage.
     pub epoch: Epoch,
-    /// Which samples, in order.
-    pub schedule: Box<dyn Schedule>,
-    /// Samples of a batch.
+    /// The samples, in order.
+    pub schedule: Box<dyn RunOrder>,
+    /// The number of samples of a batch.
     pub batch_size: NonZeroUsize,
-    /// What to do with the rest.
+    /// Determines what happens to an incomplete last batch.
     pub last: LastBatch,
-    /// Where to begin: the batches before it are left out. Batches keep their numbers in the
-    /// epoch, so this gives what the rest of the whole run would have been. Beyond the end, nothing.
+    /// The first batch to deliver. Batches keep their numbers in the epoch, so this delivers the rest of
+    /// the whole run. Beyond the end, nothing is delivered.
     pub first_batch: u64,
-    /// Which batch comes next.
+    /// The order of delivery.
     pub delivery: Delivery,
 }
 
-impl<S> Pass<S> {
-    /// All batches of `schedule`, in order, a short last one included.
+impl<S> RunRequest<S> {
+    /// Creates a request for all batches of `schedule`, in order, including a short last one.
     #[must_use]
     pub fn new(
         stage: Arc<S>,
         epoch: Epoch,
-        schedule: Box<dyn Schedule>,
+        schedule: Box<dyn RunOrder>,
         batch_size: NonZeroUsize,
     ) -> Self {
         let (last, delivery) = (LastBatch::Keep, Delivery::InOrder);
         Self { stage, epoch, schedule, batch_size, last, first_batch: 0, delivery }
     }
 
-    /// Samples of the whole epoch, from its first batch on, or [`UNKNOWN`].
+    /// Returns the number of samples of the whole epoch, from its first batch on, or [`UNKNOWN`].
     #[must_use]
     pub fn samples(&self) -> u64 {
         let all = self.schedule.samples();
@@ -77,46 +77,52 @@ impl<S> Pass<S> {
     }
 }
 
-/// The batches of one run. The workers run ahead of it.
+/// The batches of one run, filled ahead by the workers.
 ///
-/// After an error it gives nothing more. Dropping it early stops its work: chunks in work are
-/// finished, nothing else is begun, and the engine can be used for the next run.
+/// Yields nothing after an error. Dropping the run early stops its work: chunks being filled are
+/// completed, no others are started, and the engine is free for the next run.
 pub struct EpochRun<S: Stage> {
-    shared: Arc<Shared<S>>,
-    /// The process that has the threads.
+    shared: Arc<EngineShared<S>>,
+    /// The process that the threads belong to.
     process: Process,
     id: u64,
-    /// Batches not yet delivered, or unknown; 0 when it is over.
+    /// The number of batches not yet delivered, or unknown; 0 after the end.
     left: u64,
     skipped: u64,
     replaced: u64,
     closed: bool,
 }
 
-/// How long an early drop waits for chunks in work. It needs not: it only saves slots, since
-/// those that are still in work can't be used by the next run.
+/// How long dropping a run early waits for chunks in flight. The wait is optional: it only lets the next
+/// run reuse their slots.
 const DRAIN: Duration = Duration::from_secs(1);
 
 impl<S: Stage> EpochRun<S> {
-    pub(super) fn new(shared: Arc<Shared<S>>, process: Process, id: u64, batches: u64) -> Self {
+    pub(super) fn new(
+        shared: Arc<EngineShared<S>>,
+        process: Process,
+        id: u64,
+        batches: u64,
+    ) -> Self {
         Self { shared, process, id, left: batches, skipped: 0, replaced: 0, closed: false }
     }
 
-    /// Batches still to come, if no error ends the run and none loses all its rows;
-    /// [`UNKNOWN`] where only the end will tell.
+    /// Returns the number of batches left, if no error ends the run and no batch loses all its rows;
+    /// [`UNKNOWN`] if the length of the run is not known.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.left
     }
 
-    /// Rows [left out](super::Damaged::Skip) so far: of the batches delivered, and of those between
-    /// them that lost all their rows.
+    /// Returns the number of rows [left out](super::OnFailure::Skip) so far: of the batches delivered,
+    /// and of batches that lost all their rows.
     #[must_use]
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// Rows of the batches delivered so far that hold [another sample](super::Damaged::Substitute).
+    /// Returns the number of rows delivered so far that hold [another
+    /// sample](super::OnFailure::Substitute).
     #[must_use]
     pub fn replaced(&self) -> u64 {
         self.replaced
@@ -168,7 +174,7 @@ impl<S: Stage> Iterator for EpochRun<S> {
         delivered
     }
 
-    /// An error may end it at any time, and batches may lose all their rows.
+    /// The lower bound is 0: an error may end the run at any time, and batches may lose all their rows.
     fn size_hint(&self) -> (usize, Option<usize>) {
         let most = Some(self.left).filter(|&left| left != UNKNOWN);
         (0, most.and_then(|most| usize::try_from(most).ok()))

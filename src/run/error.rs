@@ -4,14 +4,14 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
-use super::Doing;
+use super::WorkerActivity;
 use crate::batch::SlotError;
 use crate::sample::SampleId;
 use crate::threads::ThreadsError;
 
 /// Why the engine could not start, or a run ended early.
 ///
-/// A run that gave an error gives nothing after it; the engine can start another.
+/// A run yields nothing after an error; the engine can start another run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -22,28 +22,28 @@ pub enum RunError {
         batch: u64,
         /// The first sample of the batch that failed.
         sample: SampleId,
-        /// What the stage said.
+        /// The stage's error.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// The stage panicked: a bug in it.
+    /// The stage panicked: a bug in the stage.
     #[error("batch {batch}: sample {sample}: panic: {message}")]
     Panicked {
         /// The batch, from 0 in its epoch.
         batch: u64,
-        /// The sample it panicked at.
+        /// The sample at which the stage panicked.
         sample: SampleId,
         /// The panic's message.
         message: String,
     },
-    /// The stage refused a batch whose samples are all there.
+    /// The stage refused a complete batch.
     #[error("batch {batch}: {source}")]
     Finish {
         /// The batch, from 0 in its epoch.
         batch: u64,
-        /// What the stage said.
+        /// The stage's error.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// The stage panicked at a batch whose samples are all there: a bug in it.
+    /// The stage panicked at a complete batch: a bug in the stage.
     #[error("batch {batch}: panic after its last sample: {message}")]
     FinishPanicked {
         /// The batch, from 0 in its epoch.
@@ -51,39 +51,39 @@ pub enum RunError {
         /// The panic's message.
         message: String,
     },
-    /// The schedule panicked or gave another number of samples than asked for: a bug in it.
+    /// The order panicked, or returned a wrong number of samples: a bug in the order.
     #[error("batch {batch}: the order of samples: {message}")]
     Schedule {
         /// The batch, from 0 in its epoch.
         batch: u64,
-        /// What went wrong.
+        /// The reason.
         message: String,
     },
-    /// The memory of a batch can't be had.
+    /// The memory of a batch can't be allocated.
     #[error(transparent)]
     Slot(#[from] SlotError),
-    /// All slots the options allow are held, and none came back in time: drop batches, or
-    /// allow more.
+    /// All slots that the options allow are held, and none was returned in time: drop batches, or allow
+    /// more.
     #[error("no slot for batch {batch} in {waited:?}: all {max_slots} are held by batches in use")]
     SlotsHeld {
-        /// The batch there was no room for.
+        /// The batch that got no slot.
         batch: u64,
-        /// The limit.
+        /// The maximum number of slots.
         max_slots: usize,
         /// How long the call waited.
         waited: Duration,
     },
-    /// The budget is smaller than the fewest slots that a run needs.
+    /// The budget is smaller than the minimum number of slots that a run needs.
     #[error(
         "a batch takes {slot_bytes} bytes and {needed} must fit, the budget is {max_bytes} bytes"
     )]
     Budget {
         /// Bytes of one slot.
         slot_bytes: u64,
-        /// Slots needed: 2, so that one is filled while another is in use, or 1 if no batch more
-        /// is to be begun ahead.
+        /// Slots needed: 2, so that one is filled while another is in use, or 1 if no batch is started
+        /// ahead.
         needed: u64,
-        /// What the options allow.
+        /// The limit.
         max_bytes: u64,
     },
     /// A batch took longer than the options allow.
@@ -93,34 +93,34 @@ pub enum RunError {
         batch: u64,
         /// How long the call waited.
         waited: Duration,
-        /// What each worker is busy with.
-        filling: Vec<Doing>,
+        /// The activity of each worker.
+        filling: Vec<WorkerActivity>,
     },
     /// The engine was dropped.
     #[error("the engine has stopped")]
     Stopped,
-    /// More workers than may be asked for, or those of a process that this one was forked from.
+    /// Too many workers, or the threads belong to a process that this one was forked from.
     #[error(transparent)]
     Threads(#[from] ThreadsError),
-    /// The system gave no thread.
+    /// The system could not create a thread.
     #[error("no thread for worker {worker}: {source}")]
     Spawn {
-        /// Which, from 0.
+        /// The worker, from 0.
         worker: usize,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-fn list(filling: &[Doing]) -> String {
+fn list(filling: &[WorkerActivity]) -> String {
     if filling.is_empty() {
         return "nothing".to_owned();
     }
-    filling.iter().map(Doing::to_string).collect::<Vec<_>>().join(", ")
+    filling.iter().map(WorkerActivity::to_string).collect::<Vec<_>>().join(", ")
 }
 
 impl RunError {
-    /// The sample it happened at, where there is one.
+    /// Returns the sample at which the error occurred, if there is one.
     #[must_use]
     pub fn sample(&self) -> Option<SampleId> {
         match self {
@@ -164,8 +164,8 @@ mod tests {
             "no slot for batch 4 in 1.5s: all 2 are held by batches in use",
         );
         let filling = vec![
-            Doing { sample, phase: Phase::Read },
-            Doing { sample: SampleId(9), phase: Phase::Decode },
+            WorkerActivity { sample, phase: Phase::Read },
+            WorkerActivity { sample: SampleId(9), phase: Phase::Decode },
         ];
         told(
             RunError::Stalled { batch: 4, waited, filling },

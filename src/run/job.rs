@@ -1,49 +1,50 @@
-//! One batch in the making: opened by a worker, filled by many, finished by the last.
+//! One batch in flight: opened by a worker, filled by many, finished by the last.
 
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::meter::Meter;
-use super::repair::{Repairs, Trouble};
+use super::meter::WorkerTimer;
+use super::row_fixes::{RowFixes, StageFailure};
 use super::spans::{BatchSpan, EpochSpan};
-use super::stage::{FillError, Schedule, Stage};
-use super::{Delivery, LastBatch, Phase, RunError, Watch};
-use crate::batch::{Batch, Filling, Lease, Pool, RowsMut};
+use super::stage::{FillError, RunOrder, Stage};
+use super::{Delivery, LastBatch, Phase, Progress, RunError};
+use crate::batch::{Batch, FillingSlot, Lease, RowsMut, SlotPool};
 use crate::panicked::message;
-use crate::sample::{Epoch, Visit};
+use crate::sample::{Epoch, SampleRef};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, PoisonError};
 
-/// What all batches of a run share.
-pub(super) struct Run<S> {
+/// The state shared by all batches of a run.
+pub(super) struct RunContext<S> {
     pub(super) id: u64,
     pub(super) stage: Arc<S>,
     pub(super) epoch: Epoch,
-    pub(super) schedule: Box<dyn Schedule>,
-    /// Samples delivered in all, or unknown; the schedule may have more, which the last batch would.
+    pub(super) schedule: Box<dyn RunOrder>,
+    /// The number of samples delivered in total, or unknown; the order may have more, which an
+    /// incomplete last batch would hold.
     pub(super) samples: u64,
     pub(super) batch_size: u64,
     pub(super) first_batch: u64,
     pub(super) last: LastBatch,
     pub(super) delivery: Delivery,
-    pub(super) pool: Arc<Pool>,
-    /// Threads that may share a batch.
+    pub(super) pool: Arc<SlotPool>,
+    /// The number of threads that may share a batch.
     pub(super) workers: usize,
-    /// The oldest batch with chunks to claim, as the ring last saw it; `u64::MAX` for none.
-    /// Only a hint: a worker that is misled looks into the ring once more.
+    /// The oldest batch with unclaimed chunks, as last seen by the ring; `u64::MAX` for none. This is
+    /// only a hint: a worker that is misled looks into the ring once more.
     pub(super) oldest: AtomicU64,
     pub(super) span: EpochSpan,
 }
 
-impl<S> Run<S> {
-    /// The number of the first batch to deliver, and the one after the last.
+impl<S> RunContext<S> {
+    /// Returns the number of the first batch to deliver, and one past the last.
     pub(super) fn batches(&self) -> (u64, u64) {
         let end = self.samples.div_ceil(self.batch_size);
         (self.first_batch.min(end), end)
     }
 
-    /// Appends the rows of `batch`.
-    fn visits(&self, batch: u64, visits: &mut Vec<Visit>) -> Result<(), RunError> {
+    /// Appends the samples of `batch`.
+    fn visits(&self, batch: u64, visits: &mut Vec<SampleRef>) -> Result<(), RunError> {
         // `batch` is below the end of `batches()`, so the product is below `samples`.
         let first = batch * self.batch_size;
         let last = self.samples.min(first.saturating_add(self.batch_size));
@@ -60,121 +61,125 @@ impl<S> Run<S> {
 }
 
 /// A batch that workers share while they fill it.
-pub(super) struct Job<S> {
-    pub(super) run: Arc<Run<S>>,
+pub(super) struct BatchInFlight<S> {
+    pub(super) run: Arc<RunContext<S>>,
     pub(super) batch: u64,
-    pub(super) filling: Filling,
-    /// The lowest row so far that ends the run.
-    failure: Mutex<Option<Failure>>,
-    repairs: Repairs,
+    pub(super) filling: FillingSlot,
+    /// The failure of the lowest row so far that ends the run.
+    failure: Mutex<Option<RunFailure>>,
+    row_fixes: RowFixes,
     span: BatchSpan,
 }
 
-/// At which row of the batch the run ends, and why.
-pub(super) struct Failure {
+/// The row of the batch at which the run ends, and the reason.
+pub(super) struct RunFailure {
     pub(super) row: usize,
-    pub(super) reason: Reason,
+    pub(super) reason: EndReason,
 }
 
-/// Why a run ends at a row.
-pub(super) enum Reason {
+/// The reason why a run ends at a row.
+pub(super) enum EndReason {
     Error(RunError),
-    /// There is no sample for it.
+    /// There is no sample for the row.
     End,
 }
 
-/// A batch nobody works at any more.
-pub(super) struct Finished {
+/// A batch that no worker holds any more.
+pub(super) struct FinishedBatch {
     pub(super) run: u64,
     pub(super) batch: u64,
-    pub(super) outcome: Outcome,
-    /// There are no samples after it.
+    pub(super) outcome: BatchOutcome,
+    /// No batch follows.
     pub(super) is_last: bool,
 }
 
-impl Finished {
-    /// It failed, with no other after it.
+impl FinishedBatch {
+    /// Describes a failed batch, which ends the run.
     pub(super) fn failed(run: u64, batch: u64, error: RunError) -> Self {
-        Self { run, batch, outcome: Outcome::Error(error), is_last: true }
+        Self { run, batch, outcome: BatchOutcome::Error(error), is_last: true }
     }
 }
 
 /// How a batch ended.
-pub(super) enum Outcome {
+pub(super) enum BatchOutcome {
     Batch(Batch),
-    /// It lost all its rows: so many.
+    /// The batch lost all its rows; their number.
     Empty(u64),
     Error(RunError),
 }
 
-impl<S: Stage> Job<S> {
-    /// Opens `batch`: makes its slot ready and learns its samples.
-    pub(super) fn open(run: Arc<Run<S>>, batch: u64, lease: Lease) -> Result<Self, RunError> {
+impl<S: Stage> BatchInFlight<S> {
+    /// Opens `batch`: prepares its slot and looks up its samples.
+    pub(super) fn open(
+        run: Arc<RunContext<S>>,
+        batch: u64,
+        lease: Lease,
+    ) -> Result<Self, RunError> {
         let mut slot = run.pool.redeem(lease)?;
         if let Err(error) = run.visits(batch, slot.visits_mut()) {
             slot.visits_mut().clear();
             run.pool.give(slot);
             return Err(error);
         }
-        // A chunk for each worker at least, so that the first batch is soon there.
+        // At least one chunk for each worker, so that the first batch is ready soon.
         let share = slot.visits().len().div_ceil(run.workers);
         let chunk = run.stage.chunk().get().min(share);
         let chunk = NonZeroUsize::new(chunk).unwrap_or(NonZeroUsize::MIN);
-        let filling = Filling::new(slot, chunk);
-        let (failure, repairs) = (Mutex::new(None), Repairs::default());
+        let filling = FillingSlot::new(slot, chunk);
+        let (failure, row_fixes) = (Mutex::new(None), RowFixes::default());
         let span = run.span.batch(batch);
-        Ok(Self { run, batch, filling, failure, repairs, span })
+        Ok(Self { run, batch, filling, failure, row_fixes, span })
     }
 
-    /// Fills chunks until none is left, or an older batch has some: two workers that look for work
-    /// at one time open a batch each, and the later one is not to be finished first.
-    pub(super) fn work(&self, desk: &mut Desk<S>) {
+    /// Fills chunks until none is left, or an older batch has unclaimed ones: two workers that look for
+    /// work at the same time open one batch each, and the later batch must not be finished first.
+    pub(super) fn work(&self, worker_state: &mut WorkerState<S>) {
         let _in_batch = self.span.enter();
         while let Some((visits, mut rows)) = self.filling.claim() {
-            desk.meter.phase(Phase::Fill);
-            desk.meter.at(self.batch, visits.first().map(|visit| visit.sample));
-            if let Err(failure) = self.fill_chunk(desk, visits, &mut rows) {
+            worker_state.meter.phase(Phase::Fill);
+            worker_state.meter.at(self.batch, visits.first().map(|visit| visit.sample));
+            if let Err(failure) = self.fill_chunk(worker_state, visits, &mut rows) {
                 self.fail(failure);
             }
             if self.run.oldest.load(Ordering::Relaxed) < self.batch {
                 break;
             }
         }
-        desk.meter.phase(Phase::Fill);
-        desk.meter.at(self.batch, None);
+        worker_state.meter.phase(Phase::Fill);
+        worker_state.meter.at(self.batch, None);
     }
 
-    /// Fills one chunk; if that goes wrong, row by row, to learn which row it is.
+    /// Fills one chunk; if that fails, row by row, to find the row that failed.
     fn fill_chunk(
         &self,
-        desk: &mut Desk<S>,
-        visits: &[Visit],
+        worker_state: &mut WorkerState<S>,
+        visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
-    ) -> Result<(), Failure> {
-        let Err(trouble) = desk.fill(&self.run, visits, rows) else { return Ok(()) };
+    ) -> Result<(), RunFailure> {
+        let Err(trouble) = worker_state.fill(&self.run, visits, rows) else { return Ok(()) };
         if let [visit] = visits {
-            return self.repairs.mend(self, desk, *visit, rows, trouble);
+            return self.row_fixes.handle_failure(self, worker_state, *visit, rows, trouble);
         }
         for (i, visit) in visits.iter().enumerate() {
             let mut row = rows.row(i);
-            if let Err(trouble) = desk.fill(&self.run, &[*visit], &mut row) {
-                self.repairs.mend(self, desk, *visit, &mut row, trouble)?;
+            if let Err(trouble) = worker_state.fill(&self.run, &[*visit], &mut row) {
+                self.row_fixes.handle_failure(self, worker_state, *visit, &mut row, trouble)?;
             }
         }
         match trouble {
-            Trouble::Refused(_) => Ok(()),
-            // None of them alone does it: a bug in the stage all the same.
-            Trouble::Panicked(message) => {
+            StageFailure::Refused(_) => Ok(()),
+            // No row alone panics, but the stage still has a bug.
+            StageFailure::Panicked(message) => {
                 let (row, sample) = (rows.first_row(), visits[0].sample);
                 let error = RunError::Panicked { batch: self.batch, sample, message };
-                Err(Failure { row, reason: Reason::Error(error) })
+                Err(RunFailure { row, reason: EndReason::Error(error) })
             }
         }
     }
 
-    /// Keeps the failure of the lowest row. Chunks go out in order, so all lower rows are in
-    /// work already: whoever else fails below still comes here before the batch is finished.
-    fn fail(&self, failure: Failure) {
+    /// Records a failure, if its row is the lowest so far. Chunks are claimed in order, so all lower
+    /// rows are already being filled: any failure among them is recorded before the batch is finished.
+    fn fail(&self, failure: RunFailure) {
         self.filling.cancel();
         let mut kept = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.as_ref().is_none_or(|kept| failure.row < kept.row) {
@@ -182,96 +187,101 @@ impl<S: Stage> Job<S> {
         }
     }
 
-    /// The batch, or why there is none; its slot goes back to the pool then.
-    pub(super) fn finish(self, desk: &mut Desk<S>) -> Finished {
-        let Self { run, batch, filling, failure, repairs, span } = self;
+    /// Finishes the batch. If the batch failed, its slot returns to the pool.
+    pub(super) fn finish(self, worker_state: &mut WorkerState<S>) -> FinishedBatch {
+        let Self { run, batch, filling, failure, row_fixes, span } = self;
         let _in_batch = span.enter();
         let is_whole = filling.is_whole();
         let mut slot = filling.into_slot();
         let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // All rows before the end are filled, whether or not the others were begun.
+        // All rows before the end are filled, even if later chunks were not claimed.
         let (end, error) = match failure {
             None if !is_whole => (usize::MAX, Some(RunError::Stopped)),
             None => (usize::MAX, None),
-            Some(Failure { reason: Reason::Error(error), .. }) => (usize::MAX, Some(error)),
-            Some(Failure { .. }) if run.last == LastBatch::Drop => (0, None),
-            Some(Failure { row, reason: Reason::End }) => (row, None),
+            Some(RunFailure { reason: EndReason::Error(error), .. }) => (usize::MAX, Some(error)),
+            Some(RunFailure { .. }) if run.last == LastBatch::Drop => (0, None),
+            Some(RunFailure { row, reason: EndReason::End }) => (row, None),
         };
         let is_last = end < usize::MAX || error.is_some();
-        let damage = repairs.apply(&mut slot, end);
+        let damage = row_fixes.apply(&mut slot, end);
         let is_empty = slot.visits().is_empty();
         let finished = match error {
             Some(error) => Err(error),
             None if is_empty => Ok(()),
             None => {
-                desk.meter.phase(Phase::Finish);
-                desk.meter.at(batch, slot.visits().first().map(|visit| visit.sample));
-                let finished = desk.finish(&run, batch, &mut slot.rows_mut());
-                desk.meter.phase(Phase::Fill);
-                desk.meter.at(batch, None);
+                worker_state.meter.phase(Phase::Finish);
+                worker_state.meter.at(batch, slot.visits().first().map(|visit| visit.sample));
+                let finished = worker_state.finish(&run, batch, &mut slot.rows_mut());
+                worker_state.meter.phase(Phase::Fill);
+                worker_state.meter.at(batch, None);
                 finished
             }
         };
-        // Made in any case: dropping it gives the slot back.
+        // Created in any case: dropping it returns the slot.
         let leased = Batch::new(slot, &run.pool, run.epoch, batch).with_damage(damage);
         let outcome = match finished {
-            Err(error) => Outcome::Error(error),
-            Ok(()) if is_empty => Outcome::Empty(leased.skipped().len() as u64),
-            Ok(()) => Outcome::Batch(leased),
+            Err(error) => BatchOutcome::Error(error),
+            Ok(()) if is_empty => BatchOutcome::Empty(leased.skipped().len() as u64),
+            Ok(()) => BatchOutcome::Batch(leased),
         };
-        Finished { run: run.id, batch, outcome, is_last }
+        FinishedBatch { run: run.id, batch, outcome, is_last }
     }
 
-    /// A batch that nobody wants any more.
-    pub(super) fn abandon(self) -> Finished {
+    /// Abandons a batch whose run is closed.
+    pub(super) fn abandon(self) -> FinishedBatch {
         let Self { run, batch, filling, .. } = self;
         drop(Batch::new(filling.into_slot(), &run.pool, run.epoch, batch));
-        Finished::failed(run.id, batch, RunError::Stopped)
+        FinishedBatch::failed(run.id, batch, RunError::Stopped)
     }
 }
 
-/// What a thread keeps from chunk to chunk: the stage's worker, as long as the stage is the same.
-pub(super) struct Desk<S: Stage> {
+/// The state that a thread keeps between chunks: the stage's worker, as long as the stage is the same.
+pub(super) struct WorkerState<S: Stage> {
     kept: Option<(Arc<S>, S::Worker)>,
-    pub(super) meter: Arc<Meter>,
+    pub(super) meter: Arc<WorkerTimer>,
 }
 
-impl<S: Stage> Desk<S> {
-    pub(super) fn new(meter: Arc<Meter>) -> Self {
+impl<S: Stage> WorkerState<S> {
+    pub(super) fn new(meter: Arc<WorkerTimer>) -> Self {
         Self { kept: None, meter }
     }
 
     pub(super) fn fill(
         &mut self,
-        run: &Run<S>,
-        visits: &[Visit],
+        run: &RunContext<S>,
+        visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
-    ) -> Result<(), Trouble<FillError>> {
+    ) -> Result<(), StageFailure<FillError>> {
         self.call(&run.stage, |worker| run.stage.fill(worker, run.epoch, visits, rows))
     }
 
-    fn finish(&mut self, run: &Run<S>, batch: u64, rows: &mut RowsMut<'_>) -> Result<(), RunError> {
+    fn finish(
+        &mut self,
+        run: &RunContext<S>,
+        batch: u64,
+        rows: &mut RowsMut<'_>,
+    ) -> Result<(), RunError> {
         let finished =
             self.call(&run.stage, |worker| run.stage.finish(worker, run.epoch, batch, rows));
         finished.map_err(|trouble| match trouble {
-            Trouble::Refused(source) => RunError::Finish { batch, source },
-            Trouble::Panicked(message) => RunError::FinishPanicked { batch, message },
+            StageFailure::Refused(source) => RunError::Finish { batch, source },
+            StageFailure::Panicked(message) => RunError::FinishPanicked { batch, message },
         })
     }
 
-    /// Calls the stage. A panic becomes its message, and what it left of the worker is dropped.
+    /// Calls the stage. A panic is turned into its message, and the stage's worker is dropped.
     fn call<E>(
         &mut self,
         stage: &Arc<S>,
         call: impl FnOnce(&mut S::Worker) -> Result<(), E>,
-    ) -> Result<(), Trouble<E>> {
+    ) -> Result<(), StageFailure<E>> {
         match catch_unwind(AssertUnwindSafe(|| call(self.worker(stage)))) {
-            Ok(done) => done.map_err(Trouble::Refused),
+            Ok(done) => done.map_err(StageFailure::Refused),
             Err(panic) => {
                 let broken = self.kept.take();
-                // A second panic, in its drop, says nothing new.
+                // A second panic, in the drop, adds no information.
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(broken)));
-                Err(Trouble::Panicked(message(&*panic)))
+                Err(StageFailure::Panicked(message(&*panic)))
             }
         }
     }
@@ -279,7 +289,7 @@ impl<S: Stage> Desk<S> {
     fn worker(&mut self, stage: &Arc<S>) -> &mut S::Worker {
         let kept = self.kept.take().filter(|(kept, _)| Arc::ptr_eq(kept, stage));
         let kept =
-            kept.unwrap_or_else(|| (Arc::clone(stage), stage.worker(Watch::on(&self.meter))));
+            kept.unwrap_or_else(|| (Arc::clone(stage), stage.worker(Progress::on(&self.meter))));
         &mut self.kept.insert(kept).1
     }
 }

@@ -1,42 +1,42 @@
-//! The clocks of a thread: what it does, since when, and how long it did what before.
+//! The timers of a thread: its current phase, since when, and the total time of each phase.
 //!
 //! ```text
-//!            phase(Read)   phase(Decode)   phase(Kernel)          <- switches: one look at the clock
+//!            phase(Read)   phase(Decode)   phase(Kernel)          <- each switch reads the clock
 //!   --- Fill ---|--- Read ---|--- Decode ---|--- Kernel -- ..
 //!               `totals[Fill] += now - since; since = now; phase = Read`
 //! ```
 //!
-//! Only its own thread writes to a meter, so there is nothing to lock. A switch costs a look at the
-//! clock (some 25 ns), so it is meant for what takes microseconds. Switching to the phase that it
-//! is in already costs nothing, unless a trace is taken.
+//! Only its own thread writes to a timer, so no lock is needed. A switch reads the clock (some 25 ns),
+//! so phases should take microseconds. Switching to the current phase costs nothing, unless a trace is
+//! on.
 
 use std::time::Duration;
 
-use super::headroom::{Doing, Phase, Times};
 use super::spans;
-use super::trace::{Event, Tape};
+use super::trace::{EventBuffer, TraceEvent};
+use super::utilization::{Phase, Times, WorkerActivity};
 use crate::sample::SampleId;
 use crate::sync::counter::{AtomicU8, AtomicU64, Ordering};
 use crate::sync::{Arc, Instant};
 
-/// No sample has this number: there are at most 2^40.
+/// Stands for no sample; sample numbers are below 2^40.
 const NONE: u64 = u64::MAX;
 
-/// One thread's clocks, on cache lines of their own.
+/// The timers of one thread, on cache lines of their own.
 #[repr(align(64))]
-pub(super) struct Meter {
-    /// When the engine was made: all times are since then.
+pub(super) struct WorkerTimer {
+    /// When the engine was created: all times are relative to this.
     born: Instant,
-    /// Nanoseconds in each phase, up to `since`.
+    /// The nanoseconds in each phase, up to `since`.
     totals: [AtomicU64; Phase::ALL.len()],
     phase: AtomicU8,
     since: AtomicU64,
     batch: AtomicU64,
     sample: AtomicU64,
-    tape: Tape,
+    event_buffer: EventBuffer,
 }
 
-impl Meter {
+impl WorkerTimer {
     pub(super) fn new(born: Instant) -> Self {
         Self {
             born,
@@ -45,36 +45,36 @@ impl Meter {
             since: AtomicU64::new(nanos(born)),
             batch: AtomicU64::new(0),
             sample: AtomicU64::new(NONE),
-            tape: Tape::default(),
+            event_buffer: EventBuffer::default(),
         }
     }
 
-    /// Notes that from now on the thread is in `phase`.
+    /// Switches to `phase`.
     pub(super) fn phase(&self, phase: Phase) {
         self.switch(phase, self.sample.load(Ordering::Relaxed));
     }
 
-    /// Ends the last phase, which was at the sample before, and begins one at `sample`.
+    /// Ends the current phase, which belongs to the previous sample, and starts one for `sample`.
     fn switch(&self, phase: Phase, sample: u64) {
         let last = self.current();
-        if last == phase && !self.tape.is_on() && !spans::are_on() {
+        if last == phase && !self.event_buffer.is_on() && !spans::are_on() {
             self.sample.store(sample, Ordering::Relaxed);
             return;
         }
         let (start, now) = (self.since.load(Ordering::Relaxed), nanos(self.born));
-        // Before the total, so that who reads in between sees too little and never too much.
+        // Stored before the total, so that a concurrent reader sees too little and never too much.
         self.since.store(now, Ordering::Release);
         self.phase.store(phase as u8, Ordering::Relaxed);
         self.totals[last as usize].fetch_add(now.saturating_sub(start), Ordering::Relaxed);
-        if self.tape.is_on() {
-            self.tape.push(self.event(last, start, now));
+        if self.event_buffer.is_on() {
+            self.event_buffer.push(self.event(last, start, now));
         }
         self.sample.store(sample, Ordering::Relaxed);
         spans::phase(phase, self.batch.load(Ordering::Relaxed), self.sample());
     }
 
-    fn event(&self, phase: Phase, start: u64, end: u64) -> Event {
-        Event {
+    fn event(&self, phase: Phase, start: u64, end: u64) -> TraceEvent {
+        TraceEvent {
             phase,
             start: Duration::from_nanos(start),
             end: Duration::from_nanos(end),
@@ -88,22 +88,22 @@ impl Meter {
         (sample != NONE).then_some(SampleId(sample))
     }
 
-    /// Notes what is in work from now on: call it after the phase before has ended.
+    /// Sets the current batch and sample. Must be called after the previous phase has ended.
     pub(super) fn at(&self, batch: u64, sample: Option<SampleId>) {
         self.batch.store(batch, Ordering::Relaxed);
         self.sample.store(sample.map_or(NONE, |sample| sample.0), Ordering::Relaxed);
     }
 
-    /// What the thread is busy with.
-    pub(super) fn doing(&self) -> Option<Doing> {
-        self.sample().map(|sample| Doing { sample, phase: self.current() })
+    /// Returns what the thread is busy with.
+    pub(super) fn doing(&self) -> Option<WorkerActivity> {
+        self.sample().map(|sample| WorkerActivity { sample, phase: self.current() })
     }
 
     fn current(&self) -> Phase {
         Phase::of(self.phase.load(Ordering::Relaxed))
     }
 
-    /// How long it was in each phase, up to now.
+    /// Returns the time in each phase, up to now.
     pub(super) fn times(&self) -> Times {
         let (phase, since) = (self.current(), self.since.load(Ordering::Acquire));
         let mut times = Times::default();
@@ -115,48 +115,54 @@ impl Meter {
         times
     }
 
-    /// Where its phases are noted while a trace is taken.
-    pub(super) fn tape(&self) -> &Tape {
-        &self.tape
+    /// Returns the buffer that records the phases while a trace is on.
+    pub(super) fn event_buffer(&self) -> &EventBuffer {
+        &self.event_buffer
     }
 }
 
-/// The waits of the consumers: several may wait at a time.
-pub(super) struct Consumer {
+/// The waits of the consumers; several may wait at the same time.
+pub(super) struct ConsumerTimer {
     born: Instant,
     waited: AtomicU64,
-    tape: Tape,
+    event_buffer: EventBuffer,
 }
 
-impl Consumer {
+impl ConsumerTimer {
     pub(super) fn new(born: Instant) -> Self {
-        Self { born, waited: AtomicU64::new(0), tape: Tape::default() }
+        Self { born, waited: AtomicU64::new(0), event_buffer: EventBuffer::default() }
     }
 
-    /// Notes that one has waited for `batch` since `start`.
+    /// Records that a consumer has waited for `batch` since `start`.
     pub(super) fn note(&self, start: Instant, batch: u64) {
         let waited = start.elapsed();
         self.waited.fetch_add(waited.as_nanos() as u64, Ordering::Relaxed);
-        if self.tape.is_on() {
+        if self.event_buffer.is_on() {
             let end = self.born.elapsed();
             let (phase, start) = (Phase::Consumer, end.saturating_sub(waited));
-            self.tape.push(Event { phase, start, end, batch: Some(batch), sample: None });
+            self.event_buffer.push(TraceEvent {
+                phase,
+                start,
+                end,
+                batch: Some(batch),
+                sample: None,
+            });
         }
     }
 
-    /// Time since the engine was made.
+    /// Returns the time since the engine was created.
     pub(super) fn clock(&self) -> Duration {
         self.born.elapsed()
     }
 
-    /// How long they waited in all.
+    /// Returns how long all consumers waited.
     pub(super) fn total(&self) -> Duration {
         Duration::from_nanos(self.waited.load(Ordering::Relaxed))
     }
 
-    /// Where waits are noted while a trace is taken.
-    pub(super) fn tape(&self) -> &Tape {
-        &self.tape
+    /// Returns the buffer that records the waits while a trace is on.
+    pub(super) fn event_buffer(&self) -> &EventBuffer {
+        &self.event_buffer
     }
 }
 
@@ -164,34 +170,34 @@ fn nanos(born: Instant) -> u64 {
     born.elapsed().as_nanos() as u64
 }
 
-/// What a stage tells the engine through: which phase it is in, with which sample.
+/// The handle by which a stage reports its phase and sample to the engine.
 ///
-/// One belongs to each worker; it is for use on that worker's thread alone, or its times mean
-/// nothing. Cloning it gives another handle on the same clocks.
+/// Each worker has one. It must be used on that worker's thread only; otherwise the times are wrong. A
+/// clone is another handle to the same timers.
 #[derive(Clone)]
-pub struct Watch(Option<Arc<Meter>>);
+pub struct Progress(Option<Arc<WorkerTimer>>);
 
-impl Watch {
-    pub(super) fn on(meter: &Arc<Meter>) -> Self {
+impl Progress {
+    pub(super) fn on(meter: &Arc<WorkerTimer>) -> Self {
         Self(Some(Arc::clone(meter)))
     }
 
-    /// One that nobody reads, for a worker outside an engine.
+    /// Returns a handle that records nothing, for a worker outside an engine.
     #[must_use]
     pub const fn off() -> Self {
         Self(None)
     }
 
-    /// Says that from now on this thread is in `phase`. It costs a look at the clock, unless it is
-    /// in that phase already.
+    /// Reports that this thread is in `phase` from now on. This reads the clock, unless the phase is the
+    /// current one.
     pub fn phase(&self, phase: Phase) {
         if let Some(meter) = &self.0 {
             meter.phase(phase);
         }
     }
 
-    /// Says that from now on this thread is in `phase` with `sample`. Of use where a chunk has
-    /// several samples: the engine only knows its first.
+    /// Reports that this thread is in `phase` with `sample` from now on. Useful where a chunk has
+    /// several samples: the engine only knows the first.
     pub fn start(&self, sample: SampleId, phase: Phase) {
         if let Some(meter) = &self.0 {
             meter.switch(phase, sample.0);
@@ -206,8 +212,8 @@ mod tests {
     #[test]
     fn the_phases_of_a_thread_add_up() {
         let born = Instant::now();
-        let meter = Meter::new(born);
-        // It counts from where it was made, which may be a while after its times begin.
+        let meter = WorkerTimer::new(born);
+        // The timer starts when it is created, which may be some time after `born`.
         let made = Instant::now();
         for phase in [Phase::Open, Phase::Read, Phase::Decode, Phase::Read] {
             meter.phase(phase);
@@ -223,15 +229,15 @@ mod tests {
 
     #[test]
     fn what_is_in_work_is_told() {
-        let meter = Arc::new(Meter::new(Instant::now()));
+        let meter = Arc::new(WorkerTimer::new(Instant::now()));
         assert_eq!(meter.doing(), None);
         meter.phase(Phase::Fill);
         meter.at(3, Some(SampleId(7)));
-        let watch = Watch::on(&meter);
+        let watch = Progress::on(&meter);
         watch.phase(Phase::Decode);
         assert_eq!(meter.doing().unwrap().to_string(), "sample 7: decode");
         watch.start(SampleId(8), Phase::Read);
         assert_eq!(meter.doing().unwrap().to_string(), "sample 8: read");
-        Watch::off().phase(Phase::Read);
+        Progress::off().phase(Phase::Read);
     }
 }

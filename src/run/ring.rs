@@ -1,79 +1,79 @@
-//! The ring's books: which batches are opened, filled, ready, delivered. No thread, no waiting.
+//! The state of the ring: which batches are opened, filled, ready, delivered. No threads, no waiting.
 //!
-//! The invariants are on top of [`run`](super). Every method is called with the lock held and
-//! is short; what it returns to be dropped must be dropped after the lock.
+//! The invariants are listed at the top of [`run`](super). Every method is called with the lock held and
+//! is short; returned values must be dropped after the lock is released.
 
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
 
-use super::job::{Finished, Job, Outcome, Run};
+use super::job::{BatchInFlight, BatchOutcome, FinishedBatch, RunContext};
 use super::stage::Stage;
 use super::{Delivery, Phase};
 use crate::batch::Lease;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 
-/// Batches begun and not yet delivered, and how each ended, once it has.
-type Ahead = BTreeMap<u64, Option<Outcome>>;
+/// The batches started and not yet delivered, each with its outcome once finished.
+type Ahead = BTreeMap<u64, Option<BatchOutcome>>;
 
-/// The books of all runs.
+/// The state of all runs.
 pub(super) struct Ring<S> {
     runs: Vec<RunState<S>>,
     next_id: u64,
-    /// Most batches of a run that are opened and not delivered.
+    /// The maximum number of batches of a run that are opened and not delivered.
     most_ahead: u64,
 }
 
-/// The books of one run.
+/// The state of one run.
 pub(super) struct RunState<S> {
-    run: Arc<Run<S>>,
-    /// Batches before this one are begun.
+    run: Arc<RunContext<S>>,
+    /// Batches before this one have been opened.
     opened: u64,
-    /// No batch from here on is delivered.
+    /// Batches from this one on are not delivered.
     limit: u64,
-    /// Batches opened and not yet finished.
+    /// The number of batches opened and not yet finished.
     under_way: u64,
-    /// Batches with chunks to claim, the oldest first.
-    listed: VecDeque<Arc<Job<S>>>,
+    /// The batches with unclaimed chunks, the oldest first.
+    listed: VecDeque<Arc<BatchInFlight<S>>>,
     ahead: Ahead,
-    /// Nobody waits for its batches any more.
+    /// The consumer has dropped the run.
     closed: bool,
 }
 
-/// What a worker can do next.
-pub(super) enum Work<S> {
+/// The next work for a worker.
+pub(super) enum WorkItem<S> {
     /// Fill chunks of a batch.
-    Fill(Arc<Job<S>>),
-    /// Open a batch: the room and the slot are reserved.
-    Open { run: Arc<Run<S>>, batch: u64, lease: Lease },
-    /// Nothing: sleep, in this phase.
+    Fill(Arc<BatchInFlight<S>>),
+    /// Open a batch; its room and its slot are reserved.
+    Open { run: Arc<RunContext<S>>, batch: u64, lease: Lease },
+    /// Nothing to do: sleep, in this phase.
     Nothing(Phase),
 }
 
-/// What the consumer gets.
-pub(super) enum Next {
-    Ready(Outcome),
-    /// All is delivered.
+/// The next batch for the consumer.
+pub(super) enum NextBatch {
+    Ready(BatchOutcome),
+    /// All batches are delivered.
     End,
-    /// Batch `batch` is not ready. If it can't even be opened, for want of a slot: how many there
-    /// may be.
+    /// Batch `batch` is not ready. If it can't be opened because no slot is free, `no_slot` is the
+    /// maximum number of slots.
     Wait {
         batch: u64,
         no_slot: Option<usize>,
     },
 }
 
-/// What finishing a batch leads to.
+/// The effect of finishing a batch.
 pub(super) struct Settled<S> {
-    /// It is one the consumer waits for, or the run is gone: wake who waits.
+    /// A batch became deliverable, or the run is gone: wake the waiting consumers.
     pub(super) news: bool,
-    /// Of no use any more: drop it after the lock.
+    /// No longer needed: to be dropped after the lock is released.
     pub(super) surplus: (Ahead, Option<RunState<S>>),
 }
 
-/// What is left of a closed run, to be settled without the lock.
+/// The rest of a closed run, to be settled without the lock.
 pub(super) struct Leftovers<S> {
-    pub(super) jobs: VecDeque<Arc<Job<S>>>,
+    pub(super) jobs: VecDeque<Arc<BatchInFlight<S>>>,
     pub(super) ahead: Ahead,
 }
 
@@ -82,13 +82,13 @@ impl<S: Stage> Ring<S> {
         Self { runs: Vec::new(), next_id: 0, most_ahead }
     }
 
-    /// The number of the next run.
+    /// Returns the number of the next run.
     pub(super) fn next_id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
     }
 
-    pub(super) fn add(&mut self, run: Arc<Run<S>>) {
+    pub(super) fn add(&mut self, run: Arc<RunContext<S>>) {
         let (first, limit) = run.batches();
         self.runs.push(RunState {
             run,
@@ -101,25 +101,25 @@ impl<S: Stage> Ring<S> {
         });
     }
 
-    /// The most urgent work: a chunk of the oldest batch, else a new batch.
-    pub(super) fn find(&mut self) -> Work<S> {
+    /// Returns the most urgent work: a chunk of the oldest batch, otherwise a new batch.
+    pub(super) fn find(&mut self) -> WorkItem<S> {
         let open = || self.runs.iter().filter(|state| !state.closed);
         let mut listed = open().flat_map(|state| &state.listed);
         if let Some(job) = listed.find(|job| !job.filling.is_exhausted()) {
-            return Work::Fill(Arc::clone(job));
+            return WorkItem::Fill(Arc::clone(job));
         }
         let mut lack = Phase::Idle;
         for state in self.runs.iter_mut().filter(|state| state.wants_to_open()) {
             match state.reserve(self.most_ahead) {
-                Work::Nothing(phase) => lack = lack.max(phase),
+                WorkItem::Nothing(phase) => lack = lack.max(phase),
                 work => return work,
             }
         }
-        Work::Nothing(lack)
+        WorkItem::Nothing(lack)
     }
 
-    /// Lists an opened batch, for others to help. Returns for how many there is work.
-    pub(super) fn publish(&mut self, job: &Arc<Job<S>>) -> usize {
+    /// Lists an opened batch for other workers. Returns the number of workers that could help.
+    pub(super) fn publish(&mut self, job: &Arc<BatchInFlight<S>>) -> usize {
         let Some(state) = self.state(job.run.id) else { return 0 };
         if state.closed || job.batch >= state.limit {
             job.filling.cancel();
@@ -131,18 +131,18 @@ impl<S: Stage> Ring<S> {
         job.filling.chunks() - 1
     }
 
-    /// Takes a batch off the list if no chunk of it is left. The caller holds it, so this drops no
-    /// last reference.
-    pub(super) fn unlist(&mut self, job: &Arc<Job<S>>) {
+    /// Removes a batch from the list if it has no unclaimed chunk. The caller holds a reference to the
+    /// batch, so this drops no last one.
+    pub(super) fn unlist(&mut self, job: &Arc<BatchInFlight<S>>) {
         if let Some(state) = self.state(job.run.id) {
             state.listed.retain(|listed| !Arc::ptr_eq(listed, job) || !job.filling.is_exhausted());
             state.note_oldest();
         }
     }
 
-    /// Enters how a batch ended.
-    pub(super) fn finish(&mut self, finished: Finished) -> Settled<S> {
-        let Finished { run, batch, outcome, is_last } = finished;
+    /// Records how a batch ended.
+    pub(super) fn finish(&mut self, finished: FinishedBatch) -> Settled<S> {
+        let FinishedBatch { run, batch, outcome, is_last } = finished;
         let mut settled = Settled { news: false, surplus: (Ahead::new(), None) };
         let Some(state) = self.state(run) else {
             settled.surplus.0.insert(batch, Some(outcome));
@@ -158,7 +158,7 @@ impl<S: Stage> Ring<S> {
         if is_last {
             settled.surplus.0 = state.stop_after(batch);
         }
-        // It has no place if it comes after an error or the end.
+        // A batch after an error or after the end has no entry.
         match state.ahead.entry(batch) {
             Entry::Occupied(mut place) => {
                 place.insert(Some(outcome));
@@ -171,24 +171,24 @@ impl<S: Stage> Ring<S> {
         settled
     }
 
-    /// The next batch of run `id`, if it is ready.
-    pub(super) fn deliver(&mut self, id: u64) -> Next {
-        let Some(state) = self.state(id) else { return Next::End };
+    /// Returns the next batch of run `id`, if it is ready.
+    pub(super) fn deliver(&mut self, id: u64) -> NextBatch {
+        let Some(state) = self.state(id) else { return NextBatch::End };
         if let Some(outcome) = state.take_ready() {
-            return Next::Ready(outcome);
+            return NextBatch::Ready(outcome);
         }
         match state.ahead.first_key_value() {
-            Some((&batch, _)) => Next::Wait { batch, no_slot: None },
-            None if state.opened >= state.limit => Next::End,
+            Some((&batch, _)) => NextBatch::Wait { batch, no_slot: None },
+            None if state.opened >= state.limit => NextBatch::End,
             None => {
                 let pool = &state.run.pool;
                 let no_slot = pool.cap().filter(|_| pool.is_exhausted());
-                Next::Wait { batch: state.opened, no_slot }
+                NextBatch::Wait { batch: state.opened, no_slot }
             }
         }
     }
 
-    /// Ends run `id`: nothing of it is begun, handed out or delivered any more.
+    /// Closes run `id`: no batch of it is opened, filled or delivered any more.
     pub(super) fn close(&mut self, id: u64) -> Leftovers<S> {
         let Some(state) = self.state(id) else {
             return Leftovers { jobs: VecDeque::new(), ahead: Ahead::new() };
@@ -199,19 +199,19 @@ impl<S: Stage> Ring<S> {
         Leftovers { jobs, ahead: std::mem::take(&mut state.ahead) }
     }
 
-    /// Takes run `id` out of the books, if it is closed and nobody works at it.
+    /// Removes run `id`, if it is closed and no worker holds a batch of it.
     pub(super) fn forget(&mut self, id: u64) -> Option<RunState<S>> {
         let place = self.runs.iter().position(|state| state.run.id == id)?;
         let state = &self.runs[place];
         (state.closed && state.under_way == 0).then(|| self.runs.remove(place))
     }
 
-    /// Whether run `id` is in the books.
+    /// Returns true if run `id` is in the ring.
     pub(super) fn knows(&self, id: u64) -> bool {
         self.runs.iter().any(|state| state.run.id == id)
     }
 
-    /// Hands out no chunk of any run any more.
+    /// Stops handing out chunks of all runs.
     pub(super) fn cancel_all(&self) {
         let jobs = self.runs.iter().flat_map(|state| &state.listed);
         jobs.for_each(|job| job.filling.cancel());
@@ -227,21 +227,21 @@ impl<S: Stage> RunState<S> {
         !self.closed && self.opened < self.limit
     }
 
-    /// Room and a slot for the next batch, if there are.
-    fn reserve(&mut self, most: u64) -> Work<S> {
+    /// Reserves room and a slot for the next batch, if available.
+    fn reserve(&mut self, most: u64) -> WorkItem<S> {
         if self.ahead.len() as u64 >= most {
-            return Work::Nothing(Phase::Room);
+            return WorkItem::Nothing(Phase::Room);
         }
-        let Some(lease) = self.run.pool.take() else { return Work::Nothing(Phase::Slot) };
+        let Some(lease) = self.run.pool.take() else { return WorkItem::Nothing(Phase::Slot) };
         let batch = self.opened;
         self.opened += 1;
         self.under_way += 1;
         self.ahead.insert(batch, None);
-        Work::Open { run: Arc::clone(&self.run), batch, lease }
+        WorkItem::Open { run: Arc::clone(&self.run), batch, lease }
     }
 
-    /// The number of the batch that can be delivered now. An error is one only when there is
-    /// nothing before it, in whichever order batches are delivered.
+    /// Returns the number of the batch that can be delivered now. An error is delivered only when no
+    /// batch before it is left, in either delivery order.
     fn deliverable(&self) -> Option<u64> {
         let mut ahead = self.ahead.iter();
         let (&oldest, outcome) = ahead.next()?;
@@ -249,27 +249,27 @@ impl<S: Stage> RunState<S> {
             (Some(_), _) => Some(oldest),
             (None, Delivery::InOrder) => None,
             (None, Delivery::Unordered) => {
-                let is_batch = |outcome: &Option<Outcome>| {
-                    matches!(outcome, Some(Outcome::Batch(_) | Outcome::Empty(_)))
+                let is_batch = |outcome: &Option<BatchOutcome>| {
+                    matches!(outcome, Some(BatchOutcome::Batch(_) | BatchOutcome::Empty(_)))
                 };
                 ahead.find(|(_, outcome)| is_batch(outcome)).map(|(&batch, _)| batch)
             }
         }
     }
 
-    fn take_ready(&mut self) -> Option<Outcome> {
+    fn take_ready(&mut self) -> Option<BatchOutcome> {
         let batch = self.deliverable()?;
         self.ahead.remove(&batch).flatten()
     }
 
-    /// Tells the workers in the midst of a batch whether an older one could use them.
+    /// Updates the hint that tells workers whether an older batch has unclaimed chunks.
     fn note_oldest(&self) {
         let left = self.listed.iter().find(|job| !job.filling.is_exhausted());
         self.run.oldest.store(left.map_or(u64::MAX, |job| job.batch), Ordering::Relaxed);
     }
 
-    /// Begins nothing after `batch`, and hands out no more of what is begun. Returns what is
-    /// finished in vain.
+    /// Opens no batch after `batch`, and stops handing out chunks of opened ones. Returns their
+    /// outcomes, which are no longer needed.
     fn stop_after(&mut self, batch: u64) -> Ahead {
         self.limit = self.limit.min(batch + 1);
         let vain = self.listed.iter().filter(|job| job.batch > batch);

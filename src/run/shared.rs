@@ -1,88 +1,88 @@
-//! What the workers and the consumers share, and how they wait for each other.
+//! The state that workers and consumers share, and how they wait for each other.
 //!
-//! | condition | who waits             | who tells                                             |
+//! | condition | waiting               | woken by                                              |
 //! |-----------|-----------------------|-------------------------------------------------------|
 //! | `work`    | workers               | a batch opened, delivered; a slot returned; a run; end |
 //! | `news`    | consumers, and closes | a batch that can be delivered; a run, a worker gone    |
 //!
-//! Nobody polls and nobody spins. A wake-up is a system call, so it is made only if somebody
-//! sleeps, which is counted under the lock.
+//! No thread polls or spins. A wake-up is a system call, so it is made only if a thread sleeps; sleeping
+//! threads are counted under the lock.
 
 use std::time::Duration;
 
 use super::RunError;
-use super::job::{Desk, Finished, Job, Outcome, Run};
-use super::meter::{Consumer, Meter};
-use super::ring::{Next, Ring, Work};
+use super::job::{BatchInFlight, BatchOutcome, FinishedBatch, RunContext, WorkerState};
+use super::meter::{ConsumerTimer, WorkerTimer};
+use super::ring::{NextBatch, Ring, WorkItem};
 use super::stage::Stage;
 use crate::batch::Batch;
 use crate::sync::counter::AtomicU64;
 use crate::sync::{Arc, Condvar, Instant, Mutex, MutexGuard, PoisonError};
 
-/// What all threads of an engine share.
-pub(super) struct Shared<S> {
+/// The state shared by all threads of an engine.
+pub(super) struct EngineShared<S> {
     state: Mutex<State<S>>,
     work: Condvar,
     news: Condvar,
-    pub(super) patience: Patience,
-    pub(super) meters: Vec<Arc<Meter>>,
-    pub(super) consumer: Consumer,
+    pub(super) patience: WaitLimits,
+    pub(super) meters: Vec<Arc<WorkerTimer>>,
+    pub(super) consumer: ConsumerTimer,
     pub(super) batches: AtomicU64,
     pub(super) samples: AtomicU64,
 }
 
-/// How long a consumer waits.
+/// How long a consumer waits before it gets an error.
 #[derive(Clone, Copy)]
-pub(super) struct Patience {
+pub(super) struct WaitLimits {
     pub(super) slot: Duration,
     pub(super) stall: Option<Duration>,
 }
 
-/// What the lock guards.
+/// The state that the lock guards.
 struct State<S> {
     ring: Ring<S>,
-    /// Workers asleep.
+    /// The number of sleeping workers.
     sleeping: usize,
-    /// Threads in `news`.
+    /// The number of threads waiting on `news`.
     waiting: usize,
-    /// Workers that have not ended.
+    /// The number of workers that have not ended.
     alive: usize,
     stopping: bool,
 }
 
-impl<S: Stage> Shared<S> {
-    pub(super) fn new(workers: usize, ahead: u64, patience: Patience) -> Self {
+impl<S: Stage> EngineShared<S> {
+    pub(super) fn new(workers: usize, ahead: u64, patience: WaitLimits) -> Self {
         let (ring, born) = (Ring::new(ahead), Instant::now());
         Self {
             state: Mutex::new(State { ring, sleeping: 0, waiting: 0, alive: 0, stopping: false }),
             work: Condvar::new(),
             news: Condvar::new(),
             patience,
-            meters: (0..workers).map(|_| Arc::new(Meter::new(born))).collect(),
-            consumer: Consumer::new(born),
+            meters: (0..workers).map(|_| Arc::new(WorkerTimer::new(born))).collect(),
+            consumer: ConsumerTimer::new(born),
             batches: AtomicU64::new(0),
             samples: AtomicU64::new(0),
         }
     }
 
-    /// Nothing that can panic for a user's reason runs under the lock: it can't be poisoned.
+    /// No user code runs under the lock, so the lock can't be poisoned by a panic in it.
     fn lock(&self) -> MutexGuard<'_, State<S>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a thread that is about to start, so that none is forgotten in between.
-    pub(super) fn enlist(&self) {
+    /// Counts a thread before it starts, so that it is counted at all times.
+    pub(super) fn thread_started(&self) {
         self.lock().alive += 1;
     }
 
-    /// Notes that a thread has ended, or never began.
-    pub(super) fn discharge(&self) {
+    /// Counts a thread that has ended, or could not be started.
+    pub(super) fn thread_exited(&self) {
         self.lock().alive -= 1;
         self.news.notify_all();
     }
 
-    /// Enters a new run, numbered by the ring, and has every worker look.
-    pub(super) fn begin(&self, run: impl FnOnce(u64) -> Run<S>) -> u64 {
+    /// Adds a run, numbered by the ring, and wakes every worker.
+    pub(super) fn begin(&self, run: impl FnOnce(u64) -> RunContext<S>) -> u64 {
         let mut state = self.lock();
         let id = state.ring.next_id();
         state.ring.add(Arc::new(run(id)));
@@ -90,12 +90,12 @@ impl<S: Stage> Shared<S> {
         id
     }
 
-    /// Whether every thread has ended, or is about to.
+    /// Returns true if every thread has ended, or is about to end.
     pub(super) fn is_over(&self) -> bool {
         self.lock().alive == 0
     }
 
-    /// Wakes up to `count` workers that sleep.
+    /// Wakes up to `count` sleeping workers.
     fn wake(&self, state: &State<S>, count: usize) {
         match count.min(state.sleeping) {
             0 => {}
@@ -104,46 +104,46 @@ impl<S: Stage> Shared<S> {
         }
     }
 
-    fn tell(&self, state: &State<S>) {
+    fn notify_consumers(&self, state: &State<S>) {
         if state.waiting > 0 {
             self.news.notify_all();
         }
     }
 
-    /// Has every worker look again: there is a new run, or a slot came back.
+    /// Wakes every worker: there is a new run, or a slot was returned.
     pub(super) fn wake_all(&self) {
         let state = self.lock();
         self.wake(&state, usize::MAX);
     }
 
-    /// Enters a finished batch. What is of no use any more is dropped after the lock.
-    pub(super) fn settle(&self, finished: Finished) {
+    /// Records a finished batch. Batches no longer needed are dropped after the lock is released.
+    pub(super) fn settle(&self, finished: FinishedBatch) {
         let mut state = self.lock();
         let settled = state.ring.finish(finished);
         if settled.news {
-            self.tell(&state);
+            self.notify_consumers(&state);
         }
         drop(state);
         drop(settled.surplus);
     }
 
-    /// Gives up a share in a batch; the last to do so finishes it.
-    pub(super) fn retire(&self, job: Arc<Job<S>>, desk: &mut Desk<S>) {
+    /// Releases a reference to a batch; the thread that releases the last one finishes the batch.
+    pub(super) fn release(&self, job: Arc<BatchInFlight<S>>, worker_state: &mut WorkerState<S>) {
         self.lock().ring.unlist(&job);
         if let Some(job) = Arc::into_inner(job) {
-            self.settle(job.finish(desk));
+            self.settle(job.finish(worker_state));
         }
     }
 
     /// Waits for work; `None` when the engine stops.
-    pub(super) fn find(&self, meter: &Meter) -> Option<Work<S>> {
+    pub(super) fn find(&self, meter: &WorkerTimer) -> Option<WorkItem<S>> {
         let mut state = self.lock();
         loop {
             if state.stopping {
                 return None;
             }
             match state.ring.find() {
-                Work::Nothing(phase) => meter.phase(phase),
+                WorkItem::Nothing(phase) => meter.phase(phase),
                 work => return Some(work),
             }
             state.sleeping += 1;
@@ -152,8 +152,8 @@ impl<S: Stage> Shared<S> {
         }
     }
 
-    /// Lists an opened batch and wakes those that can help.
-    pub(super) fn publish(&self, job: &Arc<Job<S>>) {
+    /// Lists an opened batch and wakes the workers that can help.
+    pub(super) fn publish(&self, job: &Arc<BatchInFlight<S>>) {
         let mut state = self.lock();
         let helpers = state.ring.publish(job);
         if state.stopping {
@@ -162,28 +162,28 @@ impl<S: Stage> Shared<S> {
         self.wake(&state, helpers);
     }
 
-    /// Waits for the next batch of run `id`; `None` after the last. Batches without rows are
-    /// `passed` over.
+    /// Waits for the next batch of run `id`; `None` after the last. Batches without rows are skipped and
+    /// counted in `passed`.
     pub(super) fn deliver(&self, id: u64, passed: &mut Passed) -> Option<Result<Batch, RunError>> {
         let begun = Instant::now();
         let mut waiting_for = None;
         let mut state = self.lock();
         let outcome = loop {
             let wait = match state.ring.deliver(id) {
-                Next::End => break None,
-                Next::Ready(outcome) => {
+                NextBatch::End => break None,
+                NextBatch::Ready(outcome) => {
                     self.wake(&state, 1);
                     match outcome {
-                        Outcome::Batch(batch) => break Some(Ok(batch)),
-                        Outcome::Error(error) => break Some(Err(error)),
-                        Outcome::Empty(skipped) => passed.add(skipped),
+                        BatchOutcome::Batch(batch) => break Some(Ok(batch)),
+                        BatchOutcome::Error(error) => break Some(Err(error)),
+                        BatchOutcome::Empty(skipped) => passed.add(skipped),
                     }
                     continue;
                 }
-                Next::Wait { .. } if state.stopping || state.alive == 0 => {
+                NextBatch::Wait { .. } if state.stopping || state.alive == 0 => {
                     break Some(Err(RunError::Stopped));
                 }
-                Next::Wait { batch, no_slot } => Wait { batch, no_slot },
+                NextBatch::Wait { batch, no_slot } => Wait { batch, no_slot },
             };
             let left = match self.patience_left(wait, begun.elapsed()) {
                 Ok(left) => left,
@@ -199,10 +199,10 @@ impl<S: Stage> Shared<S> {
         outcome
     }
 
-    /// How much longer a consumer waits; `None` is for ever.
+    /// Returns how much longer a consumer waits; `None` is forever.
     fn patience_left(&self, on: Wait, waited: Duration) -> Result<Option<Duration>, RunError> {
         let Wait { batch, no_slot } = on;
-        let Patience { slot, stall } = self.patience;
+        let WaitLimits { slot, stall } = self.patience;
         if let Some(max_slots) = no_slot.filter(|_| waited >= slot) {
             return Err(RunError::SlotsHeld { batch, max_slots, waited });
         }
@@ -215,7 +215,7 @@ impl<S: Stage> Shared<S> {
         Ok(limit.map(|limit| limit.saturating_sub(waited)))
     }
 
-    /// Sleeps until something is told, or `longest` is over.
+    /// Sleeps until a consumer is notified, or `longest` is over.
     fn wait_for_news<'a>(
         &'a self,
         mut state: MutexGuard<'a, State<S>>,
@@ -233,12 +233,12 @@ impl<S: Stage> Shared<S> {
         state
     }
 
-    /// Ends run `id` and waits, but not for ever, until nobody works at it.
+    /// Closes run `id` and waits, at most `longest`, until no worker holds a batch of it.
     pub(super) fn close(&self, id: u64, longest: Duration) {
         let leftovers = self.lock().ring.close(id);
         drop(leftovers.ahead);
         for job in leftovers.jobs {
-            // Where a worker still holds the batch, the worker finishes it.
+            // If a worker still holds the batch, that worker finishes it.
             if let Some(job) = Arc::into_inner(job) {
                 self.settle(job.abandon());
             }
@@ -253,32 +253,32 @@ impl<S: Stage> Shared<S> {
         drop(gone);
     }
 
-    /// Tells all threads to end and waits, but not for ever, until they have.
+    /// Stops all threads and waits, at most `longest`, until they have ended.
     pub(super) fn stop(&self, longest: Duration) {
         let begun = Instant::now();
         let mut state = self.lock();
         state.stopping = true;
         state.ring.cancel_all();
         self.wake(&state, usize::MAX);
-        self.tell(&state);
+        self.notify_consumers(&state);
         while state.alive > 0 && begun.elapsed() < longest {
             state = self.wait_for_news(state, Some(longest.saturating_sub(begun.elapsed())));
         }
     }
 }
 
-/// What a consumer waits for: see [`Next::Wait`].
+/// The batch that a consumer waits for; see [`NextBatch::Wait`].
 #[derive(Clone, Copy)]
 struct Wait {
     batch: u64,
     no_slot: Option<usize>,
 }
 
-/// Batches that were not delivered since they lost all their rows.
+/// The number of batches that were not delivered because they lost all their rows.
 #[derive(Default)]
 pub(super) struct Passed {
     pub(super) batches: u64,
-    /// Their rows.
+    /// The number of their rows.
     pub(super) skipped: u64,
 }
 

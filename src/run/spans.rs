@@ -1,5 +1,5 @@
 //! Spans for subscribers of the `tracing` crate, behind the cargo feature of that name. Without the
-//! feature nothing is left of them.
+//! feature they compile to nothing.
 //!
 //! | span                               | level | fields            | lasts                            |
 //! |------------------------------------|-------|-------------------|----------------------------------|
@@ -7,9 +7,9 @@
 //! | `batch`                            | debug | `batch`           | from its opening to its end      |
 //! | `read` `decode` `kernel` `finish`  | trace | `batch`, `sample` | one phase of a worker            |
 //!
-//! A batch's parent is its epoch, whatever thread opens it; the parent of a phase is the batch that
-//! its thread works at. Other phases have no span: a worker is told that it waits while the ring is
-//! locked, and a subscriber is the user's code.
+//! The parent of a batch is its epoch, whatever thread opens the batch; the parent of a phase is the
+//! batch that its thread works on. Other phases have no span: a worker enters a waiting phase while the
+//! ring is locked, and a subscriber is user code.
 
 #[cfg(not(feature = "tracing"))]
 pub(super) use off::{BatchSpan, EpochSpan, are_on, phase};
@@ -26,18 +26,18 @@ mod on {
     use tracing::{debug_span, info_span, trace_span};
 
     thread_local! {
-        /// The phase that this thread is in.
+        /// The span of this thread's phase.
         static PHASE: RefCell<Option<EnteredSpan>> = const { RefCell::new(None) };
     }
 
-    /// A run.
+    /// The span of a run.
     pub(in crate::run) struct EpochSpan(Span);
 
-    /// A batch of it.
+    /// The span of a batch.
     pub(in crate::run) struct BatchSpan(Span);
 
     impl EpochSpan {
-        /// Begins within the caller's span.
+        /// Starts a span inside the caller's span.
         pub(in crate::run) fn new(epoch: Epoch, samples: u64) -> Self {
             Self(info_span!("epoch", epoch = epoch.0, samples))
         }
@@ -48,31 +48,31 @@ mod on {
     }
 
     impl BatchSpan {
-        /// This thread works at the batch for as long as what is returned lives.
+        /// Enters the span: this thread works on the batch as long as the returned value lives.
         pub(in crate::run) fn enter(&self) -> Entered<'_> {
             self.0.enter()
         }
     }
 
-    /// Whether anybody may listen to phases.
+    /// Returns true if a subscriber may want phases.
     pub(in crate::run) fn are_on() -> bool {
         LevelFilter::current() >= LevelFilter::TRACE
     }
 
-    /// From now on this thread is in `phase`.
+    /// Starts the span of `phase` on this thread.
     pub(in crate::run) fn phase(phase: Phase, batch: u64, sample: Option<SampleId>) {
         if !are_on() {
             return;
         }
         PHASE.with_borrow_mut(|entered| {
-            // The last one ends before the next begins.
+            // The previous span ends before the next one starts.
             *entered = None;
             *entered = span(phase, batch, sample.map(|sample| sample.0)).map(Span::entered);
         });
     }
 
     fn span(phase: Phase, batch: u64, sample: Option<u64>) -> Option<Span> {
-        // The names of spans are constants.
+        // The names of spans must be constants.
         Some(match phase {
             Phase::Read => trace_span!("read", batch, sample),
             Phase::Decode => trace_span!("decode", batch, sample),

@@ -1,76 +1,82 @@
-//! What the engine is given: who fills rows, and which samples in which order.
+//! The interfaces of the engine: the stage that fills rows, and the order of the samples.
 
 use std::error::Error;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
-use super::Watch;
+use super::Progress;
 use crate::batch::{RowsMut, TensorSpec};
-use crate::sample::{Epoch, SampleId, Visit};
+use crate::sample::{Epoch, SampleId, SampleRef};
 
 /// Fills rows of batches with samples.
 ///
-/// To decide what [`fill`](Self::fill) writes it may use nothing but the epoch and the visit: not
-/// the worker's past, the thread, the time, or which samples come along in one call.
+/// The bytes that [`fill`](Self::fill) writes may depend only on the epoch and the sample: not on
+/// earlier calls of the worker, the thread, the time, or the other samples of the call.
 pub trait Stage: Send + Sync + 'static {
-    /// What one thread keeps from call to call: scratch memory, open files.
+    /// The state that one thread keeps between calls: scratch memory, open files.
     ///
-    /// Made and dropped on the thread that uses it; kept while runs use the same stage.
+    /// Created and dropped on the thread that uses it; kept while runs use the same stage.
     type Worker;
 
-    /// The tensors of a batch, in the order of [`RowsMut::output`].
+    /// Returns the tensors of a batch, in the order of [`RowsMut::output`].
     fn outputs(&self) -> &[TensorSpec];
 
-    /// How many samples it likes to be given at once: 1 where a sample takes long, more where
-    /// the call would cost as much as the sample. The engine may give fewer.
+    /// Returns the preferred number of samples per call: 1 where a sample takes long, more where the
+    /// call would cost as much as the sample. The engine may pass fewer.
     fn chunk(&self) -> NonZeroUsize {
         NonZeroUsize::MIN
     }
 
-    /// A fresh worker. It may keep `watch`, and tell it what [`fill`](Self::fill) and
-    /// [`finish`](Self::finish) are about.
-    fn worker(&self, watch: Watch) -> Self::Worker;
+    /// Creates a worker. The worker may keep `watch` and report the phases of [`fill`](Self::fill) and
+    /// [`finish`](Self::finish) to it.
+    fn worker(&self, watch: Progress) -> Self::Worker;
 
-    /// Writes `visits[i]` to row `i` of every output, every byte of it.
+    /// Writes sample `visits[i]` to row `i` of every output, every byte of the row.
     ///
-    /// After an error or a panic at several visits, what was written is of no account: the visits
-    /// are given again one by one, to learn which of them it was. After a panic the worker is
-    /// thrown away, and a fresh one goes on.
+    /// After an error or a panic with several samples, the written bytes are discarded: the samples are
+    /// passed again one by one, to find the one that failed. After a panic the worker is dropped and
+    /// replaced.
     ///
     /// # Errors
     ///
-    /// The first of `visits` whose sample can't be had, and why.
+    /// The first sample of `visits` that can't be read, and the reason.
     fn fill(
         &self,
         worker: &mut Self::Worker,
         epoch: Epoch,
-        visits: &[Visit],
+        visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError>;
 
-    /// What to do about `visit`, which [`fill`](Self::fill) refused with `error`.
+    /// Decides what becomes of the row of `visit`, which [`fill`](Self::fill) refused with `error`.
     ///
-    /// `attempt` is 0 at first, and one more whenever the substitute for this row is refused too;
-    /// `visit` stays the row's own, `error` is that of the substitute. A row is asked about
-    /// [`MOST_ATTEMPTS`](super::MOST_ATTEMPTS) times at most, then it fails. Panics always fail.
+    /// `attempt` starts at 0 and grows by one whenever the substitute for this row is refused too;
+    /// `visit` is always the row's own sample, and `error` is the substitute's. After
+    /// [`MAX_ATTEMPTS`](super::MAX_ATTEMPTS) calls for one row, the row fails. Panics always fail.
     ///
-    /// The answer may depend on what is asked alone, or batches depend on the threads. Batches
-    /// that are begun ahead and never asked for are asked about as well.
-    fn damaged(&self, epoch: Epoch, visit: Visit, attempt: u32, error: &FillError) -> Damaged {
+    /// The result may depend only on the arguments; otherwise batches depend on the threads. This is
+    /// also called for batches that are started ahead and never requested.
+    fn on_failure(
+        &self,
+        epoch: Epoch,
+        visit: SampleRef,
+        attempt: u32,
+        error: &FillError,
+    ) -> OnFailure {
         let _ = (epoch, visit, attempt, error);
-        Damaged::Fail
+        OnFailure::Fail
     }
 
-    /// Changes a batch whose every row is filled, before it is delivered. Once for each batch, on
-    /// a thread that filled some of it; never for one that failed, was given up half filled, or
-    /// lost all its rows.
+    /// Modifies a complete batch before it is delivered. Called once per batch, on a thread that filled
+    /// some of its rows; not called for a batch that failed, was abandoned, or lost all its rows.
     ///
-    /// `batch` is its number in the epoch. Beside what the rows hold it may use the epoch and this
-    /// number.
+    /// `batch` is the number of the batch in the epoch. The result may depend only on the rows, the
+    /// epoch and this number.
     ///
     /// # Errors
     ///
-    /// Why the batch can't be had. A panic throws the worker away, as in [`fill`](Self::fill).
+    /// The reason why the batch can't be delivered. A panic drops the worker, as in
+    /// [`fill`](Self::fill).
     fn finish(
         &self,
         worker: &mut Self::Worker,
@@ -83,49 +89,49 @@ pub trait Stage: Send + Sync + 'static {
     }
 }
 
-/// What becomes of a row whose sample can't be had.
+/// Determines what becomes of a row whose sample can't be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Damaged {
+pub enum OnFailure {
     /// The run ends with the sample's error, at its batch.
     Fail,
-    /// The row is left out: its batch has one row less, and if it has none left, it is not
-    /// delivered.
+    /// The row is left out: its batch has one row less; a batch with no row left is not delivered.
     Skip,
-    /// The row is filled with this visit in its place.
-    Substitute(Visit),
-    /// There is no such sample, and none after it in the order: the run ends before this row,
-    /// however many samples its schedule has. Who says so says it of all rows from there on.
+    /// The row is filled with this sample instead.
+    Substitute(SampleRef),
+    /// The order ends before this row: there is no such sample and none after it, whatever the length of
+    /// the order. A stage that returns this must return it for all later rows too.
     End,
 }
 
-/// A sample that a stage could not fill a row with.
+/// A sample that a stage could not write.
 #[derive(Debug, thiserror::Error)]
 #[error("sample {sample}: {source}")]
 pub struct FillError {
     /// The sample.
     pub sample: SampleId,
-    /// Why.
+    /// The reason.
     pub source: Box<dyn Error + Send + Sync>,
 }
 
-/// The samples of one run, in order. A pure function: several workers ask at once.
-pub trait Schedule: Send + Sync + 'static {
-    /// How many samples the run has; [`UNKNOWN`](crate::sample::UNKNOWN) if only the stage can
-    /// tell, by [`Damaged::End`].
+/// The samples of one run, in order. A pure function, called by several workers at the same time.
+pub trait RunOrder: Send + Sync + 'static {
+    /// Returns the number of samples of the run; [`UNKNOWN`](crate::sample::UNKNOWN) if only the stage
+    /// finds the end, by [`OnFailure::End`].
     fn samples(&self) -> u64;
 
-    /// Appends what comes at `places` to `visits`. `places` ends at or before `samples()`.
-    fn visits(&self, places: Range<u64>, visits: &mut Vec<Visit>);
+    /// Appends the samples at the positions `places` to `visits`. `places` ends at or before
+    /// `samples()`.
+    fn visits(&self, places: Range<u64>, visits: &mut Vec<SampleRef>);
 }
 
 /// Each sample once.
-impl Schedule for Vec<SampleId> {
+impl RunOrder for Vec<SampleId> {
     fn samples(&self) -> u64 {
         self.len() as u64
     }
 
-    fn visits(&self, places: Range<u64>, visits: &mut Vec<Visit>) {
+    fn visits(&self, places: Range<u64>, visits: &mut Vec<SampleRef>) {
         let places = places.start as usize..places.end as usize;
-        visits.extend(self[places].iter().map(|&sample| Visit::once(sample)));
+        visits.extend(self[places].iter().map(|&sample| SampleRef::once(sample)));
     }
 }

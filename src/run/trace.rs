@@ -1,49 +1,49 @@
-//! A trace: which thread did what when. Off, and then free of cost, until it is asked for.
+//! A trace: what each thread did and when. Off by default, and then free of cost.
 
 use std::time::Duration;
 
-use super::headroom::Phase;
+use super::utilization::Phase;
 use crate::sample::SampleId;
 use crate::sync::counter::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, PoisonError};
 
-/// A stretch of time that a thread spent in one phase.
+/// A span of time that a thread spent in one phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// What it did.
+pub struct TraceEvent {
+    /// The phase.
     pub phase: Phase,
-    /// From when, since the engine was made.
+    /// The start, since the engine was created.
     pub start: Duration,
-    /// Until when.
+    /// The end, since the engine was created.
     pub end: Duration,
-    /// The batch it did it for or waited for, from 0 in its epoch; `None` for a worker that waits.
+    /// The batch worked on or waited for, from 0 in its epoch; `None` for a waiting worker.
     pub batch: Option<u64>,
-    /// The sample, where it is one: of a chunk the first, or the one the stage named.
+    /// The sample, if there is one: the first of a chunk, or the last one that the stage reported.
     pub sample: Option<SampleId>,
 }
 
-/// What all threads did, while a trace was taken.
+/// The events of all threads while the trace was on.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Trace {
-    /// The stretches of each worker, in the order of time, without gaps.
-    pub workers: Vec<Vec<Event>>,
+    /// The events of each worker, in time order, without gaps.
+    pub workers: Vec<Vec<TraceEvent>>,
     /// The consumers' waits for batches.
-    pub consumer: Vec<Event>,
-    /// Stretches there was no place for: the trace ends before them.
+    pub consumer: Vec<TraceEvent>,
+    /// The number of events beyond the limit: the trace ends before them.
     pub lost: u64,
 }
 
-/// The stretches of one thread, up to a limit.
+/// The events of one thread, up to a limit.
 #[derive(Default)]
-pub(super) struct Tape {
+pub(super) struct EventBuffer {
     on: AtomicBool,
     lost: AtomicU64,
     limit: AtomicU64,
-    events: Mutex<Vec<Event>>,
+    events: Mutex<Vec<TraceEvent>>,
 }
 
-impl Tape {
-    /// Starts anew with place for `limit` events; 0 stops.
+impl EventBuffer {
+    /// Clears the buffer and starts recording up to `limit` events; 0 stops recording.
     pub(super) fn start(&self, limit: usize) {
         self.lost.store(0, Ordering::Relaxed);
         self.limit.store(limit as u64, Ordering::Relaxed);
@@ -55,8 +55,8 @@ impl Tape {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// Keeps `event` if there is place.
-    pub(super) fn push(&self, event: Event) {
+    /// Records `event` if there is room.
+    pub(super) fn push(&self, event: TraceEvent) {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         if (events.len() as u64) < self.limit.load(Ordering::Relaxed) {
             events.push(event);
@@ -65,8 +65,8 @@ impl Tape {
         }
     }
 
-    /// Takes out what was kept, and how many were lost. It goes on with all its place.
-    pub(super) fn take(&self) -> (Vec<Event>, u64) {
+    /// Takes the recorded events and the number of lost ones. Recording continues with an empty buffer.
+    pub(super) fn take(&self) -> (Vec<TraceEvent>, u64) {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         (std::mem::take(&mut *events), self.lost.swap(0, Ordering::Relaxed))
     }
@@ -76,8 +76,8 @@ impl Tape {
 mod tests {
     use super::*;
 
-    fn event(start: u64) -> Event {
-        Event {
+    fn event(start: u64) -> TraceEvent {
+        TraceEvent {
             phase: Phase::Read,
             start: Duration::from_micros(start),
             end: Duration::from_micros(start + 1),
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_full_tape_counts_what_it_loses() {
-        let tape = Tape::default();
+        let tape = EventBuffer::default();
         assert!(!tape.is_on());
         tape.start(2);
         (0..5).for_each(|i| tape.push(event(i)));

@@ -1,53 +1,57 @@
-//! What a thread of the engine does: open batches, fill chunks of them, until the engine stops.
+//! A thread of the engine: opens batches and fills chunks of them, until the engine stops.
 
 use super::Phase;
-use super::job::{Desk, Finished, Job};
-use super::ring::Work;
-use super::shared::Shared;
+use super::job::{BatchInFlight, FinishedBatch, WorkerState};
+use super::ring::WorkItem;
+use super::shared::EngineShared;
 use super::stage::Stage;
 use crate::sync::Arc;
 
 /// Opens and fills batches until the engine stops.
-pub(super) fn work<S: Stage>(shared: &Shared<S>, index: usize) {
-    let _discharged = Discharge(shared);
-    let mut desk = Desk::new(Arc::clone(&shared.meters[index]));
-    while let Some(work) = shared.find(&desk.meter) {
-        if let Some(job) = open(shared, work, &desk) {
-            job.work(&mut desk);
-            shared.retire(job, &mut desk);
+pub(super) fn work<S: Stage>(shared: &EngineShared<S>, index: usize) {
+    let _discharged = ThreadExit(shared);
+    let mut worker_state = WorkerState::new(Arc::clone(&shared.meters[index]));
+    while let Some(work) = shared.find(&worker_state.meter) {
+        if let Some(job) = open(shared, work, &worker_state) {
+            job.work(&mut worker_state);
+            shared.release(job, &mut worker_state);
         }
     }
-    desk.meter.phase(Phase::Idle);
+    worker_state.meter.phase(Phase::Idle);
 }
 
-/// The batch to fill, opened first if need be; `None` if that failed, which is settled.
-fn open<S: Stage>(shared: &Shared<S>, work: Work<S>, desk: &Desk<S>) -> Option<Arc<Job<S>>> {
+/// Returns the batch to fill, opening it if necessary; `None` if that failed and was recorded.
+fn open<S: Stage>(
+    shared: &EngineShared<S>,
+    work: WorkItem<S>,
+    worker_state: &WorkerState<S>,
+) -> Option<Arc<BatchInFlight<S>>> {
     let (run, batch, lease) = match work {
-        Work::Fill(job) => return Some(job),
-        Work::Open { run, batch, lease } => (run, batch, lease),
-        Work::Nothing(_) => return None,
+        WorkItem::Fill(job) => return Some(job),
+        WorkItem::Open { run, batch, lease } => (run, batch, lease),
+        WorkItem::Nothing(_) => return None,
     };
     let id = run.id;
-    desk.meter.phase(Phase::Open);
-    desk.meter.at(batch, None);
-    match Job::open(run, batch, lease) {
+    worker_state.meter.phase(Phase::Open);
+    worker_state.meter.at(batch, None);
+    match BatchInFlight::open(run, batch, lease) {
         Ok(job) => {
             let job = Arc::new(job);
             shared.publish(&job);
             Some(job)
         }
         Err(error) => {
-            shared.settle(Finished::failed(id, batch, error));
+            shared.settle(FinishedBatch::failed(id, batch, error));
             None
         }
     }
 }
 
-/// Notes the end of a thread, however it ends.
-struct Discharge<'a, S: Stage>(&'a Shared<S>);
+/// Counts the end of a thread, also after a panic.
+struct ThreadExit<'a, S: Stage>(&'a EngineShared<S>);
 
-impl<S: Stage> Drop for Discharge<'_, S> {
+impl<S: Stage> Drop for ThreadExit<'_, S> {
     fn drop(&mut self) {
-        self.0.discharge();
+        self.0.thread_exited();
     }
 }

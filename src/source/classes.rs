@@ -1,4 +1,4 @@
-//! Names of classes: what the numbers of a dataset's label stand for.
+//! Names of classes: the meaning of the numbers in a dataset's label.
 //!
 //! | dataset                    | where the names are                                                |
 //! |----------------------------|--------------------------------------------------------------------|
@@ -7,8 +7,8 @@
 //! | `x.beton`, `x.tar`         | `x.beton.classes.json` beside it                                   |
 //! | shards `x-{000}.tar`       | `x-{000}.tar.classes.json` beside them: the braces are in the name |
 //!
-//! None of the formats has a place for names, so they lie in a file of their own. It is one line of JSON
-//! a class:
+//! None of the formats can store names, so they are stored in a file of their own: JSON with one line
+//! for each class.
 //!
 //! ```text
 //! {"fuseloop":"classes","version":1,"classes":[
@@ -18,8 +18,8 @@
 //! ]}
 //! ```
 //!
-//! `folder` is the class's folder where that is not called by its name; a class may lack a name. A
-//! `classes.json` that does not begin so is another program's, and is passed over.
+//! `folder` is the class's folder, if it is not called by the class's name; a class may have no name. A
+//! `classes.json` that does not begin like this belongs to another program and is ignored.
 
 use super::{BoxError, Escaped, Location};
 use serde_json::{Value, json};
@@ -28,24 +28,24 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-/// What the file is called in a folder of images.
-pub(crate) const IN_FOLDER: &str = "classes.json";
+/// The name of the file in a folder of images.
+pub(crate) const FOLDER_FILE_NAME: &str = "classes.json";
 
-/// What is added to the name of the dataset it lies beside.
+/// The suffix of the file's name, after the name of the dataset that it is stored beside.
 const BESIDE: &str = ".classes.json";
 
-/// What every such file begins with.
+/// The bytes that every such file begins with.
 const BEGIN: &str = r#"{"fuseloop":"classes","#;
 
 const VERSION: u64 = 1;
 
-/// Most bytes of such a file: a million names of 64 bytes.
+/// The most bytes of such a file: a million names of 64 bytes.
 const MOST_BYTES: u64 = 1 << 26;
 
-/// Most runs of digits in a shard's name of which one may be its number.
+/// The most runs of digits in a shard's name that are tried as its number.
 const MOST_RUNS: usize = 4;
 
-/// Names of a dataset's classes, by the numbers that samples have.
+/// The names of a dataset's classes, by the class numbers of its samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassNames(BTreeMap<i64, String>);
 
@@ -73,7 +73,7 @@ impl ClassNames {
         self.0.is_empty()
     }
 
-    /// Returns the names of both, unless they call one number differently.
+    /// Returns the names of both; `None` if one number has two different names.
     pub(crate) fn merged(mut self, other: Self) -> Option<Self> {
         for (number, name) in other.0 {
             match self.0.get(&number) {
@@ -93,21 +93,21 @@ impl FromIterator<(i64, String)> for ClassNames {
 
 /// One class of a file of class names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Class {
+pub(crate) struct ClassEntry {
     pub(crate) number: i64,
     pub(crate) name: Option<String>,
-    /// The class's folder, where that is not called by the name.
+    /// The class's folder, if it is not called by the class's name.
     pub(crate) folder: Option<String>,
 }
 
-/// What a file of class names says.
+/// The content of a file of class names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ClassTable(pub(crate) Vec<Class>);
+pub(crate) struct ClassTable(pub(crate) Vec<ClassEntry>);
 
 impl ClassTable {
-    /// Returns the table of names alone.
+    /// Returns a table of names, without folders.
     pub(crate) fn of(names: &ClassNames) -> Self {
-        let class = |(number, name): (i64, &str)| Class {
+        let class = |(number, name): (i64, &str)| ClassEntry {
             number,
             name: Some(name.to_owned()),
             folder: None,
@@ -133,7 +133,7 @@ impl ClassTable {
     ///
     /// # Errors
     ///
-    /// If it can't be read, or is damaged.
+    /// Fails if the file can't be read or is damaged.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, String> {
         let wrong = |reason: String| {
             let path = path.to_string_lossy();
@@ -157,7 +157,7 @@ impl ClassTable {
                 None => Some(None),
                 Some(value) => value.as_str().map(|text| Some(text.to_owned())),
             };
-            Some(Class {
+            Some(ClassEntry {
                 number: class.get("number")?.as_i64()?,
                 name: text("name")?,
                 folder: text("folder")?,
@@ -168,7 +168,7 @@ impl ClassTable {
         });
         let table = Self(classes.collect::<Result<_, _>>()?);
         let (mut numbers, mut folders) = (BTreeSet::new(), BTreeSet::new());
-        for Class { number, name, folder } in &table.0 {
+        for ClassEntry { number, name, folder } in &table.0 {
             if !numbers.insert(number) {
                 return Err(format!("class {number} stands there twice"));
             }
@@ -186,7 +186,7 @@ impl ClassTable {
     /// Returns the file's bytes.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut text = format!("{BEGIN}\"version\":{VERSION},\"classes\":[\n");
-        for (place, Class { number, name, folder }) in self.0.iter().enumerate() {
+        for (place, ClassEntry { number, name, folder }) in self.0.iter().enumerate() {
             let separator = if place == 0 { "" } else { ",\n" };
             text.push_str(&format!("{separator}{{\"number\":{number}"));
             for (key, value) in [("name", name), ("folder", folder)] {
@@ -201,12 +201,12 @@ impl ClassTable {
     }
 }
 
-/// Returns whether there is a file of class names at this path, and not another program's.
-pub(crate) fn is_ours(path: &Path) -> bool {
+/// Returns whether there is a file of class names in our own format at this path.
+pub(crate) fn is_class_file(path: &Path) -> bool {
     matches!(text_of_ours(path), Ok(Some(_)))
 }
 
-/// Reads a file of class names; `None` if there is none at this path.
+/// Reads the bytes of a file of class names; `None` if there is none at this path.
 fn text_of_ours(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match fs::metadata(path) {
         // Opening a pipe would wait for its other end.
@@ -228,31 +228,31 @@ fn text_of_ours(path: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(text))
 }
 
-/// Returns where the class names of the dataset at this path lie: `x.beton.classes.json`. For shards
-/// the path is their template, with a number in braces: `x-{000}.tar`.
+/// Returns the path of the class names of the dataset at this path: `x.beton.classes.json`. The path of
+/// shards is their template, with a number in braces: `x-{000}.tar`.
 pub(crate) fn beside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(BESIDE);
     name.into()
 }
 
-/// Reads the names that lie beside a file of its own.
+/// Reads the class names that are stored beside a dataset of a single file.
 ///
 /// # Errors
 ///
-/// If the file of the names is damaged.
-pub(super) fn of_file(path: Option<&Path>) -> Result<Option<ClassNames>, BoxError> {
+/// Fails if the file of the names is damaged.
+pub(super) fn names_beside_file(path: Option<&Path>) -> Result<Option<ClassNames>, BoxError> {
     let Some(path) = path else { return Ok(None) };
     Ok(ClassTable::read(&beside(path))?.map(|table| table.names()))
 }
 
-/// Reads the names that lie beside shards, all of which must be of one template. Shards elsewhere have
-/// none.
+/// Reads the class names that are stored beside shards, all of which must have the same template. Remote
+/// shards have none.
 ///
 /// # Errors
 ///
-/// If the file of the names is damaged.
-pub(super) fn of_shards<'a>(
+/// Fails if the file of the names is damaged.
+pub(super) fn names_beside_shards<'a>(
     shards: impl Iterator<Item = &'a Location>,
 ) -> Result<Option<ClassNames>, BoxError> {
     let paths = shards.map(|shard| match shard {
@@ -269,8 +269,9 @@ pub(super) fn of_shards<'a>(
     Ok(None)
 }
 
-/// Returns what a shard of this path may have been named by: itself; with a number in braces,
-/// `x-{000}.tar`; with a number and a count, `x-{000}-of-{N}.tar`. Compressed, also without `.gz`.
+/// Returns the templates that may have named a shard of this path: the path itself; the path with a
+/// number in braces, `x-{000}.tar`; and with a number and a count, `x-{000}-of-{N}.tar`. For a
+/// compressed shard, the templates without `.gz` or `.zst` are returned too.
 fn templates(shard: &Path) -> Vec<PathBuf> {
     let Some(name) = shard.file_name().and_then(|name| name.to_str()) else { return vec![] };
     let plain = [".gz", ".zst"].iter().find_map(|end| name.strip_suffix(end));
@@ -296,7 +297,7 @@ fn templates(shard: &Path) -> Vec<PathBuf> {
     all.map(|name| shard.with_file_name(name)).collect()
 }
 
-/// Returns where the last few runs of digits in a name begin and end.
+/// Returns the start and the end of the last runs of digits in a name, at most [`MOST_RUNS`] of them.
 fn digits(name: &str) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = vec![];
     for (at, _) in name.bytes().enumerate().filter(|(_, byte)| byte.is_ascii_digit()) {
@@ -308,8 +309,8 @@ fn digits(name: &str) -> Vec<(usize, usize)> {
     runs.split_off(runs.len().saturating_sub(MOST_RUNS))
 }
 
-/// Returns the zeros of a template that prints this number: as many as it has digits, or fewer if it
-/// does not begin with a zero.
+/// Returns the runs of zeros that a template may have for this number: as many zeros as the number has
+/// digits, or fewer if it does not begin with a zero.
 fn widths(number: &str) -> impl Iterator<Item = String> {
     let most = number.len();
     let least = if number.starts_with('0') { most } else { 1 };
@@ -320,8 +321,8 @@ fn widths(number: &str) -> impl Iterator<Item = String> {
 mod tests {
     use super::*;
 
-    fn class(number: i64, name: Option<&str>, folder: Option<&str>) -> Class {
-        Class { number, name: name.map(str::to_owned), folder: folder.map(str::to_owned) }
+    fn class(number: i64, name: Option<&str>, folder: Option<&str>) -> ClassEntry {
+        ClassEntry { number, name: name.map(str::to_owned), folder: folder.map(str::to_owned) }
     }
 
     #[test]
@@ -341,13 +342,13 @@ mod tests {
         let names = table.names();
         assert_eq!((names.len(), names.get(600), names.get(-7)), (2, Some("ape"), None));
         assert_eq!(table.folders(), BTreeMap::from([("ape", 600), ("00601", 601), ("x", -7)]));
-        assert_eq!(of_file(Some(&dir.path().join("x.beton"))).unwrap(), Some(names));
+        assert_eq!(names_beside_file(Some(&dir.path().join("x.beton"))).unwrap(), Some(names));
     }
 
     #[test]
     fn a_strangers_file_is_passed_over_and_a_damaged_one_of_ours_is_told() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(IN_FOLDER);
+        let path = dir.path().join(FOLDER_FILE_NAME);
         let read = |text: &str| {
             fs::write(&path, text).unwrap();
             ClassTable::read(&path)
@@ -385,7 +386,7 @@ mod tests {
         }
         let found = |shards: &[&str]| {
             let shards: Vec<Location> = shards.iter().map(|name| at(name)).collect();
-            of_shards(shards.iter()).unwrap().is_some()
+            names_beside_shards(shards.iter()).unwrap().is_some()
         };
         for shards in [
             &["cifar10.tar"][..],
@@ -411,7 +412,7 @@ mod tests {
             assert!(!found(shards), "{shards:?}");
         }
         let remote = [Location::Url("s3://bucket/a-000.tar".into())];
-        assert_eq!(of_shards(remote.iter()).unwrap(), None);
+        assert_eq!(names_beside_shards(remote.iter()).unwrap(), None);
     }
 
     #[test]

@@ -1,33 +1,34 @@
-//! The names that pictures and labels go by, whatever the dataset.
+//! Common names of images and labels, whatever names the dataset stores.
 //!
-//! | dataset       | picture         | label               | both are also called |
+//! | dataset       | image           | label               | both are also called |
 //! |---------------|-----------------|---------------------|----------------------|
 //! | a folder      | `image`         | `label`             |                      |
 //! | WebDataset    | `jpg`           | `cls`               | `image`, `label`     |
 //! | TFRecord      | `image/encoded` | `image/class/label` | `image`, `label`     |
 //! | `.beton`      | any             | any                 | `image`, `label`     |
 //!
-//! 1. A field that is stored as `image` or `label` is the one of that name.
-//! 2. Else the only image field is `image`.
-//! 3. Else `label` is the only int field whose name, or the part of it behind the last `/` or `.`, is
-//!    `label`, `cls` or `class`; without any of these, beside images, the only int field that is not
-//!    called as a number of another kind is (`id`, `index`, `count`, `height`, ...).
+//! 1. A field that is stored as `image` or `label` has that name.
+//! 2. Otherwise the only image field is `image`.
+//! 3. Otherwise `label` is the only int field whose name, or the end of its name after the last `/` or
+//!    `.`, is `label`, `cls` or `class`. If there is none and the dataset has images, it is the only int
+//!    field that is not named like another number (`id`, `index`, `count`, `height`, ...).
 //!
-//! Where two fields would do, neither has the name. The stored name stays good everywhere.
+//! If two fields qualify, neither has the common name. The stored name can always be used as well.
 
 use super::{FieldKind, FieldSpec, Source};
 
 const IMAGE: &str = "image";
 const LABEL: &str = "label";
 
-/// Names of a class.
+/// Names of class fields.
 const CLASSES: [&str; 3] = [LABEL, "cls", "class"];
 
-/// Names of ints that are no class.
+/// Names of int fields that are not a class.
 const OTHER_INTS: [&str; 8] = ["id", "index", "idx", "inx", "count", "height", "width", "channels"];
 
 impl dyn Source {
-    /// Place of the field of this name: the name that it is stored under, or its common name.
+    /// Returns the index of the field with this name: the name that it is stored under, or its common
+    /// name.
     #[must_use]
     pub fn field_index(&self, name: &str) -> Option<usize> {
         let fields = self.fields();
@@ -35,12 +36,12 @@ impl dyn Source {
         stored.or_else(|| common(fields, name))
     }
 
-    /// The name that a field's output goes by: `image` for the only image, `label` for the label,
-    /// else the name that it is stored under.
+    /// Returns the name of a field's output: `image` for the only image, `label` for the label,
+    /// otherwise the name that the field is stored under.
     ///
     /// # Panics
     ///
-    /// If there is no such field.
+    /// Panics if there is no such field.
     #[must_use]
     pub fn field_name(&self, field: usize) -> &str {
         let fields = self.fields();
@@ -49,7 +50,7 @@ impl dyn Source {
     }
 }
 
-/// The field that a common name is given to, where none is stored under it.
+/// Returns the field that has a common name; `None` if a field is stored under that name.
 fn common(fields: &[FieldSpec], name: &str) -> Option<usize> {
     if fields.iter().any(|field| field.name == name) {
         return None;
@@ -73,12 +74,12 @@ fn is_int(field: &FieldSpec) -> bool {
     field.kind == FieldKind::Int
 }
 
-/// The last part of a field's name.
+/// Returns the end of a field's name, after the last `/` or `.`.
 fn last(field: &FieldSpec) -> &str {
     field.name.rsplit(['/', '.']).next().unwrap_or(&field.name)
 }
 
-/// The one field of which something holds, if it holds of one alone.
+/// Returns the only field that `of` holds for; `None` if there are none or several.
 fn only(fields: &[FieldSpec], of: impl Fn(&FieldSpec) -> bool) -> Option<usize> {
     let mut all = fields.iter().enumerate().filter(|(_, field)| of(field));
     let (first, _) = all.next()?;
@@ -107,7 +108,7 @@ mod tests {
         }
     }
 
-    /// The names that fields go by; a `*` stands before an image, a `#` before an int.
+    /// Returns the names of fields; `*` marks an image, `#` an int.
     fn names(fields: &[&str]) -> Vec<String> {
         let field = |text: &&str| {
             let kind = match text.as_bytes()[0] {
@@ -147,7 +148,7 @@ mod tests {
         assert_eq!(names(&["*jpg", "#a", "#b"]), ["image", "a", "b"]);
         assert_eq!(names(&["*jpg", "#id"]), ["image", "id"]);
         assert_eq!(names(&["#n", "-text"]), ["n", "text"], "no picture, no class");
-        // What is stored under the name has it, whatever it is.
+        // A field that is stored under the name has that name, whatever its kind.
         assert_eq!(names(&["*jpg", "-image", "#cls", "-label"]), ["jpg", "image", "cls", "label"]);
     }
 }

@@ -1,9 +1,9 @@
-//! Several sources as one: their samples one after another, to be read in any order.
+//! Several sources as one: their samples one after another, in any order of reading.
 //!
 //! ```text
 //! source 0      source 1   source 2
 //! 0 1 2 3 4     0 1 2      0 1 2 3
-//! 0 1 2 3 4     5 6 7      8 9 10 11     what a loader shuffles, all of them at once
+//! 0 1 2 3 4     5 6 7      8 9 10 11     the numbers that a loader shuffles
 //! ```
 
 use super::starts::Starts;
@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// Sources of the same fields, as one.
+/// Several sources with the same fields, joined into one.
 ///
 /// ```no_run
 /// use fuseloop::source::{Beton, Concat, Source};
@@ -34,11 +34,11 @@ pub struct Concat {
 }
 
 impl Concat {
-    /// The sources one after another.
+    /// Joins sources one after another.
     ///
     /// # Errors
     ///
-    /// If there is none, or they are not of the same fields.
+    /// Fails if there is no source, or if the sources do not have the same fields.
     pub fn new(parts: impl IntoIterator<Item = Arc<dyn Source>>) -> Result<Self, StreamError> {
         let parts: Vec<Arc<dyn Source>> = parts.into_iter().collect();
         let streams: Vec<_> =
@@ -52,9 +52,9 @@ impl Concat {
         Self { parts, starts }
     }
 
-    /// The source that a sample is of, and its number there.
+    /// Returns the source that holds a sample, and the sample's number there.
     fn source_of(&self, sample: SampleId) -> Option<(&dyn Source, SampleId)> {
-        let (part, sample) = self.starts.place(sample)?;
+        let (part, sample) = self.starts.locate(sample)?;
         Some((&*self.parts[part], sample))
     }
 
@@ -63,14 +63,14 @@ impl Concat {
         found.ok_or_else(|| format!("there are {} samples", Source::len(self)).into())
     }
 
-    /// What holds of all parts, of what each says.
+    /// Combines the answers of all components with `both`; `None` if a component has no answer.
     fn all<T>(&self, of: impl Fn(&dyn Source) -> Option<T>, both: impl Fn(T, T) -> T) -> Option<T> {
         let said = self.parts.iter().map(|part| of(&**part));
         said.reduce(|a, b| a.zip(b).map(|(a, b)| both(a, b))).flatten()
     }
 }
 
-/// Bits of a page's number within its part.
+/// The low bits hold the locality group within a component; the bits above hold the component.
 const PAGE_BITS: u32 = 44;
 
 impl Source for Concat {
@@ -104,16 +104,17 @@ impl Source for Concat {
         part.value(sample, field, buffer)
     }
 
-    /// Those that it was made of; of one alone, what that is made of.
-    fn parts(&self) -> usize {
-        if let [one] = &*self.parts { one.parts() } else { self.parts.len() }
+    /// Returns the number of sources that were joined; for a single source, the number of its own
+    /// components.
+    fn components(&self) -> usize {
+        if let [one] = &*self.parts { one.components() } else { self.parts.len() }
     }
 
-    fn part(&self, sample: SampleId, buffer: &mut Buffer) -> Result<usize, BoxError> {
+    fn component(&self, sample: SampleId, buffer: &mut Buffer) -> Result<usize, BoxError> {
         if let [one] = &*self.parts {
-            return one.part(sample, buffer);
+            return one.component(sample, buffer);
         }
-        let found = self.starts.place(sample).map(|(part, _)| part);
+        let found = self.starts.locate(sample).map(|(part, _)| part);
         found.ok_or_else(|| format!("there are {} samples", Source::len(self)).into())
     }
 
@@ -121,7 +122,7 @@ impl Source for Concat {
         self.all(|part| part.image_stats(field), |a, b| a.merged(&b))
     }
 
-    /// Of one source alone, the file that it is.
+    /// Returns the path of a single source; `None` for several sources.
     fn path(&self) -> Option<&Path> {
         if let [one] = &*self.parts { one.path() } else { None }
     }
@@ -139,7 +140,7 @@ impl Source for Concat {
         part.locate(sample, field)
     }
 
-    /// Those of all parts, if each has names and no two differ.
+    /// Merges the names of all components, if each has names and no two differ.
     fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
         let mut names: Option<ClassNames> = None;
         for part in &self.parts {
@@ -155,9 +156,9 @@ impl Source for Concat {
         Ok(names)
     }
 
-    fn page(&self, sample: SampleId) -> Option<u64> {
-        let (part, inner) = self.starts.place(sample)?;
-        let page = self.parts[part].page(inner)?;
+    fn locality_group(&self, sample: SampleId) -> Option<u64> {
+        let (part, inner) = self.starts.locate(sample)?;
+        let page = self.parts[part].locality_group(inner)?;
         Some((part as u64) << PAGE_BITS | page)
     }
 
@@ -173,15 +174,16 @@ impl Source for Concat {
     }
 
     fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Arc<dyn Source>>, BoxError> {
-        let shares = Arc::new(Shares {
+        let shares = Arc::new(RunSplit {
             upcoming: Arc::clone(&run.upcoming),
             starts: Arc::clone(&self.starts),
             listed: OnceLock::new(),
         });
         let mut is_same = true;
         let begun = self.parts.iter().enumerate().map(|(part, source)| {
-            let upcoming = Arc::new(Share { of: Arc::clone(&shares), part });
-            // A part's batches are parts of the loader's, so one more of them may be in work.
+            let upcoming = Arc::new(ComponentRun { of: Arc::clone(&shares), part });
+            // A component's batches are pieces of the loader's batches, so one more of them may be in
+            // flight.
             let batches_ahead = run.batches_ahead + 1;
             let begun =
                 Arc::clone(source).begin(&RunPlan { upcoming, batches_ahead, ..run.clone() })?;
@@ -198,17 +200,17 @@ impl Source for Concat {
     }
 }
 
-/// A run's samples by the parts that they are of: listed once a part asks.
-struct Shares {
+/// The samples of a run by component. They are listed when the first component asks for its own.
+struct RunSplit {
     upcoming: Arc<dyn Upcoming>,
     starts: Arc<Starts>,
     listed: OnceLock<Vec<Vec<SampleId>>>,
 }
 
-/// Samples of a run that are listed in a stroke.
+/// The number of samples of a run that are listed in one call.
 const LISTED_AT_ONCE: u64 = 1 << 12;
 
-impl Shares {
+impl RunSplit {
     fn of(&self, part: usize) -> &[SampleId] {
         let listed = self.listed.get_or_init(|| {
             let mut parts = vec![vec![]; self.starts.parts()];
@@ -216,7 +218,7 @@ impl Shares {
             while at < self.upcoming.samples() {
                 let end = at.saturating_add(LISTED_AT_ONCE).min(self.upcoming.samples());
                 self.upcoming.at(at..end, &mut samples);
-                for (part, sample) in samples.drain(..).filter_map(|id| self.starts.place(id)) {
+                for (part, sample) in samples.drain(..).filter_map(|id| self.starts.locate(id)) {
                     parts[part].push(sample);
                 }
                 at = end;
@@ -227,13 +229,13 @@ impl Shares {
     }
 }
 
-/// What of a run is of one part.
-struct Share {
-    of: Arc<Shares>,
+/// The samples of a run that belong to one component.
+struct ComponentRun {
+    of: Arc<RunSplit>,
     part: usize,
 }
 
-impl Upcoming for Share {
+impl Upcoming for ComponentRun {
     fn samples(&self) -> u64 {
         self.of.of(self.part).len() as u64
     }

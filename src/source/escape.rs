@@ -1,9 +1,10 @@
-//! Text from outside, made safe to show on a terminal.
+//! Text from outside, escaped so that a terminal can show it safely.
 
 use std::fmt::{self, Write};
 
-/// Shows text with what a terminal would obey, or would not show, escaped: control
-/// characters, and those that turn the direction of the text. Quotes and backslashes stay.
+/// Shows text with those characters escaped that a terminal would obey or would not show: control
+/// characters, and characters that change the direction of the text. Quotes and backslashes are not
+/// escaped.
 ///
 /// ```
 /// use fuseloop::source::Escaped;

@@ -1,6 +1,7 @@
-//! Reads that come short, are interrupted, fail or end early, at the n-th call of a reader.
+//! Tests of reads that return too little, are interrupted, fail or end early, at the n-th call of a
+//! reader.
 //!
-//! | the n-th call          | what the reader gives                              |
+//! | the n-th call          | what is read                                       |
 //! |------------------------|----------------------------------------------------|
 //! | one byte               | the same values                                    |
 //! | `EINTR`                | the same values                                    |
@@ -15,16 +16,16 @@ use super::tar::{Tar, TarOptions};
 use super::tfrecord::{TfOptions, TfRecords};
 use super::{Beton, BoxError, Location, OpenOptions, Record, Source, masked_crc32c};
 use crate::sample::SampleId;
-use crate::source::example::{BytesList, Example, Feature, Features, Int64List, Kind};
+use crate::source::example::{BytesList, Example, ExampleFeature, Features, Int64List, Kind};
 use prost::Message as _;
 use std::io::{self, Read as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many calls fail, one a run, of the first 1000.
+/// The number of calls that fail, one in each run, of the first 1000.
 const FAULTS: u64 = 40;
 
-/// What Linux calls EIO.
+/// The number of the error `EIO` on Linux.
 const EIO: i32 = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,7 +36,7 @@ enum Fault {
     Ended,
 }
 
-/// A file whose n-th call is answered otherwise.
+/// A file whose n-th read has a fault.
 struct Faulty {
     bytes: Arc<[u8]>,
     calls: Arc<AtomicU64>,
@@ -66,7 +67,7 @@ impl ReadAt for Faulty {
 
 type Open = fn(Faulty) -> Result<Box<dyn Source>, BoxError>;
 
-/// All records, or the first error; and how many calls that took.
+/// Returns all records or the first error, and the number of calls.
 fn read(
     bytes: &Arc<[u8]>,
     open: Open,
@@ -138,7 +139,8 @@ fn a_tfrecord_file_gives_its_values_or_an_error_with_its_name() {
             ("b", Kind::Bytes(BytesList { value })),
             ("n", Kind::Ints(Int64List { value: vec![n] })),
         ];
-        let feature = kinds.map(|(name, kind)| (name.to_owned(), Feature { kind: Some(kind) }));
+        let feature =
+            kinds.map(|(name, kind)| (name.to_owned(), ExampleFeature { kind: Some(kind) }));
         let context = Some(Features { feature: feature.into() });
         let data = Example { context, lists: None }.encode_to_vec();
         let length = (data.len() as u64).to_le_bytes();
@@ -158,7 +160,7 @@ fn a_beton_gives_its_values_or_an_error() {
     let packed = include_bytes!("../../tests/golden/beton/all_fields_2MiB.beton.gz");
     let mut bytes = vec![];
     flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
-    // What is no file of this machine has no path: the places of its bytes are what it is told by.
+    // A source that is not a local file has no path: the error names it by the offsets of its bytes.
     assert_faults_are_met("byte", bytes, 20, |faulty| {
         Ok(Box::new(Beton::from_reader(faulty, &OpenOptions::default())?))
     });

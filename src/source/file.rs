@@ -1,27 +1,28 @@
-//! A file's bytes: read at a place when they are asked for, or held in memory.
+//! The bytes of a file, read at an offset on request or held in memory.
 //!
-//! Read, not mapped. A mapping of a file that is cut short, or whose disk fails, ends the process
-//! with SIGBUS when the missing part is touched; a read says so. It costs a copy, 15 µs for 200 KB
+//! Files are read, not mapped. When a mapped file is cut short, or its disk fails, touching the missing
+//! bytes ends the process with SIGBUS; a read returns an error. Reading costs a copy, 15 µs for 200 KB
 //! that the system has in its cache, and saves the page faults that threads queue up for.
 //!
 //! # Files that change while they are read
 //!
-//! | change                           | what a read gives                                    |
+//! | change                           | what a read returns                                  |
 //! |----------------------------------|------------------------------------------------------|
 //! | replaced by another, or deleted  | the old bytes: an open file stays what it is         |
 //! | cut short                        | the old bytes, or an error                           |
 //! | written over in place            | old bytes, new bytes, or a mixture of both           |
-//! | cut short, then grown again      | as written over; where it was cut also zeros         |
+//! | cut short, then grown again      | as for a file written over, with zeros after the cut |
 //!
-//! Linux looks at a file's length, then copies. If the file is cut in between, its last page is cleared
-//! from the cut on, and the read gives these zeros as if they were the file's: at full length, without an
-//! error. The length is set before the page is cleared. So the length is looked at once more after each
-//! read, and bytes beyond it are dropped. A look costs 0.3 µs; a read of 3 KB costs 0.5 µs, one of 200 KB
-//! 4 µs. Where several reads can be given up together, one look serves them all: [`LengthCheck`].
+//! A read on Linux looks at the file's length, then copies. If the file is cut in between, the kernel
+//! clears the file's last page from the cut on, and the read returns these zeros as if they were the
+//! file's: at full length, without an error. The kernel sets the length before it clears the page. So
+//! the length is checked once more after each read, and bytes beyond it are dropped. A check costs 0.3
+//! µs; a read of 3 KB costs 0.5 µs, a read of 200 KB 4 µs. Where several reads can be discarded
+//! together, one check serves them all: [`LengthCheck`].
 //!
-//! A file that has grown to its old length again by then is not seen. The time of its last change would
-//! tell, but the files of datasets are often touched only to keep them from being deleted as unused, and
-//! no run should end for that.
+//! A file that was cut and has grown back to its old length by then is not detected. The time of its
+//! last change would show the cut, but the files of datasets are often touched only to keep them from
+//! being deleted as unused, and no run should end for that.
 
 use super::ReadErrorKind;
 use std::any::Any;
@@ -31,7 +32,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes at places, read by several threads at once: a file, or what stands for one.
+/// Bytes that several threads can read at any offset at once: a file, or something that stands for a
+/// file.
 ///
 /// ```
 /// use fuseloop::source::{Beton, OpenOptions, ReadAt};
@@ -58,40 +60,42 @@ use std::sync::Arc;
 /// ```
 #[expect(clippy::len_without_is_empty, reason = "a length in bytes, not a collection")]
 pub trait ReadAt: Any + Send + Sync {
-    /// Bytes there are.
+    /// Returns the number of bytes.
     ///
     /// # Errors
     ///
-    /// As the system says.
+    /// Fails with the system's error.
     fn len(&self) -> io::Result<u64>;
 
-    /// Reads bytes from `start` on into the beginning of `bytes`. Says how many: some, if `bytes`
-    /// has room and there are any; 0 at the end.
+    /// Reads bytes from offset `start` on into the beginning of `bytes`, and returns how many. That is
+    /// at least one if `bytes` is not empty and there are more bytes; 0 at the end.
     ///
     /// # Errors
     ///
-    /// As the system says. After [`Interrupted`](io::ErrorKind::Interrupted) it is asked again.
+    /// Fails with the system's error. After [`Interrupted`](io::ErrorKind::Interrupted), callers try
+    /// again.
     fn read_at(&self, bytes: &mut [u8], start: u64) -> io::Result<usize>;
 
-    /// The same, behind those of `bytes`: `most`, which is not 0, at most. A file writes nothing there
-    /// before it reads.
+    /// Appends at most `most` bytes from offset `start` on to `bytes`, and returns how many; `most` is
+    /// not 0. The implementation for `File` does not clear the memory before it reads.
     ///
     /// # Errors
     ///
-    /// As [`read_at`](Self::read_at): nothing is appended then. If there is no memory.
+    /// Fails as [`read_at`](Self::read_at) does, or if there is no memory. After an error nothing is
+    /// appended.
     fn append_at(&self, bytes: &mut Vec<u8>, most: usize, start: u64) -> io::Result<usize> {
         let old = bytes.len();
         bytes.try_reserve_exact(most)?;
         bytes.resize(old + most, 0);
         let outcome = self.read_at(&mut bytes[old..], start);
-        // A reader of the user's own may count wrongly: it is not believed.
+        // A user's reader may return a wrong count, so the count is limited.
         let found = outcome.as_ref().map_or(0, |&count| count.min(most));
         bytes.truncate(old + found);
         outcome.map(|_| found)
     }
 }
 
-/// A read counts only bytes that the file still has afterwards: others may be zeros.
+/// Counts only bytes that the file still has after a read, because the others may be zeros.
 impl ReadAt for File {
     fn len(&self) -> io::Result<u64> {
         #[cfg(unix)]
@@ -110,14 +114,14 @@ impl ReadAt for File {
         let old = bytes.len();
         bytes.try_reserve_exact(most)?;
         let found = rustix::io::pread(self, rustix::buffer::spare_capacity(bytes), start)?;
-        // There may be more room than was asked for.
+        // There may be more spare capacity than was asked for.
         let found = still_there(self, start, found.min(most));
         bytes.truncate(old + found.as_ref().map_or(0, |&found| found));
         found
     }
 }
 
-/// Reads as the system does: if the file is cut meanwhile, the last bytes may be zeros.
+/// Reads without a check of the length: if the file is cut meanwhile, the last bytes may be zeros.
 fn read_unchecked(file: &File, bytes: &mut [u8], start: u64) -> io::Result<usize> {
     #[cfg(unix)]
     let found = std::os::unix::fs::FileExt::read_at(file, bytes, start);
@@ -126,7 +130,7 @@ fn read_unchecked(file: &File, bytes: &mut [u8], start: u64) -> io::Result<usize
     found
 }
 
-/// Returns how many of the `found` bytes that were read from `start` on the file still has.
+/// Returns how many of the `found` bytes, which were read from offset `start` on, the file still has.
 fn still_there(file: &File, start: u64, found: usize) -> io::Result<usize> {
     if found == 0 {
         return Ok(0);
@@ -135,7 +139,7 @@ fn still_there(file: &File, start: u64, found: usize) -> io::Result<usize> {
     Ok(found.min(usize::try_from(left).unwrap_or(usize::MAX)))
 }
 
-/// What a shared one reads.
+/// A shared reader reads what its inner reader does.
 impl<R: ReadAt + ?Sized> ReadAt for Arc<R> {
     fn len(&self) -> io::Result<u64> {
         (**self).len()
@@ -150,12 +154,12 @@ impl<R: ReadAt + ?Sized> ReadAt for Arc<R> {
     }
 }
 
-/// The bytes of a file, as many as it had when it was opened.
+/// The bytes of a file, with the length that the file had when it was opened.
 pub(super) enum FileBytes {
-    /// Read when asked for.
+    /// Bytes that are read on request.
     Read { from: Arc<dyn ReadAt>, len: u64 },
-    /// For tests, fuzzing and files made on the spot.
-    Held(Arc<[u8]>),
+    /// Bytes in memory, for tests, fuzzing, and files that are loaded as a whole.
+    InMemory(Arc<[u8]>),
 }
 
 impl FileBytes {
@@ -163,48 +167,49 @@ impl FileBytes {
     ///
     /// # Errors
     ///
-    /// As the system says; or if it is a folder, a FIFO or a device.
+    /// Fails with the system's error, or if the path is a folder, a FIFO or a device.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        // Asked before the file is opened: opening a FIFO waits for its writer.
+        // The kind is checked before the file is opened: opening a FIFO waits for its writer.
         if !fs::metadata(path)?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
         Self::from_reader(Arc::new(File::open(path)?))
     }
 
-    /// What a reader has.
+    /// Wraps a reader.
     ///
     /// # Errors
     ///
-    /// If its length can't be had.
+    /// Fails if the reader can't tell its length.
     pub(super) fn from_reader(from: Arc<dyn ReadAt>) -> io::Result<Self> {
         let len = from.len()?;
         Ok(Self::Read { from, len })
     }
 
-    /// What reads them, unless they are held in memory.
+    /// Returns the reader of the bytes; `None` if they are held in memory.
     pub(super) fn reader(&self) -> Option<&Arc<dyn ReadAt>> {
         match self {
             Self::Read { from, .. } => Some(from),
-            Self::Held(_) => None,
+            Self::InMemory(_) => None,
         }
     }
 
-    /// Bytes there are, or were when it was opened.
+    /// Returns the number of bytes, as it was when the file was opened.
     pub(super) fn len(&self) -> u64 {
         match self {
             Self::Read { len, .. } => *len,
-            Self::Held(bytes) => bytes.len() as u64,
+            Self::InMemory(bytes) => bytes.len() as u64,
         }
     }
 
-    /// `size` bytes at `start`: lent if they are held, else read into `buffer`, which grows to the
-    /// largest size asked for and never shrinks; where in it says [`skew`].
+    /// Returns the `size` bytes at offset `start`: borrowed if they are held in memory, otherwise read
+    /// into `buffer`, which grows to the largest size asked for and never shrinks. [`skew`] decides
+    /// where in the buffer they begin.
     ///
     /// # Errors
     ///
-    /// If the file is shorter, by its length or by now; if there is no memory; or as the system
-    /// says.
+    /// Fails if the file is too short, when it was opened or now; if there is no memory; or with the
+    /// system's error.
     pub(super) fn get<'a>(
         &'a self,
         start: u64,
@@ -213,7 +218,7 @@ impl FileBytes {
     ) -> Result<&'a [u8], ReadErrorKind> {
         let count = self.count(start, size)?;
         match self {
-            Self::Held(bytes) => {
+            Self::InMemory(bytes) => {
                 let rest = usize::try_from(start).ok().and_then(|start| bytes.get(start..));
                 let short = ReadErrorKind::Short { ptr: start, size, found: 0 };
                 rest.and_then(|rest| rest.get(..count)).ok_or(short)
@@ -225,13 +230,13 @@ impl FileBytes {
         }
     }
 
-    /// Does what [`get`](Self::get) does. With a `check`, the length of a file is not looked at after the
-    /// read: the bytes are right if the check passes.
+    /// Does what [`get`](Self::get) does. With a `check`, the length of a file is not checked after the
+    /// read: the bytes are valid only if `check` passes later.
     ///
     /// # Errors
     ///
-    /// See [`get`](Self::get). With a `check` there is also an error if it holds reads of another file
-    /// which do not pass.
+    /// See [`get`](Self::get). With a `check`, also fails if `check` holds reads of another file that do
+    /// not pass.
     pub(super) fn get_with<'a>(
         &'a self,
         (start, size): (u64, u64),
@@ -250,11 +255,12 @@ impl FileBytes {
         self.get(start, size, buffer)
     }
 
-    /// As [`get`](Self::get), but always in the buffer; where in it.
+    /// Does what [`get`](Self::get) does, but always reads into the buffer. Returns the range of the
+    /// bytes in the buffer.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get).
+    /// Fails as [`get`](Self::get) does.
     pub(super) fn load(
         &self,
         start: u64,
@@ -270,7 +276,7 @@ impl FileBytes {
         Ok(0..count)
     }
 
-    /// `size`, if there are so many bytes from `start` on.
+    /// Returns `size` as a `usize`, if there are that many bytes from `start` on.
     fn count(&self, start: u64, size: u64) -> Result<usize, ReadErrorKind> {
         let found = self.len().saturating_sub(start);
         if found < size {
@@ -279,22 +285,22 @@ impl FileBytes {
         usize::try_from(size).map_err(|_| ReadErrorKind::Memory { size })
     }
 
-    /// `size` bytes at `start`, in memory of their own.
+    /// Returns a copy of the `size` bytes at offset `start`.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get).
+    /// Fails as [`get`](Self::get) does.
     pub(super) fn copy(&self, start: u64, size: u64) -> Result<Vec<u8>, ReadErrorKind> {
         let mut bytes = vec![];
         self.append(start, size, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// `size` bytes at `start`, behind those of `bytes`.
+    /// Appends the `size` bytes at offset `start` to `bytes`.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get): none of them is appended then.
+    /// Fails as [`get`](Self::get) does. After an error nothing is appended.
     pub(super) fn append(
         &self,
         start: u64,
@@ -306,13 +312,13 @@ impl FileBytes {
         room.map_err(|_| ReadErrorKind::Memory { size })?;
         let old = bytes.len();
         match self {
-            Self::Held(_) => bytes.extend_from_slice(self.get(start, size, &mut vec![])?),
+            Self::InMemory(_) => bytes.extend_from_slice(self.get(start, size, &mut vec![])?),
             Self::Read { from, .. } => {
-                // Where memory lies badly it is cheaper to move the bytes when they are there.
-                let is_bad = lies_badly(bytes, old, start);
+                // Where the memory is badly aligned, it is cheaper to move the bytes after the read.
+                let is_bad = is_misaligned(bytes, old, start);
                 let first = old + if is_bad { LINE / 2 } else { 0 };
                 bytes.resize(first, 0);
-                if let Err(error) = read_behind(&**from, start, count, bytes) {
+                if let Err(error) = append_exact(&**from, start, count, bytes) {
                     bytes.truncate(old);
                     return Err(error);
                 }
@@ -326,21 +332,21 @@ impl FileBytes {
     }
 }
 
-/// Notes reads of a file, and looks at the file's length once for all of them.
+/// Notes reads of a file, and checks the file's length once for all of them.
 ///
-/// Bytes that were read since the last look are right if [`pass`](Self::pass) succeeds. If it fails, all
-/// of them have to be given up.
+/// Bytes that were read since the last check are valid if [`pass`](Self::pass) succeeds. If `pass`
+/// fails, all of them must be discarded.
 #[derive(Default)]
 pub(super) struct LengthCheck {
-    /// The file read last. It is kept from look to look, since threads that count its users up and down
-    /// for each read would wait for each other.
+    /// The file that was read last. The reference is kept between checks: threads that change the
+    /// reference count at each read would slow each other down.
     file: Option<Arc<dyn ReadAt>>,
-    /// The read since the last look that ends last: where it begins, and its bytes.
+    /// The read since the last check that reaches farthest: its offset and its size in bytes.
     last: Option<(u64, u64)>,
 }
 
 impl LengthCheck {
-    /// Forgets the reads noted so far, whose bytes nobody uses.
+    /// Forgets the reads noted so far, because their bytes are not used.
     pub(super) fn forget(&mut self) {
         self.last = None;
     }
@@ -357,11 +363,11 @@ impl LengthCheck {
         Ok(())
     }
 
-    /// Looks at the length.
+    /// Checks the length of the file.
     ///
     /// # Errors
     ///
-    /// If the file ends by now before the end of something that was read.
+    /// Fails if the file now ends before the end of a noted read.
     pub(super) fn pass(&mut self) -> Result<(), ReadErrorKind> {
         let (Some((ptr, size)), Some(file)) = (self.last.take(), &self.file) else {
             return Ok(());
@@ -371,12 +377,12 @@ impl LengthCheck {
     }
 }
 
-/// Refuses the bytes of a whole file if the file was cut short while they were read. `before` is its
-/// length when it was opened, `read` is how many bytes were found up to its end.
+/// Returns an error if a file was cut short while all of it was read. `before` is its length when it was
+/// opened, `read` is the number of bytes that were found up to its end.
 ///
 /// # Errors
 ///
-/// If bytes are missing, or may be zeros that stand for missing ones; or as the system says.
+/// Fails if bytes are missing, or may be zeros that stand for missing ones; or with the system's error.
 pub(crate) fn refuse_cut(file: &File, before: u64, read: u64) -> io::Result<()> {
     let now = ReadAt::len(file)?;
     if read >= before && now >= read {
@@ -388,8 +394,8 @@ pub(crate) fn refuse_cut(file: &File, before: u64, read: u64) -> io::Result<()> 
     )))
 }
 
-/// Appends `count` bytes at `start`.
-fn read_behind(
+/// Appends the `count` bytes at offset `start`.
+fn append_exact(
     from: &dyn ReadAt,
     start: u64,
     count: usize,
@@ -399,7 +405,7 @@ fn read_behind(
     while bytes.len() < first + count {
         let done = bytes.len() - first;
         match from.append_at(bytes, count - done, start + done as u64) {
-            // Nothing was appended, whatever a reader of the user's own says.
+            // Nothing was appended, whatever count a user's reader returned.
             Ok(_) if bytes.len() <= first + done => {
                 return Err(ReadErrorKind::Short { ptr: start, size, found: done as u64 });
             }
@@ -412,7 +418,8 @@ fn read_behind(
     Ok(())
 }
 
-/// Reads `count` bytes at `start` into a buffer that grows if it must; where in it they lie.
+/// Reads the `count` bytes at offset `start` into a buffer, which grows if necessary. Returns their
+/// range in the buffer.
 fn read_into(
     read: impl FnMut(&mut [u8], u64) -> io::Result<usize>,
     start: u64,
@@ -436,35 +443,40 @@ fn read_into(
     Ok(place)
 }
 
-/// Bytes of a line of the processor's caches, and of a page of the system's.
+/// The size in bytes of a line of the processor's caches. `PAGE` is the size of a page of the system's
+/// memory.
 pub(super) const LINE: usize = 64;
 const PAGE: usize = 4096;
 
-/// How far into memory to read what lies from `start` on in a file, so that it lies in its lines as it does
-/// in the system's own pages. The kernel copies a sixth as fast (Zen: 1.8 GB/s for 11.7) where memory
-/// lies 1 to 31 bytes after the file, modulo 4096; glibc's large allocations begin 16 bytes into a page,
-/// and raw pictures and pages of a file at the beginning of one.
+/// Returns the offset in `memory` at which to read the bytes from offset `start` of a file, so that they
+/// are aligned to cache lines as in the system's own pages. The kernel copies at a sixth of the speed
+/// (Zen: 1.8 GB/s instead of 11.7) where the memory address is 1 to 31 bytes after the file offset,
+/// modulo 4096. glibc's large allocations begin 16 bytes into a page; raw images and pages of a file
+/// begin at the start of a page.
 pub(super) fn skew(memory: &[u8], start: u64) -> usize {
-    apart(memory, 0, start).wrapping_neg() % LINE
+    address_gap(memory, 0, start).wrapping_neg() % LINE
 }
 
-/// Whether the kernel copies slowly what lies from `start` on in a file to byte `at` of memory: see [`skew`].
-fn lies_badly(memory: &[u8], at: usize, start: u64) -> bool {
-    (1..LINE / 2).contains(&(apart(memory, at, start) % PAGE))
+/// Returns whether the kernel copies slowly from offset `start` of a file to byte `at` of memory: see
+/// [`skew`].
+fn is_misaligned(memory: &[u8], at: usize, start: u64) -> bool {
+    (1..LINE / 2).contains(&(address_gap(memory, at, start) % PAGE))
 }
 
-/// How far byte `at` of memory lies after byte `start` of a file; only the remainder by a page counts.
-fn apart(memory: &[u8], at: usize, start: u64) -> usize {
+/// Returns the distance from byte `start` of a file to byte `at` of memory; only its remainder modulo a
+/// page counts.
+fn address_gap(memory: &[u8], at: usize, start: u64) -> usize {
     memory.as_ptr().addr().wrapping_add(at).wrapping_sub(start as usize)
 }
 
-/// What the system said of a read.
+/// Returns the error of a read that the system refused.
 fn failed(ptr: u64, size: u64, error: &io::Error) -> ReadErrorKind {
     ReadErrorKind::Io { ptr, size, kind: error.kind(), message: error.to_string() }
 }
 
-/// Fills `bytes` from `start` on; fewer only at the end of the file or before an error. A read may be
-/// cut by a signal or give less than asked for: it is gone on with.
+/// Fills `bytes` from offset `start` on, and returns how many bytes were read: fewer than asked for only
+/// at the end of the file or before an error. A read that is interrupted by a signal or returns fewer
+/// bytes is continued.
 pub(super) fn read_all_at(
     from: &dyn ReadAt,
     bytes: &mut [u8],
@@ -473,7 +485,7 @@ pub(super) fn read_all_at(
     fill(|bytes, at| from.read_at(bytes, at), bytes, start)
 }
 
-/// Does what [`read_all_at`] does, by any function that reads.
+/// Does what [`read_all_at`] does, with any function that reads.
 fn fill(
     mut read: impl FnMut(&mut [u8], u64) -> io::Result<usize>,
     bytes: &mut [u8],
@@ -483,7 +495,7 @@ fn fill(
     while done < bytes.len() {
         match read(&mut bytes[done..], start + done as u64) {
             Ok(0) => break,
-            // A reader of the user's own may count wrongly: it is not believed.
+            // A user's reader may return a wrong count, so the count is limited.
             Ok(count) => done = (done + count).min(bytes.len()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return (done, Err(error)),
@@ -518,10 +530,10 @@ pub(super) mod tests {
     /// The length of the file that [`read_while_it_is_cut`] cuts.
     pub(in crate::source) const SIZE: u64 = 64 << 10;
 
-    /// Cuts a file while `read` reads the whole of it, again and again until it is told of the cut.
+    /// Cuts a file while `read` reads all of it, again and again until `read` notices the cut.
     ///
-    /// The memory that is read into is fresh, so that the kernel has to find a page for it now and then and
-    /// takes longer to copy. Without a look at the length, about one round of ten gives zeros.
+    /// The memory that is read into is fresh, so that the kernel has to find a page for it now and then
+    /// and takes longer to copy. Without a check of the length, about one round in ten returns zeros.
     pub(in crate::source) fn read_while_it_is_cut<T: Sync>(
         open: impl Fn(&Path) -> T,
         read: impl Fn(&T, Vec<u8>) -> Option<Vec<u8>>,
@@ -580,7 +592,7 @@ pub(super) mod tests {
         });
     }
 
-    /// Gives a byte at a time, is interrupted before each, and fails at byte 3.
+    /// Returns one byte at a time, is interrupted before each, and fails at byte 3.
     struct Stammering(AtomicUsize);
 
     impl ReadAt for Stammering {
@@ -623,7 +635,7 @@ pub(super) mod tests {
             assert_eq!((lent, lent.as_ptr().addr() % LINE), (want, start % LINE));
             let mut own = vec![7; 5];
             own.reserve_exact(9000 + LINE);
-            moved += usize::from(lies_badly(&own, 5, start as u64));
+            moved += usize::from(is_misaligned(&own, 5, start as u64));
             bytes.append(start as u64, 9000, &mut own).unwrap();
             assert_eq!((&own[..5], &own[5..]), (&[7; 5][..], want));
         }
@@ -657,7 +669,7 @@ pub(super) mod tests {
         let short = Err(ReadErrorKind::Short { ptr: 3000, size: 1000, found: 999 });
         assert_eq!(check.pass(), short);
         assert_eq!(check.pass(), Ok(()), "it was said");
-        // Another file's reads are looked at before it is left.
+        // The reads of a file are checked before another file is read.
         assert_eq!(read(0, (3000, 999), &mut check), Ok(vec![7; 999]));
         cut("a", 3500);
         let short = Err(ReadErrorKind::Short { ptr: 3000, size: 999, found: 500 });
@@ -686,7 +698,7 @@ pub(super) mod tests {
 
     #[test]
     fn held_bytes_are_lent() {
-        let bytes = FileBytes::Held(vec![1, 2, 3].into());
+        let bytes = FileBytes::InMemory(vec![1, 2, 3].into());
         let mut buffer = vec![];
         assert_eq!(bytes.get(1, 2, &mut buffer), Ok(&[2, 3][..]));
         assert!(buffer.is_empty() && bytes.get(u64::MAX, 1, &mut buffer).is_err());

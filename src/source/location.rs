@@ -1,4 +1,4 @@
-//! Where files are: paths and addresses, and the short forms in which many are named.
+//! Locations of files: paths and addresses, and the short forms that name many files at once.
 //!
 //! | written                         | means                                                      |
 //! |---------------------------------|------------------------------------------------------------|
@@ -9,19 +9,19 @@
 //! | `s3://`, `gs://`, `http(s)://`  | an address; braces are expanded, `*` is not                 |
 //! | `file:///data/x.tar`            | a path                                                      |
 //!
-//! Nothing is run: `pipe:` is refused. A name that is a file as it stands is that file, whatever signs
-//! are in it.
+//! No program is run: `pipe:` is refused. A text that is the name of an existing file means that file,
+//! whatever special characters it contains.
 
 use super::Escaped;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Where one file is.
+/// The location of one file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Location {
-    /// A file of this machine.
+    /// A local file.
     Path(PathBuf),
-    /// An object elsewhere: `s3://`, `gs://`, `http://` or `https://`.
+    /// A remote object: `s3://`, `gs://`, `http://` or `https://`.
     Url(String),
 }
 
@@ -29,13 +29,13 @@ pub enum Location {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LocationError {
-    /// It would have a program run.
+    /// The text asks for a program to be run.
     #[error("{}: programs are not run: write their output to a file first", Escaped(spec))]
     Pipe {
         /// The text.
         spec: String,
     },
-    /// An address of a kind that is not read.
+    /// The scheme of the address is not supported.
     #[error(
         "{}: {}:// is not known; s3, gs, http, https and file are",
         Escaped(spec),
@@ -44,32 +44,32 @@ pub enum LocationError {
     Scheme {
         /// The text.
         spec: String,
-        /// What stands before `://`.
+        /// The text before `://`.
         scheme: String,
     },
-    /// Braces that are not closed, or a range that is none.
+    /// A brace is not closed, or a range is not valid.
     #[error("{}: {reason}", Escaped(spec))]
     Braces {
         /// The text.
         spec: String,
-        /// What is wrong.
+        /// The problem.
         reason: &'static str,
     },
-    /// A pattern that is none.
+    /// The pattern is not valid.
     #[error("{}: {reason}", Escaped(spec))]
     Pattern {
         /// The text.
         spec: String,
-        /// What is wrong, and where.
+        /// The problem, and its position.
         reason: String,
     },
-    /// Nothing is there.
+    /// No file has such a name.
     #[error("{}: no file is named so", Escaped(spec))]
     Nothing {
         /// The text.
         spec: String,
     },
-    /// More names than anybody has files.
+    /// The text names more than 1,048,576 files.
     #[error("{}: more than {MOST} files", Escaped(spec))]
     Many {
         /// The text.
@@ -77,12 +77,12 @@ pub enum LocationError {
     },
 }
 
-/// Most files one text may name.
+/// The most files that one text may name.
 const MOST: usize = 1 << 20;
 
 impl Location {
-    /// The files that a text names: see the top of the file. Each name once for each time it is
-    /// named; only those of a pattern are looked for on the disk.
+    /// Returns the files that a text names; the table at the top of `source/location.rs` lists the
+    /// forms. A file that is named twice is returned twice. Only patterns are looked up on the disk.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl Location {
         Ok(found)
     }
 
-    /// The path, or the address without what follows a `?`. Nothing is escaped.
+    /// Returns the path, or the address without its query. Nothing is escaped.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Path(path) => path.to_string_lossy().into_owned(),
@@ -114,7 +114,7 @@ impl Location {
         }
     }
 
-    /// The last part of its name: what the kind of file is told by.
+    /// Returns the last component of the path or the address, which tells the format of the file.
     #[must_use]
     pub fn file_name(&self) -> &str {
         match self {
@@ -127,8 +127,8 @@ impl Location {
     }
 }
 
-/// With control characters escaped: names are other people's. Of an address no more than what stands
-/// before its `?`: a signature may follow.
+/// Control characters are escaped, because names come from outside. An address is shown without its
+/// query, which may hold a signature.
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -142,7 +142,7 @@ fn without_query(url: &str) -> &str {
     url.split('?').next().unwrap_or(url)
 }
 
-/// The files of one name without braces.
+/// Returns the files of one name without braces.
 fn of_name(name: &str) -> Result<Vec<Location>, LocationError> {
     let spec = || name.to_owned();
     if name.starts_with("pipe:") {
@@ -186,7 +186,7 @@ fn globbed(pattern: &str) -> Result<Vec<Location>, LocationError> {
     Ok(paths.into_iter().map(Location::Path).collect())
 }
 
-/// A text's braces written out, the last ones varying fastest.
+/// Expands the braces of a text; the last ones vary fastest.
 fn expand(text: &str) -> Result<Vec<String>, LocationError> {
     let bad = |reason| LocationError::Braces { spec: text.to_owned(), reason };
     let mut names = vec![String::new()];
@@ -207,7 +207,7 @@ fn expand(text: &str) -> Result<Vec<String>, LocationError> {
     Ok(names)
 }
 
-/// What stands between two braces.
+/// Returns the choices between two braces.
 fn choices(inside: &str) -> Result<Vec<String>, &'static str> {
     if inside.contains('{') {
         return Err("braces inside braces");

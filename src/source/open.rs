@@ -1,4 +1,4 @@
-//! What a name is opened as.
+//! Opens a dataset by its name, which tells the format.
 //!
 //! | named                                            | opened as                           |
 //! |--------------------------------------------------|-------------------------------------|
@@ -10,7 +10,7 @@
 //! | the same with `.gz`                              | a [`TfRecordStream`], in sequence   |
 //! | anything else                                    | a [`Beton`]                         |
 //!
-//! All files of a name are of one kind, which the end of the name says.
+//! All files of a name have one format, which the end of the name tells.
 
 use super::{
     Beton, BoxError, Folder, FolderOptions, Location, OpenOptions, Source, SourceError, Stream,
@@ -19,7 +19,7 @@ use super::{
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A dataset, by how it can be read.
+/// An open dataset, by how it can be read.
 #[derive(Clone)]
 pub enum Dataset {
     /// A `.beton` file, in any order, page by page.
@@ -28,7 +28,7 @@ pub enum Dataset {
     Folder(Arc<Folder>),
     /// Anything else that can be read in any order.
     Source(Arc<dyn Source>),
-    /// What can only be read from its beginning to its end.
+    /// A dataset that can only be read from its beginning to its end.
     Stream(Stream),
 }
 
@@ -36,17 +36,17 @@ pub enum Dataset {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DatasetError {
-    /// It is a `.beton` file.
+    /// The dataset is a `.beton` file.
     #[error(transparent)]
     Beton(#[from] SourceError),
-    /// It is anything else; the message begins with its name.
+    /// The dataset has another format; the message begins with its name.
     #[error(transparent)]
     Other(BoxError),
 }
 
-/// What the files of a name are.
+/// The format of the files of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FileFormat {
     Beton,
     Folder,
     Tar,
@@ -56,33 +56,34 @@ pub(super) enum Kind {
 }
 
 impl Dataset {
-    /// Opens what a name names: see the top of the file.
+    /// Opens the dataset of this name. The table at the top of `source/open.rs` lists the formats by
+    /// name.
     ///
     /// # Errors
     ///
-    /// If it is not there, or not what its name says.
+    /// Fails if nothing is there, or if the dataset does not have the format that its name tells.
     pub fn open(name: impl AsRef<Path>) -> Result<Self, DatasetError> {
         Self::open_with(name, &FolderOptions::default())
     }
 
-    /// As [`open`](Self::open), with options for a folder. The [saved listing](saved_listing) beside a
-    /// folder is used unless they name another.
+    /// Opens the dataset of this name as [`open`](Self::open) does, with options for a folder. The
+    /// [saved listing](saved_listing) beside a folder is used unless the options name another.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Fails as [`open`](Self::open) does.
     pub fn open_with(
         name: impl AsRef<Path>,
         options: &FolderOptions,
     ) -> Result<Self, DatasetError> {
         let path = name.as_ref();
-        match Kind::of(path) {
-            Kind::Beton => Ok(Self::Beton(Arc::new(beton(path)?))),
+        match FileFormat::of(path) {
+            FileFormat::Beton => Ok(Self::Beton(Arc::new(beton(path)?))),
             kind => Self::other(kind, path, options).map_err(DatasetError::Other),
         }
     }
 
-    /// What can be read in any order; `None` of a stream.
+    /// Returns the dataset as a [`Source`], which can be read in any order; `None` for a stream.
     #[must_use]
     pub fn source(&self) -> Option<Arc<dyn Source>> {
         match self {
@@ -93,34 +94,35 @@ impl Dataset {
         }
     }
 
-    fn other(kind: Kind, path: &Path, options: &FolderOptions) -> Result<Self, BoxError> {
+    fn other(kind: FileFormat, path: &Path, options: &FolderOptions) -> Result<Self, BoxError> {
         let text = || {
             path.to_str().ok_or_else(|| format!("{}: shards need names in UTF-8", path.display()))
         };
         Ok(match kind {
-            Kind::Beton => Self::Beton(Arc::new(beton(path)?)),
-            Kind::Folder => {
+            FileFormat::Beton => Self::Beton(Arc::new(beton(path)?)),
+            FileFormat::Folder => {
                 let options = options.clone().listing_or(saved_listing(path));
                 Self::Folder(Arc::new(Folder::open(path, &options)?))
             }
-            Kind::Tar => Self::Source(Arc::new(Tar::open(text()?)?)),
-            Kind::TarStream => Self::Stream(TarStream::open(text()?)?.into()),
-            Kind::TfRecords => Self::Source(Arc::new(TfRecords::open(text()?)?)),
-            Kind::TfRecordStream => Self::Stream(TfRecordStream::open(text()?)?.into()),
+            FileFormat::Tar => Self::Source(Arc::new(Tar::open(text()?)?)),
+            FileFormat::TarStream => Self::Stream(TarStream::open(text()?)?.into()),
+            FileFormat::TfRecords => Self::Source(Arc::new(TfRecords::open(text()?)?)),
+            FileFormat::TfRecordStream => Self::Stream(TfRecordStream::open(text()?)?.into()),
         })
     }
 }
 
-/// Where the [listing](Folder::save_listing) of a folder is looked for: beside it, `FOLDER.fidx`.
+/// Returns the path where the [listing](Folder::save_listing) of a folder is looked for: beside the
+/// folder, as `FOLDER.fidx`.
 #[must_use]
 pub fn saved_listing(folder: &Path) -> PathBuf {
-    // Of `photos/` as of `photos`.
+    // `photos/` and `photos` have the same listing.
     let mut path = folder.components().collect::<PathBuf>().into_os_string();
     path.push(".fidx");
     path.into()
 }
 
-/// A `.beton` file, here or elsewhere.
+/// Opens a `.beton` file by its path or its address.
 fn beton(path: &Path) -> Result<Beton, DatasetError> {
     let options = OpenOptions::default();
     let Some(url) = path.to_str().filter(|text| text.contains("://")) else {
@@ -131,7 +133,7 @@ fn beton(path: &Path) -> Result<Beton, DatasetError> {
     Ok(opened.map_err(|error| SourceError { path: path.to_owned(), kind: error.into() })?)
 }
 
-impl Kind {
+impl FileFormat {
     fn of(path: &Path) -> Self {
         if path.is_dir() {
             return Self::Folder;
@@ -139,12 +141,12 @@ impl Kind {
         let Some(text) = path.to_str().filter(|_| !path.is_file()) else {
             return Self::of_name(&path.file_name().unwrap_or_default().to_string_lossy());
         };
-        // A pattern's own end tells the kind as well as the files it finds.
+        // The end of a pattern tells the format, as the files that it finds do.
         let last = text.rsplit("::").find(|part| !part.is_empty()).unwrap_or(text);
         Self::of_name(Location::Url(last.to_owned()).file_name())
     }
 
-    /// By a file's own name, without those of the folders it is in.
+    /// Returns the format that a file's own name tells, without the folders that it is in.
     pub(super) fn of_name(name: &str) -> Self {
         let name = name.to_ascii_lowercase();
         let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
@@ -178,23 +180,23 @@ mod tests {
     #[test]
     fn the_kind_is_told_by_the_name() {
         let kinds = [
-            ("a/train-{000..255}.tar", Kind::Tar),
-            ("a.tar::b.tar", Kind::Tar),
-            ("s3://bucket/x-{0..9}.tar.gz", Kind::TarStream),
-            ("x.tgz", Kind::TarStream),
-            ("X.TAR.ZST", Kind::TarStream),
-            ("d/*.tfrecord", Kind::TfRecords),
-            ("train-*-of-01024", Kind::TfRecords),
-            ("train-00000-of-01024.gz", Kind::TfRecordStream),
-            ("x.tfrec.gz", Kind::TfRecordStream),
-            ("labels.tsv", Kind::Folder),
-            ("photos/**/*.JPEG", Kind::Folder),
-            ("https://host/a.beton?version=x.tar", Kind::Beton),
-            ("train", Kind::Beton),
+            ("a/train-{000..255}.tar", FileFormat::Tar),
+            ("a.tar::b.tar", FileFormat::Tar),
+            ("s3://bucket/x-{0..9}.tar.gz", FileFormat::TarStream),
+            ("x.tgz", FileFormat::TarStream),
+            ("X.TAR.ZST", FileFormat::TarStream),
+            ("d/*.tfrecord", FileFormat::TfRecords),
+            ("train-*-of-01024", FileFormat::TfRecords),
+            ("train-00000-of-01024.gz", FileFormat::TfRecordStream),
+            ("x.tfrec.gz", FileFormat::TfRecordStream),
+            ("labels.tsv", FileFormat::Folder),
+            ("photos/**/*.JPEG", FileFormat::Folder),
+            ("https://host/a.beton?version=x.tar", FileFormat::Beton),
+            ("train", FileFormat::Beton),
         ];
         for (name, kind) in kinds {
-            assert_eq!(Kind::of(Path::new(name)), kind, "{name}");
+            assert_eq!(FileFormat::of(Path::new(name)), kind, "{name}");
         }
-        assert_eq!(Kind::of(&std::env::temp_dir()), Kind::Folder);
+        assert_eq!(FileFormat::of(&std::env::temp_dir()), FileFormat::Folder);
     }
 }

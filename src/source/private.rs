@@ -1,6 +1,6 @@
 //! Files and folders that only the user of this process may write to.
 //!
-//! Caches on disk are read back by later processes, so their bytes are taken from nobody else:
+//! Later processes read these caches back, so their bytes must not come from another user:
 //!
 //! | checked    | of a folder                       | of a file                                  |
 //! |------------|-----------------------------------|--------------------------------------------|
@@ -8,17 +8,17 @@
 //! | owner      | the user that this process runs as | the same                                  |
 //! | mode       | no write permission for group and others | the same                            |
 //!
-//! Systems without owners and modes have the first check alone.
+//! Systems without owners and modes check the kind only.
 
 use std::fs::{self, Metadata};
 use std::io;
 use std::path::Path;
 
-/// Makes a folder, and those that lead to it, for its owner alone; one that exists stays as it is.
+/// Creates a folder and its parent folders for its owner alone. A folder that exists is not changed.
 ///
 /// # Errors
 ///
-/// As the system says.
+/// Fails with the system's error.
 pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -31,7 +31,7 @@ pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// If it is not, in words that say what it is and what it should be.
+/// Fails if the folder does not meet this; the message says what was found and what was expected.
 pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
     let folder = fs::metadata(path)?;
     if !folder.is_dir() {
@@ -45,7 +45,7 @@ pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// As the system says, or if the file is of another kind, owner or mode.
+/// Fails with the system's error, or if the file has another kind, owner or mode.
 #[cfg(feature = "remote")]
 pub(crate) fn open_file(path: &Path) -> io::Result<fs::File> {
     let mut options = fs::OpenOptions::new();

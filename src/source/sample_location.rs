@@ -1,4 +1,4 @@
-//! Where a sample, or one of its values, is stored: what errors and lists of damage say of it.
+//! The location of a sample or of one of its values, as errors and damage reports show it.
 //!
 //! | source              | file                | key                   | shown as                      |
 //! |---------------------|---------------------|-----------------------|-------------------------------|
@@ -6,7 +6,7 @@
 //! | tar shards          | `s-0.tar`           | `0001`                | `s-0.tar: sample 0001`        |
 //! | TFRecord files      | `data/x.tfrecord`   | `x.tfrecord:3`        | `data/x.tfrecord:3`           |
 //! | a `.beton` file     | `train.beton`       |                       | `train.beton`                 |
-//! | records of a user's |                     | what the source says  | that key                      |
+//! | a user's records    |                     | what the source says  | that key                      |
 
 use super::Escaped;
 use std::fmt;
@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where a value of a sample is stored. A source gives what it knows; see
+/// The location of a value of a sample. A source fills in what it knows; see
 /// [`Source::locate`](super::Source::locate).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SampleLocation {
@@ -23,36 +23,38 @@ pub struct SampleLocation {
     /// The name of the sample within its dataset: the path of an image in its folder, the key of a
     /// sample in a tar file. A key is never used as a path.
     pub key: Option<Arc<str>>,
-    /// The bytes of the value in the file, as far as tables say; of a record that is read as a
-    /// whole, the bytes of the record. `None` for a value without bytes of its own, and in a
+    /// The byte range of the value in the file, as far as the tables tell it; for a record that is read
+    /// as a whole, the byte range of the record. `None` for a value without bytes of its own, and in a
     /// compressed file.
     pub bytes: Option<Range<u64>>,
 }
 
 impl SampleLocation {
-    /// The location of a sample that has a name and no file.
+    /// Returns the location of a sample that has a name and no file.
     pub fn of_key(key: impl Into<Arc<str>>) -> Self {
         Self { key: Some(key.into()), ..Self::default() }
     }
 
-    /// A location in a file.
+    /// Returns a location in a file.
     pub(super) fn in_file(file: impl Into<Arc<str>>, key: Option<Arc<str>>) -> Self {
         Self { file: Some(file.into()), key, bytes: None }
     }
 
-    /// The same without the bytes: for a sample as a whole, and for a value made of another.
+    /// Returns the location without the byte range: for a sample as a whole, and for a value that is
+    /// derived from another.
     pub(super) fn of_sample(self) -> Self {
         Self { bytes: None, ..self }
     }
 
-    /// Whether a message begins with the name of the file, so that it need not be said again.
+    /// Returns whether a message begins with the name of the file, so that the name need not be
+    /// repeated.
     pub(crate) fn is_named_by(&self, message: &str) -> bool {
         self.file.as_ref().is_some_and(|file| message.starts_with(&Escaped(file).to_string()))
     }
 }
 
-/// The file and the key; the part that the two have in common is shown once. Control characters
-/// are escaped.
+/// Shows the file and the key; the text that both have in common is shown once. Control characters are
+/// escaped.
 impl fmt::Display for SampleLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.file.as_deref(), self.key.as_deref()) {
@@ -68,7 +70,7 @@ impl fmt::Display for SampleLocation {
     }
 }
 
-/// What follows the file's own name in a key that begins with it: `:3` of `x.tfrecord:3`.
+/// Returns the rest of a key that begins with the file's own name: `:3` for `x.tfrecord:3`.
 fn after_name<'k>(file: &str, key: &'k str) -> Option<&'k str> {
     let name = file.rsplit(['/', std::path::MAIN_SEPARATOR]).next()?;
     key.strip_prefix(name).filter(|rest| rest.starts_with(':'))

@@ -1,8 +1,8 @@
-//! What every stage after it reads samples by: [`Source`], and the memory a read needs.
+//! [`Source`], the trait that every later stage reads samples through, and the memory that a read needs.
 //!
 //! ```text
-//! user's source:  read(sample)  -> Record                       kept in the buffer for all fields
-//! .beton file:    value(sample, field, buffer) -> Value         read into the buffer, or lent
+//! user's source:  read(sample)  -> Record                       stored in the buffer, serves all fields
+//! .beton file:    value(sample, field, buffer) -> Value         read into the buffer, or borrowed
 //! ```
 
 use super::file::LengthCheck;
@@ -22,8 +22,8 @@ pub type Record = Vec<OwnedValue>;
 
 /// Samples that can be read in any order, by several threads at once: a dataset.
 ///
-/// A `.beton` file is one; so is whatever implements [`fields`](Self::fields), [`len`](Self::len)
-/// and [`read`](Self::read). Reading a sample again must give the same.
+/// A `.beton` file is a source; so is any type that implements [`fields`](Self::fields),
+/// [`len`](Self::len) and [`read`](Self::read). Reading a sample again must return the same values.
 ///
 /// ```
 /// use fuseloop::{Loader, SampleId, ops::*};
@@ -60,118 +60,125 @@ pub type Record = Vec<OwnedValue>;
 /// ```
 #[expect(clippy::len_without_is_empty, reason = "a count of samples, not a collection")]
 pub trait Source: Send + Sync + 'static {
-    /// What a sample has, in order.
+    /// Returns the fields of a sample, in order.
     fn fields(&self) -> &[FieldSpec];
 
-    /// Number of samples; of a stream whose end only reading it tells,
-    /// [`UNKNOWN`](crate::sample::UNKNOWN).
+    /// Returns the number of samples, or [`UNKNOWN`](crate::sample::UNKNOWN) for a stream whose length
+    /// is only known once it has been read to its end.
     fn len(&self) -> u64;
 
-    /// All fields of a sample.
+    /// Reads all fields of a sample.
     ///
     /// # Errors
     ///
-    /// Why it can't be had. Loaders add the sample's number and where it is from.
+    /// Returns the reason why the sample can't be read. Loaders add the sample's number and its location
+    /// to the message.
     fn read(&self, sample: SampleId) -> Result<Record, BoxError>;
 
-    /// What it is called in errors: a path, an address.
+    /// Returns the name of the source for errors: a path or an address.
     fn name(&self) -> String {
         "the source".to_owned()
     }
 
-    /// The file it is, if it is one.
+    /// Returns the path of the source, if it is a single file.
     fn path(&self) -> Option<&Path> {
         None
     }
 
-    /// The files and folders of this machine that it is read from, in an order that stays the same. A
-    /// conversion tells by the sizes and times of the files whether the source has changed since it was
-    /// stopped, and writes nothing over them. By default [`path`](Self::path) alone.
+    /// Returns the local files and folders that the source is read from, in an order that stays the
+    /// same. A conversion compares the sizes and times of these files to find out whether the source has
+    /// changed since the conversion was stopped, and it never writes over them. The default is
+    /// [`path`](Self::path) alone.
     fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
         Box::new(self.path().map(Path::to_owned).into_iter())
     }
 
-    /// One field of a sample: lent, or in `buffer`. A source of records needs none of its own: the
-    /// record is read once for all fields.
+    /// Reads one field of a sample. The value is borrowed from the source or from `buffer`. The default
+    /// reads the whole record once and serves all fields from it, so a source that returns records need
+    /// not override it.
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read), and if a record is not of the source's fields.
+    /// Fails as [`read`](Self::read) does, and if a record does not match the source's fields.
     fn value<'a>(
         &'a self,
         sample: SampleId,
         field: usize,
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
-        buffer.of_record((address(self), sample), self.fields(), || self.read(sample))?;
-        buffer.recorded(field).ok_or_else(|| format!("it has no field {field}").into())
+        buffer.load_record((address(self), sample), self.fields(), || self.read(sample))?;
+        buffer.record_value(field).ok_or_else(|| format!("it has no field {field}").into())
     }
 
-    /// How many datasets it is put together of; 1 if it is one itself. Each can have ops of its own:
+    /// Returns how many component datasets the source is built from; 1 if it is a single dataset. Each
+    /// component can have ops of its own:
     /// [`LoaderBuilder::pipeline_of`](crate::LoaderBuilder::pipeline_of).
-    fn parts(&self) -> usize {
+    fn components(&self) -> usize {
         1
     }
 
-    /// Which of its [`parts`](Self::parts) a sample is of.
+    /// Returns the index of the component that a sample belongs to; see
+    /// [`components`](Self::components).
     ///
     /// # Errors
     ///
-    /// As [`value`](Self::value), where that is only known once the sample is at hand.
-    fn part(&self, sample: SampleId, buffer: &mut Buffer) -> Result<usize, BoxError> {
+    /// Fails as [`value`](Self::value) does, in a source that must read the sample to find its
+    /// component.
+    fn component(&self, sample: SampleId, buffer: &mut Buffer) -> Result<usize, BoxError> {
         let _ = (sample, buffer);
         Ok(0)
     }
 
-    /// The sizes of a field's pictures, if they are known without reading them all. Without them
-    /// any size is expected, and a pipeline must begin with an op that gives all one size.
+    /// Returns the sizes of a field's images, if they are known without reading all of them. If they are
+    /// not, images of any size are expected, and a pipeline must begin with an op that brings all images
+    /// to one size.
     fn image_stats(&self, field: usize) -> Option<ImageStats> {
         let _ = field;
         None
     }
 
-    /// Bytes of the longest value of a Bytes or JSON field, if that is known.
+    /// Returns the size in bytes of the longest value of a Bytes or JSON field, if it is known.
     fn longest(&self, field: usize) -> Option<u64> {
         let _ = field;
         None
     }
 
-    /// Whether reading a sample again costs little more than a copy, as from a file that the system
-    /// has in its own cache. Of such a source a loader's cache keeps only what had to be decoded;
-    /// of others all that is read, as far as there is room.
+    /// Returns whether reading a sample again costs little more than a copy, as from a file in the
+    /// system's own cache. A loader's cache stores only decoded values of such a source; of other
+    /// sources it stores everything that is read, as far as there is room.
     fn is_cheap_to_read_again(&self) -> bool {
         false
     }
 
-    /// Where a value of a sample is stored: its file, the sample's key there, and the bytes. Errors
-    /// and lists of damage name a sample by it, and a converted dataset takes the key over. It says
-    /// nothing about whether the bytes are whole. `None` for a sample that the source has not, and
-    /// where nothing is known.
+    /// Returns where a value of a sample is stored: its file, the sample's key there, and the byte
+    /// range. Errors and damage reports name a sample by its location, and a converted dataset takes
+    /// over the key. A location does not imply that the bytes are intact. `None` for a sample that the
+    /// source does not have, and where nothing is known.
     fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
         let _ = (sample, field);
         None
     }
 
-    /// Names of the classes, by the numbers in the field that is a sample's class; `None` where they
-    /// are not known. They are read when they are asked for: opening a dataset does not need them.
+    /// Reads the names of the classes, by the numbers in the field that is a sample's class; `None` if
+    /// they are not known. Names are read on request only: opening a dataset does not need them.
     ///
     /// # Errors
     ///
-    /// If the file that the names lie in is damaged.
+    /// Fails if the file that holds the names is damaged.
     fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
         Ok(None)
     }
 
-    /// Which part of the storage a sample lies in, where reading a whole part is cheaper than
-    /// reading its samples here and there: a page, a shard. For
-    /// [`Order::QuasiRandom`](crate::order::Order).
-    fn page(&self, sample: SampleId) -> Option<u64> {
+    /// Returns the number of the storage unit, such as a page or a shard, that holds a sample, if
+    /// reading a whole unit is cheaper than reading its samples one by one.
+    /// [`Order::QuasiRandom`](crate::order::Order) reads samples unit by unit.
+    fn locality_group(&self, sample: SampleId) -> Option<u64> {
         let _ = sample;
         None
     }
 
-    /// What tells this dataset from another, the same in every process: a cursor of one is refused
-    /// by another. By default a function of the fields and the number of samples.
+    /// Returns a number that identifies this dataset, the same in every process: a cursor of one dataset
+    /// is refused by another. The default is computed from the fields and the number of samples.
     fn fingerprint(&self) -> u64 {
         let mut print = Fingerprint::default();
         print.number(self.len());
@@ -179,34 +186,34 @@ pub trait Source: Send + Sync + 'static {
         print.value()
     }
 
-    /// The source as one run reads it, where the order in which samples will be asked for is of
-    /// use: to read ahead. `None`, the default: as it is.
+    /// Returns a view of the source for one run, for a source that can use the order of the samples to
+    /// read ahead. `None`, the default, means that the run reads the source itself.
     ///
     /// # Errors
     ///
-    /// If such a run can't be had, as for want of memory.
+    /// Fails if the view can't be created, for example for lack of memory.
     fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Arc<dyn Source>>, BoxError> {
         let _ = run;
         Ok(None)
     }
 
-    /// The run that this was [begun](Self::begin) for is over: what reads ahead may stop. What is
-    /// still asked for is given all the same.
+    /// Tells the view of a run, which [`begin`](Self::begin) returned, that the run is over, so that
+    /// reading ahead may stop. Later reads still succeed.
     fn end(&self) {}
 }
 
-/// What is known of a run before it begins.
+/// The facts about a run that are known before it begins.
 #[derive(Clone)]
 pub struct RunPlan {
     /// The loader's seed.
     pub seed: u64,
     /// The epoch.
     pub epoch: Epoch,
-    /// The samples in the order in which rows will be made of them.
+    /// The samples, in the order in which they become rows.
     pub upcoming: Arc<dyn Upcoming>,
-    /// Rows of a batch.
+    /// The number of rows in a batch.
     pub batch_size: usize,
-    /// Batches begun before they are asked for.
+    /// The number of batches that are started before they are asked for.
     pub batches_ahead: usize,
     /// The fields that are read.
     pub fields: Vec<usize>,
@@ -214,35 +221,36 @@ pub struct RunPlan {
 
 /// The samples of a run, in order.
 pub trait Upcoming: Send + Sync {
-    /// How many there are.
+    /// Returns the number of samples.
     fn samples(&self) -> u64;
 
-    /// Appends those at `places`, which end at or before `samples()`.
+    /// Appends the samples at these positions, which end at or before `samples()`.
     fn at(&self, places: Range<u64>, samples: &mut Vec<SampleId>);
 }
 
-/// What tells a source from others that one buffer is used for.
+/// Returns the address of a source, which distinguishes the sources that share one buffer.
 pub(super) fn address<S: ?Sized>(source: &S) -> usize {
     std::ptr::from_ref(source).cast::<()>().addr()
 }
 
-/// Memory that values are read into: one for each thread, used again from sample to sample.
+/// Memory that values are read into. Each thread has a buffer and reuses it from sample to sample.
 #[derive(Default)]
 pub struct Buffer {
     pub(super) bytes: Vec<u8>,
-    /// If it is there, the lengths of files are looked at after several reads, not after each.
+    /// If set, the lengths of files are checked once after several reads, not after each read.
     pub(super) check: Option<LengthCheck>,
-    /// What a value is lent from, kept as long as that.
+    /// The memory that a value is borrowed from, held for as long as the value.
     pub(super) held: Option<Arc<dyn AsRef<[u8]> + Send + Sync>>,
-    /// The record read last: of which source, by its address, and sample.
+    /// The record that was read last, with the address of its source and its sample.
     record: Option<((usize, SampleId), Record)>,
-    /// An item of a stream, and the memory that reading it needs.
+    /// An item of a stream. `inner` is the memory that reading the item needs.
     item: Option<(SampleId, Item)>,
     inner: Option<Box<Buffer>>,
 }
 
 impl Buffer {
-    /// Has the next value read anew, also if it is of the same sample. What was lent is given up.
+    /// Makes the next value be read again, even if it belongs to the same sample. Borrowed memory is
+    /// released.
     pub fn forget(&mut self) {
         self.held = None;
         self.record = None;
@@ -252,8 +260,8 @@ impl Buffer {
         }
     }
 
-    /// Says whether the lengths of files are looked at by [`check_lengths`](Self::check_lengths), after
-    /// several reads, or after each read. Reads noted before are forgotten.
+    /// Sets whether the lengths of files are checked by [`check_lengths`](Self::check_lengths), once
+    /// after several reads, or after each read. Reads noted before are forgotten.
     pub(crate) fn check_lengths_later(&mut self, later: bool) {
         match &mut self.check {
             Some(check) if later => check.forget(),
@@ -261,18 +269,18 @@ impl Buffer {
         }
     }
 
-    /// Looks at the length of the file that was read. After an error, no value that was read since
+    /// Checks the length of the file that was read. After an error, no value that was read since
     /// [`check_lengths_later`](Self::check_lengths_later) may be used.
     ///
     /// # Errors
     ///
-    /// If the file was cut short.
+    /// Fails if the file was cut short.
     pub(crate) fn check_lengths(&mut self) -> Result<(), BoxError> {
         Ok(self.check.as_mut().map_or(Ok(()), LengthCheck::pass)?)
     }
 
-    /// Has it hold an item of a stream, unless it is the one it holds.
-    pub(super) fn of_item(
+    /// Stores an item of a stream in the buffer, unless the item of `sample` is already there.
+    pub(super) fn store_item(
         &mut self,
         sample: SampleId,
         item: impl FnOnce() -> Result<Item, BoxError>,
@@ -284,20 +292,20 @@ impl Buffer {
         Ok(())
     }
 
-    /// One field of the item it holds.
-    pub(super) fn of_its_item(&mut self, field: usize) -> Result<Value<'_>, BoxError> {
+    /// Reads one field of the stored item.
+    pub(super) fn item_value(&mut self, field: usize) -> Result<Value<'_>, BoxError> {
         let Some((_, item)) = &self.item else { return Err("no item is held".into()) };
         item.value(field, self.inner.get_or_insert_default())
     }
 
-    /// The part of the stream that the item it holds is of.
-    pub(super) fn part_of_its_item(&self) -> Result<usize, BoxError> {
+    /// Returns the component of the stream that the stored item belongs to.
+    pub(super) fn item_component(&self) -> Result<usize, BoxError> {
         let Some((_, item)) = &self.item else { return Err("no item is held".into()) };
-        item.part()
+        item.component()
     }
 
-    /// Reads a sample's record, unless it is the one read last.
-    pub(super) fn of_record(
+    /// Reads a sample's record, unless it is the record that was read last.
+    pub(super) fn load_record(
         &mut self,
         sample: (usize, SampleId),
         fields: &[FieldSpec],
@@ -312,13 +320,13 @@ impl Buffer {
         Ok(())
     }
 
-    pub(super) fn recorded(&self, field: usize) -> Option<Value<'_>> {
+    pub(super) fn record_value(&self, field: usize) -> Option<Value<'_>> {
         let (_, record) = self.record.as_ref()?;
         record.get(field).map(OwnedValue::borrowed)
     }
 }
 
-/// Refuses a record whose values are not what the fields say.
+/// Returns an error if the values of a record do not match the fields.
 pub(super) fn check_record(record: &Record, fields: &[FieldSpec]) -> Result<(), BoxError> {
     if record.len() != fields.len() {
         let (found, wanted) = (record.len(), fields.len());
@@ -346,7 +354,8 @@ fn misfit(name: &str, kind: &FieldKind, value: &OwnedValue) -> String {
     format!("field {name} is {kind:?}, the record has {found}")
 }
 
-/// FNV-1a over numbers and texts: not against malice, but the same everywhere and for ever.
+/// An FNV-1a hash of numbers and texts. It does not withstand deliberate collisions, but it is the same
+/// on every machine and will never change.
 #[derive(Clone, Copy, Debug)]
 pub struct Fingerprint(u64);
 
@@ -357,7 +366,7 @@ impl Default for Fingerprint {
 }
 
 impl Fingerprint {
-    /// Adds bytes, as many as there are.
+    /// Adds bytes, without their number.
     pub fn bytes(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -369,7 +378,7 @@ impl Fingerprint {
         self.bytes(&number.to_le_bytes());
     }
 
-    /// Adds a text, and that it ends here.
+    /// Adds the length of a text, then its bytes.
     pub fn text(&mut self, text: &str) {
         self.number(text.len() as u64);
         self.bytes(text.as_bytes());
@@ -383,7 +392,7 @@ impl Fingerprint {
         }
     }
 
-    /// Of all that was added.
+    /// Returns the hash of everything that was added.
     #[must_use]
     pub fn value(self) -> u64 {
         self.0

@@ -1,16 +1,16 @@
-//! Samples of several parts under one number.
+//! Consecutive numbers for the samples of several components, such as datasets or shards.
 //!
 //! ```text
-//! samples of each part   3 2 4        starts   0 3 5 9        sample 4 -> part 1, its sample 1
+//! samples of each component   3 2 4     starts   0 3 5 9     sample 4 -> component 1, its sample 1
 //! ```
 
 use crate::sample::SampleId;
 
-/// The first sample of each part; then how many there are.
+/// The first sample of each component, then the number of all samples.
 pub(super) struct Starts(Vec<u64>);
 
 impl FromIterator<u64> for Starts {
-    /// By the samples of each part.
+    /// Takes the number of samples of each component.
     fn from_iter<I: IntoIterator<Item = u64>>(counts: I) -> Self {
         let starts = counts.into_iter().scan(0_u64, |end, count| {
             *end = end.saturating_add(count);
@@ -21,7 +21,7 @@ impl FromIterator<u64> for Starts {
 }
 
 impl Starts {
-    /// Samples of all parts.
+    /// Returns the number of samples of all components.
     pub(super) fn samples(&self) -> u64 {
         self.0[self.parts()]
     }
@@ -30,8 +30,8 @@ impl Starts {
         self.0.len() - 1
     }
 
-    /// The part that a sample is of, and its number there.
-    pub(super) fn place(&self, sample: SampleId) -> Option<(usize, SampleId)> {
+    /// Returns the component that holds a sample, and the sample's number there.
+    pub(super) fn locate(&self, sample: SampleId) -> Option<(usize, SampleId)> {
         let part = self.0.partition_point(|&start| start <= sample.0) - 1;
         (part < self.parts()).then(|| (part, SampleId(sample.0 - self.0[part])))
     }
@@ -45,10 +45,10 @@ mod tests {
     fn samples_are_of_the_part_that_has_them() {
         let starts: Starts = [0, 3, 0, 2].into_iter().collect();
         assert_eq!((starts.samples(), starts.parts()), (5, 4));
-        let places: Vec<_> = (0..6).map(|sample| starts.place(SampleId(sample))).collect();
+        let places: Vec<_> = (0..6).map(|sample| starts.locate(SampleId(sample))).collect();
         let at = |part, sample| Some((part, SampleId(sample)));
         assert_eq!(places, [at(1, 0), at(1, 1), at(1, 2), at(3, 0), at(3, 1), None]);
         let none: Starts = [].into_iter().collect();
-        assert_eq!((none.samples(), none.place(SampleId(0))), (0, None));
+        assert_eq!((none.samples(), none.locate(SampleId(0))), (0, None));
     }
 }

@@ -1,4 +1,4 @@
-//! What a field of a sample holds: borrowed for as long as it is worked at, or owned.
+//! The value of a field of a sample: borrowed while it is processed, or owned.
 
 use super::{FieldKind, ImageMode};
 
@@ -10,7 +10,7 @@ pub enum Value<'a> {
     Float(f64),
     /// A 64-bit integer.
     Int(i64),
-    /// A picture, as stored.
+    /// An image, as stored.
     Image(EncodedImage<'a>),
     /// Bytes of any length.
     Bytes(&'a [u8]),
@@ -18,24 +18,24 @@ pub enum Value<'a> {
     NdArray(&'a [u8]),
     /// JSON text with the final NUL that FFCV stores.
     Json(&'a [u8]),
-    /// A user-defined field's part of the sample table's row.
+    /// The bytes of a user-defined field in the row of the sample table.
     Custom(&'a [u8]),
 }
 
-/// A picture, as stored.
+/// An image, as stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncodedImage<'a> {
     /// How `bytes` are coded.
     pub mode: ImageMode,
-    /// Columns, as the sample table says: a file's own header may say otherwise.
+    /// The number of columns, according to the sample table: the file's own header may differ.
     pub width: u32,
-    /// Rows, as the sample table says: a file's own header may say otherwise.
+    /// The number of rows, according to the sample table: the file's own header may differ.
     pub height: u32,
     /// A whole JPEG or PNG file, or exactly `height * width * 3` bytes RGB, rows top down.
     pub bytes: &'a [u8],
 }
 
-/// One field of one sample, in memory of its own: what a source of the user's gives.
+/// One field of one sample, owned: a user's source returns such values.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum OwnedValue {
@@ -43,7 +43,7 @@ pub enum OwnedValue {
     Float(f64),
     /// A 64-bit integer.
     Int(i64),
-    /// A picture, as stored.
+    /// An image, as stored.
     Image(OwnedImage),
     /// Bytes of any length.
     Bytes(Vec<u8>),
@@ -51,37 +51,37 @@ pub enum OwnedValue {
     NdArray(Vec<u8>),
     /// JSON text with the final NUL that FFCV stores.
     Json(Vec<u8>),
-    /// A user-defined field's part of the sample table's row.
+    /// The bytes of a user-defined field in the row of the sample table.
     Custom(Vec<u8>),
 }
 
-/// A picture, as stored, in memory of its own.
+/// An image, as stored, that owns its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedImage {
     /// How `bytes` are coded.
     pub mode: ImageMode,
-    /// Columns; 0 in a JPEG or PNG whose header nobody has looked at.
+    /// The number of columns; 0 for a JPEG or PNG whose header was not read.
     pub width: u32,
-    /// Rows; 0 in a JPEG or PNG whose header nobody has looked at.
+    /// The number of rows; 0 for a JPEG or PNG whose header was not read.
     pub height: u32,
     /// A whole JPEG or PNG file, or exactly `height * width * 3` bytes RGB, rows top down.
     pub bytes: Vec<u8>,
 }
 
 impl OwnedImage {
-    /// A whole JPEG file.
+    /// Wraps a whole JPEG file.
     #[must_use]
     pub fn jpeg(bytes: Vec<u8>) -> Self {
         Self { mode: ImageMode::Jpeg, width: 0, height: 0, bytes }
     }
 
-    /// A whole PNG file.
+    /// Wraps a whole PNG file.
     #[must_use]
     pub fn png(bytes: Vec<u8>) -> Self {
         Self { mode: ImageMode::Png, width: 0, height: 0, bytes }
     }
 
-    /// `height * width * 3` bytes RGB, rows top down.
+    /// Wraps `height * width * 3` bytes RGB, rows top down.
     #[must_use]
     pub fn rgb(height: u32, width: u32, bytes: Vec<u8>) -> Self {
         Self { mode: ImageMode::Raw, width, height, bytes }
@@ -89,7 +89,7 @@ impl OwnedImage {
 }
 
 impl OwnedValue {
-    /// The same, borrowed.
+    /// Borrows the value.
     #[must_use]
     pub fn borrowed(&self) -> Value<'_> {
         match self {
@@ -105,8 +105,8 @@ impl OwnedValue {
         }
     }
 
-    /// Whether a field of this kind may hold it: the kind of value, the bytes of an array, the
-    /// bytes of a raw picture.
+    /// Returns whether the value fits a field of this kind: the kind of the value, the size of an array,
+    /// the size of a raw image.
     #[must_use]
     pub fn fits(&self, kind: &FieldKind) -> bool {
         match (self, kind) {
@@ -127,7 +127,7 @@ impl OwnedValue {
     }
 }
 
-/// A copy.
+/// Copies the value.
 impl From<Value<'_>> for OwnedValue {
     fn from(value: Value<'_>) -> Self {
         match value {

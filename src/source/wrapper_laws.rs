@@ -1,11 +1,11 @@
-//! What wraps a source answers as that source does: every wrapper, every method.
+//! Tests that each wrapper of a source answers as that source does: every wrapper, every method.
 //!
-//! Most methods of [`Source`] have defaults, so a wrapper that forgets one compiles and answers
-//! wrongly. Two tests hold the wrappers to it: one asks each for everything, over a source whose
-//! answers no default gives; one reads which methods each implements, so that a new method of the
-//! trait, or a new wrapper, is not forgotten here either.
+//! Most methods of [`Source`] have defaults, so a wrapper that forgets one compiles and answers wrongly.
+//! Two kinds of tests prevent this: some ask each wrapper for everything, over a source whose answers
+//! differ from all defaults; one reads which methods each wrapper implements, so that a new method of
+//! the trait, or a new wrapper, is not forgotten here either.
 
-use super::stream::{Interleave, MixEnd, Played};
+use super::stream::{Interleave, MixEnd, StreamSource};
 use super::*;
 use crate::sample::{Epoch, Limits, SampleId};
 use fuseloop_ops::Size;
@@ -19,25 +19,25 @@ use std::sync::Arc;
 /// each with the reason.
 const WRAPPERS: &[(&str, &[(&str, &str)])] = &[
     ("Concat", &[]),
-    ("PagedBeton", &[("parts", ONE), ("part", ONE)]),
-    ("Played", STREAM),
-    ("Counted", COUNTED),
+    ("PagedBeton", &[("components", ONE), ("component", ONE)]),
+    ("StreamSource", STREAM),
+    ("SequentialSource", COUNTED),
     ("Joined", ITEM),
-    ("Made", ITEM),
+    ("LazyItem", ITEM),
     (
-        "Run",
+        "GeneratedRun",
         &[
             ("path", "records of a function lie in no file"),
             ("paths", "records of a function lie in no file"),
             ("value", "the record serves all fields"),
-            ("parts", ONE),
-            ("part", ONE),
+            ("components", ONE),
+            ("component", ONE),
             ("image_stats", UNKNOWN),
             ("class_names", UNKNOWN),
             ("longest", UNKNOWN),
             ("is_cheap_to_read_again", "making a record again calls the function"),
             ("locate", "records of a function lie in no file"),
-            ("page", "records of a function lie in no file"),
+            ("locality_group", "records of a function lie in no file"),
             ("begin", "it is begun"),
         ],
     ),
@@ -48,29 +48,29 @@ const UNKNOWN: &str = "not known without making all records";
 const STREAM: &[(&str, &str)] = &[
     ("path", "a stream is read in sequence, as no file is"),
     ("is_cheap_to_read_again", "a step back begins the pass again"),
-    ("page", "a stream has one order"),
+    ("locality_group", "a stream has one order"),
     ("end", "a pass ends when it is dropped"),
 ];
 const COUNTED: &[(&str, &str)] = &[
     ("path", "a stream is read in sequence, as no file is"),
     ("value", "the record serves all fields"),
     ("is_cheap_to_read_again", "a step back begins the pass again"),
-    ("page", "a stream has one order"),
+    ("locality_group", "a stream has one order"),
     ("begin", "it is read in its own order"),
     ("end", "it is not begun"),
 ];
-/// Of one item of a stream, which the stream answers for.
+/// The methods of an item of a stream that the stream answers.
 const ITEM: &[(&str, &str)] = &[
     ("path", "the stream answers"),
     ("paths", "the stream answers"),
     ("value", "the record serves all fields"),
-    ("parts", "the stream labels its items"),
-    ("part", "the stream labels its items"),
+    ("components", "the stream labels its items"),
+    ("component", "the stream labels its items"),
     ("image_stats", "the stream answers"),
     ("class_names", "the stream answers"),
     ("longest", "the stream answers"),
     ("is_cheap_to_read_again", "the stream answers"),
-    ("page", "the stream answers"),
+    ("locality_group", "the stream answers"),
     ("fingerprint", "the stream answers"),
     ("begin", "the stream is begun"),
     ("end", "the stream is begun"),
@@ -83,14 +83,14 @@ const READERS: [&str; 9] = [
     "Tar",
     "TfRecords",
     "Generated",
-    "KeptFile",
-    "Failed",
-    "Damaged",
-    // Of a fuzz target.
+    "ItemFile",
+    "FailedRecord",
+    "DamagedRecord",
+    // A source of a fuzz target.
     "Numbers",
 ];
 
-/// A source whose answers no default gives.
+/// A source whose answers differ from all defaults.
 struct Probe {
     fields: Vec<FieldSpec>,
     first: u64,
@@ -129,11 +129,11 @@ impl Source for Probe {
         Box::new(["folder", "probe.bin"].into_iter().map(PathBuf::from))
     }
 
-    fn parts(&self) -> usize {
+    fn components(&self) -> usize {
         3
     }
 
-    fn part(&self, sample: SampleId, _: &mut Buffer) -> Result<usize, BoxError> {
+    fn component(&self, sample: SampleId, _: &mut Buffer) -> Result<usize, BoxError> {
         Ok(1 + sample.0 as usize % 2)
     }
 
@@ -159,7 +159,7 @@ impl Source for Probe {
         })
     }
 
-    fn page(&self, sample: SampleId) -> Option<u64> {
+    fn locality_group(&self, sample: SampleId) -> Option<u64> {
         Some(sample.0 / 2)
     }
 
@@ -168,7 +168,7 @@ impl Source for Probe {
     }
 }
 
-/// What a source answers for a sample, by method. `at` maps a field to that of the plain source.
+/// Returns what a source answers for a sample and these fields, by method.
 fn answers(
     source: &dyn Source,
     sample: SampleId,
@@ -183,13 +183,13 @@ fn answers(
     all.insert("name", source.name());
     all.insert("path", format!("{:?}", source.path()));
     all.insert("paths", format!("{:?}", source.paths().collect::<Vec<_>>()));
-    all.insert("parts", source.parts().to_string());
-    all.insert("part", format!("{:?}", source.part(sample, &mut buffer).ok()));
+    all.insert("components", source.components().to_string());
+    all.insert("component", format!("{:?}", source.component(sample, &mut buffer).ok()));
     all.insert("image_stats", each(&mut |field| format!("{:?}", source.image_stats(field))));
     all.insert("longest", each(&mut |field| format!("{:?}", source.longest(field))));
     all.insert("is_cheap_to_read_again", source.is_cheap_to_read_again().to_string());
     all.insert("locate", each(&mut |field| format!("{:?}", source.locate(sample, field))));
-    all.insert("page", format!("{:?}", source.page(sample)));
+    all.insert("locality_group", format!("{:?}", source.locality_group(sample)));
     buffer.forget();
     all.insert(
         "value",
@@ -202,8 +202,8 @@ fn answers(
     all
 }
 
-/// Asserts that a wrapper answers for `sample` as what it wraps does for `plain_sample`, but for
-/// `except`.
+/// Asserts that a wrapper answers for `sample` as the wrapped source does for `plain_sample`, except for
+/// the methods in `except`.
 fn assert_answers_as(
     title: &str,
     (wrapper, sample): (&dyn Source, u64),
@@ -255,8 +255,8 @@ fn several_sources_as_one_answer_for_each() {
         }
     }
     let two: Arc<dyn Source> = Arc::new(Concat::new([probe(0), probe(50)]).unwrap());
-    // Together they have other counts, and each is a part.
-    let except = ["len", "name", "path", "paths", "parts", "part", "image_stats", "page"];
+    // Together the sources have other counts, and each source is a component.
+    let except = ["len", "name", "path", "paths", "components", "component", "image_stats", "locality_group"];
     for source in [&two, &begun(&two)] {
         for sample in 0..10 {
             let (plain, first) = (probe(sample / 5 * 50), sample / 5 * 5);
@@ -281,17 +281,17 @@ fn every_stream_answers_as_what_it_plays() {
         ("concat", Stream::concat([stream()]).unwrap(), &[]),
         ("interleave", interleave(), &[]),
         ("mix", Stream::mix([(stream(), 1.0)], MixEnd::First).unwrap(), &["len"]),
-        ("zip", Stream::zip([stream()]).unwrap(), &["parts", "part"]),
+        ("zip", Stream::zip([stream()]).unwrap(), &["components", "component"]),
         ("cache_in_memory", stream().cache_in_memory(1 << 20), &[]),
         ("cache_file", stream().cache_file(dir.path().join("cache"), 1 << 20), &[]),
     ];
     let plain = probe(0);
-    // What reads an item ahead, looks at it or keeps it, has a record with no bytes in a file, and a
-    // file of cached items is a file of its own: where an item is from is compared below.
-    let of_streams = ["path", "is_cheap_to_read_again", "page", "locate"];
+    // A stream that reads an item ahead, looks at it or stores it has a record without bytes in a file,
+    // and a file of cached items is a file of its own: where an item is from is compared below.
+    let of_streams = ["path", "is_cheap_to_read_again", "locality_group", "locate"];
     for (title, stream, except) in all {
         let except = [&of_streams[..], except].concat();
-        let played: Arc<dyn Source> = Arc::new(Played::new(stream.clone()));
+        let played: Arc<dyn Source> = Arc::new(StreamSource::new(stream.clone()));
         let counted: Arc<dyn Source> = Arc::new(stream.clone().counted(|_| ()).unwrap());
         for (kind, source) in [("", &played), (", begun", &begun(&played)), (", counted", &counted)]
         {
@@ -304,7 +304,7 @@ fn every_stream_answers_as_what_it_plays() {
             let [found, expected] = [source, &plain].map(|s| s.locate(SampleId(2), 1).unwrap());
             let key = found.key.as_deref().unwrap();
             match title {
-                // As the item was called before it was kept, if the pass comes from the file.
+                // The key is that of the item before it was stored, if the pass comes from the file.
                 "cache_file" => assert!(key.contains("key 2"), "{key}"),
                 "of" => assert_eq!(found, expected),
                 _ => assert_eq!(found.of_sample(), expected.of_sample(), "{title}"),
@@ -319,7 +319,7 @@ fn items_side_by_side_are_where_each_was() {
         let fields = vec![FieldSpec { name: name.to_owned(), kind: FieldKind::Bytes }];
         Stream::of(probe(0)).map(fields, |record| Ok(record[1..].to_vec()))
     };
-    let zip = Played::new(Stream::zip([Stream::of(probe(0)), renamed("other")]).unwrap());
+    let zip = StreamSource::new(Stream::zip([Stream::of(probe(0)), renamed("other")]).unwrap());
     let plain = probe(0);
     assert_eq!(zip.locate(SampleId(3), 1), plain.locate(SampleId(3), 1));
     let made = zip.locate(SampleId(3), 2).unwrap();
@@ -354,7 +354,7 @@ fn a_run_of_made_records_answers_as_their_source() {
     assert_eq!(run.fingerprint(), source.fingerprint());
 }
 
-/// Methods that a block of code implements, by the beginnings of their lines.
+/// Returns the methods that a block of code implements, by the beginnings of their lines.
 fn methods(block: &str) -> BTreeSet<&str> {
     let heads = block.lines().filter_map(|line| line.strip_prefix("    fn "));
     heads.map(|head| head.split(['(', '<']).next().unwrap_or(head)).collect()

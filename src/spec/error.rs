@@ -1,48 +1,48 @@
-//! Why a text is no pipeline file, and where.
+//! Why a text is not a pipeline file, and where.
 
 use super::MAX_BYTES;
 use fuseloop_ops::registry::SpecCause;
 use std::io;
 use std::path::Path;
 
-/// Why a file is no pipeline file.
+/// Why a file is not a pipeline file.
 #[derive(Debug, thiserror::Error)]
 #[error("{}{}: {cause}", .path.display(), suffix(.place))]
 pub struct ParseError {
-    /// The file, as it was called.
+    /// The path of the file, as given.
     pub path: Box<Path>,
-    /// Where in it, if the error has a place.
-    pub place: Option<Place>,
-    /// Why.
+    /// The position in the file, if the error has one.
+    pub place: Option<TextPosition>,
+    /// The cause.
     pub cause: ParseCause,
 }
 
-/// Why a file is no pipeline file.
+/// Why a file is not a pipeline file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseCause {
-    /// It can't be read.
+    /// The file can't be read.
     #[error("{0}")]
     Io(#[source] io::Error),
-    /// It is a folder, a FIFO or a device.
+    /// The file is a folder, a FIFO or a device.
     #[error("not a regular file")]
     NotAFile,
-    /// It is too long.
+    /// The file is too long.
     #[error("more than {MAX_BYTES} bytes")]
     TooLong,
-    /// It is not TOML.
+    /// The file is not TOML.
     #[error("not TOML: {0}")]
     Toml(String),
-    /// It holds something that is neither number, text, list nor table.
+    /// A value is neither number, text, list nor table.
     #[error("{found}: a date has no place here")]
     Date {
-        /// What stands there.
+        /// The text of the value.
         found: String,
     },
-    /// A number is too large to be held.
+    /// A number is too large.
     #[error("{found} is too large a number")]
     Number {
-        /// What stands there.
+        /// The text of the number.
         found: String,
     },
     /// An op, a parameter or a setting is wrong.
@@ -50,16 +50,16 @@ pub enum ParseCause {
     Spec(SpecCause),
 }
 
-/// A place in a text.
+/// A position in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct TextPosition {
     /// The line, from 1.
     pub line: u32,
     /// The character in the line, from 1.
     pub column: u32,
 }
 
-/// `:7:14`, or nothing.
-fn suffix(place: &Option<Place>) -> String {
-    place.map_or_else(String::new, |Place { line, column }| format!(":{line}:{column}"))
+/// Formats `:7:14`, or nothing.
+fn suffix(place: &Option<TextPosition>) -> String {
+    place.map_or_else(String::new, |TextPosition { line, column }| format!(":{line}:{column}"))
 }

@@ -15,44 +15,45 @@
 //! label = [{ op = "OneHot", classes = 1000 }]
 //! ```
 //!
-//! `[[fields.image]]` before each op is TOML's other way to write the same list. `fuseloop ops`
-//! lists the ops and what they take: the names are those of the Rust constructors
+//! `[[fields.image]]` before each op is TOML's other notation for the same list. `fuseloop ops` lists
+//! the ops and their parameters; the names are those of the Rust constructors
 //! ([`registry`](fuseloop_ops::registry)).
 //!
 //! | setting | default | what it is |
 //! |---|---|---|
-//! | `batch_size`, `workers`, `batches_ahead` | the loader's | as the methods of [`LoaderBuilder`] |
+//! | `batch_size`, `workers`, `batches_ahead` | the loader's | see the methods of [`LoaderBuilder`] |
 //! | `order` | `"sequential"` | or `"random"`, `"quasi_random"`: [`Order`] |
-//! | `open_pages` | 64 | pages that a quasi-random order has open |
-//! | `seed` | 0 | of the order and all draws |
+//! | `open_pages` | 64 | pages that a quasi-random order keeps open |
+//! | `seed` | 0 | the seed of the order and of all draws |
 //! | `drop_last` | true | whether a short last batch is left out |
 //! | `rule` | `"fused"` | or `"exact"`, `"relaxed"`: [`NumberRule`] |
-//! | `recompile` | whether a number follows the epoch | pipelines are made for each epoch |
+//! | `recompile` | true if a number follows the epoch | whether pipelines are rebuilt for each epoch |
 //! | `on_damaged` | `"fail"` | or `"skip"`, `"substitute"`: [`OnDamaged`] |
-//! | `unordered` | false | whether batches are delivered as they are finished |
+//! | `unordered` | false | whether batches are delivered in the order in which they are finished |
 //! | `memory_limit` | none | most bytes of all batches together |
-//! | `device` | as each `ToDevice` says | where what stands after it is computed: `"auto"`, `"cpu"`, `"cuda:0"` |
+//! | `device` | as in each `ToDevice` | where the ops after `ToDevice` run: `"auto"`, `"cpu"`, `"cuda:0"` |
 //! | `device_batches` | the loader's | most batches on the device at a time |
-//! | `exif_orientation` | false | whether JPEGs are turned as they say |
+//! | `exif_orientation` | false | whether JPEGs are turned as their EXIF orientation says |
 //! | `without` | none | fields to leave out of the batches |
 //! | `collate` | none | a table: for each output, how samples that differ in size become a batch: [`Collate`] |
 //!
-//! Where a number is expected, `{ from, to, epochs, step }` gives one that follows the epoch: see
-//! [`Schedule`]. The text is at most [`MAX_BYTES`] long; hostile text is refused, never a panic.
+//! Where a number is expected, `{ from, to, epochs, step }` stands for a number that follows the epoch:
+//! see [`Schedule`]. The text has at most [`MAX_BYTES`] bytes; hostile text is refused and never causes
+//! a panic.
 
 mod collate;
 mod error;
 mod read;
 mod schedule;
 
-pub use error::{ParseCause, ParseError, Place};
+pub use error::{ParseCause, ParseError, TextPosition};
 pub use schedule::Schedule;
 
 use crate::loader::{Collate, LoaderBuilder, OnDamaged};
 use crate::order::Order;
 use crate::sample::Epoch;
 use fuseloop_ops::registry::{
-    Args, Kind, ParamInfo, SpecCause, SpecError, Table, Value, build_ops, maybe,
+    OpArgs, ParamInfo, ParamKind, SpecCause, SpecError, SpecTable, SpecValue, build_ops, optional,
 };
 use fuseloop_ops::{Device, NumberRule, Ops, ParamError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,7 +63,7 @@ use std::sync::Arc;
 /// Most bytes of a pipeline file.
 pub const MAX_BYTES: usize = 1 << 20;
 
-/// Pipelines and settings, checked.
+/// A checked set of pipelines and settings.
 ///
 /// ```
 /// use fuseloop::{Epoch, spec::Spec};
@@ -77,52 +78,52 @@ pub const MAX_BYTES: usize = 1 << 20;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A loader takes it whole: `Spec::open("imagenet.toml")?.apply(Loader::open("train.beton")?)`.
+/// A loader takes all of it: `Spec::open("imagenet.toml")?.apply(Loader::open("train.beton")?)`.
 #[derive(Clone, Debug)]
 pub struct Spec {
     settings: Settings,
-    fields: Arc<BTreeMap<String, Value>>,
+    fields: Arc<BTreeMap<String, SpecValue>>,
     changes: bool,
 }
 
-/// What a file says of the loader; what it does not say is the loader's default.
+/// The loader settings in a file. `None` means the loader's default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// Samples of a batch.
+    /// The number of samples in a batch.
     pub batch_size: Option<usize>,
-    /// What order and draws depend on.
+    /// The seed of the order and of all draws.
     pub seed: Option<u64>,
     /// The order of the samples.
     pub order: Option<Order>,
-    /// Whether a short last batch is left out.
+    /// Leaves a short last batch out if true.
     pub drop_last: Option<bool>,
     /// How values are rounded between ops.
     pub rule: Option<NumberRule>,
-    /// Whether pipelines are made for each epoch.
+    /// Rebuilds pipelines for each epoch if true.
     pub recompile: Option<bool>,
-    /// Threads.
+    /// The number of worker threads.
     pub workers: Option<usize>,
-    /// Batches begun before they are asked for.
+    /// The number of batches that are begun before they are asked for.
     pub batches_ahead: Option<usize>,
-    /// What becomes of damaged samples.
+    /// The treatment of damaged samples.
     pub on_damaged: Option<OnDamaged>,
-    /// Whether batches are delivered as they are finished.
+    /// Delivers batches in the order in which they are finished if true.
     pub unordered: Option<bool>,
     /// Most bytes of all batches together.
     pub memory_limit: Option<u64>,
-    /// Where what stands after `ToDevice` is computed.
+    /// Where the ops after `ToDevice` run.
     pub device: Option<Device>,
     /// Most batches on the device at a time.
     pub device_batches: Option<usize>,
-    /// Whether JPEGs are turned as their EXIF orientation says.
+    /// Turns JPEGs as their EXIF orientation says if true.
     pub exif_orientation: Option<bool>,
-    /// Fields to leave out.
+    /// Fields to leave out of the batches.
     pub without: Vec<String>,
     /// How the samples of an output that differ in size become a batch.
     pub collate: Vec<(String, Collate)>,
 }
 
-/// An order, of the pages it has open if it has any.
+/// Makes an order from its number of open pages, which not every order uses.
 type MakeOrder = fn(u32) -> Order;
 
 const ORDERS: [(&str, MakeOrder); 3] = [
@@ -131,7 +132,7 @@ const ORDERS: [(&str, MakeOrder); 3] = [
     ("quasi_random", |open_pages| Order::QuasiRandom { open_pages }),
 ];
 
-/// What a quasi-random order has open if nothing is said: 128 MB of our pages, 512 MB of FFCV's.
+/// The default number of open pages in a quasi-random order: 128 MB of our pages, 512 MB of FFCV's.
 const OPEN_PAGES: u32 = 64;
 
 const DAMAGED: [(&str, OnDamaged); 3] =
@@ -140,57 +141,63 @@ const DAMAGED: [(&str, OnDamaged); 3] =
 const RULES: [(&str, NumberRule); 3] =
     [("fused", NumberRule::Fused), ("exact", NumberRule::Exact), ("relaxed", NumberRule::Relaxed)];
 
-/// What may stand at the top of a file.
+/// The settings at the top of a file.
 const TOP: &[ParamInfo] = &[
-    maybe("fields", Kind::Table, "the ops of each field"),
-    maybe("batch_size", Kind::Whole, "samples of a batch"),
-    maybe("seed", Kind::Whole, "what order and draws depend on"),
-    maybe(
+    optional("fields", ParamKind::Table, "the ops of each field"),
+    optional("batch_size", ParamKind::Whole, "samples of a batch"),
+    optional("seed", ParamKind::Whole, "what order and draws depend on"),
+    optional(
         "order",
-        Kind::Word(&["sequential", "random", "quasi_random"]),
+        ParamKind::Word(&["sequential", "random", "quasi_random"]),
         "the order of the samples",
     ),
-    maybe("open_pages", Kind::Whole, "pages that a quasi-random order has open"),
-    maybe(
+    optional("open_pages", ParamKind::Whole, "pages that a quasi-random order has open"),
+    optional(
         "on_damaged",
-        Kind::Word(&["fail", "skip", "substitute"]),
+        ParamKind::Word(&["fail", "skip", "substitute"]),
         "what becomes of damaged samples",
     ),
-    maybe("unordered", Kind::Bool, "whether batches are delivered as they are finished"),
-    maybe("memory_limit", Kind::Whole, "most bytes of all batches together"),
-    maybe("drop_last", Kind::Bool, "whether a short last batch is left out"),
-    maybe("rule", Kind::Word(&["fused", "exact", "relaxed"]), "how values are rounded between ops"),
-    maybe("recompile", Kind::Bool, "whether pipelines are made for each epoch"),
-    maybe("workers", Kind::Whole, "threads"),
-    maybe("batches_ahead", Kind::Whole, "batches begun before they are asked for"),
-    maybe("device", Kind::Text, "where what stands after ToDevice is computed"),
-    maybe("device_batches", Kind::Whole, "most batches on the device at a time"),
-    maybe("exif_orientation", Kind::Bool, "whether JPEGs are turned as they say"),
-    maybe("without", Kind::Words, "fields to leave out of the batches"),
-    maybe("collate", Kind::Table, "how samples that differ in size become a batch"),
+    optional("unordered", ParamKind::Bool, "whether batches are delivered as they are finished"),
+    optional("memory_limit", ParamKind::Whole, "most bytes of all batches together"),
+    optional("drop_last", ParamKind::Bool, "whether a short last batch is left out"),
+    optional(
+        "rule",
+        ParamKind::Word(&["fused", "exact", "relaxed"]),
+        "how values are rounded between ops",
+    ),
+    optional("recompile", ParamKind::Bool, "whether pipelines are made for each epoch"),
+    optional("workers", ParamKind::Whole, "threads"),
+    optional("batches_ahead", ParamKind::Whole, "batches begun before they are asked for"),
+    optional("device", ParamKind::Text, "where what stands after ToDevice is computed"),
+    optional("device_batches", ParamKind::Whole, "most batches on the device at a time"),
+    optional("exif_orientation", ParamKind::Bool, "whether JPEGs are turned as they say"),
+    optional("without", ParamKind::Words, "fields to leave out of the batches"),
+    optional("collate", ParamKind::Table, "how samples that differ in size become a batch"),
 ];
 
 impl Settings {
-    fn of(args: &Args<'_>) -> Result<Self, SpecError> {
-        let open_pages = args.if_given("open_pages", Args::u32)?.unwrap_or(OPEN_PAGES);
+    fn of(args: &OpArgs<'_>) -> Result<Self, SpecError> {
+        let open_pages = args.if_given("open_pages", OpArgs::u32)?.unwrap_or(OPEN_PAGES);
         let order = args.if_given("order", |args, name| args.choice(name, &ORDERS))?;
         Ok(Self {
-            batch_size: args.if_given("batch_size", Args::usize)?,
-            seed: args.if_given("seed", Args::u64)?,
+            batch_size: args.if_given("batch_size", OpArgs::usize)?,
+            seed: args.if_given("seed", OpArgs::u64)?,
             order: order.map(|make| make(open_pages)),
             on_damaged: args.if_given("on_damaged", |args, name| args.choice(name, &DAMAGED))?,
-            unordered: args.if_given("unordered", Args::bool)?,
-            memory_limit: args.if_given("memory_limit", Args::u64)?,
-            drop_last: args.if_given("drop_last", Args::bool)?,
+            unordered: args.if_given("unordered", OpArgs::bool)?,
+            memory_limit: args.if_given("memory_limit", OpArgs::u64)?,
+            drop_last: args.if_given("drop_last", OpArgs::bool)?,
             rule: args.if_given("rule", |args, name| args.choice(name, &RULES))?,
-            recompile: args.if_given("recompile", Args::bool)?,
-            workers: args.if_given("workers", Args::usize)?,
-            batches_ahead: args.if_given("batches_ahead", Args::usize)?,
+            recompile: args.if_given("recompile", OpArgs::bool)?,
+            workers: args.if_given("workers", OpArgs::usize)?,
+            batches_ahead: args.if_given("batches_ahead", OpArgs::usize)?,
             device: args.if_given("device", |args, name| Ok(args.text(name)?.parse()?))?,
-            device_batches: args.if_given("device_batches", Args::usize)?,
-            exif_orientation: args.if_given("exif_orientation", Args::bool)?,
-            without: args.if_given("without", Args::texts)?.unwrap_or_default(),
-            collate: collate::of_table(args.if_given("collate", Args::table)?.unwrap_or_default())?,
+            device_batches: args.if_given("device_batches", OpArgs::usize)?,
+            exif_orientation: args.if_given("exif_orientation", OpArgs::bool)?,
+            without: args.if_given("without", OpArgs::texts)?.unwrap_or_default(),
+            collate: collate::of_table(
+                args.if_given("collate", OpArgs::table)?.unwrap_or_default(),
+            )?,
         })
     }
 }
@@ -200,73 +207,74 @@ impl Spec {
     ///
     /// # Errors
     ///
-    /// If it can't be read, or as [`parse`](Self::parse).
+    /// If the file can't be read, and the errors of [`parse`](Self::parse).
     pub fn open(path: &Path) -> Result<Self, ParseError> {
         let text = read::text(path)?;
         Self::parse(&text, path)
     }
 
-    /// Checks a pipeline file's text. `path` is what errors call it.
+    /// Checks a pipeline file's text. Errors call the file `path`.
     ///
-    /// The ops of every field are made once here, for epoch 0 and for the epochs where numbers
-    /// that follow the epoch begin and cease to change: what is wrong is known now.
+    /// The ops of every field are built once here, for epoch 0 and for the epochs in which numbers that
+    /// follow the epoch start and stop changing, so that errors in them are found at once.
     ///
     /// # Errors
     ///
-    /// See [`ParseCause`]; with line and column.
+    /// See [`ParseCause`]; an error has a line and a column.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ParseError> {
         let top = read::table(text).map_err(|fault| fault.in_text(text, path))?;
-        Self::of_table(&top).map_err(|error| read::Fault::from(error).in_text(text, path))
+        Self::of_table(&top).map_err(|error| read::SpecFault::from(error).in_text(text, path))
     }
 
-    fn of_table(top: &Table) -> Result<Self, SpecError> {
-        let (settings, fields) = Args::with("a pipeline file", TOP, top, None, |args| {
-            Ok((Settings::of(args)?, args.if_given("fields", Args::table)?.unwrap_or_default()))
+    fn of_table(top: &SpecTable) -> Result<Self, SpecError> {
+        let (settings, fields) = OpArgs::with("a pipeline file", TOP, top, None, |args| {
+            Ok((Settings::of(args)?, args.if_given("fields", OpArgs::table)?.unwrap_or_default()))
         })?;
         let fields: BTreeMap<_, _> =
             fields.0.into_iter().map(|entry| (entry.name, entry.value)).collect();
         let mut epochs = BTreeSet::from([0]);
         for ops in fields.values() {
-            schedule::turns(ops, &mut epochs)?;
+            schedule::change_epochs(ops, &mut epochs)?;
         }
         let spec = Self { settings, fields: Arc::new(fields), changes: epochs.len() > 1 };
         for epoch in epochs {
-            spec.fields.values().try_for_each(|ops| made(ops, Epoch(epoch)).map(drop))?;
+            spec.fields.values().try_for_each(|ops| build_at(ops, Epoch(epoch)).map(drop))?;
         }
         Ok(spec)
     }
 
-    /// What the file says of the loader.
+    /// Returns the file's loader settings.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The fields that have ops, by name.
+    /// Returns the names of the fields that have ops, sorted.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.fields.keys().map(String::as_str)
     }
 
-    /// Whether a number follows the epoch.
+    /// Returns whether a number follows the epoch.
     #[must_use]
     pub fn changes(&self) -> bool {
         self.changes
     }
 
-    /// The ops of a field in an epoch; none for a field that the file does not name.
+    /// Returns the ops of a field in an epoch; no ops for a field that is not in the file.
     ///
     /// # Errors
     ///
-    /// If a number that follows the epoch leaves what its op accepts on the way between two values
-    /// that do not.
+    /// If a number that follows the epoch has a value that its op does not accept, between two values
+    /// that it accepts.
     pub fn ops(&self, field: &str, epoch: Epoch) -> Result<Ops, ParamError> {
         match self.fields.get(field) {
-            Some(ops) => made(ops, epoch).map_err(param_error),
+            Some(ops) => build_at(ops, epoch).map_err(param_error),
             None => Ok(Ops::new()),
         }
     }
 
-    /// Gives a loader the pipelines and the settings. What the builder is told after this holds.
+    /// Applies the pipelines and the settings to a loader's builder. Later calls on the builder override
+    /// them.
     #[must_use]
     pub fn apply(&self, mut builder: LoaderBuilder) -> LoaderBuilder {
         let settings = &self.settings;
@@ -298,7 +306,7 @@ impl Spec {
     }
 }
 
-/// From text without a file: errors call it `pipeline`.
+/// Parses text that is not in a file; errors call it `pipeline`.
 impl std::str::FromStr for Spec {
     type Err = ParseError;
 
@@ -307,12 +315,12 @@ impl std::str::FromStr for Spec {
     }
 }
 
-/// The ops of a field in an epoch.
-fn made(ops: &Value, epoch: Epoch) -> Result<Ops, SpecError> {
+/// Builds the ops of a field for an epoch.
+fn build_at(ops: &SpecValue, epoch: Epoch) -> Result<Ops, SpecError> {
     build_ops(&schedule::at_epoch(ops, epoch)?)
 }
 
-/// A setting, if the file has it.
+/// Applies a setting if the file has it.
 fn set<T>(
     builder: LoaderBuilder,
     value: Option<T>,
@@ -324,7 +332,8 @@ fn set<T>(
     }
 }
 
-/// As a loader's pipeline reports it. All but parameters out of range were found by `parse`.
+/// Converts to the error type of a loader's pipelines. `parse` found all errors but parameters out of
+/// range.
 fn param_error(error: SpecError) -> ParamError {
     match error.cause {
         SpecCause::Param(error) => error,

@@ -1,45 +1,49 @@
-//! Text to values: TOML, with the place of each value.
+//! Parses TOML text to values, with the position of each value.
 
-use super::{MAX_BYTES, ParseCause, ParseError, Place};
-use fuseloop_ops::registry::{Datum, Entry, SpecError, Table, Value};
+use super::{MAX_BYTES, ParseCause, ParseError, TextPosition};
+use fuseloop_ops::registry::{SpecData, SpecEntry, SpecError, SpecTable, SpecValue};
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
-/// What is wrong, at a byte of the text.
-pub(super) struct Fault {
+/// An error at a byte of the text.
+pub(super) struct SpecFault {
     at: Option<usize>,
     cause: ParseCause,
 }
 
-impl From<SpecError> for Fault {
+impl From<SpecError> for SpecFault {
     fn from(error: SpecError) -> Self {
         Self { at: error.at, cause: ParseCause::Spec(error.cause) }
     }
 }
 
-impl Fault {
-    /// The error that a user sees.
+impl SpecFault {
+    /// Returns the error that a user sees.
     pub(super) fn in_text(self, text: &str, path: &Path) -> ParseError {
         let place = self.at.map(|at| place(text, at));
         ParseError { path: path.into(), place, cause: self.cause }
     }
 }
 
-/// Line and character of a byte. The text is at most [`MAX_BYTES`] long, so no count is cut.
+/// Returns the line and character of a byte. The text has at most [`MAX_BYTES`] bytes, so no count is
+/// truncated.
 #[expect(clippy::cast_possible_truncation, reason = "as the comment says")]
-fn place(text: &str, at: usize) -> Place {
+fn place(text: &str, at: usize) -> TextPosition {
     let before = text.get(..at).unwrap_or(text);
     let line = before.rsplit('\n').next().unwrap_or_default();
-    Place { line: before.matches('\n').count() as u32 + 1, column: line.chars().count() as u32 + 1 }
+    TextPosition {
+        line: before.matches('\n').count() as u32 + 1,
+        column: line.chars().count() as u32 + 1,
+    }
 }
 
-/// The text of a regular file, if it is not too long. Opening a FIFO would wait for its writer, and
-/// `/dev/zero` has no end.
+/// Reads the text of a regular file, if it is not too long. Opening a FIFO would wait for its writer,
+/// and `/dev/zero` has no end.
 pub(super) fn text(path: &Path) -> Result<String, ParseError> {
-    bounded(path).map_err(|cause| Fault { at: None, cause }.in_text("", path))
+    bounded(path).map_err(|cause| SpecFault { at: None, cause }.in_text("", path))
 }
 
 fn bounded(path: &Path) -> Result<String, ParseCause> {
@@ -58,51 +62,51 @@ fn bounded(path: &Path) -> Result<String, ParseCause> {
     String::from_utf8(bytes).map_err(|_| ParseCause::Toml("it is not UTF-8".to_owned()))
 }
 
-/// The top table of a text.
-pub(super) fn table(text: &str) -> Result<Table, Fault> {
+/// Parses the top-level table of a text.
+pub(super) fn table(text: &str) -> Result<SpecTable, SpecFault> {
     if text.len() > MAX_BYTES {
-        return Err(Fault { at: None, cause: ParseCause::TooLong });
+        return Err(SpecFault { at: None, cause: ParseCause::TooLong });
     }
-    let top = DeTable::parse(text).map_err(|error| Fault {
+    let top = DeTable::parse(text).map_err(|error| SpecFault {
         at: error.span().map(|span| span.start),
         cause: ParseCause::Toml(error.message().to_owned()),
     })?;
     entries(top.into_inner())
 }
 
-/// In the order of the text: the parser's is the alphabet's.
-fn entries(table: DeTable<'_>) -> Result<Table, Fault> {
+/// Returns the entries in the order of the text; the parser sorts them by name.
+fn entries(table: DeTable<'_>) -> Result<SpecTable, SpecFault> {
     let entries = table.into_iter().map(|(name, entry)| {
         let at = Some(name.span().start);
-        Ok(Entry { name: name.into_inner().into_owned(), at, value: value(entry)? })
+        Ok(SpecEntry { name: name.into_inner().into_owned(), at, value: value(entry)? })
     });
-    let mut entries = entries.collect::<Result<Vec<_>, Fault>>()?;
+    let mut entries = entries.collect::<Result<Vec<_>, SpecFault>>()?;
     entries.sort_by_key(|entry| entry.at);
-    Ok(Table(entries))
+    Ok(SpecTable(entries))
 }
 
-fn value(spanned: Spanned<DeValue<'_>>) -> Result<Value, Fault> {
+fn value(spanned: Spanned<DeValue<'_>>) -> Result<SpecValue, SpecFault> {
     let at = Some(spanned.span().start);
     let datum = match spanned.into_inner() {
-        DeValue::String(text) => Datum::Text(text.into_owned()),
-        DeValue::Boolean(value) => Datum::Bool(value),
+        DeValue::String(text) => SpecData::Text(text.into_owned()),
+        DeValue::Boolean(value) => SpecData::Bool(value),
         DeValue::Integer(number) => {
-            Datum::Int(integer(&number).map_err(|cause| Fault { at, cause })?)
+            SpecData::Int(integer(&number).map_err(|cause| SpecFault { at, cause })?)
         }
         DeValue::Float(number) => {
             let large = || ParseCause::Number { found: number.as_str().to_owned() };
-            let parsed = number.as_str().parse().map_err(|_| Fault { at, cause: large() })?;
-            Datum::Float(parsed)
+            let parsed = number.as_str().parse().map_err(|_| SpecFault { at, cause: large() })?;
+            SpecData::Float(parsed)
         }
         DeValue::Datetime(date) => {
-            return Err(Fault { at, cause: ParseCause::Date { found: date.to_string() } });
+            return Err(SpecFault { at, cause: ParseCause::Date { found: date.to_string() } });
         }
         DeValue::Array(values) => {
-            Datum::List(values.into_iter().map(value).collect::<Result<_, Fault>>()?)
+            SpecData::List(values.into_iter().map(value).collect::<Result<_, SpecFault>>()?)
         }
-        DeValue::Table(table) => Datum::Table(entries(table)?),
+        DeValue::Table(table) => SpecData::Table(entries(table)?),
     };
-    Ok(Value { datum, at })
+    Ok(SpecValue { datum, at })
 }
 
 fn integer(number: &DeInteger<'_>) -> Result<i64, ParseCause> {
@@ -119,7 +123,7 @@ mod tests {
     #[test]
     fn lines_and_columns_count_from_1_and_in_characters() {
         let at = |text, at| {
-            let Place { line, column } = place(text, at);
+            let TextPosition { line, column } = place(text, at);
             (line, column)
         };
         assert_eq!(at("", 0), (1, 1));
@@ -133,7 +137,7 @@ mod tests {
         let table = table("z = 0x10\na = [1.5, true]").ok().unwrap();
         let names: Vec<_> = table.0.iter().map(|entry| (&*entry.name, entry.at)).collect();
         assert_eq!(names, [("z", Some(0)), ("a", Some(9))]);
-        assert_eq!(table.get("z"), Some(&Value { datum: Datum::Int(16), at: Some(4) }));
+        assert_eq!(table.get("z"), Some(&SpecValue { datum: SpecData::Int(16), at: Some(4) }));
         assert_eq!(table.get("a").and_then(|list| list.at), Some(13));
     }
 }

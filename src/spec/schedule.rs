@@ -10,30 +10,37 @@
 //! value = round_half_even(value / step) * step      if there is a step
 //! ```
 //!
-//! A whole number if `from`, `to` and `step` are (rounded half to even), else a float. FFCV's
-//! ImageNet recipe is `{ from = 160, to = 192, epochs = [65, 76], step = 32 }`.
+//! The value is a whole number (rounded half to even) if `from`, `to` and `step` are; otherwise it is a
+//! float. FFCV's ImageNet recipe is `{ from = 160, to = 192, epochs = [65, 76], step = 32 }`.
 
 use crate::sample::Epoch;
 use fuseloop_ops::ParamError;
 use fuseloop_ops::registry::{
-    Args, Datum, Entry, Kind, ParamInfo, Preset, SpecError, Table, Value, maybe, required,
+    OpArgs, ParamInfo, ParamKind, ParamValue, SpecData, SpecEntry, SpecError, SpecTable, SpecValue,
+    optional, required,
 };
 use std::collections::BTreeSet;
 
-/// Most epochs of a file in which numbers begin or cease to change: for each the ops are tried.
-const MAX_TURNS: usize = 128;
+/// Most epochs of a file in which numbers start or stop changing; the ops are built once for each of
+/// them.
+const MAX_CHANGE_EPOCHS: usize = 128;
 
 const PARAMS: &[ParamInfo] = &[
-    required("from", Kind::Number, Preset::Int(128), "the first value"),
-    required("to", Kind::Number, Preset::Int(224), "the last value"),
-    required("epochs", Kind::NumberOrRange, Preset::Int(16), "over so many, or [first, last]"),
-    maybe("step", Kind::Number, "values are multiples of it"),
+    required("from", ParamKind::Number, ParamValue::Int(128), "the first value"),
+    required("to", ParamKind::Number, ParamValue::Int(224), "the last value"),
+    required(
+        "epochs",
+        ParamKind::NumberOrRange,
+        ParamValue::Int(16),
+        "over so many, or [first, last]",
+    ),
+    optional("step", ParamKind::Number, "values are multiples of it"),
 ];
 
-/// What messages call it.
+/// The name in error messages.
 const OWNER: &str = "a number that follows the epoch";
 
-/// A number that follows the epoch, as the top of this file says.
+/// A number that follows the epoch; see the module's documentation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Schedule {
     from: f64,
@@ -45,11 +52,11 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// From `from` in epoch `first` and before to `to` in epoch `last` and after.
+    /// Returns a schedule from `from`, in epoch `first` and before, to `to`, in epoch `last` and after.
     ///
     /// # Errors
     ///
-    /// If a number is not finite, a step is not positive, or `last` is not after `first`.
+    /// If a number is not within `-1e9..=1e9`, or `last` is not after `first`.
     pub fn new(from: f64, to: f64, first: u32, last: u32) -> Result<Self, ParamError> {
         for (param, value) in [("from", from), ("to", to)] {
             if !(-LARGEST..=LARGEST).contains(&value) {
@@ -64,11 +71,11 @@ impl Schedule {
         Ok(Self { from, to, first, last, step: None, whole: false })
     }
 
-    /// Only multiples of `step`.
+    /// Restricts the values to multiples of `step`.
     ///
     /// # Errors
     ///
-    /// If it is not in `1e-9..=1e9`.
+    /// If `step` is not in `1e-9..=1e9`.
     pub fn step(mut self, step: f64) -> Result<Self, ParamError> {
         if !(1.0 / LARGEST..=LARGEST).contains(&step) {
             return Err(ParamError::new(OWNER, "step", step, "1e-9..=1e9"));
@@ -77,7 +84,7 @@ impl Schedule {
         Ok(self)
     }
 
-    /// Its value in an epoch.
+    /// Returns the value in an epoch.
     #[must_use]
     pub fn at(&self, epoch: Epoch) -> f64 {
         let (epoch, first, last) = (epoch.index(), self.first, self.last);
@@ -92,21 +99,21 @@ impl Schedule {
         self.step.map_or(value, |step| (value / step).round_ties_even() * step)
     }
 
-    fn datum(&self, epoch: Epoch) -> Datum {
+    fn datum(&self, epoch: Epoch) -> SpecData {
         let value = self.at(epoch);
         #[expect(clippy::cast_possible_truncation, reason = "at most 1e9 by its check")]
         let rounded = || value.round_ties_even() as i64;
-        if self.whole { Datum::Int(rounded()) } else { Datum::Float(value) }
+        if self.whole { SpecData::Int(rounded()) } else { SpecData::Float(value) }
     }
 
-    fn of(args: &Args<'_>, whole: bool) -> Result<Self, SpecError> {
+    fn of(args: &OpArgs<'_>, whole: bool) -> Result<Self, SpecError> {
         let (first, last) = if args.is_list("epochs")? {
             args.pair_u32("epochs").map(|[first, last]| (first, last))?
         } else {
             (0, args.u32("epochs")?.saturating_sub(1))
         };
         let schedule = Self::new(args.float("from")?, args.float("to")?, first, last)?;
-        let schedule = match args.if_given("step", Args::float)? {
+        let schedule = match args.if_given("step", OpArgs::float)? {
             Some(step) => schedule.step(step)?,
             None => schedule,
         };
@@ -117,23 +124,27 @@ impl Schedule {
 /// Far above every size and factor, and exact as an integer.
 const LARGEST: f64 = 1e9;
 
-/// The schedule that a table is, if it is one: it has a `from`, and is no op.
-fn schedule(value: &Value) -> Option<Result<Schedule, SpecError>> {
-    let Datum::Table(table) = &value.datum else { return None };
+/// Returns the schedule that a table describes, if it is one: it has a `from`, and is no op.
+fn schedule(value: &SpecValue) -> Option<Result<Schedule, SpecError>> {
+    let SpecData::Table(table) = &value.datum else { return None };
     if table.get("from").is_none() || table.get("op").is_some() {
         return None;
     }
-    let is_whole = |name| matches!(table.get(name).map(|v| &v.datum), None | Some(Datum::Int(_)));
+    let is_whole =
+        |name| matches!(table.get(name).map(|v| &v.datum), None | Some(SpecData::Int(_)));
     let whole = ["from", "to", "step"].into_iter().all(is_whole);
-    Some(Args::with(OWNER, PARAMS, table, value.at, |args| Schedule::of(args, whole)))
+    Some(OpArgs::with(OWNER, PARAMS, table, value.at, |args| Schedule::of(args, whole)))
 }
 
-/// Adds the epochs in which numbers begin and cease to change.
-pub(super) fn turns(value: &Value, epochs: &mut BTreeSet<u32>) -> Result<(), SpecError> {
+/// Adds the epochs in which numbers start and stop changing.
+pub(super) fn change_epochs(
+    value: &SpecValue,
+    epochs: &mut BTreeSet<u32>,
+) -> Result<(), SpecError> {
     if let Some(schedule) = schedule(value) {
         let Schedule { first, last, .. } = schedule?;
         epochs.extend([first, last]);
-        if epochs.len() > MAX_TURNS {
+        if epochs.len() > MAX_CHANGE_EPOCHS {
             let found = format!("[{first}, {last}]");
             let expected = "at most 128 different epochs in a file";
             return Err(
@@ -143,28 +154,32 @@ pub(super) fn turns(value: &Value, epochs: &mut BTreeSet<u32>) -> Result<(), Spe
         return Ok(());
     }
     match &value.datum {
-        Datum::List(values) => values.iter().try_for_each(|value| turns(value, epochs)),
-        Datum::Table(table) => table.0.iter().try_for_each(|entry| turns(&entry.value, epochs)),
+        SpecData::List(values) => values.iter().try_for_each(|value| change_epochs(value, epochs)),
+        SpecData::Table(table) => {
+            table.0.iter().try_for_each(|entry| change_epochs(&entry.value, epochs))
+        }
         _ => Ok(()),
     }
 }
 
-/// The same value with every schedule as its number in `epoch`.
-pub(super) fn at_epoch(value: &Value, epoch: Epoch) -> Result<Value, SpecError> {
+/// Returns the same value with every schedule replaced by its number in `epoch`.
+pub(super) fn at_epoch(value: &SpecValue, epoch: Epoch) -> Result<SpecValue, SpecError> {
     let datum = match (schedule(value), &value.datum) {
         (Some(schedule), _) => schedule?.datum(epoch),
-        (None, Datum::List(values)) => Datum::List(
+        (None, SpecData::List(values)) => SpecData::List(
             values.iter().map(|value| at_epoch(value, epoch)).collect::<Result<_, _>>()?,
         ),
-        (None, Datum::Table(table)) => {
-            let at_epoch = |entry: &Entry| {
-                Ok(Entry { value: at_epoch(&entry.value, epoch)?, ..entry.clone() })
+        (None, SpecData::Table(table)) => {
+            let at_epoch = |entry: &SpecEntry| {
+                Ok(SpecEntry { value: at_epoch(&entry.value, epoch)?, ..entry.clone() })
             };
-            Datum::Table(Table(table.0.iter().map(at_epoch).collect::<Result<_, SpecError>>()?))
+            SpecData::Table(SpecTable(
+                table.0.iter().map(at_epoch).collect::<Result<_, SpecError>>()?,
+            ))
         }
         (None, datum) => datum.clone(),
     };
-    Ok(Value { datum, at: value.at })
+    Ok(SpecValue { datum, at: value.at })
 }
 
 #[cfg(test)]

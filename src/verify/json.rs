@@ -1,24 +1,24 @@
-//! Whether stored text is JSON, as Python's `json.loads` takes it after FFCV has cut it at its
+//! Checks that stored text is JSON, as Python's `json.loads` reads it after FFCV has cut the text at its
 //! first NUL.
 //!
-//! RFC 8259, and what Python takes beside it: `NaN`, `Infinity`, `-Infinity`, and half a surrogate
-//! pair as `\uXXXX`. Nothing is built of the text, and brackets are kept on a list, not on the
-//! stack: a hostile file may nest them as deep as it likes.
+//! Accepted is RFC 8259 with Python's extensions: `NaN`, `Infinity`, `-Infinity`, and half a surrogate
+//! pair as `\uXXXX`. Nothing is built from the text, and open brackets are stored in a list, not on the
+//! stack: a hostile file may nest them to any depth.
 
 use super::report::ValueError;
 
-/// What may come next.
+/// The tokens that may come next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
-    /// A value; after `[` also its end.
+    /// A value; after `[` also the closing bracket.
     Value { or_end: bool },
-    /// A key; after `{` also its end.
+    /// A key; after `{` also the closing bracket.
     Key { or_end: bool },
-    /// A comma, or the end of what is open.
+    /// A comma, or the end of the innermost open bracket.
     Comma,
 }
 
-/// Where the text is wrong, and how.
+/// The offset of an error in the text, and its description.
 type Wrong = (usize, &'static str);
 
 /// Refuses a stored value that is not one JSON text and a NUL.
@@ -30,17 +30,17 @@ pub(super) fn check(stored: &[u8]) -> Result<(), ValueError> {
     if let Err(wrong) = std::str::from_utf8(text) {
         return Err(error((wrong.valid_up_to(), "no UTF-8")));
     }
-    Reader { text, at: 0, open: vec![] }.document().map_err(error)
+    JsonReader { text, at: 0, open: vec![] }.document().map_err(error)
 }
 
-struct Reader<'t> {
+struct JsonReader<'t> {
     text: &'t [u8],
     at: usize,
-    /// The brackets that are open: `[` and `{`.
+    /// The open brackets: `[` and `{`.
     open: Vec<u8>,
 }
 
-impl Reader<'_> {
+impl JsonReader<'_> {
     fn document(&mut self) -> Result<(), Wrong> {
         let mut next = Next::Value { or_end: false };
         loop {
@@ -135,8 +135,8 @@ impl Reader<'_> {
         words.iter().any(|word| self.take(word))
     }
 
-    /// `-? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?`; what follows a number that ends too
-    /// soon is refused by whoever reads on.
+    /// Reads `-? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?`. If a number ends too early, the
+    /// parser refuses what follows it.
     fn number(&mut self) -> bool {
         let begin = self.at;
         self.take(b"-");
@@ -237,8 +237,8 @@ mod tests {
         assert!(is_json("1\0 whatever"), "FFCV cuts at the first NUL");
     }
 
-    /// serde_json takes the same, but for Python's own words, halves of pairs, great depth and numbers
-    /// beyond f64.
+    /// serde_json accepts the same texts, except for Python's own words, halves of surrogate pairs,
+    /// great depth and numbers beyond f64.
     #[test]
     fn another_reader_agrees() {
         let pieces =

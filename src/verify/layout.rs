@@ -1,32 +1,32 @@
-//! What a `.beton` file's tables say of each other: the allocation table, the sample table, and
-//! the pages that both are about. No value is read.
+//! Compares a `.beton` file's tables with each other: the allocation table, the sample table, and the
+//! pages that both refer to. No value is read.
 //!
 //! | finding         | what it is                                                 | it means          |
 //! |-----------------|------------------------------------------------------------|-------------------|
 //! | `overlapping`   | two records share some of their bytes, and are not the same| damage: one value was written over the other |
 //! | `outside`       | a record's bytes are not all in the data                   | damage            |
-//! | `no_sample`     | a record names a sample that the file has not              | FFCV may fail     |
+//! | `no_sample`     | a record names a sample that is not in the file            | FFCV may fail     |
 //! | `across_pages`  | a record's bytes lie in two pages                          | FFCV can't read it with `os_cache=False` |
 //! | `several_pages` | a sample's values lie in several pages                     | the same          |
-//! | `shared`        | a sample's bytes are another's too                         | nothing: they were stored once |
+//! | `shared`        | a sample's bytes are also another sample's                 | nothing: they were stored once |
 //! | `unreferenced`  | a record that no sample's pointer leads to                 | room is wasted    |
 //!
-//! Pages are counted from the start of the file, as FFCV counts them. Its two rules of pages are
-//! those of its memory manager, which reads whole pages: all of a sample must be in one.
+//! Pages are counted from the start of the file, as FFCV counts them. The two rules about pages come
+//! from FFCV's memory manager, which reads whole pages: all of a sample must be in one page.
 
 use crate::sample::SampleId;
 use crate::source::beton::Allocation;
 use crate::source::{Beton, ReadErrorKind, Source};
 use std::ops::Range;
 
-/// How often something was found, and where first.
+/// The number of times a finding occurred, and its first occurrence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding<T> {
-    /// How often.
+    /// The number of occurrences.
     pub count: u64,
-    /// Bytes it concerns, together.
+    /// The total bytes affected.
     pub bytes: u64,
-    /// The first of them.
+    /// The first occurrence.
     pub first: Option<T>,
 }
 
@@ -44,33 +44,33 @@ impl<T> Finding<T> {
     }
 }
 
-/// What the tables of a file say of each other.
+/// The result of comparing a file's tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Layout {
-    /// Records of the allocation table.
+pub struct LayoutReport {
+    /// The number of records in the allocation table.
     pub records: u64,
-    /// Bytes from the first page on, up to the allocation table.
+    /// Bytes from the first page up to the allocation table.
     pub page_bytes: u64,
     /// Bytes that samples refer to, each counted once.
     pub value_bytes: u64,
-    /// Records that overlap the one before, by their pointers.
+    /// Records that overlap the previous record in the order of their pointers.
     pub overlapping: Finding<[Allocation; 2]>,
     /// Records outside the data.
     pub outside: Finding<Allocation>,
-    /// Records of samples that there are not.
+    /// Records of samples that do not exist.
     pub no_sample: Finding<Allocation>,
     /// Records that lie in two pages.
     pub across_pages: Finding<Allocation>,
     /// Samples whose values lie in several pages.
     pub several_pages: Finding<SampleId>,
-    /// Samples that share bytes with one whose bytes begin at or before theirs: the two.
+    /// Samples that share bytes with a sample whose bytes begin at or before theirs: both samples.
     pub shared: Finding<[SampleId; 2]>,
     /// Records that no sample refers to.
     pub unreferenced: Finding<Allocation>,
 }
 
-impl Layout {
-    /// Whether nothing was found that means damage.
+impl LayoutReport {
+    /// Returns whether no finding means damage.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.overlapping.count == 0 && self.outside.count == 0
@@ -85,18 +85,18 @@ struct Extent {
     sample: SampleId,
 }
 
-/// Compares the tables of a file. Takes 24 bytes of memory a record and as many a value.
+/// Compares the tables of a file. Needs 24 bytes of memory for each record and for each value.
 ///
 /// # Errors
 ///
 /// If the allocation table can't be read.
-pub fn layout(file: &Beton) -> Result<Layout, ReadErrorKind> {
+pub fn layout(file: &Beton) -> Result<LayoutReport, ReadErrorKind> {
     let mut records = file.allocations()?;
-    let mut layout = Layout { records: records.len() as u64, ..Layout::default() };
+    let mut layout = LayoutReport { records: records.len() as u64, ..LayoutReport::default() };
     let end = file.header().alloc_table_ptr;
     let start = file.header().data_start(file.row_bytes()).unwrap_or(end);
     layout.page_bytes = end.saturating_sub(start);
-    // A value of no bytes has any pointer: it lies nowhere.
+    // A value without bytes may have any pointer, because no bytes are stored for it.
     records.retain(|record| record.size > 0);
     records.sort_by_key(|record| (record.ptr, record.size, record.sample));
     check_records(&records, file, &mut layout);
@@ -108,11 +108,11 @@ pub fn layout(file: &Beton) -> Result<Layout, ReadErrorKind> {
     Ok(layout)
 }
 
-fn check_records(records: &[Allocation], file: &Beton, layout: &mut Layout) {
+fn check_records(records: &[Allocation], file: &Beton, layout: &mut LayoutReport) {
     let header = file.header();
     let data =
         header.sample_table_end(file.row_bytes()).unwrap_or(u64::MAX)..header.alloc_table_ptr;
-    // The record so far that reaches farthest: one that lies in it may be followed by another.
+    // The farthest-reaching record so far: a record inside it may be followed by another one inside it.
     let mut farthest: Option<&Allocation> = None;
     for record in records {
         let end = record.ptr.saturating_add(record.size);
@@ -139,8 +139,8 @@ fn check_records(records: &[Allocation], file: &Beton, layout: &mut Layout) {
     }
 }
 
-/// Where the values of all samples lie; counts samples with values in several pages.
-fn extents(file: &Beton, layout: &mut Layout) -> Vec<Extent> {
+/// Returns the byte ranges of the values of all samples; counts samples with values in several pages.
+fn extents(file: &Beton, layout: &mut LayoutReport) -> Vec<Extent> {
     let mut all = vec![];
     let fields = Source::fields(file).len();
     for sample in (0..Source::len(file)).map(SampleId) {
@@ -161,7 +161,7 @@ fn extents(file: &Beton, layout: &mut Layout) -> Vec<Extent> {
     all
 }
 
-fn check_extents(extents: &[Extent], layout: &mut Layout) {
+fn check_extents(extents: &[Extent], layout: &mut LayoutReport) {
     let mut farthest: Option<Extent> = None;
     for extent in extents {
         let reached = farthest.map_or(0, |before| before.end);
@@ -179,8 +179,8 @@ fn check_extents(extents: &[Extent], layout: &mut Layout) {
     }
 }
 
-/// Counts records at whose pointer no value begins.
-fn check_references(records: &[Allocation], extents: &[Extent], layout: &mut Layout) {
+/// Counts records whose pointer is not the start of a value.
+fn check_references(records: &[Allocation], extents: &[Extent], layout: &mut LayoutReport) {
     for record in records {
         let place = extents.partition_point(|extent| extent.start < record.ptr);
         if extents.get(place).is_none_or(|extent| extent.start != record.ptr) {

@@ -1,4 +1,4 @@
-//! What was found: counts, the first of the damaged values, and which samples are good.
+//! The result of a check: counts, the first damaged values, and which samples are intact.
 
 use crate::decode::DecodeError;
 use crate::sample::SampleId;
@@ -7,36 +7,36 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is wrong with a value, in kinds that call for different remedies.
+/// The kinds of damage to a value, one for each remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Trouble {
-    /// The cell in the sample table makes no sense.
+pub enum DamageKind {
+    /// The cell in the sample table has impossible contents.
     Cell,
-    /// The cell's pointer leads outside the data, or to where nothing begins.
+    /// The cell's pointer leads outside the data, or to a position where no value begins.
     Pointer,
     /// The file ends before the value does.
     FileCut,
-    /// The system could not read it.
+    /// The system could not read the value.
     Unreadable,
-    /// A picture whose bytes end before its pixels do.
+    /// The image's bytes end before its pixels do.
     PictureCut,
-    /// A picture that can't be decoded, or is not the one that the sample table says.
+    /// The image can't be decoded, or is not the one that the sample table describes.
     PictureDamaged,
-    /// A picture, maybe whole, of a kind that is not decoded.
+    /// The image may be intact, but its kind is not supported.
     PictureUnsupported,
     /// More pixels or bytes than the limits allow.
     OverLimit,
     /// Text that is not JSON.
     Json,
-    /// The dataset's own reader gave an error.
+    /// The dataset's own reader returned an error.
     Source,
     /// Reading or decoding panicked.
     Panicked,
 }
 
-impl Trouble {
-    /// A word for machines: `picture_cut`.
+impl DamageKind {
+    /// Returns a word for machines: `picture_cut`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -55,8 +55,8 @@ impl Trouble {
     }
 }
 
-/// What such values are, for people: `pictures cut short`.
-impl fmt::Display for Trouble {
+/// Describes such values for people: `pictures cut short`.
+impl fmt::Display for DamageKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Cell => "entries of the sample table that make no sense",
@@ -74,36 +74,36 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// What is wrong with one value.
+/// The error of one damaged value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueError {
-    /// It can't be read from its file.
+    /// The value can't be read from its file.
     #[error(transparent)]
     Read(#[from] ReadErrorKind),
-    /// It is a picture that can't be decoded.
+    /// The value is an image that can't be decoded.
     #[error(transparent)]
     Picture(#[from] DecodeError),
-    /// It is no JSON.
+    /// The value is not JSON.
     #[error("not JSON: {what} at byte {at} of {len}")]
     Json {
-        /// What is wrong.
+        /// The error.
         what: &'static str,
-        /// Where, from the value's first byte.
+        /// Offset of the error in the value.
         at: usize,
-        /// Bytes of the value.
+        /// The number of bytes of the value.
         len: usize,
     },
-    /// The dataset's own reader gave this error.
+    /// The dataset's own reader returned this error.
     #[error("{0}")]
     Source(String),
-    /// Reading or decoding it panicked: a bug.
+    /// Reading or decoding the value panicked: a bug.
     #[error("panicked: {0}")]
     Panicked(String),
 }
 
 impl ValueError {
-    /// The error of a source, typed where it is a file's.
+    /// Converts the error of a source; an error of a file keeps its type.
     pub(super) fn of_source(error: BoxError) -> Self {
         match error.downcast::<ReadErrorKind>() {
             Ok(kind) => Self::Read(*kind),
@@ -111,19 +111,19 @@ impl ValueError {
         }
     }
 
-    /// What kind of trouble it is.
+    /// Returns the kind of damage.
     #[must_use]
-    pub fn trouble(&self) -> Trouble {
+    pub fn damage_kind(&self) -> DamageKind {
         match self {
             Self::Read(kind) => of_read(kind),
             Self::Picture(error) => of_decode(error),
-            Self::Json { .. } => Trouble::Json,
-            Self::Source(_) => Trouble::Source,
-            Self::Panicked(_) => Trouble::Panicked,
+            Self::Json { .. } => DamageKind::Json,
+            Self::Source(_) => DamageKind::Source,
+            Self::Panicked(_) => DamageKind::Panicked,
         }
     }
 
-    /// Where in the file it was met, if the error itself says.
+    /// Returns the offset in the file, if the error itself has one.
     pub(super) fn offset(&self) -> Option<u64> {
         use ReadErrorKind as E;
         match self {
@@ -140,54 +140,56 @@ impl ValueError {
     }
 }
 
-fn of_read(kind: &ReadErrorKind) -> Trouble {
+fn of_read(kind: &ReadErrorKind) -> DamageKind {
     use ReadErrorKind as E;
     match kind {
-        E::Cell { .. } | E::EmptyImage { .. } => Trouble::Cell,
-        E::NoAllocation { .. } | E::OutOfBounds { .. } => Trouble::Pointer,
-        E::Short { .. } => Trouble::FileCut,
-        E::Pixels { .. } | E::Bytes { .. } => Trouble::OverLimit,
-        E::RawSize { .. } => Trouble::PictureDamaged,
-        // An error of the system, no memory, or one that a file has only if it changes.
-        _ => Trouble::Unreadable,
+        E::Cell { .. } | E::EmptyImage { .. } => DamageKind::Cell,
+        E::NoAllocation { .. } | E::OutOfBounds { .. } => DamageKind::Pointer,
+        E::Short { .. } => DamageKind::FileCut,
+        E::Pixels { .. } | E::Bytes { .. } => DamageKind::OverLimit,
+        E::RawSize { .. } => DamageKind::PictureDamaged,
+        // An error of the system, no memory, or an error that occurs only if the file changes.
+        _ => DamageKind::Unreadable,
     }
 }
 
-fn of_decode(error: &DecodeError) -> Trouble {
+fn of_decode(error: &DecodeError) -> DamageKind {
     use DecodeError as E;
     match error {
-        E::HeaderTruncated { .. } | E::Truncated { .. } | E::TooShort { .. } => Trouble::PictureCut,
-        E::Pixels { .. } | E::Bytes { .. } => Trouble::OverLimit,
+        E::HeaderTruncated { .. } | E::Truncated { .. } | E::TooShort { .. } => {
+            DamageKind::PictureCut
+        }
+        E::Pixels { .. } | E::Bytes { .. } => DamageKind::OverLimit,
         E::Process { .. }
         | E::Depth { .. }
         | E::Components { .. }
         | E::OpenHeight
         | E::Sampling { .. }
-        | E::SequentialScans { .. } => Trouble::PictureUnsupported,
-        E::Memory { .. } => Trouble::Unreadable,
-        _ => Trouble::PictureDamaged,
+        | E::SequentialScans { .. } => DamageKind::PictureUnsupported,
+        E::Memory { .. } => DamageKind::Unreadable,
+        _ => DamageKind::PictureDamaged,
     }
 }
 
 /// A damaged value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damaged {
-    /// Its sample.
+pub struct DamagedValue {
+    /// The value's sample.
     pub sample: SampleId,
-    /// Its field's name.
+    /// The name of the value's field.
     pub field: String,
-    /// Where it is stored, as far as the source says.
+    /// Where the value is stored, as far as the source knows.
     pub location: Option<SampleLocation>,
-    /// Where in the file: of the cell if that is wrong, else of the value's first byte. `None`
-    /// where there is no one file, or where nothing says.
+    /// An offset in the file: of the cell if the cell is wrong, otherwise of the value's first byte.
+    /// `None` if there is no single file, or if the offset is not known.
     pub offset: Option<u64>,
-    /// What is wrong.
+    /// The error.
     pub error: ValueError,
 }
 
-/// `sample 17: s-0.tar: sample 0017 (jpg) at byte 8112: the JPEG is cut short: ..`. The location is
-/// left out where the error itself begins with it.
-impl fmt::Display for Damaged {
+/// Writes `sample 17: s-0.tar: sample 0017 (jpg) at byte 8112: the JPEG is cut short: ..`. The location
+/// is left out if the error itself begins with it.
+impl fmt::Display for DamagedValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sample, field, location, offset, error } = self;
         let message = error.to_string();
@@ -204,7 +206,7 @@ impl fmt::Display for Damaged {
     }
 }
 
-/// What was found in a part of the dataset.
+/// The findings in a range of the dataset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) values: u64,
@@ -212,19 +214,19 @@ pub(super) struct Tally {
     pub(super) pixels: u64,
     pub(super) bytes: u64,
     pub(super) damaged_samples: u64,
-    troubles: BTreeMap<Trouble, u64>,
-    first: Vec<Damaged>,
+    troubles: BTreeMap<DamageKind, u64>,
+    first: Vec<DamagedValue>,
 }
 
 impl Tally {
-    pub(super) fn damaged(&mut self, damaged: Damaged) {
-        *self.troubles.entry(damaged.error.trouble()).or_default() += 1;
-        if self.first.len() < VerifyReport::KEPT {
+    pub(super) fn damaged(&mut self, damaged: DamagedValue) {
+        *self.troubles.entry(damaged.error.damage_kind()).or_default() += 1;
+        if self.first.len() < VerifyReport::MAX_LISTED {
             self.first.push(damaged);
         }
     }
 
-    /// The tally of this part and of the next.
+    /// Returns the tally of this range and of the next one together.
     pub(super) fn followed_by(mut self, next: Self) -> Self {
         self.values += next.values;
         self.pictures += next.pictures;
@@ -234,7 +236,7 @@ impl Tally {
         for (trouble, count) in next.troubles {
             *self.troubles.entry(trouble).or_default() += count;
         }
-        let room = VerifyReport::KEPT - self.first.len();
+        let room = VerifyReport::MAX_LISTED - self.first.len();
         self.first.extend(next.first.into_iter().take(room));
         self
     }
@@ -242,13 +244,13 @@ impl Tally {
 
 /// A bit for each sample, set by several threads.
 #[derive(Debug)]
-pub(super) struct Good(Vec<AtomicU64>);
+pub(super) struct IntactSamples(Vec<AtomicU64>);
 
-impl Good {
-    /// Samples of a word.
+impl IntactSamples {
+    /// The number of samples in a word.
     pub(super) const BITS: u64 = 64;
 
-    /// Room for so many samples, none good; `None` without memory.
+    /// Creates bits for `samples` samples, all of them not intact; `None` if there is no memory.
     pub(super) fn new(samples: u64) -> Option<Self> {
         let words = usize::try_from(samples.div_ceil(Self::BITS)).ok()?;
         let mut bits = vec![];
@@ -274,50 +276,50 @@ impl Good {
     }
 }
 
-/// What [`verify`](super::verify()) found.
+/// The result of [`verify`](super::verify()).
 #[derive(Debug)]
 pub struct VerifyReport {
-    /// Samples that were checked: from the first on.
+    /// How many samples were checked, from the first on.
     pub samples: u64,
-    /// Values that were checked.
+    /// How many values were checked.
     pub values: u64,
-    /// Pictures that were decoded.
+    /// How many images were decoded.
     pub pictures: u64,
-    /// Pixels of these.
+    /// How many pixels these images have.
     pub pixels: u64,
-    /// Bytes of the values that could be read.
+    /// How many bytes the readable values have.
     pub bytes: u64,
-    /// Samples with a damaged value.
+    /// How many samples have a damaged value.
     pub damaged_samples: u64,
     /// How many damaged values there are of each kind.
-    pub troubles: BTreeMap<Trouble, u64>,
-    /// The first [`KEPT`](Self::KEPT) damaged values, by sample and field.
-    pub first: Vec<Damaged>,
-    good: Good,
+    pub troubles: BTreeMap<DamageKind, u64>,
+    /// The first [`MAX_LISTED`](Self::MAX_LISTED) damaged values, by sample and field.
+    pub first: Vec<DamagedValue>,
+    good: IntactSamples,
 }
 
 impl VerifyReport {
-    /// Damaged values that are kept. All are counted.
-    pub const KEPT: usize = 1000;
+    /// Most damaged values in a report. All damaged values are counted.
+    pub const MAX_LISTED: usize = 1000;
 
-    pub(super) fn new(samples: u64, tally: Tally, good: Good) -> Self {
+    pub(super) fn new(samples: u64, tally: Tally, good: IntactSamples) -> Self {
         let Tally { values, pictures, pixels, bytes, damaged_samples, troubles, first } = tally;
         Self { samples, values, pictures, pixels, bytes, damaged_samples, troubles, first, good }
     }
 
-    /// Whether no damage was found.
+    /// Returns whether no damage was found.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.damaged_samples == 0
     }
 
-    /// Damaged values.
+    /// Returns the number of damaged values.
     #[must_use]
     pub fn damaged_values(&self) -> u64 {
         self.troubles.values().sum()
     }
 
-    /// The samples without damage, in order.
+    /// Returns the samples without damage, in order.
     pub fn good(&self) -> impl Iterator<Item = SampleId> + '_ {
         self.good.iter()
     }
@@ -332,7 +334,7 @@ mod tests {
         for sample in samples.map(SampleId) {
             let error = ValueError::Source("gone".to_owned());
             let (field, location) = ("x".to_owned(), None);
-            tally.damaged(Damaged { sample, field, location, offset: None, error });
+            tally.damaged(DamagedValue { sample, field, location, offset: None, error });
         }
         tally
     }
@@ -341,7 +343,7 @@ mod tests {
     fn parts_add_up_and_the_first_are_kept() {
         let all = part(0..600).followed_by(part(600..1200)).followed_by(part(1200..1201));
         assert_eq!((all.values, all.damaged_samples), (6, 3));
-        assert_eq!(all.troubles, BTreeMap::from([(Trouble::Source, 1201)]));
+        assert_eq!(all.troubles, BTreeMap::from([(DamageKind::Source, 1201)]));
         assert!(all.first.iter().map(|damaged| damaged.sample.0).eq(0..1000));
         let other = part(0..600).followed_by(part(600..1200).followed_by(part(1200..1201)));
         assert_eq!(all, other, "however they are put together");
@@ -349,7 +351,7 @@ mod tests {
 
     #[test]
     fn the_good_are_listed_in_order() {
-        let good = Good::new(130).unwrap();
+        let good = IntactSamples::new(130).unwrap();
         for sample in [129, 0, 63, 64] {
             good.insert(SampleId(sample));
         }
@@ -361,12 +363,12 @@ mod tests {
         let error = ValueError::from(DecodeError::Truncated { len: 99 });
         let field = "image\n".to_owned();
         let (sample, location, offset) = (SampleId(17), None, Some(8112));
-        let mut damaged = Damaged { sample, field, location, offset, error };
+        let mut damaged = DamagedValue { sample, field, location, offset, error };
         assert_eq!(
             damaged.to_string(),
             "sample 17 (image\\n) at byte 8112: the JPEG is cut short: 99 bytes and no end marker"
         );
-        assert_eq!(damaged.error.trouble(), Trouble::PictureCut);
+        assert_eq!(damaged.error.damage_kind(), DamageKind::PictureCut);
         damaged.location = Some(SampleLocation::of_key("cat/17"));
         assert!(damaged.to_string().starts_with("sample 17: cat/17 (image\\n) at byte 8112: "));
         damaged.offset = None;

@@ -1,41 +1,41 @@
-//! One sample, checked: each of its values read, and pictures decoded whole.
+//! Checks one sample: reads each of its values, and decodes whole images.
 
 use super::json;
-use super::report::{Damaged, Tally, ValueError};
+use super::report::{DamagedValue, Tally, ValueError};
 use crate::decode::{DecodeOptions, Decoder};
 use crate::panicked::message;
 use crate::sample::{Limits, SampleId};
 use crate::source::{Buffer, EncodedImage, Source, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a thread checks with.
+/// The state of one checking thread.
 pub(super) struct Checker<'s> {
     source: &'s dyn Source,
     limits: Limits,
-    desk: Desk,
+    scratch: CheckScratch,
 }
 
-/// Memory that is used again from value to value.
-struct Desk {
+/// Buffers that are reused from value to value.
+struct CheckScratch {
     buffer: Buffer,
     decoder: Decoder,
 }
 
-/// A value that is whole.
+/// The sizes of an intact value.
 #[derive(Default)]
-struct Whole {
+struct IntactValue {
     bytes: u64,
     pixels: Option<u64>,
 }
 
 impl<'s> Checker<'s> {
     pub(super) fn new(source: &'s dyn Source, limits: Limits) -> Self {
-        Self { source, limits, desk: Desk::new(limits) }
+        Self { source, limits, scratch: CheckScratch::new(limits) }
     }
 
-    /// Checks all values of a sample and counts them; false if one is damaged.
+    /// Checks all values of a sample and counts them; returns false if one is damaged.
     pub(super) fn sample(&mut self, sample: SampleId, tally: &mut Tally) -> bool {
-        self.desk.buffer.forget();
+        self.scratch.buffer.forget();
         let mut is_good = true;
         for (field, spec) in self.source.fields().iter().enumerate() {
             tally.values += 1;
@@ -49,13 +49,13 @@ impl<'s> Checker<'s> {
                 Err(error) => error,
             };
             is_good = false;
-            // A source of records has said it of the whole record.
+            // A source of records returns one error for the whole record.
             let is_last = matches!(error, ValueError::Source(_));
             let location = self.source.locate(sample, field);
             let stored = || Some(location.as_ref()?.bytes.as_ref()?.start);
             let offset = error.offset().or_else(stored);
             let field = spec.name.clone();
-            tally.damaged(Damaged { sample, field, location, offset, error });
+            tally.damaged(DamagedValue { sample, field, location, offset, error });
             if is_last {
                 break;
             }
@@ -64,20 +64,20 @@ impl<'s> Checker<'s> {
         is_good
     }
 
-    /// Checks a value. A panic, in the decoder or in a source of the user's, is this value's error
-    /// and not the end of the whole check.
-    fn value(&mut self, sample: SampleId, field: usize) -> Result<Whole, ValueError> {
-        let (source, desk) = (self.source, &mut self.desk);
+    /// Checks a value. A panic, in the decoder or in a user's source, becomes this value's error and
+    /// does not end the whole check.
+    fn value(&mut self, sample: SampleId, field: usize) -> Result<IntactValue, ValueError> {
+        let (source, desk) = (self.source, &mut self.scratch);
         let checked = catch_unwind(AssertUnwindSafe(|| desk.check(source, sample, field)));
         checked.unwrap_or_else(|panic| {
-            // Whatever state the panic has left it in is not used again.
-            self.desk = Desk::new(self.limits);
+            // The buffers may be in any state after a panic, so they are not used again.
+            self.scratch = CheckScratch::new(self.limits);
             Err(ValueError::Panicked(message(&*panic)))
         })
     }
 }
 
-impl Desk {
+impl CheckScratch {
     fn new(limits: Limits) -> Self {
         let options = DecodeOptions { limits, ..DecodeOptions::default() };
         Self { buffer: Buffer::default(), decoder: Decoder::new(options) }
@@ -88,21 +88,21 @@ impl Desk {
         source: &dyn Source,
         sample: SampleId,
         field: usize,
-    ) -> Result<Whole, ValueError> {
+    ) -> Result<IntactValue, ValueError> {
         let value = source.value(sample, field, &mut self.buffer);
         let value = value.map_err(ValueError::of_source)?;
-        let whole = |bytes: &[u8]| Whole { bytes: bytes.len() as u64, pixels: None };
+        let whole = |bytes: &[u8]| IntactValue { bytes: bytes.len() as u64, pixels: None };
         match value {
             Value::Image(image) => decode(&mut self.decoder, &image),
             Value::Json(bytes) => json::check(bytes).map(|()| whole(bytes)),
             Value::Bytes(bytes) | Value::NdArray(bytes) | Value::Custom(bytes) => Ok(whole(bytes)),
-            Value::Float(_) | Value::Int(_) => Ok(Whole::default()),
+            Value::Float(_) | Value::Int(_) => Ok(IntactValue::default()),
         }
     }
 }
 
-fn decode(decoder: &mut Decoder, image: &EncodedImage<'_>) -> Result<Whole, ValueError> {
+fn decode(decoder: &mut Decoder, image: &EncodedImage<'_>) -> Result<IntactValue, ValueError> {
     let size = decoder.size(image)?;
     decoder.decode(image, size.full())?;
-    Ok(Whole { bytes: image.bytes.len() as u64, pixels: Some(size.pixels()) })
+    Ok(IntactValue { bytes: image.bytes.len() as u64, pixels: Some(size.pixels()) })
 }

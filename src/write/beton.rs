@@ -1,13 +1,13 @@
-//! A `.beton` file written again with its JPEGs re-cut.
+//! Copies a `.beton` file and re-cuts its JPEGs.
 //!
-//! | of the file             | in the new one                                              |
+//! | part of the file        | in the new file                                             |
 //! |-------------------------|-------------------------------------------------------------|
 //! | fields, order, page size| the same                                                    |
-//! | JPEGs of image fields   | re-cut ([`crate::recut`]); their own bytes where they can't be |
-//! | every other value       | its own bytes                                               |
-//! | user-defined fields     | refused: their rows may point to places that have moved     |
+//! | JPEGs of image fields   | re-cut ([`crate::recut`]); unchanged if they can't be    |
+//! | every other value       | unchanged                                                   |
+//! | user-defined fields     | refused: their rows may point to offsets that have moved    |
 //!
-//! A file that this has written comes out again as the same bytes.
+//! Applying this to its own output produces the same bytes.
 
 use super::{
     FieldValue, ImageInput, ImageOptions, RecutError, RecutOptions, Samples, WriteError,
@@ -18,11 +18,11 @@ use crate::source::{Beton, FieldKind, FieldSpec, OwnedValue, ReadError, Source};
 use std::fs;
 use std::path::Path;
 
-/// Writes a `.beton` file again with its JPEGs re-cut, so that windows of them are cheap to
-/// decode. No pixel changes.
+/// Copies a `.beton` file and re-cuts its JPEGs, so that windows of them are cheap to decode. No pixel
+/// changes.
 ///
-/// A JPEG that can't be re-cut stays as it is and is listed in [`WriteReport::kept`]. A sample that
-/// can't be read ends it, or is left out: see [`RecutOptions::damaged`].
+/// A JPEG that can't be re-cut is copied unchanged and listed in [`WriteReport::kept`]. A sample that
+/// can't be read is an error, or is left out: see [`RecutOptions::damaged`].
 ///
 /// ```no_run
 /// use fuseloop::write::{RecutOptions, recut_beton};
@@ -34,7 +34,8 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// See [`RecutError`]. What lay at `out` is untouched then.
+/// See [`RecutError`]. On an error, `out` is unchanged, unless only its class names could not be
+/// written.
 pub fn recut_beton(
     src: impl AsRef<Path>,
     out: impl AsRef<Path>,
@@ -57,20 +58,20 @@ pub fn recut_beton(
     };
     let unread = |message| WriteError::Classes { message };
     let names = Source::class_names(&beton).map_err(unread)?;
-    let report = write(&Again(&beton), beton.fields(), out, &options)?;
+    let report = write(&StoredSamples(&beton), beton.fields(), out, &options)?;
     name_classes(out, names.as_ref())?;
     Ok(report)
 }
 
-/// Whether two paths lead to one file, as far as the system tells.
+/// Returns true if both paths lead to the same file, as far as the system can tell.
 fn is_same(a: &Path, b: &Path) -> bool {
     matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
 }
 
-/// The samples of a file, to be written as they are stored.
-struct Again<'a>(&'a Beton);
+/// The samples of a file, to be written as stored.
+struct StoredSamples<'a>(&'a Beton);
 
-impl Samples for Again<'_> {
+impl Samples for StoredSamples<'_> {
     fn count(&self) -> u64 {
         self.0.len()
     }
@@ -79,24 +80,24 @@ impl Samples for Again<'_> {
         &self,
         id: SampleId,
     ) -> Result<Vec<FieldValue>, Box<dyn std::error::Error + Send + Sync>> {
-        again(self.0, id).map_err(Into::into)
+        stored_values(self.0, id).map_err(Into::into)
     }
 }
 
-/// A sample's values, to be written as they are stored.
-pub(super) fn again(beton: &Beton, id: SampleId) -> Result<Vec<FieldValue>, String> {
+/// Reads a sample's values, to be written as stored.
+pub(super) fn stored_values(beton: &Beton, id: SampleId) -> Result<Vec<FieldValue>, String> {
     let value = |(place, field): (usize, &FieldSpec)| {
-        // The kind alone: the writer says which sample it was.
+        // Only the kind of the error: the writer adds the sample.
         let told = |error: ReadError| format!("field {:?}: {}", field.name, error.kind);
-        Ok(FieldValue::again(beton.owned(id, place).map_err(told)?, &field.kind))
+        Ok(FieldValue::from_stored(beton.owned(id, place).map_err(told)?, &field.kind))
     };
     beton.fields().iter().enumerate().map(value).collect()
 }
 
 impl FieldValue {
-    /// A value of a field of this kind, to be written as a file stores it.
+    /// Converts a stored value of a field of this kind, to be written unchanged.
     #[must_use]
-    pub fn again(stored: OwnedValue, kind: &FieldKind) -> Self {
+    pub fn from_stored(stored: OwnedValue, kind: &FieldKind) -> Self {
         match (stored, kind) {
             (OwnedValue::Float(value), _) => Self::Float(value),
             (OwnedValue::Int(value), _) => Self::Int(value),
@@ -109,7 +110,7 @@ impl FieldValue {
             (OwnedValue::NdArray(bytes), FieldKind::TorchTensor { dtype, .. }) => {
                 Self::TorchTensor { dtype: *dtype, bytes }
             }
-            // An array for another kind of field is refused when it is written.
+            // An array in another kind of field is refused when it is written.
             (OwnedValue::Bytes(bytes) | OwnedValue::NdArray(bytes), _) => Self::Bytes(bytes),
         }
     }

@@ -1,17 +1,17 @@
-//! What is at the path after the power went off at any moment, or the disk refused any step.
+//! Tests what is at the path after a power cut at any moment, or after the disk refuses any step.
 //!
-//! The steps of real writes are written down. A [`Disk`] then holds what they may have left:
+//! The steps of real writes are recorded. A [`SimulatedDisk`] then holds what they may have left:
 //!
 //! | step      | before the next `Sync` or `SyncDir`                  | after it |
 //! |-----------|------------------------------------------------------|----------|
-//! | `Write`   | any of its sectors of 512 bytes, in any order among all that are not synced; of one of them perhaps a part; where the file has grown, zeros or what lay on the disk before | all of it |
-//! | `Rename`  | made or not, whatever became of the bytes            | made     |
+//! | `Write`   | any of its sectors of 512 bytes, in any order among all that are not synced; one of them perhaps partly; where the file has grown, zeros or the disk's old contents | all of it |
+//! | `Rename`  | done or not, whatever happened to the bytes          | done     |
 //!
-//! The rule: the path has the old file or the complete new one, and the new one once the write has
-//! returned. `FUSELOOP_CRASHES=10000` looks at more disks.
+//! The rule: the path has the old file or the complete new one, and it has the new one once the write
+//! has returned. `FUSELOOP_CRASHES=10000` simulates more disks.
 
-use super::step::Step;
-use super::{FieldValue, Request, WriteError, WriteOptions, WriteReport, write_jobs};
+use super::step::FileStep;
+use super::{FieldValue, FileRequest, WriteError, WriteOptions, WriteReport, write_jobs};
 use crate::sample::Limits;
 use crate::source::{Beton, FieldKind, FieldSpec};
 use std::fs;
@@ -20,31 +20,31 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Mutex;
 
-/// How many disks are looked at; a longer run sets FUSELOOP_CRASHES.
+/// The number of simulated disks; set FUSELOOP_CRASHES for a longer run.
 const CRASHES: usize = 500;
 
-/// What a disk writes whole or not at all.
+/// The number of bytes that a disk writes completely or not at all.
 const SECTOR: u64 = 512;
 
-/// What lies at the path before a write.
+/// The file at the path before a write.
 const OLD: &[u8] = b"the file that was there before";
 
-/// A step, kept.
+/// A recorded step.
 #[derive(Debug, Clone, PartialEq)]
-enum Kept {
+enum RecordedStep {
     Write(u64, Vec<u8>),
     Sync,
     Rename,
     SyncDir,
 }
 
-impl From<Step<'_>> for Kept {
-    fn from(step: Step<'_>) -> Self {
+impl From<FileStep<'_>> for RecordedStep {
+    fn from(step: FileStep<'_>) -> Self {
         match step {
-            Step::Write { at, bytes } => Self::Write(at, bytes.to_vec()),
-            Step::Sync => Self::Sync,
-            Step::Rename => Self::Rename,
-            Step::SyncDir => Self::SyncDir,
+            FileStep::Write { at, bytes } => Self::Write(at, bytes.to_vec()),
+            FileStep::Sync => Self::Sync,
+            FileStep::Rename => Self::Rename,
+            FileStep::SyncDir => Self::SyncDir,
         }
     }
 }
@@ -54,11 +54,11 @@ impl From<Step<'_>> for Kept {
 struct Case {
     samples: u64,
     announced: u64,
-    /// Bytes of a sample's value; a sample without is a number alone.
+    /// The size of a sample's bytes value; `None` if the sample has only an int.
     bytes: Option<usize>,
 }
 
-/// No samples, no pages, pages, pages that have to move, and more bytes than one write takes.
+/// The cases: no samples, no pages, pages, pages that must move, and more bytes than one write takes.
 const CASES: [Case; 5] = [
     Case { samples: 0, announced: 0, bytes: None },
     Case { samples: 300, announced: 0, bytes: None },
@@ -79,27 +79,27 @@ impl Case {
         [FieldValue::Int(sample as i64)].into_iter().chain(bytes).collect()
     }
 
-    /// Writes it, if `watch` lets it.
+    /// Writes the dataset; each step is shown to `watch`.
     fn write(
         self,
         out: &Path,
-        watch: impl Fn(Step<'_>) -> io::Result<()> + Sync,
+        watch: impl Fn(FileStep<'_>) -> io::Result<()> + Sync,
     ) -> Result<WriteReport, WriteError> {
         let threads = NonZeroUsize::new(2);
         let options = WriteOptions { page_size: 4096, threads, ..WriteOptions::default() };
         let fields = self.fields();
-        let request = Request { fields: &fields, first: 0, out, options: &options };
+        let request = FileRequest { fields: &fields, first: 0, out, options: &options };
         let announced = Some(self.announced);
         write_jobs(0..self.samples, |_| 0, |_, n| Ok(self.row(n)), announced, request, &watch)
     }
 
-    /// The steps that write it, and the file.
-    fn steps(self) -> (Vec<Kept>, Vec<u8>) {
+    /// Returns the steps that write the dataset, and the file.
+    fn steps(self) -> (Vec<RecordedStep>, Vec<u8>) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.beton");
         let steps = Mutex::new(Vec::new());
-        let keep = |step: Step<'_>| {
-            steps.lock().unwrap().push(Kept::from(step));
+        let keep = |step: FileStep<'_>| {
+            steps.lock().unwrap().push(RecordedStep::from(step));
             Ok(())
         };
         let report = self.write(&path, keep).unwrap();
@@ -109,7 +109,7 @@ impl Case {
     }
 }
 
-/// A source of chance that gives the same again (splitmix64).
+/// A random number generator with a fixed sequence (splitmix64).
 struct Dice(u64);
 
 impl Dice {
@@ -126,17 +126,17 @@ impl Dice {
     }
 }
 
-/// What is there after a crash.
-struct Disk {
-    /// The unfinished file's bytes, under whichever name.
+/// The state of a disk after a crash.
+struct SimulatedDisk {
+    /// The unfinished file's bytes, whatever its name is.
     partial: Vec<u8>,
     is_renamed: bool,
 }
 
-impl Disk {
-    /// One of the disks that `steps` may have left.
-    fn after(steps: &[Kept], dice: &mut Dice) -> Self {
-        let synced = steps.iter().rposition(|step| *step == Kept::Sync).unwrap_or(0);
+impl SimulatedDisk {
+    /// Returns one of the disks that `steps` may have left.
+    fn after(steps: &[RecordedStep], dice: &mut Dice) -> Self {
+        let synced = steps.iter().rposition(|step| *step == RecordedStep::Sync).unwrap_or(0);
         let (before, since) = steps.split_at(synced);
         let mut partial = Vec::new();
         before.iter().for_each(|step| apply(&mut partial, step));
@@ -154,9 +154,9 @@ impl Disk {
             put(&mut partial, at, &bytes, stale);
         }
 
-        let renamed = steps.iter().position(|step| *step == Kept::Rename);
+        let renamed = steps.iter().position(|step| *step == RecordedStep::Rename);
         let is_renamed =
-            renamed.is_some_and(|at| steps[at..].contains(&Kept::SyncDir) || dice.coin());
+            renamed.is_some_and(|at| steps[at..].contains(&RecordedStep::SyncDir) || dice.coin());
         Self { partial, is_renamed }
     }
 
@@ -165,14 +165,14 @@ impl Disk {
     }
 }
 
-/// A write that has reached the disk.
-fn apply(file: &mut Vec<u8>, step: &Kept) {
-    if let Kept::Write(at, bytes) = step {
+/// Applies a write that has reached the disk.
+fn apply(file: &mut Vec<u8>, step: &RecordedStep) {
+    if let RecordedStep::Write(at, bytes) = step {
         put(file, *at, bytes, 0);
     }
 }
 
-/// Writes bytes. Where the file grows before them, it has `gap`.
+/// Writes bytes. A gap between the file's end and `at` is filled with `gap`.
 fn put(file: &mut Vec<u8>, at: u64, bytes: &[u8], gap: u8) {
     let (start, end) = (at as usize, at as usize + bytes.len());
     if file.len() < end {
@@ -181,9 +181,9 @@ fn put(file: &mut Vec<u8>, at: u64, bytes: &[u8], gap: u8) {
     file[start..end].copy_from_slice(bytes);
 }
 
-/// A write in pieces, each within one sector.
-fn sectors(step: &Kept) -> Vec<(u64, Vec<u8>)> {
-    let Kept::Write(at, bytes) = step else { return Vec::new() };
+/// Splits a write into pieces, each within one sector.
+fn sectors(step: &RecordedStep) -> Vec<(u64, Vec<u8>)> {
+    let RecordedStep::Write(at, bytes) = step else { return Vec::new() };
     let (mut at, mut rest) = (*at, &bytes[..]);
     let mut pieces = Vec::new();
     while !rest.is_empty() {
@@ -202,22 +202,28 @@ fn shuffle<T>(items: &mut [T], dice: &mut Dice) {
     }
 }
 
-/// Whether a disk that `steps[..cut]` may have left keeps the rule.
-fn keeps_the_rule(disk: &Disk, steps: &[Kept], cut: usize, old: Option<&[u8]>, new: &[u8]) -> bool {
+/// Returns true if a disk that `steps[..cut]` may have left follows the rule.
+fn keeps_the_rule(
+    disk: &SimulatedDisk,
+    steps: &[RecordedStep],
+    cut: usize,
+    old: Option<&[u8]>,
+    new: &[u8],
+) -> bool {
     let found = disk.at_path(old);
     let has_returned = cut == steps.len();
     found == Some(new) || (found == old && !has_returned)
 }
 
-/// A reader may be given any bytes, and must not panic at them.
+/// Reads all values. A reader must not panic, whatever the bytes are.
 fn read_all(bytes: &[u8]) -> bool {
     let Ok(beton) = Beton::from_bytes(bytes.to_vec(), &Limits::DEFAULT) else { return false };
     let fields = beton.fields().len();
     beton.samples().all(|id| (0..fields).all(|field| beton.owned(id, field).is_ok()))
 }
 
-/// The next writer on such a disk: it succeeds, and nothing else is left.
-fn assert_recovers(case: Case, disk: &Disk, old: Option<&[u8]>, new: &[u8]) {
+/// Asserts that the next writer on such a disk succeeds, and that nothing else is left.
+fn assert_recovers(case: Case, disk: &SimulatedDisk, old: Option<&[u8]>, new: &[u8]) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.beton");
     if let Some(bytes) = disk.at_path(old) {
@@ -231,22 +237,22 @@ fn assert_recovers(case: Case, disk: &Disk, old: Option<&[u8]>, new: &[u8]) {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "a leftover");
 }
 
-/// Looks at `count` disks, the cases in turn, and returns how many break the rule.
-fn broken(cases: &[(Case, Vec<Kept>, Vec<u8>)], count: usize) -> usize {
+/// Simulates `count` disks, the cases in turn, and returns the number of disks that break the rule.
+fn broken(cases: &[(Case, Vec<RecordedStep>, Vec<u8>)], count: usize) -> usize {
     let mut dice = Dice(1);
     let (mut broken, mut renamed, mut readable) = (0, 0, 0);
     for number in 0..count {
         let (case, steps, new) = &cases[number % cases.len()];
         let cut = number / cases.len() % (steps.len() + 1);
         let old = dice.coin().then_some(OLD);
-        let disk = Disk::after(&steps[..cut], &mut dice);
+        let disk = SimulatedDisk::after(&steps[..cut], &mut dice);
         renamed += usize::from(disk.is_renamed);
         let is_kept = keeps_the_rule(&disk, steps, cut, old, new);
         broken += usize::from(!is_kept);
         let is_readable = read_all(&disk.partial);
         assert!(is_readable || disk.partial != *new, "{case:?}: the whole file is refused");
         readable += usize::from(is_readable);
-        // Each is a write with its syncs: a share of the disks will do.
+        // Each check is a write with its syncs, so only every eighth disk is checked.
         if is_kept && number % 8 == 0 {
             assert_recovers(*case, &disk, old, new);
         }
@@ -255,7 +261,7 @@ fn broken(cases: &[(Case, Vec<Kept>, Vec<u8>)], count: usize) -> usize {
     broken
 }
 
-fn cases() -> Vec<(Case, Vec<Kept>, Vec<u8>)> {
+fn cases() -> Vec<(Case, Vec<RecordedStep>, Vec<u8>)> {
     CASES.map(|case| case.steps()).into_iter().zip(CASES).map(|((s, f), c)| (c, s, f)).collect()
 }
 
@@ -265,9 +271,14 @@ fn the_steps_written_down_are_the_file() {
         let mut again = Vec::new();
         steps.iter().for_each(|step| apply(&mut again, step));
         assert!(again == file, "{case:?}");
-        let writes = steps.iter().take_while(|step| matches!(step, Kept::Write(..))).count();
+        let writes =
+            steps.iter().take_while(|step| matches!(step, RecordedStep::Write(..))).count();
         assert!(writes > 0, "{case:?}");
-        assert_eq!(steps[writes..], [Kept::Sync, Kept::Rename, Kept::SyncDir], "{case:?}");
+        assert_eq!(
+            steps[writes..],
+            [RecordedStep::Sync, RecordedStep::Rename, RecordedStep::SyncDir],
+            "{case:?}"
+        );
     }
 }
 
@@ -277,14 +288,14 @@ fn a_power_cut_at_any_moment_leaves_the_old_file_or_the_complete_new_one() {
     assert_eq!(broken(&cases(), crashes), 0);
 }
 
-/// The disks are hard enough to find each mistake a writer can make in the order of its steps.
+/// The simulation is strict enough to find each mistake a writer can make in the order of its steps.
 #[test]
 fn a_writer_that_forgets_a_sync_or_renames_too_early_is_found() {
-    use Kept::{Rename, Sync, SyncDir};
+    use RecordedStep::{Rename, Sync, SyncDir};
     for mistake in [&[Rename, SyncDir][..], &[Sync, Rename], &[Rename, Sync, SyncDir]] {
         let mut cases = cases();
         for (_, steps, _) in &mut cases {
-            steps.retain(|step| matches!(step, Kept::Write(..)));
+            steps.retain(|step| matches!(step, RecordedStep::Write(..)));
             steps.extend_from_slice(mistake);
         }
         assert!(broken(&cases, CRASHES) > 0, "{mistake:?}");
@@ -307,12 +318,12 @@ fn a_step_refused_is_an_error_and_the_old_file_stays() {
     println!("{refused} refused");
 }
 
-fn assert_refused(case: Case, number: usize, step: &Kept, kind: io::ErrorKind) {
+fn assert_refused(case: Case, number: usize, step: &RecordedStep, kind: io::ErrorKind) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.beton");
     fs::write(&path, OLD).unwrap();
     let left = Mutex::new(number);
-    let refuse = |_: Step<'_>| {
+    let refuse = |_: FileStep<'_>| {
         let mut left = left.lock().unwrap();
         let is_last = *left == 0;
         *left = left.wrapping_sub(1);
@@ -320,14 +331,14 @@ fn assert_refused(case: Case, number: usize, step: &Kept, kind: io::ErrorKind) {
     };
     let message = case.write(&path, refuse).unwrap_err().to_string();
     let doing = match step {
-        Kept::Write(..) => "cannot write",
-        Kept::Sync | Kept::SyncDir => "cannot sync",
-        Kept::Rename => "cannot rename into place",
+        RecordedStep::Write(..) => "cannot write",
+        RecordedStep::Sync | RecordedStep::SyncDir => "cannot sync",
+        RecordedStep::Rename => "cannot rename into place",
     };
     assert!(message.contains(doing) && message.ends_with(&kind.to_string()), "{message}");
     assert!(message.contains(dir.path().to_str().unwrap()), "{message}");
-    // Only the last step comes when the new file is in place.
+    // Only the last step comes after the new file is in place.
     let is_old = fs::read(&path).unwrap() == OLD;
-    assert_eq!(is_old, *step != Kept::SyncDir, "{case:?}, step {number}");
+    assert_eq!(is_old, *step != RecordedStep::SyncDir, "{case:?}, step {number}");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "{case:?}, step {number}: a leftover");
 }

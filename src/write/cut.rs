@@ -1,61 +1,62 @@
-//! An image as it lies in the file, and what re-cutting it has come to.
+//! An image in its stored form, and the result of re-cutting it.
 //!
 //! ```text
-//! Unasked -- recut --> Done { shorter }  -- settle --> Done
-//!                 \                     \- shorten --> Kept    the sample would not fit its page
-//!                  `-> Kept                                    damaged, or of another kind
+//! NotRequested -- recut --> Done { shorter } -- the sample fits its page --> Done
+//!                      \                    \- it does not fit --> Unchanged
+//!                       `-> Unchanged: damaged, or of another kind
 //! ```
 
-use super::pixels::Pixels;
-use super::report::{KeptCause, Reencoded};
+use super::pixels::PixelReader;
+use super::report::{Reencoded, UnchangedCause};
 use crate::recut::Tile;
 use crate::source::ImageMode;
 use std::path::PathBuf;
 
-/// An image as it lies in the file.
+/// An image in its stored form.
 #[derive(Debug)]
 pub(super) struct StoredImage {
     pub(super) mode: ImageMode,
     pub(super) width: u16,
     pub(super) height: u16,
     pub(super) bytes: Vec<u8>,
-    /// Whether the bytes are those of a JPEG given, but for re-cutting.
+    /// True if the bytes are those of a given JPEG, apart from re-cutting.
     pub(super) is_given: bool,
-    /// Its file, if it is from one.
+    /// The image's file, if it was read from one.
     pub(super) path: Option<PathBuf>,
-    pub(super) cut: Cut,
-    /// What it was given as, if it is not stored so; re-cutting not counted.
+    pub(super) cut: RecutResult,
+    /// How the image was given, if it is not stored that way; does not count re-cutting.
     pub(super) reencoded: Option<Reencoded>,
 }
 
-/// What re-cutting has come to.
+/// The result of re-cutting an image.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Cut {
-    /// It was not asked for, or this is no JPEG.
-    Unasked,
-    /// It is re-cut.
+pub(super) enum RecutResult {
+    /// Re-cutting was not requested, or the image is no JPEG.
+    NotRequested,
+    /// The JPEG is re-cut.
     Done {
-        /// Bytes it had.
+        /// The size of the JPEG before re-cutting in bytes.
         before: usize,
-        /// Those bytes if they are the fewer: the sample may need the room. `None` once it fits.
+        /// The original bytes, if they are shorter: the sample may need the space. `None` once the
+        /// sample fits.
         shorter: Option<Vec<u8>>,
     },
-    /// It is as it was.
-    Kept(KeptCause),
+    /// The JPEG is stored without re-cutting.
+    Unchanged(UnchangedCause),
 }
 
 impl StoredImage {
-    /// Whether these are the bytes of the JPEG given.
+    /// Returns true if the bytes are exactly those of the given JPEG.
     pub(super) fn is_passed_through(&self) -> bool {
-        self.is_given && !matches!(self.cut, Cut::Done { .. })
+        self.is_given && !matches!(self.cut, RecutResult::Done { .. })
     }
 
-    /// Re-cuts a JPEG, if that is asked for.
-    pub(super) fn recut(mut self, tile: Option<Tile>, pixels: &mut Pixels) -> Self {
+    /// Re-cuts a JPEG if `tile` is given.
+    pub(super) fn recut(mut self, tile: Option<Tile>, pixels: &mut PixelReader) -> Self {
         let Some(tile) = tile else { return self };
         match pixels.recut(&self.bytes, tile) {
             Ok(cut) => self.replace(cut),
-            Err(kept) => self.cut = Cut::Kept(kept.into()),
+            Err(kept) => self.cut = RecutResult::Unchanged(kept.into()),
         }
         self
     }
@@ -64,20 +65,20 @@ impl StoredImage {
         let uncut = std::mem::replace(&mut self.bytes, cut);
         let before = uncut.len();
         let shorter = (before < self.bytes.len()).then_some(uncut);
-        self.cut = Cut::Done { before, shorter };
+        self.cut = RecutResult::Done { before, shorter };
     }
 
-    /// Takes re-cutting back if that makes it shorter.
-    pub(super) fn shorten(&mut self, cause: &KeptCause) {
-        if let Cut::Done { shorter: Some(bytes), .. } = &mut self.cut {
+    /// Undoes re-cutting if the original is shorter.
+    pub(super) fn undo_if_shorter(&mut self, cause: &UnchangedCause) {
+        if let RecutResult::Done { shorter: Some(bytes), .. } = &mut self.cut {
             self.bytes = std::mem::take(bytes);
-            self.cut = Cut::Kept(cause.clone());
+            self.cut = RecutResult::Unchanged(cause.clone());
         }
     }
 
-    /// Lets go of what [`shorten`](Self::shorten) needs.
-    pub(super) fn settle(&mut self) {
-        if let Cut::Done { shorter, .. } = &mut self.cut {
+    /// Drops the original bytes, once the sample fits its page.
+    pub(super) fn drop_original(&mut self) {
+        if let RecutResult::Done { shorter, .. } = &mut self.cut {
             *shorter = None;
         }
     }
@@ -95,34 +96,37 @@ mod tests {
             bytes: vec![1; len],
             is_given: true,
             path: None,
-            cut: Cut::Unasked,
+            cut: RecutResult::NotRequested,
             reencoded: None,
         }
     }
 
-    const CAUSE: KeptCause = KeptCause::Page { size: 9, page_size: 8 };
+    const CAUSE: UnchangedCause = UnchangedCause::Page { size: 9, page_size: 8 };
 
     #[test]
     fn what_grew_can_be_taken_back_until_it_is_settled() {
         let mut grown = image(3);
         grown.replace(vec![2; 5]);
         assert!(!grown.is_passed_through());
-        grown.shorten(&CAUSE);
-        assert_eq!((&grown.bytes, &grown.cut), (&vec![1; 3], &Cut::Kept(CAUSE)));
+        grown.undo_if_shorter(&CAUSE);
+        assert_eq!((&grown.bytes, &grown.cut), (&vec![1; 3], &RecutResult::Unchanged(CAUSE)));
         assert!(grown.is_passed_through());
 
         let mut settled = image(3);
         settled.replace(vec![2; 5]);
-        settled.settle();
-        settled.shorten(&CAUSE);
-        assert_eq!((settled.bytes.len(), settled.cut), (5, Cut::Done { before: 3, shorter: None }));
+        settled.drop_original();
+        settled.undo_if_shorter(&CAUSE);
+        assert_eq!(
+            (settled.bytes.len(), settled.cut),
+            (5, RecutResult::Done { before: 3, shorter: None })
+        );
     }
 
     #[test]
     fn what_shrank_stays_re_cut() {
         let mut shrunk = image(5);
         shrunk.replace(vec![2; 3]);
-        shrunk.shorten(&CAUSE);
-        assert_eq!(shrunk.cut, Cut::Done { before: 5, shorter: None });
+        shrunk.undo_if_shorter(&CAUSE);
+        assert_eq!(shrunk.cut, RecutResult::Done { before: 5, shorter: None });
     }
 }

@@ -1,23 +1,23 @@
-//! From jobs to a file: encoding on many threads, placing in order on one.
+//! Writes jobs to a file: many threads encode samples, one thread places them in order.
 //!
 //! ```text
-//! caller: jobs --groups--> workers: encode --outcomes--> placer: sort, place --> Builder
-//!                             ^------ Flow: not too far ahead ------'
+//! caller: jobs --groups--> workers: encode --outcomes--> placer: sort, place --> BetonBuilder
+//!                             ^------ EncodeGate: bounds the lead ---'
 //! ```
 //!
-//! Only the placer decides where bytes lie, and it takes samples in their order, so the file is
-//! the same for any number of threads. What waits for it is bounded by [`Flow`].
+//! Only the placer decides where bytes go, and it takes samples in order, so the file is the same for
+//! any number of threads. [`EncodeGate`] bounds the bytes that wait for the placer.
 //!
-//! A fatal error ends the work on samples after it at once; those before it are still encoded,
-//! since one of them may fail as well and the first in order is the one reported.
+//! After a fatal error, no later sample is encoded. Earlier samples are still encoded, because one of
+//! them may fail as well, and the error of the first sample in order is the one reported.
 
-use super::cut::{Cut, StoredImage};
-use super::file::{Builder, Finished};
-use super::flow::Flow;
-use super::pixels::Pixels;
-use super::report::{Change, KeptJpeg, Listed, Reencoded, Skipped, SkippedSample};
-use super::value::{Encoding, Failed, FieldValue, SampleError, Stored, first_path};
-use super::{Damaged, WriteError};
+use super::cut::{RecutResult, StoredImage};
+use super::file::{BetonBuilder, FileSizes};
+use super::flow::EncodeGate;
+use super::pixels::PixelReader;
+use super::report::{CountedList, Reencoded, SizeChange, Skipped, SkippedSample, UnchangedJpeg};
+use super::value::{Encoding, FailedSample, FieldValue, StoredValue, WriteSampleError, first_path};
+use super::{OnUnreadable, WriteError};
 use crate::panicked::message;
 use crate::sample::SampleId;
 use crate::threads::ThreadsError;
@@ -31,52 +31,52 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-/// Bytes that may be encoded and not yet placed: some writes' worth, little memory.
+/// The most bytes that may be encoded and not yet placed: enough for several writes, and little memory.
 const BUDGET: usize = 64 << 20;
 
-/// Jobs are handed out so many at a time, as small ones take less time than the handing out.
+/// The number of jobs handed out together: a small job takes less time than handing it out.
 const GROUP_JOBS: usize = 64;
 
-/// A group ends early at so many bytes of jobs.
+/// The number of bytes of jobs at which a group ends early.
 const GROUP_BYTES: usize = 1 << 20;
 
-/// A group ends early after so long: jobs that come slowly are worth handing out one by one, and
-/// an error in the first is not to wait for 63 more.
+/// The time after which a group ends early. Jobs that come slowly are worth handing out one by one, and
+/// an error in the first should not wait for 63 more.
 const GROUP_TIME: Duration = Duration::from_millis(50);
 
-/// What encodes samples.
-pub(super) struct Engine<'a> {
+/// Encodes samples on several threads and writes them in order.
+pub(super) struct EncodeEngine<'a> {
     pub(super) encoding: &'a Encoding<'a>,
     pub(super) threads: usize,
-    pub(super) damaged: Damaged,
+    pub(super) damaged: OnUnreadable,
 }
 
-/// What was placed.
+/// The counts of a write, kept by the placer.
 #[derive(Debug, Default)]
-pub(super) struct Placed {
+pub(super) struct PlacedValue {
     pub(super) skipped: Skipped,
     pub(super) passed_through: u64,
     pub(super) reencoded: Vec<Reencoded>,
     pub(super) recut: u64,
-    pub(super) recut_bytes: Change,
-    pub(super) kept: Listed<KeptJpeg>,
+    pub(super) recut_bytes: SizeChange,
+    pub(super) kept: CountedList<UnchangedJpeg>,
 }
 
 /// Jobs of consecutive samples.
 type Group<J> = Vec<(SampleId, J)>;
 
-/// What became of a sample.
-type Outcome = Result<Vec<Stored>, Failed>;
+/// A sample's stored values, or its error.
+type EncodeOutcome = Result<Vec<StoredValue>, FailedSample>;
 
-/// Why the work ended.
+/// The error that ended a write.
 pub(super) enum EngineError {
-    Sample { sample: SampleId, path: Option<PathBuf>, cause: SampleError },
+    Sample { sample: SampleId, path: Option<PathBuf>, cause: WriteSampleError },
     Write(io::Error),
     Threads(ThreadsError),
 }
 
 impl EngineError {
-    /// With the path of the file that was being written.
+    /// Adds the path of the file that was being written.
     pub(super) fn at(self, writing: &Path) -> WriteError {
         match self {
             Self::Sample { sample, path, cause } => WriteError::Sample { sample, path, cause },
@@ -86,29 +86,30 @@ impl EngineError {
     }
 }
 
-impl Engine<'_> {
+impl EncodeEngine<'_> {
     /// Encodes all jobs and places them.
     ///
-    /// `row` makes a job's values, on any thread; `held` says how much memory a job takes;
+    /// `row` produces a job's values, on any thread; `held` returns the bytes of memory that a job uses;
     /// `progress` is called after each sample.
     ///
     /// # Errors
     ///
-    /// The first in the order of the samples.
+    /// The error of the first failing sample, in the order of the samples.
     pub(super) fn run<J: Send, F: Read + Write + Seek + Send>(
         &self,
         jobs: impl Iterator<Item = J>,
         held: impl Fn(&J) -> usize,
-        row: impl Fn(SampleId, J) -> Result<Vec<FieldValue>, SampleError> + Sync,
-        builder: Builder<'_, F>,
+        row: impl Fn(SampleId, J) -> Result<Vec<FieldValue>, WriteSampleError> + Sync,
+        builder: BetonBuilder<'_, F>,
         progress: impl Fn() + Send,
-    ) -> Result<(Finished, Placed), EngineError> {
-        let flow = Flow::new(BUDGET);
+    ) -> Result<(FileSizes, PlacedValue), EngineError> {
+        let flow = EncodeGate::new(BUDGET);
         let first_fatal = AtomicU64::new(u64::MAX);
         let (builder, placed) = thread::scope(|scope| {
-            // A panic of `jobs` passes through here: what is handed out is then not worth encoding.
+            // If `jobs` panics, this stops the threads: what was handed out need not be encoded then.
             let _stop = flow.stop_on_panic();
-            // Made in here, so that whichever way this ends the threads see their channels close.
+            // Created inside the scope, so that the threads see their channels close however the scope
+            // ends.
             let (give, take) = sync_channel(self.threads);
             let (send, receive) = channel();
             let take = Arc::new(Mutex::new(take));
@@ -123,7 +124,7 @@ impl Engine<'_> {
             };
             let placer = spawn(scope, "place", place).map_err(refused)?;
             for number in 0..self.threads {
-                let worker = Worker {
+                let worker = EncodeWorker {
                     engine: self,
                     take: Arc::clone(&take),
                     row: &row,
@@ -133,7 +134,8 @@ impl Engine<'_> {
                 };
                 spawn(scope, &number.to_string(), move || worker.run()).map_err(refused)?;
             }
-            // Only the workers hold them now: the last one's end is seen on both sides.
+            // Only the workers hold the channel ends now, so both sides notice when the last worker
+            // ends.
             drop((take, send));
             let over = || flow.is_stopped() || first_fatal.load(Ordering::Relaxed) != u64::MAX;
             hand_out(jobs, &held, over, &give);
@@ -143,16 +145,16 @@ impl Engine<'_> {
         Ok((builder.finish().map_err(EngineError::Write)?, placed))
     }
 
-    /// Places samples in order, as they come.
+    /// Places samples in order as they arrive.
     fn place<'b, F: Read + Write + Seek>(
         &self,
-        outcomes: Receiver<(SampleId, Outcome)>,
-        mut builder: Builder<'b, F>,
+        outcomes: Receiver<(SampleId, EncodeOutcome)>,
+        mut builder: BetonBuilder<'b, F>,
         progress: impl Fn(),
-        flow: &Flow,
-    ) -> Result<(Builder<'b, F>, Placed), EngineError> {
+        flow: &EncodeGate,
+    ) -> Result<(BetonBuilder<'b, F>, PlacedValue), EngineError> {
         let _stop = flow.stop_on_panic();
-        let mut placed = Placed::default();
+        let mut placed = PlacedValue::default();
         let mut early = BTreeMap::new();
         let mut next = SampleId(0);
         for (sample, outcome) in outcomes {
@@ -171,53 +173,58 @@ impl Engine<'_> {
     fn place_one<F: Read + Write + Seek>(
         &self,
         sample: SampleId,
-        outcome: Outcome,
-        builder: &mut Builder<'_, F>,
-        placed: &mut Placed,
+        outcome: EncodeOutcome,
+        builder: &mut BetonBuilder<'_, F>,
+        placed: &mut PlacedValue,
     ) -> Result<(), EngineError> {
         match outcome {
             Ok(stored) => {
                 builder.push(&stored).map_err(EngineError::Write)?;
                 self.count(sample, stored, placed);
             }
-            Err(Failed { path, cause }) if self.is_fatal(&cause) => {
+            Err(FailedSample { path, cause }) if self.is_fatal(&cause) => {
                 return Err(EngineError::Sample { sample, path, cause });
             }
-            Err(Failed { path, cause }) => {
+            Err(FailedSample { path, cause }) => {
                 placed.skipped.add(SkippedSample { sample, path, cause });
             }
         }
         Ok(())
     }
 
-    /// Counts what became of a sample's images.
-    fn count(&self, sample: SampleId, stored: Vec<Stored>, placed: &mut Placed) {
+    /// Counts how a sample's images were stored.
+    fn count(&self, sample: SampleId, stored: Vec<StoredValue>, placed: &mut PlacedValue) {
         for (field, stored) in self.encoding.fields.iter().zip(stored) {
-            let Stored::Image(image) = stored else { continue };
+            let StoredValue::Image(image) = stored else { continue };
             placed.passed_through += u64::from(image.is_passed_through());
             Reencoded::count(&mut placed.reencoded, image.reencoded);
             let StoredImage { bytes, path, cut, .. } = image;
             match cut {
-                Cut::Unasked => {}
-                Cut::Done { before, .. } => {
+                RecutResult::NotRequested => {}
+                RecutResult::Done { before, .. } => {
                     placed.recut += 1;
                     let (before, after) = (before as u64, bytes.len() as u64);
-                    placed.recut_bytes.add(Change { before, after });
+                    placed.recut_bytes.add(SizeChange { before, after });
                 }
-                Cut::Kept(cause) => {
-                    placed.kept.add(KeptJpeg { sample, field: field.name.clone(), path, cause });
+                RecutResult::Unchanged(cause) => {
+                    placed.kept.add(UnchangedJpeg {
+                        sample,
+                        field: field.name.clone(),
+                        path,
+                        cause,
+                    });
                 }
             }
         }
     }
 
-    fn is_fatal(&self, cause: &SampleError) -> bool {
-        self.damaged == Damaged::Fail || !cause.is_damage()
+    fn is_fatal(&self, cause: &WriteSampleError) -> bool {
+        self.damaged == OnUnreadable::Fail || !cause.is_damage()
     }
 }
 
-/// Hands jobs out in their order until there are no more, or the work is over: whichever sample
-/// ended it was handed out before, so that none of those still here is needed to say why.
+/// Hands out jobs in order until none are left or the write is over. The sample that ended the write was
+/// handed out earlier, so none of the remaining jobs can change which error is reported.
 fn hand_out<J>(
     jobs: impl Iterator<Item = J>,
     held: &impl Fn(&J) -> usize,
@@ -236,26 +243,26 @@ fn hand_out<J>(
             (bytes, begun) = (0, Instant::now());
         }
     }
-    // Nobody takes it only if there is an error, which the placer returns.
+    // Sending fails only after an error, which the placer returns.
     let _ = give.send(group);
 }
 
-/// A thread that encodes.
-struct Worker<'a, J, R> {
-    engine: &'a Engine<'a>,
+/// An encoding thread.
+struct EncodeWorker<'a, J, R> {
+    engine: &'a EncodeEngine<'a>,
     take: Arc<Mutex<Receiver<Group<J>>>>,
     row: &'a R,
-    flow: &'a Flow,
-    /// The first sample known to end the work.
+    flow: &'a EncodeGate,
+    /// The first sample with a fatal error so far.
     first_fatal: &'a AtomicU64,
-    send: Sender<(SampleId, Outcome)>,
+    send: Sender<(SampleId, EncodeOutcome)>,
 }
 
-impl<J, R> Worker<'_, J, R>
+impl<J, R> EncodeWorker<'_, J, R>
 where
-    R: Fn(SampleId, J) -> Result<Vec<FieldValue>, SampleError>,
+    R: Fn(SampleId, J) -> Result<Vec<FieldValue>, WriteSampleError>,
 {
-    /// Encodes groups of samples until there are no more, or the work is stopped.
+    /// Encodes groups of samples until none are left or the write is stopped.
     fn run(self) {
         let _stop = self.flow.stop_on_panic();
         let mut pixels = self.pixels();
@@ -278,12 +285,12 @@ where
         self.take.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
     }
 
-    fn pixels(&self) -> Pixels {
-        Pixels::new(self.engine.encoding.limits)
+    fn pixels(&self) -> PixelReader {
+        PixelReader::new(self.engine.encoding.limits)
     }
 
-    /// Encodes a sample. A panic becomes its error.
-    fn encode(&self, sample: SampleId, job: J, pixels: &mut Pixels) -> Outcome {
+    /// Encodes a sample. A panic becomes the sample's error.
+    fn encode(&self, sample: SampleId, job: J, pixels: &mut PixelReader) -> EncodeOutcome {
         let mut path = None;
         let encode = || {
             let row = (self.row)(sample, job)?;
@@ -291,20 +298,20 @@ where
             self.engine.encoding.sample(sample, row, pixels)
         };
         let outcome = catch_unwind(AssertUnwindSafe(encode)).unwrap_or_else(|panic| {
-            // Whatever state the panic has left it in is not used again.
+            // The panic may have left the decoder in any state, so it is replaced.
             *pixels = self.pixels();
-            Err(SampleError::Panicked { message: message(&*panic) })
+            Err(WriteSampleError::Panicked { message: message(&*panic) })
         });
         outcome.map_err(|cause| {
             if self.engine.is_fatal(&cause) {
                 self.first_fatal.fetch_min(sample.0, Ordering::Relaxed);
             }
-            Failed { path, cause }
+            FailedSample { path, cause }
         })
     }
 }
 
-/// Starts a thread of the writer.
+/// Starts a writer thread.
 fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: &str,
@@ -314,10 +321,11 @@ fn spawn<'scope, T: Send + 'scope>(
     builder.spawn_scoped(scope, work)
 }
 
-/// Bytes of memory that an outcome holds until it is placed, its own included: a dataset may
-/// have no values in its pages at all.
-fn bytes(outcome: &Outcome) -> usize {
+/// Returns the bytes of memory that an outcome uses until it is placed. The outcome's own size counts
+/// too, because a dataset may have no values in its pages at all.
+fn bytes(outcome: &EncodeOutcome) -> usize {
     let stored = outcome.iter().flatten();
-    let held = |stored: &Stored| size_of::<Stored>() + stored.in_pages().map_or(0, <[u8]>::len);
-    size_of::<(SampleId, Outcome)>() + stored.map(held).sum::<usize>()
+    let held =
+        |stored: &StoredValue| size_of::<StoredValue>() + stored.in_pages().map_or(0, <[u8]>::len);
+    size_of::<(SampleId, EncodeOutcome)>() + stored.map(held).sum::<usize>()
 }

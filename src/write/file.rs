@@ -1,12 +1,12 @@
-//! The `.beton` file as a whole: rows, pages and tables, put together one sample at a time.
+//! Builds a `.beton` file of rows, pages and tables, one sample at a time.
 //!
-//! The pages come after the sample table, so its length must be known before the first value
-//! is written. Room is left for the samples announced. If more come, the pages are moved at
-//! the end; if fewer come, up to a few zero pages lie before the first used one, which every
-//! reader steps over, since pointers are absolute.
+//! The pages come after the sample table, so the table's length must be known before the first value is
+//! written. Space is reserved for the announced number of samples. If more come, the pages are moved at
+//! the end; if fewer come, up to a few zero pages precede the first used one. Every reader skips these,
+//! because pointers are absolute.
 
-use super::pages::{Pages, move_up};
-use super::value::{Stored, room};
+use super::pages::{PageWriter, move_up};
+use super::value::{StoredValue, room};
 use crate::source::FieldSpec;
 use crate::source::beton::{
     Allocation, Cell, FieldError, Header, ImageCell, LayoutError, RowLayout,
@@ -14,7 +14,7 @@ use crate::source::beton::{
 use std::collections::HashMap;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
-/// What every file of these fields has in common.
+/// The fields of a file, and what follows from them.
 #[derive(Debug)]
 pub(super) struct Schema<'a> {
     fields: &'a [FieldSpec],
@@ -23,14 +23,14 @@ pub(super) struct Schema<'a> {
     page_size: u32,
 }
 
-/// Why fields make no file.
+/// Why a file can't have these fields.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SchemaError {
-    /// None, or more than the header can count.
+    /// There are no fields, or more than the header can count.
     #[error("{found} fields, expected 1 to 65535")]
     Count {
-        /// How many.
+        /// The number of fields.
         found: usize,
     },
     /// A name or a shape that the format can't hold.
@@ -39,22 +39,22 @@ pub enum SchemaError {
     /// A field without a name.
     #[error("field {place} has no name")]
     NoName {
-        /// Its place, from 0.
+        /// The field's index, from 0.
         place: usize,
     },
     /// An array without dimensions, which FFCV can't read back.
     #[error("field {name:?} has no dimensions: give a single element the shape [1]")]
     NoDimensions {
-        /// Its name.
+        /// The field's name.
         name: String,
     },
     /// A user-defined field without bytes in the row.
     #[error("field {name:?}: a user-defined row of 0 bytes")]
     EmptyCustom {
-        /// Its name.
+        /// The field's name.
         name: String,
     },
-    /// A row too long for the machine.
+    /// A row that is too long for this machine.
     #[error(transparent)]
     Layout(#[from] LayoutError),
 }
@@ -89,14 +89,14 @@ impl<'a> Schema<'a> {
         Header { num_fields, page_size: self.page_size, num_samples, alloc_table_ptr }
     }
 
-    /// Where the pages begin if there are so many samples.
+    /// Returns the offset of the first page for a file of `num_samples` samples.
     fn data_start(&self, num_samples: u64) -> io::Result<u64> {
         let start = self.header(num_samples, 0).data_start(self.layout.size());
         start.ok_or_else(|| io::Error::other("the sample table is over 2^64 bytes long"))
     }
 }
 
-/// What a descriptor can say and FFCV can't read.
+/// Refuses a field that a descriptor can hold but FFCV can't read.
 fn check_field(field: &FieldSpec, place: usize) -> Result<(), SchemaError> {
     use crate::source::FieldKind::{Custom, NdArray, TorchTensor};
     let FieldSpec { name, kind } = field;
@@ -116,10 +116,10 @@ fn check_field(field: &FieldSpec, place: usize) -> Result<(), SchemaError> {
     }
 }
 
-/// A file being put together.
-pub(super) struct Builder<'a, F: Write> {
+/// A `.beton` file that is being written.
+pub(super) struct BetonBuilder<'a, F: Write> {
     schema: &'a Schema<'a>,
-    pages: Pages<F>,
+    pages: PageWriter<F>,
     samples: u64,
     rows: Vec<u8>,
     allocations: Vec<Allocation>,
@@ -127,21 +127,21 @@ pub(super) struct Builder<'a, F: Write> {
 
 /// Sizes of a finished file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Finished {
+pub(super) struct FileSizes {
     pub(super) samples: u64,
     pub(super) pages: u64,
     pub(super) bytes: u64,
 }
 
-impl<'a, F: Read + Write + Seek> Builder<'a, F> {
-    /// An empty file with room for the rows of `announced` samples.
+impl<'a, F: Read + Write + Seek> BetonBuilder<'a, F> {
+    /// Creates an empty file with space for the rows of `announced` samples.
     pub(super) fn new(schema: &'a Schema<'a>, file: F, announced: u64) -> io::Result<Self> {
-        let pages = Pages::new(file, schema.page_size, schema.data_start(announced)?)?;
+        let pages = PageWriter::new(file, schema.page_size, schema.data_start(announced)?)?;
         Ok(Self { schema, pages, samples: 0, rows: Vec::new(), allocations: Vec::new() })
     }
 
-    /// Puts the next sample. Its [`room`] is at most a page.
-    pub(super) fn push(&mut self, sample: &[Stored]) -> io::Result<()> {
+    /// Appends a sample. Its [`room`] is at most the page size.
+    pub(super) fn push(&mut self, sample: &[StoredValue]) -> io::Result<()> {
         self.pages.begin_sample(room(sample))?;
         let row_start = self.rows.len();
         self.rows.resize(row_start + self.schema.layout.size(), 0);
@@ -156,8 +156,9 @@ impl<'a, F: Read + Write + Seek> Builder<'a, F> {
         Ok(())
     }
 
-    /// Puts what goes into the pages. Returns its place and size, 0 if nothing does.
-    fn put_value(&mut self, stored: &Stored) -> io::Result<(u64, u64)> {
+    /// Writes the part of a value that goes into the pages. Returns its offset and size, both 0 if there
+    /// is none.
+    fn put_value(&mut self, stored: &StoredValue) -> io::Result<(u64, u64)> {
         let Some(bytes) = stored.in_pages() else { return Ok((0, 0)) };
         let ptr = self.pages.put(bytes)?;
         let size = bytes.len() as u64;
@@ -166,7 +167,7 @@ impl<'a, F: Read + Write + Seek> Builder<'a, F> {
     }
 
     /// Writes the tables.
-    pub(super) fn finish(mut self) -> io::Result<Finished> {
+    pub(super) fn finish(mut self) -> io::Result<FileSizes> {
         let mut start = self.pages.start();
         let (mut file, mut end) = self.pages.finish()?;
         let needed = self.schema.data_start(self.samples)?;
@@ -186,7 +187,7 @@ impl<'a, F: Read + Write + Seek> Builder<'a, F> {
         out.write_all(&self.schema.descriptors)?;
         out.write_all(&self.rows)?;
         if used {
-            // What pages that were moved have left behind.
+            // Zeros overwrite what the moved pages left behind.
             io::copy(&mut io::repeat(0).take(start - tables_end as u64), &mut out)?;
         }
         out.seek(SeekFrom::Start(alloc_table_ptr))?;
@@ -194,7 +195,7 @@ impl<'a, F: Read + Write + Seek> Builder<'a, F> {
             out.write_all(&record.to_bytes())?;
         }
         out.flush()?;
-        Ok(Finished {
+        Ok(FileSizes {
             samples: self.samples,
             pages: (end - start) / u64::from(self.schema.page_size),
             bytes: alloc_table_ptr + (self.allocations.len() * Allocation::SIZE) as u64,
@@ -202,20 +203,20 @@ impl<'a, F: Read + Write + Seek> Builder<'a, F> {
     }
 }
 
-/// What the sample table holds of a value that lies at `ptr`.
-fn cell(stored: &Stored, ptr: u64, size: u64) -> Cell<'_> {
+/// Returns the sample table's cell for a value stored at `ptr`.
+fn cell(stored: &StoredValue, ptr: u64, size: u64) -> Cell<'_> {
     match stored {
-        Stored::Float(value) => Cell::Float(*value),
-        Stored::Int(value) => Cell::Int(*value),
-        Stored::Image(image) => Cell::Image(ImageCell {
+        StoredValue::Float(value) => Cell::Float(*value),
+        StoredValue::Int(value) => Cell::Int(*value),
+        StoredValue::Image(image) => Cell::Image(ImageCell {
             mode: image.mode,
             width: image.width,
             height: image.height,
             ptr,
         }),
-        Stored::Bytes(_) => Cell::Bytes { ptr, size },
-        Stored::Array(_) => Cell::Array { ptr },
-        Stored::Custom(bytes) => Cell::Custom(bytes),
+        StoredValue::Bytes(_) => Cell::Bytes { ptr, size },
+        StoredValue::Array(_) => Cell::Array { ptr },
+        StoredValue::Custom(bytes) => Cell::Custom(bytes),
     }
 }
 
@@ -246,23 +247,23 @@ mod tests {
 
     const PAGE: u32 = 4096;
 
-    /// Bytes and an int: enough of them for two pages of rows and six of values.
+    /// Bytes and an int: 200 samples take two pages of rows and six of values.
     fn fields() -> [FieldSpec; 2] {
         let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
         [field("b", FieldKind::Bytes), field("i", FieldKind::Int)]
     }
 
-    /// A file in memory that refuses its `left`th call, and takes `most` bytes a call.
-    struct Disk {
+    /// A file in memory that fails after `left` calls, and accepts at most `most` bytes per call.
+    struct FailingDisk {
         bytes: Cursor<Vec<u8>>,
         left: usize,
         most: usize,
     }
 
-    impl Disk {
+    impl FailingDisk {
         fn call(&mut self) -> io::Result<()> {
             self.left = self.left.checked_sub(1).ok_or(io::ErrorKind::StorageFull)?;
-            // Every third call is interrupted by a signal: it is to be made again.
+            // Every third call is interrupted by a signal, and must be repeated.
             if self.left % 3 == 1 && self.most < PAGE as usize {
                 return Err(io::ErrorKind::Interrupted.into());
             }
@@ -270,7 +271,7 @@ mod tests {
         }
     }
 
-    impl Read for Disk {
+    impl Read for FailingDisk {
         fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
             self.call()?;
             let most = self.most.min(buf.len());
@@ -278,7 +279,7 @@ mod tests {
         }
     }
 
-    impl Write for Disk {
+    impl Write for FailingDisk {
         fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
             self.call()?;
             self.bytes.write(&buf[..self.most.min(buf.len())])
@@ -289,29 +290,29 @@ mod tests {
         }
     }
 
-    impl Seek for Disk {
+    impl Seek for FailingDisk {
         fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
             self.bytes.seek(to)
         }
     }
 
     /// Writes 200 samples to a disk for which `announced` were announced.
-    fn build(announced: u64, disk: &mut Disk) -> io::Result<Finished> {
+    fn build(announced: u64, disk: &mut FailingDisk) -> io::Result<FileSizes> {
         let fields = fields();
         let schema = Schema::new(&fields, PAGE).map_err(io::Error::other)?;
-        let mut builder = Builder::new(&schema, disk, announced)?;
+        let mut builder = BetonBuilder::new(&schema, disk, announced)?;
         for sample in 0..200_u8 {
             let bytes = vec![sample; usize::from(sample)];
-            builder.push(&[Stored::Bytes(bytes), Stored::Int(sample.into())])?;
+            builder.push(&[StoredValue::Bytes(bytes), StoredValue::Int(sample.into())])?;
         }
         builder.finish()
     }
 
-    fn disk(left: usize, most: usize) -> Disk {
-        Disk { bytes: Cursor::default(), left, most }
+    fn disk(left: usize, most: usize) -> FailingDisk {
+        FailingDisk { bytes: Cursor::default(), left, most }
     }
 
-    fn whole(announced: u64) -> (Finished, Vec<u8>) {
+    fn whole(announced: u64) -> (FileSizes, Vec<u8>) {
         let mut disk = disk(usize::MAX, usize::MAX);
         let finished = build(announced, &mut disk).unwrap();
         (finished, disk.bytes.into_inner())

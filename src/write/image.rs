@@ -1,27 +1,28 @@
-//! How an image is stored: as a JPEG or as raw pixels, at its own size or a smaller one.
+//! Stores an image: as a JPEG or as raw pixels, at its own size or a smaller one.
 //!
-//! Its size and whether it is a JPEG is for [`ImageOptions`] to say (`mode.rs`); its bytes are
+//! [`ImageOptions`] decides the stored size and whether the image is stored as JPEG (`mode.rs`). The
+//! stored bytes are
 //!
-//! | what is given | stored as JPEG                                        | stored raw            |
-//! |---------------|-------------------------------------------------------|-----------------------|
-//! | a JPEG        | **its own bytes**, unless it is resized or a quality is asked for | decoded   |
-//! | a PNG         | encoded, as RGB pixels are: lossy                     | decoded               |
-//! | RGB pixels    | encoded: baseline, 4:2:0, quality 90 unless asked: lossy | as they are         |
-//! | of a `.beton` | as it is there                                         | as it is there        |
+//! | given                | stored as JPEG                                              | stored raw |
+//! |----------------------|-------------------------------------------------------------|------------|
+//! | a JPEG               | **its own bytes**, unless it is resized or a quality is set | decoded    |
+//! | a PNG                | encoded like RGB pixels: lossy                              | decoded    |
+//! | RGB pixels           | encoded: baseline, 4:2:0, quality 90 by default: lossy      | unchanged  |
+//! | stored in a `.beton` | unchanged                                                   | unchanged  |
 //!
-//! By default (`WriteMode::Lossless`) a JPEG is stored as JPEG, and all others raw. What is not stored
-//! as it was given says so: [`StoredImage::reencoded`].
+//! By default (`WriteMode::Lossless`) a JPEG is stored as JPEG, and other images raw.
+//! [`StoredImage::reencoded`] records each image that is not stored as given.
 //!
-//! Storing a JPEG's own bytes loses nothing and costs one read; FFCV can't, it decodes and
-//! encodes every image anew. With [`ImageOptions::tile`] every JPEG stored is re-cut on its way
-//! ([`crate::recut`]), or kept as it would be without if it can't be. Sizes and modes are FFCV's;
-//! so is the resize, OpenCV's `INTER_AREA` ([`fuseloop_ops::area`]). EXIF orientation is not
-//! applied, as FFCV does not.
+//! Storing a JPEG's own bytes is lossless and costs one read; FFCV can't do it: it decodes and
+//! re-encodes every image. With [`ImageOptions::tile`] every stored JPEG is re-cut ([`crate::recut`]),
+//! or stored as it would be without this option if it can't be. Sizes and modes are FFCV's, and so is
+//! the resize, OpenCV's `INTER_AREA` ([`fuseloop_ops::area`]). Like FFCV, the writer does not apply EXIF
+//! orientation.
 
-use super::cut::{Cut, StoredImage};
-use super::jpeg::{self, Head, HeadError};
+use super::cut::{RecutResult, StoredImage};
+use super::jpeg::{self, HeadError, JpegHeader};
 use super::mode::{ImageOptions, raw_bytes};
-use super::pixels::{Pixels, PixelsError};
+use super::pixels::{PixelReader, PixelsError};
 use super::report::Reencoded;
 use crate::sample::{Limits, SampleId};
 use crate::source::{ImageMode, OwnedImage, ReadAt, refuse_cut};
@@ -30,10 +31,10 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-/// The quality of a JPEG that has to be encoded, if none is asked for: FFCV's default.
+/// The default quality of an encoded JPEG: FFCV's default.
 const QUALITY: u8 = 90;
 
-/// An image as its owner has it.
+/// An image to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImageInput {
     /// The bytes of a JPEG file, or of a PNG.
@@ -44,19 +45,19 @@ pub enum ImageInput {
     Rgb {
         /// `3 * width * height` bytes.
         pixels: Vec<u8>,
-        /// Columns.
+        /// The width in pixels.
         width: u32,
-        /// Rows.
+        /// The height in pixels.
         height: u32,
     },
-    /// A picture of a `.beton` file, or of another source. It stays raw or a JPEG as it is, of its size, whatever its
-    /// bytes are: of the options only `tile` and `verify` are looked at. A PNG is stored as one given
-    /// by its bytes.
+    /// An image from a `.beton` file or from another source. It keeps its mode and its size, whatever
+    /// its bytes are: only the options `tile` and `verify` apply. A PNG is treated like one given by its
+    /// bytes.
     Stored(OwnedImage),
 }
 
 impl ImageInput {
-    /// Bytes of memory it holds.
+    /// Returns the bytes of memory that the image uses.
     pub(super) fn held(&self) -> usize {
         match self {
             Self::JpegBytes(bytes) | Self::Rgb { pixels: bytes, .. } => bytes.len(),
@@ -70,38 +71,38 @@ impl ImageInput {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageError {
-    /// The file can't be read.
+    /// The image file can't be read.
     #[error("cannot read it: {source}")]
     Read {
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
-    /// A directory, a pipe or a device.
+    /// The path is a directory, a pipe or a device.
     #[error("not a regular file")]
     NotAFile,
-    /// More bytes than a value may have.
+    /// The file is larger than the limit on one value.
     #[error("more than {max} bytes, the limit on one value")]
     TooManyBytes {
         /// [`Limits::max_sample_bytes`].
         max: u64,
     },
-    /// More pixels than an image may have.
+    /// The image has more pixels than the limit allows.
     #[error("{size} pixels, more than the limit of {max}")]
     TooManyPixels {
-        /// Height and width.
+        /// The image's size.
         size: Size,
         /// [`Limits::max_pixels`].
         max: u64,
     },
-    /// Not a JPEG, or one without a readable frame header.
+    /// The bytes are not a JPEG, or a JPEG without a readable frame header.
     #[error(transparent)]
     Head(#[from] HeadError),
-    /// A JPEG that is neither gray nor RGB can't be stored as it is: FFCV would not read it.
+    /// A JPEG that is neither gray nor colour can't be stored unchanged: FFCV would not read it.
     #[error(
         "a JPEG of {components} components, neither gray nor colour: ask for a quality to have it decoded and encoded as RGB"
     )]
     Components {
-        /// Components of its frame: 4 are CMYK.
+        /// The number of components in the frame: 4 is CMYK.
         components: u8,
     },
     /// The pixels can't be decoded.
@@ -110,63 +111,64 @@ pub enum ImageError {
     /// The given pixels are not `3 * width * height` bytes.
     #[error("{found} bytes of pixels, {size} RGB pixels need {expected}")]
     PixelCount {
-        /// Bytes given.
+        /// The number of bytes given.
         found: usize,
-        /// Height and width given.
+        /// The size given.
         size: Size,
-        /// Bytes needed.
+        /// The number of bytes needed.
         expected: u64,
     },
-    /// A side without pixels.
+    /// A side is 0.
     #[error("{size} pixels: an image needs at least one")]
     NoPixels {
-        /// Height and width.
+        /// The image's size.
         size: Size,
     },
-    /// A side longer than the format can say.
+    /// A side is longer than the format allows.
     #[error(
         "{size} pixels: a side of at most 65535 can be stored, max_resolution makes it smaller"
     )]
     Side {
-        /// Height and width as they would be stored.
+        /// The size that would be stored.
         size: Size,
     },
-    /// The encoder refused.
+    /// The encoder failed.
     #[error("cannot encode it: {message}")]
     Encode {
-        /// Its words.
+        /// The encoder's message.
         message: String,
     },
 }
 
 impl ImageError {
-    /// Whether the image is broken, rather than too big for the format.
+    /// Returns true if the image is damaged; false if its size does not suit the format or its buffer,
+    /// or if the encoder failed.
     pub(super) fn is_damage(&self) -> bool {
         !matches!(self, Self::Side { .. } | Self::PixelCount { .. } | Self::Encode { .. })
     }
 }
 
-/// Where an image stands in the input.
+/// The position of an image in the input.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct InputPosition {
     pub(super) sample: SampleId,
     pub(super) field: usize,
 }
 
-/// An image given, its bytes in memory, its size known.
-enum Loaded {
-    Jpeg { bytes: Vec<u8>, head: Head },
+/// An input image in memory, with its size.
+enum LoadedImage {
+    Jpeg { bytes: Vec<u8>, head: JpegHeader },
     Png { bytes: Vec<u8>, size: Size },
     Rgb { pixels: Vec<u8>, size: Size },
 }
 
-/// Turns an image into what is stored of it.
+/// Turns an image into its stored form.
 pub(super) fn store(
     input: ImageInput,
     options: &ImageOptions,
-    place: Place,
+    place: InputPosition,
     limits: &Limits,
-    pixels: &mut Pixels,
+    pixels: &mut PixelReader,
 ) -> Result<StoredImage, ImageError> {
     let path = match &input {
         ImageInput::Path(path) => Some(path.clone()),
@@ -174,25 +176,27 @@ pub(super) fn store(
     };
     let loaded = match input {
         ImageInput::Stored(image) if image.mode == ImageMode::Png => load(image.bytes, pixels)?,
-        ImageInput::Stored(image) => return store_again(image, options, limits, pixels),
+        ImageInput::Stored(image) => return store_unchanged(image, options, limits, pixels),
         ImageInput::JpegBytes(bytes) => load(bytes, pixels)?,
         ImageInput::Path(path) => load(read_file(&path, limits.max_sample_bytes)?, pixels)?,
         ImageInput::Rgb { pixels, width, height } => {
             let size = Size::new(height, width);
             check_rgb(&pixels, size)?;
-            Loaded::Rgb { pixels, size }
+            LoadedImage::Rgb { pixels, size }
         }
     };
     let (from, given) = match &loaded {
-        Loaded::Jpeg { head, .. } => (head.size, ImageMode::Jpeg),
-        Loaded::Png { size, .. } => (*size, ImageMode::Png),
-        Loaded::Rgb { size, .. } => (*size, ImageMode::Raw),
+        LoadedImage::Jpeg { head, .. } => (head.size, ImageMode::Jpeg),
+        LoadedImage::Png { size, .. } => (*size, ImageMode::Png),
+        LoadedImage::Rgb { size, .. } => (*size, ImageMode::Raw),
     };
     let size = options.stored_size(from);
     let as_jpeg = options.wants_jpeg(given == ImageMode::Jpeg, size, place);
 
     let loaded = match loaded {
-        Loaded::Jpeg { bytes, head } if as_jpeg && size == from && options.quality.is_none() => {
+        LoadedImage::Jpeg { bytes, head }
+            if as_jpeg && size == from && options.quality.is_none() =>
+        {
             let jpeg = stored(ImageMode::Jpeg, size, bytes)?;
             let jpeg = StoredImage { is_given: true, path, ..jpeg };
             check_untouched(&jpeg.bytes, head, options, limits, pixels)?;
@@ -200,7 +204,7 @@ pub(super) fn store(
         }
         other => other,
     };
-    // Looked at before the work is done.
+    // The size is checked before any pixels are decoded.
     sides(size)?;
     let image = if as_jpeg {
         StoredImage { path, ..encode(&loaded, size, options, limits, pixels)? }
@@ -213,12 +217,12 @@ pub(super) fn store(
     Ok(StoredImage { reencoded: (!is_same).then_some(reencoded), ..image })
 }
 
-/// An image as it lies in another file.
-fn store_again(
+/// Stores an image that is already in stored form.
+fn store_unchanged(
     image: OwnedImage,
     options: &ImageOptions,
     limits: &Limits,
-    pixels: &mut Pixels,
+    pixels: &mut PixelReader,
 ) -> Result<StoredImage, ImageError> {
     let OwnedImage { mode, width, height, bytes } = image;
     let size = Size::new(height, width);
@@ -235,20 +239,21 @@ fn store_again(
     Ok(jpeg.recut(options.tile, pixels))
 }
 
-/// An image as a JPEG of `size`. One that is re-cut gets its restart markers there.
+/// Encodes an image as a JPEG of `size`. If the JPEG will be re-cut, it is encoded without restart
+/// markers.
 ///
-/// The pixels are encoded where they were decoded, and are let go of before the JPEG is re-cut:
-/// of a large picture there are not several copies at once.
+/// The pixels are encoded in the buffer they were decoded into, and released before the JPEG is re-cut,
+/// so that a large image is not in memory several times.
 fn encode(
-    loaded: &Loaded,
+    loaded: &LoadedImage,
     size: Size,
     options: &ImageOptions,
     limits: &Limits,
-    pixels: &mut Pixels,
+    pixels: &mut PixelReader,
 ) -> Result<StoredImage, ImageError> {
     let (width, height) = sides(size)?;
     let quality = options.quality.unwrap_or(QUALITY);
-    let encode = |pixels: &mut Pixels, is_bare| {
+    let encode = |pixels: &mut PixelReader, is_bare| {
         with_rgb(loaded, size, limits, pixels, |rgb| {
             jpeg::encode(rgb, width, height, quality, is_bare)
                 .map_err(|e| ImageError::Encode { message: e.to_string() })
@@ -256,39 +261,39 @@ fn encode(
     };
     let jpeg = encode(pixels, options.tile.is_some())?;
     let mut jpeg = stored(ImageMode::Jpeg, size, jpeg)?.recut(options.tile, pixels);
-    if matches!(jpeg.cut, Cut::Kept(_)) {
+    if matches!(jpeg.cut, RecutResult::Unchanged(_)) {
         jpeg.bytes = encode(pixels, false)?;
     }
     Ok(jpeg)
 }
 
-/// Calls `each` with the pixels of an image at `size`, packed.
+/// Calls `each` with the packed pixels of an image, scaled to `size`.
 fn with_rgb<T>(
-    loaded: &Loaded,
+    loaded: &LoadedImage,
     size: Size,
     limits: &Limits,
-    pixels: &mut Pixels,
+    pixels: &mut PixelReader,
     each: impl FnOnce(&[u8]) -> Result<T, ImageError>,
 ) -> Result<T, ImageError> {
     match loaded {
-        Loaded::Rgb { pixels: rgb, size: from } if *from == size => each(rgb),
-        Loaded::Rgb { pixels: rgb, size: from } => each(&pixels.resize(rgb, *from, size)?),
-        Loaded::Jpeg { bytes, head: Head { size: from, .. } }
-        | Loaded::Png { bytes, size: from } => {
+        LoadedImage::Rgb { pixels: rgb, size: from } if *from == size => each(rgb),
+        LoadedImage::Rgb { pixels: rgb, size: from } => each(&pixels.resize(rgb, *from, size)?),
+        LoadedImage::Jpeg { bytes, head: JpegHeader { size: from, .. } }
+        | LoadedImage::Png { bytes, size: from } => {
             check_pixels(*from, limits)?;
             pixels.with_decoded(bytes, *from, size, each)?
         }
     }
 }
 
-/// An image that was made here, and is not re-cut.
+/// Returns the stored form of new bytes, not re-cut.
 fn stored(mode: ImageMode, size: Size, bytes: Vec<u8>) -> Result<StoredImage, ImageError> {
     let (width, height) = sides(size)?;
-    let (is_given, path, cut, reencoded) = (false, None, Cut::Unasked, None);
+    let (is_given, path, cut, reencoded) = (false, None, RecutResult::NotRequested, None);
     Ok(StoredImage { mode, width, height, bytes, is_given, path, cut, reencoded })
 }
 
-/// Width and height as the format has them.
+/// Returns width and height in the format's types.
 fn sides(size: Size) -> Result<(u16, u16), ImageError> {
     match (u16::try_from(size.width), u16::try_from(size.height)) {
         (Ok(width), Ok(height)) => Ok((width, height)),
@@ -296,13 +301,13 @@ fn sides(size: Size) -> Result<(u16, u16), ImageError> {
     }
 }
 
-/// Checks a JPEG that is stored as it is.
+/// Checks a JPEG that is stored unchanged.
 fn check_untouched(
     bytes: &[u8],
-    head: Head,
+    head: JpegHeader,
     options: &ImageOptions,
     limits: &Limits,
-    pixels: &mut Pixels,
+    pixels: &mut PixelReader,
 ) -> Result<(), ImageError> {
     if !matches!(head.components, 1 | 3) {
         return Err(ImageError::Components { components: head.components });
@@ -314,18 +319,18 @@ fn check_untouched(
     Ok(())
 }
 
-/// The pixels of an image, at `size`.
+/// Returns the pixels of an image, scaled to `size`.
 fn scaled(
-    loaded: Loaded,
+    loaded: LoadedImage,
     size: Size,
     limits: &Limits,
-    pixels: &mut Pixels,
+    pixels: &mut PixelReader,
 ) -> Result<Vec<u8>, ImageError> {
     match loaded {
-        Loaded::Rgb { pixels: rgb, size: from } if from == size => Ok(rgb),
-        Loaded::Rgb { pixels: rgb, size: from } => Ok(pixels.resize(&rgb, from, size)?),
-        Loaded::Jpeg { bytes, head: Head { size: from, .. } }
-        | Loaded::Png { bytes, size: from } => {
+        LoadedImage::Rgb { pixels: rgb, size: from } if from == size => Ok(rgb),
+        LoadedImage::Rgb { pixels: rgb, size: from } => Ok(pixels.resize(&rgb, from, size)?),
+        LoadedImage::Jpeg { bytes, head: JpegHeader { size: from, .. } }
+        | LoadedImage::Png { bytes, size: from } => {
             check_pixels(from, limits)?;
             Ok(pixels.decode(&bytes, from, size)?)
         }
@@ -339,14 +344,14 @@ fn check_pixels(size: Size, limits: &Limits) -> Result<(), ImageError> {
     Ok(())
 }
 
-/// A JPEG or a PNG, and what its header says.
-fn load(bytes: Vec<u8>, pixels: &mut Pixels) -> Result<Loaded, ImageError> {
+/// Reads the header of a JPEG or a PNG.
+fn load(bytes: Vec<u8>, pixels: &mut PixelReader) -> Result<LoadedImage, ImageError> {
     if ImageMode::of_file(&bytes) == ImageMode::Png {
         let size = pixels.size(&bytes)?;
-        return Ok(Loaded::Png { bytes, size });
+        return Ok(LoadedImage::Png { bytes, size });
     }
-    let head = Head::parse(&bytes)?;
-    Ok(Loaded::Jpeg { bytes, head })
+    let head = JpegHeader::parse(&bytes)?;
+    Ok(LoadedImage::Jpeg { bytes, head })
 }
 
 fn check_rgb(pixels: &[u8], size: Size) -> Result<(), ImageError> {
@@ -365,7 +370,7 @@ fn check_pixel_count(size: Size) -> Result<(), ImageError> {
 /// Reads a regular file of at most `max` bytes.
 fn read_file(path: &Path, max: u64) -> Result<Vec<u8>, ImageError> {
     let read_error = |source| ImageError::Read { source };
-    // Before it is opened: opening a pipe would wait for its other end.
+    // The file type is checked before opening: opening a pipe would block until its other end is opened.
     let found = fs::metadata(path).map_err(read_error)?;
     if !found.is_file() {
         return Err(ImageError::NotAFile);
@@ -374,7 +379,7 @@ fn read_file(path: &Path, max: u64) -> Result<Vec<u8>, ImageError> {
         return Err(ImageError::TooManyBytes { max });
     }
     let mut bytes = Vec::with_capacity(usize::try_from(found.len()).unwrap_or_default());
-    // The file may grow while it is read: one byte over the limit tells.
+    // The file may grow while it is read: reading one byte over the limit detects this.
     let file = File::open(path).map_err(read_error)?;
     let before = ReadAt::len(&file).map_err(read_error)?;
     (&file).take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(read_error)?;

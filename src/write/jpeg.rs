@@ -1,40 +1,40 @@
-//! JPEG, as far as a writer needs it: what a file's header says, and the encoder FFCV uses.
+//! Parses the header of a JPEG, and encodes images as FFCV does.
 //!
-//! [`Head::parse`] walks the markers (ITU-T T.81, B.1) up to the first frame header and reads
-//! no further: a stored JPEG's sides must be known, its pixels need not.
+//! [`JpegHeader::parse`] reads the markers (ITU-T T.81, B.1) up to the first frame header and
+//! stops there: the size of a stored JPEG must be known, its pixels need not be.
 //!
-//! | marker     | what is done                                                     |
+//! | marker     | action                                                           |
 //! |------------|------------------------------------------------------------------|
-//! | SOF0-SOF2  | the frame: precision, height, width, components                  |
-//! | SOF3, 5-15 | refused: lossless, hierarchical or arithmetic, which the decoders of training runs lack |
+//! | SOF0-SOF2  | read: precision, height, width, components                       |
+//! | SOF3, 5-15 | refused: lossless, hierarchical or arithmetic, which the decoders of training runs do not support |
 //! | others     | skipped by their length                                          |
 
 use crate::decode::tile_interval;
 use fuseloop_ops::Size;
 use jpeg_encoder::{ChromaSubsamplingMethod, ColorType, Encoder, EncodingError, SamplingFactor};
 
-/// Why bytes are not a JPEG that can be stored as it is.
+/// Why bytes are not a JPEG that can be stored unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeadError {
     /// The first two bytes are not SOI.
     #[error("not a JPEG: it begins with {found:02x?}, not with ff d8")]
     NotJpeg {
-        /// The first bytes, at most four.
+        /// The first bytes of the input, at most four.
         found: Vec<u8>,
     },
     /// The bytes end before a frame header.
     #[error("the JPEG ends at byte {len}, before its frame header")]
     Truncated {
-        /// Its length.
+        /// The length of the input in bytes.
         len: usize,
     },
-    /// A marker was due and something else was found.
+    /// A byte that is not a marker is found where a marker is expected.
     #[error("byte {at} of the JPEG is {found:#04x} where a marker is due")]
     NoMarker {
-        /// The offset.
+        /// The offset of the byte.
         at: usize,
-        /// The byte there.
+        /// The byte found.
         found: u8,
     },
     /// The image data begins, or the file ends, before a frame header.
@@ -42,7 +42,7 @@ pub enum HeadError {
     NoFrame {
         /// The marker's second byte.
         marker: u8,
-        /// Its offset.
+        /// The marker's offset.
         at: usize,
     },
     /// A segment's length is below 2, or too short for what it must hold.
@@ -50,9 +50,9 @@ pub enum HeadError {
     ShortSegment {
         /// The marker's second byte.
         marker: u8,
-        /// Its offset.
+        /// The marker's offset.
         at: usize,
-        /// The length it states.
+        /// The length that the segment declares.
         len: u16,
     },
     /// Lossless, hierarchical or arithmetic coding.
@@ -64,10 +64,10 @@ pub enum HeadError {
     /// Other than 8 bits a sample.
     #[error("{bits} bits a sample, expected 8")]
     Precision {
-        /// The bits.
+        /// The number of bits found.
         bits: u8,
     },
-    /// A side is 0: no pixels, or a height that only the end of the scan tells (DNL).
+    /// A side is 0: the image has no pixels, or its height is only given after the scan (DNL).
     #[error("the frame header says {size} pixels")]
     EmptyFrame {
         /// Height and width.
@@ -75,16 +75,16 @@ pub enum HeadError {
     },
 }
 
-/// What the frame header of a JPEG says.
+/// The contents of a JPEG's frame header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct JpegHeader {
     /// Height and width, each 1 to 65535.
     pub(super) size: Size,
     /// 1 is gray, 3 is colour, 4 is CMYK or YCCK.
     pub(super) components: u8,
 }
 
-impl Head {
+impl JpegHeader {
     /// Reads the markers up to the frame header.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl Head {
             let marker_at = at;
             let marker = take_marker(jpeg, &mut at)?;
             match marker {
-                // RSTn and TEM stand alone, without a length.
+                // RSTn and TEM have no length.
                 0x01 | 0xd0..=0xd7 => continue,
                 0xd8..=0xda => return Err(HeadError::NoFrame { marker, at: marker_at }),
                 _ => {}
@@ -141,7 +141,7 @@ impl Head {
     }
 }
 
-/// Takes a marker, and any fill bytes (ff) before it.
+/// Reads a marker and the fill bytes (ff) before it.
 fn take_marker(jpeg: &[u8], at: &mut usize) -> Result<u8, HeadError> {
     let truncated = HeadError::Truncated { len: jpeg.len() };
     let first = *jpeg.get(*at).ok_or(truncated.clone())?;
@@ -161,19 +161,19 @@ fn take_marker(jpeg: &[u8], at: &mut usize) -> Result<u8, HeadError> {
     }
 }
 
-/// Whether a marker is one of SOF0 to SOF15: c0..=cf but DHT, JPG and DAC.
+/// Returns true for SOF0 to SOF15: c0..=cf except DHT, JPG and DAC.
 fn is_frame(marker: u8) -> bool {
     matches!(marker, 0xc0..=0xcf) && !matches!(marker, 0xc4 | 0xc8 | 0xcc)
 }
 
-/// Encodes packed RGB as `cv2.imencode('.jpg')` does: baseline, 4:2:0 with averaged chroma,
-/// the standard tables scaled to `quality` (1 to 100). One thing is added unless `is_bare`, which
-/// any decoder reads: restart markers at [`tile_interval`]. They cost 1 to 2 % of the bytes and
-/// let the loader decode little more than the window it wants.
+/// Encodes packed RGB as `cv2.imencode('.jpg')` does: baseline, 4:2:0 with averaged chroma, the standard
+/// tables scaled to `quality` (1 to 100). Unless `is_bare`, one thing is added that any decoder reads:
+/// restart markers at [`tile_interval`]. They cost 1 to 2 % of the bytes and let the loader decode
+/// little more than the window it needs.
 ///
 /// # Errors
 ///
-/// The encoder's own. `rgb` must hold `3 * width * height` bytes.
+/// The encoder's error. `rgb` must have `3 * width * height` bytes.
 pub(super) fn encode(
     rgb: &[u8],
     width: u16,
@@ -192,10 +192,10 @@ pub(super) fn encode(
     Ok(out)
 }
 
-/// Pixels between restart markers.
+/// The distance between restart markers in pixels.
 const TILE: u16 = 32;
 
-/// Columns of an MCU where chroma has half the columns.
+/// The width of an MCU if chroma has half the columns.
 const MCU_WIDTH: u16 = 16;
 
 #[cfg(test)]
@@ -208,7 +208,10 @@ mod tests {
 
     #[test]
     fn the_head_of_an_encoded_image_is_its_size() {
-        assert_eq!(Head::parse(&sample()), Ok(Head { size: Size::new(5, 7), components: 3 }));
+        assert_eq!(
+            JpegHeader::parse(&sample()),
+            Ok(JpegHeader { size: Size::new(5, 7), components: 3 })
+        );
     }
 
     #[test]
@@ -225,7 +228,7 @@ mod tests {
         let jpeg = sample();
         let frame = jpeg.windows(2).position(|m| m == [0xff, 0xc0]).unwrap();
         for len in 0..frame + 19 {
-            assert!(Head::parse(&jpeg[..len]).is_err(), "{len}");
+            assert!(JpegHeader::parse(&jpeg[..len]).is_err(), "{len}");
         }
     }
 
@@ -233,7 +236,7 @@ mod tests {
     fn fill_bytes_and_lone_markers_are_stepped_over() {
         let mut jpeg = vec![0xff, 0xd8, 0xff, 0xff, 0xff, 0x01];
         jpeg.extend_from_slice(&sample()[2..]);
-        assert_eq!(Head::parse(&jpeg).map(|head| head.size), Ok(Size::new(5, 7)));
+        assert_eq!(JpegHeader::parse(&jpeg).map(|head| head.size), Ok(Size::new(5, 7)));
     }
 
     #[test]
@@ -261,7 +264,7 @@ mod tests {
             (frame(0xc1, 12, 1), "12 bits a sample, expected 8"),
             (frame(0xc0, 8, 0), "the frame header says 0x9 pixels"),
         ] {
-            assert_eq!(Head::parse(&jpeg).unwrap_err().to_string(), message);
+            assert_eq!(JpegHeader::parse(&jpeg).unwrap_err().to_string(), message);
         }
     }
 
@@ -270,7 +273,7 @@ mod tests {
         arbtest::arbtest(|u| {
             let mut bytes = vec![0xff, 0xd8, 0xff];
             bytes.extend(u.arbitrary::<Vec<u8>>()?);
-            let _ = Head::parse(&bytes);
+            let _ = JpegHeader::parse(&bytes);
             Ok(())
         })
         .budget_ms(200);

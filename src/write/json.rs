@@ -1,5 +1,5 @@
-//! JSON text as Python's `json.dumps` writes it, so that FFCV's users find the bytes that FFCV
-//! would have stored.
+//! Writes JSON as Python's `json.dumps` does, so that FFCV's users find the bytes that FFCV would have
+//! stored.
 //!
 //! | rule      | text                                                                         |
 //! |-----------|------------------------------------------------------------------------------|
@@ -7,19 +7,20 @@
 //! | strings   | ASCII only: `\" \\ \n \r \t \f \b`, else `\uXXXX` in lower case, pairs above U+FFFF |
 //! | integers  | decimal                                                                      |
 //! | floats    | `float.__repr__`: shortest digits that read back; an exponent of at least two digits where it is below -4 or above 15 |
-//! | end       | one NUL byte, which `JSONField.unpack` cuts at                               |
-//! | depth     | at most 900 arrays and objects in one another                                |
+//! | end       | one NUL byte, at which `JSONField.unpack` cuts                               |
+//! | depth     | at most 900 nested arrays and objects                                        |
 //!
-//! Keys stay in the order they were put in.
+//! Keys stay in insertion order.
 
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// How deep values may lie in one another: Python's parser, and with it FFCV's reader, ends at its
-/// recursion limit of 1000 calls, of which its callers take some. It also bounds our own stack.
+/// The maximum nesting depth: Python's parser, and with it FFCV's reader, stops at its recursion limit
+/// of 1000 calls, some of which its callers need. The limit also bounds this writer's own stack.
 pub(super) const MAX_DEPTH: usize = 900;
 
-/// The bytes stored for `value`: its text and the NUL. `None` if it is deeper than [`MAX_DEPTH`].
+/// Returns the bytes stored for `value`: its text and the NUL. `None` if it is nested deeper than
+/// [`MAX_DEPTH`].
 pub(super) fn stored_bytes(value: &Value) -> Option<Vec<u8>> {
     if !fits(value, MAX_DEPTH) {
         return None;
@@ -30,7 +31,7 @@ pub(super) fn stored_bytes(value: &Value) -> Option<Vec<u8>> {
     Some(text.into_bytes())
 }
 
-/// Whether at most `depth` arrays and objects lie in one another.
+/// Returns true if at most `depth` arrays and objects are nested in each other.
 fn fits(value: &Value, depth: usize) -> bool {
     match value {
         Value::Array(_) | Value::Object(_) if depth == 0 => false,
@@ -81,15 +82,15 @@ fn put_number(out: &mut String, number: &serde_json::Number) {
     }
 }
 
-/// `repr(float)`. A `serde_json` number is finite, so neither NaN nor infinity comes here.
+/// Writes `repr(float)`. A `serde_json` number is finite, so NaN and infinity do not occur.
 fn put_float(out: &mut String, float: f64) {
-    // Both Rust and Python print the shortest digits that read back: only the form differs.
+    // Both Rust and Python print the shortest digits that read back: only the notation differs.
     let scientific = format!("{float:e}");
     let Some((digits, exponent)) = scientific.split_once('e') else {
         return out.push_str(&scientific);
     };
     match exponent.parse::<i32>() {
-        // Rust's `{:?}` keeps the `.0` of a whole number as Python does.
+        // A whole number ends in `.0`, as in Python.
         Ok(-4..16) => append(out, format_args!("{}", Plain(float))),
         Ok(power) => {
             let sign = if power < 0 { '-' } else { '+' };
@@ -162,7 +163,7 @@ mod tests {
         assert_eq!(text(&json!("😀")), r#""\ud83d\ude00""#);
     }
 
-    /// The right column is what CPython 3.11 prints.
+    /// The right column is the output of CPython 3.11.
     #[test]
     fn floats_are_pythons_repr() {
         for (float, python) in [

@@ -1,21 +1,21 @@
-//! Writing `.beton` files, which FFCV reads as its own.
+//! Writes `.beton` files, which FFCV reads as its own.
 //!
-//! | from                          | call             |
-//! |-------------------------------|------------------|
-//! | a folder of images, a CSV     | [`write_folder`] |
-//! | samples that are had by index | [`write()`]      |
-//! | samples that come one by one  | [`write_iter`], [`try_write_iter`] |
-//! | another `.beton`, its JPEGs re-cut | [`recut_beton`] |
-//! | any other source              | [`convert()`]    |
-//! | `.beton` files, put together or taken apart | [`concat_beton`], [`split_beton`], [`subset_beton`] |
+//! | from                                    | call                               |
+//! |-----------------------------------------|------------------------------------|
+//! | a folder of images, a CSV               | [`write_folder`]                   |
+//! | samples that can be read by index       | [`write()`]                        |
+//! | samples from an iterator                | [`write_iter`], [`try_write_iter`] |
+//! | another `.beton`, its JPEGs re-cut      | [`recut_beton`]                    |
+//! | any other source                        | [`convert()`]                      |
+//! | `.beton` files, to concatenate or split | [`concat_beton`], [`split_beton`], [`subset_beton`] |
 //!
-//! All encode samples on several threads and give the same bytes for any number of them.
-//! The file appears at its path whole or not at all (`target.rs`). Memory grows with the
-//! number of samples only by their rows and 24 bytes a stored value; of values, 64 MiB and a
-//! few samples a thread are held.
+//! All of these functions encode samples on several threads, and write the same bytes for any number of
+//! threads. The file appears at its path complete or not at all (`atomic_file.rs`). Memory grows with
+//! the number of samples only by their rows and 24 bytes per stored value; at most 64 MiB of values, and
+//! a few samples per thread, are in memory at once.
 //!
-//! [`recut_folder`] writes no `.beton`: it is a folder's copy with its JPEGs re-cut. [`convert()`]
-//! also writes WebDataset's tar shards, TFRecord shards and folders of images.
+//! [`recut_folder`] writes no `.beton`: it copies a folder and re-cuts its JPEGs. [`convert()`] also
+//! writes WebDataset's tar shards, TFRecord shards and folders of images.
 //!
 //! ```no_run
 //! use fuseloop::write::{ImageOptions, WriteMode, WriteOptions, write_folder};
@@ -29,127 +29,127 @@
 //! # Ok::<(), fuseloop::write::WriteError>(())
 //! ```
 
+mod atomic_file;
 mod beton;
 mod classes;
 mod convert;
+mod copy_folder;
 #[cfg(test)]
 mod crash;
 mod cut;
+mod dir_tree;
+mod encode_threads;
 mod engine;
 mod file;
 mod flow;
 mod image;
 mod jpeg;
 mod json;
-mod mirror;
 mod mode;
-mod opened;
 mod options;
-mod ordered;
 mod pages;
 mod parts;
 mod pixels;
 mod report;
 mod shards;
+mod source_file;
 mod staging;
 mod step;
-mod target;
-mod tree;
 mod value;
 
+pub use atomic_file::TargetError;
 pub use beton::recut_beton;
 pub use convert::{
     ConvertError, ConvertOptions, ConvertReport, convert, write_tar, write_tfrecord,
 };
+pub use copy_folder::{RecutError, RecutFolderReport, recut_folder};
 pub use file::SchemaError;
 pub use image::{ImageError, ImageInput};
 pub use jpeg::HeadError;
-pub use mirror::{MirrorReport, RecutError, recut_folder};
 pub use mode::{ImageOptions, OptionsError, WriteMode};
-pub use options::{Damaged, MAX_PAGE_SIZE, MIN_PAGE_SIZE, RecutOptions, WriteOptions};
+pub use options::{MAX_PAGE_SIZE, MIN_PAGE_SIZE, OnUnreadable, RecutOptions, WriteOptions};
 pub use parts::{Split, concat_beton, split_beton, subset_beton};
 pub use pixels::PixelsError;
 pub use report::{
-    Change, FolderReport, KeptCause, KeptFile, KeptJpeg, Listed, Reencoded, Skipped, SkippedSample,
-    WriteReport,
+    CountedList, FolderReport, Reencoded, SizeChange, Skipped, SkippedSample, UnchangedCause,
+    UnchangedFile, UnchangedJpeg, WriteReport,
 };
-pub use shards::{ColumnError, TemplateError};
-pub use target::TargetError;
-pub use value::{FieldValue, SampleError};
+pub use shards::{ShardFieldError, TemplateError};
+pub use value::{FieldValue, WriteSampleError};
 
 pub use crate::source::{Ignored, ImageList, Labelled, LinkCounts, Links, ListError};
 
 use crate::sample::SampleId;
 use crate::source::{BoxError, ClassNames, ClassTable, FieldKind, FieldSpec, beside};
 use crate::threads::ThreadsError;
-use engine::Engine;
-use file::{Builder, Schema};
+use atomic_file::AtomicFile;
+use engine::EncodeEngine;
+use file::{BetonBuilder, Schema};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io;
 use std::path::{Path, PathBuf};
-use step::{Watch, unwatched};
-use target::Target;
+use step::{ObserveStep, unwatched};
 use value::Encoding;
 
-/// Why nothing was written. The path is as it was before, but for a failed
-/// [`TargetError::Io`] sync of its directory.
+/// Why a write failed. The path is as it was before, except after a failed [`TargetError::Io`] sync of
+/// its directory, or if only the file of class names beside it could not be written or deleted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The fields make no file.
+    /// A file can't have these fields.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// The page size is not a power of two, or out of bounds.
+    /// The page size is not a power of two, or outside the limits.
     #[error("page size {found}, expected a power of two from {MIN_PAGE_SIZE} to {MAX_PAGE_SIZE}")]
     PageSize {
-        /// The size asked for.
+        /// The requested size.
         found: u32,
     },
-    /// Image options that make no sense.
+    /// Invalid image options.
     #[error("images of field {field:?}: {cause}")]
     Options {
         /// The field's name.
         field: String,
-        /// Why.
+        /// The cause.
         cause: OptionsError,
     },
-    /// Image options for what is not an image field.
+    /// Image options for a field that is missing or holds no images.
     #[error("image options are given for {name:?}, which is not an image field")]
     NoSuchImageField {
         /// The name.
         name: String,
     },
-    /// The folder or table gives no dataset.
+    /// The folder or table is no dataset.
     #[error(transparent)]
     List(#[from] ListError),
-    /// The file with the names of the classes can't be read.
+    /// The file of class names can't be read.
     #[error("{message}")]
     Classes {
-        /// The file, and what is wrong with it.
+        /// The file's path and the cause.
         message: BoxError,
     },
-    /// The file can't be put at its path.
+    /// The file can't be created, or can't be renamed to its path.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// The threads can't be started, or too many are asked for.
+    /// The threads can't be started, or too many are requested.
     #[error(transparent)]
     Threads(#[from] ThreadsError),
     /// A sample can't be written.
     #[error("sample {sample}{}: {cause}", named(path.as_deref()))]
     Sample {
-        /// Its place in the input.
+        /// The sample's index in the input.
         sample: SampleId,
-        /// Its image file, if it has one.
+        /// The sample's image file, if it has one.
         path: Option<PathBuf>,
-        /// Why.
-        cause: SampleError,
+        /// The cause.
+        cause: WriteSampleError,
     },
-    /// The system refused to write: most often the disk is full.
+    /// A system call failed: most often because the disk is full.
     #[error("{path:?}: cannot write: {source}")]
     Write {
         /// The unfinished file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -158,27 +158,27 @@ fn named(path: Option<&Path>) -> String {
     path.map_or_else(String::new, |path| format!(" ({path:?})"))
 }
 
-/// Samples that are had by index, from any thread.
+/// Samples that any thread can read by index.
 pub trait Samples: Sync {
-    /// How many there are.
+    /// Returns the number of samples.
     fn count(&self) -> u64;
 
-    /// The values of a sample, in the order of the fields.
+    /// Returns the values of a sample, in the order of the fields.
     ///
     /// # Errors
     ///
-    /// The implementor's own: the sample is damaged, see [`Damaged`].
+    /// Defined by the implementor: an error means that the sample is damaged, see [`OnUnreadable`].
     fn sample(
         &self,
         id: SampleId,
     ) -> Result<Vec<FieldValue>, Box<dyn std::error::Error + Send + Sync>>;
 }
 
-/// Writes samples that are had by index.
+/// Writes samples that can be read by index.
 ///
 /// # Errors
 ///
-/// See [`WriteError`]. What lay at `out` is untouched then.
+/// See [`WriteError`], which also says when `out` is unchanged.
 pub fn write(
     samples: &impl Samples,
     fields: &[FieldSpec],
@@ -186,27 +186,27 @@ pub fn write(
     options: &WriteOptions,
 ) -> Result<WriteReport, WriteError> {
     let count = samples.count();
-    let row = |id, ()| samples.sample(id).map_err(SampleError::Source);
+    let row = |id, ()| samples.sample(id).map_err(WriteSampleError::Source);
     let jobs = (0..count).map(|_| ());
-    let request = Request { fields, first: 0, out: out.as_ref(), options };
+    let request = FileRequest { fields, first: 0, out: out.as_ref(), options };
     let report = write_jobs(jobs, |()| 0, row, Some(count), request, &unwatched)?;
     name_classes(out.as_ref(), None)?;
     Ok(report)
 }
 
-/// Writes the names of the classes beside a `.beton` that was written; without names, deletes those of
-/// the file that it has replaced.
+/// Writes the class names beside a `.beton` file that was just written. Without names, deletes the class
+/// names of the file that was replaced.
 fn name_classes(out: &Path, names: Option<&ClassNames>) -> Result<(), WriteError> {
     let table = names.map(ClassTable::of);
     classes::put(&beside(out), table.as_ref(), &unwatched)
 }
 
-/// Writes samples that come one by one. They are taken on the calling thread, not far ahead of
-/// the writing, and encoded on others.
+/// Writes the samples of an iterator. The iterator is advanced on the calling thread, only a little
+/// ahead of the writing; other threads encode the samples.
 ///
 /// # Errors
 ///
-/// See [`WriteError`]. What lay at `out` is untouched then.
+/// See [`WriteError`], which also says when `out` is unchanged.
 pub fn write_iter(
     rows: impl IntoIterator<Item = Vec<FieldValue>>,
     fields: &[FieldSpec],
@@ -217,11 +217,11 @@ pub fn write_iter(
     try_write_iter(rows.map(Ok), fields, out, options)
 }
 
-/// As [`write_iter`], for samples of which some can't be had: see [`Damaged`].
+/// Like [`write_iter`], for an iterator some of whose samples may be errors: see [`OnUnreadable`].
 ///
 /// # Errors
 ///
-/// See [`WriteError`]. What lay at `out` is untouched then.
+/// See [`WriteError`], which also says when `out` is unchanged.
 pub fn try_write_iter(
     rows: impl IntoIterator<Item = Result<Vec<FieldValue>, Box<dyn std::error::Error + Send + Sync>>>,
     fields: &[FieldSpec],
@@ -235,8 +235,8 @@ pub fn try_write_iter(
         Ok(row) => row.iter().map(FieldValue::held).sum(),
         Err(_) => 0,
     };
-    let row = |_, row: Result<_, _>| row.map_err(SampleError::Source);
-    let request = Request { fields, first: 0, out: out.as_ref(), options };
+    let row = |_, row: Result<_, _>| row.map_err(WriteSampleError::Source);
+    let request = FileRequest { fields, first: 0, out: out.as_ref(), options };
     let report = write_jobs(rows, held, row, announced, request, &unwatched)?;
     name_classes(out.as_ref(), None)?;
     Ok(report)
@@ -244,16 +244,16 @@ pub fn try_write_iter(
 
 /// Writes a folder of JPEGs and PNGs, or a `.csv` or `.tsv` table of them: see [`ImageList`].
 ///
-/// The fields are `image` and `label`. With the default options every JPEG is stored byte for
-/// byte, which FFCV can't, and every PNG as raw pixels: nothing is lost. Set
+/// The fields are `image` and `label`. With the default options every JPEG is stored byte for byte,
+/// which FFCV can't do, and every PNG as raw pixels: nothing is lost. Set
 /// [`ImageOptions::max_resolution`] for a smaller file that decodes faster.
 ///
-/// The names of the classes are written beside the file, as `OUT.classes.json`: the format has no place
-/// for them.
+/// The class names are written beside the file, to `OUT.classes.json`, because the format can't store
+/// them.
 ///
 /// # Errors
 ///
-/// See [`WriteError`]. What lay at `out` is untouched then.
+/// See [`WriteError`], which also says when `out` is unchanged.
 pub fn write_folder(
     dir: impl AsRef<Path>,
     out: impl AsRef<Path>,
@@ -283,29 +283,29 @@ impl Samples for ImageList {
     }
 }
 
-/// The file that is asked for.
+/// The file to write, and how.
 #[derive(Clone, Copy)]
-struct Request<'a> {
+struct FileRequest<'a> {
     fields: &'a [FieldSpec],
-    /// What the first sample is numbered in the whole of which the file is a part.
+    /// The number of the first sample in the input: not 0 if the file holds a later part of it.
     first: u64,
     out: &'a Path,
     options: &'a WriteOptions,
 }
 
-/// Checks everything that can be checked before the work, then does it.
+/// Checks everything that can be checked in advance, then writes the file.
 ///
-/// `announced` is how many jobs are to come, if that is known: for their rows room is left, so that
-/// the pages need not be moved in the end. Should it be wrong, they are.
+/// `announced` is the expected number of jobs, if it is known. Space is reserved for their rows, so that
+/// the pages need not be moved at the end. If the number is too small, they are moved.
 fn write_jobs<J: Send>(
     jobs: impl Iterator<Item = J>,
     held: impl Fn(&J) -> usize,
-    row: impl Fn(SampleId, J) -> Result<Vec<FieldValue>, SampleError> + Sync,
+    row: impl Fn(SampleId, J) -> Result<Vec<FieldValue>, WriteSampleError> + Sync,
     announced: Option<u64>,
-    request: Request<'_>,
-    watch: &impl Watch,
+    request: FileRequest<'_>,
+    watch: &impl ObserveStep,
 ) -> Result<WriteReport, WriteError> {
-    let Request { fields, first, out, options } = request;
+    let FileRequest { fields, first, out, options } = request;
     let schema = Schema::new(fields, options.checked_page_size()?)?;
     let encoding = Encoding {
         fields,
@@ -315,10 +315,10 @@ fn write_jobs<J: Send>(
         page_size: options.page_size,
     };
     let threads = options.thread_count()?;
-    let target = Target::create(out)?;
+    let target = AtomicFile::create(out)?;
     let at_target = |source| WriteError::Write { path: target.partial_path().to_owned(), source };
-    let builder =
-        Builder::new(&schema, target.file(watch), announced.unwrap_or(0)).map_err(at_target)?;
+    let builder = BetonBuilder::new(&schema, target.file(watch), announced.unwrap_or(0))
+        .map_err(at_target)?;
 
     let bar = options.progress.then(|| bar(announced, "samples"));
     let progress = || {
@@ -326,7 +326,7 @@ fn write_jobs<J: Send>(
             bar.inc(1);
         }
     };
-    let engine = Engine { encoding: &encoding, threads, damaged: options.damaged };
+    let engine = EncodeEngine { encoding: &encoding, threads, damaged: options.damaged };
     let outcome = engine.run(jobs, held, row, builder, progress);
     if let Some(bar) = &bar {
         bar.finish_and_clear();
@@ -346,7 +346,7 @@ fn write_jobs<J: Send>(
     })
 }
 
-/// A bar on stderr; indicatif draws nothing where that is not a terminal.
+/// Creates a progress bar on stderr; indicatif draws nothing if stderr is not a terminal.
 fn bar(announced: Option<u64>, noun: &str) -> ProgressBar {
     let (bar, template) = match announced {
         Some(count) => {
@@ -361,6 +361,6 @@ fn bar(announced: Option<u64>, noun: &str) -> ProgressBar {
 fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
     match ProgressStyle::with_template(template) {
         Ok(style) => bar.with_style(style),
-        Err(_) => bar, // a template that is wrong costs its looks, not the file
+        Err(_) => bar, // a wrong template only spoils the bar's looks, not the file
     }
 }

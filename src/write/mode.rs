@@ -1,22 +1,22 @@
-//! What images can be asked to be stored as, and what that means for an image of a given size.
+//! How images are stored: the options, and what they mean for an image of a given size.
 //!
 //! ```text
-//! size    longest side <= max_resolution: as it is
+//! size    longest side <= max_resolution: unchanged
 //!         else r = max_resolution / longest side, (trunc(r * width), trunc(r * height))
-//! raw     size of the pixels, 3 * width * height of that size
-//! JPEG    Lossless: a JPEG is, others are not | Raw: never | Jpg: always
+//! raw     size of the raw pixels in bytes, 3 * width * height of that size
+//! JPEG    Lossless: if given as JPEG | Raw: never | Jpg: always
 //!         Smart: raw > threshold | Proportion: u < probability
 //! u       (mix(mix(mix(seed) ^ sample) ^ field) >> 11) / 2^53, mix a step of SplitMix64
 //! ```
 //!
-//! Names and arithmetic are those of FFCV's `RGBImageField`, but for two: FFCV has no `Lossless`, and
-//! in FFCV the number of workers decides `u`, and all of them draw the same sequence.
+//! Names and arithmetic are those of FFCV's `RGBImageField`, with two differences: FFCV has no
+//! `Lossless`, and its `u` depends on the number of workers, all of which draw the same sequence.
 //!
-//! A PNG, or pixels, that are stored as JPEG lose what JPEG loses. That happens only in the modes that
-//! say JPEG by their name or their rule (`Jpg`, `Smart`, `Proportion`), and is counted:
+//! Storing a PNG or raw pixels as JPEG is lossy. It happens only in the modes whose name or rule says
+//! JPEG (`Jpg`, `Smart`, `Proportion`), and is counted in
 //! [`WriteReport::reencoded`](super::WriteReport::reencoded).
 
-use super::image::Place;
+use super::image::InputPosition;
 use crate::recut::Tile;
 use crate::sample::SampleId;
 use fuseloop_ops::Size;
@@ -24,32 +24,33 @@ use fuseloop_ops::Size;
 /// When an image is stored as a JPEG.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum WriteMode {
-    /// If it is one: its own bytes are stored. A PNG, and pixels, are stored as raw pixels (in files
-    /// that [`convert`](super::convert()) writes: as PNG). No pixel changes.
+    /// A JPEG is stored byte for byte. A PNG and raw pixels are stored as raw pixels (in files that
+    /// [`convert`](super::convert()) writes: as PNG). No pixel changes.
     #[default]
     Lossless,
-    /// Never: `3 * width * height` bytes an image, nothing to decode.
+    /// Never: every image takes `3 * width * height` bytes, and nothing needs decoding.
     Raw,
-    /// Always. Lossy for a PNG and for pixels, which are encoded.
+    /// Always. This is lossy for a PNG and for raw pixels, which are encoded.
     Jpg,
-    /// If `3 * width * height`, after resizing, is above `threshold`; `None` is never. As FFCV, without
-    /// regard to what the image is: lossy for a PNG above the threshold.
+    /// If `3 * width * height`, after resizing, is above `threshold`; `None` is never. Like FFCV, this
+    /// ignores how the image was given: it is lossy for a PNG above the threshold.
     Smart {
-        /// Bytes of raw pixels.
+        /// The largest number of bytes stored as raw pixels.
         threshold: Option<u64>,
     },
-    /// For a share of the images, chosen by ([`ImageOptions::seed`], the sample's place in
-    /// the input, the field's place): not by thread or time. As FFCV, without regard to what the image
-    /// is: lossy for that share of the PNGs.
+    /// For a share of the images, chosen by ([`ImageOptions::seed`], the sample's index in the input,
+    /// the field's index), not by thread or time. Like FFCV, this ignores how the image was given: it is
+    /// lossy for that share of the PNGs.
     Proportion {
-        /// The share, 0 to 1.
+        /// The share of the images, 0 to 1.
         compress_probability: f64,
     },
 }
 
 /// How the images of a field are stored.
 ///
-/// JPEGs of which a loader decodes little more than the window it wants, the pixels unchanged:
+/// These options produce JPEGs of which a loader decodes little more than the window it needs. The
+/// pixels do not change:
 ///
 /// ```
 /// use fuseloop::recut::Tile;
@@ -61,26 +62,26 @@ pub enum WriteMode {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImageOptions {
-    /// JPEG or raw.
+    /// When an image is stored as a JPEG; it is stored raw otherwise.
     pub mode: WriteMode,
-    /// Images with a longer side are made smaller until it has so many pixels. At least 1.
+    /// The largest allowed longer side in pixels, at least 1. Larger images are scaled down to it.
     pub max_resolution: Option<u32>,
-    /// Encodes every stored JPEG anew with this quality, 1 to 100. `None` stores JPEGs as they
-    /// are where it can, and encodes the others with 90. What is stored raw has none.
+    /// Encodes every stored JPEG with this quality, 1 to 100. `None` stores JPEGs unchanged where
+    /// possible, and encodes other images with 90. Raw images are not affected.
     pub quality: Option<u8>,
-    /// Decodes also those JPEGs that are stored as they are, so that a damaged one is found
-    /// when writing and not in training.
+    /// Also decodes the JPEGs that are stored unchanged, so that a damaged one is found now and not
+    /// during training.
     pub verify: bool,
-    /// Re-cuts every stored JPEG without loss: the same coefficients, with restart markers so far
-    /// apart. What can't be re-cut is stored as it would be without, and listed:
-    /// [`WriteReport::kept`](super::WriteReport::kept). `None` leaves JPEGs as they are.
+    /// Re-cuts every stored JPEG without loss: the coefficients are the same, with restart markers at
+    /// this distance. A JPEG that can't be re-cut is stored as it would be without this option, and
+    /// listed in [`WriteReport::kept`](super::WriteReport::kept). `None` does not re-cut.
     pub tile: Option<Tile>,
-    /// Seeds [`WriteMode::Proportion`].
+    /// The seed of [`WriteMode::Proportion`].
     pub seed: u64,
 }
 
 impl Default for ImageOptions {
-    /// JPEGs as they are, others as raw pixels: no loss.
+    /// JPEGs unchanged, other images as raw pixels: no loss.
     fn default() -> Self {
         Self {
             mode: WriteMode::default(),
@@ -93,23 +94,23 @@ impl Default for ImageOptions {
     }
 }
 
-/// Why image options make no sense.
+/// Why image options are invalid.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionsError {
-    /// Not a JPEG quality.
+    /// The quality is out of range.
     #[error("quality {found}, expected 1 to 100")]
     Quality {
-        /// The quality.
+        /// The quality found.
         found: u8,
     },
-    /// A longest side of 0 pixels.
+    /// The maximum longer side is 0 pixels.
     #[error("max_resolution 0, expected at least 1")]
     MaxResolution,
-    /// Not a probability.
+    /// The probability is out of range.
     #[error("compress_probability {found}, expected 0 to 1")]
     Probability {
-        /// The number.
+        /// The value found.
         found: f64,
     },
 }
@@ -135,7 +136,7 @@ impl ImageOptions {
         }
     }
 
-    /// Height and width as stored: FFCV's arithmetic, but a side is at least one pixel.
+    /// Returns the size as stored: FFCV's arithmetic, but with at least one pixel per side.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -150,15 +151,15 @@ impl ImageOptions {
         Size::new(side(size.height), side(size.width))
     }
 
-    /// Whether all images are stored as they are given, or as raw pixels.
+    /// Returns true if no image is changed: all are stored as given, or as raw pixels.
     pub(super) fn is_untouched(&self) -> bool {
         let Self { mode, max_resolution, quality, verify, tile, seed: _ } = self;
         let is_asked = max_resolution.is_some() || quality.is_some() || tile.is_some();
         *mode == WriteMode::Lossless && !verify && !is_asked
     }
 
-    /// Whether an image of `size`, given as a JPEG or not, is stored as one.
-    pub(super) fn wants_jpeg(&self, is_jpeg: bool, size: Size, place: Place) -> bool {
+    /// Returns true if an image of stored size `size` is stored as a JPEG.
+    pub(super) fn wants_jpeg(&self, is_jpeg: bool, size: Size, place: InputPosition) -> bool {
         match self.mode {
             WriteMode::Lossless => is_jpeg,
             WriteMode::Raw => false,
@@ -171,12 +172,12 @@ impl ImageOptions {
     }
 }
 
-/// `3 * width * height`.
+/// Returns `3 * width * height`.
 pub(super) fn raw_bytes(size: Size) -> u64 {
     size.pixels().saturating_mul(3)
 }
 
-/// A number in 0..1 that depends on nothing but its arguments.
+/// Returns a number in 0..1 that depends only on the arguments.
 #[expect(clippy::cast_precision_loss, reason = "53 bits are exact in a double")]
 fn uniform(seed: u64, sample: SampleId, field: usize) -> f64 {
     let word = mix(mix(mix(seed) ^ sample.0) ^ field as u64);
@@ -195,7 +196,7 @@ fn mix(state: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// What Python computes: `r = m / max(w, h); int(r * w), int(r * h)`.
+    /// The expected values are Python's: `r = m / max(w, h); int(r * w), int(r * h)`.
     #[test]
     fn sizes_are_ffcvs() {
         for (max, from, want) in [
@@ -203,7 +204,7 @@ mod tests {
             (256, (375, 500), (192, 256)),
             (50, (41, 97), (21, 49)), // 50 / 97 * 97 is below 50
             (512, (1200, 1600), (384, 512)),
-            (1, (3, 5), (1, 1)), // 0 by FFCV, which fails
+            (1, (3, 5), (1, 1)), // FFCV computes 0 and fails
             (65_535, (1, u32::MAX), (1, 65_535)),
         ] {
             let options = ImageOptions { max_resolution: Some(max), ..ImageOptions::default() };

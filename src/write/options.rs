@@ -1,4 +1,4 @@
-//! What a writer can be asked for.
+//! The options of a write.
 
 use super::WriteError;
 use super::mode::ImageOptions;
@@ -10,53 +10,54 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::thread;
 
-/// The smallest page. FFCV's own writer begins at 2 MiB, its reader takes any size.
+/// The smallest page size. FFCV's own writer uses at least 2 MiB, its reader accepts any size.
 pub const MIN_PAGE_SIZE: u32 = 1 << 12;
 
-/// The largest page: the header has 32 bits for its size, a power of two.
+/// The largest page size: the greatest power of two that fits the 32 bits which the header has for it.
 pub const MAX_PAGE_SIZE: u32 = 1 << 31;
 
 /// What to do with a sample that can't be read: a missing file, a broken JPEG, an error of the
 /// source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Damaged {
-    /// Write nothing, and say which sample it was.
+pub enum OnUnreadable {
+    /// Write nothing; the error names the sample.
     #[default]
     Fail,
-    /// Leave it out and list it: [`WriteReport::skipped`](super::WriteReport::skipped). The
-    /// samples after it move up. Values of a wrong kind, samples too large for a page and
-    /// panics are errors all the same.
+    /// Leave the sample out and list it in [`WriteReport::skipped`](super::WriteReport::skipped). The
+    /// samples after it move up. Values of a wrong kind, samples too large for a page and panics are
+    /// errors nevertheless.
     Skip,
 }
 
 /// How a file is written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WriteOptions {
-    /// Bytes of a page, a power of two from 4 KiB to 2 GiB. No sample can be larger.
+    /// The size of a page in bytes, a power of two from 4 KiB to 2 GiB. No sample can be larger.
     pub page_size: u32,
-    /// Threads that encode, at most 1024; `None` is one a core. The file does not depend on it.
+    /// The number of encoding threads, at most 1024; `None` is one per core. The file does not depend on
+    /// it.
     pub threads: Option<NonZeroUsize>,
     /// What to do with samples that can't be read.
-    pub damaged: Damaged,
-    /// Draws a bar on stderr, if that is a terminal.
+    pub damaged: OnUnreadable,
+    /// Draws a progress bar on stderr, if stderr is a terminal.
     pub progress: bool,
     /// How images are stored.
     pub image: ImageOptions,
-    /// How the images of some fields are stored instead, by the fields' names.
+    /// How the images of individual fields are stored, by field name; overrides `image`.
     pub images: BTreeMap<String, ImageOptions>,
-    /// How large an image file may be, and how many pixels may be decoded.
+    /// The largest image file that is read, and the largest number of pixels that is decoded.
     pub limits: Limits,
-    /// What becomes of symbolic links, where a folder is written.
+    /// How symbolic links are treated when a folder is written.
     pub links: Links,
 }
 
 impl Default for WriteOptions {
-    /// FFCV's page size of 8 MiB, a thread a core, no bar, and JPEGs as they are.
+    /// FFCV's page size of 8 MiB, one thread per core, no progress bar, and JPEGs stored unchanged.
     fn default() -> Self {
         Self {
             page_size: 1 << 23,
             threads: None,
-            damaged: Damaged::default(),
+            damaged: OnUnreadable::default(),
             progress: false,
             image: ImageOptions::default(),
             images: BTreeMap::new(),
@@ -75,7 +76,7 @@ impl WriteOptions {
         Ok(found)
     }
 
-    /// The options of each field's images, in the order of the fields.
+    /// Returns the image options of each field, in the order of the fields.
     pub(super) fn checked_images(
         &self,
         fields: &[FieldSpec],
@@ -96,17 +97,17 @@ impl WriteOptions {
         fields.iter().map(checked).collect()
     }
 
-    /// How many threads encode.
+    /// Returns the number of encoding threads.
     pub(super) fn thread_count(&self) -> Result<usize, ThreadsError> {
         thread_count(self.threads)
     }
 }
 
-/// As many threads as asked for, or one a core.
+/// Returns the requested number of threads, or one per core.
 ///
 /// # Errors
 ///
-/// If more are asked for than may be.
+/// If the number is above the limit.
 pub(super) fn thread_count(asked: Option<NonZeroUsize>) -> Result<usize, ThreadsError> {
     let cores = || thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let count = asked.unwrap_or_else(cores).get();
@@ -117,29 +118,29 @@ pub(super) fn thread_count(asked: Option<NonZeroUsize>) -> Result<usize, Threads
 /// How a dataset is re-cut.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecutOptions {
-    /// How far apart restart markers stand.
+    /// The distance between restart markers.
     pub tile: Tile,
-    /// Threads that re-cut, at most 1024; `None` is one a core. What is written does not depend on
-    /// it.
+    /// The number of re-cutting threads, at most 1024; `None` is one per core. What is written does not
+    /// depend on it.
     pub threads: Option<NonZeroUsize>,
-    /// What to do with samples or files that can't be read. A JPEG that can be read and not be
-    /// decoded is none of them: it is kept as it is.
-    pub damaged: Damaged,
-    /// Draws a bar on stderr, if that is a terminal.
+    /// What to do with samples or files that can't be read. A JPEG that can be read but not decoded does
+    /// not count: it is stored unchanged.
+    pub damaged: OnUnreadable,
+    /// Draws a progress bar on stderr, if stderr is a terminal.
     pub progress: bool,
-    /// How large a value may be, and how many pixels may be decoded.
+    /// The largest value that is read, and the largest number of pixels that is decoded.
     pub limits: Limits,
-    /// What becomes of symbolic links, where a folder is copied.
+    /// How symbolic links are treated when a folder is copied.
     pub links: Links,
 }
 
 impl Default for RecutOptions {
-    /// Tiles of 32 pixels, a thread a core, no bar.
+    /// Tiles of 32 pixels, one thread per core, no progress bar.
     fn default() -> Self {
         Self {
             tile: Tile::default(),
             threads: None,
-            damaged: Damaged::default(),
+            damaged: OnUnreadable::default(),
             progress: false,
             limits: Limits::DEFAULT,
             links: Links::default(),
@@ -148,7 +149,7 @@ impl Default for RecutOptions {
 }
 
 impl RecutOptions {
-    /// How many threads re-cut.
+    /// Returns the number of re-cutting threads.
     pub(super) fn thread_count(&self) -> Result<usize, ThreadsError> {
         thread_count(self.threads)
     }

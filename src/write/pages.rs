@@ -1,50 +1,50 @@
-//! The pages: where each value lies.
+//! The pages of a `.beton` file: the offset of each value.
 //!
 //! ```text
-//! room(sample) = sum of max(1, bytes) over the values of the sample that lie in pages
-//! page         the current one if room(sample) bytes are free in it, else the next
+//! room(sample) = sum of max(1, bytes) over the values of the sample that are stored in pages
+//! page         the current one if it has room(sample) free bytes, else the next
 //! values       one after another, without gaps or alignment
 //! ```
 //!
-//! So all values of a sample lie in one page, which FFCV's page cache needs. A value of no
-//! bytes takes one: FFCV finds a value's size by its pointer, which must therefore be its own.
-//! What is free at a page's end is zero.
+//! So all values of a sample are in one page, which FFCV's page cache requires. An empty value takes one
+//! byte: FFCV looks up a value's size by its pointer, which must therefore be unique. The free bytes at
+//! the end of a page are zero.
 
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 
-/// Bytes collected before they are given to the system.
+/// The size of the write buffer in bytes.
 const BUFFER: usize = 1 << 20;
 
 /// The pages of a file being written, from [`start`](Self::start) on.
-pub(super) struct Pages<F: Write> {
+pub(super) struct PageWriter<F: Write> {
     out: BufWriter<F>,
     page_size: u64,
     start: u64,
-    /// Where the next value goes.
+    /// The offset of the next value.
     at: u64,
 }
 
-impl<F: Read + Write + Seek> Pages<F> {
-    /// Pages that begin at `start`, a multiple of `page_size`. The bytes before are left
-    /// for the tables.
+impl<F: Read + Write + Seek> PageWriter<F> {
+    /// Creates pages that begin at `start`, a multiple of `page_size`. The bytes before them are
+    /// reserved for the tables.
     pub(super) fn new(mut file: F, page_size: u32, start: u64) -> io::Result<Self> {
         file.seek(SeekFrom::Start(start))?;
         let out = BufWriter::with_capacity(BUFFER, file);
         Ok(Self { out, page_size: page_size.into(), start, at: start })
     }
 
-    /// Offset of the first page.
+    /// Returns the offset of the first page.
     pub(super) fn start(&self) -> u64 {
         self.start
     }
 
-    /// Goes to the next page unless `room` bytes are free in this one. `room` is at most a
-    /// page's size.
+    /// Goes to the next page unless `room` bytes are free in the current one. `room` is at most the page
+    /// size.
     pub(super) fn begin_sample(&mut self, room: u64) -> io::Result<()> {
         if room > self.free() { self.fill_page() } else { Ok(()) }
     }
 
-    /// Puts a value, and returns its offset.
+    /// Appends a value and returns its offset.
     pub(super) fn put(&mut self, value: &[u8]) -> io::Result<u64> {
         let ptr = self.at;
         let stored = if value.is_empty() { &[0] } else { value };
@@ -62,7 +62,7 @@ impl<F: Read + Write + Seek> Pages<F> {
         Ok((file, self.at))
     }
 
-    /// Bytes free in the current page: 0 at its end, and before the first.
+    /// Returns the number of free bytes in the current page: 0 at its end, and before the first page.
     fn free(&self) -> u64 {
         self.at.next_multiple_of(self.page_size) - self.at
     }
@@ -77,7 +77,7 @@ impl<F: Read + Write + Seek> Pages<F> {
 
 /// Moves the bytes `start..end` of a file to `to`, which is after `start`.
 ///
-/// Needed if there are more samples than were announced: their table has outgrown its place.
+/// Needed if there are more samples than announced: their table has outgrown the reserved space.
 pub(super) fn move_up<F: Read + Write + Seek>(
     file: &mut F,
     start: u64,
@@ -86,7 +86,7 @@ pub(super) fn move_up<F: Read + Write + Seek>(
 ) -> io::Result<()> {
     let mut block = vec![0; BUFFER];
     let mut left = end - start;
-    // From the end, since the places overlap.
+    // The copy runs from the end, because the ranges overlap.
     while left > 0 {
         let len = left.min(BUFFER as u64);
         left -= len;
@@ -104,11 +104,11 @@ mod tests {
     use super::*;
     use std::io::Cursor;
 
-    fn pages() -> Pages<Cursor<Vec<u8>>> {
-        Pages::new(Cursor::new(Vec::new()), 8, 16).unwrap()
+    fn pages() -> PageWriter<Cursor<Vec<u8>>> {
+        PageWriter::new(Cursor::new(Vec::new()), 8, 16).unwrap()
     }
 
-    fn sample(pages: &mut Pages<Cursor<Vec<u8>>>, values: &[&[u8]]) -> Vec<u64> {
+    fn sample(pages: &mut PageWriter<Cursor<Vec<u8>>>, values: &[&[u8]]) -> Vec<u64> {
         pages.begin_sample(values.iter().map(|value| value.len().max(1) as u64).sum()).unwrap();
         values.iter().map(|value| pages.put(value).unwrap()).collect()
     }

@@ -1,38 +1,41 @@
-//! `.beton` files put together, and taken apart.
+//! Concatenates, splits and selects from `.beton` files.
 //!
 //! ```text
-//! concat   a.beton b.beton         -> one file: all samples of the one, then all of the other
-//! split    a.beton                 -> several: neighbours stay together
-//! subset   a.beton, samples        -> one file: these samples, in this order
+//! concat   a.beton b.beton         -> one file: all samples of a, then all of b
+//! split    a.beton                 -> several files of consecutive samples
+//! subset   a.beton, samples        -> one file: the given samples, in the given order
 //! ```
 //!
-//! Values are copied byte for byte, nothing is decoded. Names of classes go along; files that call one
-//! number differently are not put together. The new file has the first one's fields and
-//! the largest page of all. User-defined fields are refused when the file is opened: their rows may
-//! point to places that have moved.
+//! Values are copied byte for byte, without decoding. Class names are copied too; files whose class
+//! names contradict each other are refused. The new file has the first one's fields and the largest page
+//! size of all. User-defined fields are refused when the file is opened, because their rows may point to
+//! offsets that have moved.
 
-use super::beton::again;
+use super::atomic_file::check_replaceable;
+use super::beton::stored_values;
 use super::convert::ConvertError;
 use super::shards::Template;
-use super::step::{Watcher, unwatched};
-use super::target::check_replaceable;
-use super::{FieldValue, Request, WriteError, WriteOptions, WriteReport, name_classes, write_jobs};
+use super::step::{StepObserver, unwatched};
+use super::{
+    FieldValue, FileRequest, WriteError, WriteOptions, WriteReport, name_classes, write_jobs,
+};
 use crate::sample::{Limits, SampleId};
 use crate::source::{Beton, ClassNames, FieldSpec, Source};
-use crate::write::value::SampleError;
+use crate::write::value::WriteSampleError;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Writes one `.beton` with the samples of all `paths`, one file after another.
 ///
-/// Their fields must be the same: names, kinds, order. Of `options` all is heeded but how images are
-/// stored, which is as they are, and the page size: the largest of the files'. With
-/// [`Damaged::Skip`](super::Damaged), samples that can't be read are left out.
+/// Their fields must be the same: names, kinds, order. Two of the `options` are ignored: images are
+/// copied as stored, and the page size is the largest of the inputs'. With
+/// [`OnUnreadable::Skip`](super::OnUnreadable), samples that can't be read are left out.
 ///
 /// # Errors
 ///
-/// See [`ConvertError`]. What lay at `out` is untouched then.
+/// See [`ConvertError`]. On an error, `out` is unchanged, unless only its class names could not be
+/// written.
 pub fn concat_beton(
     paths: &[impl AsRef<Path>],
     out: impl AsRef<Path>,
@@ -45,7 +48,7 @@ pub fn concat_beton(
     Ok(report)
 }
 
-/// The names of the classes of all files; `None` if one has none.
+/// Merges the class names of all files; returns `None` if one file has none.
 fn names_of_all(paths: &[&Path], limits: &Limits) -> Result<Option<ClassNames>, ConvertError> {
     let mut all: Option<ClassNames> = None;
     for path in paths {
@@ -61,18 +64,18 @@ fn names_of_all(paths: &[&Path], limits: &Limits) -> Result<Option<ClassNames>, 
     Ok(all)
 }
 
-/// The names of the classes of a file.
+/// Returns the class names of a file.
 fn names_of(file: &Beton) -> Result<Option<ClassNames>, ConvertError> {
     let names = Source::class_names(file);
     names.map_err(|message| WriteError::Classes { message }.into())
 }
 
-/// As [`concat_beton`], each step shown to `watch`.
+/// Does the work of [`concat_beton`]; each step is shown to `watch`.
 pub(super) fn concat(
     paths: &[&Path],
     out: &Path,
     options: &WriteOptions,
-    watch: Watcher<'_>,
+    watch: StepObserver<'_>,
 ) -> Result<WriteReport, ConvertError> {
     let mut files = Vec::with_capacity(paths.len());
     for path in paths {
@@ -91,12 +94,13 @@ pub(super) fn concat(
     write_picked(samples, count, first.fields(), page_size, out, options, watch)
 }
 
-/// Writes one `.beton` with some samples of another, in the order in which they are named. One that
-/// is named twice is there twice.
+/// Writes one `.beton` with some samples of another, in the given order. A sample that is given twice is
+/// written twice.
 ///
 /// # Errors
 ///
-/// See [`ConvertError`]. What lay at `out` is untouched then.
+/// See [`ConvertError`]. On an error, `out` is unchanged, unless only its class names could not be
+/// written.
 pub fn subset_beton(
     src: impl AsRef<Path>,
     samples: &[u64],
@@ -118,23 +122,23 @@ pub fn subset_beton(
     Ok(report)
 }
 
-/// How a file is taken apart.
+/// How a file is split.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Split {
-    /// Into so many files of as many samples each, give or take one.
+    /// The number of files. Their sample counts differ by at most one.
     Parts(u64),
-    /// Into two or more, by shares that come to at most 1: what is left is a file as well. `[0.9]`
-    /// gives nine tenths and a tenth.
+    /// The shares of the files, which add up to at most 1. Any remainder becomes one more file: `[0.9]`
+    /// produces nine tenths and one tenth.
     At(Vec<f64>),
 }
 
-/// Writes a `.beton` as several, neighbours together: `train-{000}.beton` is a template for their
-/// names. What lies under one of them is refused unless `overwrite` is asked for. Returns the files
-/// and what was written to each.
+/// Splits a `.beton` into several files of consecutive samples. `train-{000}.beton` is a template for
+/// their names. An existing file is an error unless `overwrite` is set. Returns the paths and reports of
+/// the files.
 ///
 /// # Errors
 ///
-/// See [`ConvertError`]. Files that were whole by then stay.
+/// See [`ConvertError`]. Files that were complete by then stay.
 pub fn split_beton(
     src: impl AsRef<Path>,
     split: &Split,
@@ -173,7 +177,7 @@ pub fn split_beton(
 }
 
 impl Split {
-    /// The samples of each part.
+    /// Returns the range of samples of each file.
     fn ranges(&self, samples: u64) -> Result<Vec<Range<u64>>, ConvertError> {
         let refused = |reason| Err(ConvertError::Options { reason });
         let ends: Vec<u64> = match self {
@@ -200,7 +204,7 @@ impl Split {
     }
 }
 
-/// Where shares of samples end, the rest's included.
+/// Returns the end of each share of the samples, including the remainder's.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -223,7 +227,7 @@ fn share_ends(shares: &[f64], samples: u64) -> Vec<u64> {
     ends
 }
 
-/// Writes samples of open files as they are stored.
+/// Copies samples of open files as they are stored.
 fn write_picked<'a>(
     picked: impl Iterator<Item = (&'a Beton, SampleId)>,
     count: u64,
@@ -231,7 +235,7 @@ fn write_picked<'a>(
     page_size: Option<u32>,
     out: &Path,
     options: &WriteOptions,
-    watch: Watcher<'_>,
+    watch: StepObserver<'_>,
 ) -> Result<WriteReport, ConvertError> {
     let defaults = WriteOptions::default();
     let options = WriteOptions {
@@ -243,19 +247,19 @@ fn write_picked<'a>(
         ..defaults
     };
     let row = |_, (file, id): (&Beton, SampleId)| row(file, id);
-    let request = Request { fields, first: 0, out, options: &options };
+    let request = FileRequest { fields, first: 0, out, options: &options };
     Ok(write_jobs(picked, |_| 0, row, Some(count), request, &watch)?)
 }
 
-/// A sample's values, to be written as they are stored.
-fn row(file: &Beton, id: SampleId) -> Result<Vec<FieldValue>, SampleError> {
-    again(file, id).map_err(|error| {
+/// Reads a sample's values, to be written as they are stored.
+fn row(file: &Beton, id: SampleId) -> Result<Vec<FieldValue>, WriteSampleError> {
+    stored_values(file, id).map_err(|error| {
         let from = file.path().unwrap_or(Path::new("memory")).display();
-        SampleError::Source(format!("{from}, sample {id}: {error}").into())
+        WriteSampleError::Source(format!("{from}, sample {id}: {error}").into())
     })
 }
 
-/// Whether a file that is read is another than the one that is written, as far as the system tells.
+/// Refuses an output that is the file being read, as far as the system can tell.
 fn check_other(src: &Path, out: &Path) -> Result<(), ConvertError> {
     match (fs::canonicalize(src), fs::canonicalize(out)) {
         (Ok(src), Ok(found)) if src == found => Err(ConvertError::Same { path: out.to_owned() }),
@@ -280,7 +284,7 @@ fn check_same_fields(
     Err(ConvertError::Fields { first: first.to_owned(), path: path.to_owned(), reason })
 }
 
-/// Limits under which parts that this library has just written are read.
+/// The limits for reading the parts that this library has just written itself.
 pub(super) const PARTS: Limits = Limits {
     max_pixels: u64::MAX,
     max_sample_bytes: u64::MAX,
@@ -298,7 +302,7 @@ mod tests {
     use crate::source::{FieldKind, ImageMode, OwnedImage, OwnedValue};
     use crate::write::{ImageInput, ImageOptions, WriteMode, write_iter};
 
-    /// A file of `count` samples from `first` on; every third picture is raw.
+    /// Writes a file of `count` samples from `first` on; every third image is raw.
     fn file(dir: &Path, name: &str, first: i64, count: i64, page_size: u32) -> PathBuf {
         let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
         let fields = [field("i", FieldKind::Int), field("p", FieldKind::RgbImage)];
@@ -322,7 +326,7 @@ mod tests {
         beton.samples().map(|id| Source::read(&beton, id).unwrap()).collect()
     }
 
-    /// Options that would change pictures, were they heeded.
+    /// Options that would change the images if they were not ignored.
     fn options() -> WriteOptions {
         let image = ImageOptions {
             mode: WriteMode::Raw,

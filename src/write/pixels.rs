@@ -1,47 +1,46 @@
-//! What the writer does to pictures, with the working memory of one thread: decoding, resizing,
-//! re-cutting.
+//! Decodes, resizes and re-cuts images, with the working memory of one thread.
 
 use crate::decode::{DecodeError, DecodeOptions, Decoder};
-use crate::recut::{Kept, Recutter, Tile};
+use crate::recut::{Recutter, Tile, Unchanged};
 use crate::sample::Limits;
 use crate::source::{EncodedImage, ImageMode};
 use fuseloop_ops::area::{AreaError, AreaRows, AreaScratch, AreaTables};
 use fuseloop_ops::{ImageView, NoMemory, RGB, Size, memory};
 
-/// Why there are no pixels.
+/// Why the pixels of an image are not available.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PixelsError {
-    /// The JPEG or PNG is damaged, or of a kind that is not read.
+    /// The JPEG or PNG is damaged, or of an unsupported kind.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// The picture can't be resized.
+    /// The image can't be resized.
     #[error(transparent)]
     Resize(#[from] AreaError),
-    /// The system has no memory for them.
+    /// The system has no memory for the pixels.
     #[error(transparent)]
     Memory(#[from] NoMemory),
-    /// Fewer bytes than the picture needs.
+    /// There are fewer bytes than the image needs.
     #[error("fewer bytes than {size} RGB pixels need")]
     Short {
-        /// Height and width.
+        /// The image's size.
         size: Size,
     },
 }
 
-/// Pixels of the largest picture whose buffers are kept for the next: 48 MB.
+/// The largest image, in pixels, whose buffers stay allocated for the next one: 48 MB.
 const MOST_KEPT: u64 = 16 << 20;
 
-/// A thread's decoder and its memory.
-pub(super) struct Pixels {
+/// The decoder of one thread and its memory.
+pub(super) struct PixelReader {
     decoder: Decoder,
     scratch: AreaScratch,
-    /// One for each tile there is among the fields, made when it is first asked for.
+    /// One re-cutter for each tile size among the fields, created when first needed.
     recutters: Vec<(Tile, Recutter)>,
     limits: Limits,
 }
 
-impl Pixels {
+impl PixelReader {
     pub(super) fn new(limits: Limits) -> Self {
         let options = DecodeOptions { limits, ..DecodeOptions::default() };
         Self {
@@ -52,8 +51,8 @@ impl Pixels {
         }
     }
 
-    /// The same picture with restart markers every `tile`.
-    pub(super) fn recut(&mut self, jpeg: &[u8], tile: Tile) -> Result<Vec<u8>, Kept> {
+    /// Returns the same JPEG with restart markers every `tile`.
+    pub(super) fn recut(&mut self, jpeg: &[u8], tile: Tile) -> Result<Vec<u8>, Unchanged> {
         let known = self.recutters.iter().position(|(of, _)| *of == tile);
         let place = known.unwrap_or_else(|| {
             self.recutters.push((tile, Recutter::new(tile, self.limits)));
@@ -62,18 +61,18 @@ impl Pixels {
         self.recutters[place].1.recut(jpeg)
     }
 
-    /// Decodes a whole JPEG for its errors alone.
+    /// Decodes a whole JPEG only to find errors.
     pub(super) fn verify(&mut self, jpeg: &[u8], size: Size) -> Result<(), PixelsError> {
         self.decoder.decode(&encoded(jpeg, size), size.full())?;
         Ok(())
     }
 
-    /// The size in the header of a JPEG or PNG.
+    /// Reads the size in the header of a JPEG or PNG.
     pub(super) fn size(&mut self, file: &[u8]) -> Result<Size, PixelsError> {
         Ok(self.decoder.size(&encoded(file, Size::new(0, 0)))?)
     }
 
-    /// The pixels of a JPEG or PNG of `size`, resized to `out`: packed RGB.
+    /// Returns the pixels of a JPEG or PNG of `size` as packed RGB, resized to `out`.
     pub(super) fn decode(
         &mut self,
         file: &[u8],
@@ -87,8 +86,8 @@ impl Pixels {
         rgb
     }
 
-    /// Calls `each` with the pixels that [`decode`](Self::decode) gives, without a copy where they
-    /// keep their size.
+    /// Calls `each` with the pixels that [`decode`](Self::decode) returns, without a copy if they need
+    /// no resize.
     pub(super) fn with_decoded<T>(
         &mut self,
         file: &[u8],
@@ -108,7 +107,7 @@ impl Pixels {
         Ok(done)
     }
 
-    /// Gives back the memory of a large picture.
+    /// Frees the memory of a large image.
     fn let_go(&mut self, size: Size) {
         if size.pixels() > MOST_KEPT {
             let options = DecodeOptions { limits: self.limits, ..DecodeOptions::default() };
@@ -116,7 +115,7 @@ impl Pixels {
         }
     }
 
-    /// Packed RGB of `size`, resized to `out`.
+    /// Resizes packed RGB of `size` to `out`.
     pub(super) fn resize(
         &mut self,
         rgb: &[u8],
@@ -133,7 +132,7 @@ fn encoded(file: &[u8], size: Size) -> EncodedImage<'_> {
     EncodedImage { mode, width, height, bytes: file }
 }
 
-/// Area resize, or a packed copy if the size is the same.
+/// Resizes by area, or makes a packed copy if the size is the same.
 fn resize(
     view: ImageView<'_>,
     out: Size,

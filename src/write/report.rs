@@ -1,79 +1,80 @@
-//! What a writer has done.
+//! The reports that a write returns.
 
-use super::value::SampleError;
+use super::value::WriteSampleError;
 use crate::recut;
 use crate::sample::SampleId;
 use crate::source::{Ignored, ImageMode, LinkCounts};
 use std::path::PathBuf;
 
-/// How many of a list are kept. All are counted.
+/// The number of entries that a list stores. All entries are counted.
 const KEPT: usize = 100;
 
-/// What was written.
+/// The report of a `.beton` file that was written.
 #[derive(Debug)]
 pub struct WriteReport {
-    /// Samples in the file.
+    /// The number of samples in the file.
     pub samples: u64,
-    /// Samples left out because they are damaged.
+    /// The samples that were left out because they are damaged.
     pub skipped: Skipped,
-    /// Images stored as the JPEG they were given as, byte for byte.
+    /// The number of images stored as the JPEG that was given, byte for byte.
     pub passed_through: u64,
-    /// Images that are not stored as they were given, by kind.
+    /// The images that are not stored as given, by kind.
     pub reencoded: Vec<Reencoded>,
-    /// JPEGs that were re-cut: see [`ImageOptions::tile`](super::ImageOptions::tile).
+    /// The number of re-cut JPEGs: see [`ImageOptions::tile`](super::ImageOptions::tile).
     pub recut: u64,
-    /// Bytes of those JPEGs, before and after.
-    pub recut_bytes: Change,
-    /// JPEGs that were to be re-cut and can't be.
-    pub kept: Listed<KeptJpeg>,
-    /// Pages of the file.
+    /// The bytes of the re-cut JPEGs, before and after.
+    pub recut_bytes: SizeChange,
+    /// The JPEGs that should have been re-cut but can't be.
+    pub kept: CountedList<UnchangedJpeg>,
+    /// The number of pages in the file.
     pub pages: u64,
-    /// Bytes of the file.
+    /// The size of the file in bytes.
     pub bytes: u64,
 }
 
-/// What was written of a folder or a table of images.
+/// The report of a folder or a table of images that was written.
 #[derive(Debug)]
 pub struct FolderReport {
-    /// What was written.
+    /// The report of the file itself.
     pub written: WriteReport,
-    /// Names of the classes by number, escaped; empty if a table gave numbers.
+    /// The class names by class number, escaped; empty if a table gave numbers.
     pub classes: Vec<String>,
-    /// Files that were not taken for samples.
+    /// The files that were not used as samples.
     pub ignored: Ignored,
-    /// What became of the links in the folder.
+    /// How the links in the folder were treated.
     pub links: LinkCounts,
 }
 
-/// Samples left out: how many, and the first of them.
-pub type Skipped = Listed<SkippedSample>;
+/// The samples left out: their number, and the first of them.
+pub type Skipped = CountedList<SkippedSample>;
 
-/// A sample left out.
+/// A sample that was left out.
 #[derive(Debug)]
 pub struct SkippedSample {
-    /// Its place in the input, not in the file.
+    /// The sample's index in the input, not in the file.
     pub sample: SampleId,
-    /// Its image file, if it has one.
+    /// The sample's image file, if it has one.
     pub path: Option<PathBuf>,
-    /// What is wrong with it.
-    pub cause: SampleError,
+    /// Why the sample can't be written.
+    pub cause: WriteSampleError,
 }
 
-/// Images of one kind that are not stored as they were given.
+/// A group of images that are not stored as given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reencoded {
-    /// What they were given as.
+    /// The mode of the images as given.
     pub from: ImageMode,
-    /// What they are stored as: the same if they were made smaller, or a JPEG of another quality.
+    /// The mode of the images as stored: the same mode if they were only made smaller, or encoded as a
+    /// JPEG of another quality.
     pub to: ImageMode,
-    /// Whether pixels may have changed: encoded as JPEG, or made smaller.
+    /// True if pixels may have changed: the images were encoded as JPEG, or made smaller.
     pub is_lossy: bool,
-    /// How many.
+    /// The number of images.
     pub images: u64,
 }
 
 impl Reencoded {
-    /// Counts some more, each kind once, in the order of the kinds.
+    /// Adds the counts of `more` to `all`, which has each kind once, sorted by kind.
     pub(super) fn count(all: &mut Vec<Self>, more: impl IntoIterator<Item = Self>) {
         let kind = |one: &Self| (word(one.from), word(one.to), one.is_lossy);
         for one in more {
@@ -85,7 +86,7 @@ impl Reencoded {
     }
 }
 
-/// What a kind of image is called in notes.
+/// Returns the name of an image mode in the journal.
 pub(super) fn word(mode: ImageMode) -> &'static str {
     match mode {
         ImageMode::Jpeg => "jpeg",
@@ -94,39 +95,39 @@ pub(super) fn word(mode: ImageMode) -> &'static str {
     }
 }
 
-/// Bytes before and after.
+/// A number of bytes before and after a change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Change {
-    /// Before.
+pub struct SizeChange {
+    /// The bytes before.
     pub before: u64,
-    /// After.
+    /// The bytes after.
     pub after: u64,
 }
 
-impl Change {
+impl SizeChange {
     pub(super) fn add(&mut self, more: Self) {
         self.before += more.before;
         self.after += more.after;
     }
 }
 
-/// Things of one kind: how many, and the first of them in the input's order.
+/// A count of entries, and the first of them in the input's order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed<T> {
-    /// How many.
+pub struct CountedList<T> {
+    /// The number of entries.
     pub count: u64,
-    /// The first 100.
+    /// The first 100 entries.
     pub first: Vec<T>,
 }
 
-impl<T> Default for Listed<T> {
-    /// None.
+impl<T> Default for CountedList<T> {
+    /// An empty list.
     fn default() -> Self {
         Self { count: 0, first: Vec::new() }
     }
 }
 
-impl<T> Listed<T> {
+impl<T> CountedList<T> {
     pub(super) fn add(&mut self, one: T) {
         self.count += 1;
         if self.first.len() < KEPT {
@@ -134,7 +135,7 @@ impl<T> Listed<T> {
         }
     }
 
-    /// What several threads have listed, each in the order of `place`.
+    /// Merges the lists of several threads, each sorted by `place`.
     pub(super) fn merge<P: Ord>(
         parts: impl Iterator<Item = Self>,
         place: impl Fn(&T) -> P,
@@ -150,46 +151,46 @@ impl<T> Listed<T> {
     }
 }
 
-/// A JPEG that is stored as it would be if none were re-cut.
+/// A JPEG that could not be re-cut, and is stored as it would be without re-cutting.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptJpeg {
-    /// Its sample's place in the input.
+pub struct UnchangedJpeg {
+    /// The sample's index in the input.
     pub sample: SampleId,
-    /// Its field's name.
+    /// The field's name.
     pub field: String,
-    /// Its file, if it is from one.
+    /// The JPEG's file, if it was read from one.
     pub path: Option<PathBuf>,
-    /// Why.
-    pub cause: KeptCause,
+    /// The cause.
+    pub cause: UnchangedCause,
 }
 
-/// A JPEG file that is copied as it is.
+/// A JPEG file that could not be re-cut, and is copied unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptFile {
-    /// Its place among the files.
+pub struct UnchangedFile {
+    /// The file's index in the list of files.
     pub place: u64,
-    /// Its path.
+    /// The file's path.
     pub path: PathBuf,
-    /// Why.
-    pub cause: KeptCause,
+    /// The cause.
+    pub cause: UnchangedCause,
 }
 
 /// Why a JPEG is not re-cut.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum KeptCause {
-    /// It is damaged, or of a kind that is not re-cut.
+pub enum UnchangedCause {
+    /// The JPEG is damaged, or of a kind that can't be re-cut.
     #[error(transparent)]
-    Jpeg(#[from] recut::Kept),
-    /// Markers make it longer, and its sample would not fit a page any more.
+    Jpeg(#[from] recut::Unchanged),
+    /// Restart markers make the JPEG longer, and the sample would no longer fit a page.
     #[error("re-cut, its sample takes {size} bytes, a page has {page_size}")]
     Page {
-        /// Bytes of the sample's values with all its JPEGs re-cut.
+        /// The size of the sample's values in bytes if all its JPEGs were re-cut.
         size: u64,
-        /// Bytes of a page.
+        /// The size of a page in bytes.
         page_size: u32,
     },
-    /// More bytes than are read of one file.
+    /// The file is larger than the limit on one value.
     #[error("more than {max} bytes, the limit on one value")]
     TooManyBytes {
         /// [`Limits::max_sample_bytes`](crate::Limits::max_sample_bytes).

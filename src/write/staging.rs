@@ -1,16 +1,18 @@
-//! Files that appear in a folder one by one, each whole or not at all.
+//! Writes files into a folder one by one, each complete or not at all.
 //!
 //! ```text
-//! DST/.fuseloop-x7Gq2k.partial/lock     locked while its writer lives
+//! DST/.fuseloop-x7Gq2k.partial/lock     locked while its writer is alive
 //! DST/.fuseloop-x7Gq2k.partial/17       written, fsync -> rename to its path below DST
 //! ```
 //!
-//! The directories themselves are synced once, by [`finish`](Staging::finish): a rename that a
-//! power cut undoes leaves the file absent, which is as good as not yet written. What a killed
-//! writer leaves is deleted by the next one of the same folder; two at once are refused, as for a
-//! single file (`target.rs`).
+//! The directories themselves are synced once, by [`finish`](StagingDir::finish): a rename that a power
+//! cut undoes leaves the file absent, as if it had not been written yet. The next writer of the same
+//! folder deletes what a killed writer left behind. Two writers of one folder at the same time are
+//! refused, as they are for a single file (`atomic_file.rs`).
 
-use super::target::{SUFFIX, TRIES, TargetError, check_replaceable, clean_up, open_own, sync_dir};
+use super::atomic_file::{
+    SUFFIX, TRIES, TargetError, check_replaceable, clean_up, open_own, sync_dir,
+};
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,26 +20,27 @@ use tempfile::TempDir;
 
 const PREFIX: &str = ".fuseloop-";
 
-/// The file whose lock says that its directory's writer lives.
+/// The file whose lock shows that the directory's writer is alive.
 const LOCK: &str = "lock";
 
-/// Where files lie until they are whole. Dropped, it is deleted with what is in it.
+/// The directory of unfinished files. Dropping it deletes the directory and its contents.
 #[derive(Debug)]
-pub(super) struct Staging {
-    /// Let go before the directory is deleted.
+pub(super) struct StagingDir {
+    /// Released before the directory is deleted: fields are dropped in order.
     _lock: File,
     dir: TempDir,
 }
 
-impl Staging {
-    /// A place for unfinished files in `folder`, which must be there.
+impl StagingDir {
+    /// Creates a directory for unfinished files in `folder`, which must exist.
     ///
     /// # Errors
     ///
-    /// If the system refuses, or another writer of the folder is alive.
+    /// If a system call fails, or another writer of the folder is alive.
     pub(super) fn create(folder: &Path) -> Result<Self, TargetError> {
         let (dir, lock) = create_locked(folder)?;
-        // Killed before they had a lock, or after theirs was deleted, they left one without: it is made.
+        // A writer that was killed before it created its lock file, or after the file was deleted, left
+        // none: it is created here.
         let lock_of = |entry: &fs::DirEntry| {
             let is_dir = entry.file_type().is_ok_and(|found| found.is_dir());
             if is_dir { open_own(&entry.path().join(LOCK)).ok().flatten() } else { None }
@@ -47,12 +50,12 @@ impl Staging {
         Ok(Self { _lock: lock, dir })
     }
 
-    /// An empty unfinished file, and its path. Each `number` is asked for once.
+    /// Creates an empty unfinished file and returns it with its path. Each `number` may be used once.
     pub(super) fn file(&self, number: u64) -> Result<(File, PathBuf), TargetError> {
         self.named(&number.to_string())
     }
 
-    /// As [`file`](Self::file), of several files of one number.
+    /// Like [`file`](Self::file), for several files of one number.
     pub(super) fn file_of(&self, number: u64, of: usize) -> Result<(File, PathBuf), TargetError> {
         self.named(&format!("{number}.{of}"))
     }
@@ -63,8 +66,8 @@ impl Staging {
         Ok((file, path))
     }
 
-    /// Makes a file durable and puts it at its path. A link there is not followed but refused:
-    /// it may lead to the very file that this one is made of.
+    /// Makes a file durable and renames it to its path. A link at the path is refused and not followed:
+    /// it may lead to the very file that this one is made from.
     pub(super) fn put(&self, staged: (File, PathBuf), path: &Path) -> Result<(), TargetError> {
         let (file, staged) = staged;
         file.sync_all().map_err(TargetError::io("sync", &staged))?;
@@ -75,7 +78,7 @@ impl Staging {
         fs::rename(&staged, path).map_err(TargetError::io("rename into place", path))
     }
 
-    /// Makes the renames durable: `dirs` are all directories with new names in them.
+    /// Makes the renames durable. `dirs` are all directories that have new names in them.
     pub(super) fn finish<'a>(
         self,
         dirs: impl IntoIterator<Item = &'a Path>,
@@ -85,7 +88,7 @@ impl Staging {
     }
 }
 
-/// Creates a directory with a file in it that is locked, so that other writers see that it is alive.
+/// Creates a directory with a locked file in it, which shows other writers that its owner is alive.
 fn create_locked(folder: &Path) -> Result<(TempDir, File), TargetError> {
     let mut tries = TRIES;
     loop {
@@ -104,10 +107,10 @@ fn create_locked(folder: &Path) -> Result<(TempDir, File), TargetError> {
         };
         let lock = lock.ok_or(TargetError::NotAFile { path: path.clone() })?;
         match lock.try_lock() {
-            // Another writer may have taken the directory for a leftover between these lines.
+            // Another writer may have deleted the directory as a leftover before it was locked.
             Ok(()) if path.exists() => return Ok((dir, lock)),
             Ok(()) | Err(TryLockError::WouldBlock) if tries > 0 => tries -= 1,
-            // Where the file system has no locks, two writers give a whole file each.
+            // On a file system without locks, each of two writers produces complete files.
             _ => return Ok((dir, lock)),
         }
     }
@@ -131,7 +134,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.jpg");
         fs::write(&path, "old").unwrap();
-        let staging = Staging::create(dir.path()).unwrap();
+        let staging = StagingDir::create(dir.path()).unwrap();
         let mut staged = staging.file(0).unwrap();
         staged.0.write_all(b"new").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"old");
@@ -149,9 +152,9 @@ mod tests {
         fs::create_dir(&dead).unwrap();
         fs::write(dead.join("lock"), "").unwrap();
         fs::write(dead.join("7"), "part").unwrap();
-        let first = Staging::create(dir.path()).unwrap();
+        let first = StagingDir::create(dir.path()).unwrap();
         assert!(!dead.exists());
-        let error = Staging::create(dir.path()).unwrap_err().to_string();
+        let error = StagingDir::create(dir.path()).unwrap_err().to_string();
         assert!(error.contains("is being written by another process"), "{error}");
         drop(first);
         assert!(names(dir.path()).is_empty());
@@ -166,7 +169,7 @@ mod tests {
         fs::write(dir.path().join(".fuseloop-file.partial"), "a file").unwrap();
         let odd = dir.path().join(".fuseloop-odd.partial");
         fs::create_dir_all(odd.join("lock")).unwrap();
-        drop(Staging::create(dir.path()).unwrap());
+        drop(StagingDir::create(dir.path()).unwrap());
         assert_eq!(names(dir.path()), [".fuseloop-file.partial", ".fuseloop-odd.partial"]);
     }
 
@@ -177,8 +180,8 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..200 {
-                        match Staging::create(dir.path()) {
-                            // Alive, it is nobody's leftover.
+                        match StagingDir::create(dir.path()) {
+                            // No other writer may delete it, because its writer is alive.
                             Ok(staging) => drop(staging.file(1).unwrap()),
                             Err(TargetError::Busy { .. }) => {}
                             Err(error) => panic!("{error}"),
@@ -197,7 +200,7 @@ mod tests {
         let (real, link) = (dir.path().join("real"), dir.path().join("link"));
         fs::write(&real, "original").unwrap();
         std::os::unix::fs::symlink(&real, &link).unwrap();
-        let staging = Staging::create(dir.path()).unwrap();
+        let staging = StagingDir::create(dir.path()).unwrap();
         let staged = staging.file(0).unwrap();
         assert!(staging.put(staged, &link).is_err());
         assert_eq!(fs::read(&real).unwrap(), b"original");

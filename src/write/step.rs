@@ -1,70 +1,70 @@
-//! The steps of a write that change what a disk holds, and in which order.
+//! The steps of a write that change the disk, and their order.
 //!
 //! ```text
 //! Write, Write, ...   into the unfinished file
 //! Sync                its bytes are on the disk
-//! Rename              it lies at its path
-//! SyncDir             the name is on the disk as well
+//! Rename              the file is at its path
+//! SyncDir             the new name is on the disk as well
 //! ```
 //!
-//! Each is shown to a watcher before it is made. The writer's own, [`unwatched`], lets all of them
-//! pass; a test writes them down to cut the power after any of them, or refuses one as a full
-//! disk does (`crash.rs`).
+//! Each step is shown to an observer before it is executed. The writer's own observer, [`unwatched`],
+//! permits all of them. Tests record the steps to cut the power after any of them, or refuse one as a
+//! full disk does (`crash.rs`).
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
-/// What is about to be asked of the file system.
+/// A request to the file system that is about to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step<'a> {
+pub(super) enum FileStep<'a> {
     /// Bytes go into the unfinished file.
     Write {
-        /// Offset of the first.
+        /// The offset of the first byte.
         at: u64,
         /// The bytes.
         bytes: &'a [u8],
     },
     /// The unfinished file's bytes become durable.
     Sync,
-    /// The unfinished file takes its path, in place of what is there.
+    /// The unfinished file is renamed to its path, and replaces what is there.
     Rename,
     /// The rename becomes durable.
     SyncDir,
 }
 
-/// Who is shown each step before it is made; an error is the step's own.
-pub(super) trait Watch: Fn(Step<'_>) -> io::Result<()> + Sync {}
+/// Receives each step before it is executed; an error it returns becomes the step's own.
+pub(super) trait ObserveStep: Fn(FileStep<'_>) -> io::Result<()> + Sync {}
 
-impl<W: Fn(Step<'_>) -> io::Result<()> + Sync> Watch for W {}
+impl<W: Fn(FileStep<'_>) -> io::Result<()> + Sync> ObserveStep for W {}
 
-/// A watcher of any kind.
-pub(super) type Watcher<'a> = &'a (dyn Fn(Step<'_>) -> io::Result<()> + Sync);
+/// A reference to any observer.
+pub(super) type StepObserver<'a> = &'a (dyn Fn(FileStep<'_>) -> io::Result<()> + Sync);
 
-/// Lets every step pass.
-pub(super) fn unwatched(_: Step<'_>) -> io::Result<()> {
+/// Permits every step.
+pub(super) fn unwatched(_: FileStep<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// A file whose writes are shown to a watcher.
-pub(super) struct Watched<'a, W> {
+/// A file whose writes are shown to an observer.
+pub(super) struct ObservedFile<'a, W> {
     file: &'a File,
     at: u64,
     watch: &'a W,
 }
 
-impl<'a, W> Watched<'a, W> {
-    /// An empty file, which nobody has moved in.
+impl<'a, W> ObservedFile<'a, W> {
+    /// Wraps a file whose position is 0.
     pub(super) fn new(file: &'a File, watch: &'a W) -> Self {
-        Self::behind(file, 0, watch)
+        Self::at_offset(file, 0, watch)
     }
 
-    /// A file that stands at `at`.
-    pub(super) fn behind(file: &'a File, at: u64, watch: &'a W) -> Self {
+    /// Wraps a file whose position is `at`.
+    pub(super) fn at_offset(file: &'a File, at: u64, watch: &'a W) -> Self {
         Self { file, at, watch }
     }
 }
 
-impl<W> Read for Watched<'_, W> {
+impl<W> Read for ObservedFile<'_, W> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read(buf)?;
         self.at += read as u64;
@@ -72,9 +72,9 @@ impl<W> Read for Watched<'_, W> {
     }
 }
 
-impl<W: Watch> Write for Watched<'_, W> {
+impl<W: ObserveStep> Write for ObservedFile<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        (self.watch)(Step::Write { at: self.at, bytes })?;
+        (self.watch)(FileStep::Write { at: self.at, bytes })?;
         let written = self.file.write(bytes)?;
         self.at += written as u64;
         Ok(written)
@@ -85,7 +85,7 @@ impl<W: Watch> Write for Watched<'_, W> {
     }
 }
 
-impl<W> Seek for Watched<'_, W> {
+impl<W> Seek for ObservedFile<'_, W> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.at = self.file.seek(to)?;
         Ok(self.at)

@@ -1,4 +1,4 @@
-//! A sample's values, and the bytes stored for them.
+//! The values of a sample, and the bytes stored for them.
 //!
 //! | field        | value                            | in the row            | in the pages           |
 //! |--------------|----------------------------------|-----------------------|------------------------|
@@ -20,11 +20,11 @@
 //! [`Custom`]: FieldValue::Custom
 
 use super::cut::StoredImage;
-use super::image::{self, ImageError, ImageInput, Place};
+use super::image::{self, ImageError, ImageInput, InputPosition};
 use super::json;
 use super::mode::ImageOptions;
-use super::pixels::Pixels;
-use super::report::KeptCause;
+use super::pixels::PixelReader;
+use super::report::UnchangedCause;
 use crate::sample::{Limits, SampleId};
 use crate::source::{FieldKind, FieldSpec, NdType};
 use std::path::{Path, PathBuf};
@@ -40,30 +40,31 @@ pub enum FieldValue {
     Image(ImageInput),
     /// For [`FieldKind::Bytes`].
     Bytes(Vec<u8>),
-    /// For [`FieldKind::NdArray`]: the field's dtype and as many bytes as its shape has.
+    /// For [`FieldKind::NdArray`]: the field's dtype, and exactly the number of bytes that its shape
+    /// requires.
     NdArray {
-        /// Type of an element, the field's own.
+        /// The element type, which must be the field's.
         dtype: NdType,
         /// The elements in C order.
         bytes: Vec<u8>,
     },
     /// For [`FieldKind::Json`].
     Json(serde_json::Value),
-    /// For [`FieldKind::Json`]: the text of a `.beton` file with its final NUL, stored as it is.
+    /// For [`FieldKind::Json`]: text from a `.beton` file with its final NUL, stored unchanged.
     StoredJson(Vec<u8>),
-    /// For [`FieldKind::TorchTensor`]: as [`NdArray`](Self::NdArray).
+    /// For [`FieldKind::TorchTensor`]: like [`NdArray`](Self::NdArray).
     TorchTensor {
-        /// Type of an element, the field's own.
+        /// The element type, which must be the field's.
         dtype: NdType,
         /// The elements in C order.
         bytes: Vec<u8>,
     },
-    /// For [`FieldKind::Custom`]: its part of the row, as long as the field says.
+    /// For [`FieldKind::Custom`]: the field's bytes in the row, as many as the field declares.
     Custom(Vec<u8>),
 }
 
 impl FieldValue {
-    /// The kind in a word, for messages.
+    /// Returns the name of the value's kind, for messages.
     fn word(&self) -> &'static str {
         match self {
             Self::Float(_) => "float",
@@ -77,7 +78,7 @@ impl FieldValue {
         }
     }
 
-    /// About how many bytes of memory it holds.
+    /// Returns the approximate number of bytes of memory that the value uses.
     pub(super) fn held(&self) -> usize {
         match self {
             Self::Float(_) | Self::Int(_) | Self::Json(_) => size_of::<Self>(),
@@ -91,7 +92,7 @@ impl FieldValue {
     }
 }
 
-/// The first image file among a sample's values: what a person would call the sample.
+/// Returns the first image path among a sample's values, which identifies the sample to a person.
 pub(super) fn first_path(row: &[FieldValue]) -> Option<&Path> {
     row.iter().find_map(|value| match value {
         FieldValue::Image(ImageInput::Path(path)) => Some(path.as_path()),
@@ -102,16 +103,16 @@ pub(super) fn first_path(row: &[FieldValue]) -> Option<&Path> {
 /// Why a sample can't be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum SampleError {
-    /// Not one value a field.
+pub enum WriteSampleError {
+    /// The number of values is not the number of fields.
     #[error("{found} values for {expected} fields")]
     Count {
-        /// Values given.
+        /// The number of values given.
         found: usize,
-        /// Fields there are.
+        /// The number of fields.
         expected: usize,
     },
-    /// A value of another kind than its field.
+    /// A value whose kind is not its field's.
     #[error("field {field:?} is {expected}, the value is {found}")]
     Kind {
         /// The field's name.
@@ -121,7 +122,7 @@ pub enum SampleError {
         /// The value's kind.
         found: &'static str,
     },
-    /// An array of another element type than its field.
+    /// An array whose element type is not its field's.
     #[error("field {field:?} is of dtype {expected}, the value is of {found}")]
     DType {
         /// The field's name.
@@ -131,17 +132,17 @@ pub enum SampleError {
         /// The value's dtype.
         found: NdType,
     },
-    /// An array or a user-defined row of another length than its field's.
+    /// An array or a user-defined row whose length is not its field's.
     #[error("field {field:?} takes {expected} bytes, the value has {found}")]
     Length {
         /// The field's name.
         field: String,
-        /// Bytes of every value of the field.
+        /// The length of every value of the field in bytes.
         expected: u64,
-        /// Bytes of this one.
+        /// The length of this value in bytes.
         found: usize,
     },
-    /// JSON that FFCV could not read back.
+    /// JSON nested too deeply for FFCV to read back.
     #[error("field {field:?}: JSON nested deeper than {}", json::MAX_DEPTH)]
     TooDeep {
         /// The field's name.
@@ -152,15 +153,15 @@ pub enum SampleError {
     Image {
         /// The field's name.
         field: String,
-        /// Why.
+        /// The cause.
         cause: ImageError,
     },
-    /// More bytes than a page has.
+    /// A sample that does not fit a page.
     #[error("it takes {size} bytes, a page has {page_size}: {}", cure(*size))]
     TooLarge {
-        /// Bytes of all its values.
+        /// The size of all values of the sample in bytes.
         size: u64,
-        /// Bytes of a page.
+        /// The size of a page in bytes.
         page_size: u32,
     },
     /// The source of the samples failed.
@@ -169,12 +170,12 @@ pub enum SampleError {
     /// The source of the samples, or this writer, panicked.
     #[error("panicked: {message}")]
     Panicked {
-        /// What the panic said.
+        /// The panic's message.
         message: String,
     },
 }
 
-/// What helps against a sample of `size` bytes.
+/// Returns the hint for a sample of `size` bytes that is too large.
 fn cure(size: u64) -> String {
     match size.checked_next_power_of_two().filter(|&page| page <= super::MAX_PAGE_SIZE.into()) {
         Some(page) => format!("a page size of {page} would do"),
@@ -182,9 +183,9 @@ fn cure(size: u64) -> String {
     }
 }
 
-impl SampleError {
-    /// Whether the sample itself is broken: then it may be left out. The other errors say that
-    /// the program or its options are wrong, and are never passed over.
+impl WriteSampleError {
+    /// Returns true if the sample itself is damaged, so that it may be left out. The other errors mean
+    /// that the program or its options are wrong; these are never skipped.
     pub(super) fn is_damage(&self) -> bool {
         match self {
             Self::Image { cause, .. } => cause.is_damage(),
@@ -194,16 +195,16 @@ impl SampleError {
     }
 }
 
-/// A sample that can't be written, and its name if it has one.
+/// A sample that can't be written, and its image path if it has one.
 #[derive(Debug)]
-pub(super) struct Failed {
+pub(super) struct FailedSample {
     pub(super) path: Option<PathBuf>,
-    pub(super) cause: SampleError,
+    pub(super) cause: WriteSampleError,
 }
 
-/// What is stored of a value.
+/// A value in its stored form.
 #[derive(Debug)]
-pub(super) enum Stored {
+pub(super) enum StoredValue {
     Float(f64),
     Int(i64),
     Image(StoredImage),
@@ -212,8 +213,8 @@ pub(super) enum Stored {
     Custom(Vec<u8>),
 }
 
-impl Stored {
-    /// What goes into the pages, if anything does.
+impl StoredValue {
+    /// Returns the bytes that go into the pages, if the value has any.
     pub(super) fn in_pages(&self) -> Option<&[u8]> {
         match self {
             Self::Image(image) => Some(&image.bytes),
@@ -223,77 +224,77 @@ impl Stored {
     }
 }
 
-/// The fields of a dataset, and what turns values into what is stored of them.
+/// Turns the values of a dataset's fields into their stored form.
 #[derive(Debug)]
 pub(super) struct Encoding<'a> {
     pub(super) fields: &'a [FieldSpec],
-    /// What the first sample is numbered in the input: see [`WriteMode::Proportion`](super::WriteMode).
+    /// The number of the first sample in the input: see [`WriteMode::Proportion`](super::WriteMode).
     pub(super) first: u64,
-    /// Options of each field's images; those of other fields are not looked at.
+    /// The image options of each field, in the order of the fields; not used for other kinds of fields.
     pub(super) images: Vec<ImageOptions>,
     pub(super) limits: Limits,
     pub(super) page_size: u32,
 }
 
 impl Encoding<'_> {
-    /// What is stored of a sample.
+    /// Encodes a sample.
     ///
     /// # Errors
     ///
-    /// See [`SampleError`].
+    /// See [`WriteSampleError`].
     pub(super) fn sample(
         &self,
         sample: SampleId,
         row: Vec<FieldValue>,
-        pixels: &mut Pixels,
-    ) -> Result<Vec<Stored>, SampleError> {
+        pixels: &mut PixelReader,
+    ) -> Result<Vec<StoredValue>, WriteSampleError> {
         if row.len() != self.fields.len() {
-            return Err(SampleError::Count { found: row.len(), expected: self.fields.len() });
+            return Err(WriteSampleError::Count { found: row.len(), expected: self.fields.len() });
         }
         let sample = SampleId(self.first.saturating_add(sample.0));
         let mut stored = Vec::with_capacity(row.len());
         for (field, value) in row.into_iter().enumerate() {
-            stored.push(self.value(Place { sample, field }, value, pixels)?);
+            stored.push(self.value(InputPosition { sample, field }, value, pixels)?);
         }
         self.fit(&mut stored)?;
         Ok(stored)
     }
 
-    /// Sees to it that a sample fits a page, by less re-cutting if need be.
-    fn fit(&self, sample: &mut [Stored]) -> Result<(), SampleError> {
+    /// Makes a sample fit its page, by undoing re-cuts if necessary.
+    fn fit(&self, sample: &mut [StoredValue]) -> Result<(), WriteSampleError> {
         let page_size = self.page_size;
         let size = room(sample);
         if size > u64::from(page_size) {
-            let cause = KeptCause::Page { size, page_size };
-            images(sample).for_each(|image| image.shorten(&cause));
+            let cause = UnchangedCause::Page { size, page_size };
+            images(sample).for_each(|image| image.undo_if_shorter(&cause));
         }
         let size = room(sample);
         if size > u64::from(page_size) {
-            return Err(SampleError::TooLarge { size, page_size });
+            return Err(WriteSampleError::TooLarge { size, page_size });
         }
-        images(sample).for_each(StoredImage::settle);
+        images(sample).for_each(StoredImage::drop_original);
         Ok(())
     }
 
     fn value(
         &self,
-        place: Place,
+        place: InputPosition,
         value: FieldValue,
-        pixels: &mut Pixels,
-    ) -> Result<Stored, SampleError> {
+        pixels: &mut PixelReader,
+    ) -> Result<StoredValue, WriteSampleError> {
         let FieldSpec { name, kind } = &self.fields[place.field];
         match (kind, value) {
-            (FieldKind::Float, FieldValue::Float(value)) => Ok(Stored::Float(value)),
-            (FieldKind::Int, FieldValue::Int(value)) => Ok(Stored::Int(value)),
+            (FieldKind::Float, FieldValue::Float(value)) => Ok(StoredValue::Float(value)),
+            (FieldKind::Int, FieldValue::Int(value)) => Ok(StoredValue::Int(value)),
             (FieldKind::Bytes, FieldValue::Bytes(bytes))
-            | (FieldKind::Json, FieldValue::StoredJson(bytes)) => Ok(Stored::Bytes(bytes)),
+            | (FieldKind::Json, FieldValue::StoredJson(bytes)) => Ok(StoredValue::Bytes(bytes)),
             (FieldKind::Json, FieldValue::Json(value)) => json::stored_bytes(&value)
-                .map(Stored::Bytes)
-                .ok_or_else(|| SampleError::TooDeep { field: name.clone() }),
+                .map(StoredValue::Bytes)
+                .ok_or_else(|| WriteSampleError::TooDeep { field: name.clone() }),
             (FieldKind::RgbImage, FieldValue::Image(input)) => {
                 image::store(input, &self.images[place.field], place, &self.limits, pixels)
-                    .map(Stored::Image)
-                    .map_err(|cause| SampleError::Image { field: name.clone(), cause })
+                    .map(StoredValue::Image)
+                    .map_err(|cause| WriteSampleError::Image { field: name.clone(), cause })
             }
             (FieldKind::NdArray { dtype, .. }, FieldValue::NdArray { dtype: found, bytes })
             | (
@@ -301,20 +302,20 @@ impl Encoding<'_> {
                 FieldValue::TorchTensor { dtype: found, bytes },
             ) => {
                 if *dtype != found {
-                    return Err(SampleError::DType {
+                    return Err(WriteSampleError::DType {
                         field: name.clone(),
                         expected: *dtype,
                         found,
                     });
                 }
                 check_length(name, kind.array_bytes().unwrap_or(u64::MAX), &bytes)?;
-                Ok(Stored::Array(bytes))
+                Ok(StoredValue::Array(bytes))
             }
             (FieldKind::Custom { row_size, .. }, FieldValue::Custom(bytes)) => {
                 check_length(name, *row_size as u64, &bytes)?;
-                Ok(Stored::Custom(bytes))
+                Ok(StoredValue::Custom(bytes))
             }
-            (kind, value) => Err(SampleError::Kind {
+            (kind, value) => Err(WriteSampleError::Kind {
                 field: name.clone(),
                 expected: kind.word(),
                 found: value.word(),
@@ -323,21 +324,25 @@ impl Encoding<'_> {
     }
 }
 
-fn images(sample: &mut [Stored]) -> impl Iterator<Item = &mut StoredImage> {
+fn images(sample: &mut [StoredValue]) -> impl Iterator<Item = &mut StoredImage> {
     sample.iter_mut().filter_map(|stored| match stored {
-        Stored::Image(image) => Some(image),
+        StoredValue::Image(image) => Some(image),
         _ => None,
     })
 }
 
-fn check_length(field: &str, expected: u64, bytes: &[u8]) -> Result<(), SampleError> {
+fn check_length(field: &str, expected: u64, bytes: &[u8]) -> Result<(), WriteSampleError> {
     if bytes.len() as u64 != expected {
-        return Err(SampleError::Length { field: field.to_owned(), expected, found: bytes.len() });
+        return Err(WriteSampleError::Length {
+            field: field.to_owned(),
+            expected,
+            found: bytes.len(),
+        });
     }
     Ok(())
 }
 
-/// Bytes of a page that a sample takes: at least one for each value, see [`super::pages`].
-pub(super) fn room(sample: &[Stored]) -> u64 {
-    sample.iter().filter_map(Stored::in_pages).map(|bytes| bytes.len().max(1) as u64).sum()
+/// Returns the bytes of a page that a sample takes: at least one per value, see [`super::pages`].
+pub(super) fn room(sample: &[StoredValue]) -> u64 {
+    sample.iter().filter_map(StoredValue::in_pages).map(|bytes| bytes.len().max(1) as u64).sum()
 }

@@ -15,10 +15,10 @@ use cranelift_interpreter::instruction::DfgInstructionContext;
 use cranelift_interpreter::interpreter::LibCallHandler;
 use cranelift_interpreter::state::{InterpreterFunctionRef, MemoryError, State};
 use cranelift_interpreter::step::{ControlFlow, step};
-use fuseloop::jit::check::Run;
+use fuseloop::jit::check::BlockRun;
 
 /// Runs the code to its end. Gives the number of instructions; or what it did that it may not.
-pub fn interpret(run: &mut Run) -> Result<u64, String> {
+pub fn interpret(run: &mut BlockRun) -> Result<u64, String> {
     let function = run.function.clone();
     refuse_negative_offsets(&function)?;
     let entry = function.layout.entry_block().ok_or("no code")?;
@@ -79,7 +79,7 @@ pub fn called(function: &Function, inst: Inst) -> Option<String> {
 /// One frame, and memory that is looked up in the run's regions.
 struct Machine<'a, 'r> {
     frame: Frame<'a>,
-    run: &'r mut Run,
+    run: &'r mut BlockRun,
 }
 
 impl Machine<'_, '_> {

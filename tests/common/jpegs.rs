@@ -1,6 +1,6 @@
 //! JPEGs of all kinds, the windows to try on them, and plain decoding to compare with.
 
-use fuseloop::decode::{By, DecodeError, DecodeOptions, Decoder};
+use fuseloop::decode::{DecodeError, DecodeOptions, Decoder, JpegBackend};
 use fuseloop::source::{EncodedImage, ImageMode};
 use fuseloop_ops::{ImageView, Size, Window};
 use libjpeg_turbo_rs::{ColorSpace, Encoder, PixelFormat, Subsampling};
@@ -43,7 +43,7 @@ impl Plain {
     pub fn loaded(bytes: &[u8]) -> Self {
         let mut plain = Self::decode(bytes);
         let (size, edges) = (plain.size, Edges::of(bytes, plain.size));
-        let mut core = Decoder::by(By::Core, DecodeOptions::default());
+        let mut core = Decoder::with_backend(JpegBackend::Core, DecodeOptions::default());
         let Ok(own) = pixels(&mut core, bytes, size.full()) else { return plain };
         let places = (0..size.height).flat_map(|y| (0..size.width).map(move |x| (y, x)));
         let rgb = plain.rgb.as_chunks_mut::<3>().0.iter_mut();
@@ -104,11 +104,6 @@ fn factors(jpeg: &[u8]) -> Option<[u8; 2]> {
         }
         at += 1 + length;
     }
-}
-
-/// How many of something a slow tier asks for.
-pub fn asked(variable: &str, usual: usize) -> usize {
-    std::env::var(variable).map_or(usual, |count| count.parse().unwrap())
 }
 
 pub fn random(seed: u64) -> Xoshiro256PlusPlus {

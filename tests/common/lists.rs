@@ -1,6 +1,7 @@
 //! Random lists of ops, and how what they give is compared.
 
 use super::random_ops;
+use super::rounds::{rounds, slice};
 use fuseloop::plan::ImagePlan;
 use fuseloop_ops::*;
 use std::sync::Arc;
@@ -8,15 +9,11 @@ use std::sync::Arc;
 /// Most pixels of a picture between two ops: the oracle makes all of them.
 const MOST_PIXELS: u64 = 500_000;
 
-/// The numbers of the lists to try: as many as the environment variable `count` says, or
-/// `default`. `FUSELOOP_SLICE=1/5` is the second of five slices of them, 0/5 to 4/5, which together are all.
+/// Returns the numbers of the lists to try in this process's slice: in all, as many as the environment
+/// variable `count` says, or `default`.
 pub fn numbers(count: &str, default: u64) -> Vec<u64> {
-    let count = std::env::var(count).map_or(default, |n| n.parse().unwrap());
-    let slice = std::env::var("FUSELOOP_SLICE").unwrap_or_else(|_| "0/1".to_owned());
-    let (slice, of) = slice.split_once('/').expect("FUSELOOP_SLICE is like 1/5");
-    let (slice, of): (u64, usize) = (slice.parse().unwrap(), of.parse().unwrap());
-    assert!(slice < of as u64, "slices are numbered 0..{of}, found {slice}");
-    (slice..count).step_by(of).collect()
+    let (slice, of) = slice();
+    (slice as u64..rounds(count, default)).step_by(of).collect()
 }
 
 /// A list that makes a plan.

@@ -6,4 +6,5 @@ pub mod guarded;
 pub mod interpreter;
 pub mod lists;
 pub mod random_ops;
+pub mod rounds;
 pub mod trials;

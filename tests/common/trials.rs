@@ -1,7 +1,7 @@
 //! Random lists of ops that end on a device, with batches for them.
 
 use super::lists::{List, noise};
-use fuseloop::device::check::Trial;
+use fuseloop::device::check::CheckBatch;
 use fuseloop::plan::{ImagePlan, LabelPlan};
 use fuseloop_ops::*;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub fn pictures(rng: &mut Rng, size: Size, count: usize) -> Vec<(Size, Vec<u8>)>
 }
 
 /// A random list with ToDevice somewhere, of which a device takes the rest; ops that mix at its end.
-pub fn random(number: u64) -> (String, Trial) {
+pub fn random(number: u64) -> (String, CheckBatch) {
     let mut rng = SampleKey::new(91, 0, number).op(0);
     loop {
         let size = Size::new(1 + rng.below(40), 1 + rng.below(60));
@@ -40,7 +40,7 @@ pub fn random(number: u64) -> (String, Trial) {
         }
         let label = LabelPlan::new(label, DType::I64).unwrap();
         let pictures = pictures(&mut rng, size, 5);
-        let Ok(trial) = Trial::new(plan, Some(&label), &pictures, number) else { continue };
+        let Ok(trial) = CheckBatch::new(plan, Some(&label), &pictures, number) else { continue };
         let names: Vec<_> = ops.iter().map(|op| format!("{op:?}")).collect();
         return (format!("program {number} of {size}, {rule:?}: {}", names.join(", ")), trial);
     }
@@ -56,14 +56,14 @@ fn mixer(rng: &mut Rng) -> Arc<dyn Op> {
 }
 
 /// Every width modulo 8, and every place that a flipped, shifted row may begin at.
-pub fn every_width() -> Vec<(String, Trial)> {
+pub fn every_width() -> Vec<(String, CheckBatch)> {
     let types = [DType::U8, DType::F16, DType::Bf16, DType::F32];
     let each =
         |width| types.into_iter().enumerate().map(move |(k, dtype)| of_width(width, k, dtype));
     (1..=26).flat_map(each).collect()
 }
 
-fn of_width(width: u32, k: usize, dtype: DType) -> (String, Trial) {
+fn of_width(width: u32, k: usize, dtype: DType) -> (String, CheckBatch) {
     let flip = RandomHorizontalFlip::new(0.5).unwrap();
     let crop = RandomCrop::new(3, width).unwrap();
     let mut ops = ops![device(), crop, flip];
@@ -78,13 +78,13 @@ fn of_width(width: u32, k: usize, dtype: DType) -> (String, Trial) {
     let input = ImageType::decoded(Dim::fixed(size.height), Dim::fixed(size.width));
     let plan = ImagePlan::on_device(ops, input, NumberRule::Fused).unwrap();
     let mut rng = SampleKey::new(5, width, k as u64).op(0);
-    let trial = Trial::new(plan, None, &pictures(&mut rng, size, 4), 11).unwrap();
+    let trial = CheckBatch::new(plan, None, &pictures(&mut rng, size, 4), 11).unwrap();
     (format!("{width} columns of {dtype}"), trial)
 }
 
 /// Lists whose kernels are shipped, by the type and the layout of what they make; one mixes, with
 /// labels.
-pub fn usual(size: Size, count: usize) -> Vec<(String, Trial)> {
+pub fn usual(size: Size, count: usize) -> Vec<(String, CheckBatch)> {
     let mut all = vec![];
     for dtype in [DType::U8, DType::F16, DType::Bf16, DType::F32] {
         for first in [false, true] {
@@ -100,7 +100,7 @@ pub fn usual(size: Size, count: usize) -> Vec<(String, Trial)> {
     all
 }
 
-fn usual_trial(dtype: DType, first: bool, mixed: bool, size: Size, count: usize) -> Trial {
+fn usual_trial(dtype: DType, first: bool, mixed: bool, size: Size, count: usize) -> CheckBatch {
     let mut ops = ops![device(), RandomHorizontalFlip::new(0.5).unwrap()];
     if dtype != DType::U8 {
         ops.push(Arc::new(Normalize::imagenet()));
@@ -118,5 +118,5 @@ fn usual_trial(dtype: DType, first: bool, mixed: bool, size: Size, count: usize)
     let plan = ImagePlan::on_device(ops, input, NumberRule::Fused).unwrap();
     let label = mixed.then(|| LabelPlan::new(label, DType::I64).unwrap());
     let mut rng = SampleKey::new(6, size.height, size.width.into()).op(0);
-    Trial::new(plan, label.as_ref(), &pictures(&mut rng, size, count), 12).unwrap()
+    CheckBatch::new(plan, label.as_ref(), &pictures(&mut rng, size, count), 12).unwrap()
 }

@@ -5,7 +5,6 @@
 
 #![allow(unused, dead_code, clippy::all, reason = "pieces as they stand in documents")]
 
-use fuseloop::device::Stream as DeviceStream;
 use fuseloop::order::Ranks;
 use fuseloop::source::stream::{Interleave, MixEnd};
 use fuseloop::source::{
@@ -80,7 +79,7 @@ Ok(())
 
 #[rustfmt::skip]
 fn readme_device() -> Result<(), BoxError> {
-use fuseloop::device::Stream;
+use fuseloop::device::DeviceStream;
 let loader = Loader::open("train.beton")?
     .pipeline("image", |_| Ok(ops![
         RandomResizedCrop::new(224, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO)?,
@@ -90,14 +89,14 @@ let loader = Loader::open("train.beton")?
     .build()?;
 for batch in loader.epoch(0)? {
     let batch = batch?;
-    let images = batch.device_tensor("image", Stream::Legacy)?;   // or batch.dlpack, batch.to_host
+    let images = batch.device_tensor("image", DeviceStream::Legacy)?;   // or batch.dlpack, batch.to_host
 }
 Ok(())
 }
 
 #[rustfmt::skip]
 fn gpu(train: impl Fn(u64, &[usize])) -> Result<(), BoxError> {
-use fuseloop::device::Stream;
+use fuseloop::device::DeviceStream;
 let loader = Loader::open("train.beton")?
     .batch_size(256)
     .pipeline("image", |_| {
@@ -118,7 +117,7 @@ println!("{}", loader.device());                    // cuda:0 (NVIDIA H100), or:
 
 for batch in loader.epoch(0)? {
     let batch = batch?;
-    let images = batch.device_tensor("image", Stream::Legacy)?;   // your stream waits for it, your thread does not
+    let images = batch.device_tensor("image", DeviceStream::Legacy)?;   // your stream waits for it, your thread does not
     train(images.ptr(), images.shape());
 }                                                   // dropped: reused once your stream is past what you asked of it
 Ok(())

@@ -7,6 +7,7 @@
 
 use crate::jpegs::*;
 use crate::photographs::photographs;
+use crate::rounds::{rounds, slice};
 use crate::whole;
 use fuseloop::decode::{Decoder, tile_interval};
 use fuseloop::ops::{Ops, Resize, ops};
@@ -59,18 +60,9 @@ fn files() -> Vec<(PathBuf, Kind)> {
     all.skip(slice).step_by(slices).collect()
 }
 
-/// Which slice of the files, and how many slices they are cut into.
-fn slice() -> (usize, usize) {
-    let Ok(asked) = std::env::var("FUSELOOP_SLICE") else { return (0, 1) };
-    let (slice, slices) = asked.split_once('/').expect("FUSELOOP_SLICE is 2/8, for example");
-    let (slice, slices) = (slice.parse().unwrap(), slices.parse().unwrap());
-    assert!(slice < slices, "FUSELOOP_SLICE is {asked}: slices are numbered from 0");
-    (slice, slices)
-}
-
 /// How many changed bytes are tried of each file.
 fn flips() -> usize {
-    asked("FUSELOOP_FLIPS", FLIPS)
+    rounds("FUSELOOP_FLIPS", FLIPS)
 }
 
 /// A file cut at random places, and with a byte changed at each of others: half of these in the headers,

@@ -14,6 +14,8 @@ mod jpegs;
 mod loader;
 #[path = "../common/photographs.rs"]
 mod photographs;
+#[path = "../common/rounds.rs"]
+mod rounds;
 
 use fuseloop::decode::{DecodeError, Decoder};
 use jpegs::{pixels, unmeasured};

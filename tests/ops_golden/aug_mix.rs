@@ -1,7 +1,7 @@
 //! AugMix: torchvision's mixes for given weights, chains and magnitudes.
 
 use crate::support::{Image, cases, run, sha256};
-use fuseloop_ops::policy::{Action, Look, Space, Strength};
+use fuseloop_ops::policy::{Action, Space, Strength, WarpOptions};
 use fuseloop_ops::*;
 use serde_json::Value as Json;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ impl Op for Replay {
         Ok(input.clone())
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Mix(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Mix(self)
     }
 }
 
@@ -41,7 +41,7 @@ impl MixOp for Replay {
 /// Runs its members one after the other: the first for the first draw, and round again.
 #[derive(Debug)]
 struct InTurn {
-    members: Vec<Member>,
+    members: Vec<ChoiceBranch>,
     drawn: AtomicUsize,
 }
 
@@ -54,8 +54,8 @@ impl Op for InTurn {
         Ok(input.clone())
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Choice(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Choice(self)
     }
 }
 
@@ -64,7 +64,7 @@ impl ChoiceOp for InTurn {
         self.members.len()
     }
 
-    fn members(&self) -> &[Member] {
+    fn branches(&self) -> &[ChoiceBranch] {
         &self.members
     }
 
@@ -81,7 +81,7 @@ fn step(case: &Json, size: Size) -> Ops {
     let index = case[1].as_u64().unwrap_or(0) as u32;
     let magnitude = Space::AugMix.magnitude(action, 10, index, size).unwrap_or(0.0);
     let sign = if case[2].as_bool().unwrap() { -1.0 } else { 1.0 };
-    action.ops(Strength::Exactly(sign * magnitude), Look::default())
+    action.ops(Strength::Exactly(sign * magnitude), WarpOptions::default())
 }
 
 fn floats(values: &Json) -> Vec<f64> {
@@ -99,7 +99,7 @@ fn mixes_are_torchvisions_for_the_same_draws() {
         let steps = chains.iter().flat_map(|chain| chain.as_array().unwrap());
         let steps: Vec<Ops> = steps.map(|case| step(case, image.size)).collect();
         let members = steps.into_iter().enumerate();
-        let members = members.map(|(k, ops)| Member { ops, when: 1 << k }).collect();
+        let members = members.map(|(k, ops)| ChoiceBranch { ops, when: 1 << k }).collect();
         let step: Ops = vec![Arc::new(InTurn { members, drawn: AtomicUsize::new(0) })];
         let m = floats(&case["m"]);
         let lengths = chains.iter().map(|chain| chain.as_array().unwrap().len() as u32);

@@ -42,7 +42,7 @@ fn brightness_contrast_and_saturation_are_torchvisions() {
         let (order, factors) = order_and_factors(&case);
         let &[op] = &order[..] else { continue };
         let out =
-            run(single_op(op), &Image::of(&case), |draws| draws.slots = slots(op, factors[0]));
+            run(single_op(op), &Image::of(&case), |draws| draws.params = slots(op, factors[0]));
         assert_eq!(sha256(&out), case["sha256"], "{case}");
         seen += 1;
     }
@@ -63,7 +63,7 @@ fn colour_jitter_is_torchvisions_in_all_six_orders() {
         let index = (0..6).find(is_it).unwrap();
         let out = run(ops![ColorJitter::new(0.4, 0.4, 0.4).unwrap()], &Image::of(&case), |draws| {
             draws.orders = vec![(0, index)];
-            draws.slots = PARTS.iter().zip(&factors).flat_map(|(op, &f)| slots(op, f)).collect();
+            draws.params = PARTS.iter().zip(&factors).flat_map(|(op, &f)| slots(op, f)).collect();
         });
         assert_eq!(sha256(&out), case["sha256"], "{case}");
         seen[index] += 1;
@@ -116,7 +116,7 @@ fn resized(case: &Json, size: Size) -> Vec<u8> {
         RandomResizedCrop::to(height, width, RandomResizedCrop::SCALE, RandomResizedCrop::RATIO);
     run(ops![crop.unwrap()], &image, |draws| {
         let window = Window { top, left, height: rows, width: columns };
-        draws.motions[0] = (0, Motion::crop(window));
+        draws.geometry[0] = (0, GeometryStep::crop(window));
     })
 }
 

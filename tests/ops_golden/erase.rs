@@ -21,8 +21,8 @@ impl Op for ToShares {
         Ok(Type::Image(ImageType { dtype: DType::F32, ..*image }))
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Pixel(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Pixel(self)
     }
 }
 

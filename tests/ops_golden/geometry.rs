@@ -85,7 +85,7 @@ fn crops_are_torchvisions_also_where_they_leave_the_image() {
         // The padding is for the type: it says that black may come in.
         let crop = RandomCrop::new(size.height, size.width).unwrap().padding(1, [0; 3]).unwrap();
         run(ops![crop], image, |draws| {
-            draws.motions = vec![(0, Motion::Frame { top, left, size, fill: [0; 3] })];
+            draws.geometry = vec![(0, GeometryStep::CropPad { top, left, size, fill: [0; 3] })];
         })
     });
 }

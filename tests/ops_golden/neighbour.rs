@@ -44,9 +44,9 @@ fn gaussian_blurs_are_torchvisions_but_for_the_last_bit_of_sums() {
         let out = run(ops![op], &Image::of(&case), |draws| {
             let blur = RowFilter::GaussianBlur { kernel, sigma: [x as f32, y as f32] };
             if x == y {
-                assert_eq!(draws.motions, [(0, Motion::Rows(blur.clone()))], "{case}");
+                assert_eq!(draws.geometry, [(0, GeometryStep::Rows(blur.clone()))], "{case}");
             }
-            draws.motions = vec![(0, Motion::Rows(blur))];
+            draws.geometry = vec![(0, GeometryStep::Rows(blur))];
         });
         let (most, share) = distance(&out, &bytes);
         assert!(most <= 1 && share <= 0.01, "{case}: {most} level(s), {share}");

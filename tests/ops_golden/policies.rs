@@ -2,9 +2,9 @@
 //! how many loops they become.
 
 use crate::support::{Image, cases, number, run, sha256};
-use fuseloop::jit::{self, Kernel, Scratch, Source};
+use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::plan::{Draws, ImagePlan};
-use fuseloop_ops::policy::{Action, Look, Space, Strength};
+use fuseloop_ops::policy::{Action, Space, Strength, WarpOptions};
 use fuseloop_ops::*;
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -65,7 +65,7 @@ fn sub_policies_are_torchvisions() {
 fn every_action_at_a_magnitude_is_torchvisions() {
     for case in cases_of("apply_op") {
         let magnitude = case["magnitude"].as_f64().unwrap() as f32;
-        let ops = action(&case["name"]).ops(Strength::Exactly(magnitude), Look::default());
+        let ops = action(&case["name"]).ops(Strength::Exactly(magnitude), WarpOptions::default());
         let out = run(ops, &Image::of(&case), |_| ());
         assert_eq!(sha256(&out), case["sha256"], "{case}");
     }
@@ -83,13 +83,13 @@ fn outputs(ops: Ops, image: &Image, samples: u64, wanted: impl Fn(&[usize]) -> b
     let (mut seen, mut outputs) = (HashSet::new(), Outputs::new());
     for sample in 0..samples {
         kernel.plan().draw(SampleKey::new(0, 0, sample), image.size, &mut draws);
-        let drawn = format!("{:?} {:?} {:?}", draws.outcomes, draws.motions, draws.slots);
+        let drawn = format!("{:?} {:?} {:?}", draws.outcomes, draws.geometry, draws.params);
         if !wanted(&draws.outcomes) || !seen.insert(drawn) {
             continue;
         }
         let view = ImageView::packed(&image.pixels, image.size).unwrap();
         let mut out = vec![0xAA; kernel.plan().sample_bytes()];
-        kernel.run(&mut scratch, Source::whole(view), &draws, &mut out);
+        kernel.run(&mut scratch, DecodedPixels::whole(view), &draws, &mut out);
         assert!(out == jit::evaluate(kernel.plan(), &view, &draws), "sample {sample}: {draws:?}");
         outputs.entry(draws.outcomes.clone()).or_default().insert(sha256(&out));
     }
@@ -204,7 +204,7 @@ fn rand_augment_needs_few_loop_bodies() {
     for sample in 0..200 {
         kernel.plan().draw(SampleKey::new(0, 0, sample), image.size, &mut draws);
         let view = ImageView::packed(&image.pixels, image.size).unwrap();
-        kernel.run(&mut scratch, Source::whole(view), &draws, &mut out);
+        kernel.run(&mut scratch, DecodedPixels::whole(view), &draws, &mut out);
     }
     let bodies = kernel.loop_bodies();
     println!("{bodies} loop bodies");

@@ -1,6 +1,6 @@
 //! The cases, their pictures, and running an op list on one both ways.
 
-use fuseloop::jit::{self, Kernel, Scratch, Source};
+use fuseloop::jit::{self, DecodedPixels, Kernel, Scratch};
 use fuseloop::plan::{Draws, ImagePlan};
 use fuseloop_ops::*;
 use serde_json::Value as Json;
@@ -126,7 +126,7 @@ pub fn run(ops: Ops, image: &Image, set: impl FnOnce(&mut Draws)) -> Vec<u8> {
     let view = ImageView::packed(&image.pixels, image.size).unwrap();
     let evaluated = jit::evaluate(kernel.plan(), &view, &draws);
     let mut compiled = vec![0xAA; kernel.plan().sample_bytes()];
-    kernel.run(&mut Scratch::default(), Source::whole(view), &draws, &mut compiled);
+    kernel.run(&mut Scratch::default(), DecodedPixels::whole(view), &draws, &mut compiled);
     let differs = compiled.iter().zip(&evaluated).position(|(a, b)| a != b);
     assert_eq!(differs, None, "compiled and evaluated differ: {:?}", kernel.plan().ops());
     compiled

@@ -2,7 +2,7 @@
 
 use crate::support::{cases, number};
 use fuseloop_ops::RandAugment;
-use fuseloop_ops::timm::{Action, Config, Set};
+use fuseloop_ops::timm::{Config, Set, TimmAction};
 use serde_json::Value as Json;
 
 const SETS: [Set; 5] =
@@ -50,7 +50,7 @@ fn assert_weights(ours: Option<&[f64]>, theirs: &Json) {
 
 #[test]
 fn actions_are_called_with_what_timm_calls_them_with() {
-    let actions: Vec<Action> = SETS.iter().flat_map(|set| set.actions()).copied().collect();
+    let actions: Vec<TimmAction> = SETS.iter().flat_map(|set| set.actions()).copied().collect();
     let mut unused = vec![];
     for case in cases_of("level_to_arg") {
         let name = case["name"].as_str().unwrap();

@@ -73,9 +73,9 @@ fn rotations_are_torchvisions() {
 }
 
 /// A warp of a case, of a map known to the test.
-fn warp(case: &Json, size: Size, map: Map) -> Motion {
+fn warp(case: &Json, size: Size, map: Map) -> GeometryStep {
     let (interpolation, fill) = (interpolation(case), color(&case["fill"]));
-    Motion::Rows(RowFilter::Warp(Warp { size, map, interpolation, fill }))
+    GeometryStep::Rows(RowFilter::Warp(Warp { size, map, interpolation, fill }))
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn affine_transforms_are_torchvisions() {
                 still.draw(&mut SampleKey::new(0, 0, 0).op(0), image.size, &mut drawn);
                 assert_eq!(drawn, [warp(case, image.size, map)], "{case}");
             }
-            draws.motions = vec![(0, warp(case, image.size, map))];
+            draws.geometry = vec![(0, warp(case, image.size, map))];
         })
     });
 }
@@ -125,7 +125,7 @@ fn perspectives_are_torchvisions() {
         }
         let map = Map::perspective(theirs, image.size, image.size);
         run(ops![RandomPerspective::new(0.5, 1.0).unwrap()], image, |draws| {
-            draws.motions = vec![(0, warp(case, image.size, map))];
+            draws.geometry = vec![(0, warp(case, image.size, map))];
         })
     });
 }

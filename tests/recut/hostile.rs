@@ -2,7 +2,7 @@
 
 use super::sources::{self, Kind};
 use super::{golden, goldens, wide};
-use fuseloop::recut::{Kept, Recutter, Tile};
+use fuseloop::recut::{Recutter, Tile, Unchanged};
 use fuseloop::sample::Limits;
 use jpeg_encoder::{ColorType, SamplingFactor};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -22,7 +22,7 @@ fn tried(recutter: &mut Recutter, jpeg: &[u8], what: &str) -> bool {
             assert!(recutter.recut(&recut).as_ref() == Ok(&recut), "{what}");
             true
         }
-        Err(Kept::Panicked { message }) => panic!("{what}: {message}"),
+        Err(Unchanged::Panicked { message }) => panic!("{what}: {message}"),
         Err(_) => false,
     }
 }
@@ -117,7 +117,7 @@ fn padding_counts_as_pixels() {
     }
     let limits = Limits { max_pixels: 100, ..Limits::SMALL };
     let kept = Recutter::new(Tile::default(), limits).recut(&jpeg);
-    assert_eq!(kept, Err(Kept::Pixels { needed: 3 * 4 * 2 * 64, max: 400 }));
+    assert_eq!(kept, Err(Unchanged::Pixels { needed: 3 * 4 * 2 * 64, max: 400 }));
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn coefficients_out_of_range_are_a_reason_to_keep_the_file() {
     for (place, value) in [(0, 1024), (0, -1025), (5, 1024), (63, -1024)] {
         let before = std::mem::replace(&mut coefficients.components[1].blocks[3][place], value);
         let jpeg = libjpeg_turbo_rs::write_coefficients_optimized(&coefficients).unwrap();
-        assert_eq!(recutter().recut(&jpeg), Err(Kept::Coefficient), "{place}: {value}");
+        assert_eq!(recutter().recut(&jpeg), Err(Unchanged::Coefficient), "{place}: {value}");
         coefficients.components[1].blocks[3][place] = before;
     }
 }

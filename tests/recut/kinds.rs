@@ -4,7 +4,7 @@ use super::sources::{self, Kind, kinds};
 use super::{
     assert_recut, assert_same, golden, goldens, index, interval, pixels, turbo, wide, window,
 };
-use fuseloop::recut::{Kept, Recutter, Tile};
+use fuseloop::recut::{Recutter, Tile, Unchanged};
 use fuseloop::sample::Limits;
 use fuseloop_ops::Window;
 use jpeg_encoder::{ColorType, SamplingFactor};
@@ -43,7 +43,7 @@ fn every_sampling_in_every_arrangement_is_recut() {
                 assert_recut(&mut recutter, &jpeg, &format!("{name} {kind:?} {size}"));
             }
             let kept = recutter.recut(&sources::arithmetic(kind, size));
-            assert_eq!(kept, Err(Kept::Arithmetic));
+            assert_eq!(kept, Err(Unchanged::Arithmetic));
         }
     }
 }
@@ -180,14 +180,14 @@ fn what_is_not_recut_is_told_by_cause() {
         jpeg
     };
     for (jpeg, expected) in [
-        (b"GIF89a".to_vec(), Kept::NotJpeg),
-        (patched(1, &[0xc9]), Kept::Arithmetic),
-        (patched(1, &[0xc3]), Kept::Process { marker: 0xc3 }),
-        (patched(1, &[0xc5]), Kept::Process { marker: 0xc5 }),
-        (patched(4, &[12]), Kept::Depth { bits: 12 }),
-        (patched(9, &[2]), Kept::Components { found: 2 }),
-        (patched(5, &[0, 0]), Kept::OpenHeight),
-        (patched(5, &[0xff; 4]), Kept::Pixels { needed: 1 << 32, max: 4 << 20 }),
+        (b"GIF89a".to_vec(), Unchanged::NotJpeg),
+        (patched(1, &[0xc9]), Unchanged::Arithmetic),
+        (patched(1, &[0xc3]), Unchanged::Process { marker: 0xc3 }),
+        (patched(1, &[0xc5]), Unchanged::Process { marker: 0xc5 }),
+        (patched(4, &[12]), Unchanged::Depth { bits: 12 }),
+        (patched(9, &[2]), Unchanged::Components { found: 2 }),
+        (patched(5, &[0, 0]), Unchanged::OpenHeight),
+        (patched(5, &[0xff; 4]), Unchanged::Pixels { needed: 1 << 32, max: 4 << 20 }),
     ] {
         let kept = recutter.recut(&jpeg).unwrap_err();
         println!("{}: {kept}", kept.cause());
@@ -195,5 +195,8 @@ fn what_is_not_recut_is_told_by_cause() {
     }
     let few = Limits { max_sample_bytes: 100, ..Limits::SMALL };
     let (len, max) = (gray.len() as u64, 100);
-    assert_eq!(Recutter::new(Tile::default(), few).recut(&gray), Err(Kept::Bytes { len, max }));
+    assert_eq!(
+        Recutter::new(Tile::default(), few).recut(&gray),
+        Err(Unchanged::Bytes { len, max })
+    );
 }

@@ -14,7 +14,7 @@ mod metadata;
 mod photographs;
 mod sources;
 
-use fuseloop::decode::{By, DecodeError, DecodeOptions, Decoder};
+use fuseloop::decode::{DecodeError, DecodeOptions, Decoder, JpegBackend};
 use fuseloop::recut::Recutter;
 use fuseloop::source::{EncodedImage, ImageMode};
 use fuseloop_ops::{Size, Window};
@@ -101,7 +101,7 @@ fn assert_recut(recutter: &mut Recutter, jpeg: &[u8], what: &str) -> Vec<u8> {
 /// that it leaves to zune-jpeg may differ in the last column and row, which are zune-jpeg's then.
 fn assert_same(jpeg: &[u8], before: &[u8], after: &[u8], what: &str) {
     let image = EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes: jpeg };
-    let mut core = Decoder::by(By::Core, DecodeOptions::default());
+    let mut core = Decoder::with_backend(JpegBackend::Core, DecodeOptions::default());
     let size = core.size(&image).unwrap();
     let is_own = core.decode(&image, size.full()).is_ok();
     let edges = Edges::of(jpeg, size);

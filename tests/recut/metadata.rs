@@ -2,7 +2,7 @@
 
 use super::sources::{self, Kind};
 use super::{assert_recut, golden, segments, wide};
-use fuseloop::recut::{Kept, Recutter, Tile};
+use fuseloop::recut::{Recutter, Tile, Unchanged};
 use fuseloop::sample::Limits;
 use jpeg_encoder::{ColorType, PixelDensity, PixelDensityUnit, SamplingFactor};
 
@@ -113,6 +113,6 @@ fn metadata_between_scans_is_a_reason_to_keep_the_file() {
     for marker in [0xfe, 0xe1, 0xdb, 0xdc] {
         let (head, tail) = jpeg.split_at(scans[1]);
         let bytes = [head, &[0xff, marker, 0, 3, 1], tail].concat();
-        assert_eq!(recutter().recut(&bytes), Err(Kept::Misplaced { marker }));
+        assert_eq!(recutter().recut(&bytes), Err(Unchanged::Misplaced { marker }));
     }
 }

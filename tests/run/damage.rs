@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use fuseloop::batch::Batch;
-use fuseloop::run::{Damaged, MOST_ATTEMPTS, Pass};
-use fuseloop::sample::{SampleId, Visit};
+use fuseloop::run::{MAX_ATTEMPTS, OnFailure, RunRequest};
+use fuseloop::sample::{SampleId, SampleRef};
 
 use crate::support::{At, Numbers, WORKERS, assert_holds, engine, ids, only, pass, quiet_panics};
 
@@ -12,8 +12,8 @@ const SAMPLES: u64 = 50;
 const SIZE: usize = 7;
 
 /// Stands in for sample `s` at attempt `a`: no sample of the run.
-fn stand_in(visit: Visit, attempt: u32) -> Visit {
-    Visit::once(SampleId(1000 + visit.sample.0 * 10 + u64::from(attempt)))
+fn stand_in(visit: SampleRef, attempt: u32) -> SampleRef {
+    SampleRef::once(SampleId(1000 + visit.sample.0 * 10 + u64::from(attempt)))
 }
 
 /// What is refused in a run.
@@ -31,7 +31,7 @@ const BADS: [(&str, Bad); 8] = [
 ];
 
 /// A batch as it should be: number, rows, skipped, replaced.
-type Expected = (u64, Vec<Visit>, Vec<Visit>, Vec<Visit>);
+type Expected = (u64, Vec<SampleRef>, Vec<SampleRef>, Vec<SampleRef>);
 
 /// What the run should give, row by row.
 fn expected(bad: Bad, policy: Policy) -> Vec<Expected> {
@@ -40,7 +40,7 @@ fn expected(bad: Bad, policy: Policy) -> Vec<Expected> {
     for (index, ids) in ids.chunks(SIZE).enumerate() {
         let mut batch = (index as u64, vec![], vec![], vec![]);
         for (row, &id) in ids.iter().enumerate() {
-            let visit = Visit::once(id);
+            let visit = SampleRef::once(id);
             match (bad((index * SIZE + row) as u64), policy) {
                 (false, _) => batch.1.push(visit),
                 (true, Policy::Skip) => batch.2.push(visit),
@@ -77,7 +77,7 @@ fn place_of(sample: SampleId) -> u64 {
 }
 
 fn stage(chunk: usize, bad: Bad, policy: Policy) -> Numbers {
-    let at = move |visit: Visit| {
+    let at = move |visit: SampleRef| {
         let is_bad = match (visit.sample.0.checked_sub(1000), policy) {
             (None, _) => bad(place_of(visit.sample)),
             (Some(stand_in), Policy::TryThrice) => stand_in % 10 != 2 || stand_in / 10 % 2 == 1,
@@ -86,9 +86,9 @@ fn stage(chunk: usize, bad: Bad, policy: Policy) -> Numbers {
         if is_bad { At::Error } else { At::Fine }
     };
     Numbers::new(chunk).at(at).damaged(move |visit, attempt| match policy {
-        Policy::Skip => Damaged::Skip,
-        Policy::TryThrice if attempt > 2 => Damaged::Skip,
-        _ => Damaged::Substitute(stand_in(visit, attempt)),
+        Policy::Skip => OnFailure::Skip,
+        Policy::TryThrice if attempt > 2 => OnFailure::Skip,
+        _ => OnFailure::Substitute(stand_in(visit, attempt)),
     })
 }
 
@@ -131,7 +131,8 @@ fn a_run_begun_later_loses_the_same_rows() {
         let whole = expected(bad, Policy::Skip);
         for first_batch in 0..9 {
             let stage = Arc::new(stage(2, bad, Policy::Skip));
-            let run = engine.start(Pass { first_batch, ..pass(&stage, SAMPLES, SIZE) }).unwrap();
+            let run =
+                engine.start(RunRequest { first_batch, ..pass(&stage, SAMPLES, SIZE) }).unwrap();
             let batches = run.map(Result::unwrap).collect::<Vec<_>>();
             let rest = whole.iter().filter(|batch| batch.0 >= first_batch).collect::<Vec<_>>();
             assert_eq!(batches.len(), rest.len(), "{what}");
@@ -153,15 +154,15 @@ fn error_of(stage: Numbers, workers: usize, batch: usize) -> String {
 #[test]
 fn the_first_row_that_fails_ends_the_run_whatever_was_left_out_before() {
     // Samples 14 and 35 are rows 2 and 5 of batch 0.
-    let at = |visit: Visit| match visit.sample.0 {
+    let at = |visit: SampleRef| match visit.sample.0 {
         0 | 7 | 14 | 35 | 42 => At::Error,
         _ => At::Fine,
     };
     for workers in WORKERS {
         for chunk in [1, 4, 7] {
-            let damaged = |visit: Visit, _| match visit.sample.0 {
-                14 | 35 => Damaged::Fail,
-                _ => Damaged::Skip,
+            let damaged = |visit: SampleRef, _| match visit.sample.0 {
+                14 | 35 => OnFailure::Fail,
+                _ => OnFailure::Skip,
             };
             let stage = Numbers::new(chunk).at(at).damaged(damaged);
             assert_eq!(error_of(stage, workers, 0), "batch 0: sample 14: it is bad");
@@ -174,8 +175,8 @@ fn who_names_substitutes_for_ever_fails() {
     let stage = Numbers::new(2)
         .at(|visit| if visit.sample.0 == 49 { At::Error } else { At::Fine })
         .damaged(|visit, attempt| {
-            assert!(attempt < MOST_ATTEMPTS);
-            Damaged::Substitute(visit)
+            assert!(attempt < MAX_ATTEMPTS);
+            OnFailure::Substitute(visit)
         });
     assert_eq!(error_of(stage, 2, 1), "batch 1: sample 49: it is bad");
 }
@@ -185,8 +186,8 @@ fn the_error_of_a_substitute_names_the_substitute() {
     let stage = Numbers::new(2)
         .at(|visit| if matches!(visit.sample.0, 49 | 99) { At::Error } else { At::Fine })
         .damaged(|_, attempt| match attempt {
-            0 => Damaged::Substitute(Visit::once(SampleId(99))),
-            _ => Damaged::Fail,
+            0 => OnFailure::Substitute(SampleRef::once(SampleId(99))),
+            _ => OnFailure::Fail,
         });
     assert_eq!(error_of(stage, 2, 1), "batch 1: sample 99: it is bad");
 }
@@ -196,12 +197,12 @@ fn a_panic_fails_even_where_errors_are_skipped() {
     quiet_panics();
     for workers in WORKERS {
         for chunk in [1, 3, 7] {
-            let at = |visit: Visit| match visit.sample.0 {
+            let at = |visit: SampleRef| match visit.sample.0 {
                 7 | 28 => At::Error,
                 21 => At::Panic,
                 _ => At::Fine,
             };
-            let stage = Numbers::new(chunk).at(at).damaged(|_, _| Damaged::Skip);
+            let stage = Numbers::new(chunk).at(at).damaged(|_, _| OnFailure::Skip);
             assert_eq!(error_of(stage, workers, 0), "batch 0: sample 21: panic: no 21");
         }
     }
@@ -215,11 +216,12 @@ fn of_two_visits_of_a_sample_the_refused_one_is_meant() {
     for refused in [0, 1] {
         for chunk in [1, 4] {
             let engine = engine(2);
-            let at = move |visit: Visit| if visit.copy == refused { At::Error } else { At::Fine };
-            let stage = Numbers::new(chunk).at(at).damaged(|_, _| Damaged::Skip);
-            let pass = Pass { schedule: Box::new(Twice), ..pass(&Arc::new(stage), 0, 4) };
+            let at =
+                move |visit: SampleRef| if visit.repeat == refused { At::Error } else { At::Fine };
+            let stage = Numbers::new(chunk).at(at).damaged(|_, _| OnFailure::Skip);
+            let pass = RunRequest { schedule: Box::new(Twice), ..pass(&Arc::new(stage), 0, 4) };
             let batch = engine.start(pass).unwrap().next().unwrap().unwrap();
-            let kept = Visit { copy: 1 - refused, ..Visit::once(SampleId(5)) };
+            let kept = SampleRef { repeat: 1 - refused, ..SampleRef::once(SampleId(5)) };
             assert_holds(&batch, &[kept, kept]);
         }
     }
@@ -228,14 +230,15 @@ fn of_two_visits_of_a_sample_the_refused_one_is_meant() {
 /// Sample 5 four times: copies 0, 1, 0, 1.
 struct Twice;
 
-impl fuseloop::run::Schedule for Twice {
+impl fuseloop::run::RunOrder for Twice {
     fn samples(&self) -> u64 {
         4
     }
 
-    fn visits(&self, places: std::ops::Range<u64>, visits: &mut Vec<Visit>) {
+    fn visits(&self, places: std::ops::Range<u64>, visits: &mut Vec<SampleRef>) {
         let sample = SampleId(5);
-        visits
-            .extend(places.map(|place| Visit { copy: (place % 2) as u32, ..Visit::once(sample) }));
+        visits.extend(
+            places.map(|place| SampleRef { repeat: (place % 2) as u32, ..SampleRef::once(sample) }),
+        );
     }
 }

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fuseloop::batch::{RowsMut, TensorSpec};
-use fuseloop::run::{Engine, EngineOptions, FillError, Pass, RunError, Stage, Watch};
-use fuseloop::sample::{Epoch, SampleId, Visit};
+use fuseloop::run::{Engine, EngineOptions, FillError, Progress, RunError, RunRequest, Stage};
+use fuseloop::sample::{Epoch, SampleId, SampleRef};
 
 use crate::support::{
     At, Numbers, WORKERS, assert_right, engine, ids, n, only, options, pass, quiet_panics, run,
@@ -75,13 +75,13 @@ impl Stage for ManyBad {
         &self.0
     }
 
-    fn worker(&self, _watch: Watch) {}
+    fn worker(&self, _watch: Progress) {}
 
     fn fill(
         &self,
         (): &mut (),
         _epoch: Epoch,
-        visits: &[Visit],
+        visits: &[SampleRef],
         _rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError> {
         let sample = visits[0].sample;
@@ -97,7 +97,7 @@ impl Stage for ManyBad {
 fn of_many_errors_always_the_first_is_told() {
     let engine = engine(8);
     for _ in 0..20 {
-        let pass = Pass::new(
+        let pass = RunRequest::new(
             Arc::new(ManyBad(Vec::new())),
             Epoch(0),
             Box::new((0..64).map(SampleId).collect::<Vec<_>>()),

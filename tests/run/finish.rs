@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fuseloop::batch::{RowsMut, TensorSpec};
-use fuseloop::run::{FillError, Pass, Stage, Watch};
-use fuseloop::sample::{Epoch, SampleId, Visit};
+use fuseloop::run::{FillError, Progress, RunRequest, Stage};
+use fuseloop::sample::{Epoch, SampleId, SampleRef};
 
 use crate::support::{At, Numbers, WORKERS, engine, ids, only, pass, pixel, quiet_panics};
 
@@ -25,7 +25,7 @@ impl Finishing {
 }
 
 impl Stage for Finishing {
-    type Worker = Watch;
+    type Worker = Progress;
 
     fn outputs(&self) -> &[TensorSpec] {
         self.numbers.outputs()
@@ -35,15 +35,15 @@ impl Stage for Finishing {
         self.numbers.chunk()
     }
 
-    fn worker(&self, watch: Watch) -> Watch {
+    fn worker(&self, watch: Progress) -> Progress {
         self.numbers.worker(watch)
     }
 
     fn fill(
         &self,
-        watch: &mut Watch,
+        watch: &mut Progress,
         epoch: Epoch,
-        visits: &[Visit],
+        visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError> {
         self.numbers.fill(watch, epoch, visits, rows)
@@ -51,7 +51,7 @@ impl Stage for Finishing {
 
     fn finish(
         &self,
-        _watch: &mut Watch,
+        _watch: &mut Progress,
         epoch: Epoch,
         batch: u64,
         rows: &mut RowsMut<'_>,
@@ -68,7 +68,7 @@ impl Stage for Finishing {
             for (i, byte) in row.iter_mut().enumerate() {
                 assert_eq!(
                     *byte,
-                    pixel(epoch, Visit::once(sample), i),
+                    pixel(epoch, SampleRef::once(sample), i),
                     "batch {batch} is not filled"
                 );
                 *byte = byte.wrapping_add(batch as u8 + 1);
@@ -90,7 +90,7 @@ fn every_batch_is_finished_once_and_whole() {
                 for (row, &sample) in batch.ids().iter().enumerate() {
                     let added = batch.index() as u8 + 1;
                     let expected = (0..13)
-                        .map(|i| pixel(Epoch(1), Visit::once(sample), i).wrapping_add(added));
+                        .map(|i| pixel(Epoch(1), SampleRef::once(sample), i).wrapping_add(added));
                     assert!(x.row(row).unwrap().iter().copied().eq(expected));
                 }
             }
@@ -143,7 +143,7 @@ fn a_batch_is_finished_with_its_number_wherever_the_run_begins() {
     for first_batch in 0..8 {
         let engine = engine(2);
         let stage = Arc::new(Finishing::new(Numbers::new(2), None));
-        let run = engine.start(Pass { first_batch, ..pass(&stage, 50, 7) }).unwrap();
+        let run = engine.start(RunRequest { first_batch, ..pass(&stage, 50, 7) }).unwrap();
         // The stage itself compares rows and number.
         assert!(run.map(|batch| batch.unwrap().index()).eq(first_batch..8));
     }

@@ -23,7 +23,7 @@ fn the_phases_of_each_worker_add_up_to_its_life() {
     let born = before.elapsed();
     run_once(&engine);
     let least = before.elapsed().saturating_sub(born);
-    let headroom = engine.headroom();
+    let headroom = engine.utilization();
     let most = before.elapsed();
     assert_eq!(headroom.workers.len(), 2);
     for times in &headroom.workers {
@@ -46,9 +46,9 @@ fn a_worker_without_room_says_so() {
     let mut run = engine.start(pass(&stage, 400, 8)).unwrap();
     run.next().unwrap().unwrap();
     thread::sleep(50 * NAP);
-    let waited = engine.headroom().time(Phase::Room);
+    let waited = engine.utilization().time(Phase::Room);
     assert!(waited >= 25 * NAP, "{waited:?}");
-    assert_eq!(engine.headroom().time(Phase::Slot), Duration::ZERO);
+    assert_eq!(engine.utilization().time(Phase::Slot), Duration::ZERO);
 }
 
 fn assert_without_gaps(trace: &Trace) {

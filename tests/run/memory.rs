@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use fuseloop::run::{Engine, EngineOptions, Pass, Phase, RunError};
+use fuseloop::run::{Engine, EngineOptions, Phase, RunError, RunRequest};
 use fuseloop::sample::Epoch;
 
 use crate::support::{Numbers, assert_right, bytes, engine, n, options, pass, run};
@@ -17,7 +17,7 @@ fn a_held_batch_is_never_overwritten() {
     let before = bytes(&held);
     for epoch in 2..30 {
         let stage = Arc::new(Numbers::new(2));
-        let pass = Pass { epoch: Epoch(epoch), ..pass(&stage, 64, 8) };
+        let pass = RunRequest { epoch: Epoch(epoch), ..pass(&stage, 64, 8) };
         for batch in engine.start(pass).unwrap() {
             batch.unwrap();
             assert_eq!(bytes(&held), before);
@@ -47,10 +47,10 @@ fn slots_and_workers_are_reused_over_batches_and_epochs() {
     let engine = engine(2);
     let stage = Arc::new(Numbers::new(4));
     for epoch in 0..20 {
-        let pass = Pass { epoch: Epoch(epoch), ..pass(&stage, 200, 8) };
+        let pass = RunRequest { epoch: Epoch(epoch), ..pass(&stage, 200, 8) };
         assert_eq!(engine.start(pass).unwrap().map(Result::unwrap).count(), 25);
     }
-    let headroom = engine.headroom();
+    let headroom = engine.utilization();
     let (ring, kept_by_the_loop) = (3, 1);
     assert!(headroom.slots_allocated <= ring + kept_by_the_loop, "{headroom:?}");
     assert_eq!((headroom.batches, headroom.samples), (500, 4000));
@@ -61,7 +61,7 @@ fn slots_and_workers_are_reused_over_batches_and_epochs() {
 fn hoarded_slots_are_given_back() {
     let engine = engine(2);
     drop(run(&engine, Numbers::new(4), 1000, 10).map(Result::unwrap).collect::<Vec<_>>());
-    let headroom = engine.headroom();
+    let headroom = engine.utilization();
     assert!(headroom.slots_allocated >= 100 && headroom.slots <= 5, "{headroom:?}");
 }
 
@@ -79,8 +79,8 @@ fn a_slow_consumer_keeps_memory_flat() {
             assert!(ahead <= 30, "{ahead} samples ahead");
         }
     }
-    assert!(engine.headroom().slots_allocated <= 4);
-    assert!(engine.headroom().time(Phase::Room) > Duration::ZERO);
+    assert!(engine.utilization().slots_allocated <= 4);
+    assert!(engine.utilization().time(Phase::Room) > Duration::ZERO);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn at_the_cap_a_call_waits_and_then_says_so() {
     assert_right(&third, 100, 5);
     drop((second, third));
     assert_eq!(run(&engine, Numbers::new(1), 100, 5).map(Result::unwrap).count(), 20);
-    assert_eq!(engine.headroom().slots_allocated, 2);
+    assert_eq!(engine.utilization().slots_allocated, 2);
 }
 
 #[test]
@@ -130,10 +130,10 @@ fn the_slots_stay_in_the_byte_budget() {
     let held = batches.by_ref().take(3).map(Result::unwrap).collect::<Vec<_>>();
     let error = batches.next().unwrap().unwrap_err();
     assert!(matches!(error, RunError::SlotsHeld { batch: 3, max_slots: 3, .. }), "{error}");
-    assert_eq!((engine.headroom().slots, engine.headroom().slot_bytes), (3, 3 * SLOT));
+    assert_eq!((engine.utilization().slots, engine.utilization().slot_bytes), (3, 3 * SLOT));
     drop(held);
     assert_eq!(run(&engine, Numbers::new(1), 100, 5).map(Result::unwrap).count(), 20);
-    assert_eq!(engine.headroom().slots_allocated, 3);
+    assert_eq!(engine.utilization().slots_allocated, 3);
 }
 
 #[test]

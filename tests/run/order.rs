@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fuseloop::batch::{Batch, TensorSpec};
-use fuseloop::run::{Engine, EngineOptions, LastBatch, Pass, Schedule};
-use fuseloop::sample::{Epoch, SampleId, Visit};
+use fuseloop::run::{Engine, EngineOptions, LastBatch, RunOrder, RunRequest};
+use fuseloop::sample::{Epoch, SampleId, SampleRef};
 use fuseloop_ops::DType;
 
 use crate::support::{
@@ -20,7 +20,7 @@ use crate::support::{
 fn all_workers_fill_the_first_batch_first() {
     let engine = engine(4);
     let stage = Arc::new(Numbers::new(1).nap(|_| Duration::from_millis(30)));
-    let run = engine.start(Pass::new(
+    let run = engine.start(RunRequest::new(
         Arc::clone(&stage),
         Epoch(0),
         Box::new((0..64).map(SampleId).collect::<Vec<_>>()),
@@ -80,7 +80,7 @@ fn the_last_batch_is_short_or_left_out() {
         [(20, vec![8, 8, 4], vec![8, 8]), (16, vec![8, 8], vec![8, 8]), (3, vec![3], vec![])]
     {
         for (last, lengths) in [(LastBatch::Keep, kept), (LastBatch::Drop, dropped)] {
-            let batches = engine.start(Pass { last, ..pass(&stage, samples, 8) }).unwrap();
+            let batches = engine.start(RunRequest { last, ..pass(&stage, samples, 8) }).unwrap();
             assert_eq!(batches.remaining(), lengths.len() as u64);
             let found = batches.map(|b| b.unwrap().len()).collect::<Vec<_>>();
             assert_eq!(found, lengths, "{samples} samples, {last:?}");
@@ -91,14 +91,14 @@ fn the_last_batch_is_short_or_left_out() {
 /// Gives one sample too few, or panics.
 struct Liar(bool);
 
-impl Schedule for Liar {
+impl RunOrder for Liar {
     fn samples(&self) -> u64 {
         20
     }
 
-    fn visits(&self, places: std::ops::Range<u64>, visits: &mut Vec<Visit>) {
+    fn visits(&self, places: std::ops::Range<u64>, visits: &mut Vec<SampleRef>) {
         assert!(places.start < 10 || !self.0, "no order");
-        visits.extend((places.start..places.end).map(|id| Visit::once(SampleId(id))));
+        visits.extend((places.start..places.end).map(|id| SampleRef::once(SampleId(id))));
         if places.start >= 10 {
             visits.pop();
         }
@@ -110,7 +110,7 @@ fn a_wrong_schedule_is_an_error_at_its_batch() {
     let engine = engine(2);
     for (panics, message) in [(true, "no order"), (false, "gave 4 of 5 samples")] {
         let stage = Arc::new(Numbers::new(1));
-        let pass = Pass { schedule: Box::new(Liar(panics)), ..pass(&stage, 0, 5) };
+        let pass = RunRequest { schedule: Box::new(Liar(panics)), ..pass(&stage, 0, 5) };
         let mut batches = engine.start(pass).unwrap();
         assert!(batches.next().unwrap().is_ok() && batches.next().unwrap().is_ok());
         let error = batches.next().unwrap().unwrap_err().to_string();
@@ -172,7 +172,7 @@ fn nothing_hangs_or_mixes_under_stress() {
         for epoch in 0..4 {
             let (samples, size) = (roll(400), 1 + roll(40) as usize);
             let stage = Arc::new(Numbers::new(1 + roll(9) as usize).nap(nap));
-            let pass = Pass { epoch: Epoch(epoch), ..pass(&stage, samples, size) };
+            let pass = RunRequest { epoch: Epoch(epoch), ..pass(&stage, samples, size) };
             let batches = engine.start(pass).unwrap();
             let most = if roll(3) == 0 { roll(10) as usize } else { usize::MAX };
             let mut held = Vec::new();
@@ -203,7 +203,7 @@ fn stream(options: EngineOptions) -> Vec<Whole> {
     };
     let stage = Arc::new(Numbers::new(3).nap(nap));
     let epochs = (0..3).flat_map(|epoch| {
-        engine.start(Pass { epoch: Epoch(epoch), ..pass(&stage, 150, 8) }).unwrap()
+        engine.start(RunRequest { epoch: Epoch(epoch), ..pass(&stage, 150, 8) }).unwrap()
     });
     epochs.map(|batch| bytes(&batch.unwrap())).collect()
 }
@@ -231,7 +231,7 @@ fn a_run_begun_at_any_batch_gives_the_rest() {
         {
             let stage = Arc::new(Numbers::new(2));
             let from = |first_batch| {
-                let pass = Pass { first_batch, last, ..pass(&stage, samples, 7) };
+                let pass = RunRequest { first_batch, last, ..pass(&stage, samples, 7) };
                 let run = engine.start(pass).unwrap();
                 let left = run.remaining();
                 let batches = run.map(|batch| bytes(&batch.unwrap())).collect::<Vec<_>>();
@@ -252,7 +252,7 @@ fn a_run_begun_at_any_batch_gives_the_rest() {
 fn an_error_after_a_later_start_has_its_number_in_the_epoch() {
     let engine = engine(2);
     let stage = Arc::new(Numbers::new(2).at(only(7 * 23 % 50, At::Error)));
-    let mut run = engine.start(Pass { first_batch: 2, ..pass(&stage, 50, 7) }).unwrap();
+    let mut run = engine.start(RunRequest { first_batch: 2, ..pass(&stage, 50, 7) }).unwrap();
     assert_eq!(run.next().unwrap().unwrap().index(), 2);
     assert_eq!(run.next().unwrap().unwrap_err().to_string(), "batch 3: sample 11: it is bad");
 }

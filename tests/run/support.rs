@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use fuseloop::batch::{Batch, RowsMut, TensorSpec};
 use fuseloop::run::{
-    Damaged, Engine, EngineOptions, EpochRun, FillError, Pass, Phase, Stage, Watch,
+    Engine, EngineOptions, EpochRun, FillError, OnFailure, Phase, Progress, RunRequest, Stage,
 };
-use fuseloop::sample::{Epoch, SampleId, Visit};
+use fuseloop::sample::{Epoch, SampleId, SampleRef};
 use fuseloop_ops::DType;
 
 pub(crate) const WORKERS: [usize; 3] = [1, 2, 8];
@@ -29,7 +29,7 @@ pub(crate) enum At {
 }
 
 /// `what` at one sample, and nothing at the others.
-pub(crate) fn only(bad: u64, what: At) -> impl Fn(Visit) -> At {
+pub(crate) fn only(bad: u64, what: At) -> impl Fn(SampleRef) -> At {
     move |visit| if visit.sample.0 == bad { what } else { At::Fine }
 }
 
@@ -37,9 +37,9 @@ pub(crate) fn only(bad: u64, what: At) -> impl Fn(Visit) -> At {
 pub(crate) struct Numbers {
     pub(crate) tensors: Vec<TensorSpec>,
     chunk: usize,
-    at: Box<dyn Fn(Visit) -> At + Send + Sync>,
+    at: Box<dyn Fn(SampleRef) -> At + Send + Sync>,
     nap: Box<dyn Fn(u64) -> Duration + Send + Sync>,
-    damaged: Box<dyn Fn(Visit, u32) -> Damaged + Send + Sync>,
+    damaged: Box<dyn Fn(SampleRef, u32) -> OnFailure + Send + Sync>,
     pub(crate) filled: AtomicU64,
     pub(crate) workers_made: AtomicUsize,
 }
@@ -52,13 +52,13 @@ impl Numbers {
             chunk,
             at: Box::new(|_| At::Fine),
             nap: Box::new(|_| Duration::ZERO),
-            damaged: Box::new(|_, _| Damaged::Fail),
+            damaged: Box::new(|_, _| OnFailure::Fail),
             filled: AtomicU64::new(0),
             workers_made: AtomicUsize::new(0),
         }
     }
 
-    pub(crate) fn at(self, at: impl Fn(Visit) -> At + Send + Sync + 'static) -> Self {
+    pub(crate) fn at(self, at: impl Fn(SampleRef) -> At + Send + Sync + 'static) -> Self {
         Self { at: Box::new(at), ..self }
     }
 
@@ -69,16 +69,16 @@ impl Numbers {
     /// What it says about a visit at an attempt.
     pub(crate) fn damaged(
         self,
-        damaged: impl Fn(Visit, u32) -> Damaged + Send + Sync + 'static,
+        damaged: impl Fn(SampleRef, u32) -> OnFailure + Send + Sync + 'static,
     ) -> Self {
         Self { damaged: Box::new(damaged), ..self }
     }
 
     fn one(
         &self,
-        watch: &Watch,
+        watch: &Progress,
         epoch: Epoch,
-        visit: Visit,
+        visit: SampleRef,
         row: &mut [u8],
     ) -> Result<(), FillError> {
         let sample = visit.sample;
@@ -101,15 +101,15 @@ impl Numbers {
     }
 }
 
-pub(crate) fn pixel(epoch: Epoch, visit: Visit, i: usize) -> u8 {
+pub(crate) fn pixel(epoch: Epoch, visit: SampleRef, i: usize) -> u8 {
     let mixed = (visit.sample.0 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
         ^ u64::from(epoch.0) << 17
-        ^ u64::from(visit.copy) << 40;
+        ^ u64::from(visit.repeat) << 40;
     (mixed >> (i % 8 * 8)) as u8 ^ i as u8
 }
 
 impl Stage for Numbers {
-    type Worker = Watch;
+    type Worker = Progress;
 
     fn outputs(&self) -> &[TensorSpec] {
         &self.tensors
@@ -119,16 +119,16 @@ impl Stage for Numbers {
         n(self.chunk)
     }
 
-    fn worker(&self, watch: Watch) -> Watch {
+    fn worker(&self, watch: Progress) -> Progress {
         self.workers_made.fetch_add(1, Ordering::Relaxed);
         watch
     }
 
     fn fill(
         &self,
-        watch: &mut Watch,
+        watch: &mut Progress,
         epoch: Epoch,
-        visits: &[Visit],
+        visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError> {
         for (visit, row) in visits.iter().zip(rows.output(0).chunks_exact_mut(13)) {
@@ -140,7 +140,13 @@ impl Stage for Numbers {
         Ok(())
     }
 
-    fn damaged(&self, _epoch: Epoch, visit: Visit, attempt: u32, _error: &FillError) -> Damaged {
+    fn on_failure(
+        &self,
+        _epoch: Epoch,
+        visit: SampleRef,
+        attempt: u32,
+        _error: &FillError,
+    ) -> OnFailure {
         (self.damaged)(visit, attempt)
     }
 }
@@ -158,8 +164,8 @@ pub(crate) fn ids(samples: u64) -> Vec<SampleId> {
     (0..samples).map(|i| SampleId(i * 7 % samples)).collect()
 }
 
-pub(crate) fn pass<S>(stage: &Arc<S>, samples: u64, batch_size: usize) -> Pass<S> {
-    Pass::new(Arc::clone(stage), Epoch(1), Box::new(ids(samples)), n(batch_size))
+pub(crate) fn pass<S>(stage: &Arc<S>, samples: u64, batch_size: usize) -> RunRequest<S> {
+    RunRequest::new(Arc::clone(stage), Epoch(1), Box::new(ids(samples)), n(batch_size))
 }
 
 pub(crate) fn run(
@@ -172,7 +178,7 @@ pub(crate) fn run(
 }
 
 /// All that a batch is: its number, its rows, and the bytes of its tensors.
-pub(crate) type Whole = (u64, Vec<Visit>, Vec<u8>, Vec<u8>);
+pub(crate) type Whole = (u64, Vec<SampleRef>, Vec<u8>, Vec<u8>);
 
 pub(crate) fn bytes(batch: &Batch) -> Whole {
     let tensor = |name| batch.bytes(name).unwrap().to_vec();
@@ -180,7 +186,7 @@ pub(crate) fn bytes(batch: &Batch) -> Whole {
 }
 
 /// The rows hold these visits.
-pub(crate) fn assert_holds(batch: &Batch, expected: &[Visit]) {
+pub(crate) fn assert_holds(batch: &Batch, expected: &[SampleRef]) {
     assert_eq!(batch.visits(), expected, "batch {}", batch.index());
     assert!(batch.ids().iter().eq(expected.iter().map(|visit| &visit.sample)));
     let x = batch.tensor::<u8>("x").unwrap();
@@ -198,7 +204,7 @@ pub(crate) fn assert_right(batch: &Batch, samples: u64, batch_size: usize) {
     let first = batch.index() as usize * batch_size;
     let expected = ids(samples);
     let expected = &expected[first..expected.len().min(first + batch_size)];
-    assert_holds(batch, &expected.iter().map(|&id| Visit::once(id)).collect::<Vec<_>>());
+    assert_holds(batch, &expected.iter().map(|&id| SampleRef::once(id)).collect::<Vec<_>>());
 }
 
 /// Has panics of workers print nothing: these tests make thousands.

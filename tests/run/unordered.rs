@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use fuseloop::run::{Delivery, EngineOptions, Pass};
+use fuseloop::run::{Delivery, EngineOptions, RunRequest};
 
 use crate::support::{At, Numbers, WORKERS, assert_right, engine, ids, n, only, options, pass};
 
-fn unordered(stage: &Arc<Numbers>, samples: u64, batch_size: usize) -> Pass<Numbers> {
-    Pass { delivery: Delivery::Unordered, ..pass(stage, samples, batch_size) }
+fn unordered(stage: &Arc<Numbers>, samples: u64, batch_size: usize) -> RunRequest<Numbers> {
+    RunRequest { delivery: Delivery::Unordered, ..pass(stage, samples, batch_size) }
 }
 
 #[test]
@@ -20,7 +20,8 @@ fn every_batch_comes_once_with_the_rows_it_has_in_order() {
         let nap = |sample: u64| Duration::from_micros(sample * 131 % 7 * 40);
         let stage = Arc::new(Numbers::new(2).nap(nap));
         for first_batch in [0, 3] {
-            let run = engine.start(Pass { first_batch, ..unordered(&stage, 205, 10) }).unwrap();
+            let run =
+                engine.start(RunRequest { first_batch, ..unordered(&stage, 205, 10) }).unwrap();
             let mut indices = run
                 .map(|batch| {
                     let batch = batch.unwrap();

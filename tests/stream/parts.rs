@@ -97,7 +97,7 @@ fn every_row_is_made_as_its_part_says_whatever_stands_above() {
         Stream::concat([mix().shuffle(3)]).unwrap(),
     ];
     for stream in streams {
-        assert_eq!(stream.part_count(), 2);
+        assert_eq!(stream.component_count(), 2);
         assert_parted(&|| Loader::from_stream(stream.clone()));
     }
 }
@@ -289,7 +289,9 @@ fn interleaved_streams_come_in_another_order_each_pass() {
             OwnedValue::Int(number) => number as usize,
             _ => panic!("no number"),
         };
-        items.map(|item| (item.part().unwrap(), number(&item.read().unwrap()))).collect::<Vec<_>>()
+        items
+            .map(|item| (item.component().unwrap(), number(&item.read().unwrap())))
+            .collect::<Vec<_>>()
     };
     let mut orders = std::collections::BTreeSet::new();
     for (epoch, turn) in [(0, 0), (1, 0), (2, 0), (0, 1), (0, 2)] {

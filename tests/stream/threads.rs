@@ -190,7 +190,7 @@ fn shares_are_as_the_weights_say() {
     let mut first = 0;
     while let Some(item) = items.next().unwrap() {
         let is_first = item.name().starts_with("numbers from 0");
-        assert_eq!(item.part().unwrap() == 0, is_first);
+        assert_eq!(item.component().unwrap() == 0, is_first);
         first += u32::from(is_first);
     }
     // Six standard deviations of 61 items.

@@ -36,7 +36,7 @@ fn damaged_images_fail_or_are_skipped_and_listed() {
     assert!(message.starts_with(&prefix), "{message}");
 
     let image = ImageOptions { verify: true, ..ImageOptions::default() };
-    let skip = WriteOptions { damaged: Damaged::Skip, image, ..options() };
+    let skip = WriteOptions { damaged: OnUnreadable::Skip, image, ..options() };
     let (bytes, report) = write_rows(&rows, &fields, &skip);
     let beton = Beton::from_bytes(bytes, &Limits::DEFAULT).unwrap();
     assert_eq!((beton.len(), report.samples, report.skipped.count), (2, 2, 7));
@@ -141,8 +141,8 @@ fn the_first_failing_sample_is_reported_for_any_number_of_threads() {
             write(&Failing { count: 5000, how }, &[field("x", FieldKind::Int)], &path, &options)
                 .unwrap_err();
         assert_eq!(error.to_string(), "sample 601: gone");
-        assert!(matches!(error, WriteError::Sample { cause: SampleError::Source(_), .. }));
-        let skip = WriteOptions { damaged: Damaged::Skip, ..options };
+        assert!(matches!(error, WriteError::Sample { cause: WriteSampleError::Source(_), .. }));
+        let skip = WriteOptions { damaged: OnUnreadable::Skip, ..options };
         let report =
             write(&Failing { count: 5000, how }, &[field("x", FieldKind::Int)], &path, &skip)
                 .unwrap();
@@ -160,7 +160,7 @@ fn an_iterator_may_fail_too() {
     let fields = [field("x", FieldKind::Int)];
     let error = try_write_iter(rows(), &fields, &path, &options()).unwrap_err();
     assert_eq!(error.to_string(), "sample 1: end of stream");
-    let skip = WriteOptions { damaged: Damaged::Skip, ..options() };
+    let skip = WriteOptions { damaged: OnUnreadable::Skip, ..options() };
     assert_eq!(try_write_iter(rows(), &fields, &path, &skip).unwrap().samples, 1);
 }
 

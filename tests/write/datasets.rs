@@ -2,6 +2,7 @@
 //! for any number of threads. Through TFRecord and back it is the same. `FUSELOOP_DATASETS=1000` tries
 //! more of them.
 
+use super::rounds::rounds;
 use super::*;
 use arbitrary::Unstructured;
 use fuseloop::source::{CustomRow, OpenOptions, Source, TfRecords};
@@ -121,7 +122,7 @@ fn arbitrary_options(u: &mut Unstructured<'_>) -> arbitrary::Result<WriteOptions
     let image = ImageOptions { mode, seed: u.arbitrary()?, ..ImageOptions::default() };
     // A sample has at most six values of some 1100 bytes.
     let page_size = *u.choose(&[1 << 13, 1 << 14, 1 << 17])?;
-    Ok(WriteOptions { page_size, image, damaged: Damaged::Skip, ..WriteOptions::default() })
+    Ok(WriteOptions { page_size, image, damaged: OnUnreadable::Skip, ..WriteOptions::default() })
 }
 
 impl Dataset {
@@ -256,7 +257,7 @@ fn assert_value(given: &FieldValue, read: Value<'_>) {
 
 /// How many datasets are tried.
 fn count(default: u64) -> u64 {
-    std::env::var("FUSELOOP_DATASETS").map_or(default, |n| n.parse().unwrap())
+    rounds("FUSELOOP_DATASETS", default)
 }
 
 #[test]

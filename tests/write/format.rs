@@ -228,7 +228,7 @@ fn a_sample_as_large_as_a_page_fits_and_a_larger_one_is_refused() {
     let path = dir.path().join("big.jpg");
     fs::write(&path, jpeg(200, 100, ColorType::Rgb)).unwrap();
     let rows = [vec![FieldValue::Image(ImageInput::Path(path.clone()))]];
-    let skip = WriteOptions { damaged: Damaged::Skip, ..options() };
+    let skip = WriteOptions { damaged: OnUnreadable::Skip, ..options() };
     let message = error_of(&rows, &[field("x", FieldKind::RgbImage)], &skip);
     assert!(message.starts_with(&format!("sample 0 ({path:?}): it takes ")), "{message}");
 }

@@ -14,12 +14,14 @@ mod lossless;
 mod plain;
 mod recut;
 mod refused;
+#[path = "../common/rounds.rs"]
+mod rounds;
 
 use fuseloop::sample::{Limits, SampleId};
 use fuseloop::source::{Beton, FieldKind, FieldSpec, ImageMode, NdType, OwnedValue, Value};
 use fuseloop::write::{
-    Damaged, FieldValue, ImageInput, ImageOptions, SampleError, Samples, WriteError, WriteMode,
-    WriteOptions, WriteReport, try_write_iter, write, write_folder, write_iter,
+    FieldValue, ImageInput, ImageOptions, OnUnreadable, Samples, WriteError, WriteMode,
+    WriteOptions, WriteReport, WriteSampleError, try_write_iter, write, write_folder, write_iter,
 };
 use jpeg_encoder::{ColorType, Encoder};
 use serde_json::json;

@@ -5,7 +5,7 @@ use fuseloop::decode::{DecodeOptions, Decoder};
 use fuseloop::recut::{Recutter, Tile};
 use fuseloop::source::OwnedImage;
 use fuseloop::write::{
-    KeptCause, MirrorReport, RecutError, RecutOptions, recut_beton, recut_folder,
+    RecutError, RecutFolderReport, RecutOptions, UnchangedCause, recut_beton, recut_folder,
 };
 use std::collections::BTreeMap;
 
@@ -98,7 +98,7 @@ fn jpegs_are_re_cut_whether_given_or_encoded_here_and_others_are_kept_and_listed
     let kept = &report.kept.first[0];
     assert_eq!((kept.sample, &*kept.field), (SampleId(3), "x"));
     assert_eq!(kept.path, Some(dir.path().join("cut.jpg")));
-    assert!(matches!(kept.cause, KeptCause::Jpeg(_)), "{:?}", kept.cause);
+    assert!(matches!(kept.cause, UnchangedCause::Jpeg(_)), "{:?}", kept.cause);
 
     let [plain, beton] =
         [plain, bytes].map(|bytes| Beton::from_bytes(bytes, &Limits::DEFAULT).unwrap());
@@ -122,7 +122,7 @@ fn a_damaged_jpeg_is_damage_if_verified_and_cmyk_is_refused_as_ever() {
     let verified = ImageOptions { verify: true, ..tiled(Tile::default()) };
     let message = error_of(&rows, &fields, &with_images(verified.clone()));
     assert!(message.starts_with("sample 3 (") && message.contains("cut.jpg"), "{message}");
-    let skip = WriteOptions { damaged: Damaged::Skip, ..with_images(verified) };
+    let skip = WriteOptions { damaged: OnUnreadable::Skip, ..with_images(verified) };
     let (_, report) = write_rows(&rows, &fields, &skip);
     assert_eq!((report.recut, report.kept.count, report.skipped.count), (32, 0, 8));
 
@@ -142,7 +142,7 @@ fn the_tiled_file_is_the_same_for_any_number_of_threads() {
             ..tiled(Tile::Pixels(16))
         };
         // The JPEG that is cut short can be kept, but not be stored as pixels.
-        let damaged = Damaged::Skip;
+        let damaged = OnUnreadable::Skip;
         let options =
             WriteOptions { threads: NonZeroUsize::new(threads), damaged, ..with_images(image) };
         let (bytes, report) = write_rows(&rows, &fields, &options);
@@ -201,7 +201,7 @@ fn a_jpeg_is_kept_where_markers_would_push_its_sample_out_of_the_page() {
     let (bytes, report) = write_rows(&rows, &fields, &options(tiled(Tile::Pixels(8))));
     assert_eq!((report.recut, report.kept.count, report.passed_through), (0, 1, 1));
     let size = (page_size as usize + grown.len() - packed.len()) as u64;
-    assert_eq!(report.kept.first[0].cause, KeptCause::Page { size, page_size });
+    assert_eq!(report.kept.first[0].cause, UnchangedCause::Page { size, page_size });
     assert!(bytes == write_rows(&rows, &fields, &options(ImageOptions::default())).0);
 }
 
@@ -295,7 +295,7 @@ fn a_value_that_cannot_be_read_ends_it_or_is_left_out() {
     let error = recut_beton(&path, &out, &RecutOptions::default()).unwrap_err().to_string();
     assert!(error.starts_with("sample 1: field \"x\": "), "{error}");
     assert!(!out.exists());
-    let skip = RecutOptions { damaged: Damaged::Skip, ..RecutOptions::default() };
+    let skip = RecutOptions { damaged: OnUnreadable::Skip, ..RecutOptions::default() };
     let report = recut_beton(&path, &out, &skip).unwrap();
     assert_eq!((report.samples, report.recut, report.skipped.count), (2, 2, 1));
     let written = Beton::open(&out, &Limits::DEFAULT).unwrap();
@@ -338,7 +338,7 @@ fn all_below(dir: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     found
 }
 
-fn mirrored(src: &Path, dst: &Path, threads: usize) -> MirrorReport {
+fn mirrored(src: &Path, dst: &Path, threads: usize) -> RecutFolderReport {
     let threads = NonZeroUsize::new(threads);
     recut_folder(src, dst, &RecutOptions { threads, ..RecutOptions::default() }).unwrap()
 }

@@ -43,7 +43,7 @@ fn fields_that_the_format_cannot_hold_are_refused() {
 
 #[test]
 fn values_that_are_not_their_fields_are_refused_even_if_damage_is_skipped() {
-    let skip = WriteOptions { damaged: Damaged::Skip, ..options() };
+    let skip = WriteOptions { damaged: OnUnreadable::Skip, ..options() };
     let nd = FieldKind::NdArray { dtype: dtype("<f4"), shape: vec![2] };
     let array = |name, len| FieldValue::NdArray { dtype: dtype(name), bytes: vec![0; len] };
     for (kind, row, message) in [

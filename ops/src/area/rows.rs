@@ -1,41 +1,42 @@
-//! The area resize a row at a time: the same bytes as [`resize`](super::resize), fast.
+//! The area resize, one row at a time: produces the same bytes as [`resize`](super::resize), faster.
 //!
-//! A source row is widened to f32 once and resized along x once, into one of four lines kept by
-//! source row; an output row blends the lines it needs. So rows may be asked for in any order,
-//! and cost least in turn, upwards or downwards.
+//! A source row is widened to f32 and resized along x once, into one of four line buffers selected by
+//! the source row; an output row blends the lines that it needs. Rows may therefore be requested in any
+//! order, and are cheapest in consecutive order, upwards or downwards.
 //!
-//! Every output column has the same number of taps, with weight 0 where it needs fewer: a
-//! product with 0 added to a sum that is not negative changes no bit, and a loop of fixed length
-//! has no branch to mispredict. Two-tap rows go through the same loop: products of a byte and a
-//! weight of 2048 at most are exact in f32. A pixel is taken as four lanes, of which the fourth
-//! is the next pixel's red and is overwritten by it.
+//! Every output column has the same number of taps, padded with weights of 0: adding a product with 0
+//! to a sum that is not negative changes no bit, and a loop of fixed length has no branch to
+//! mispredict. Two-tap rows go through the same loop: products of a byte and a weight of at most 2048
+//! are exact in f32. A pixel is read as four lanes; the fourth lane is the red of the next pixel, which
+//! overwrites it.
 
-use super::{AreaError, Axis, RGB, Rule, block_mean, fixed};
+use super::{AreaError, Axis, RGB, Rule, block_mean, fixed_weights};
 use crate::{ImageView, Size};
 use std::ops::Range;
 
-/// Lines kept, by source row modulo this. An output row that blends three finds all.
+/// The number of line buffers; a source row uses the buffer with its index modulo this number. An
+/// output row that blends three lines never evicts one of its own.
 const LINES: usize = 4;
 
-/// The taps along x of one (source size, output size). Rebuilt for the next without allocating
-/// once it has grown.
+/// The taps along x for one pair of source size and output size. Rebuilding for another pair does not
+/// allocate once the buffers have grown.
 #[derive(Clone, Debug)]
 pub struct AreaTables {
     source: Size,
     out: Size,
     rule: Rule,
-    /// Taps of every output column, those of weight 0 included.
+    /// The number of taps of every output column, including taps of weight 0.
     taps: usize,
-    /// First source column of each output column.
+    /// The first source column of each output column.
     first: Vec<u32>,
-    /// `taps` weights for each output column, each four times over: one a lane.
+    /// `taps` weights for each output column, each repeated four times, once per lane.
     weights: Vec<[f32; 4]>,
-    /// One column's taps while it is built.
+    /// The taps of the column that is being built.
     column: Vec<(u32, f32)>,
 }
 
 impl AreaTables {
-    /// The tables to resize pictures of size `source` to `out`.
+    /// Builds the tables to resize images of size `source` to `out`.
     ///
     /// # Errors
     ///
@@ -55,12 +56,12 @@ impl AreaTables {
         Ok(tables)
     }
 
-    /// Makes these the tables of another pair of sizes. A few microseconds, nothing if the
+    /// Rebuilds the tables for another pair of sizes. This takes a few microseconds, and nothing if the
     /// sizes are the same.
     ///
     /// # Errors
     ///
-    /// If either size has no pixels. The tables stay as they were.
+    /// If either size has no pixels. The tables then stay unchanged.
     pub fn rebuild(&mut self, source: Size, out: Size) -> Result<(), AreaError> {
         let rule = Rule::of(source, out)?;
         let built = self.taps > 0 || !matches!(self.rule, Rule::Area | Rule::TwoTaps);
@@ -79,21 +80,22 @@ impl AreaTables {
         Ok(())
     }
 
-    /// Size of the pictures to be resized.
+    /// The size of the source images.
     #[must_use]
     pub fn source(&self) -> Size {
         self.source
     }
 
-    /// Size they are resized to.
+    /// The size of the output.
     #[must_use]
     pub fn out(&self) -> Size {
         self.out
     }
 
     fn build_area(&mut self, axis: Axis) {
-        // An interval this long touches so many pixels, wherever it begins.
-        self.taps = axis.whole().map_or_else(|| axis.scale as usize + 2, |whole| whole as usize);
+        // An interval of this length touches at most this many pixels, wherever it begins.
+        self.taps =
+            axis.integer_scale().map_or_else(|| axis.scale as usize + 2, |whole| whole as usize);
         for x in 0..self.out.width {
             self.column.clear();
             axis.area(x, &mut self.column);
@@ -109,36 +111,36 @@ impl AreaTables {
         for x in 0..self.out.width {
             let (first, share) = axis.two_taps_inside(x);
             self.first.push(first);
-            self.weights.extend(fixed(share).map(|weight| [f32::from(weight); 4]));
+            self.weights.extend(fixed_weights(share).map(|weight| [f32::from(weight); 4]));
         }
     }
 }
 
-/// The working memory of an [`AreaRows`]: one for each worker, reused from picture to picture.
+/// The working memory of an [`AreaRows`]. Each worker has one and reuses it for every image.
 #[derive(Clone, Debug, Default)]
 pub struct AreaScratch {
-    /// A source row's pixels as f32, with room for taps of weight 0 beyond its end.
+    /// The pixels of a source row as f32, followed by room for taps of weight 0 beyond the row's end.
     wide: Vec<f32>,
     lines: [Line; LINES],
-    /// Sums of a row that blends many lines, or of a block's rows.
+    /// The sums of an output row that blends many lines.
     sums: Vec<f32>,
     totals: Vec<u32>,
-    /// The source rows of one output row.
+    /// The source rows of one output row, with their weights.
     taps: Vec<(u32, f32)>,
 }
 
 /// A source row resized along x.
 #[derive(Clone, Debug, Default)]
 struct Line {
-    /// The source row it is, none before it is first filled.
+    /// The source row in this buffer, or `None` before the buffer is first filled.
     row: Option<u32>,
-    /// Values of the area rule, and before the shift those of the two-tap rule.
+    /// The values of the area rule; for the two-tap rule, the values before the shift.
     area: Vec<f32>,
-    /// Values of the two-tap rule: `T >> 4`.
+    /// The values of the two-tap rule: `T >> 4`.
     fixed: Vec<i16>,
 }
 
-/// One picture on its way through a resize.
+/// A resize of one image, row by row.
 ///
 /// ```
 /// use fuseloop_ops::{ImageView, Size, area::{AreaRows, AreaScratch, AreaTables}};
@@ -162,11 +164,12 @@ pub struct AreaRows<'a> {
 }
 
 impl<'a> AreaRows<'a> {
-    /// Prepares to resize `source`, of which only the output's `columns` are wanted.
+    /// Prepares to resize `source` and to produce only the `columns` of the output.
     ///
     /// # Errors
     ///
-    /// If the picture is not of the size the tables are for, or a column is outside the output.
+    /// If the image does not have the size that the tables were built for, or a column is outside the
+    /// output.
     pub fn new(
         tables: &'a AreaTables,
         source: ImageView<'a>,
@@ -181,16 +184,16 @@ impl<'a> AreaRows<'a> {
             return Err(AreaError::Columns { start, end, width: tables.out.width });
         }
         for line in &mut scratch.lines {
-            line.row = None; // of another picture
+            line.row = None; // holds a row of another image
         }
         Ok(Self { tables, source, columns: start as usize..end as usize, scratch })
     }
 
-    /// Writes output row `y`, those columns: `dst` is `3 * columns.len()` bytes.
+    /// Writes the requested columns of output row `y`; `dst` is `3 * columns.len()` bytes long.
     ///
     /// # Panics
     ///
-    /// If `y` is not below the output's height, or `dst` is of another length.
+    /// If `y` is not below the output's height, or `dst` has another length.
     pub fn row(&mut self, y: u32, dst: &mut [u8]) {
         assert!(y < self.tables.out.height, "row {y} of {}", self.tables.out);
         assert_eq!(dst.len(), self.columns.len() * RGB, "bytes for {:?}", self.columns);
@@ -229,7 +232,7 @@ impl<'a> AreaRows<'a> {
         totals.resize(bytes.len(), 0);
         for source in y * ky..(y + 1) * ky {
             for (total, &value) in totals.iter_mut().zip(&self.source.row(source)[bytes.clone()]) {
-                *total += u32::from(value); // fits: a picture of 2^24 rows would be 48 MB wide
+                *total += u32::from(value); // fits: an overflow needs a block of more than 2^24 rows
             }
         }
         for (out, block) in dst.as_chunks_mut::<3>().0.iter_mut().zip(totals.chunks_exact(side)) {
@@ -262,7 +265,7 @@ impl<'a> AreaRows<'a> {
         for (row, _) in taps {
             self.fill(row);
         }
-        let lines = taps.map(|(row, _)| &self.scratch.lines[slot(row)].area[..dst.len()]);
+        let lines = taps.map(|(row, _)| &self.scratch.lines[line_index(row)].area[..dst.len()]);
         for (i, out) in dst.iter_mut().enumerate() {
             let mut sum = taps[0].1 * lines[0][i];
             for n in 1..N {
@@ -278,7 +281,7 @@ impl<'a> AreaRows<'a> {
         for &(row, weight) in taps {
             self.fill(row);
             let AreaScratch { sums, lines, .. } = &mut *self.scratch;
-            for (sum, value) in sums.iter_mut().zip(&lines[slot(row)].area) {
+            for (sum, value) in sums.iter_mut().zip(&lines[line_index(row)].area) {
                 *sum += weight * value;
             }
         }
@@ -290,21 +293,21 @@ impl<'a> AreaRows<'a> {
     fn two_taps(&mut self, y: u32, dst: &mut [u8]) {
         let axis = Axis::new(self.tables.source.height, self.tables.out.height);
         let (first, share) = axis.two_taps(y);
-        let [b0, b1] = fixed(share);
+        let [b0, b1] = fixed_weights(share);
         let [top, bottom] = [first, first + 1].map(|row| row.min(axis.source - 1));
         self.fill(top);
         self.fill(bottom);
         let [top, bottom] =
-            [top, bottom].map(|row| &self.scratch.lines[slot(row)].fixed[..dst.len()]);
+            [top, bottom].map(|row| &self.scratch.lines[line_index(row)].fixed[..dst.len()]);
         for ((out, &t0), &t1) in dst.iter_mut().zip(top).zip(bottom) {
-            *out = ((high(b0, t0) + high(b1, t1) + 2) >> 2) as u8;
+            *out = ((high_half(b0, t0) + high_half(b1, t1) + 2) >> 2) as u8;
         }
     }
 
-    /// Sees to it that the line of a source row is there.
+    /// Resizes source row `row` along x into its line buffer, unless the buffer already holds the row.
     fn fill(&mut self, row: u32) {
         let AreaScratch { wide, lines, .. } = &mut *self.scratch;
-        let line = &mut lines[slot(row)];
+        let line = &mut lines[line_index(row)];
         if line.row == Some(row) {
             return;
         }
@@ -330,19 +333,20 @@ impl<'a> AreaRows<'a> {
     }
 }
 
-/// Where the line of a source row is kept.
-const fn slot(row: u32) -> usize {
+/// Returns the index of the line buffer of a source row.
+const fn line_index(row: u32) -> usize {
     row as usize % LINES
 }
 
-/// Makes `buffer` at least `len` long. What it holds is anyone's.
+/// Makes `buffer` at least `len` long. Its contents are unspecified.
 fn grow<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) {
     if buffer.len() < len {
         buffer.resize(len, T::default());
     }
 }
 
-/// The bytes as f32. Behind them, up to `len`, come finite values, to be weighed with 0.
+/// Writes the bytes to `wide` as f32. The values after them, up to `len`, are finite leftovers, which
+/// are only multiplied by a weight of 0.
 fn widen(bytes: &[u8], len: usize, wide: &mut Vec<f32>) {
     grow(wide, len);
     for (value, &byte) in wide.iter_mut().zip(bytes) {
@@ -350,8 +354,8 @@ fn widen(bytes: &[u8], len: usize, wide: &mut Vec<f32>) {
     }
 }
 
-/// Resizes a row along x: `taps` weights a column, the first tap `firsts[x] - firsts[0]` pixels
-/// into `wide`.
+/// Resizes a row along x with `taps` weights per column; the first tap of column `x` is
+/// `firsts[x] - firsts[0]` pixels into `wide`.
 fn gather(taps: usize, wide: &[f32], firsts: &[u32], weights: &[[f32; 4]], out: &mut [f32]) {
     match taps {
         1 => gather_fixed::<1>(wide, firsts, weights, out),
@@ -399,22 +403,23 @@ fn gather_any(taps: usize, wide: &[f32], firsts: &[u32], weights: &[[f32; 4]], o
     }
 }
 
-/// Added to a value in `0.0..2^23`, leaves its nearest integer (ties to even) in the low bits of
-/// the sum: `round_ties_even` is a call on x86-64 without SSE4.1, this is a vector addition.
+/// Adding this constant to a value in `0.0..2^23` leaves the value's nearest integer (ties to even) in
+/// the low bits of the sum. `round_ties_even` is a function call on x86-64 without SSE4.1; this is a
+/// vector addition.
 const ROUNDING: f32 = 8_388_608.0;
 
-/// The nearest byte of a weighted mean of bytes.
+/// Rounds a weighted mean of bytes to the nearest byte.
 fn nearest(mean: f32) -> u8 {
-    // The weights may add up to a little over 1: that is 255 all the same.
+    // The weights may add up to slightly more than 1; the result is still at most 255.
     (mean.min(255.0) + ROUNDING).to_bits() as u8
 }
 
-/// `value >> 4` of an integer in `0..2^19`.
+/// Returns `value >> 4` for an integer value in `0..2^19`.
 fn sixteenth(value: f32) -> i16 {
     (((value + ROUNDING).to_bits() & 0x7f_ffff) >> 4) as i16
 }
 
-/// The upper half of a product.
-fn high(a: i16, b: i16) -> i16 {
+/// Returns the upper 16 bits of the 32-bit product.
+fn high_half(a: i16, b: i16) -> i16 {
     ((i32::from(a) * i32::from(b)) >> 16) as i16
 }

@@ -1,12 +1,12 @@
-//! The area resize against OpenCV's own results, and its two forms against each other.
+//! Compares the area resize with OpenCV's own results, and its two implementations with each other.
 
 use super::*;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use sha2::{Digest as _, Sha256};
 
-/// (source height, source width, seed, out height, out width, SHA-256 of the output), the input
-/// being [`pattern`]. Written by OpenCV 4.6.0's `cv::resize(INTER_AREA)` through FFCV's libffcv.
+/// (source height, source width, seed, out height, out width, SHA-256 of the output), for the input
+/// [`pattern`]. Computed by OpenCV 4.6.0's `cv::resize(INTER_AREA)` through FFCV's libffcv.
 #[rustfmt::skip]
 const OPENCV: &[(u32, u32, u32, u32, u32, &str)] = &[
     (64, 64, 0, 32, 32, "129685db4786b02713e7e73fe9155fc99630170d50ccd96b8ecd33520dd3707a"),
@@ -76,7 +76,8 @@ fn both_forms_give_opencvs_bytes() {
     }
 }
 
-/// A pair of sizes: one in five a multiple of the other, one in five equal along one axis.
+/// Returns a pair of sizes: in one of five cases one is a multiple of the other, in another one they
+/// are equal along one axis.
 fn sizes(rng: &mut impl Rng) -> (Size, Size) {
     let mut side = |most: u32| 1 + rng.next_u32() % most;
     let (source, out) = (Size::new(side(90), side(90)), Size::new(side(70), side(70)));
@@ -162,7 +163,7 @@ fn sizes_without_pixels_and_windows_outside_are_refused() {
     assert_eq!(refused.to_string(), "columns 1..5 of an output 4 wide");
 }
 
-/// SHA-256 in hexadecimal. OpenCV's outputs are kept as digests only.
+/// Returns the SHA-256 in hexadecimal. OpenCV's outputs are stored as digests only.
 fn sha256(message: &[u8]) -> String {
     Sha256::digest(message).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,68 +1,68 @@
-//! The ops that actions become: an effect, whose argument is drawn for each sample.
+//! The ops that implement actions: an effect, whose argument is drawn for each sample.
 //!
-//! Each has its class of an op ([`tone`](super::tone) changes values, [`warp`](super::warp) moves
-//! pixels), so the planner sees no difference to an op of a user's list.
+//! Each op has the usual class ([`tone`](super::tone) changes values, [`warp`](super::warp) moves
+//! pixels), so the planner treats it like an op of a user's list.
 
-use super::Look;
+use super::WarpOptions;
 use super::tone::{Tone, ToneKind};
 use super::warp::{Filter, FilterKind, Shift};
 use crate::{Op, RandomAutocontrast, RandomEqualize, RandomInvert, Rng, Size};
 use std::fmt;
 use std::sync::Arc;
 
-/// What is done to a picture, and what the argument says.
+/// The effect of an action; each variant's comment says what the argument is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// `x_source = x + argument * (y + 1/2)`.
+    /// A shear: `x_source = x + argument * (y + 1/2)`.
     ShearX,
-    /// `y_source = y + argument * (x + 1/2)`.
+    /// A shear: `y_source = y + argument * (x + 1/2)`.
     ShearY,
-    /// Whole pixels to the right.
+    /// The number of whole pixels to the right.
     ShiftX,
-    /// Whole pixels down.
+    /// The number of whole pixels down.
     ShiftY,
-    /// Pixels to the right.
+    /// The number of pixels to the right, which may have a fraction.
     MoveX,
-    /// Pixels down.
+    /// The number of pixels down, which may have a fraction.
     MoveY,
-    /// Degrees, counter-clockwise.
+    /// The angle in degrees, counter-clockwise.
     Rotate,
-    /// A factor.
+    /// The factor.
     Brightness,
-    /// A factor.
+    /// The factor.
     Saturation,
-    /// A factor.
+    /// The factor.
     Contrast,
-    /// A factor.
+    /// The factor.
     Sharpness,
     /// The standard deviation in pixels.
     Blur,
-    /// Bits that are kept; none if negative.
+    /// The number of bits that are kept; none if negative.
     Posterize,
     /// The threshold.
     Solarize,
-    /// What is added to values below 128.
+    /// The number that is added to values below 128.
     SolarizeAdd,
-    /// None.
+    /// No argument.
     Autocontrast,
-    /// None.
+    /// No argument.
     Equalize,
-    /// None.
+    /// No argument.
     Invert,
 }
 
 /// How the argument of an effect is drawn.
 pub(crate) trait Argument: fmt::Debug + Send + Sync {
-    /// Draws it for a picture of `size`.
+    /// Draws the argument for an image of `size`.
     fn draw(&self, rng: &mut Rng, size: Size) -> f64;
 }
 
-/// The op of an effect.
+/// Returns the op of an effect.
 pub(crate) fn leaf(
     name: &'static str,
     effect: Effect,
     argument: Arc<dyn Argument>,
-    look: Look,
+    look: WarpOptions,
 ) -> Arc<dyn Op> {
     let tone = |kind, argument| Arc::new(Tone::new(name, kind, argument));
     let filter = |kind, argument| Arc::new(Filter { name, kind, argument, look });

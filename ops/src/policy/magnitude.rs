@@ -1,7 +1,7 @@
-//! How strong an action is: the tables of torchvision's policies.
+//! The strengths of actions: the tables of torchvision's policies.
 //!
-//! With `n` bins, `lin(low, high)[i]` in f32, with `step = (high - low) / (n - 1)`, as
-//! `torch.linspace` computes it:
+//! With `n` bins, `lin(low, high)[i]` is computed in f32 as in `torch.linspace`, with
+//! `step = (high - low) / (n - 1)`:
 //!
 //! ```text
 //! i < n/2:  fma(step, i, low)          else:  fma(-step, n - 1 - i, high)
@@ -16,51 +16,52 @@
 //! | Posterize            | rint(8 - i/((n-1)/4))    | rint(8 - i/((n-1)/6)) | rint(4 - i/((n-1)/4)) |
 //! | Solarize             | lin(1, 0)                | lin(1, 0)          | lin(1, 0)    |
 //!
-//! The others have none. A signed one is then negated if a uniform number is at most 1/2.
+//! The other actions have no table. The magnitude of a signed action is negated if a uniform number
+//! is at most 1/2.
 
 use super::{Action, Argument};
 use crate::{ParamError, Rng, Size};
 
-/// Whose actions and magnitudes.
+/// The policy that defines the actions and magnitudes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Space {
-    /// Of torchvision's `AutoAugment`.
+    /// torchvision's `AutoAugment`.
     AutoAugment,
-    /// Of torchvision's `RandAugment`.
+    /// torchvision's `RandAugment`.
     RandAugment,
-    /// Of torchvision's `TrivialAugmentWide`.
+    /// torchvision's `TrivialAugmentWide`.
     TrivialAugmentWide,
-    /// Of torchvision's `AugMix`.
+    /// torchvision's `AugMix`.
     AugMix,
 }
 
-/// How strong an action is for a sample.
+/// How the strength of an action is drawn for a sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Strength {
-    /// Of this magnitude, sign and all.
+    /// This magnitude, including its sign.
     Exactly(f32),
     /// An entry of a table, negated by a coin if the action is signed.
     Entry {
-        /// Whose table.
+        /// The policy of the table.
         space: Space,
-        /// Its length.
+        /// The table's length.
         bins: u32,
-        /// The entry.
+        /// The index of the entry.
         index: u32,
     },
-    /// Any of the first entries of a table, negated likewise.
+    /// One of the first entries of a table, negated by a coin if the action is signed.
     AnyEntry {
-        /// Whose table.
+        /// The policy of the table.
         space: Space,
-        /// Its length.
+        /// The table's length.
         bins: u32,
-        /// How many entries are drawn from.
+        /// The number of entries that are drawn from.
         below: u32,
     },
 }
 
 impl Space {
-    /// Entries of a table by default.
+    /// Returns the default length of a table.
     #[must_use]
     pub const fn default_bins(self) -> u32 {
         match self {
@@ -69,7 +70,7 @@ impl Space {
         }
     }
 
-    /// The actions, in the order in which they are numbered.
+    /// Returns the actions, in the order in which they are numbered.
     #[must_use]
     pub const fn actions(self) -> &'static [Action] {
         use Action::{
@@ -127,7 +128,7 @@ impl Space {
         }
     }
 
-    /// Entry `index` of the table of an action, of `bins` entries, for pictures of `size`; `None`
+    /// Returns entry `index` of an action's table of `bins` entries, for images of `size`; `None`
     /// if the action has no table.
     #[must_use]
     pub fn magnitude(self, action: Action, bins: u32, index: u32, size: Size) -> Option<f32> {
@@ -147,7 +148,7 @@ impl Space {
         }
     }
 
-    /// The largest translation along an axis of `side` pixels.
+    /// Returns the largest translation along an axis of `side` pixels.
     fn farthest(self, side: u32) -> f64 {
         match self {
             Self::AutoAugment | Self::RandAugment => 150.0 / 331.0 * f64::from(side),
@@ -156,7 +157,7 @@ impl Space {
         }
     }
 
-    /// The bits that posterize keeps.
+    /// Returns the number of bits that posterize keeps.
     fn bits(self, bins: u32, index: u32) -> f32 {
         let (most, fewer) = match self {
             Self::AutoAugment | Self::RandAugment => (8.0, 4.0),
@@ -168,7 +169,7 @@ impl Space {
     }
 }
 
-/// Most entries of a table.
+/// The maximum length of a table.
 const MOST_BINS: u32 = 1000;
 
 /// Checks the length of a table.
@@ -191,14 +192,14 @@ fn linspace(low: f64, high: f64, bins: u32, index: u32) -> f32 {
     }
 }
 
-/// The argument of an action's effect: what its magnitude means to it.
+/// Draws an action's magnitude and converts it to the argument of the action's effect.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Drawn {
+pub(super) struct DrawnArgument {
     pub(super) action: Action,
     pub(super) strength: Strength,
 }
 
-impl Argument for Drawn {
+impl Argument for DrawnArgument {
     fn draw(&self, rng: &mut Rng, size: Size) -> f64 {
         let magnitude = f64::from(self.strength.draw(self.action, rng, size));
         match self.action {
@@ -213,7 +214,7 @@ impl Argument for Drawn {
 }
 
 impl Strength {
-    /// The entry first, then the sign.
+    /// Draws the entry first, then the sign.
     fn draw(self, action: Action, rng: &mut Rng, size: Size) -> f32 {
         let (space, bins, index) = match self {
             Self::Exactly(magnitude) => return magnitude,
@@ -268,7 +269,7 @@ mod tests {
     fn half_of_the_signed_magnitudes_are_negative_and_no_others() {
         let entry = Strength::Entry { space: Space::RandAugment, bins: 31, index: 9 };
         let negative = |action| {
-            let drawn = Drawn { action, strength: entry };
+            let drawn = DrawnArgument { action, strength: entry };
             let draw = |sample| drawn.draw(&mut SampleKey::new(1, 2, sample).op(3), SIZE);
             (0..2000).filter(|sample| draw(*sample) < 0.0).count()
         };

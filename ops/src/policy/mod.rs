@@ -1,19 +1,19 @@
-//! What the automatic policies share: their actions, how strong each is, and the ops they become.
+//! The actions of the automatic policies, their strengths, and the ops that implement them.
 //!
 //! A policy ([`AutoAugment`](crate::AutoAugment), [`RandAugment`](crate::RandAugment),
 //! [`TrivialAugmentWide`](crate::TrivialAugmentWide)) is a container: it draws which *actions* run,
-//! and each action is an op of its own that draws how strong it is. So the planner puts an action
-//! where it would put that op in a user's list.
+//! and each action is an op that draws its own strength. So the planner treats an action like the
+//! same op in a user's list.
 //!
-//! | action                     | what it does at magnitude `m`                                   |
+//! | action                     | effect at magnitude `m`                                         |
 //! |----------------------------|-----------------------------------------------------------------|
 //! | Identity                   | nothing                                                         |
 //! | ShearX, ShearY             | row `y` is moved by `m * (y + 1/2)` columns to the left; likewise down |
 //! | TranslateX, TranslateY     | moved by `trunc(m)` pixels to the right; likewise down          |
-//! | Rotate                     | turned by `m` degrees, counter-clockwise, about the middle      |
+//! | Rotate                     | rotated by `m` degrees, counter-clockwise, about the middle     |
 //! | Brightness, Color, Contrast, Sharpness | the factor is `1 + m`; Color is the saturation      |
 //! | Posterize                  | `m` bits are kept                                               |
-//! | Solarize                   | values from `255 * m` on are inverted                           |
+//! | Solarize                   | values at or above `255 * m` are inverted                       |
 //! | AutoContrast, Equalize, Invert | no magnitude                                                |
 //!
 //! Source: `_apply_image_or_video_transform` of torchvision's `transforms.v2.AutoAugment`.
@@ -27,49 +27,49 @@ mod warp;
 pub(crate) use leaf::{Argument, Effect, leaf};
 pub use magnitude::{Space, Strength};
 pub(crate) use pick::Pick;
-pub use warp::{Look, Sampling};
+pub use warp::{Sampling, WarpOptions};
 
 use crate::Ops;
 use std::fmt;
 use std::sync::Arc;
 
-/// One of the things that policies do to a picture.
+/// An action that policies apply to an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Nothing.
     Identity,
-    /// Slants columns.
+    /// Shears along x: slants columns.
     ShearX,
-    /// Slants rows.
+    /// Shears along y: slants rows.
     ShearY,
-    /// Moves to the side.
+    /// Moves horizontally.
     TranslateX,
-    /// Moves up or down.
+    /// Moves vertically.
     TranslateY,
-    /// Turns.
+    /// Rotates.
     Rotate,
-    /// Brighter or darker.
+    /// Changes the brightness.
     Brightness,
-    /// More or less colourful.
+    /// Changes the saturation.
     Color,
-    /// More or less contrast.
+    /// Changes the contrast.
     Contrast,
-    /// Sharper or blurred.
+    /// Sharpens or blurs.
     Sharpness,
-    /// Fewer levels.
+    /// Reduces the number of levels.
     Posterize,
-    /// Bright values are inverted.
+    /// Inverts bright values.
     Solarize,
-    /// Each channel stretched to the full range.
+    /// Stretches each channel to the full range.
     AutoContrast,
-    /// Each channel's histogram made flat.
+    /// Flattens each channel's histogram.
     Equalize,
-    /// The negative.
+    /// Inverts all values.
     Invert,
 }
 
 impl Action {
-    /// Its name, as torchvision writes it.
+    /// Returns torchvision's name of the action.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -91,7 +91,7 @@ impl Action {
         }
     }
 
-    /// Whether a coin turns its magnitude round.
+    /// Returns true if a coin may negate the magnitude.
     #[must_use]
     pub const fn is_signed(self) -> bool {
         matches!(
@@ -108,10 +108,10 @@ impl Action {
         )
     }
 
-    /// The action as an op, at a strength drawn for each sample; no op for the identity.
+    /// Returns the op of the action, with a strength drawn for each sample; no op for the identity.
     #[must_use]
-    pub fn ops(self, strength: Strength, look: Look) -> Ops {
-        let argument = Arc::new(magnitude::Drawn { action: self, strength });
+    pub fn ops(self, strength: Strength, look: WarpOptions) -> Ops {
+        let argument = Arc::new(magnitude::DrawnArgument { action: self, strength });
         self.effect().map(|effect| leaf(self.name(), effect, argument, look)).into_iter().collect()
     }
 

@@ -1,4 +1,4 @@
-//! One draw of a policy: which of some lists of ops runs, if any does.
+//! One draw of a policy: chooses one of several lists of ops, and whether the list runs.
 //!
 //! ```text
 //! outcome k:          list k runs
@@ -8,24 +8,24 @@
 use crate::container::only;
 use crate::op::on_u8_image;
 use crate::random_choice::Weights;
-use crate::{ChoiceOp, Class, Member, Op, Ops, Rng, Type, TypeError};
+use crate::{ChoiceBranch, ChoiceOp, Op, OpClass, Ops, Rng, Type, TypeError};
 
-/// Draws one of some lists, then whether it runs.
+/// Draws one of several lists of ops, then whether the list runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Pick {
     name: &'static str,
     count: usize,
-    /// All the same if there are none.
+    /// The relative probabilities of the lists; `None` if all are equal.
     weights: Option<Weights>,
-    /// The share of the samples for which what was drawn runs.
+    /// The probability that the drawn list runs.
     p: f64,
-    members: Vec<Member>,
+    members: Vec<ChoiceBranch>,
 }
 
 impl Pick {
-    /// One of `lists`, by weight if there are weights, all lists alike if there are none.
+    /// Draws one of `lists`, by weight if there are weights, uniformly otherwise.
     ///
-    /// There must be lists: 1 to 64 of them.
+    /// The number of lists must be 1 to 64.
     pub(crate) fn new(
         name: &'static str,
         lists: impl IntoIterator<Item = Ops>,
@@ -36,10 +36,11 @@ impl Pick {
         Self { name, count: members.len(), weights, p, members }
     }
 
-    /// Adds ops that run after whatever was drawn, by what that was, whether it ran or not.
+    /// Adds one list for each drawn list: it runs after the drawn list, even if the coin skipped
+    /// that list.
     pub(crate) fn then(mut self, after: impl IntoIterator<Item = Ops>) -> Self {
         for (index, ops) in after.into_iter().enumerate() {
-            self.members.push(Member { ops, when: only(index) | only(self.count + index) });
+            self.members.push(ChoiceBranch { ops, when: only(index) | only(self.count + index) });
         }
         self
     }
@@ -54,8 +55,8 @@ impl Op for Pick {
         on_u8_image(self.name, input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Choice(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Choice(self)
     }
 }
 
@@ -64,7 +65,7 @@ impl ChoiceOp for Pick {
         2 * self.count
     }
 
-    fn members(&self) -> &[Member] {
+    fn branches(&self) -> &[ChoiceBranch] {
         &self.members
     }
 

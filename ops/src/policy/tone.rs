@@ -1,15 +1,15 @@
-//! The actions that change values: a pixel op of a user's list, with an argument drawn otherwise.
+//! The actions that change values: pixel ops of a user's list, with another source of their arguments.
 
 use super::Argument;
 use crate::factor::Factor;
 use crate::op::on_u8_image;
 use crate::{
-    Class, Emit, Eval, Op, PixelOp, Pixels, RandomBrightness, RandomContrast, RandomPosterize,
+    Emit, Eval, Op, OpClass, PixelOp, Pixels, RandomBrightness, RandomContrast, RandomPosterize,
     RandomSaturation, RandomSolarize, Rng, Size, SolarizeAdd, Type, TypeError,
 };
 use std::sync::Arc;
 
-/// Which pixel op, and so what the argument is: see [`Effect`](super::Effect).
+/// The pixel op, which decides the meaning of the argument: see [`Effect`](super::Effect).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ToneKind {
     Brightness,
@@ -20,12 +20,12 @@ pub(super) enum ToneKind {
     SolarizeAdd,
 }
 
-/// A pixel op whose numbers an argument says.
+/// A pixel op whose parameters are set from an argument.
 #[derive(Debug)]
 pub(super) struct Tone {
     name: &'static str,
     kind: ToneKind,
-    /// Its meaning and its code.
+    /// The pixel op, which defines `eval` and `emit`.
     op: Box<dyn PixelOp>,
     argument: Arc<dyn Argument>,
 }
@@ -53,15 +53,16 @@ impl Op for Tone {
         on_u8_image(self.name, input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Pixel(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Pixel(self)
     }
 }
 
-/// All but the draw is the op's own, so a leaf of a policy and an op of a list share code.
+/// All methods but `draw` are those of the pixel op, so an action of a policy and an op of a list
+/// share code.
 impl PixelOp for Tone {
-    fn slots(&self) -> usize {
-        self.op.slots()
+    fn param_count(&self) -> usize {
+        self.op.param_count()
     }
 
     fn draw(&self, rng: &mut Rng, size: Size, slots: &mut [f32]) -> bool {
@@ -69,7 +70,8 @@ impl PixelOp for Tone {
         match self.kind {
             ToneKind::Brightness => slots[0] = argument as f32,
             ToneKind::Saturation | ToneKind::Contrast => {
-                // The rest of the factor before it is rounded, as torchvision has it.
+                // As in torchvision, `1 - argument` is computed before the argument is rounded to
+                // f32.
                 slots[..2].copy_from_slice(&[argument as f32, (1.0 - argument) as f32]);
             }
             ToneKind::Posterize => {

@@ -1,33 +1,37 @@
-//! The actions that move pixels: warps, whole shifts, and the two filters of a neighbourhood.
+//! The actions that move pixels: warps, shifts by whole pixels, and two filters, sharpness and
+//! blur.
 //!
-//! A whole shift is addresses and a mask; the others are row filters ([`rows`](crate::rows)).
+//! A shift by whole pixels changes addresses and adds a mask; the others are row filters
+//! ([`rows`](crate::rows)).
 
 use super::Argument;
 use crate::op::{on_image, on_u8_image};
 use crate::rows::{Map, RowFilter, Warp, WarpInterpolation, affine_matrix, rotation_matrix};
-use crate::{Class, GeometryOp, ImageType, Motion, Op, Rng, RowMaker, Size, Type, TypeError};
+use crate::{
+    GeometryOp, GeometryStep, ImageType, Op, OpClass, Rng, RowProducer, Size, Type, TypeError,
+};
 use std::sync::Arc;
 
-/// How warps look: what they read between pixels, and what comes in from outside.
+/// The options of warps: the interpolation, and the fill colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
-    /// What is read between pixels.
+pub struct WarpOptions {
+    /// How a warp interpolates between pixels.
     pub sampling: Sampling,
-    /// The colour outside; black, not blended, without one.
+    /// The colour outside the image; `None` is black without blending at the edge.
     pub fill: Option<[u8; 3]>,
 }
 
-/// How a warp reads between pixels.
+/// How a warp interpolates between pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sampling {
-    /// Always so.
+    /// Always this interpolation.
     Fixed(WarpInterpolation),
     /// Bilinear or bicubic, by a coin for each warp: timm's default.
     BilinearOrBicubic,
 }
 
-/// torchvision's: nearest, no fill.
-impl Default for Look {
+/// torchvision's defaults: nearest, no fill.
+impl Default for WarpOptions {
     fn default() -> Self {
         Self { sampling: Sampling::Fixed(WarpInterpolation::Nearest), fill: None }
     }
@@ -43,13 +47,13 @@ impl Sampling {
     }
 }
 
-/// Moves by whole pixels, to the right or down.
+/// A shift by whole pixels, to the right or down.
 #[derive(Clone, Debug)]
 pub(super) struct Shift {
     pub(super) name: &'static str,
     pub(super) is_vertical: bool,
     pub(super) argument: Arc<dyn Argument>,
-    pub(super) look: Look,
+    pub(super) look: WarpOptions,
 }
 
 impl Op for Shift {
@@ -61,36 +65,43 @@ impl Op for Shift {
         on_image(self.name, input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Geometry(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Geometry(self)
     }
 }
 
 impl GeometryOp for Shift {
-    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<Motion>) {
-        // Farther than the picture is long, nothing of it is left.
+    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<GeometryStep>) {
+        // A shift by the whole side already moves the entire image out, so larger shifts are
+        // clamped.
         let farthest = f64::from(if self.is_vertical { size.height } else { size.width });
         let back = -(self.argument.draw(rng, size).clamp(-farthest, farthest) as i32);
         let (top, left) = if self.is_vertical { (back, 0) } else { (0, back) };
-        // Also a shift of no pixels: it says that the fill's mask has nothing to paint.
-        out.push(Motion::Frame { top, left, size, fill: self.look.fill.unwrap_or_default() });
+        // A shift by 0 pixels is pushed too: the step records that the fill's mask has nothing to
+        // paint.
+        out.push(GeometryStep::CropPad {
+            top,
+            left,
+            size,
+            fill: self.look.fill.unwrap_or_default(),
+        });
     }
 
-    fn fills(&self, _: &ImageType) -> Option<[u8; 3]> {
+    fn fill_color(&self, _: &ImageType) -> Option<[u8; 3]> {
         Some(self.look.fill.unwrap_or_default())
     }
 }
 
-/// Makes each row out of several.
+/// A row filter: computes each output row from several input rows.
 #[derive(Clone, Debug)]
 pub(super) struct Filter {
     pub(super) name: &'static str,
     pub(super) kind: FilterKind,
     pub(super) argument: Arc<dyn Argument>,
-    pub(super) look: Look,
+    pub(super) look: WarpOptions,
 }
 
-/// What a [`Filter`] does: see [`Effect`](super::Effect).
+/// The kind of a [`Filter`]: see [`Effect`](super::Effect).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FilterKind {
     ShearX,
@@ -111,19 +122,19 @@ impl Op for Filter {
         on_u8_image(self.name, input, |image| image)
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Geometry(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Geometry(self)
     }
 }
 
 impl GeometryOp for Filter {
-    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<Motion>) {
+    fn draw(&self, rng: &mut Rng, size: Size, out: &mut Vec<GeometryStep>) {
         let argument = self.argument.draw(rng, size);
         let neutral = if self.kind == FilterKind::Sharpness { 1.0 } else { 0.0 };
         if argument == neutral {
             return;
         }
-        out.push(Motion::Rows(match self.kind {
+        out.push(GeometryStep::Rows(match self.kind {
             FilterKind::Sharpness => RowFilter::Sharpen { factor: argument },
             FilterKind::Blur => blur(argument),
             kind => RowFilter::Warp(Warp {
@@ -135,12 +146,12 @@ impl GeometryOp for Filter {
         }));
     }
 
-    fn makes_rows(&self) -> Option<RowMaker> {
-        Some(RowMaker::Called)
+    fn row_producer(&self) -> Option<RowProducer> {
+        Some(RowProducer::Called)
     }
 }
 
-/// The inverse matrix of a warp.
+/// Returns the inverse matrix of a warp.
 fn matrix(kind: FilterKind, argument: f64, size: Size) -> [f64; 6] {
     let affine = |translate, shear, center| affine_matrix(0.0, translate, 1.0, shear, center);
     let corner = [size.width, size.height].map(|side| -f64::from(side) * 0.5);
@@ -154,7 +165,7 @@ fn matrix(kind: FilterKind, argument: f64, size: Size) -> [f64; 6] {
     }
 }
 
-/// A Gaussian blur, its kernel cut at three deviations.
+/// Returns a Gaussian blur whose kernel is cut off at three deviations.
 fn blur(deviation: f64) -> RowFilter {
     let side = 2 * (3.0 * deviation).ceil() as u32 + 1;
     RowFilter::GaussianBlur { kernel: [side; 2], sigma: [deviation as f32; 2] }

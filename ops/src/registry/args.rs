@@ -1,7 +1,10 @@
-//! Values as the arguments of a constructor: typed, checked, defaults filled in.
+//! Arguments of constructors: values are converted and checked, and defaults are filled in.
 
-use super::{Bounds, Datum, Entry, Kind, Need, OpInfo, ParamInfo, SpecCause, SpecError, Table};
-use super::{MAX_OPS, Value, error, nearest};
+use super::{
+    Bounds, OpInfo, ParamDefault, ParamInfo, ParamKind, SpecCause, SpecData, SpecEntry, SpecError,
+    SpecTable,
+};
+use super::{MAX_OPS, SpecValue, error, nearest};
 use crate::{DType, Interpolation, Ops, Sides, Size, WarpInterpolation};
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -18,18 +21,18 @@ const INTERPOLATIONS: [(&str, Interpolation); 7] = [
     ("bicubic-antialias", Interpolation::BicubicAntialias),
 ];
 
-/// The names of the interpolations.
-pub(super) const INTERPOLATION: Kind = Kind::Word(&names_of(&INTERPOLATIONS));
+/// The names of the interpolations of a resize.
+pub(super) const INTERPOLATION: ParamKind = ParamKind::Word(&names_of(&INTERPOLATIONS));
 
-/// Every way to read a picture between its pixels.
+/// Every interpolation of a warp, by the name a user writes.
 const WARP_INTERPOLATIONS: [(&str, WarpInterpolation); 3] = [
     ("nearest", WarpInterpolation::Nearest),
     ("bilinear", WarpInterpolation::Bilinear),
     ("bicubic", WarpInterpolation::Bicubic),
 ];
 
-/// The names of those of warps.
-pub(super) const WARP_INTERPOLATION: Kind = Kind::Word(&names_of(&WARP_INTERPOLATIONS));
+/// The names of the interpolations of a warp.
+pub(super) const WARP_INTERPOLATION: ParamKind = ParamKind::Word(&names_of(&WARP_INTERPOLATIONS));
 
 const fn names_of<T, const N: usize>(words: &[(&'static str, T); N]) -> [&'static str; N] {
     let (mut names, mut i) = ([""; N], 0);
@@ -40,60 +43,62 @@ const fn names_of<T, const N: usize>(words: &[(&'static str, T); N]) -> [&'stati
     names
 }
 
-/// The parameters that a user gave an op, and the defaults of those not given.
+/// The parameters that a user gave to an op, and the defaults of the others.
 ///
-/// Every name was checked when it was made: what is asked for is there, or the op does without.
+/// The names were checked when this value was built: every requested parameter has a value, unless
+/// it is optional.
 #[derive(Debug)]
-pub struct Args<'a> {
+pub struct OpArgs<'a> {
     owner: &'static str,
     params: &'static [ParamInfo],
-    table: &'a Table,
+    table: &'a SpecTable,
     at: Option<usize>,
     bounds: Bounds<'a>,
 }
 
-impl<'a> Args<'a> {
-    /// The parameters of an op.
+impl<'a> OpArgs<'a> {
+    /// Checks the parameters of an op.
     pub(super) fn of_op(
         info: &OpInfo,
-        table: &'a Table,
+        table: &'a SpecTable,
         at: Option<usize>,
         bounds: Bounds<'a>,
     ) -> Result<Self, SpecError> {
-        let is_name = |entry: &&Entry| entry.name != "op";
+        let is_name = |entry: &&SpecEntry| entry.name != "op";
         let args = Self { owner: info.name, params: info.params, table, at, bounds };
         args.check(table.0.iter().filter(is_name))?;
         Ok(args)
     }
 
-    /// A table that is no op, checked the same way; `owner` is what messages call it. Bounds on
-    /// lists of ops begin anew in it.
+    /// Checks a table that is not an op in the same way, and calls `read` with its values. `owner`
+    /// is the table's name in messages. The limits on lists of ops apply to this table separately.
     ///
     /// # Errors
     ///
-    /// If it has a name that is not in `params`, or lacks one without a default.
+    /// If the table has a name that is not in `params`, or lacks a required one, or if `read`
+    /// returns an error.
     pub fn with<T>(
         owner: &'static str,
         params: &'static [ParamInfo],
-        table: &Table,
+        table: &SpecTable,
         at: Option<usize>,
-        read: impl FnOnce(&Args<'_>) -> Result<T, SpecError>,
+        read: impl FnOnce(&OpArgs<'_>) -> Result<T, SpecError>,
     ) -> Result<T, SpecError> {
         let left = Cell::new(MAX_OPS);
-        let args = Args { owner, params, table, at, bounds: Bounds { depth: 0, left: &left } };
+        let args = OpArgs { owner, params, table, at, bounds: Bounds { depth: 0, left: &left } };
         args.check(table.0.iter())?;
         read(&args).map_err(|error| args.place(error))
     }
 
-    /// Refuses names that are not known, and the lack of those that must be there.
-    fn check<'t>(&self, entries: impl Iterator<Item = &'t Entry>) -> Result<(), SpecError> {
+    /// Refuses unknown names and missing required parameters.
+    fn check<'t>(&self, entries: impl Iterator<Item = &'t SpecEntry>) -> Result<(), SpecError> {
         for entry in entries {
             if self.params.iter().all(|param| param.name != entry.name) {
                 return Err(self.unknown(&entry.name).at(entry.at));
             }
         }
         let missing = |param: &&ParamInfo| {
-            matches!(param.need, Need::Required(_)) && self.table.get(param.name).is_none()
+            matches!(param.need, ParamDefault::Required(_)) && self.table.get(param.name).is_none()
         };
         match self.params.iter().find(missing) {
             Some(param) => Err(self.missing(param.name).at(self.at)),
@@ -118,8 +123,8 @@ impl<'a> Args<'a> {
         param.map_or_else(|| "a value".to_owned(), |param| param.kind.to_string())
     }
 
-    /// Where an error of the constructor belongs: at the value of the parameter it names, else at
-    /// the op.
+    /// Adds an offset to an error of a constructor: of the value of the parameter that the error
+    /// names, else of the op.
     pub(super) fn place(&self, error: SpecError) -> SpecError {
         let value = match &error.cause {
             SpecCause::Param(error) => self.table.get(error.param),
@@ -128,17 +133,18 @@ impl<'a> Args<'a> {
         error.at(value.and_then(|value| value.at)).at(self.at)
     }
 
-    /// Whether the user gave a value for this parameter.
+    /// Returns true if the user gave a value for this parameter.
     #[must_use]
     pub fn given(&self, name: &str) -> bool {
         self.table.get(name).is_some()
     }
 
-    /// Its value if the user gave one: `args.if_given("ratio", Args::float)?`.
+    /// Returns the parameter's value if the user gave one:
+    /// `args.if_given("ratio", OpArgs::float)?`.
     ///
     /// # Errors
     ///
-    /// As `read`.
+    /// The errors of `read`.
     pub fn if_given<T>(
         &self,
         name: &str,
@@ -147,20 +153,24 @@ impl<'a> Args<'a> {
         if self.given(name) { read(self, name).map(Some) } else { Ok(None) }
     }
 
-    /// The user's value, or the default.
-    fn value(&self, name: &str) -> Result<Cow<'_, Value>, SpecError> {
+    /// Returns the user's value, or the default.
+    fn value(&self, name: &str) -> Result<Cow<'_, SpecValue>, SpecError> {
         if let Some(value) = self.table.get(name) {
             return Ok(Cow::Borrowed(value));
         }
         let param = self.params.iter().find(|param| param.name == name);
         match param.map(|param| param.need) {
-            Some(Need::Default(preset)) => Ok(Cow::Owned(preset.value())),
+            Some(ParamDefault::Default(preset)) => Ok(Cow::Owned(preset.value())),
             _ => Err(self.missing(name)),
         }
     }
 
-    /// The value as `read` understands it.
-    fn read<T>(&self, name: &str, read: impl FnOnce(&Value) -> Option<T>) -> Result<T, SpecError> {
+    /// Returns the value as converted by `read`.
+    fn read<T>(
+        &self,
+        name: &str,
+        read: impl FnOnce(&SpecValue) -> Option<T>,
+    ) -> Result<T, SpecError> {
         let value = self.value(name)?;
         read(&value).ok_or_else(|| {
             let (param, found) = (name.to_owned(), value.to_string());
@@ -171,98 +181,100 @@ impl<'a> Args<'a> {
     }
 }
 
-/// What constructors take.
+/// The types that constructors accept.
 ///
 /// # Errors
 ///
-/// All give [`SpecCause::Kind`] for a value of another kind, and [`SpecCause::Missing`] for one
-/// that was not given and has no default.
+/// All return [`SpecCause::Kind`] for a value of another kind, and [`SpecCause::Missing`] for a
+/// parameter that was not given and has no default.
 #[expect(clippy::missing_errors_doc, reason = "they share the errors above")]
-impl Args<'_> {
-    /// A number, whole or not.
+impl OpArgs<'_> {
+    /// Returns a number, whole or not.
     pub fn float(&self, name: &str) -> Result<f64, SpecError> {
         self.read(name, float)
     }
 
-    /// `true` or `false`.
+    /// Returns `true` or `false`.
     pub fn bool(&self, name: &str) -> Result<bool, SpecError> {
         self.read(name, |value| match value.datum {
-            Datum::Bool(value) => Some(value),
+            SpecData::Bool(value) => Some(value),
             _ => None,
         })
     }
 
-    /// A whole number of 32 bits, not negative.
+    /// Returns a non-negative whole number of 32 bits.
     pub fn u32(&self, name: &str) -> Result<u32, SpecError> {
         self.read(name, u32)
     }
 
-    /// A whole number, not negative.
+    /// Returns a non-negative whole number.
     pub fn u64(&self, name: &str) -> Result<u64, SpecError> {
         self.read(name, u64)
     }
 
-    /// A whole number of things in memory.
+    /// Returns a non-negative whole number as a `usize`.
     pub fn usize(&self, name: &str) -> Result<usize, SpecError> {
         self.read(name, |value| usize::try_from(int(value)?).ok())
     }
 
-    /// A whole number of either sign.
+    /// Returns a whole number of either sign.
     pub fn i64(&self, name: &str) -> Result<i64, SpecError> {
         self.read(name, int)
     }
 
-    /// A whole number of 32 bits, of either sign.
+    /// Returns a whole number of 32 bits, of either sign.
     pub fn i32(&self, name: &str) -> Result<i32, SpecError> {
         self.read(name, |value| i32::try_from(int(value)?).ok())
     }
 
-    /// Height and width: one number for both, or two.
+    /// Returns height and width: one number for both, or two.
     pub fn size(&self, name: &str) -> Result<Size, SpecError> {
         self.read(name, |value| match value.datum {
-            Datum::Int(_) => u32(value).map(|side| Size::new(side, side)),
+            SpecData::Int(_) => u32(value).map(|side| Size::new(side, side)),
             _ => array(value, u32).map(|[height, width]| Size::new(height, width)),
         })
     }
 
-    /// Width and height, as kernels are given: one number for both, or two.
+    /// Returns the width and height of a kernel: one number for both, or two.
     pub fn kernel(&self, name: &str) -> Result<[u32; 2], SpecError> {
         self.read(name, |value| match value.datum {
-            Datum::Int(_) => u32(value).map(|side| [side; 2]),
+            SpecData::Int(_) => u32(value).map(|side| [side; 2]),
             _ => array(value, u32),
         })
     }
 
-    /// Pixels on each side, as torchvision has them: one number, two or four.
+    /// Returns the pixels on each side, in torchvision's forms: one number, two or four.
     pub fn sides(&self, name: &str) -> Result<Sides, SpecError> {
         self.read(name, |value| match &value.datum {
-            Datum::Int(_) => u32(value).map(Sides::from),
-            Datum::List(sides) if sides.len() == 2 => array::<_, 2>(value, u32).map(Sides::from),
+            SpecData::Int(_) => u32(value).map(Sides::from),
+            SpecData::List(sides) if sides.len() == 2 => array::<_, 2>(value, u32).map(Sides::from),
             _ => array::<_, 4>(value, u32).map(Sides::from),
         })
     }
 
-    /// Whether the value is a list and not a single one: where the two mean different things.
+    /// Returns true if the value is a list and not a single value, for parameters where the two
+    /// mean different things.
     pub fn is_list(&self, name: &str) -> Result<bool, SpecError> {
-        Ok(matches!(self.value(name)?.datum, Datum::List(_)))
+        Ok(matches!(self.value(name)?.datum, SpecData::List(_)))
     }
 
-    /// Two numbers.
+    /// Returns two numbers.
     pub fn pair(&self, name: &str) -> Result<(f64, f64), SpecError> {
         self.read(name, |value| array(value, float).map(|[low, high]| (low, high)))
     }
 
-    /// Two whole numbers of 32 bits, not negative.
+    /// Returns two non-negative whole numbers of 32 bits.
     pub fn pair_u32(&self, name: &str) -> Result<[u32; 2], SpecError> {
         self.read(name, |value| array(value, u32))
     }
 
-    /// Two numbers as a range, from the first to the second.
+    /// Returns two numbers as a range, from the first to the second.
     pub fn range(&self, name: &str) -> Result<RangeInclusive<f64>, SpecError> {
         self.pair(name).map(|(low, high)| low..=high)
     }
 
-    /// A range given as two numbers, or as one: what `of_one` makes of it, as in `|d| -d..=d`.
+    /// Returns a range given as two numbers, or as one number that `of_one` converts, as in
+    /// `|d| -d..=d`.
     pub fn range_or(
         &self,
         name: &str,
@@ -271,41 +283,41 @@ impl Args<'_> {
         if self.is_list(name)? { self.range(name) } else { self.float(name).map(of_one) }
     }
 
-    /// A number for each of red, green and blue.
+    /// Returns one number for each of red, green and blue.
     pub fn channels(&self, name: &str) -> Result<[f64; 3], SpecError> {
         self.array(name)
     }
 
-    /// A colour: one level for all channels, or three.
+    /// Returns a colour: one level for all channels, or three.
     pub fn color(&self, name: &str) -> Result<[u8; 3], SpecError> {
-        let level = |value: &Value| u8::try_from(int(value)?).ok();
+        let level = |value: &SpecValue| u8::try_from(int(value)?).ok();
         self.read(name, |value| match value.datum {
-            Datum::Int(_) => level(value).map(|grey| [grey; 3]),
+            SpecData::Int(_) => level(value).map(|grey| [grey; 3]),
             _ => array(value, level),
         })
     }
 
-    /// A list of so many numbers.
+    /// Returns a list of `N` numbers.
     pub fn array<const N: usize>(&self, name: &str) -> Result<[f64; N], SpecError> {
         self.read(name, |value| array(value, float))
     }
 
-    /// A list of numbers.
+    /// Returns a list of numbers.
     pub fn floats(&self, name: &str) -> Result<Vec<f64>, SpecError> {
         self.read(name, |value| list(value, float))
     }
 
-    /// A list of whole numbers, not negative.
+    /// Returns a list of non-negative whole numbers.
     pub fn ids(&self, name: &str) -> Result<Vec<u64>, SpecError> {
         self.read(name, |value| list(value, u64))
     }
 
-    /// The numbers of three channels.
+    /// Returns the indices of three channels.
     pub fn permutation(&self, name: &str) -> Result<[usize; 3], SpecError> {
         self.read(name, |value| array(value, |value| usize::try_from(int(value)?).ok()))
     }
 
-    /// A type of elements, by the name it prints.
+    /// Returns an element type, by its displayed name.
     pub fn dtype(&self, name: &str) -> Result<DType, SpecError> {
         self.read(name, |value| {
             let word = text(value)?;
@@ -313,22 +325,22 @@ impl Args<'_> {
         })
     }
 
-    /// A way to resize.
+    /// Returns the interpolation of a resize.
     pub fn interpolation(&self, name: &str) -> Result<Interpolation, SpecError> {
         self.choice(name, &INTERPOLATIONS)
     }
 
-    /// A way to read a picture between its pixels.
+    /// Returns the interpolation of a warp.
     pub fn warp_interpolation(&self, name: &str) -> Result<WarpInterpolation, SpecError> {
         self.choice(name, &WARP_INTERPOLATIONS)
     }
 
-    /// Whether the value is this word: where words and numbers may be given.
+    /// Returns true if the value is this word, for parameters that accept words and numbers.
     pub fn is_word(&self, name: &str, word: &str) -> Result<bool, SpecError> {
         Ok(text(&*self.value(name)?) == Some(word))
     }
 
-    /// What stands beside the word given.
+    /// Returns the item of `words` that is paired with the given word.
     pub fn choice<T: Copy>(&self, name: &str, words: &[(&str, T)]) -> Result<T, SpecError> {
         self.read(name, |value| {
             let word = text(value)?;
@@ -336,68 +348,71 @@ impl Args<'_> {
         })
     }
 
-    /// A word.
+    /// Returns a word.
     pub fn text(&self, name: &str) -> Result<String, SpecError> {
         self.read(name, |value| text(value).map(str::to_owned))
     }
 
-    /// A list of words.
+    /// Returns a list of words.
     pub fn texts(&self, name: &str) -> Result<Vec<String>, SpecError> {
         self.read(name, |value| list(value, |value| text(value).map(str::to_owned)))
     }
 
-    /// Names and values.
-    pub fn table(&self, name: &str) -> Result<Table, SpecError> {
+    /// Returns a table of names and values.
+    pub fn table(&self, name: &str) -> Result<SpecTable, SpecError> {
         self.read(name, |value| match &value.datum {
-            Datum::Table(table) => Some(table.clone()),
+            SpecData::Table(table) => Some(table.clone()),
             _ => None,
         })
     }
 
-    /// A list of ops, inside this one.
+    /// Builds a nested list of ops.
     pub fn ops(&self, name: &str) -> Result<Ops, SpecError> {
         self.bounds.ops(&*self.value(name)?)
     }
 }
 
-fn int(value: &Value) -> Option<i64> {
+fn int(value: &SpecValue) -> Option<i64> {
     match value.datum {
-        Datum::Int(value) => Some(value),
+        SpecData::Int(value) => Some(value),
         _ => None,
     }
 }
 
-fn u32(value: &Value) -> Option<u32> {
+fn u32(value: &SpecValue) -> Option<u32> {
     u32::try_from(int(value)?).ok()
 }
 
-fn u64(value: &Value) -> Option<u64> {
+fn u64(value: &SpecValue) -> Option<u64> {
     u64::try_from(int(value)?).ok()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "as where a whole number is written for a float")]
-fn float(value: &Value) -> Option<f64> {
+fn float(value: &SpecValue) -> Option<f64> {
     match value.datum {
-        Datum::Int(value) => Some(value as f64),
-        Datum::Float(value) => Some(value),
+        SpecData::Int(value) => Some(value as f64),
+        SpecData::Float(value) => Some(value),
         _ => None,
     }
 }
 
-fn text(value: &Value) -> Option<&str> {
+fn text(value: &SpecValue) -> Option<&str> {
     match &value.datum {
-        Datum::Text(text) => Some(text),
+        SpecData::Text(text) => Some(text),
         _ => None,
     }
 }
 
-fn list<T>(value: &Value, of: impl Fn(&Value) -> Option<T>) -> Option<Vec<T>> {
+fn list<T>(value: &SpecValue, of: impl Fn(&SpecValue) -> Option<T>) -> Option<Vec<T>> {
     match &value.datum {
-        Datum::List(values) => values.iter().map(of).collect(),
+        SpecData::List(values) => values.iter().map(of).collect(),
         _ => None,
     }
 }
 
-fn array<T, const N: usize>(value: &Value, of: impl Fn(&Value) -> Option<T>) -> Option<[T; N]> {
+fn array<T, const N: usize>(
+    value: &SpecValue,
+    of: impl Fn(&SpecValue) -> Option<T>,
+) -> Option<[T; N]> {
     list(value, of)?.try_into().ok()
 }

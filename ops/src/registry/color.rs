@@ -1,6 +1,9 @@
 //! Ops that change colours.
 
-use super::{Args, Kind, OpInfo, ParamInfo, Preset, SpecError, built, optional, required, single};
+use super::{
+    OpArgs, OpInfo, ParamInfo, ParamKind, ParamValue, SpecError, built, required, single,
+    with_default,
+};
 use crate::{
     ColorJitter, ColorMatrix, Gamma, Grayscale, Lighting, Lut, ParamError, PermuteChannels,
     RandomAutocontrast, RandomBrightness, RandomChannelPermutation, RandomContrast, RandomEqualize,
@@ -10,31 +13,32 @@ use crate::{
 
 const COLOR: &str = "color";
 
-const P: ParamInfo = optional("p", Kind::Number, Preset::Float(0.5), "share of the images");
+const P: ParamInfo =
+    with_default("p", ParamKind::Number, ParamValue::Float(0.5), "share of the images");
 
 /// FFCV's parameters.
 const MAGNITUDE_AND_P: &[ParamInfo] = &[
     required(
         "magnitude",
-        Kind::NumberOrRange,
-        Preset::Float(0.4),
+        ParamKind::NumberOrRange,
+        ParamValue::Float(0.4),
         "the factor is in max(0, 1 - magnitude)..1 + magnitude, or in low..high",
     ),
     P,
 ];
 
-/// A part of the jitter: off unless given.
+/// A factor of the jitter: off by default.
 const fn part(name: &'static str) -> ParamInfo {
     const DOC: &str = "the factor is in max(0, 1 - value)..1 + value, or in low..high; 0 is off";
-    optional(name, Kind::NumberOrRange, Preset::Float(0.0), DOC)
+    with_default(name, ParamKind::NumberOrRange, ParamValue::Float(0.0), DOC)
 }
 
-/// A part of the distortion.
+/// A factor of the distortion.
 const fn distortion(name: &'static str, range: &'static [f64]) -> ParamInfo {
-    optional(name, Kind::Range, Preset::Floats(range), "range of the factor")
+    with_default(name, ParamKind::Range, ParamValue::Floats(range), "range of the factor")
 }
 
-/// The example of a table: the levels from the other end.
+/// The example table: inverts the levels.
 const INVERTED: [i64; 256] = {
     let (mut levels, mut i) = ([255; 256], 0);
     while i < 256 {
@@ -53,10 +57,10 @@ pub(super) const OPS: &[OpInfo] = &[
             part("brightness"),
             part("contrast"),
             part("saturation"),
-            optional(
+            with_default(
                 "hue",
-                Kind::NumberOrRange,
-                Preset::Float(0.0),
+                ParamKind::NumberOrRange,
+                ParamValue::Float(0.0),
                 "the hue turns by -value..value, or by low..high, of a full turn; 0 is off",
             ),
         ],
@@ -73,8 +77,8 @@ pub(super) const OPS: &[OpInfo] = &[
         summary: "multiplies every pixel by a matrix",
         params: &[required(
             "rows",
-            Kind::Matrix,
-            Preset::Ints(&[0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 0]),
+            ParamKind::Matrix,
+            ParamValue::Ints(&[0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 0]),
             "for red, then green, then blue: its shares of red, green and blue, and a constant",
         )],
         aliases: &[],
@@ -88,8 +92,13 @@ pub(super) const OPS: &[OpInfo] = &[
         class: COLOR,
         summary: "raises every value, of 0 to 1, to a power",
         params: &[
-            required("gamma", Kind::Number, Preset::Float(2.2), "the power; above 1 is darker"),
-            optional("gain", Kind::Number, Preset::Float(1.0), "a factor after it"),
+            required(
+                "gamma",
+                ParamKind::Number,
+                ParamValue::Float(2.2),
+                "the power; above 1 is darker",
+            ),
+            with_default("gain", ParamKind::Number, ParamValue::Float(1.0), "a factor after it"),
         ],
         aliases: &[],
         build: |args| Ok(built(Gamma::new(args.float("gamma")?, args.float("gain")?)?)),
@@ -108,8 +117,8 @@ pub(super) const OPS: &[OpInfo] = &[
         summary: "shifts the colours by a random step, as AlexNet did",
         params: &[required(
             "alpha_std",
-            Kind::Number,
-            Preset::Float(0.1),
+            ParamKind::Number,
+            ParamValue::Float(0.1),
             "standard deviation of the step; the example is AlexNet's",
         )],
         aliases: &[],
@@ -121,8 +130,8 @@ pub(super) const OPS: &[OpInfo] = &[
         summary: "looks every value up in a table",
         params: &[required(
             "table",
-            Kind::Levels,
-            Preset::Ints(&INVERTED),
+            ParamKind::Levels,
+            ParamValue::Ints(&INVERTED),
             "what each level becomes, 0 to 255: for all channels, or red's, green's and blue's",
         )],
         aliases: &[],
@@ -134,8 +143,8 @@ pub(super) const OPS: &[OpInfo] = &[
         summary: "puts the channels in another order",
         params: &[required(
             "permutation",
-            Kind::Permutation,
-            Preset::Ints(&[2, 1, 0]),
+            ParamKind::Permutation,
+            ParamValue::Ints(&[2, 1, 0]),
             "which channel each becomes; the example makes BGR of RGB",
         )],
         aliases: &[],
@@ -161,7 +170,12 @@ pub(super) const OPS: &[OpInfo] = &[
         name: "RandomChannelPermutation",
         class: COLOR,
         summary: "puts the channels of a share p of the images in a random order",
-        params: &[optional("p", Kind::Number, Preset::Float(1.0), "share of the images")],
+        params: &[with_default(
+            "p",
+            ParamKind::Number,
+            ParamValue::Float(1.0),
+            "share of the images",
+        )],
         aliases: &["ChannelShuffle"],
         build: |args| Ok(built(RandomChannelPermutation::new(args.float("p")?)?)),
     },
@@ -186,7 +200,12 @@ pub(super) const OPS: &[OpInfo] = &[
         class: COLOR,
         summary: "raises the values, of 0 to 1, of a share p of the images to a random power",
         params: &[
-            required("gamma", Kind::Range, Preset::Floats(&[0.8, 1.2]), "range of the power"),
+            required(
+                "gamma",
+                ParamKind::Range,
+                ParamValue::Floats(&[0.8, 1.2]),
+                "range of the power",
+            ),
             P,
         ],
         aliases: &[],
@@ -199,7 +218,12 @@ pub(super) const OPS: &[OpInfo] = &[
         name: "RandomGrayscale",
         class: COLOR,
         summary: "makes a share p of the images grey",
-        params: &[optional("p", Kind::Number, Preset::Float(0.1), "share of the images")],
+        params: &[with_default(
+            "p",
+            ParamKind::Number,
+            ParamValue::Float(0.1),
+            "share of the images",
+        )],
         aliases: &[],
         build: |args| Ok(built(RandomGrayscale::new(args.float("p")?)?)),
     },
@@ -210,8 +234,8 @@ pub(super) const OPS: &[OpInfo] = &[
         params: &[
             required(
                 "hue",
-                Kind::NumberOrRange,
-                Preset::Float(0.1),
+                ParamKind::NumberOrRange,
+                ParamValue::Float(0.1),
                 "by -hue..hue, or by low..high, of a full turn",
             ),
             P,
@@ -238,13 +262,18 @@ pub(super) const OPS: &[OpInfo] = &[
             distortion("brightness", &[0.875, 1.125]),
             distortion("contrast", &[0.5, 1.5]),
             distortion("saturation", &[0.5, 1.5]),
-            optional(
+            with_default(
                 "hue",
-                Kind::Range,
-                Preset::Floats(&[-0.05, 0.05]),
+                ParamKind::Range,
+                ParamValue::Floats(&[-0.05, 0.05]),
                 "range of what the hue turns by, of a full turn",
             ),
-            optional("p", Kind::Number, Preset::Float(0.5), "share of the images, for each way"),
+            with_default(
+                "p",
+                ParamKind::Number,
+                ParamValue::Float(0.5),
+                "share of the images, for each way",
+            ),
         ],
         aliases: &[],
         build: |args| {
@@ -261,7 +290,7 @@ pub(super) const OPS: &[OpInfo] = &[
         name: "RandomPosterize",
         class: COLOR,
         summary: "keeps the highest bits of each value, in a share p of the images",
-        params: &[required("bits", Kind::Whole, Preset::Int(4), "how many are kept"), P],
+        params: &[required("bits", ParamKind::Whole, ParamValue::Int(4), "how many are kept"), P],
         aliases: &[],
         build: |args| Ok(built(RandomPosterize::new(args.u32("bits")?, args.float("p")?)?)),
     },
@@ -278,7 +307,12 @@ pub(super) const OPS: &[OpInfo] = &[
         class: COLOR,
         summary: "inverts what is bright, in a share p of the images",
         params: &[
-            required("threshold", Kind::Number, Preset::Int(128), "values from it on are inverted"),
+            required(
+                "threshold",
+                ParamKind::Number,
+                ParamValue::Int(128),
+                "values from it on are inverted",
+            ),
             P,
         ],
         aliases: &[],
@@ -289,17 +323,22 @@ pub(super) const OPS: &[OpInfo] = &[
         class: COLOR,
         summary: "brightens what is dark",
         params: &[
-            required("add", Kind::Number, Preset::Int(64), "what is added"),
-            optional("threshold", Kind::Number, Preset::Int(128), "values below it are changed"),
+            required("add", ParamKind::Number, ParamValue::Int(64), "what is added"),
+            with_default(
+                "threshold",
+                ParamKind::Number,
+                ParamValue::Int(128),
+                "values below it are changed",
+            ),
         ],
         aliases: &[],
         build: |args| Ok(built(SolarizeAdd::new(args.float("add")?, args.float("threshold")?)?)),
     },
 ];
 
-/// An op of a factor: around 1 by a magnitude, or in a range.
+/// Builds an op with a random factor: around 1 by a magnitude, or in a range.
 fn magnitude<T>(
-    args: &Args<'_>,
+    args: &OpArgs<'_>,
     around: fn(f64, f64) -> Result<T, ParamError>,
     within: fn(f64, f64, f64) -> Result<T, ParamError>,
 ) -> Result<T, SpecError> {
@@ -311,18 +350,18 @@ fn magnitude<T>(
     Ok(within(low, high, p)?)
 }
 
-/// A range of factors, which a number gives around 1 as in torchvision.
-fn factors(args: &Args<'_>, name: &str) -> Result<(f64, f64), SpecError> {
+/// Reads a range of factors; as in torchvision, one number is a range around 1.
+fn factors(args: &OpArgs<'_>, name: &str) -> Result<(f64, f64), SpecError> {
     Ok(args.range_or(name, |value| (1.0 - value).max(0.0)..=1.0 + value)?.into_inner())
 }
 
-/// A range of hues, which a number gives around 0.
-fn hues(args: &Args<'_>) -> Result<(f64, f64), SpecError> {
+/// Reads a range of hues; one number is a range around 0.
+fn hues(args: &OpArgs<'_>) -> Result<(f64, f64), SpecError> {
     Ok(args.range_or("hue", |value| -value..=value)?.into_inner())
 }
 
-/// One table for all channels, or one for each.
-fn lut(args: &Args<'_>) -> Result<Lut, SpecError> {
+/// Reads one table for all channels, or one for each channel.
+fn lut(args: &OpArgs<'_>) -> Result<Lut, SpecError> {
     if let Ok(one) = args.array::<256>("table") {
         return Ok(Lut::same(single("Lut", "table", one)?)?);
     }

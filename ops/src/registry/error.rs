@@ -1,28 +1,28 @@
-//! Why ops can't be made of data.
+//! Errors of building ops from data.
 
 use super::{MAX_DEPTH, MAX_OPS};
 use crate::ParamError;
 
-/// Why ops can't be made of data, and where the value stands that is to blame.
+/// The reason why ops can't be built from data, and the offset of the value that caused it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{cause}")]
 pub struct SpecError {
-    /// The first byte of the value in the text it is from.
+    /// The offset of the value's first byte in the source text, if known.
     pub at: Option<usize>,
-    /// Why.
+    /// The reason.
     pub cause: SpecCause,
 }
 
-/// Why ops can't be made of data.
+/// The reason why ops can't be built from data.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecCause {
     /// No op has this name.
     #[error("there is no op `{name}`{}", mean(.nearest))]
     UnknownOp {
-        /// The name given.
+        /// The given name.
         name: String,
-        /// One like it.
+        /// The nearest known name, if one is near enough.
         nearest: Option<&'static str>,
     },
     /// The op has no parameter of this name.
@@ -30,11 +30,11 @@ pub enum SpecCause {
     UnknownParam {
         /// The op.
         owner: &'static str,
-        /// The name given.
+        /// The given name.
         name: String,
-        /// One like it.
+        /// The nearest known name, if one is near enough.
         nearest: Option<&'static str>,
-        /// All there are.
+        /// All parameters of the op.
         known: Vec<&'static str>,
     },
     /// A parameter without a default was not given.
@@ -44,7 +44,7 @@ pub enum SpecCause {
         owner: &'static str,
         /// The parameter.
         param: String,
-        /// What may be given.
+        /// The expected kind of value.
         expected: String,
     },
     /// A value is not of its parameter's kind.
@@ -54,24 +54,24 @@ pub enum SpecCause {
         owner: &'static str,
         /// The parameter.
         param: String,
-        /// What was given.
+        /// The given value.
         found: String,
-        /// What may be given.
+        /// The expected kind of value.
         expected: String,
     },
-    /// A value is outside what its op accepts.
+    /// The op does not accept the value.
     #[error(transparent)]
     Param(#[from] ParamError),
-    /// What stands in a list of ops is none.
+    /// An item of a list of ops is not an op.
     #[error("an op is a name, or a table with a name as its `op`, not {found}")]
     NotAnOp {
-        /// What stands there.
+        /// The value found.
         found: String,
     },
-    /// What stands in the place of a list of ops is none.
+    /// A value that should be a list of ops is not a list.
     #[error("ops are given as a list, not {found}")]
     NotAList {
-        /// What stands there.
+        /// The value found.
         found: String,
     },
     /// The list is too long.
@@ -95,7 +95,7 @@ impl From<ParamError> for SpecError {
 }
 
 impl SpecError {
-    /// The same at a place, unless it has one.
+    /// Sets the offset, unless the error already has one.
     #[must_use]
     pub fn at(self, at: Option<usize>) -> Self {
         Self { at: self.at.or(at), ..self }
@@ -114,7 +114,7 @@ fn mean_or_known(nearest: &Option<&'static str>, known: &[&'static str]) -> Stri
     }
 }
 
-/// A stranger's name, cut to what a message can hold.
+/// Shortens an unknown name for use in a message.
 pub(super) fn short(name: &str) -> String {
     const MOST: usize = 60;
     match name.char_indices().nth(MOST) {

@@ -1,7 +1,10 @@
 //! Ops that move pixels.
 
 use super::args::INTERPOLATION;
-use super::{Args, Kind, OpInfo, ParamInfo, Preset, SpecError, built, maybe, optional, required};
+use super::{
+    OpArgs, OpInfo, ParamInfo, ParamKind, ParamValue, SpecError, built, optional, required,
+    with_default,
+};
 use crate::{
     CenterCrop, D4, Pad, PaddingMode, ParamError, RandomCrop, RandomHorizontalFlip,
     RandomResizedCrop, RandomRotate90, RandomTranslate, RandomVerticalFlip, RandomZoomOut, Resize,
@@ -10,26 +13,34 @@ use crate::{
 
 pub(super) const GEOMETRY: &str = "geometry";
 
-const SIDES: ParamInfo =
-    required("size", Kind::Size, Preset::Int(224), "of the output; one number for a square");
+const SIDES: ParamInfo = required(
+    "size",
+    ParamKind::Size,
+    ParamValue::Int(224),
+    "of the output; one number for a square",
+);
 
-const INTERPOLATE: ParamInfo = optional(
+const INTERPOLATE: ParamInfo = with_default(
     "interpolation",
     INTERPOLATION,
-    Preset::Word("bilinear-antialias"),
+    ParamValue::Word("bilinear-antialias"),
     "how pixels are weighed",
 );
 
 pub(super) const P: ParamInfo =
-    optional("p", Kind::Number, Preset::Float(0.5), "share of the images");
+    with_default("p", ParamKind::Number, ParamValue::Float(0.5), "share of the images");
 
-pub(super) const FILL: ParamInfo =
-    optional("fill", Kind::Color, Preset::Int(0), "colour of what comes in from outside");
+pub(super) const FILL: ParamInfo = with_default(
+    "fill",
+    ParamKind::Color,
+    ParamValue::Int(0),
+    "colour of what comes in from outside",
+);
 
-const PADDING_MODE: ParamInfo = optional(
+const PADDING_MODE: ParamInfo = with_default(
     "padding_mode",
-    Kind::Word(&["constant", "edge", "reflect", "symmetric"]),
-    Preset::Word("constant"),
+    ParamKind::Word(&["constant", "edge", "reflect", "symmetric"]),
+    ParamValue::Word("constant"),
     "what a frame shows: `fill`, the pixels at the edge, or the picture mirrored",
 );
 
@@ -40,11 +51,16 @@ pub(super) const OPS: &[OpInfo] = &[
         summary: "cuts a random rectangle and scales it to a fixed size",
         params: &[
             SIDES,
-            optional("scale", Kind::Range, Preset::Floats(&[0.08, 1.0]), "share of the area"),
-            optional(
+            with_default(
+                "scale",
+                ParamKind::Range,
+                ParamValue::Floats(&[0.08, 1.0]),
+                "share of the area",
+            ),
+            with_default(
                 "ratio",
-                Kind::Range,
-                Preset::Floats(&[3.0 / 4.0, 4.0 / 3.0]),
+                ParamKind::Range,
+                ParamValue::Floats(&[3.0 / 4.0, 4.0 / 3.0]),
                 "width over height",
             ),
             INTERPOLATE,
@@ -62,14 +78,19 @@ pub(super) const OPS: &[OpInfo] = &[
         class: GEOMETRY,
         summary: "scales an image",
         params: &[
-            required("size", Kind::Size, Preset::Int(256), "one number: of the side named"),
-            optional(
+            required(
+                "size",
+                ParamKind::Size,
+                ParamValue::Int(256),
+                "one number: of the side named",
+            ),
+            with_default(
                 "side",
-                Kind::Word(&["short", "long"]),
-                Preset::Word("short"),
+                ParamKind::Word(&["short", "long"]),
+                ParamValue::Word("short"),
                 "which one number is for; long is torchvision's size = None with a max_size",
             ),
-            maybe("max_size", Kind::Whole, "most pixels of the long side, for a short one"),
+            optional("max_size", ParamKind::Whole, "most pixels of the long side, for a short one"),
             INTERPOLATE,
         ],
         aliases: &[],
@@ -81,22 +102,22 @@ pub(super) const OPS: &[OpInfo] = &[
         summary: "cuts the middle out of an image",
         params: &[
             SIDES,
-            maybe(
+            optional(
                 "ratio",
-                Kind::Number,
+                ParamKind::Number,
                 "FFCV's form: a square of this share of the short side, scaled to `size`",
             ),
-            optional(
+            with_default(
                 "interpolation",
                 INTERPOLATION,
-                Preset::Word("bilinear-antialias"),
+                ParamValue::Word("bilinear-antialias"),
                 "how pixels are weighed where there is a `ratio`",
             ),
         ],
         aliases: &[],
         build: |args| {
             let Size { height, width } = args.size("size")?;
-            let op = match args.if_given("ratio", Args::float)? {
+            let op = match args.if_given("ratio", OpArgs::float)? {
                 Some(ratio) => CenterCrop::ratio(height, width, ratio)?,
                 None => CenterCrop::new(height, width)?,
             };
@@ -109,11 +130,16 @@ pub(super) const OPS: &[OpInfo] = &[
         summary: "cuts a window of fixed size at a random place",
         params: &[
             SIDES,
-            optional("padding", Kind::Sides, Preset::Int(0), "pixels first put on each side"),
-            optional(
+            with_default(
+                "padding",
+                ParamKind::Sides,
+                ParamValue::Int(0),
+                "pixels first put on each side",
+            ),
+            with_default(
                 "pad_if_needed",
-                Kind::Bool,
-                Preset::Bool(false),
+                ParamKind::Bool,
+                ParamValue::Bool(false),
                 "whether an image that is too small may lie anywhere in the window",
             ),
             FILL,
@@ -132,7 +158,7 @@ pub(super) const OPS: &[OpInfo] = &[
         class: GEOMETRY,
         summary: "frames an image",
         params: &[
-            required("padding", Kind::Sides, Preset::Int(4), "pixels on each side"),
+            required("padding", ParamKind::Sides, ParamValue::Int(4), "pixels on each side"),
             FILL,
             PADDING_MODE,
         ],
@@ -147,10 +173,10 @@ pub(super) const OPS: &[OpInfo] = &[
         summary: "places a share p of the images on a larger canvas",
         params: &[
             FILL,
-            optional(
+            with_default(
                 "side_range",
-                Kind::Range,
-                Preset::Floats(&[1.0, 4.0]),
+                ParamKind::Range,
+                ParamValue::Floats(&[1.0, 4.0]),
                 "how many times as high and wide it is",
             ),
             P,
@@ -166,7 +192,12 @@ pub(super) const OPS: &[OpInfo] = &[
         class: GEOMETRY,
         summary: "shifts an image by a few pixels",
         params: &[
-            required("padding", Kind::Whole, Preset::Int(4), "most pixels in each direction"),
+            required(
+                "padding",
+                ParamKind::Whole,
+                ParamValue::Int(4),
+                "most pixels in each direction",
+            ),
             FILL,
         ],
         aliases: &[],
@@ -192,7 +223,12 @@ pub(super) const OPS: &[OpInfo] = &[
         name: "Rot90",
         class: GEOMETRY,
         summary: "turns an image by quarters",
-        params: &[optional("k", Kind::Integer, Preset::Int(1), "how many, counter-clockwise")],
+        params: &[with_default(
+            "k",
+            ParamKind::Integer,
+            ParamValue::Int(1),
+            "how many, counter-clockwise",
+        )],
         aliases: &[],
         build: |args| Ok(built(Rot90::new(args.i32("k")?))),
     },
@@ -222,15 +258,15 @@ pub(super) const OPS: &[OpInfo] = &[
     },
 ];
 
-/// Which side a size is of.
+/// The side that a single size sets.
 #[derive(Clone, Copy, PartialEq)]
 enum Side {
     Short,
     Long,
 }
 
-/// Two numbers are a size, one is of a side.
-fn resize(args: &Args<'_>) -> Result<Resize, SpecError> {
+/// Builds a resize: two numbers are a size, one number is the length of a side.
+fn resize(args: &OpArgs<'_>) -> Result<Resize, SpecError> {
     let Size { height, width } = args.size("size")?;
     let side = args.choice("side", &[("short", Side::Short), ("long", Side::Long)])?;
     let op = match (args.is_list("size")?, side) {
@@ -242,14 +278,14 @@ fn resize(args: &Args<'_>) -> Result<Resize, SpecError> {
         (false, Side::Short) => Resize::short_side(height)?,
         (false, Side::Long) => Resize::long_side(height)?,
     };
-    Ok(match args.if_given("max_size", Args::u32)? {
+    Ok(match args.if_given("max_size", OpArgs::u32)? {
         Some(most) => op.max_size(most)?,
         None => op,
     })
 }
 
-/// What a frame shows.
-fn padding_mode(args: &Args<'_>) -> Result<PaddingMode, SpecError> {
+/// Reads the contents of a border.
+fn padding_mode(args: &OpArgs<'_>) -> Result<PaddingMode, SpecError> {
     let modes = [
         ("constant", PaddingMode::Constant(args.color("fill")?)),
         ("edge", PaddingMode::Edge),

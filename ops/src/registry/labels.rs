@@ -1,6 +1,6 @@
 //! Ops on labels.
 
-use super::{Kind, OpInfo, Preset, built, required};
+use super::{OpInfo, ParamKind, ParamValue, built, required};
 use crate::{LabelSmoothing, OneHot, ReplaceLabel, Squeeze};
 
 const LABELS: &str = "labels";
@@ -10,7 +10,12 @@ pub(super) const OPS: &[OpInfo] = &[
         name: "OneHot",
         class: LABELS,
         summary: "turns a label into a vector with a one at its class; gives f32",
-        params: &[required("classes", Kind::Whole, Preset::Int(1000), "elements of the vector")],
+        params: &[required(
+            "classes",
+            ParamKind::Whole,
+            ParamValue::Int(1000),
+            "elements of the vector",
+        )],
         aliases: &[],
         build: |args| Ok(built(OneHot::new(args.u32("classes")?)?)),
     },
@@ -18,7 +23,7 @@ pub(super) const OPS: &[OpInfo] = &[
         name: "LabelSmoothing",
         class: LABELS,
         summary: "spreads a share of a one-hot vector evenly over all classes",
-        params: &[required("epsilon", Kind::Number, Preset::Float(0.1), "the share")],
+        params: &[required("epsilon", ParamKind::Number, ParamValue::Float(0.1), "the share")],
         aliases: &[],
         build: |args| Ok(built(LabelSmoothing::new(args.float("epsilon")?)?)),
     },
@@ -27,8 +32,8 @@ pub(super) const OPS: &[OpInfo] = &[
         class: LABELS,
         summary: "gives some samples another label",
         params: &[
-            required("indices", Kind::Ids, Preset::Ints(&[0, 7]), "the samples"),
-            required("new_label", Kind::Integer, Preset::Int(1), "their label"),
+            required("indices", ParamKind::Ids, ParamValue::Ints(&[0, 7]), "the samples"),
+            required("new_label", ParamKind::Integer, ParamValue::Int(1), "their label"),
         ],
         aliases: &[],
         build: |args| Ok(built(ReplaceLabel::new(args.ids("indices")?, args.i64("new_label")?))),

@@ -1,6 +1,7 @@
-//! Ops that mix the samples of a batch: the same op is written last for the images and the labels.
+//! Ops that mix the samples of a batch: the same op must come last in the lists of the images and
+//! the labels.
 
-use super::{Args, Kind, OpInfo, ParamInfo, Preset, SpecError, built, optional};
+use super::{OpArgs, OpInfo, ParamInfo, ParamKind, ParamValue, SpecError, built, with_default};
 use crate::{CutMix, MixUp, Partner};
 
 const MIXING: &str = "mixing";
@@ -9,20 +10,30 @@ const PARTNERS: [(&str, Partner); 2] =
     [("previous", Partner::Previous), ("permuted", Partner::Permuted)];
 
 const PARAMS: &[ParamInfo] = &[
-    optional("alpha", Kind::Number, Preset::Float(1.0), "shares are drawn from Beta(alpha, alpha)"),
-    optional(
+    with_default(
+        "alpha",
+        ParamKind::Number,
+        ParamValue::Float(1.0),
+        "shares are drawn from Beta(alpha, alpha)",
+    ),
+    with_default(
         "partner",
-        Kind::Word(&["previous", "permuted"]),
-        Preset::Word("previous"),
+        ParamKind::Word(&["previous", "permuted"]),
+        ParamValue::Word("previous"),
         "who is mixed with whom: the sample before, or one by a random permutation",
     ),
-    optional(
+    with_default(
         "per_sample",
-        Kind::Bool,
-        Preset::Bool(false),
+        ParamKind::Bool,
+        ParamValue::Bool(false),
         "draws for each sample in place of the batch: FFCV's same_lambda = false",
     ),
-    optional("p", Kind::Number, Preset::Float(1.0), "share of the batches, or of the samples"),
+    with_default(
+        "p",
+        ParamKind::Number,
+        ParamValue::Float(1.0),
+        "share of the batches, or of the samples",
+    ),
 ];
 
 pub(super) const OPS: &[OpInfo] = &[
@@ -52,6 +63,6 @@ pub(super) const OPS: &[OpInfo] = &[
     },
 ];
 
-fn partner(args: &Args<'_>) -> Result<Partner, SpecError> {
+fn partner(args: &OpArgs<'_>) -> Result<Partner, SpecError> {
     args.choice("partner", &PARTNERS)
 }

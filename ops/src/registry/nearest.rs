@@ -1,12 +1,13 @@
-//! The known name that a user most likely meant.
+//! Finds the known name that a user most likely meant.
 //!
-//! Names are compared without case by the number of characters to insert, remove, replace or swap
-//! with their neighbour (optimal string alignment). The nearest is an answer if no more than a
-//! third of the name is wrong; else a name that contains the given one is (`ResizedCrop`).
+//! Names are compared case-insensitively by the number of characters to insert, remove, replace or
+//! swap with their neighbour (optimal string alignment). The nearest name is suggested if at most a
+//! third of its characters are wrong; otherwise a name that contains the given one is
+//! (`ResizedCrop`).
 
-/// The name in `known` nearest to `name`, if one is near enough.
+/// Returns the name in `known` nearest to `name`, if one is near enough.
 pub fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    /// Longer than any name: what is longer is no slip.
+    /// Longer than any known name: a longer input is not a typing error.
     const LONGEST: usize = 64;
     let name: Vec<char> = lower(name).take(LONGEST + 1).collect();
     if name.is_empty() || name.len() > LONGEST {
@@ -27,7 +28,7 @@ fn lower(name: &str) -> impl Iterator<Item = char> {
     name.chars().flat_map(char::to_lowercase)
 }
 
-/// Steps from `a` to `b`, in three rows of the usual table.
+/// Returns the number of edits from `a` to `b`, with three rows of the usual table.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before = vec![0; b.len() + 1];
     let mut above: Vec<usize> = (0..=b.len()).collect();

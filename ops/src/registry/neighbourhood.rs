@@ -1,6 +1,6 @@
-//! Ops that look at the pixels around each.
+//! Ops that compute a pixel from the pixels around it.
 
-use super::{Kind, OpInfo, Preset, built, optional, required};
+use super::{OpInfo, ParamKind, ParamValue, built, required, with_default};
 use crate::{BoxBlur, GaussianBlur, RandomAdjustSharpness};
 
 const NEIGHBOURHOOD: &str = "neighbourhood";
@@ -11,11 +11,11 @@ pub(super) const OPS: &[OpInfo] = &[
         class: NEIGHBOURHOOD,
         summary: "blurs an image by a random amount",
         params: &[
-            required("kernel_size", Kind::Kernel, Preset::Int(5), "odd numbers"),
-            optional(
+            required("kernel_size", ParamKind::Kernel, ParamValue::Int(5), "odd numbers"),
+            with_default(
                 "sigma",
-                Kind::NumberOrRange,
-                Preset::Floats(&[0.1, 2.0]),
+                ParamKind::NumberOrRange,
+                ParamValue::Floats(&[0.1, 2.0]),
                 "standard deviation in pixels, or its range",
             ),
         ],
@@ -29,7 +29,12 @@ pub(super) const OPS: &[OpInfo] = &[
         name: "BoxBlur",
         class: NEIGHBOURHOOD,
         summary: "makes every pixel the mean of those around it",
-        params: &[required("kernel_size", Kind::Kernel, Preset::Int(3), "how many pixels")],
+        params: &[required(
+            "kernel_size",
+            ParamKind::Kernel,
+            ParamValue::Int(3),
+            "how many pixels",
+        )],
         aliases: &[],
         build: |args| Ok(built(BoxBlur::with_kernel(args.kernel("kernel_size")?)?)),
     },
@@ -40,11 +45,11 @@ pub(super) const OPS: &[OpInfo] = &[
         params: &[
             required(
                 "sharpness_factor",
-                Kind::Number,
-                Preset::Float(2.0),
+                ParamKind::Number,
+                ParamValue::Float(2.0),
                 "0 blurs, 1 changes nothing, 2 sharpens",
             ),
-            optional("p", Kind::Number, Preset::Float(0.5), "share of the images"),
+            with_default("p", ParamKind::Number, ParamValue::Float(0.5), "share of the images"),
         ],
         aliases: &[],
         build: |args| {

@@ -1,6 +1,8 @@
-//! Ops that paint over a part of an image, or add noise to it.
+//! Ops that overwrite a part of an image, or add noise to it.
 
-use super::{Args, Kind, OpInfo, Preset, SpecError, built, optional, required, single};
+use super::{
+    OpArgs, OpInfo, ParamKind, ParamValue, SpecError, built, required, single, with_default,
+};
 use crate::{Cutout, GaussianNoise, GridMask, Poison, RandomErasing};
 
 const OVERWRITE: &str = "overwrite";
@@ -11,8 +13,13 @@ pub(super) const OPS: &[OpInfo] = &[
         class: OVERWRITE,
         summary: "paints a random square over",
         params: &[
-            required("crop_size", Kind::Whole, Preset::Int(8), "pixels of the square's side"),
-            optional("fill", Kind::Color, Preset::Int(0), "its colour"),
+            required(
+                "crop_size",
+                ParamKind::Whole,
+                ParamValue::Int(8),
+                "pixels of the square's side",
+            ),
+            with_default("fill", ParamKind::Color, ParamValue::Int(0), "its colour"),
         ],
         aliases: &[],
         build: |args| Ok(built(Cutout::new(args.u32("crop_size")?, args.color("fill")?)?)),
@@ -22,13 +29,23 @@ pub(super) const OPS: &[OpInfo] = &[
         class: OVERWRITE,
         summary: "erases a random rectangle of a share p of the images",
         params: &[
-            optional("p", Kind::Number, Preset::Float(0.5), "share of the images"),
-            optional("scale", Kind::Range, Preset::Floats(&[0.02, 0.33]), "share of the area"),
-            optional("ratio", Kind::Range, Preset::Floats(&[0.3, 3.3]), "height over width"),
-            optional(
+            with_default("p", ParamKind::Number, ParamValue::Float(0.5), "share of the images"),
+            with_default(
+                "scale",
+                ParamKind::Range,
+                ParamValue::Floats(&[0.02, 0.33]),
+                "share of the area",
+            ),
+            with_default(
+                "ratio",
+                ParamKind::Range,
+                ParamValue::Floats(&[0.3, 3.3]),
+                "height over width",
+            ),
+            with_default(
                 "value",
-                Kind::Paint,
-                Preset::Int(0),
+                ParamKind::Paint,
+                ParamValue::Int(0),
                 "what is painted, in units of the values; random is noise",
             ),
         ],
@@ -40,19 +57,19 @@ pub(super) const OPS: &[OpInfo] = &[
         class: OVERWRITE,
         summary: "sets the squares of a grid to 0, in a share p of the images",
         params: &[
-            optional(
+            with_default(
                 "period",
-                Kind::Range,
-                Preset::Ints(&[96, 224]),
+                ParamKind::Range,
+                ParamValue::Ints(&[96, 224]),
                 "range of the grid's period in pixels; defaults are the paper's for ImageNet",
             ),
-            optional(
+            with_default(
                 "ratio",
-                Kind::Number,
-                Preset::Float(0.6),
+                ParamKind::Number,
+                ParamValue::Float(0.6),
                 "share of a period that is kept between the squares",
             ),
-            optional("p", Kind::Number, Preset::Float(0.8), "share of the images"),
+            with_default("p", ParamKind::Number, ParamValue::Float(0.8), "share of the images"),
         ],
         aliases: &[],
         build: |args| {
@@ -65,17 +82,22 @@ pub(super) const OPS: &[OpInfo] = &[
         class: OVERWRITE,
         summary: "adds normal noise to every value",
         params: &[
-            optional(
+            with_default(
                 "mean",
-                Kind::Number,
-                Preset::Float(0.0),
+                ParamKind::Number,
+                ParamValue::Float(0.0),
                 "of the noise: a share of 255 on u8, in units of the values on floats",
             ),
-            optional("sigma", Kind::Number, Preset::Float(0.1), "its deviation, in the same units"),
-            optional(
+            with_default(
+                "sigma",
+                ParamKind::Number,
+                ParamValue::Float(0.1),
+                "its deviation, in the same units",
+            ),
+            with_default(
                 "clip",
-                Kind::Bool,
-                Preset::Bool(true),
+                ParamKind::Bool,
+                ParamValue::Bool(true),
                 "whether u8 values stay in 0..255, or wrap around",
             ),
         ],
@@ -90,20 +112,25 @@ pub(super) const OPS: &[OpInfo] = &[
         class: OVERWRITE,
         summary: "blends a fixed picture into some samples",
         params: &[
-            required("size", Kind::Size, Preset::Ints(&[1, 2]), "of the images and the picture"),
+            required(
+                "size",
+                ParamKind::Size,
+                ParamValue::Ints(&[1, 2]),
+                "of the images and the picture",
+            ),
             required(
                 "mask",
-                Kind::Numbers,
-                Preset::Ints(&[255, 0, 0, 255, 0, 0]),
+                ParamKind::Numbers,
+                ParamValue::Ints(&[255, 0, 0, 255, 0, 0]),
                 "the picture: red, green and blue of each pixel, 0 to 255, row by row",
             ),
             required(
                 "alpha",
-                Kind::Numbers,
-                Preset::Floats(&[0.5, 0.5]),
+                ParamKind::Numbers,
+                ParamValue::Floats(&[0.5, 0.5]),
                 "the picture's weight in each pixel, 0 to 1",
             ),
-            required("indices", Kind::Ids, Preset::Ints(&[0, 7]), "the samples"),
+            required("indices", ParamKind::Ids, ParamValue::Ints(&[0, 7]), "the samples"),
         ],
         aliases: &[],
         build: |args| {
@@ -113,7 +140,7 @@ pub(super) const OPS: &[OpInfo] = &[
     },
 ];
 
-fn erasing(args: &Args<'_>) -> Result<RandomErasing, SpecError> {
+fn erasing(args: &OpArgs<'_>) -> Result<RandomErasing, SpecError> {
     let (scale, ratio) = (args.range("scale")?, args.range("ratio")?);
     let op = RandomErasing::new(args.float("p")?, scale, ratio)?;
     if args.is_word("value", "random")? {

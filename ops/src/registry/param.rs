@@ -1,6 +1,6 @@
-//! What an op takes: names, kinds, defaults and words for people.
+//! The parameters of ops: names, kinds, defaults and descriptions.
 
-use super::{Datum, Value};
+use super::{SpecData, SpecValue};
 use crate::DType;
 use std::fmt;
 
@@ -9,56 +9,56 @@ use std::fmt;
 pub struct ParamInfo {
     /// The name a user writes.
     pub name: &'static str,
-    /// What may be given.
-    pub kind: Kind,
-    /// What holds if nothing is given.
-    pub need: Need,
-    /// What it means, on one line.
+    /// The kind of values that the parameter accepts.
+    pub kind: ParamKind,
+    /// What applies if the user gives no value.
+    pub need: ParamDefault,
+    /// The meaning of the parameter, on one line.
     pub doc: &'static str,
 }
 
-/// What holds if a parameter is not given.
+/// What applies if a parameter is not given.
 #[derive(Clone, Copy, Debug)]
-pub enum Need {
-    /// It must be given; the example is one that works.
-    Required(Preset),
-    /// It is this.
-    Default(Preset),
-    /// The op does without.
+pub enum ParamDefault {
+    /// An error: the parameter must be given. The example is a valid value.
+    Required(ParamValue),
+    /// This default value.
+    Default(ParamValue),
+    /// No value: the op does not need the parameter.
     Optional,
 }
 
-/// A parameter that must be given, with an example.
+/// Returns a parameter that must be given, with an example.
 #[must_use]
 pub const fn required(
     name: &'static str,
-    kind: Kind,
-    example: Preset,
+    kind: ParamKind,
+    example: ParamValue,
     doc: &'static str,
 ) -> ParamInfo {
-    ParamInfo { name, kind, need: Need::Required(example), doc }
+    ParamInfo { name, kind, need: ParamDefault::Required(example), doc }
 }
 
-/// A parameter with a default.
+/// Returns a parameter with a default.
 #[must_use]
-pub const fn optional(
+pub const fn with_default(
     name: &'static str,
-    kind: Kind,
-    default: Preset,
+    kind: ParamKind,
+    default: ParamValue,
     doc: &'static str,
 ) -> ParamInfo {
-    ParamInfo { name, kind, need: Need::Default(default), doc }
+    ParamInfo { name, kind, need: ParamDefault::Default(default), doc }
 }
 
-/// A parameter that the op does without.
+/// Returns a parameter that can be omitted and has no default.
 #[must_use]
-pub const fn maybe(name: &'static str, kind: Kind, doc: &'static str) -> ParamInfo {
-    ParamInfo { name, kind, need: Need::Optional, doc }
+pub const fn optional(name: &'static str, kind: ParamKind, doc: &'static str) -> ParamInfo {
+    ParamInfo { name, kind, need: ParamDefault::Optional, doc }
 }
 
-/// What may be given as a parameter.
+/// The kind of values that a parameter accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ParamKind {
     /// `true` or `false`.
     Bool,
     /// A number.
@@ -67,37 +67,38 @@ pub enum Kind {
     Whole,
     /// A whole number of either sign.
     Integer,
-    /// One number of pixels, or height and width.
+    /// One number of pixels for both sides, or height and width.
     Size,
-    /// One number of pixels, or width and height.
+    /// One number of pixels for both sides, or width and height.
     Kernel,
-    /// One number of pixels, or for left and right and top and bottom, or for each side.
+    /// One number of pixels for all sides, two (left and right, top and bottom), or four, one for
+    /// each side.
     Sides,
-    /// Across and down.
+    /// A horizontal and a vertical number.
     Pair,
     /// Two numbers, the lower first.
     Range,
-    /// A number, or two, the lower first.
+    /// A number, or two numbers, the lower first.
     NumberOrRange,
-    /// A number, or a range for x, or one for x and one for y.
+    /// A number, a range for x, or a range for x and a range for y.
     Shear,
-    /// One level of grey, or three of red, green and blue.
+    /// One grey level, or three levels of red, green and blue.
     Color,
-    /// A number each for red, green and blue.
+    /// One number for each of red, green and blue.
     Channels,
-    /// A number, one each for red, green and blue, or `"random"`.
+    /// A number, one number for each of red, green and blue, or `"random"`.
     Paint,
-    /// 0, 1 and 2 in some order.
+    /// A permutation of 0, 1 and 2.
     Permutation,
     /// Three rows of four numbers, one after another.
     Matrix,
-    /// A number for each level, for all channels or for each.
+    /// A number for each level: one table for all channels, or one for each channel.
     Levels,
     /// A list of numbers.
     Numbers,
     /// A list of whole numbers, not negative.
     Ids,
-    /// A type of elements.
+    /// An element type.
     DType,
     /// One of these words.
     Word(&'static [&'static str]),
@@ -107,12 +108,12 @@ pub enum Kind {
     Words,
     /// A list of ops.
     Ops,
-    /// Names and values.
+    /// A table of names and values.
     Table,
 }
 
-/// What is expected, in words.
-impl fmt::Display for Kind {
+/// Describes the expected value in words.
+impl fmt::Display for ParamKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Bool => "true or false",
@@ -144,7 +145,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// `"f16", "bf16" or "f32"`.
+/// Writes a list of words like `"f16", "bf16" or "f32"`.
 fn one_of(f: &mut fmt::Formatter<'_>, words: &[impl fmt::Display]) -> fmt::Result {
     for (i, word) in words.iter().enumerate() {
         let before = match i {
@@ -157,9 +158,9 @@ fn one_of(f: &mut fmt::Formatter<'_>, words: &[impl fmt::Display]) -> fmt::Resul
     Ok(())
 }
 
-/// A value known when this is compiled: a default, an example.
+/// A compile-time value: a default or an example.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Preset {
+pub enum ParamValue {
     /// `true`
     Bool(bool),
     /// `224`
@@ -176,27 +177,27 @@ pub enum Preset {
     Words(&'static [&'static str]),
 }
 
-impl Preset {
-    /// The same as a value.
+impl ParamValue {
+    /// Converts to a [`SpecValue`].
     #[must_use]
-    pub fn value(&self) -> Value {
-        fn list<T: Copy>(items: &[T], value: impl Fn(T) -> Value) -> Value {
-            Datum::List(items.iter().copied().map(value).collect()).into()
+    pub fn value(&self) -> SpecValue {
+        fn list<T: Copy>(items: &[T], value: impl Fn(T) -> SpecValue) -> SpecValue {
+            SpecData::List(items.iter().copied().map(value).collect()).into()
         }
         match *self {
             Self::Bool(value) => value.into(),
             Self::Int(value) => value.into(),
             Self::Float(value) => value.into(),
             Self::Word(word) => word.into(),
-            Self::Ints(values) => list(values, Value::from),
-            Self::Floats(values) => list(values, Value::from),
-            Self::Words(words) => list(words, Value::from),
+            Self::Ints(values) => list(values, SpecValue::from),
+            Self::Floats(values) => list(values, SpecValue::from),
+            Self::Words(words) => list(words, SpecValue::from),
         }
     }
 }
 
-/// As in TOML.
-impl fmt::Display for Preset {
+/// Formats the value as in TOML.
+impl fmt::Display for ParamValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.value().fmt(f)
     }

@@ -1,7 +1,10 @@
 //! Ops made of others: containers, and the automatic policies.
 
 use super::args::WARP_INTERPOLATION;
-use super::{Args, Kind, OpInfo, ParamInfo, Preset, SpecError, built, maybe, optional, required};
+use super::{
+    OpArgs, OpInfo, ParamInfo, ParamKind, ParamValue, SpecError, built, optional, required,
+    with_default,
+};
 use crate::rows::WarpInterpolation;
 use crate::{
     AugMix, AutoAugment, ParamError, Policy, RandAugment, RandomApply, RandomChoice, RandomOrder,
@@ -10,32 +13,45 @@ use crate::{
 
 const POLICY: &str = "containers and policies";
 
-const OPS_OF: ParamInfo =
-    required("ops", Kind::Ops, Preset::Words(&["RandomHorizontalFlip"]), "the ops, in order");
+const OPS_OF: ParamInfo = required(
+    "ops",
+    ParamKind::Ops,
+    ParamValue::Words(&["RandomHorizontalFlip"]),
+    "the ops, in order",
+);
 
 const POLICIES: [(&str, Policy); 3] =
     [("imagenet", Policy::ImageNet), ("cifar10", Policy::Cifar10), ("svhn", Policy::Svhn)];
 
-const INTERPOLATION: ParamInfo = maybe(
+const INTERPOLATION: ParamInfo = optional(
     "interpolation",
     WARP_INTERPOLATION,
     "what warps read between pixels; nearest if left out",
 );
 
-const FILL: ParamInfo = maybe("fill", Kind::Color, "what comes in from outside; black if left out");
+const FILL: ParamInfo =
+    optional("fill", ParamKind::Color, "what comes in from outside; black if left out");
 
-/// Of the op that also takes a config of timm's, which has a look of its own.
-const TIMM_INTERPOLATION: ParamInfo = maybe(
+/// The interpolation of `RandAugment`, which also accepts timm's configurations with other
+/// defaults.
+const TIMM_INTERPOLATION: ParamInfo = optional(
     "interpolation",
     WARP_INTERPOLATION,
     "what warps read between pixels; if left out nearest, with a config one of the others by a coin",
 );
 
-const TIMM_FILL: ParamInfo =
-    maybe("fill", Kind::Color, "what comes in from outside; if left out black, with a config 128");
+const TIMM_FILL: ParamInfo = optional(
+    "fill",
+    ParamKind::Color,
+    "what comes in from outside; if left out black, with a config 128",
+);
 
-const BINS: ParamInfo =
-    optional("num_magnitude_bins", Kind::Whole, Preset::Int(31), "how many magnitudes there are");
+const BINS: ParamInfo = with_default(
+    "num_magnitude_bins",
+    ParamKind::Whole,
+    ParamValue::Int(31),
+    "how many magnitudes there are",
+);
 
 pub(super) const OPS: &[OpInfo] = &[
     OpInfo {
@@ -43,11 +59,26 @@ pub(super) const OPS: &[OpInfo] = &[
         class: POLICY,
         summary: "mixes the picture with what random chains of actions make of it",
         params: &[
-            optional("severity", Kind::Whole, Preset::Int(3), "magnitudes are below it, of 1..=10"),
-            optional("mixture_width", Kind::Whole, Preset::Int(3), "how many chains"),
-            maybe("chain_depth", Kind::Whole, "steps of every chain; 1 to 3 if left out"),
-            optional("alpha", Kind::Number, Preset::Float(1.0), "of the Dirichlet distributions"),
-            optional("all_ops", Kind::Bool, Preset::Bool(true), "whether colours are changed too"),
+            with_default(
+                "severity",
+                ParamKind::Whole,
+                ParamValue::Int(3),
+                "magnitudes are below it, of 1..=10",
+            ),
+            with_default("mixture_width", ParamKind::Whole, ParamValue::Int(3), "how many chains"),
+            optional("chain_depth", ParamKind::Whole, "steps of every chain; 1 to 3 if left out"),
+            with_default(
+                "alpha",
+                ParamKind::Number,
+                ParamValue::Float(1.0),
+                "of the Dirichlet distributions",
+            ),
+            with_default(
+                "all_ops",
+                ParamKind::Bool,
+                ParamValue::Bool(true),
+                "whether colours are changed too",
+            ),
             INTERPOLATION,
             FILL,
         ],
@@ -57,7 +88,7 @@ pub(super) const OPS: &[OpInfo] = &[
                 .mixture_width(args.u32("mixture_width")?)?
                 .alpha(args.float("alpha")?)?
                 .all_ops(args.bool("all_ops")?);
-            let op = match args.if_given("chain_depth", Args::u32)? {
+            let op = match args.if_given("chain_depth", OpArgs::u32)? {
                 Some(steps) => op.chain_depth(steps)?,
                 None => op,
             };
@@ -69,10 +100,10 @@ pub(super) const OPS: &[OpInfo] = &[
         class: POLICY,
         summary: "runs one of 25 pairs of actions, found by search for a data set",
         params: &[
-            optional(
+            with_default(
                 "policy",
-                Kind::Word(&["imagenet", "cifar10", "svhn"]),
-                Preset::Word("imagenet"),
+                ParamKind::Word(&["imagenet", "cifar10", "svhn"]),
+                ParamValue::Word("imagenet"),
                 "whose pairs",
             ),
             INTERPOLATION,
@@ -89,12 +120,17 @@ pub(super) const OPS: &[OpInfo] = &[
         class: POLICY,
         summary: "runs a few random actions of one strength",
         params: &[
-            optional("num_ops", Kind::Whole, Preset::Int(2), "how many actions"),
-            optional("magnitude", Kind::Whole, Preset::Int(9), "how strong, below the bins"),
+            with_default("num_ops", ParamKind::Whole, ParamValue::Int(2), "how many actions"),
+            with_default(
+                "magnitude",
+                ParamKind::Whole,
+                ParamValue::Int(9),
+                "how strong, below the bins",
+            ),
             BINS,
-            maybe(
+            optional(
                 "config",
-                Kind::Text,
+                ParamKind::Text,
                 "in place of these a string as timm has it: rand-m9-mstd0.5-inc1",
             ),
             TIMM_INTERPOLATION,
@@ -110,7 +146,10 @@ pub(super) const OPS: &[OpInfo] = &[
         name: "RandomApply",
         class: POLICY,
         summary: "runs a list of ops for a share p of the images",
-        params: &[OPS_OF, optional("p", Kind::Number, Preset::Float(0.5), "share of the images")],
+        params: &[
+            OPS_OF,
+            with_default("p", ParamKind::Number, ParamValue::Float(0.5), "share of the images"),
+        ],
         aliases: &[],
         build: |args| Ok(built(RandomApply::new(args.ops("ops")?, args.float("p")?)?)),
     },
@@ -120,12 +159,12 @@ pub(super) const OPS: &[OpInfo] = &[
         summary: "runs one of a list of ops",
         params: &[
             OPS_OF,
-            maybe("weights", Kind::Numbers, "how likely each is, all alike if left out"),
+            optional("weights", ParamKind::Numbers, "how likely each is, all alike if left out"),
         ],
         aliases: &[],
         build: |args| {
             let lists = args.ops("ops")?.into_iter().map(|op| vec![op]).collect();
-            Ok(built(match args.if_given("weights", Args::floats)? {
+            Ok(built(match args.if_given("weights", OpArgs::floats)? {
                 Some(weights) => RandomChoice::new(lists, &weights)?,
                 None => RandomChoice::uniform(lists)?,
             }))
@@ -157,27 +196,27 @@ pub(super) const OPS: &[OpInfo] = &[
     },
 ];
 
-/// The op with the interpolation and the fill that were given.
+/// Sets the interpolation and the fill of an op, if they were given.
 fn looking<T>(
-    args: &Args<'_>,
+    args: &OpArgs<'_>,
     mut op: T,
     interpolation: fn(T, WarpInterpolation) -> T,
     fill: fn(T, [u8; 3]) -> T,
 ) -> Result<T, SpecError> {
-    let given = args.if_given("interpolation", Args::warp_interpolation)?;
+    let given = args.if_given("interpolation", OpArgs::warp_interpolation)?;
     if let Some(given) = given {
         op = interpolation(op, given);
     }
-    if let Some(given) = args.if_given("fill", Args::color)? {
+    if let Some(given) = args.if_given("fill", OpArgs::color)? {
         op = fill(op, given);
     }
     Ok(op)
 }
 
-/// By timm's string or by torchvision's numbers, not both.
-fn rand_augment(args: &Args<'_>) -> Result<RandAugment, SpecError> {
+/// Builds a `RandAugment` from timm's string or from torchvision's numbers, but not both.
+fn rand_augment(args: &OpArgs<'_>) -> Result<RandAugment, SpecError> {
     let [num_ops, magnitude, bins] = ["num_ops", "magnitude", "num_magnitude_bins"];
-    let Some(config) = args.if_given("config", Args::text)? else {
+    let Some(config) = args.if_given("config", OpArgs::text)? else {
         let [num_ops, magnitude] = [args.u32(num_ops)?, args.u32(magnitude)?];
         return Ok(RandAugment::with_bins(num_ops, magnitude, args.u32(bins)?)?);
     };

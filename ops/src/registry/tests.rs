@@ -1,24 +1,24 @@
-//! What holds for every entry.
+//! Properties of every entry.
 
 use super::*;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// An op with what it needs: the examples of its required parameters.
-fn example(info: &OpInfo) -> Table {
+/// An op with the examples of its required parameters.
+fn example(info: &OpInfo) -> SpecTable {
     let examples = info.params.iter().filter_map(|param| match param.need {
-        Need::Required(example) => Some((param.name, example.value())),
+        ParamDefault::Required(example) => Some((param.name, example.value())),
         _ => None,
     });
-    Table::from_iter([("op", Value::from(info.name))].into_iter().chain(examples))
+    SpecTable::from_iter([("op", SpecValue::from(info.name))].into_iter().chain(examples))
 }
 
-fn build(table: Table) -> Result<Ops, SpecError> {
-    build_ops(&Value::from(vec![Value::from(table)]))
+fn build(table: SpecTable) -> Result<Ops, SpecError> {
+    build_ops(&SpecValue::from(vec![SpecValue::from(table)]))
 }
 
-fn message(table: Table) -> String {
+fn message(table: SpecTable) -> String {
     build(table).unwrap_err().to_string()
 }
 
@@ -33,29 +33,30 @@ fn every_op_is_made_of_its_example_by_each_of_its_names() {
     }
 }
 
-/// A default says the same as nothing, so it is of its parameter's kind.
+/// Giving a default explicitly is the same as omitting it, so a default is of its parameter's kind.
 #[test]
 fn every_default_may_also_be_written() {
     for info in registry() {
         let without = build(example(info)).unwrap();
         for param in info.params {
-            let Need::Default(default) = param.need else { continue };
+            let ParamDefault::Default(default) = param.need else { continue };
             let mut table = example(info);
-            table.0.extend(Table::from_iter([(param.name, default.value())]).0);
+            table.0.extend(SpecTable::from_iter([(param.name, default.value())]).0);
             let with = build(table).unwrap();
             assert_eq!(format!("{with:?}"), format!("{without:?}"), "{} {}", info.name, param.name);
         }
     }
 }
 
-/// Of a wrong kind, every parameter is refused by name: so none is forgotten by `build`.
+/// Every parameter of a wrong kind is refused by name, which shows that `build` reads all
+/// parameters.
 #[test]
 fn every_parameter_is_read_and_its_kind_is_checked() {
     for info in registry() {
         for param in info.params {
             let mut table = example(info);
             table.0.retain(|entry| entry.name != param.name);
-            table.0.extend(Table::from_iter([(param.name, Table::default().into())]).0);
+            table.0.extend(SpecTable::from_iter([(param.name, SpecTable::default().into())]).0);
             let error = build(table).expect_err(param.name);
             let told = error.to_string();
             assert!(told.contains("a table"), "{} {}: {told}", info.name, param.name);
@@ -79,7 +80,7 @@ fn names_are_unique_and_a_class_stands_together() {
     assert_eq!(classes.len(), classes.iter().collect::<BTreeSet<_>>().len(), "{classes:?}");
 }
 
-/// Exported ops that no list written as data can have.
+/// Exported ops that can't be written in a list as data.
 const NEEDS_CODE: &[(&str, &str)] = &[("Lambda", "it calls a closure")];
 
 /// Every type with an `impl Op` that this crate exports has an entry.
@@ -127,7 +128,7 @@ fn exported(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn a_slip_is_answered_with_the_name_meant() {
-    let (size, scale) = (Value::from(224), Value::from(0.5));
+    let (size, scale) = (SpecValue::from(224), SpecValue::from(0.5));
     for (table, told) in [
         (
             op_of("RandomResizeCrop", &[]),
@@ -156,18 +157,21 @@ fn a_slip_is_answered_with_the_name_meant() {
             "RandomResizedCrop: scale is 0.5, expected [low, high]",
         ),
         (
-            op_of("Resize", &[("size", Value::from(256)), ("interpolation", Value::from("cubic"))]),
+            op_of(
+                "Resize",
+                &[("size", SpecValue::from(256)), ("interpolation", SpecValue::from("cubic"))],
+            ),
             "Resize: interpolation is \"cubic\", expected \"bilinear-antialias\", \"area\", \"nearest\", \"nearest-exact\", \"bilinear\", \"bicubic\" or \"bicubic-antialias\"",
         ),
         (
-            op_of("RandomHorizontalFlip", &[("p", Value::from(1.5))]),
+            op_of("RandomHorizontalFlip", &[("p", SpecValue::from(1.5))]),
             "RandomHorizontalFlip: p is 1.5, expected 0.0..=1.0",
         ),
         (
-            op_of("OneHot", &[("classes", Value::from(-1))]),
+            op_of("OneHot", &[("classes", SpecValue::from(-1))]),
             "OneHot: classes is -1, expected a whole number, 0 or more",
         ),
-        (Table::default(), "an op is a name, or a table with a name as its `op`, not a table"),
+        (SpecTable::default(), "an op is a name, or a table with a name as its `op`, not a table"),
     ] {
         assert_eq!(message(table), told);
     }
@@ -175,28 +179,28 @@ fn a_slip_is_answered_with_the_name_meant() {
 
 #[test]
 fn an_error_stands_where_its_value_does() {
-    let at = |datum: Value, at| Value { at: Some(at), ..datum };
-    let entry = |name: &str, at, value| Entry { name: name.to_owned(), at: Some(at), value };
+    let at = |datum: SpecValue, at| SpecValue { at: Some(at), ..datum };
+    let entry = |name: &str, at, value| SpecEntry { name: name.to_owned(), at: Some(at), value };
     let op = |entries| {
-        let table = at(Value::from(Table(entries)), 1);
-        build_ops(&Value::from(vec![table])).unwrap_err().at
+        let table = at(SpecValue::from(SpecTable(entries)), 1);
+        build_ops(&SpecValue::from(vec![table])).unwrap_err().at
     };
-    let name = |text| entry("op", 2, at(Value::from(text), 3));
+    let name = |text| entry("op", 2, at(SpecValue::from(text), 3));
     assert_eq!(op(vec![name("Nothing")]), Some(3), "the op's name");
     assert_eq!(op(vec![name("Resize")]), Some(1), "the op that lacks something");
     assert_eq!(
-        op(vec![name("Squeeze"), entry("x", 4, at(Value::from(1), 5))]),
+        op(vec![name("Squeeze"), entry("x", 4, at(SpecValue::from(1), 5))]),
         Some(4),
         "the name"
     );
     let p = |value| op(vec![name("RandomVerticalFlip"), entry("p", 4, at(value, 5))]);
-    assert_eq!(p(Value::from("x")), Some(5), "the value of a wrong kind");
-    assert_eq!(p(Value::from(7.0)), Some(5), "the value out of range");
+    assert_eq!(p(SpecValue::from("x")), Some(5), "the value of a wrong kind");
+    assert_eq!(p(SpecValue::from(7.0)), Some(5), "the value out of range");
 }
 
 #[test]
 fn a_list_is_bounded() {
-    let many = |n| Value::from(vec![Value::from("ToChannelsFirst"); n]);
+    let many = |n| SpecValue::from(vec![SpecValue::from("ToChannelsFirst"); n]);
     assert_eq!(build_ops(&many(MAX_OPS)).unwrap().len(), MAX_OPS);
     assert_eq!(build_ops(&many(MAX_OPS + 1)).unwrap_err().cause, SpecCause::TooMany);
     let deepest = Bounds { depth: MAX_DEPTH, left: &Cell::new(MAX_OPS) };
@@ -206,17 +210,17 @@ fn a_list_is_bounded() {
 #[test]
 fn what_is_no_list_of_ops_is_refused() {
     assert_eq!(
-        build_ops(&Value::from("Resize")).unwrap_err().to_string(),
+        build_ops(&SpecValue::from("Resize")).unwrap_err().to_string(),
         "ops are given as a list, not \"Resize\""
     );
-    let number = Value::from(vec![Value::from(5)]);
+    let number = SpecValue::from(vec![SpecValue::from(5)]);
     assert!(build_ops(&number).unwrap_err().to_string().ends_with("not 5"));
 }
 
-/// One number and two mean what the Rust constructors and torchvision mean by them.
+/// One number and two numbers mean the same as in the Rust constructors and in torchvision.
 #[test]
 fn sizes_are_read_as_torchvision_reads_them() {
-    let op = |size: Value| shown("Resize", &[("size", size)]);
+    let op = |size: SpecValue| shown("Resize", &[("size", size)]);
     assert_eq!(op(256.into()), format!("[{:?}]", crate::Resize::short_side(256).unwrap()));
     let exact = op(numbers([100, 50]));
     assert_eq!(exact, format!("[{:?}]", crate::Resize::new(100, 50).unwrap()));
@@ -232,20 +236,20 @@ fn sizes_are_read_as_torchvision_reads_them() {
     );
 }
 
-/// What an op given as data becomes.
-fn shown(name: &'static str, params: &[(&'static str, Value)]) -> String {
+/// Returns the `Debug` text of an op built from data.
+fn shown(name: &'static str, params: &[(&'static str, SpecValue)]) -> String {
     format!("{:?}", build(op_of(name, params)).unwrap())
 }
 
-fn op_of(name: &'static str, params: &[(&'static str, Value)]) -> Table {
-    Table::from_iter([("op", Value::from(name))].into_iter().chain(params.iter().cloned()))
+fn op_of(name: &'static str, params: &[(&'static str, SpecValue)]) -> SpecTable {
+    SpecTable::from_iter([("op", SpecValue::from(name))].into_iter().chain(params.iter().cloned()))
 }
 
 #[test]
 fn a_frame_is_as_torchvision_gives_it() {
     use crate::{Pad, PaddingMode, RandomCrop};
     for (padding, sides) in [
-        (Value::from(4), [4, 4, 4, 4]),
+        (SpecValue::from(4), [4, 4, 4, 4]),
         (numbers([1, 2]), [1, 2, 1, 2]),
         (numbers([1, 2, 3, 4]), [1, 2, 3, 4]),
     ] {
@@ -265,7 +269,8 @@ fn a_frame_is_as_torchvision_gives_it() {
 #[test]
 fn a_number_is_the_range_that_torchvision_makes_of_it() {
     use crate::{ColorJitter, RandomAffine, RandomBrightness, RandomHue};
-    let range = |low: f64, high: f64| Value::from(vec![Value::from(low), Value::from(high)]);
+    let range =
+        |low: f64, high: f64| SpecValue::from(vec![SpecValue::from(low), SpecValue::from(high)]);
     let jitter = [("brightness", 1.5.into()), ("hue", 0.25.into())];
     let twin = ColorJitter::new(1.5, 0.0, 0.0).unwrap().hue(0.25).unwrap();
     assert_eq!(shown("ColorJitter", &jitter), format!("[{twin:?}]"));
@@ -281,7 +286,7 @@ fn a_number_is_the_range_that_torchvision_makes_of_it() {
 
     let affine = || RandomAffine::new(-30.0..=30.0).unwrap();
     for (shear, twin) in [
-        (Value::from(5), affine().shear(-5.0..=5.0)),
+        (SpecValue::from(5), affine().shear(-5.0..=5.0)),
         (numbers([1, 2]), affine().shear(1.0..=2.0)),
         (numbers([1, 2, 3, 4]), affine().shear_both(1.0..=2.0, 3.0..=4.0)),
     ] {
@@ -294,7 +299,7 @@ fn a_number_is_the_range_that_torchvision_makes_of_it() {
 fn what_is_optional_reaches_the_op() {
     use crate::{CutMix, MixUp, Partner, RandomAffine, RandomErasing, RandomRotation};
     let erasing = || RandomErasing::new(0.5, RandomErasing::SCALE, RandomErasing::RATIO).unwrap();
-    let value = |value: Value| shown("RandomErasing", &[("value", value)]);
+    let value = |value: SpecValue| shown("RandomErasing", &[("value", value)]);
     assert_eq!(value("random".into()), format!("[{:?}]", erasing().random()));
     assert_eq!(value(7.into()), format!("[{:?}]", erasing().value(7.0).unwrap()));
     let colors = erasing().values([1.0, 2.0, 3.0]).unwrap();
@@ -318,10 +323,10 @@ fn what_is_optional_reaches_the_op() {
     assert_eq!(affine, format!("[{twin:?}]"));
 }
 
-/// One table for all channels, or one after another for each; `Debug` does not show what is in it.
+/// A table is one for all channels, or three in sequence; `Debug` does not show the contents.
 #[test]
 fn a_table_has_256_levels_or_three_times_as_many() {
-    let table = |n: usize| op_of("Lut", &[("table", vec![Value::from(9); n].into())]);
+    let table = |n: usize| op_of("Lut", &[("table", vec![SpecValue::from(9); n].into())]);
     assert!(build(table(256)).is_ok() && build(table(768)).is_ok());
     assert_eq!(
         message(table(255)),
@@ -329,18 +334,19 @@ fn a_table_has_256_levels_or_three_times_as_many() {
     );
 }
 
-/// Reads `value` as a parameter. A macro, as a method of `Args` is no `fn` for every lifetime.
+/// Reads `value` as a parameter. This is a macro because a method of `OpArgs` is not a `fn` for
+/// every lifetime.
 macro_rules! read {
     ($value:expr, $method:ident $(, $more:expr)?) => {{
-        let table = Table::from_iter([("x", Value::from($value))]);
-        Args::with("test", ANY, &table, None, |args| args.$method("x" $(, $more)?)).ok()
+        let table = SpecTable::from_iter([("x", SpecValue::from($value))]);
+        OpArgs::with("test", ANY, &table, None, |args| args.$method("x" $(, $more)?)).ok()
     }};
 }
 
-const ANY: &[ParamInfo] = &[maybe("x", Kind::Table, "anything")];
+const ANY: &[ParamInfo] = &[optional("x", ParamKind::Table, "anything")];
 
-fn numbers<const N: usize>(numbers: [i64; N]) -> Value {
-    numbers.map(Value::from).to_vec().into()
+fn numbers<const N: usize>(numbers: [i64; N]) -> SpecValue {
+    numbers.map(SpecValue::from).to_vec().into()
 }
 
 #[test]
@@ -373,20 +379,20 @@ fn values_become_arguments() {
     assert_eq!(read!(0, is_word, "random"), Some(false));
     assert_eq!(read!(numbers([3, 1]), ids), Some(vec![3, 1]));
     assert_eq!(read!("a", text), Some("a".to_owned()));
-    assert_eq!(read!(vec![Value::from("a")], texts), Some(vec!["a".to_owned()]));
+    assert_eq!(read!(vec![SpecValue::from("a")], texts), Some(vec!["a".to_owned()]));
     assert_eq!(read!(30, range_or, |d| -d..=d), Some(-30.0..=30.0));
     assert_eq!(read!(numbers([-5, 9]), range_or, |d| -d..=d), Some(-5.0..=9.0));
-    let ops = read!(vec![Value::from("ToChannelsFirst"); 2], ops);
+    let ops = read!(vec![SpecValue::from("ToChannelsFirst"); 2], ops);
     assert_eq!(ops.map(|ops| ops.len()), Some(2));
 }
 
 #[test]
 fn a_number_that_an_f32_does_not_hold_is_shown_as_it_was_given() {
-    let erasing = op_of("RandomErasing", &[("value", Value::from(1e39))]);
+    let erasing = op_of("RandomErasing", &[("value", SpecValue::from(1e39))]);
     let shown = message(erasing);
     assert!(shown.contains("value is 1") && shown.contains("an f32 can hold"), "{shown}");
     for (op, param) in [("RandomRotation", "degrees"), ("RandomAffine", "degrees")] {
-        let range = Datum::List(vec![Value::from(-1e39), Value::from(3.0)]);
+        let range = SpecData::List(vec![SpecValue::from(-1e39), SpecValue::from(3.0)]);
         let shown = message(op_of(op, &[(param, range.into())]));
         assert!(shown.contains("both finite as f32"), "{op}: {shown}");
     }

@@ -1,19 +1,19 @@
-//! Values as a text gives them: TOML's, without dates, and where each stands.
+//! Values parsed from a text: TOML's types without dates, each with its offset.
 
 use std::fmt;
 
-/// A value and its place.
+/// A value and its offset.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Value {
-    /// What it is.
-    pub datum: Datum,
-    /// Its first byte in the text it is from.
+pub struct SpecValue {
+    /// The data of the value.
+    pub datum: SpecData,
+    /// The offset of the first byte in the source text, if known.
     pub at: Option<usize>,
 }
 
-/// What a value is.
+/// The data of a value.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Datum {
+pub enum SpecData {
     /// `true`
     Bool(bool),
     /// `224`
@@ -23,116 +23,119 @@ pub enum Datum {
     /// `"f16"`
     Text(String),
     /// `[0.08, 1.0]`
-    List(Vec<Value>),
+    List(Vec<SpecValue>),
     /// `{ op = "Resize", size = 256 }`
-    Table(Table),
+    Table(SpecTable),
 }
 
-/// Names and their values, in order.
+/// A table: names and values, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Table(pub Vec<Entry>);
+pub struct SpecTable(pub Vec<SpecEntry>);
 
-/// A name in a table and its value.
+/// An entry of a table: a name and its value.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct SpecEntry {
     /// The name.
     pub name: String,
-    /// Its first byte in the text it is from.
+    /// The offset of the first byte in the source text, if known.
     pub at: Option<usize>,
     /// The value.
-    pub value: Value,
+    pub value: SpecValue,
 }
 
-impl Table {
-    /// The value of a name.
+impl SpecTable {
+    /// Returns the value of a name.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Value> {
+    pub fn get(&self, name: &str) -> Option<&SpecValue> {
         self.0.iter().find(|entry| entry.name == name).map(|entry| &entry.value)
     }
 }
 
-impl<'a> FromIterator<(&'a str, Value)> for Table {
-    fn from_iter<I: IntoIterator<Item = (&'a str, Value)>>(entries: I) -> Self {
-        let entry = |(name, value): (&str, _)| Entry { name: name.to_owned(), at: None, value };
+impl<'a> FromIterator<(&'a str, SpecValue)> for SpecTable {
+    fn from_iter<I: IntoIterator<Item = (&'a str, SpecValue)>>(entries: I) -> Self {
+        let entry = |(name, value): (&str, _)| SpecEntry { name: name.to_owned(), at: None, value };
         Self(entries.into_iter().map(entry).collect())
     }
 }
 
-impl From<Datum> for Value {
-    fn from(datum: Datum) -> Self {
+impl From<SpecData> for SpecValue {
+    fn from(datum: SpecData) -> Self {
         Self { datum, at: None }
     }
 }
 
-impl From<bool> for Value {
+impl From<bool> for SpecValue {
     fn from(value: bool) -> Self {
-        Datum::Bool(value).into()
+        SpecData::Bool(value).into()
     }
 }
 
-impl From<i64> for Value {
+impl From<i64> for SpecValue {
     fn from(value: i64) -> Self {
-        Datum::Int(value).into()
+        SpecData::Int(value).into()
     }
 }
 
-impl From<f64> for Value {
+impl From<f64> for SpecValue {
     fn from(value: f64) -> Self {
-        Datum::Float(value).into()
+        SpecData::Float(value).into()
     }
 }
 
-impl From<&str> for Value {
+impl From<&str> for SpecValue {
     fn from(value: &str) -> Self {
-        Datum::Text(value.to_owned()).into()
+        SpecData::Text(value.to_owned()).into()
     }
 }
 
-impl From<Vec<Value>> for Value {
-    fn from(value: Vec<Value>) -> Self {
-        Datum::List(value).into()
+impl From<Vec<SpecValue>> for SpecValue {
+    fn from(value: Vec<SpecValue>) -> Self {
+        SpecData::List(value).into()
     }
 }
 
-impl From<Table> for Value {
-    fn from(value: Table) -> Self {
-        Datum::Table(value).into()
+impl From<SpecTable> for SpecValue {
+    fn from(value: SpecTable) -> Self {
+        SpecData::Table(value).into()
     }
 }
 
-/// Most characters of a text, and most values of a list, that are shown.
+/// The maximum numbers of characters of a text and of values of a list that are shown.
 const SHOWN: usize = 40;
 const SHOWN_VALUES: usize = 4;
 
-/// As in TOML, shortened: for messages. What is inside a list's list is not shown.
-impl fmt::Display for Value {
+/// Formats the value as in TOML, but shortened, for messages. Lists that contain lists or tables
+/// show only their length.
+impl fmt::Display for SpecValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.datum {
-            Datum::Bool(value) => write!(f, "{value}"),
-            Datum::Int(value) => write!(f, "{value}"),
-            // `{:?}` keeps the point of `1.0`, and so its type.
-            Datum::Float(value) => write!(f, "{value:?}"),
-            Datum::Text(text) if text.chars().nth(SHOWN).is_some() => {
+            SpecData::Bool(value) => write!(f, "{value}"),
+            SpecData::Int(value) => write!(f, "{value}"),
+            // `{:?}` keeps the decimal point of `1.0`, which shows that it is a float.
+            SpecData::Float(value) => write!(f, "{value:?}"),
+            SpecData::Text(text) if text.chars().nth(SHOWN).is_some() => {
                 let shown: String = text.chars().take(SHOWN).collect();
                 write!(f, "\"{shown}...\"")
             }
-            Datum::Text(text) => write!(f, "\"{text}\""),
-            Datum::List(values) if values.len() <= SHOWN_VALUES && values.iter().all(is_plain) => {
+            SpecData::Text(text) => write!(f, "\"{text}\""),
+            SpecData::List(values)
+                if values.len() <= SHOWN_VALUES && values.iter().all(is_plain) =>
+            {
                 f.write_str("[")?;
                 for (i, value) in values.iter().enumerate() {
                     write!(f, "{}{value}", if i > 0 { ", " } else { "" })?;
                 }
                 f.write_str("]")
             }
-            Datum::List(values) if values.len() == 1 => f.write_str("a list of 1 value"),
-            Datum::List(values) => write!(f, "a list of {} values", values.len()),
-            Datum::Table(_) => f.write_str("a table"),
+            SpecData::List(values) if values.len() == 1 => f.write_str("a list of 1 value"),
+            SpecData::List(values) => write!(f, "a list of {} values", values.len()),
+            SpecData::Table(_) => f.write_str("a table"),
         }
     }
 }
 
-fn is_plain(value: &Value) -> bool {
-    !matches!(value.datum, Datum::List(_) | Datum::Table(_))
+fn is_plain(value: &SpecValue) -> bool {
+    !matches!(value.datum, SpecData::List(_) | SpecData::Table(_))
 }
 
 #[cfg(test)]
@@ -141,11 +144,11 @@ mod tests {
 
     #[test]
     fn values_are_shown_as_they_are_written_but_short() {
-        let list = |n: usize| Value::from(vec![Value::from(1.0); n]);
+        let list = |n: usize| SpecValue::from(vec![SpecValue::from(1.0); n]);
         assert_eq!(list(2).to_string(), "[1.0, 1.0]");
         assert_eq!(list(1000).to_string(), "a list of 1000 values");
-        assert_eq!(Value::from(vec![list(2)]).to_string(), "a list of 1 value");
-        assert_eq!(Value::from("f16").to_string(), "\"f16\"");
-        assert!(Value::from("x".repeat(1000).as_str()).to_string().len() < 50);
+        assert_eq!(SpecValue::from(vec![list(2)]).to_string(), "a list of 1 value");
+        assert_eq!(SpecValue::from("f16").to_string(), "\"f16\"");
+        assert!(SpecValue::from("x".repeat(1000).as_str()).to_string().len() < 50);
     }
 }

@@ -1,11 +1,11 @@
-//! Ops that say how values are stored: their scale, type and layout.
+//! Ops that decide how values are stored: their scale, type, layout and device.
 
-use super::{Kind, OpInfo, Preset, built, required};
+use super::{OpInfo, ParamKind, ParamValue, built, required};
 use crate::{Convert, Normalize, ToChannelsFirst, ToChannelsLast, ToDevice, View};
 
 const VALUES: &str = "values";
 
-/// What a list may name; a loader may be told any other.
+/// The devices that a list can name; a loader accepts any other as well.
 const DEVICES: &[&str] = &[
     "auto", "cpu", "cuda", "cuda:0", "cuda:1", "cuda:2", "cuda:3", "cuda:4", "cuda:5", "cuda:6",
     "cuda:7",
@@ -19,14 +19,14 @@ pub(super) const OPS: &[OpInfo] = &[
         params: &[
             required(
                 "mean",
-                Kind::Channels,
-                Preset::Floats(&[123.675, 116.28, 103.53]),
+                ParamKind::Channels,
+                ParamValue::Floats(&[123.675, 116.28, 103.53]),
                 "in units of the values, so 0 to 255; the example is ImageNet's",
             ),
             required(
                 "std",
-                Kind::Channels,
-                Preset::Floats(&[58.395, 57.12, 57.375]),
+                ParamKind::Channels,
+                ParamValue::Floats(&[58.395, 57.12, 57.375]),
                 "in the same units",
             ),
         ],
@@ -37,7 +37,7 @@ pub(super) const OPS: &[OpInfo] = &[
         name: "Convert",
         class: VALUES,
         summary: "changes the type of the elements, of images and labels; values are not scaled",
-        params: &[required("to", Kind::DType, Preset::Word("f16"), "the type")],
+        params: &[required("to", ParamKind::DType, ParamValue::Word("f16"), "the type")],
         aliases: &[],
         build: |args| Ok(built(Convert::to(args.dtype("to")?))),
     },
@@ -45,7 +45,7 @@ pub(super) const OPS: &[OpInfo] = &[
         name: "View",
         class: VALUES,
         summary: "reads the elements, of images and labels, as another type of as many bytes",
-        params: &[required("to", Kind::DType, Preset::Word("i16"), "the type")],
+        params: &[required("to", ParamKind::DType, ParamValue::Word("i16"), "the type")],
         aliases: &[],
         build: |args| Ok(built(View::new(args.dtype("to")?))),
     },
@@ -71,8 +71,8 @@ pub(super) const OPS: &[OpInfo] = &[
         summary: "what comes after it, of images and labels, is computed on a device",
         params: &[required(
             "device",
-            Kind::Word(DEVICES),
-            Preset::Word("auto"),
+            ParamKind::Word(DEVICES),
+            ParamValue::Word("auto"),
             "auto takes the first GPU if there is one, and the CPU if not",
         )],
         aliases: &[],

@@ -1,22 +1,28 @@
-//! Ops that turn, shear and tilt images.
+//! Ops that rotate, shear and tilt images.
 
 use super::args::WARP_INTERPOLATION;
 use super::geometry::{FILL, GEOMETRY, P};
-use super::{Args, Kind, OpInfo, ParamInfo, Preset, SpecError, built, maybe, optional, required};
+use super::{
+    OpArgs, OpInfo, ParamInfo, ParamKind, ParamValue, SpecError, built, optional, required,
+    with_default,
+};
 use crate::{ParamError, RandomAffine, RandomPerspective, RandomRotation};
 
 const fn interpolation(default: &'static str) -> ParamInfo {
     const DOC: &str = "how the picture is read between its pixels";
-    optional("interpolation", WARP_INTERPOLATION, Preset::Word(default), DOC)
+    with_default("interpolation", WARP_INTERPOLATION, ParamValue::Word(default), DOC)
 }
 
-const CENTER: ParamInfo =
-    maybe("center", Kind::Pair, "in pixels from the top left corner; the middle if left out");
+const CENTER: ParamInfo = optional(
+    "center",
+    ParamKind::Pair,
+    "in pixels from the top left corner; the middle if left out",
+);
 
 const DEGREES: ParamInfo = required(
     "degrees",
-    Kind::NumberOrRange,
-    Preset::Int(15),
+    ParamKind::NumberOrRange,
+    ParamValue::Int(15),
     "range of the angle; a number d is -d..d",
 );
 
@@ -27,9 +33,13 @@ pub(super) const OPS: &[OpInfo] = &[
         summary: "turns, shifts, scales and shears an image at random",
         params: &[
             DEGREES,
-            maybe("translate", Kind::Pair, "most that it shifts, in shares of width and height"),
-            maybe("scale", Kind::Range, "range of the factor"),
-            maybe("shear", Kind::Shear, "degrees; a number s is -s..s along x"),
+            optional(
+                "translate",
+                ParamKind::Pair,
+                "most that it shifts, in shares of width and height",
+            ),
+            optional("scale", ParamKind::Range, "range of the factor"),
+            optional("shear", ParamKind::Shear, "degrees; a number s is -s..s along x"),
             interpolation("nearest"),
             FILL,
             CENTER,
@@ -42,10 +52,10 @@ pub(super) const OPS: &[OpInfo] = &[
         class: GEOMETRY,
         summary: "moves the corners of a share p of the images inwards",
         params: &[
-            optional(
+            with_default(
                 "distortion_scale",
-                Kind::Number,
-                Preset::Float(0.5),
+                ParamKind::Number,
+                ParamValue::Float(0.5),
                 "most that corners move, in shares of the way to the middle",
             ),
             P,
@@ -66,10 +76,10 @@ pub(super) const OPS: &[OpInfo] = &[
         params: &[
             DEGREES,
             interpolation("nearest"),
-            optional(
+            with_default(
                 "expand",
-                Kind::Bool,
-                Preset::Bool(false),
+                ParamKind::Bool,
+                ParamValue::Bool(false),
                 "whether the output is as large as all of the turned picture",
             ),
             CENTER,
@@ -80,37 +90,37 @@ pub(super) const OPS: &[OpInfo] = &[
     },
 ];
 
-fn rotation(args: &Args<'_>) -> Result<RandomRotation, SpecError> {
+fn rotation(args: &OpArgs<'_>) -> Result<RandomRotation, SpecError> {
     let mut op = RandomRotation::new(around_zero(args, "degrees")?)?
         .interpolation(args.warp_interpolation("interpolation")?)
         .fill(args.color("fill")?);
     if args.bool("expand")? {
         op = op.expand();
     }
-    if let Some((x, y)) = args.if_given("center", Args::pair)? {
+    if let Some((x, y)) = args.if_given("center", OpArgs::pair)? {
         op = op.center(x, y)?;
     }
     Ok(op)
 }
 
-fn affine(args: &Args<'_>) -> Result<RandomAffine, SpecError> {
+fn affine(args: &OpArgs<'_>) -> Result<RandomAffine, SpecError> {
     let mut op = RandomAffine::new(around_zero(args, "degrees")?)?
         .interpolation(args.warp_interpolation("interpolation")?)
         .fill(args.color("fill")?);
-    if let Some((across, down)) = args.if_given("translate", Args::pair)? {
+    if let Some((across, down)) = args.if_given("translate", OpArgs::pair)? {
         op = op.translate(across, down)?;
     }
-    if let Some(scale) = args.if_given("scale", Args::range)? {
+    if let Some(scale) = args.if_given("scale", OpArgs::range)? {
         op = op.scale(scale)?;
     }
-    if let Some((x, y)) = args.if_given("center", Args::pair)? {
+    if let Some((x, y)) = args.if_given("center", OpArgs::pair)? {
         op = op.center(x, y)?;
     }
     if args.given("shear") { sheared(args, op) } else { Ok(op) }
 }
 
-/// Along x by one number or two, along both axes by four.
-fn sheared(args: &Args<'_>, op: RandomAffine) -> Result<RandomAffine, SpecError> {
+/// Shears along x by one number or two, along both axes by four.
+fn sheared(args: &OpArgs<'_>, op: RandomAffine) -> Result<RandomAffine, SpecError> {
     let shorn: Result<_, ParamError> = match args.array("shear") {
         Ok([x_low, x_high, y_low, y_high]) => op.shear_both(x_low..=x_high, y_low..=y_high),
         Err(_) => op.shear(around_zero(args, "shear")?),
@@ -118,7 +128,7 @@ fn sheared(args: &Args<'_>, op: RandomAffine) -> Result<RandomAffine, SpecError>
     Ok(shorn?)
 }
 
-/// A range, or a number for both sides of 0.
-fn around_zero(args: &Args<'_>, name: &str) -> Result<std::ops::RangeInclusive<f64>, SpecError> {
+/// Reads a range; one number is a range around 0.
+fn around_zero(args: &OpArgs<'_>, name: &str) -> Result<std::ops::RangeInclusive<f64>, SpecError> {
     args.range_or(name, |most| -most..=most)
 }

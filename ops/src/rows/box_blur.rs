@@ -1,16 +1,17 @@
-//! Box blur: the mean of the pixels around.
+//! Box blur: the mean of the pixels in a window.
 //!
 //! ```text
 //! out[y, x] = rint((Σ + 1/4) * f32(1 / (n*m)))      Σ over rows y - floor(m/2).., columns x - floor(n/2)..
 //! ```
 //!
-//! the picture reflected at its edges. The quarter settles ties, which only kernels of an even
-//! number of pixels have, upwards, and is too small to change anything else: for kernels of up to
-//! 4096 pixels this is the mean to the nearest integer, as OpenCV 5's `blur` gives it with
-//! `BORDER_REFLECT_101`, kernels of even sides included. One thing of OpenCV's is not followed: where
-//! `n*m` is a power of two, it adds 1 to the sum (`ColumnSum<ushort, uchar>`), so that a flat picture
-//! of 100 becomes one of 101 under a kernel of 2x1. Sums are in f32, where they are exact up to 65793 pixels; a mean of more
-//! than 4096 may be 1 off. FFCV and torchvision have no such op; Albumentations calls it `Blur`.
+//! The image is reflected at its edges. The quarter rounds ties upwards (only kernels with an even
+//! number of pixels have ties), and is too small to change anything else: for kernels of up to
+//! 4096 pixels this is the mean rounded to the nearest integer, as OpenCV 5's `blur` computes it with
+//! `BORDER_REFLECT_101`, also for kernels of even sides. This filter differs from OpenCV in one case: if
+//! `n*m` is a power of two, OpenCV adds 1 to the sum (`ColumnSum<ushort, uchar>`), so that a flat image
+//! of 100 becomes one of 101 under a kernel of 2x1. Sums are in f32, where they are exact up to 65793
+//! pixels; the mean of more than 4096 pixels may be off by 1. FFCV and torchvision have no such op;
+//! Albumentations calls it `Blur`.
 //!
 //! | | |
 //! |--------|---------------------------------------------------------|
@@ -21,14 +22,14 @@
 
 use super::separable::Separable;
 
-/// The filter of a kernel of `[columns, rows]`; a side of 0 is taken as 1.
+/// Returns the filter for a kernel of `[columns, rows]`; a side of 0 is treated as 1.
 pub(super) fn separable(kernel: [u32; 2]) -> Separable {
     let mut filter = Separable::default();
     fill(&mut filter, kernel);
     filter
 }
 
-/// Makes `filter` that of [`separable`].
+/// Sets `filter` to the filter that [`separable`] returns.
 pub(super) fn fill(filter: &mut Separable, kernel: [u32; 2]) {
     let [columns, rows] = kernel.map(|side| side.max(1));
     let Separable { x, y, offset, scale } = filter;
@@ -50,9 +51,11 @@ mod tests {
         let pixels = [1, 2, 3, 4, 100, 6, 7, 8, 9].map(|v| [v; 3]);
         let picture = ImageView::packed(pixels.as_flattened(), Size::new(3, 3)).unwrap();
         let out = separable([3, 3]).eval(&picture);
-        // The corner's kernel, by hand: 100 4 100 / 2 1 2 / 100 4 100 is 413 of 9, 45.9.
+        // The window of the corner, computed by hand: 100 4 100 / 2 1 2 / 100 4 100; the mean is
+        // 413/9 = 45.9.
         assert_eq!((out[0], out[4 * 3]), (46, 16));
-        // A row of two: 1 and its left neighbour by reflection, 2; a tie, 1.5, goes up.
+        // A kernel of two columns: 1 and its left neighbour, by reflection 2; the tie, 1.5, is
+        // rounded up.
         assert_eq!(separable([2, 1]).eval(&picture)[0], 2);
     }
 

@@ -5,10 +5,10 @@
 //! out  = rint(Σ_i ky[i] * (Σ_j kx[j] * in[y + i - floor(m/2), x + j - floor(n/2)]))
 //! ```
 //!
-//! in f32, the picture reflected at its edges. torchvision's `gaussian_blur` has one kernel of two
-//! dimensions and an order of sums of its own: values differ by at most 1, fewer than one in
-//! 10000. It refuses a kernel that reaches farther than the picture; here that is reflected on.
-//! A sigma of 0 leaves an axis as it is.
+//! All is computed in f32, and the image is reflected at its edges. torchvision's `gaussian_blur` uses one
+//! two-dimensional kernel and another order of sums: values differ by at most 1, fewer than one in
+//! 10000. torchvision refuses a kernel that reaches farther than the image; this filter repeats the
+//! reflection. A sigma of 0 leaves an axis unchanged.
 //!
 //! | | |
 //! |--------|--------------------------------------------------------------------------|
@@ -19,14 +19,14 @@
 
 use super::separable::Separable;
 
-/// The filter of a kernel of `[columns, rows]`; a side of 0 is taken as 1.
+/// Returns the filter for a kernel of `[columns, rows]`; a side of 0 is treated as 1.
 pub(super) fn separable(kernel: [u32; 2], sigma: [f32; 2]) -> Separable {
     let mut filter = Separable::default();
     fill(&mut filter, kernel, sigma);
     filter
 }
 
-/// Makes `filter` that of [`separable`].
+/// Sets `filter` to the filter that [`separable`] returns.
 pub(super) fn fill(filter: &mut Separable, kernel: [u32; 2], sigma: [f32; 2]) {
     let Separable { x, y, offset, scale } = filter;
     weights(x, kernel[0].max(1), sigma[0]);
@@ -37,7 +37,7 @@ pub(super) fn fill(filter: &mut Separable, kernel: [u32; 2], sigma: [f32; 2]) {
 fn weights(weights: &mut Vec<f32>, count: u32, sigma: f32) {
     let weight = |i: u32| {
         let distance = f64::from(i) - f64::from(count - 1) / 2.0;
-        // The middle weighs 1 whatever sigma: 0/0 is not a number.
+        // The weight of the middle is 1 for any sigma; without this case, 0/0 would be NaN.
         let steps = if distance == 0.0 { 0.0 } else { distance / f64::from(sigma) };
         (-0.5 * steps * steps).exp()
     };

@@ -1,16 +1,16 @@
-//! Maps: which place of the input each output pixel of a warp is taken from.
+//! Maps: the input position that each output pixel of a warp is read from.
 //!
 //! An affine map is an inverse matrix `M` of two rows: with pixels counted from the middle of
-//! each picture, `(sx, sy) = M · (X, Y, 1)`. A perspective map has 8 coefficients `a..h`: with
-//! pixels counted from the corner, `sx = (a x + b y + c) / (g x + h y + 1)`, `sy` with `d, e, f`.
-//! Both are computed in f32 as torchvision does on tensors, to the bit (an input of `W` and an
-//! output of `w` columns; rows alike with `H`, `h` and the second row of `M`):
+//! each image, `(sx, sy) = M · (X, Y, 1)`. A perspective map has 8 coefficients `a..h`: with pixels
+//! counted from the corner, `sx = (a x + b y + c) / (g x + h y + 1)`, and `sy` likewise with `d, e, f`.
+//! Both are computed in f32 exactly as torchvision does on tensors (for an input of `W` and an
+//! output of `w` columns; rows are computed likewise with `H`, `h` and the second row of `M`):
 //!
 //! ```text
 //! affine:       X = x - (w-1)/2,  gx = M00' X + M01' Y + M02'        M0j' = f32(M0j) / f32(W/2)
 //! perspective:  X = x + 1/2,      gx = (a' X + b' Y + c') / (g X + h Y + 1) - 1   a' = a / f32(W/2)
 //! p X + q Y + r:  fma(q, Y, p * X) + r
-//! source column: (gx + 1) * f32(W/2) - 1/2, cut to +-2^21; NaN is -2^21
+//! source column: (gx + 1) * f32(W/2) - 1/2, clamped to +-2^21; NaN is -2^21
 //! ```
 //!
 //! Sources: `_get_inverse_affine_matrix`, `_affine_grid`, `_perspective_grid`,
@@ -20,32 +20,32 @@
 use super::clamp;
 use crate::Size;
 
-/// Positions that are computed together.
+/// The number of positions that are computed together.
 pub(super) const BLOCK: usize = 32;
 
-/// Their columns and their rows.
-pub(super) type Places = [[f32; BLOCK]; 2];
+/// The columns and the rows of a block of positions.
+pub(super) type Coordinates = [[f32; BLOCK]; 2];
 
-/// Where the pixels of a warped picture come from. See the formulas of
-/// [`Map::affine`] and [`Map::perspective`].
+/// The source positions of the pixels of a warped image. See the formulas of [`Map::affine`] and
+/// [`Map::perspective`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Map {
     x: Plane,
     y: Plane,
-    /// What both are divided by, if the map is a perspective.
+    /// The divisor of both, if the map is a perspective.
     depth: Option<Plane>,
     /// Half the input's width and height.
     half: [f32; 2],
-    /// Added to an output pixel's column and row.
+    /// The offsets that are added to an output pixel's column and row.
     origin: [f32; 2],
 }
 
 impl Map {
-    /// The map of an inverse matrix `[m00, m01, m02, m10, m11, m12]`, as [`affine_matrix`] gives:
-    /// it takes an output pixel to its place in the input, both counted from the middle of their
-    /// picture.
+    /// Returns the map of an inverse matrix `[m00, m01, m02, m10, m11, m12]`, as returned by
+    /// [`affine_matrix`]. The matrix maps an output pixel to its input position, both counted from
+    /// the middle of their image.
     ///
-    /// A matrix with numbers that are not finite takes every pixel outside.
+    /// A matrix with numbers that are not finite maps every pixel outside the input.
     #[must_use]
     pub fn affine(matrix: [f64; 6], input: Size, output: Size) -> Self {
         let half = halves(input);
@@ -56,10 +56,10 @@ impl Map {
         Self { x, y, depth: None, half, origin }
     }
 
-    /// The map of perspective coefficients `[a, b, c, d, e, f, g, h]`, as
-    /// [`perspective_coefficients`] gives.
+    /// Returns the map of perspective coefficients `[a, b, c, d, e, f, g, h]`, as returned by
+    /// [`perspective_coefficients`].
     ///
-    /// Coefficients that are not finite take every pixel outside.
+    /// Coefficients that are not finite map every pixel outside the input.
     #[must_use]
     pub fn perspective(coefficients: [f32; 8], input: Size, output: Size) -> Self {
         let half = halves(input);
@@ -72,9 +72,9 @@ impl Map {
         Self { x, y, depth: Some(plane(g, h, 1.0, 1.0)), half, origin }
     }
 
-    /// The matrix that takes `(x, y, 1)` of the output to the place in the input, by rows; of a
-    /// perspective the result is divided by its third number. Pixels are counted from the middle of
-    /// each picture, or from the corner if the map is a perspective.
+    /// Returns the rows of the matrix that maps `(x, y, 1)` of the output to the input position;
+    /// for a perspective, the result is divided by its third number. Pixels are counted from the
+    /// middle of each image, or from the corner if the map is a perspective.
     #[must_use]
     pub fn matrix(&self) -> [[f32; 3]; 3] {
         let row = |plane: &Plane, half: f32| [plane.p, plane.q, plane.r].map(|m| m * half);
@@ -82,13 +82,14 @@ impl Map {
         [row(&self.x, self.half[0]), row(&self.y, self.half[1]), last]
     }
 
-    /// Whether the map is a perspective, and not affine.
+    /// Returns true if the map is a perspective, and not affine.
     #[must_use]
     pub fn is_perspective(&self) -> bool {
         self.depth.is_some()
     }
 
-    /// The place in the input, `[column, row]`, of output pixel `(y, x)`: the meaning.
+    /// Returns the input position, `[column, row]`, of output pixel `(y, x)`. This is the
+    /// definition.
     pub(super) fn position(&self, y: u32, x: u32) -> [f32; 2] {
         let (x, y) = (x as f32 + self.origin[0], y as f32 + self.origin[1]);
         let mut place = [self.x.at(x, y), self.y.at(x, y)];
@@ -98,10 +99,10 @@ impl Map {
         [pixels(place[0], self.half[0]), pixels(place[1], self.half[1])]
     }
 
-    /// Writes the places of output pixels `(y, first..first + BLOCK)`, columns and rows apart. The
-    /// same bits as [`position`](Self::position).
+    /// Writes the positions of output pixels `(y, first..first + BLOCK)`, with columns and rows in
+    /// separate arrays. The bits are those of [`position`](Self::position).
     #[inline(always)]
-    pub(super) fn positions(&self, y: u32, first: u32, places: &mut Places) {
+    pub(super) fn positions(&self, y: u32, first: u32, places: &mut Coordinates) {
         let y = y as f32 + self.origin[1];
         let mut xs = [0.0; BLOCK];
         for (i, x) in xs.iter_mut().enumerate() {
@@ -135,35 +136,36 @@ fn to_pixels(place: &mut [f32; BLOCK], half: f32) {
     }
 }
 
-/// From -1..1 across a picture to pixels of it.
+/// Converts from -1..1 across an image to pixels.
 #[inline(always)]
 fn pixels(g: f32, half: f32) -> f32 {
     clamp((g + 1.0) * half - 0.5, -FAR, FAR)
 }
 
-/// Farther out than any picture reaches, and small enough for an f32 to tell pixels apart. What
-/// lies beyond, and what is not a number, is here.
+/// The largest coordinate: beyond any image, and small enough for an f32 to distinguish pixels.
+/// Larger coordinates are clamped to this, and NaN becomes its negative.
 const FAR: f32 = 2_097_152.0;
 
-/// Half the width and half the height.
+/// Returns half the width and half the height.
 fn halves(size: Size) -> [f32; 2] {
     [size.width, size.height].map(|side| side as f32 / 2.0)
 }
 
-/// `p x + q y + r` in f32: one fused multiply-add, one addition.
+/// `p x + q y + r` in f32: a product, a fused multiply-add and an addition.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Plane {
     p: f32,
     q: f32,
     r: f32,
-    /// Whether `p x + q y` is exact in f64 for all pixels, `p x` being rounded to f32. Then f64
-    /// gives the bits of the fused operation, which is a call where the CPU is not known.
+    /// True if `p x + q y` is exact in f64 for all pixels, where `p x` is rounded to f32. Then f64
+    /// arithmetic has the bits of the fused operation, which is a function call if the CPU is
+    /// unknown.
     exact_in_f64: bool,
 }
 
 impl Plane {
     fn new([p, q, r]: [f32; 3], origin: [f32; 2], output: Size) -> Self {
-        // The largest |x| and |y|, of pixels a block may reach behind the last one too.
+        // The largest |x| and |y|, including the pixels of a block behind the last one.
         let reach = [output.width, output.height].map(|side| f64::from(side) + BLOCK as f64);
         let [x, y] = [0, 1].map(|axis| reach[axis] + f64::from(origin[axis].abs()));
         Self { p, q, r, exact_in_f64: exact_in_f64(p, q, x, y) }
@@ -189,8 +191,8 @@ impl Plane {
     }
 }
 
-/// Whether `f32(p x) + q y` needs no more than the 53 bits of an f64, for half-integers with
-/// `|x| <= far_x`, `|y| <= far_y`.
+/// Returns true if `f32(p x) + q y` needs no more than the 53 bits of an f64, for half-integers
+/// with `|x| <= far_x`, `|y| <= far_y`.
 ///
 /// Both terms are multiples of half the smaller of the two units in the last place, since `x` and
 /// `y` are multiples of a half and a rounded `p x` is not smaller than `p / 2`.
@@ -204,11 +206,11 @@ fn exact_in_f64(p: f32, q: f32, far_x: f64, far_y: f64) -> bool {
     2.0 * largest < unit(p).min(unit(q)) / 2.0 * 2f64.powi(53)
 }
 
-/// The inverse matrix of an affine transform: of `translate · centre · rotate · shear · scale ·
-/// centre⁻¹`, for [`Map::affine`].
+/// Returns the inverse matrix of the affine transform
+/// `translate · centre · rotate · shear · scale · centre⁻¹`, for [`Map::affine`].
 ///
-/// `angle` in degrees, clockwise on the screen; `translate` in pixels, to the right and down;
-/// `shear` in degrees along x and along y; `center` in pixels from the middle of the picture.
+/// `angle` is in degrees, clockwise on the screen; `translate` in pixels, to the right and down;
+/// `shear` in degrees along x and along y; `center` in pixels from the middle of the image.
 ///
 /// ```text
 /// a = cos(θ-φy)/cosφy   b = -cos(θ-φy)tanφx/cosφy - sinθ
@@ -237,16 +239,17 @@ pub fn affine_matrix(
     [m00, m01, m02, m10, m11, m12]
 }
 
-/// The inverse matrix of a rotation by `angle` degrees, counter-clockwise on the screen: the other
-/// way round than [`affine_matrix`].
+/// Returns the inverse matrix of a rotation by `angle` degrees, counter-clockwise on the screen:
+/// the opposite direction of [`affine_matrix`].
 #[must_use]
 pub fn rotation_matrix(angle: f64, center: [f64; 2]) -> [f64; 6] {
     affine_matrix(-angle.rem_euclid(360.0), [0.0; 2], 1.0, [0.0; 2], center)
 }
 
-/// The size that holds all of a picture rotated by `matrix`: torchvision's `expand=True`.
+/// Returns the size that contains the whole image rotated by `matrix`: torchvision's `expand=True`.
 ///
-/// Its corners are turned, cut to 1/10000 pixel and rounded outwards. At least one pixel a side.
+/// The corners are rotated, truncated to 1/10000 pixel and rounded outwards. A side is at least one
+/// pixel.
 #[must_use]
 pub fn expanded_size(matrix: [f64; 6], input: Size) -> Size {
     let [m00, m01, m02, m10, m11, m12] = matrix.map(|m| m as f32);
@@ -263,10 +266,10 @@ pub fn expanded_size(matrix: [f64; 6], input: Size) -> Size {
     Size::new(side(m10, m11, m12, half_height), side(m00, m01, m02, half_width))
 }
 
-/// The coefficients for [`Map::perspective`] that move each of four points `start` of the input to
-/// the point of `end` in the output, points being `[x, y]`.
+/// Returns the coefficients for [`Map::perspective`] that move each of four points `start` of the
+/// input to the point of `end` in the output. Points are `[x, y]`.
 ///
-/// `None` if there is no such map: three of a side's points lie on a line.
+/// Returns `None` if there is no such map: if three points of `start` or of `end` are on a line.
 #[must_use]
 pub fn perspective_coefficients(start: [[f64; 2]; 4], end: [[f64; 2]; 4]) -> Option<[f32; 8]> {
     let mut rows = [[0.0; 9]; 8];
@@ -278,12 +281,14 @@ pub fn perspective_coefficients(start: [[f64; 2]; 4], end: [[f64; 2]; 4]) -> Opt
     solution.iter().all(|value| value.is_finite()).then_some(solution)
 }
 
-/// Solves 8 linear equations, each a row of 8 factors and a right side: Gauss, with pivots.
+/// Solves 8 linear equations, each a row of 8 factors and a right side, by Gaussian elimination
+/// with pivoting.
 fn solve(mut rows: [[f64; 9]; 8]) -> Option<[f64; 8]> {
     for column in 0..8 {
         let size = |row: usize| rows[row][column].abs();
         let pivot = (column..8).max_by(|&a, &b| size(a).total_cmp(&size(b)))?;
-        // Points are whole pixels: what is left of a degenerate case is rounding.
+        // Points are whole pixels, so a pivot below this is the rounding error of a degenerate
+        // case.
         if size(pivot) < 1e-9 {
             return None;
         }
@@ -331,7 +336,7 @@ mod tests {
         let size = Size::new(13, 70);
         let mut exact = 0;
         for _ in 0..500 {
-            // Numbers of very different sizes: sums that f64 can't hold must be seen as such.
+            // Numbers of very different magnitudes: sums that f64 can't hold must be recognized.
             let mut draw = |spread: i32| {
                 let sign = if rng.next_u32() % 2 == 0 { 1.0 } else { -1.0 };
                 let exponent = (rng.next_u32() % (spread as u32 + 1)) as i32;

@@ -1,27 +1,27 @@
-//! Row filters: what makes the rows of a picture out of another picture.
+//! Row filters: compute the rows of an image from another image.
 //!
-//! The compiled loop reads rows of u8 RGB pixels. What can't be folded into the addresses it reads
-//! from (a warp, a blur, a resize of another kind than its own) makes one row at a time out of a
-//! whole picture, right before the loop uses the row, so that no second picture is ever written:
+//! The compiled loop reads rows of u8 RGB pixels. An op that can't be folded into the addresses that the
+//! loop reads from (a warp, a blur, a resize other than the compiled one) computes one row at a time from
+//! a whole image, right before the loop uses the row, so that no second image is ever written:
 //!
 //! ```text
-//! picture ──▶ row filter ──▶ row y, some columns ──▶ compiled loop
+//! image ──▶ row filter ──▶ row y, some columns ──▶ compiled loop
 //! ```
 //!
 //! | | |
 //! |--------|-------------------------------------------------------------------|
 //! | input  | u8 `[H, W, 3]`, rows any stride apart                             |
-//! | output | u8 `[h, w, 3]`, [`output`](RowFilter::output) its size            |
-//! | random | nothing: what is drawn is a number in the filter                  |
-//! | cost   | said by each filter; least if rows are asked for in turn, upwards or downwards |
+//! | output | u8 `[h, w, 3]`; [`output`](RowFilter::output) returns its size     |
+//! | random | nothing: drawn numbers are fields of the filter                   |
+//! | cost   | see each filter; lowest if rows are requested in sequence, upwards or downwards |
 //!
-//! [`RowFilter::eval`] is the meaning, one value at a time. [`FilterRows`] gives the same bytes a
-//! row at a time, any columns, in any order. Each filter has its file and its formula there. A
-//! picture without pixels gives black.
+//! [`RowFilter::eval`] is the definition, one value at a time. [`FilterRows`] returns the same
+//! bytes one row at a time, for any columns, in any order. Each filter has its own file with its
+//! formula. An image without pixels produces black.
 //!
-//! What a row runs through is `inline(always)`, so that a caller compiled for the CPU's widest
-//! vectors has it compiled for them too: `filter_row` of `fuseloop-kernels` is one. The bits are
-//! the same, since only what is written as fused is fused.
+//! The functions that compute a row are `inline(always)`, so that a caller compiled for the CPU's
+//! widest vectors compiles them for these vectors too: `filter_row` of `fuseloop-kernels` is such a
+//! caller. The bits are the same, because only operations that are written as fused are fused.
 
 mod box_blur;
 mod gaussian_blur;
@@ -42,29 +42,29 @@ use crate::shape::RGB;
 use crate::{ImageView, NoMemory, Size, memory};
 use std::ops::Range;
 
-/// What makes the rows of a picture out of another one.
+/// A filter that computes the rows of an image from another image.
 ///
-/// Any numbers give some picture, but memory is taken as they ask for it: that a kernel or a frame
-/// is of a reasonable size is for the op to check that makes the filter.
+/// All parameter values are accepted, but they determine how much memory is allocated: the op that
+/// builds the filter must check that a kernel or a border has a reasonable size.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum RowFilter {
-    /// A resize of torchvision's.
+    /// One of torchvision's resizes.
     Resample {
         /// Size of the output.
         size: Size,
-        /// Which one.
+        /// The interpolation.
         interpolation: Resampling,
     },
-    /// Rotation, affine, perspective.
+    /// A rotation, an affine transform or a perspective.
     Warp(Warp),
-    /// Rows and columns change places.
+    /// Swaps rows and columns.
     Transpose,
-    /// The picture framed with its own pixels.
+    /// Adds a border of the image's own pixels.
     Pad(Padding),
     /// torchvision's `adjust_sharpness`.
     Sharpen {
-        /// 0 is blurred, 1 the picture itself, 2 sharper.
+        /// 0 is blurred, 1 is the image itself, 2 is sharper.
         factor: f64,
     },
     /// A Gaussian blur.
@@ -82,7 +82,7 @@ pub enum RowFilter {
 }
 
 impl RowFilter {
-    /// Size of the picture made of one of size `input`.
+    /// Returns the size of the output for an input of size `input`.
     #[must_use]
     pub fn output(&self, input: Size) -> Size {
         match self {
@@ -94,7 +94,7 @@ impl RowFilter {
         }
     }
 
-    /// The whole picture, packed: the meaning, one value at a time.
+    /// Returns the whole image, packed. This is the definition, one value at a time.
     #[must_use]
     pub fn eval(&self, input: &ImageView<'_>) -> Vec<u8> {
         if input.size().pixels() == 0 {
@@ -113,13 +113,13 @@ impl RowFilter {
         }
     }
 
-    /// The picture a row at a time, of each row `columns`.
+    /// Returns an object that computes the image one row at a time, restricted to `columns`.
     ///
-    /// Nothing is allocated once `scratch` has grown to what filters like this one need.
+    /// Nothing is allocated once `scratch` has grown to the size that filters like this one need.
     ///
     /// # Errors
     ///
-    /// If there is no memory for the rows that the filter keeps.
+    /// If there is not enough memory for the rows that the filter caches.
     ///
     /// # Panics
     ///
@@ -134,7 +134,7 @@ impl RowFilter {
         assert!(columns.start <= columns.end && columns.end <= output.width, "{columns:?}");
         let width = columns.len();
         let maker = if input.size().pixels() == 0 {
-            Maker::Black
+            FilterState::Black
         } else {
             self.maker(input, columns, scratch)?
         };
@@ -146,39 +146,41 @@ impl RowFilter {
         input: ImageView<'a>,
         columns: Range<u32>,
         scratch: &'a mut RowScratch,
-    ) -> Result<Maker<'a>, NoMemory> {
+    ) -> Result<FilterState<'a>, NoMemory> {
         Ok(match self {
-            Self::Resample { size, interpolation } => {
-                Maker::Resample(scratch.resample.rows(input, (*size, *interpolation), columns)?)
+            Self::Resample { size, interpolation } => FilterState::Resample(
+                scratch.resample.rows(input, (*size, *interpolation), columns)?,
+            ),
+            Self::Warp(warp) => FilterState::Warp(warp::WarpRows::new(warp, input, columns)),
+            Self::Transpose => {
+                FilterState::Transpose(transpose::TransposeRows::new(input, columns))
             }
-            Self::Warp(warp) => Maker::Warp(warp::WarpRows::new(warp, input, columns)),
-            Self::Transpose => Maker::Transpose(transpose::TransposeRows::new(input, columns)),
-            Self::Pad(padding) => Maker::Pad(pad::PadRows::new(*padding, input, columns)),
+            Self::Pad(padding) => FilterState::Pad(pad::PadRows::new(*padding, input, columns)),
             Self::Sharpen { factor } => {
                 let sums = &mut scratch.sharpen;
-                Maker::Sharpen(sharpen::SharpenRows::new(*factor, input, columns, sums))
+                FilterState::Sharpen(sharpen::SharpenRows::new(*factor, input, columns, sums))
             }
             Self::GaussianBlur { kernel, sigma } => {
                 gaussian_blur::fill(&mut scratch.separable.filter, *kernel, *sigma);
-                Maker::Separable(scratch.separable.rows(input, columns)?)
+                FilterState::Separable(scratch.separable.rows(input, columns)?)
             }
             Self::BoxBlur { kernel } => {
                 box_blur::fill(&mut scratch.separable.filter, *kernel);
-                Maker::Separable(scratch.separable.rows(input, columns)?)
+                FilterState::Separable(scratch.separable.rows(input, columns)?)
             }
         })
     }
 }
 
-/// The working memory of row filters: one for each worker, reused from picture to picture.
+/// The working memory of row filters: one for each worker, reused from image to image.
 #[derive(Clone, Debug, Default)]
 pub struct RowScratch {
-    resample: resample::Scratch,
-    separable: separable::Scratch,
+    resample: resample::ResampleScratch,
+    separable: separable::SeparableScratch,
     sharpen: Vec<u16>,
 }
 
-/// One picture on its way through a row filter.
+/// The rows of one image after a row filter.
 ///
 /// ```
 /// use fuseloop_ops::rows::{RowFilter, RowScratch};
@@ -196,14 +198,14 @@ pub struct RowScratch {
 #[derive(Debug)]
 pub struct FilterRows<'a> {
     height: u32,
-    /// Of a row.
+    /// The number of bytes of a row.
     bytes: usize,
-    maker: Maker<'a>,
+    maker: FilterState<'a>,
 }
 
 #[derive(Debug)]
-enum Maker<'a> {
-    /// Of a picture without pixels.
+enum FilterState<'a> {
+    /// The output of an image without pixels.
     Black,
     Resample(resample::ResampleRows<'a>),
     Warp(warp::WarpRows<'a>),
@@ -214,7 +216,7 @@ enum Maker<'a> {
 }
 
 impl FilterRows<'_> {
-    /// Writes output row `y`, those columns: `out` is `3 * columns.len()` bytes.
+    /// Writes the requested columns of output row `y`: `out` is `3 * columns.len()` bytes.
     ///
     /// # Panics
     ///
@@ -227,60 +229,61 @@ impl FilterRows<'_> {
             return;
         }
         match &mut self.maker {
-            Maker::Black => out.fill(0),
-            Maker::Resample(rows) => rows.row(y, out),
-            Maker::Warp(rows) => rows.row(y, out),
-            Maker::Transpose(rows) => rows.row(y, out),
-            Maker::Pad(rows) => rows.row(y, out),
-            Maker::Sharpen(rows) => rows.row(y, out),
-            Maker::Separable(rows) => rows.row(y, out),
+            FilterState::Black => out.fill(0),
+            FilterState::Resample(rows) => rows.row(y, out),
+            FilterState::Warp(rows) => rows.row(y, out),
+            FilterState::Transpose(rows) => rows.row(y, out),
+            FilterState::Pad(rows) => rows.row(y, out),
+            FilterState::Sharpen(rows) => rows.row(y, out),
+            FilterState::Separable(rows) => rows.row(y, out),
         }
     }
 }
 
-/// Added to a number nearer 0 than 2^22, leaves its nearest integer (ties to even) in the low bits
-/// of the sum: `round_ties_even` is a call on x86-64 without SSE4.1, this is a vector addition.
+/// If this constant is added to a number of magnitude below 2^22, the low bits of the sum are the
+/// nearest integer (ties to even). `round_ties_even` is a function call on x86-64 without SSE4.1;
+/// this is a vector addition.
 const ROUNDING: f32 = 12_582_912.0;
 
-/// The integer nearest to a number nearer 0 than 2^22.
+/// Returns the nearest integer, as a float, of a number of magnitude below 2^22.
 #[inline(always)]
 fn whole(value: f32) -> f32 {
     (value + ROUNDING) - ROUNDING
 }
 
-/// The integer below, of such a number: `f32::floor` is a call without SSE4.1 too.
+/// Rounds such a number down: `f32::floor` is also a function call without SSE4.1.
 #[inline(always)]
 fn floor(value: f32) -> f32 {
     let near = whole(value);
     if near > value { near - 1.0 } else { near }
 }
 
-/// The integer nearest to such a number.
+/// Returns the nearest integer of such a number.
 #[inline(always)]
 fn integer(value: f32) -> i32 {
     (value + ROUNDING).to_bits().wrapping_sub(ROUNDING.to_bits()) as i32
 }
 
-/// The nearest byte, ties to even; 0 of NaN.
+/// Returns the nearest byte, ties to even; 0 for NaN.
 #[inline(always)]
 pub(crate) fn byte(value: f32) -> u8 {
     (clamp(value, 0.0, 255.0) + ROUNDING).to_bits() as u8
 }
 
-/// `f32::clamp` as two instructions, `low` of NaN.
+/// `f32::clamp` as two instructions; returns `low` for NaN.
 #[inline(always)]
 fn clamp(value: f32, low: f32, high: f32) -> f32 {
     let value = if value > low { value } else { low };
     if value < high { value } else { high }
 }
 
-/// Makes the memory of a kept row at least `len` long: a filter keeps as many rows as its kernel or
-/// its scale spans.
+/// Grows the memory of a cached row to at least `len`: a filter caches as many rows as its kernel
+/// or its scale spans.
 fn grow_kept<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> Result<(), NoMemory> {
     memory::resize(buffer, len.max(buffer.len()), "rows that a filter keeps")
 }
 
-/// Makes `buffer` at least `len` long. What it holds is anyone's.
+/// Grows `buffer` to at least `len`. Its contents are unspecified.
 #[inline(always)]
 fn grow<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) {
     if buffer.len() < len {

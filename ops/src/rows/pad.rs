@@ -1,4 +1,4 @@
-//! Padding: a frame of the picture's own pixels.
+//! Padding: adds a border of the image's own pixels.
 //!
 //! ```text
 //! out[y, x] = in[index(y - top, H), index(x - left, W)]
@@ -6,12 +6,12 @@
 //!
 //! | mode      | `1 2 3 4` padded by 2 | `index(i, n)`                                      |
 //! |-----------|-----------------------|----------------------------------------------------|
-//! | edge      | `1 1 1 2 3 4 4 4`     | `i` cut to `0..n`                                  |
+//! | edge      | `1 1 1 2 3 4 4 4`     | `i` clamped to `0..n`                              |
 //! | reflect   | `3 2 1 2 3 4 3 2`     | mirrored at the middle of the last pixel: `-1` is 1 |
 //! | symmetric | `2 1 1 2 3 4 4 3`     | mirrored behind the last pixel: `-1` is 0          |
 //!
-//! torchvision's `pad`, which refuses a reflection longer than the picture; here it is reflected
-//! on, as often as needed.
+//! torchvision's `pad`, which refuses a reflection longer than the image; this filter repeats the
+//! reflection as often as needed.
 //!
 //! | | |
 //! |--------|---------------------------------------------------|
@@ -24,19 +24,20 @@ use crate::shape::RGB;
 use crate::{ImageView, Size};
 use std::ops::Range;
 
-/// What a frame is filled with.
+/// The contents of a border.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PadMode {
-    /// The pixels at the edge.
+    /// The nearest edge pixel.
     Edge,
-    /// The picture mirrored, the edge's pixels not repeated.
+    /// The mirrored image, without repeating the edge pixels.
     Reflect,
-    /// The picture mirrored, the edge's pixels repeated.
+    /// The mirrored image, with the edge pixels repeated.
     Symmetric,
 }
 
 impl PadMode {
-    /// The pixel that stands for number `i` of an axis of `side` pixels, not 0.
+    /// Returns the source pixel of index `i`, which may be outside, on an axis of `side` pixels.
+    /// `side` must not be 0.
     pub(super) fn index(self, i: i64, side: u32) -> u32 {
         let side = i64::from(side);
         let inside = match self {
@@ -55,18 +56,18 @@ impl PadMode {
     }
 }
 
-/// A frame of the picture's own pixels around it.
+/// A border of the image's own pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Padding {
     /// Rows above.
     pub top: u32,
-    /// Columns before.
+    /// Columns to the left.
     pub left: u32,
     /// Rows below.
     pub bottom: u32,
-    /// Columns behind.
+    /// Columns to the right.
     pub right: u32,
-    /// What they are filled with.
+    /// The contents of the border.
     pub mode: PadMode,
 }
 
@@ -77,7 +78,7 @@ impl Padding {
         Size::new(height, input.width.saturating_add(left).saturating_add(right))
     }
 
-    /// The row and column of the input that are row and column `(y, x)` of the output.
+    /// Returns the row and column of the input that are copied to `(y, x)` of the output.
     fn source(self, input: Size, y: u32, x: u32) -> (u32, u32) {
         let y = self.mode.index(i64::from(y) - i64::from(self.top), input.height);
         (y, self.mode.index(i64::from(x) - i64::from(self.left), input.width))
@@ -96,13 +97,13 @@ impl Padding {
     }
 }
 
-/// One picture on its way into a frame.
+/// The rows of one image with a border.
 #[derive(Debug)]
 pub(super) struct PadRows<'a> {
     padding: Padding,
     input: ImageView<'a>,
     columns: Range<u32>,
-    /// The columns that lie in the input itself.
+    /// The columns inside the input.
     middle: Range<u32>,
 }
 

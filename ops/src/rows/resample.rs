@@ -1,4 +1,4 @@
-//! Resize as torchvision resizes u8 tensors.
+//! Resize: computes the same bytes as torchvision's resize of u8 tensors.
 //!
 //! | interpolation        | torchvision                              |
 //! |----------------------|------------------------------------------|
@@ -9,9 +9,10 @@
 //! | `Bicubic`            | `BICUBIC`, `antialias=False`             |
 //! | `BicubicAntialias`   | `BICUBIC`, its default                   |
 //!
-//! *Nearest*: `s = f32(n) / f32(m)` for `n` pixels in and `m` out, products and sums in f32, cut to
-//! the last pixel. *The others*: first along x, then along y, u8 between; an axis whose size stays
-//! is left out. With `scale = n / m`, all in f64, output `i` has taps at
+//! *Nearest*: `s = f32(n) / f32(m)` for `n` input and `m` output pixels; products and sums are in f32, and
+//! the index is limited to the last pixel. *The others* resize along x first, then along y, with u8
+//! between; an axis whose size does not change is skipped. With `scale = n / m`, all in f64, output `i` has
+//! taps at
 //!
 //! ```text
 //! antialiased   weight F((j - c + 1/2) / max(scale, 1)) for pixels j of c ± r max(scale, 1),
@@ -20,60 +21,61 @@
 //! bicubic       s = scale (i + 1/2) - 1/2: four pixels around, the cubic with A = -0.75
 //! ```
 //!
-//! Taps outside are added to the edge's; antialiased weights are divided by their sum. Then with
-//! `p` the largest number below 23 such that `trunc(1/2 + wmax 2^p) < 2^15` for the axis' largest
-//! weight, weights are rounded to `q = trunc(w 2^p ± 1/2)`, and
+//! Without antialiasing, taps outside the image are added to the edge pixel's; antialiased weights are
+//! divided by their sum. Let `p` be the largest number below 23 such that `trunc(1/2 + wmax 2^p) < 2^15`
+//! for the largest weight of the axis. Weights are rounded to `q = trunc(w 2^p ± 1/2)`, and
 //!
 //! ```text
 //! out = clamp((2^(p-1) + Σ q[j] * in[j]) >> p, 0, 255)
 //! ```
 //!
-//! torch's CPU kernel for u8 (`upsample_avx_bilinear_bicubic_uint8`), to the bit. Its kernels for
-//! other CPUs and for GPUs differ from it by 1.
+//! This is torch's CPU kernel for u8 (`upsample_avx_bilinear_bicubic_uint8`), to the bit. torch's
+//! kernels for other CPUs and for GPUs differ from it by at most 1.
 //!
 //! | | |
 //! |--------|-------------------------------------------------------------------|
 //! | input  | u8 `[H, W, 3]`, rows any stride apart                             |
 //! | output | u8 `[size.height, size.width, 3]`                                 |
 //! | random | nothing                                                           |
-//! | cost   | each source row is resized along x once if rows are taken in turn |
+//! | cost   | each source row is resized along x once if rows are requested in sequence |
 
 use super::{grow, grow_kept};
 use crate::shape::RGB;
 use crate::{ImageView, NoMemory, Size};
 use std::ops::Range;
 
-/// How a picture is resized.
+/// The interpolation of a resize.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Resampling {
-    /// The pixel that the output pixel's first corner falls in.
+    /// The source pixel that contains the output pixel's first corner.
     Nearest,
-    /// The pixel that the output pixel's middle falls in.
+    /// The source pixel that contains the output pixel's middle.
     NearestExact,
-    /// Two pixels an axis, weighted by distance.
+    /// Two pixels per axis, weighted by distance.
     Bilinear,
     /// A triangle as wide as an output pixel's neighbours.
     BilinearAntialias,
-    /// Four pixels an axis.
+    /// Four pixels per axis.
     Bicubic,
     /// A cubic as wide as four output pixels.
     BicubicAntialias,
 }
 
-/// One axis of a resize: for each output pixel some source pixels side by side, and their weights.
+/// One axis of a resize: for each output pixel, adjacent source pixels and their weights.
 #[derive(Clone, Debug, Default)]
 struct Axis {
-    /// What it was built for.
+    /// The sizes and the interpolation that the axis was built for.
     key: Option<(u32, u32, Resampling)>,
-    /// First source pixel of each output pixel.
+    /// The first source pixel of each output pixel.
     first: Vec<u32>,
-    /// How many there are.
+    /// The number of source pixels of each output pixel.
     count: Vec<usize>,
-    /// `taps` weights for each output pixel, 0 behind its own, each four times over: one a lane.
+    /// `taps` weights for each output pixel, padded with 0. Each weight is repeated four times,
+    /// once for each vector lane.
     weights: Vec<[i16; 4]>,
     /// The largest count.
     taps: usize,
-    /// `p`.
+    /// The `p` of the formula above.
     shift: u32,
     /// The weights before they are rounded.
     exact: Vec<f64>,
@@ -86,7 +88,7 @@ impl Axis {
         axis
     }
 
-    /// Makes this the axis of other sizes. Nothing if they are the same.
+    /// Rebuilds the axis for other sizes. Does nothing if they are the same.
     fn rebuild(&mut self, source: u32, out: u32, interpolation: Resampling) {
         let key = Some((source, out, interpolation));
         if self.key == key {
@@ -121,12 +123,12 @@ impl Axis {
         }
     }
 
-    /// The weights of output pixel `i`.
+    /// Returns the weights of output pixel `i`.
     fn weights(&self, i: usize) -> impl ExactSizeIterator<Item = i16> + Clone {
         self.weights[i * self.taps..][..self.count[i]].iter().map(|lanes| lanes[0])
     }
 
-    /// The byte of a weighted sum that began with [`half`](Self::half).
+    /// Converts a weighted sum that started with [`half`](Self::half) to a byte.
     #[inline(always)]
     fn finish(&self, sum: i32) -> u8 {
         (sum >> self.shift).clamp(0, 255) as u8
@@ -137,7 +139,7 @@ impl Axis {
         (1 << self.shift) >> 1
     }
 
-    /// Output pixel `i` of the axis, whose source values `at` gives.
+    /// Returns output pixel `i` of the axis; `at` returns a source pixel's value.
     fn eval(&self, i: u32, at: impl Fn(u32) -> u8) -> u8 {
         let taps = (self.first[i as usize]..).zip(self.weights(i as usize));
         let sum: i32 = taps.map(|(j, weight)| i32::from(weight) * i32::from(at(j))).sum();
@@ -145,7 +147,7 @@ impl Axis {
     }
 }
 
-/// Appends the weights of output `i`. The first source pixel they are for.
+/// Appends the weights of output `i`, and returns the first source pixel.
 fn taps(n: u32, m: u32, interpolation: Resampling, i: u32, weights: &mut Vec<f64>) -> u32 {
     let scale = f64::from(n) / f64::from(m);
     let center = scale * (f64::from(i) + 0.5);
@@ -170,14 +172,15 @@ fn taps(n: u32, m: u32, interpolation: Resampling, i: u32, weights: &mut Vec<f64
     }
 }
 
-/// The source pixel of output `i` for the nearest ones.
+/// Returns the source pixel of output `i` for the two nearest interpolations.
 fn nearest(n: u32, m: u32, interpolation: Resampling, i: u32) -> u32 {
     let step = n as f32 / m as f32;
     let middle = if interpolation == Resampling::NearestExact { 0.5 } else { 0.0 };
     (((i as f32 + middle) * step) as u32).min(n - 1)
 }
 
-/// Antialiased: a filter `radius` wide, stretched where the picture shrinks.
+/// Appends the weights of an antialiased interpolation: a filter of radius `radius`, stretched if
+/// the image shrinks. Returns the first source pixel.
 fn wide_taps(
     n: u32,
     scale: f64,
@@ -216,7 +219,8 @@ fn cubic(t: f64) -> f64 {
     }
 }
 
-/// Weights of the four pixels around a place `t` behind the second.
+/// Returns the weights of the four pixels around a position at distance `t` behind the second
+/// pixel.
 fn four_taps(t: f64) -> [f64; 4] {
     const A: f64 = -0.75;
     let near = |t: f64| ((A + 2.0) * t - (A + 3.0)) * t * t + 1.0;
@@ -224,7 +228,9 @@ fn four_taps(t: f64) -> [f64; 4] {
     [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)]
 }
 
-/// Not antialiased: weights of pixels from `first` on, those outside added to the edge's.
+/// Appends the weights of an interpolation without antialiasing: `taps` are the weights of the
+/// pixels from `first` on, and weights of pixels outside are added to the edge pixel's. Returns the
+/// first source pixel.
 fn edge_taps<const N: usize>(n: u32, first: i64, taps: [f64; N], weights: &mut Vec<f64>) -> u32 {
     let inside = |j: i64| j.clamp(0, i64::from(n) - 1);
     let (low, high) = (inside(first), inside(first + N as i64 - 1));
@@ -236,7 +242,7 @@ fn edge_taps<const N: usize>(n: u32, first: i64, taps: [f64; N], weights: &mut V
     low as u32
 }
 
-/// The resized picture, one axis after the other.
+/// Returns the resized image, computed one axis after the other.
 pub(super) fn eval(input: &ImageView<'_>, size: Size, interpolation: Resampling) -> Vec<u8> {
     let from = input.size();
     let x_axis = Axis::new(from.width, size.width, interpolation);
@@ -257,12 +263,12 @@ pub(super) fn eval(input: &ImageView<'_>, size: Size, interpolation: Resampling)
     pixels
 }
 
-/// The tables of the sizes last used, and working memory.
+/// The tables of the last used sizes, and working memory.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scratch {
+pub(super) struct ResampleScratch {
     x: Axis,
     y: Axis,
-    /// A source row as i16, with room for taps of weight 0 beyond its end.
+    /// A source row as i16, with space for taps of weight 0 beyond its end.
     wide: Vec<i16>,
     lines: Vec<Line>,
     sums: Vec<i32>,
@@ -271,14 +277,14 @@ pub(super) struct Scratch {
 /// A source row resized along x.
 #[derive(Clone, Debug, Default)]
 struct Line {
-    /// The source row it is, none before it is first filled.
+    /// The source row of the line; `None` before the line is first filled.
     row: Option<u32>,
-    /// One more than the columns: the fourth lane of the last pixel.
+    /// The bytes of the columns and one more, for the fourth lane of the last pixel.
     bytes: Vec<u8>,
 }
 
-impl Scratch {
-    /// Prepares to resize `input`, of which only the output's `columns` are wanted.
+impl ResampleScratch {
+    /// Prepares to resize `input`; only `columns` of the output are computed.
     pub(super) fn rows<'a>(
         &'a mut self,
         input: ImageView<'a>,
@@ -292,7 +298,7 @@ impl Scratch {
             self.lines.resize(self.y.taps, Line::default());
         }
         for line in &mut self.lines {
-            line.row = None; // of another picture
+            line.row = None; // the line is of another image
             grow_kept(&mut line.bytes, columns.len() * RGB + 1)?;
         }
         let columns = columns.start as usize..columns.end as usize;
@@ -302,7 +308,7 @@ impl Scratch {
     }
 }
 
-/// One picture on its way through a resize.
+/// The rows of one resized image.
 #[derive(Debug)]
 pub(super) struct ResampleRows<'a> {
     input: ImageView<'a>,
@@ -310,7 +316,7 @@ pub(super) struct ResampleRows<'a> {
     keeps_width: bool,
     keeps_height: bool,
     nearest: bool,
-    scratch: &'a mut Scratch,
+    scratch: &'a mut ResampleScratch,
 }
 
 impl ResampleRows<'_> {
@@ -335,7 +341,7 @@ impl ResampleRows<'_> {
         }
     }
 
-    /// A source row resized along x, filled before.
+    /// Returns a source row resized along x, which [`fill`](Self::fill) must have computed.
     #[inline(always)]
     fn line(&self, row: u32, len: usize) -> &[u8] {
         if self.keeps_width {
@@ -345,10 +351,10 @@ impl ResampleRows<'_> {
         }
     }
 
-    /// Sees to it that the line of a source row is there.
+    /// Computes the line of a source row, unless it is cached.
     #[inline(always)]
     fn fill(&mut self, row: u32) {
-        let Scratch { x, y, wide, lines, .. } = &mut *self.scratch;
+        let ResampleScratch { x, y, wide, lines, .. } = &mut *self.scratch;
         let line = &mut lines[row as usize % y.taps];
         if self.keeps_width || line.row == Some(row) {
             return;
@@ -414,7 +420,8 @@ impl ResampleRows<'_> {
     }
 }
 
-/// The bytes as i16. Behind them, up to `len`, come values to be weighed with 0.
+/// Converts the bytes to i16. The values behind them, up to `len`, are unspecified and get weight
+/// 0.
 #[inline(always)]
 fn widen(bytes: &[u8], len: usize, wide: &mut Vec<i16>) {
     grow(wide, len);
@@ -450,7 +457,7 @@ fn gather_fixed<const TAPS: usize>(
     gather_chunks(axis, wide, firsts, weights.as_chunks::<TAPS>().0.iter(), out);
 }
 
-/// Inlined into the above, where the length of a chunk is known.
+/// Inlined into the callers above, where the length of a chunk is known.
 #[inline(always)]
 fn gather_chunks<'a, W: AsRef<[[i16; 4]]> + ?Sized + 'a>(
     axis: &Axis,

@@ -1,15 +1,15 @@
-//! Filters that are a kernel along x and one along y: what the blurs share.
+//! Separable filters: one kernel along x and one along y. Both blurs use this module.
 //!
 //! ```text
 //! line[y, x] = Σ_j kx[j] * in[y, reflect(x + j - floor(n/2))]      n weights kx, m weights ky
 //! out[y, x]  = rint((Σ_i ky[i] * line[reflect(y + i - floor(m/2)), x] + offset) * scale)
 //! ```
 //!
-//! All in f32, each product and each sum rounded, in the order of the index; `rint` is to nearest,
-//! ties to even, cut to `0..=255`; `reflect` is [`PadMode::Reflect`].
+//! All is computed in f32; each product and each sum is rounded, in the order of the index. `rint` rounds
+//! to nearest, ties to even, and clamps to `0..=255`; `reflect` is [`PadMode::Reflect`].
 //!
-//! Rows keep the lines of the source rows that a kernel spans, so that each is made once if rows
-//! are asked for in turn.
+//! [`SeparableRows`] caches one line for each source row that a kernel spans, so that each line is
+//! computed once if rows are requested in sequence.
 
 use super::pad::PadMode;
 use super::{byte, grow, grow_kept};
@@ -17,7 +17,7 @@ use crate::shape::RGB;
 use crate::{ImageView, NoMemory};
 use std::ops::Range;
 
-/// The weights, and how a sum becomes a value.
+/// The weights, and the numbers that convert a sum to a value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Separable {
     pub(super) x: Vec<f32>,
@@ -56,58 +56,58 @@ impl Separable {
     }
 }
 
-/// The pixel under weight `i` of `count` of a kernel over pixel `at` of `side`.
+/// Returns the source pixel of weight `i` of `count` for a kernel over pixel `at` of `side`.
 fn tap(at: u32, i: usize, count: usize, side: u32) -> u32 {
     PadMode::Reflect.index(i64::from(at) + i as i64 - (count / 2) as i64, side)
 }
 
 /// The filter in use and its working memory.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scratch {
+pub(super) struct SeparableScratch {
     pub(super) filter: Separable,
-    /// A source row's pixels as f32, with those before and behind it that the kernel wants.
+    /// A source row's pixels as f32, with the pixels before and behind it that the kernel reads.
     wide: Vec<f32>,
     lines: Vec<Line>,
-    /// Sums of a kernel of many rows.
+    /// The sums for a kernel of many rows.
     sums: Vec<f32>,
 }
 
 /// A source row filtered along x.
 #[derive(Clone, Debug, Default)]
 struct Line {
-    /// The source row it is, none before it is first filled.
+    /// The source row of the line; `None` before the line is first filled.
     row: Option<u32>,
     values: Vec<f32>,
 }
 
-impl Scratch {
-    /// Prepares to take `input` through the filter.
+impl SeparableScratch {
+    /// Prepares to filter `input`.
     pub(super) fn rows<'a>(
         &'a mut self,
         input: ImageView<'a>,
         columns: Range<u32>,
     ) -> Result<SeparableRows<'a>, NoMemory> {
-        // The rows under a kernel, reflected or not, are no more than these, side by side.
+        // The rows under a kernel, reflected or not, are at most this many adjacent rows.
         let span = self.filter.y.len().min(input.size().height as usize);
         if self.lines.len() < span {
             self.lines.resize(span, Line::default());
         }
         for line in &mut self.lines {
-            line.row = None; // of another picture
+            line.row = None; // the line is of another image
             grow_kept(&mut line.values, columns.len() * RGB)?;
         }
         Ok(SeparableRows { input, columns, span, scratch: self })
     }
 }
 
-/// One picture on its way through a separable filter.
+/// The rows of one image after a separable filter.
 #[derive(Debug)]
 pub(super) struct SeparableRows<'a> {
     input: ImageView<'a>,
     columns: Range<u32>,
-    /// Lines in use; a source row's is at its number modulo this.
+    /// The number of lines in use; the line of a source row is at its index modulo this.
     span: usize,
-    scratch: &'a mut Scratch,
+    scratch: &'a mut SeparableScratch,
 }
 
 impl SeparableRows<'_> {
@@ -117,7 +117,7 @@ impl SeparableRows<'_> {
         for i in 0..count {
             self.fill(tap(y, i, count, height));
         }
-        let Scratch { filter, lines, sums, .. } = &mut *self.scratch;
+        let SeparableScratch { filter, lines, sums, .. } = &mut *self.scratch;
         let line =
             |i: usize| &lines[tap(y, i, count, height) as usize % self.span].values[..out.len()];
         grow(sums, out.len());
@@ -136,10 +136,10 @@ impl SeparableRows<'_> {
         }
     }
 
-    /// Sees to it that the line of a source row is there.
+    /// Computes the line of a source row, unless it is cached.
     #[inline(always)]
     fn fill(&mut self, row: u32) {
-        let Scratch { filter, wide, lines, .. } = &mut *self.scratch;
+        let SeparableScratch { filter, wide, lines, .. } = &mut *self.scratch;
         let line = &mut lines[row as usize % self.span];
         if line.row == Some(row) {
             return;
@@ -160,13 +160,14 @@ impl SeparableRows<'_> {
     }
 }
 
-/// The columns of a row as f32, with those that a kernel of `count` weights reaches around them.
+/// Writes the columns of a row as f32, with the columns around them that a kernel of `count`
+/// weights reads.
 #[inline(always)]
 fn widen(row: &[u8], columns: &Range<u32>, count: usize, wide: &mut Vec<f32>) {
     let pixels = row.as_chunks::<RGB>().0;
     let width = pixels.len() as u32;
     grow(wide, (columns.len() + count - 1) * RGB);
-    // The first and the last column that lie in the row themselves.
+    // The number of columns before the row, and the first column inside it.
     let before = (count / 2).saturating_sub(columns.start as usize);
     let first = columns.start as usize + before - count / 2;
     let wide = &mut wide.as_chunks_mut::<RGB>().0[..columns.len() + count - 1];
@@ -204,7 +205,7 @@ fn weigh<const N: usize, T>(
     }
 }
 
-/// The same for any number of lines, without a last step.
+/// Like [`weigh`] for any number of lines, without a final conversion.
 #[inline(always)]
 fn weigh_many<'a>(weights: &[f32], line: impl Fn(usize) -> &'a [f32], out: &mut [f32]) {
     out.fill(0.0);

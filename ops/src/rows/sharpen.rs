@@ -1,12 +1,12 @@
-//! Sharpness: a picture moved away from its blurred self, or towards it.
+//! Sharpness: moves an image away from its blurred version, or towards it.
 //!
 //! ```text
-//! blur = floor((2 * (8 neighbours + 5 * in) + 13) / 26)      their mean by weight, to nearest
+//! blur = floor((2 * (8 neighbours + 5 * in) + 13) / 26)      the weighted mean, to nearest
 //! out  = trunc(clamp(fma(blur - in, f32(1 - factor), in), 0, 255))
 //! ```
 //!
-//! The first and last row and column stay as they are, and so does a picture of less than 3 rows
-//! or columns. torchvision's `adjust_sharpness` on u8 tensors, to the bit.
+//! The first and last row and column stay unchanged, and so does an image of fewer than 3 rows or
+//! columns. The result is that of torchvision's `adjust_sharpness` on u8 tensors, to the bit.
 //!
 //! | | |
 //! |--------|----------------------------------------------------|
@@ -15,8 +15,8 @@
 //! | random | nothing                                            |
 //! | cost   | a pixel: 9 additions and 2 multiplications a channel |
 //!
-//! Rows do without the fused operation, which is a call where the CPU is not known: the weight is
-//! split in two parts whose products with a difference are exact ([`Parts`]).
+//! [`SharpenRows`] avoids the fused operation, which is a function call if the CPU is unknown: the
+//! weight is split into two terms whose products with a difference are exact ([`SplitWeight`]).
 
 use super::{clamp, floor, grow, integer};
 use crate::ImageView;
@@ -45,12 +45,12 @@ pub(super) fn eval(input: &ImageView<'_>, factor: f64) -> Vec<u8> {
     pixels
 }
 
-/// The share of the blurred picture.
+/// Returns the share of the blurred image.
 fn weight(factor: f64) -> f32 {
     (1.0 - factor) as f32
 }
 
-/// The mean of 13 values.
+/// Returns the mean of 13 values with the given sum, rounded to nearest.
 #[inline(always)]
 fn blurred(sum: u16) -> u8 {
     ((2 * sum + 13) / 26) as u8
@@ -61,44 +61,46 @@ fn blend(here: u8, blurred: u8, weight: f32) -> u8 {
     trunc(difference.mul_add(weight, f32::from(here)))
 }
 
-/// `as u8`, which is many instructions without SSE4.1.
+/// Converts like `as u8`, which is many instructions without SSE4.1.
 #[inline(always)]
 fn trunc(value: f32) -> u8 {
     integer(floor(clamp(value, 0.0, 255.0))) as u8
 }
 
-/// A weight as the sum of two, so that with a difference `d` of two bytes and a byte `a` both
-/// `a + d * high` and `d * low` are exact in f32: `(a + d * high) + d * low` is rounded once, as
-/// the fused operation is.
+/// A weight as the sum of two terms, such that for a difference `d` of two bytes and a byte `a`,
+/// both `a + d * high` and `d * low` are exact in f32: `(a + d * high) + d * low` is rounded once,
+/// like the fused operation.
 #[derive(Clone, Copy, Debug)]
-struct Parts {
+struct SplitWeight {
     high: f32,
     low: f32,
 }
 
-impl Parts {
-    /// `None` if the weight has too many bits, which only some nearer 0 than 2^-7 do.
+impl SplitWeight {
+    /// Splits a weight. Returns `None` if the weight has too many bits, which is only possible for
+    /// a magnitude below 2^-7.
     fn of(weight: f32) -> Option<Self> {
         let weight = f64::from(weight);
-        // All sums are below 2^bits. Multiples of 2^(bits - 24) below that are f32.
+        // All sums are below 2^bits. Multiples of 2^(bits - 24) below this limit are representable
+        // in f32.
         let bits = (255.0 * (weight.abs() + 1.0)).log2().floor() + 1.0;
         let unit = (bits - 24.0).exp2();
         let high = (weight / unit).round() * unit;
         let low = (weight - high) as f32;
-        // A difference has 8 bits, so `low` must have no more than 16 of its 24.
+        // A difference has 8 bits, so `low` may use at most 16 of its 24 bits.
         let exact = weight.is_finite() && (low == 0.0 || low.to_bits().trailing_zeros() >= 8);
         exact.then_some(Self { high: high as f32, low })
     }
 }
 
-/// One picture on its way to be sharpened.
+/// The rows of one sharpened image.
 #[derive(Debug)]
 pub(super) struct SharpenRows<'a> {
     input: ImageView<'a>,
     columns: Range<usize>,
     weight: f32,
-    parts: Option<Parts>,
-    /// Of each column of values the sum of three rows.
+    parts: Option<SplitWeight>,
+    /// For each column of values, the sum of three rows.
     sums: &'a mut Vec<u16>,
 }
 
@@ -111,7 +113,7 @@ impl<'a> SharpenRows<'a> {
     ) -> Self {
         let columns = columns.start as usize..columns.end as usize;
         let weight = weight(factor);
-        Self { input, columns, weight, parts: Parts::of(weight), sums }
+        Self { input, columns, weight, parts: SplitWeight::of(weight), sums }
     }
 
     #[inline(always)]
@@ -119,7 +121,7 @@ impl<'a> SharpenRows<'a> {
         let (height, width) = (self.input.size().height, self.input.size().width as usize);
         let row = self.input.row(y);
         out.copy_from_slice(&row[self.columns.start * RGB..self.columns.end * RGB]);
-        // The columns with neighbours.
+        // The columns that have neighbours on both sides.
         let (first, end) = (self.columns.start.max(1), self.columns.end.min(width - 1));
         if y == 0 || y + 1 >= height || first >= end {
             return;
@@ -144,7 +146,8 @@ impl<'a> SharpenRows<'a> {
     }
 }
 
-/// Writes a row, of the sums of three rows from a pixel before it to one behind it.
+/// Writes a row. `sums` are the sums of three rows, from one pixel before the row's first to one
+/// behind its last.
 #[inline(always)]
 fn sharpen(sums: &[u16], here: &[u8], out: &mut [u8], blend: impl Fn(u8, u8) -> u8) {
     let (left, middle, right) = (sums, &sums[RGB..], &sums[2 * RGB..]);
@@ -174,7 +177,7 @@ mod tests {
     fn a_weight_in_parts_gives_the_fused_bits() {
         let small = 0.75f32 / 128.0;
         for weight in [1.0, -1.0, 0.3, -0.3, 0.9, -0.7, -0.990_000_1, 0.05, -9.3, 77.7, small] {
-            let Parts { high, low } = Parts::of(weight).unwrap();
+            let SplitWeight { high, low } = SplitWeight::of(weight).unwrap();
             for here in 0..=255u8 {
                 for blurred in 0..=255u8 {
                     let (a, d) = (f32::from(here), f32::from(blurred) - f32::from(here));
@@ -184,6 +187,6 @@ mod tests {
                 }
             }
         }
-        assert!(Parts::of(3.1e-6).is_none() && Parts::of(f32::NAN).is_none());
+        assert!(SplitWeight::of(3.1e-6).is_none() && SplitWeight::of(f32::NAN).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Rows against the meaning, for every filter.
+//! Compares the rows of every filter with its definition.
 
 use super::*;
 use crate::Window;
@@ -29,7 +29,8 @@ fn picture(rng: &mut Dice, size: Size) -> Vec<u8> {
     pixels
 }
 
-/// Checks `filter` on a part of a larger picture: all rows upwards, then any rows, of any columns.
+/// Checks `filter` on a part of a larger image: all rows upwards and downwards, then random rows,
+/// with all columns and with some.
 fn assert_rows_are_the_meaning(
     rng: &mut Dice,
     size: Size,
@@ -39,7 +40,7 @@ fn assert_rows_are_the_meaning(
     let parent_size = Size::new(size.height + below(rng, 3), size.width + below(rng, 3));
     let parent = picture(rng, parent_size);
     let parent = ImageView::packed(&parent, parent_size).unwrap();
-    // Often the picture's last pixel is the last of its buffer.
+    // In many cases the image's last pixel is the last one of the buffer.
     let top = below(rng, parent_size.height - size.height + 1);
     let left = below(rng, parent_size.width - size.width + 1);
     let window = Window { top, left, height: size.height, width: size.width };
@@ -122,7 +123,7 @@ fn random_warp(rng: &mut Dice, input: Size, map: impl FnOnce(&mut Dice, Size) ->
 fn rows_of_an_affine_warp() {
     assert_on_many_sizes(400, |rng, input| {
         random_warp(rng, input, |rng, output| {
-            // Often a multiple of 45 degrees and half a pixel, where ties are.
+            // In half of the cases, a multiple of 45 degrees and half a pixel, where ties occur.
             let tidy = below(rng, 2) == 0;
             let mut draw = |low: f64, high: f64, step: f64| {
                 let value = between(rng, low, high);
@@ -145,7 +146,7 @@ fn rows_of_a_perspective() {
             let (w, h) = (f64::from(output.width), f64::from(output.height));
             let corners = [[0.0, 0.0], [w, 0.0], [w, h], [0.0, h]];
             let moved = corners.map(|corner| corner.map(|v| (v + between(rng, -9.0, 9.0)).round()));
-            // Often the horizon crosses the picture.
+            // In many cases the horizon crosses the image.
             let wild = [(); 8].map(|()| between(rng, -1.0, 1.0) as f32);
             Map::perspective(
                 perspective_coefficients(corners, moved).unwrap_or(wild),

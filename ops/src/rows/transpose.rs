@@ -1,4 +1,4 @@
-//! Transpose: rows and columns change places.
+//! Transpose: swaps rows and columns.
 //!
 //! ```text
 //! out[y, x] = in[x, y]
@@ -9,10 +9,10 @@
 //! | input  | u8 `[H, W, 3]`, rows any stride apart                              |
 //! | output | u8 `[W, H, 3]`                                                     |
 //! | random | nothing                                                            |
-//! | cost   | a pixel copied; in turn, rows share the lines of the cache they read |
+//! | cost   | a copy of each pixel; successive rows read the same cache lines      |
 //!
-//! With flips it is a rotation by 90 or 270 degrees: a counter-clockwise quarter turn is a
-//! transpose, then a vertical flip.
+//! A transpose and a flip are a rotation by 90 or 270 degrees: a counter-clockwise quarter turn is
+//! a transpose, then a vertical flip.
 
 use crate::ImageView;
 use crate::shape::RGB;
@@ -24,7 +24,7 @@ pub(super) fn eval(input: &ImageView<'_>) -> Vec<u8> {
     (0..size.width).flat_map(|x| (0..size.height).flat_map(move |y| pixel(y, x))).copied().collect()
 }
 
-/// One picture on its way through a transpose.
+/// The rows of one transposed image.
 #[derive(Debug)]
 pub(super) struct TransposeRows<'a> {
     input: ImageView<'a>,

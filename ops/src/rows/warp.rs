@@ -1,11 +1,11 @@
 //! Warps: rotation, affine transforms, perspective.
 //!
 //! ```text
-//! out[y, x] = in at map(y, x)
+//! out[y, x] = in[map(y, x)]
 //! ```
 //!
-//! With `(ix, iy)` the place in f32 ([`Map`]), `x0 = floor(ix)`, `e = ix - x0`, `s` likewise
-//! along y, pixels outside the picture counted as 0:
+//! Let `(ix, iy)` be the position in f32 ([`Map`]), `x0 = floor(ix)`, `e = ix - x0`, and `s` likewise
+//! along y. Pixels outside the image count as 0:
 //!
 //! | interpolation | value                                                                        |
 //! |---------------|------------------------------------------------------------------------------|
@@ -13,62 +13,63 @@
 //! | bilinear      | `fma(se, SE, fma(sw, SW, fma(ne, NE, nw * NW)))`, `nw = (1-e)(1-s)`, ...     |
 //! | bicubic       | rows `y0-1..=y0+2`, each of 4 pixels: weights of the cubic with `A = -0.75`  |
 //!
-//! and the result is `rint`, ties to even, cut to `0..=255`. A fill is mixed in by the share `m`
-//! of the weights that fell inside: `(value - fill) * m + fill`. The value is weighed with that
-//! share already, so a fill of 0 is darker at the edges than no fill; nearest takes the fill where
-//! it would read outside.
+//! The result is rounded with `rint`, ties to even, and clamped to `0..=255`. A fill colour is mixed in by
+//! the share `m` of the weights that are inside the image: `(value - fill) * m + fill`. The value already
+//! contains this share as a factor, so a fill of 0 is darker at the edges than no fill. Nearest uses the
+//! fill colour wherever it would read outside.
 //!
 //! Nearest and bilinear are torchvision's on u8 tensors (nearest to the bit; bilinear within 1 on
 //! fewer than one value in 10000, since torch's order of sums depends on its build). Bicubic, which
-//! torchvision refuses on tensors, is `grid_sample`'s.
+//! torchvision refuses on tensors, follows `grid_sample`.
 //!
 //! | | |
 //! |--------|-----------------------------------------------------------------|
 //! | input  | u8 `[H, W, 3]`, rows any stride apart                           |
 //! | output | u8 `[size.height, size.width, 3]`                               |
 //! | random | nothing                                                         |
-//! | cost   | a pixel: its place, then 1, 4 or 16 pixels read                 |
+//! | cost   | a pixel: its position, then 1, 4 or 16 pixels read              |
 //!
-//! Rows are made in blocks of 32 pixels, step by step, so that each step is a loop to make vectors
-//! of. A block whose pixels are all inside is read without a look at each. Bilinear values are
-//! first summed without fused operations, which are calls where the CPU is not known; only a value
-//! so near a tie that the difference could show is summed again as above.
+//! Rows are computed in blocks of 32 pixels, step by step, so that each step is a loop that the compiler
+//! can vectorize. If all pixels of a block are inside, they are read without individual bounds checks.
+//! Bilinear values are first summed without fused operations, which are function calls if the CPU is
+//! unknown; only a value so near a tie that the difference could matter is summed again as above.
 
-use super::map::{BLOCK, Map, Places};
+use super::map::{BLOCK, Coordinates, Map};
 use super::{byte, floor, integer, whole};
 use crate::shape::RGB;
 use crate::{ImageView, Size};
 use std::ops::Range;
 
-/// How a warp reads between pixels.
+/// How a warp interpolates between pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WarpInterpolation {
-    /// The pixel nearest.
+    /// The nearest pixel.
     Nearest,
-    /// The 4 pixels around.
+    /// The 4 pixels around the position.
     Bilinear,
-    /// The 16 pixels around.
+    /// The 16 pixels around the position.
     Bicubic,
 }
 
-/// A warp of a picture: see the formulas of [`Map::affine`] and [`Map::perspective`].
+/// A warp of an image: see the formulas of [`Map::affine`] and [`Map::perspective`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Warp {
     /// Size of the output.
     pub size: Size,
-    /// Where each output pixel comes from. Made for this size, and for the input's.
+    /// The source position of each output pixel. The map must be built for this size and for the
+    /// input's.
     pub map: Map,
-    /// How the input is read there.
+    /// How the input is interpolated at these positions.
     pub interpolation: WarpInterpolation,
-    /// The colour outside the input; without one it is black, and not blended.
+    /// The colour outside the input; `None` is black without blending at the edge.
     pub fill: Option<[u8; 3]>,
 }
 
-/// A pixel as four lanes, of which the last is anything: vectors have four.
+/// A pixel as four lanes, because vectors have four. The value of the last lane is unspecified.
 type Lanes = [f32; 4];
 
 impl Warp {
-    /// The warped picture, one pixel at a time.
+    /// Returns the warped image, computed one pixel at a time.
     pub(super) fn eval(&self, input: &ImageView<'_>) -> Vec<u8> {
         let mut pixels = Vec::with_capacity(self.size.pixels() as usize * RGB);
         for y in 0..self.size.height {
@@ -122,7 +123,7 @@ impl Warp {
         std::array::from_fn(|c| self.blended(sum[c], cover, c))
     }
 
-    /// The byte of channel `c`: the fill mixed in, rounded.
+    /// Returns the byte of channel `c`, with the fill mixed in and rounded.
     fn blended(&self, value: f32, cover: f32, c: usize) -> u8 {
         byte(match self.fill {
             None => value,
@@ -131,7 +132,7 @@ impl Warp {
     }
 }
 
-/// The pixel in row `y` and column `x`, both whole numbers, if there is one.
+/// Returns the pixel in row `y` and column `x`, which are whole numbers; `None` outside the image.
 fn pixel(input: &ImageView<'_>, y: f32, x: f32) -> Option<[u8; 3]> {
     let Size { height, width } = input.size();
     // NaN is in no range.
@@ -141,13 +142,13 @@ fn pixel(input: &ImageView<'_>, y: f32, x: f32) -> Option<[u8; 3]> {
     input.row(y as u32).as_chunks::<RGB>().0.get(x as usize).copied()
 }
 
-/// Weights of the pixels NW, NE, SW, SE.
+/// Returns the weights of the pixels NW, NE, SW, SE.
 #[inline(always)]
 fn bilinear_weights(e: f32, s: f32) -> [f32; 4] {
     [(1.0 - e) * (1.0 - s), e * (1.0 - s), (1.0 - e) * s, e * s]
 }
 
-/// The share of the weights inside.
+/// Returns the share of the weights that are inside the image.
 #[inline(always)]
 fn covered(weights: [f32; 4], inside: [bool; 4]) -> f32 {
     let [nw, ne, sw, se]: [f32; 4] =
@@ -155,13 +156,13 @@ fn covered(weights: [f32; 4], inside: [bool; 4]) -> f32 {
     nw + ne + sw + se
 }
 
-/// The weighted sum with one rounding a tap.
+/// Returns the weighted sum with one rounding for each tap.
 fn weigh_fused([nw, ne, sw, se]: [f32; 4], values: [u8; 4]) -> f32 {
     let [a, b, c, d] = values.map(f32::from);
     se.mul_add(d, sw.mul_add(c, ne.mul_add(b, nw * a)))
 }
 
-/// Weights of the pixels at -1, 0, 1, 2 for a place `t` behind pixel 0.
+/// Returns the weights of the pixels at -1, 0, 1, 2 for a position at distance `t` behind pixel 0.
 #[inline(always)]
 fn cubic_weights(t: f32) -> [f32; 4] {
     const A: f32 = -0.75;
@@ -175,14 +176,15 @@ fn mix(value: f32, cover: f32, fill: f32) -> f32 {
     (value - fill) * cover + fill
 }
 
-/// A value this near a tie is summed again with fused operations.
+/// A value whose distance to the nearest integer is above this is near a tie, and is summed again
+/// with fused operations.
 ///
-/// A sum of four products of bytes, weights together 1, has 7 roundings without and 4 with them,
-/// the fill 3 more each: of values below 256 each rounding is at most 2^-17 off, 17 of them less
-/// than 2^-12.
+/// A sum of four products of bytes, with weights of sum 1, has 7 roundings without fused operations
+/// and 4 with them; the fill adds 3 to each. For values below 256, each rounding is off by at most
+/// 2^-17, and 17 roundings by less than 2^-12.
 const NEAR_TIE: f32 = 0.5 - 1.0 / 4096.0;
 
-/// One picture on its way through a warp.
+/// The rows of one warped image.
 #[derive(Debug)]
 pub(super) struct WarpRows<'a> {
     warp: &'a Warp,
@@ -210,7 +212,7 @@ impl<'a> WarpRows<'a> {
     }
 
     #[inline(always)]
-    fn nearest(&self, [xs, ys]: &Places, out: &mut [u8]) {
+    fn nearest(&self, [xs, ys]: &Coordinates, out: &mut [u8]) {
         let (mut x, mut y) = ([0; BLOCK], [0; BLOCK]);
         integers(xs, &mut x);
         integers(ys, &mut y);
@@ -229,7 +231,7 @@ impl<'a> WarpRows<'a> {
     }
 
     #[inline(always)]
-    fn bilinear(&self, [xs, ys]: &Places, out: &mut [u8]) {
+    fn bilinear(&self, [xs, ys]: &Coordinates, out: &mut [u8]) {
         let (mut x, mut y) = (Cells::default(), Cells::default());
         x.fill(xs);
         y.fill(ys);
@@ -253,7 +255,7 @@ impl<'a> WarpRows<'a> {
         }
     }
 
-    /// The weighted sums of a block whose pixels are all inside.
+    /// Writes the weighted sums of a block whose pixels are all inside.
     #[inline(always)]
     fn weigh_squares(
         &self,
@@ -262,7 +264,8 @@ impl<'a> WarpRows<'a> {
         weights: &[[f32; 4]; BLOCK],
         values: &mut [Lanes; BLOCK],
     ) {
-        // Read first, weigh then: two loops of one kind of work each.
+        // Reads all pixels first and weights them in a second loop, so that each loop does one kind
+        // of work.
         let mut taps = [[[0; 4]; BLOCK]; 4];
         for i in 0..BLOCK {
             let [nw, ne, sw, se] = self.square(y[i], x[i]);
@@ -273,7 +276,7 @@ impl<'a> WarpRows<'a> {
         }
     }
 
-    /// Takes the pixels with a value near a tie again, as [`Warp::bilinear`] does.
+    /// Recomputes the pixels with a value near a tie, as [`Warp::bilinear`] does.
     #[cold]
     fn settle_ties(
         &self,
@@ -297,7 +300,7 @@ impl<'a> WarpRows<'a> {
     }
 
     #[inline(always)]
-    fn bicubic(&self, [xs, ys]: &Places, out: &mut [u8]) {
+    fn bicubic(&self, [xs, ys]: &Coordinates, out: &mut [u8]) {
         let (mut x, mut y) = (Cells::default(), Cells::default());
         x.fill(xs);
         y.fill(ys);
@@ -334,8 +337,8 @@ impl<'a> WarpRows<'a> {
         }
     }
 
-    /// Whether all pixels of these columns and rows, first and last, are inside, and a byte behind
-    /// the last pixel too.
+    /// Returns true if all pixels of these columns and rows (first and last index) are inside, and
+    /// the data has a byte behind the last pixel.
     #[inline(always)]
     fn reads_inside(&self, [left, right]: [i32; 2], [top, bottom]: [i32; 2]) -> bool {
         let Size { height, width } = self.input.size();
@@ -346,29 +349,30 @@ impl<'a> WarpRows<'a> {
             && self.offset(bottom, right) + RGB < self.input.data().len()
     }
 
-    /// Where in the input's bytes the pixel `(y, x)` inside it begins.
+    /// Returns the offset in the input's bytes of the pixel `(y, x)`, which must be inside.
     #[inline(always)]
     fn offset(&self, y: i32, x: i32) -> usize {
         y as usize * self.input.stride() + x as usize * RGB
     }
 
-    /// The pixel `(y, x)`, inside, and the byte behind it.
+    /// Returns the pixel `(y, x)`, which must be inside, and the byte behind it.
     #[inline(always)]
     fn lanes(&self, y: i32, x: i32) -> [u8; 4] {
         lanes(self.input.data(), self.offset(y, x))
     }
 
-    /// The four pixels from `(y, x)` on, all inside.
+    /// Returns the 2x2 pixels from `(y, x)` on, which must all be inside.
     #[inline(always)]
     fn square(&self, y: i32, x: i32) -> Taps {
         let (data, top) = (self.input.data(), self.offset(y, x));
         let bottom = top + self.input.stride();
-        // Each pixel on its own, though they overlap: of one slice the compiler would read the
-        // bytes of two pixels once and put them together again, which takes longer.
+        // Each pixel is read separately, though the reads overlap: if they were slices of one
+        // slice, the compiler would read the bytes of two pixels once and recombine them, which
+        // takes longer.
         [lanes(data, top), lanes(data, top + RGB), lanes(data, bottom), lanes(data, bottom + RGB)]
     }
 
-    /// The four pixels from `(y, x)` to the right, all inside.
+    /// Returns the four pixels from `(y, x)` to the right, which must all be inside.
     #[inline(always)]
     fn span(&self, y: i32, x: i32) -> Taps {
         let at = self.offset(y, x);
@@ -376,11 +380,11 @@ impl<'a> WarpRows<'a> {
         [lanes(bytes, 0), lanes(bytes, RGB), lanes(bytes, 2 * RGB), lanes(bytes, 3 * RGB)]
     }
 
-    /// The pixel `(y, x)`, if it is inside.
+    /// Returns the pixel `(y, x)`, if it is inside.
     #[inline(always)]
     fn checked(&self, y: i32, x: i32) -> Option<[u8; 4]> {
         let Size { height, width } = self.input.size();
-        // A negative number is a large one.
+        // A negative number becomes a large unsigned one.
         if (x as u32) >= width || (y as u32) >= height {
             return None;
         }
@@ -388,13 +392,15 @@ impl<'a> WarpRows<'a> {
         Some([bytes[0], bytes[1], bytes[2], 0])
     }
 
-    /// The four pixels from `(y, x)` on, black outside, and which of them are inside.
+    /// Returns the 2x2 pixels from `(y, x)` on, black outside the image, and which of them are
+    /// inside.
     #[inline(always)]
     fn checked_square(&self, y: i32, x: i32) -> (Taps, [bool; 4]) {
         self.checked_taps([(y, x), (y, x + 1), (y + 1, x), (y + 1, x + 1)])
     }
 
-    /// The four pixels from `(y, x)` to the right, likewise.
+    /// Returns the four pixels from `(y, x)` to the right, black outside the image, and which of
+    /// them are inside.
     #[inline(always)]
     fn checked_span(&self, y: i32, x: i32) -> (Taps, [bool; 4]) {
         self.checked_taps([(y, x), (y, x + 1), (y, x + 2), (y, x + 3)])
@@ -412,7 +418,7 @@ impl<'a> WarpRows<'a> {
     }
 }
 
-/// Four pixels, each with a lane of anything.
+/// Four pixels; the value of each fourth lane is unspecified.
 type Taps = [[u8; 4]; 4];
 
 #[inline(always)]
@@ -421,16 +427,16 @@ fn lanes(data: &[u8], at: usize) -> [u8; 4] {
     [bytes[0], bytes[1], bytes[2], bytes[3]]
 }
 
-/// A block's bytes, and one for the last pixel's fourth lane.
+/// An empty buffer of a block's bytes and one more for the last pixel's fourth lane.
 const BYTES: [u8; BLOCK * RGB + 1] = [0; BLOCK * RGB + 1];
 
-/// Writes pixel `i` of a block, and the first byte of the next.
+/// Writes pixel `i` of a block, and overwrites the first byte of the next pixel.
 #[inline(always)]
 fn put(bytes: &mut [u8; BLOCK * RGB + 1], i: usize, lanes: [u8; 4]) {
     bytes[i * RGB..i * RGB + 4].copy_from_slice(&lanes);
 }
 
-/// Writes a row's pixels, up to a block of them.
+/// Copies the pixels of a block, or fewer at the end of a row, to `out`.
 #[inline(always)]
 fn finish(bytes: &[u8; BLOCK * RGB + 1], out: &mut [u8]) {
     match out.first_chunk_mut::<{ BLOCK * RGB }>() {
@@ -439,15 +445,15 @@ fn finish(bytes: &[u8; BLOCK * RGB + 1], out: &mut [u8]) {
     }
 }
 
-/// Not inlined, or the compiler makes both of the above one call of `memcpy`: a copy whose length
-/// is known is three vectors.
+/// Not inlined, because the compiler would otherwise merge both branches of [`finish`] into one
+/// call of `memcpy`: a copy of known length is three vectors.
 #[inline(never)]
 fn finish_part(bytes: &[u8; BLOCK * RGB + 1], out: &mut [u8]) {
     out.copy_from_slice(&bytes[..out.len()]);
 }
 
-/// The first and the last pixel that a block reads along an axis, of those from `first` to `last`
-/// from each of its own.
+/// Returns the first and the last pixel that a block reads along an axis, if each of its positions
+/// reads the pixels from offset `first` to offset `last`.
 #[inline(always)]
 fn reach(pixels: &[i32; BLOCK], first: i32, last: i32) -> [i32; 2] {
     let (mut low, mut high) = (i32::MAX, i32::MIN);
@@ -458,7 +464,7 @@ fn reach(pixels: &[i32; BLOCK], first: i32, last: i32) -> [i32; 2] {
     [low + first, high + last]
 }
 
-/// The nearest integers.
+/// Rounds a block of positions to the nearest integers.
 #[inline(always)]
 fn integers(places: &[f32; BLOCK], integers: &mut [i32; BLOCK]) {
     for (out, &place) in integers.iter_mut().zip(places) {
@@ -466,7 +472,7 @@ fn integers(places: &[f32; BLOCK], integers: &mut [i32; BLOCK]) {
     }
 }
 
-/// [`bilinear_weights`] of each pixel.
+/// Computes [`bilinear_weights`] for each pixel.
 #[inline(always)]
 fn block_weights(e: &[f32; BLOCK], s: &[f32; BLOCK], weights: &mut [[f32; 4]; BLOCK]) {
     for (i, weights) in weights.iter_mut().enumerate() {
@@ -474,7 +480,7 @@ fn block_weights(e: &[f32; BLOCK], s: &[f32; BLOCK], weights: &mut [[f32; 4]; BL
     }
 }
 
-/// [`covered`] of each pixel, all being inside.
+/// Computes [`covered`] for each pixel of a block whose pixels are all inside.
 #[inline(always)]
 fn total_weights(weights: &[[f32; 4]; BLOCK], covers: &mut [f32; BLOCK]) {
     for (cover, &weights) in covers.iter_mut().zip(weights) {
@@ -482,7 +488,7 @@ fn total_weights(weights: &[[f32; 4]; BLOCK], covers: &mut [f32; BLOCK]) {
     }
 }
 
-/// Writes a block's values as the nearest bytes. Whether one of them is near a tie.
+/// Writes a block's values as the nearest bytes. Returns true if one of them is near a tie.
 #[inline(always)]
 fn round(values: &[Lanes; BLOCK], out: &mut [u8]) -> bool {
     let mut rounded = [[0; 4]; BLOCK];
@@ -499,13 +505,13 @@ fn round(values: &[Lanes; BLOCK], out: &mut [u8]) -> bool {
     near_tie
 }
 
-/// How far a value is from its nearest integer.
+/// Returns the distance of a value to its nearest integer.
 #[inline(always)]
 fn off(value: f32) -> f32 {
     (whole(value) - value).abs()
 }
 
-/// The weighted sum, a rounding for each product and each sum.
+/// Returns the weighted sum, with one rounding for each product and each sum.
 #[inline(always)]
 fn weigh(weights: [f32; 4], taps: Taps) -> Lanes {
     let mut sum = [0.0; 4];
@@ -517,7 +523,8 @@ fn weigh(weights: [f32; 4], taps: Taps) -> Lanes {
     sum
 }
 
-/// A block's places along one axis, as pixels and shares of the next.
+/// A block's positions along one axis: the pixel before each position, and the share of the next
+/// pixel.
 #[derive(Debug, Default)]
 struct Cells {
     first: [i32; BLOCK],

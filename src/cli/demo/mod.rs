@@ -1,7 +1,8 @@
-//! `fuseloop demo`: everything once, on pictures that it draws itself.
+//! `fuseloop demo`: runs everything once, on images that it draws itself.
 //!
-//! Draw, write, load three epochs, save a contact sheet. The three epochs resize progressively and
-//! the last one adds an op, so that both what is compiled anew and what is not can be seen.
+//! The demo draws, writes, loads three epochs, and saves a contact sheet. The three epochs resize
+//! progressively and the last one adds an op, so that both recompilation and reuse of compiled code can
+//! be seen.
 
 mod pictures;
 mod sheet;
@@ -47,13 +48,13 @@ pub(super) struct Args {
     keep: Option<PathBuf>,
 }
 
-/// Pictures of a class.
+/// The number of images of a class.
 const PER_CLASS: u32 = 24;
 const SEED: u64 = 42;
 const BATCH: usize = 32;
-/// Sides of the images in each epoch.
+/// The side of the images in each epoch.
 const SIDES: [u32; 3] = [160, 192, 224];
-/// Samples of the contact sheet, by their places in their classes.
+/// The samples of the contact sheet, by their indices in their classes.
 const SHOWN: [u32; 2] = [3, 17];
 
 pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
@@ -97,7 +98,7 @@ pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
     say(&format!("all of it in {:.1} s\n", start.elapsed().as_secs_f64()))
 }
 
-/// A new or an empty folder: a stray picture in it would become part of the dataset.
+/// Creates a new folder, or accepts an empty one: a stray image in it would become part of the dataset.
 fn claim(dir: &Path) -> Result<(), Problem> {
     fs::create_dir_all(dir).map_err(Problem::io(dir))?;
     match fs::read_dir(dir).map_err(Problem::io(dir))?.next() {
@@ -106,7 +107,7 @@ fn claim(dir: &Path) -> Result<(), Problem> {
     }
 }
 
-/// The ops of an epoch, up to what a person can look at.
+/// Returns the ops of an epoch whose result a person can look at.
 fn augmentation(epoch: Epoch) -> Result<Ops, ParamError> {
     let last = SIDES.len() - 1;
     let place = (epoch.index() as usize).min(last);
@@ -120,7 +121,7 @@ fn augmentation(epoch: Epoch) -> Result<Ops, ParamError> {
     Ok(list)
 }
 
-/// The same, and what a network wants.
+/// Returns the same ops, and those that a network needs.
 fn training(epoch: Epoch) -> Result<Ops, ParamError> {
     let mut list = augmentation(epoch)?;
     list.push(std::sync::Arc::new(Normalize::imagenet()));
@@ -128,7 +129,7 @@ fn training(epoch: Epoch) -> Result<Ops, ParamError> {
     Ok(list)
 }
 
-/// Draws all pictures as JPEGs below `dir`, a folder a class. Returns their bytes.
+/// Draws all images as JPEGs below `dir`, in a folder per class. Returns their size in bytes.
 fn draw_all(dir: &Path) -> Result<u64, Problem> {
     for class in CLASSES {
         let dir = dir.join(class);
@@ -157,7 +158,7 @@ fn encode(picture: &pictures::Picture) -> Result<Vec<u8>, Problem> {
     Ok(jpeg)
 }
 
-/// What the bars of the demo look like.
+/// The template of the demo's progress bars.
 const BAR: &str = "{msg:<26} {wide_bar:.cyan/dim} {pos}/{len} images, {per_sec}";
 
 fn written(report: &FolderReport, took: Duration) -> String {
@@ -204,7 +205,7 @@ fn summary(loader: &Loader, epochs: &[Measured]) -> Result<String, Problem> {
     Ok(text)
 }
 
-/// Whether the epoch ran new code.
+/// Describes whether the epoch ran new code.
 fn compiled(loader: &Loader, epoch: u32, took: Duration) -> Result<String, Problem> {
     let took = millis(took);
     let key = |epoch| code_key(loader, Epoch(epoch));
@@ -217,7 +218,7 @@ fn compiled(loader: &Loader, epoch: u32, took: Duration) -> Result<String, Probl
     })
 }
 
-/// What the code of an epoch depends on: equal keys run the same code.
+/// Returns a key for the code of an epoch: equal keys run the same code.
 fn code_key(loader: &Loader, epoch: Epoch) -> Result<String, Problem> {
     let stats = loader.source().field_index("image").and_then(|f| loader.source().image_stats(f));
     let (min, max) = stats.and_then(|stats| stats.min.zip(stats.max)).unwrap_or_default();
@@ -226,8 +227,8 @@ fn code_key(loader: &Loader, epoch: Epoch) -> Result<String, Problem> {
     Ok(ImagePlan::new(training(epoch)?, input, NumberRule::default())?.code_key())
 }
 
-/// Two samples of each class: as drawn, and as each epoch made them, without what only a network
-/// wants. The draws depend on seed, epoch and sample, so these are the pictures of the training.
+/// Saves two samples of each class: as drawn, and as each epoch produced them, without the ops that only
+/// a network needs. The draws depend on seed, epoch and sample, so these are the images of the training.
 fn save_sheet(file: &Path, out: &Path) -> Result<(), Problem> {
     let classes = 0..CLASSES.len() as u32;
     let shown: Vec<(u32, u32)> =

@@ -1,12 +1,12 @@
-//! Pictures of nothing in particular: drawn from noise, alike enough to photographs for a JPEG
-//! decoder, and different enough for a person to see what an augmentation did to them.
+//! Draws synthetic images from noise: similar enough to photographs for a JPEG decoder, and different
+//! enough for a person to see what an augmentation did to them.
 //!
-//! The same class and number give the same pixels on every machine of IEEE floats.
+//! The same class and number produce the same pixels on every machine with IEEE floats.
 
-/// What there are pictures of; a class's number is its place here.
+/// The classes of images; a class's number is its index here.
 pub(crate) const CLASSES: [&str; 4] = ["coast", "flower", "mountain", "planet"];
 
-/// A drawn picture.
+/// A drawn image.
 pub(crate) struct Picture {
     pub(crate) width: u32,
     pub(crate) height: u32,
@@ -14,10 +14,10 @@ pub(crate) struct Picture {
     pub(crate) pixels: Vec<u8>,
 }
 
-/// A colour, each part 0 to 1.
+/// A colour, each component 0 to 1.
 type Rgb = [f32; 3];
 
-/// Draws picture `number` of a class, 320 to 500 pixels a side.
+/// Draws image `number` of a class, 320 to 500 pixels a side.
 ///
 /// # Panics
 ///
@@ -28,7 +28,7 @@ pub(crate) fn draw(class: usize, number: u32) -> Picture {
     draw_sized(class, number, dice, width, height)
 }
 
-/// As [`draw`], of a given size.
+/// Like [`draw`], for a given size.
 #[allow(dead_code, reason = "benchmarks draw pictures of one size")]
 pub(crate) fn draw_at(class: usize, number: u32, width: u32, height: u32) -> Picture {
     let dice = Dice::new((class as u64) << 32 | u64::from(number));
@@ -48,7 +48,7 @@ fn draw_sized(class: usize, number: u32, mut dice: Dice, width: u32, height: u32
     let mut pixels = Vec::with_capacity((width * height * 3) as usize);
     for y in 0..height {
         for x in 0..width {
-            // In heights of the picture from its top left corner, so that circles are round.
+            // Coordinates are in image heights from the top left corner, so that circles are round.
             let (u, v) = (x as f32 / height as f32, y as f32 / height as f32);
             let noise = (hash(x as i32, y as i32, grain) - 0.5) * 0.03;
             for part in scene(u, v) {
@@ -123,7 +123,7 @@ fn flower(number: u32, dice: &mut Dice, aspect: f32) -> Box<dyn Fn(f32, f32) -> 
             colour: mix(colour, PETALS[dice.below(6)], 0.2),
         });
     }
-    // Small ones first, so that the large one lies on top.
+    // The small ones come first, so that the large one is on top.
     blossoms.reverse();
     let (field, vein) = (dice.seed(), dice.seed());
     let (dark, light) = ([0.05, 0.20, 0.09], [0.52, 0.70, 0.26]);
@@ -179,7 +179,7 @@ fn mountain(number: u32, dice: &mut Dice) -> Box<dyn Fn(f32, f32) -> Rgb> {
             let lit = rock.map(|part| part * (1.0 + 0.9 * texture));
             let snow = smooth(0.10, 0.0, v - ridge + texture * 0.16) * (1.0 - near * 1.6).max(0.0);
             let lit = mix(lit, [0.97, 0.97, 1.0], snow * 0.85);
-            // Mist lies in the valleys.
+            // There is mist in the valleys.
             return mix(lit, haze, smooth(0.04, 0.26, v - ridge) * 0.5 * (1.0 - near));
         }
         let cloud = fbm(u * 2.5, v * 7.0, clouds, 5);
@@ -210,7 +210,7 @@ fn planet(number: u32, dice: &mut Dice, aspect: f32) -> Box<dyn Fn(f32, f32) -> 
     };
     Box::new(move |u, v| {
         let (dx, dy) = ((u - x) / radius, (v - y) / radius);
-        // Turned, so that bands and rings are level.
+        // The coordinates are rotated, so that bands and rings are level.
         let (a, b) = (dx * tilt.cos() + dy * tilt.sin(), dy * tilt.cos() - dx * tilt.sin());
         let ring = a.hypot(b * 4.0);
         let in_ring = rings && (1.3..2.1).contains(&ring) && (b > 0.0 || dx.hypot(dy) > 1.0);
@@ -247,12 +247,12 @@ impl Dice {
         (z >> 32) as u32
     }
 
-    /// In `low..high`.
+    /// Returns a number in `low..high`.
     fn range(&mut self, low: f32, high: f32) -> f32 {
         low + (high - low) * (self.seed() >> 8) as f32 / (1 << 24) as f32
     }
 
-    /// In `low..=high`.
+    /// Returns a number in `low..=high`.
     fn whole(&mut self, low: u32, high: u32) -> u32 {
         low + self.seed() % (high - low + 1)
     }
@@ -266,13 +266,13 @@ fn mix(a: Rgb, b: Rgb, share: f32) -> Rgb {
     [0, 1, 2].map(|c| a[c] + (b[c] - a[c]) * share)
 }
 
-/// 0 at `from`, 1 at `to`, level at both; `from` may be the greater.
+/// Returns 0 at `from` and 1 at `to`, with slope 0 at both; `from` may be the greater.
 fn smooth(from: f32, to: f32, x: f32) -> f32 {
     let t = ((x - from) / (to - from)).clamp(0.0, 1.0);
     t * t * (3.0 - 2.0 * t)
 }
 
-/// A number in 0..1 of a place.
+/// Returns a number in 0..1 that depends on the position.
 fn hash(x: i32, y: i32, seed: u32) -> f32 {
     let mut h = seed ^ (x as u32).wrapping_mul(0x85eb_ca6b) ^ (y as u32).wrapping_mul(0xc2b2_ae35);
     h = (h ^ (h >> 15)).wrapping_mul(0x2c1b_3c6d);
@@ -280,7 +280,7 @@ fn hash(x: i32, y: i32, seed: u32) -> f32 {
     ((h ^ (h >> 15)) >> 8) as f32 / (1 << 24) as f32
 }
 
-/// Noise that varies over a distance of about 1.
+/// Returns noise that varies over a distance of about 1.
 fn noise(x: f32, y: f32, seed: u32) -> f32 {
     let (fx, fy) = (x.floor(), y.floor());
     let (ix, iy) = (fx as i32, fy as i32);
@@ -294,7 +294,7 @@ fn noise(x: f32, y: f32, seed: u32) -> f32 {
     above + (below - above) * ty
 }
 
-/// Noise at several scales, each half as wide and half as strong as the one before: 0 to 1.
+/// Returns noise at several scales, each half as wide and half as strong as the one before: 0 to 1.
 fn fbm(x: f32, y: f32, seed: u32, octaves: u32) -> f32 {
     let (mut sum, mut weight, mut total, mut scale) = (0.0, 1.0, 0.0, 1.0);
     for octave in 0..octaves {

@@ -1,28 +1,28 @@
-//! The contact sheet: originals beside what the loader made of them, as one PNG.
+//! Draws the contact sheet: originals beside what the loader produced from them, as one PNG.
 //!
 //! ```text
 //! | original | epoch 0 | epoch 1 | epoch 2 |   | original | epoch 0 | epoch 1 | epoch 2 |
 //! | ...                                   |   | ...                                   |
 //! ```
 //!
-//! Every picture is in the middle of a square cell: an original scaled to fit, an augmented one
-//! pixel for pixel, so that progressive resizing can be seen.
+//! Every image is in the middle of a square cell: an original is scaled to fit, an augmented one is
+//! shown pixel for pixel, so that progressive resizing can be seen.
 
 use super::super::canvas::Canvas;
 use super::super::problem::Problem;
 use fuseloop::ops::{ImageView, Size};
 use std::path::Path;
 
-/// Pixels a side of a cell.
+/// The side of a cell in pixels.
 const CELL: u32 = 224;
-/// Pixels between cells.
+/// The gap between cells in pixels.
 const GAP: u32 = 10;
-/// Pixels around everything, and between the two halves.
+/// The margin around the sheet and between the two halves in pixels.
 const MARGIN: u32 = 28;
 const BACKGROUND: [u8; 3] = [0x14, 0x16, 0x1b];
 const CELL_COLOUR: [u8; 3] = [0x1d, 0x20, 0x27];
 
-/// The sheet, being drawn.
+/// The sheet that is being drawn.
 pub(super) struct Sheet {
     canvas: Canvas,
     columns: u32,
@@ -30,11 +30,11 @@ pub(super) struct Sheet {
 }
 
 impl Sheet {
-    /// Room for twice `rows` samples, each an original and `versions` of it.
+    /// Creates a sheet with space for twice `rows` samples, each an original and `versions` of it.
     ///
     /// # Errors
     ///
-    /// If there is no memory for it.
+    /// If there is no memory for the sheet.
     pub(super) fn new(rows: u32, versions: u32) -> Result<Self, Problem> {
         let columns = 1 + versions;
         let half = columns * CELL + (columns - 1) * GAP;
@@ -42,7 +42,7 @@ impl Sheet {
         Ok(Self { canvas: Canvas::new(size, BACKGROUND)?, columns, rows })
     }
 
-    /// Puts a picture into the cell of a sample: column 0 is the original.
+    /// Draws an image in the cell of a sample: column 0 is the original.
     pub(super) fn put(&mut self, sample: u32, column: u32, picture: ImageView<'_>) {
         let half = self.columns * (CELL + GAP) - GAP;
         let left = MARGIN + sample / self.rows * (half + MARGIN) + column * (CELL + GAP);
@@ -51,7 +51,7 @@ impl Sheet {
         self.canvas.paste_fitted(top, left, CELL, picture);
     }
 
-    /// Writes the sheet as a PNG; one that is there is replaced.
+    /// Saves the sheet as a PNG; an existing file is replaced.
     pub(super) fn save(&self, path: &Path) -> Result<(), Problem> {
         self.canvas.save(path)
     }

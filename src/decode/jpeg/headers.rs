@@ -10,8 +10,9 @@
 //! ...                                     entropy-coded pixels
 //! ```
 //!
-//! Big-endian; a length counts itself. Read before the decoder sees the file, so that limits
-//! hold before anything is allocated, and so that the height's place is known.
+//! Integers are big-endian; a length counts its own two bytes. The headers are read before the decoder
+//! sees the file, so that the limits are checked before anything is allocated, and the height's offset
+//! is known.
 
 use crate::decode::DecodeError;
 use fuseloop_ops::Size;
@@ -24,11 +25,11 @@ pub(super) const DQT: u8 = 0xdb;
 pub(super) const DRI: u8 = 0xdd;
 pub(super) const APP1: u8 = 0xe1;
 const SOI: u8 = 0xd8;
-/// SOF0..SOF15 but for three that are something else.
+/// SOF0..SOF15, except for three markers that mean something else.
 const FRAMES: Range<u8> = 0xc0..0xd0;
 const NOT_FRAMES: [u8; 3] = [0xc4, 0xc8, 0xcc];
 
-/// What the headers say.
+/// The fields of the headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Headers {
     pub(super) size: Size,
@@ -40,7 +41,7 @@ pub(super) struct Headers {
     pub(super) scan: Scan,
     /// MCUs between restart markers; 0 if there are none.
     pub(super) restart_interval: u16,
-    /// Where the TIFF part of the EXIF segment lies, if there is one.
+    /// The byte range of the TIFF data in the EXIF segment, if there is one.
     pub(super) exif: Option<Range<usize>>,
 }
 
@@ -55,15 +56,15 @@ pub(super) struct Component {
 /// A scan's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Scan {
-    /// Ids of its components.
+    /// Ids of the scan's components.
     pub(super) ids: Vec4<u8>,
-    /// Whether it begins at the DC coefficient.
+    /// True if the scan begins at the DC coefficient.
     pub(super) has_dc: bool,
-    /// Offset of its entropy-coded data.
+    /// Offset of the scan's entropy-coded data.
     pub(super) data: usize,
 }
 
-/// One to four of something, without an allocation.
+/// One to four items, stored without an allocation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Vec4<T> {
     items: [T; 4],
@@ -91,11 +92,11 @@ impl<T: Copy + Default> Vec4<T> {
 }
 
 impl Headers {
-    /// Reads up to the first scan's data.
+    /// Reads all headers up to the first scan's data.
     ///
     /// # Errors
     ///
-    /// If the bytes are no JPEG, end early, or are of a kind that is not decoded.
+    /// If the bytes are no JPEG, end early, or are of a kind that is not supported.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, DecodeError> {
         if !bytes.starts_with(&[0xff, SOI]) {
             return Err(DecodeError::NotJpeg { found: bytes.iter().copied().take(2).collect() });
@@ -190,34 +191,34 @@ impl Scan {
     }
 }
 
-/// A marker with a length.
+/// A marker that is followed by a length.
 pub(super) struct Segment {
     pub(super) marker: u8,
-    /// Offset of its length.
+    /// Offset of the segment's length.
     pub(super) at: usize,
-    /// Where its bytes lie, behind the length.
+    /// The byte range after the length.
     pub(super) body: Range<usize>,
 }
 
-/// The segments from an offset on.
+/// Iterates over the segments from an offset on.
 pub(super) struct Segments<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) at: usize,
 }
 
 impl Segments<'_> {
-    /// The next segment, whole.
+    /// Returns the next complete segment.
     ///
     /// # Errors
     ///
-    /// If the bytes or the picture end before it does.
+    /// If the bytes or the image end before the segment does.
     pub(super) fn next(&mut self) -> Result<Segment, DecodeError> {
         let bytes = self.bytes;
         let truncated = DecodeError::HeaderTruncated { len: bytes.len() };
         if bytes.get(self.at).is_some_and(|&byte| byte != 0xff) {
             return Err(DecodeError::Header { what: "no marker", at: self.at });
         }
-        // Any number of ff may stand before a marker (B.1.1.2).
+        // Any number of ff may precede a marker (B.1.1.2).
         let fill = bytes[self.at.min(bytes.len())..].iter().position(|&byte| byte != 0xff);
         let Some(fill) = fill else { return Err(truncated) };
         let at = self.at + fill + 1;
@@ -253,7 +254,7 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
 pub(super) mod tests {
     use super::*;
 
-    /// Headers of a colour picture, its chroma sampled once for `factor` by `factor` pixels.
+    /// Headers of a colour image whose chroma is sampled once for `factor` by `factor` pixels.
     pub(in super::super) fn of_size(size: Size, factor: u8, restart_interval: u16) -> Headers {
         let factors = [factor, 1, 1];
         let component = |(id, &f)| Component { id, h: f, v: f };

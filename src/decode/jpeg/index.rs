@@ -1,19 +1,20 @@
-//! Where the segments of a re-cut JPEG lie, told by the file itself.
+//! The segment index of a re-cut JPEG: where the segments of the scan are, stored in the file itself.
 //!
-//! Behind the end marker, where decoders no longer look:
+//! The index comes after the end marker, where decoders no longer look:
 //!
 //! ```text
 //! length:1 or 3 x n  bytes of the lengths:4  n:4  "FSEGIDX\x01"        little-endian
 //! ```
 //!
-//! A length is that of a segment's coded bytes, without the restart marker behind it: one byte, or
-//! ff and two bytes from 255 on. The first segment begins where the scan's data do. Finding the markers by a look through all coded bytes
-//! costs 2 % of decoding a window, and needs bytes that are otherwise not touched.
+//! A length is the number of a segment's coded bytes, without the restart marker after them. It takes
+//! one byte, or `ff` and two bytes from 255 on. The first segment begins where the scan's data do.
+//! Without an index the markers are found by a scan of all coded bytes, which costs 2 % of decoding a
+//! window, and reads bytes that are otherwise not needed.
 //!
-//! What it says is checked against the file: behind each segment stands the restart marker of its
-//! number, behind the last another marker. What does not fit is as good as absent. That there are
-//! no more markers it does not show: zune-jpeg, which makes something of them, is given what was
-//! looked through.
+//! The index is checked against the file: each segment must be followed by the restart marker of its
+//! number, and the last segment by another marker. An index that does not match is ignored. A match does
+//! not prove that there are no more markers. zune-jpeg acts on any marker, so it is given only files
+//! that were scanned.
 
 use super::headers::Headers;
 use super::scans::{Markers, Scans, segment_count};
@@ -22,20 +23,21 @@ use crate::decode::DecodeError;
 /// The last bytes of a file with an index.
 const MAGIC: [u8; 8] = *b"FSEGIDX\x01";
 
-/// Before a length of two bytes.
+/// Comes before a length of two bytes.
 const LONG: u8 = 0xff;
 
-/// Appends the index to a JPEG of one sequential scan with restart markers. Of other files, and
-/// of those with a segment of 64 KiB or more, nothing is changed.
+/// Appends the index to a JPEG of one sequential scan with restart markers. Leaves other files
+/// unchanged, and those with a segment of 64 KiB or more.
 ///
 /// # Errors
 ///
-/// If it is not a JPEG, or a damaged one.
+/// If the bytes are not a JPEG, or a damaged one.
 pub fn append_segment_index(jpeg: &mut Vec<u8>) -> Result<(), DecodeError> {
     let headers = Headers::parse(jpeg)?;
     let count = segment_count(&headers);
     let mut restarts = Vec::new();
-    let Scans::Single(scan) = Scans::survey(jpeg, &headers, Markers::Found, &mut restarts)? else {
+    let Scans::Single(scan) = Scans::survey(jpeg, &headers, Markers::FromScan, &mut restarts)?
+    else {
         return Ok(());
     };
     let (Ok(n), Ok(segments)) = (u32::try_from(count), usize::try_from(count)) else {
@@ -56,7 +58,7 @@ pub fn append_segment_index(jpeg: &mut Vec<u8>) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// A length in one byte or three.
+/// Encodes a length in one byte or three.
 fn code(length: u16) -> [Option<u8>; 3] {
     match length.to_le_bytes() {
         [short, 0] if short < LONG => [Some(short), None, None],
@@ -64,8 +66,8 @@ fn code(length: u16) -> [Option<u8>; 3] {
     }
 }
 
-/// The offset of the marker behind the scan, and in `restarts` the offsets of the restart
-/// markers, if the file has an index and it is right.
+/// Returns the offset of the marker after the scan, and writes the offsets of the restart markers to
+/// `restarts`, if the file has an index that matches it.
 pub(super) fn read(bytes: &[u8], headers: &Headers, restarts: &mut Vec<usize>) -> Option<usize> {
     let (rest, magic) = bytes.split_last_chunk()?;
     let (rest, count) = rest.split_last_chunk()?;
@@ -94,7 +96,7 @@ pub(super) fn read(bytes: &[u8], headers: &Headers, restarts: &mut Vec<usize>) -
     None
 }
 
-/// Takes a length.
+/// Takes one length off `lengths`.
 fn take(lengths: &mut &[u8]) -> Option<usize> {
     match **lengths {
         [LONG, low, high, ref rest @ ..] => {
@@ -109,7 +111,7 @@ fn take(lengths: &mut &[u8]) -> Option<usize> {
     }
 }
 
-/// The second byte of the marker at an offset.
+/// Returns the second byte of the marker at an offset.
 fn marker(jpeg: &[u8], at: usize) -> Option<u8> {
     match jpeg.get(at..)?.first_chunk()? {
         [0xff, marker] => Some(*marker),

@@ -1,72 +1,73 @@
-//! JPEG: no more of a picture than a window needs.
+//! JPEG: decodes no more of an image than a window needs.
 //!
-//! | file                                      | decoded by  | what                                 |
+//! | file                                      | decoded by  | what is decoded                      |
 //! |-------------------------------------------|-------------|--------------------------------------|
 //! | usual: baseline, one scan, YCbCr or gray  | `core`      | the window                           |
-//! | another of one sequential scan            | zune-jpeg   | all columns, the rows down to the window's last |
-//! | and restart markers                       |             | the window's tiles, and up to two more beside |
+//! | other files of one sequential scan        | zune-jpeg   | all columns, the rows down to the window's last |
+//! | the same with restart markers             | zune-jpeg   | the window's segments, and up to two more beside |
 //! | progressive, or a scan for each component | zune-jpeg   | everything                           |
 //!
-//! Where the core takes a file, it gives zune-jpeg's pixels (but for the chroma of the last column
-//! and row, which zune-jpeg interpolates with what fills up the last block, and the core, as
-//! libjpeg, does not), and whatever it finds wrong with one it leaves to zune-jpeg to say. That knows nothing of windows: it is given a file cut down to one
-//! ([`cut`]). What it gets wrong without saying so is refused beforehand.
+//! The core's pixels equal zune-jpeg's, except for the chroma of the last column and row: zune-jpeg
+//! interpolates that chroma with the samples that only fill up the last block; the core, like libjpeg,
+//! does not. The core reports no errors: it leaves any file that it finds damaged to
+//! zune-jpeg. zune-jpeg knows no windows, so it is given a copy of the file cut down to one
+//! ([`window_cut`]). Files that zune-jpeg would decode wrong without an error are refused beforehand.
 
 mod core;
-mod cut;
 mod headers;
 mod index;
-mod parts;
+mod jpeg_segments;
 mod scans;
+mod window_cut;
 
-use self::core::{Core, Source};
+use self::core::{Core, IndexedJpeg};
 use super::orientation::Orientation;
 use super::{DecodeError, DecodeOptions, Decoded, ImageDecoder};
 use crate::source::EncodedImage;
-use cut::Cut;
-pub use cut::tile_interval;
 use fuseloop_ops::{ImageView, RGB, Size, Window};
 use headers::Headers;
 pub use index::append_segment_index;
-pub(crate) use parts::{Frame, Part, Parts, ScanParts};
+pub(crate) use jpeg_segments::{ByteRange, FrameHeader, JpegSegments, ScanSegments};
 pub(crate) use scans::MAX_SCANS;
-use scans::{Markers, Scans, finest};
+use scans::{Markers, Scans, max_factors};
+use window_cut::WindowCut;
+pub use window_cut::tile_interval;
 use zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions};
 
-/// By what JPEGs are decoded: for tests and benches, which compare the two.
+/// The backend that decodes JPEGs. Tests and benches select one to compare the two.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum By {
-    /// By our own decoder, and what that leaves by zune-jpeg.
+pub enum JpegBackend {
+    /// Our own decoder, and zune-jpeg for the files that ours does not decode.
     #[default]
     Both,
-    /// By our own, and what that leaves is an error.
+    /// Our own decoder alone; a file that it does not decode is an error.
     Core,
-    /// By zune-jpeg.
+    /// zune-jpeg alone.
     Zune,
 }
 
-/// Decodes JPEGs. One for each worker: it keeps its buffers.
+/// Decodes JPEGs. Each worker has its own decoder, which reuses its buffers.
 #[derive(Debug, Default)]
 pub(super) struct JpegDecoder {
     options: DecodeOptions,
-    by: By,
+    backend: JpegBackend,
     core: Core,
-    /// The file as zune-jpeg sees it.
+    /// The copy of the file that zune-jpeg is given.
     file: Vec<u8>,
     /// Offsets of the file's restart markers.
     restarts: Vec<usize>,
     pixels: Vec<u8>,
-    /// The window of a picture that was turned.
+    /// The window after orientation.
     turned: Vec<u8>,
 }
 
 impl JpegDecoder {
-    pub(super) fn new(options: DecodeOptions, by: By) -> Self {
-        Self { options, by, ..Self::default() }
+    pub(super) fn new(options: DecodeOptions, backend: JpegBackend) -> Self {
+        Self { options, backend, ..Self::default() }
     }
 
-    /// Reads the headers and checks them against limits, sample table and what is decoded right.
+    /// Reads the headers and checks them against the limits, the sample table and what is supported.
     fn headers(&self, image: &EncodedImage<'_>) -> Result<Headers, DecodeError> {
         let limits = &self.options.limits;
         let len = image.bytes.len() as u64;
@@ -94,33 +95,33 @@ impl JpegDecoder {
         }
     }
 
-    /// Decodes `wanted`, a part of the picture as stored, at least.
-    fn part(
+    /// Decodes at least `wanted`, a window of the image as stored.
+    fn decode_window(
         &mut self,
         bytes: &[u8],
         headers: &Headers,
         wanted: Window,
     ) -> Result<Decoded<'_>, DecodeError> {
-        let Self { by, core, restarts, file, pixels, .. } = self;
-        let scans = Scans::survey(bytes, headers, Markers::Told, restarts)?;
+        let Self { backend, core, restarts, file, pixels, .. } = self;
+        let scans = Scans::survey(bytes, headers, Markers::FromIndex, restarts)?;
         let mut shown = None;
-        if let (By::Both | By::Core, Scans::Single(scan)) = (*by, &scans) {
+        if let (JpegBackend::Both | JpegBackend::Core, Scans::Single(scan)) = (*backend, &scans) {
             let room = buffer(pixels, wanted.size(), false)?;
-            let done = core.decode(Source { bytes, headers, scan }, wanted, room);
-            shown = done.map(|()| Shown { size: wanted.size(), part: wanted, lead: 0 });
+            let done = core.decode(IndexedJpeg { bytes, headers, scan }, wanted, room);
+            shown = done.map(|()| DecodedWindow { size: wanted.size(), part: wanted, lead: 0 });
         }
-        let Shown { size, part, lead } = match shown {
+        let DecodedWindow { size, part, lead } = match shown {
             Some(shown) => shown,
-            None if *by == By::Core => {
+            None if *backend == JpegBackend::Core => {
                 return Err(DecodeError::Damaged { reason: "left to zune-jpeg".into() });
             }
             None => {
-                let scans = if scans.are_told() {
-                    Scans::survey(bytes, headers, Markers::Found, restarts)?
+                let scans = if scans.come_from_index() {
+                    Scans::survey(bytes, headers, Markers::FromScan, restarts)?
                 } else {
                     scans
                 };
-                by_zune(bytes, headers, &scans, wanted, file, pixels)?
+                decode_with_zune(bytes, headers, &scans, wanted, file, pixels)?
             }
         };
         let view = ImageView::packed(pixels, size)
@@ -130,38 +131,38 @@ impl JpegDecoder {
     }
 }
 
-/// What was decoded.
-struct Shown {
-    /// Of all pixels.
+/// The pixels that a backend decoded.
+struct DecodedWindow {
+    /// The size of the decoded image.
     size: Size,
-    /// The part of the picture that can be taken from them.
+    /// The window of the whole image that can be taken from the pixels.
     part: Window,
-    /// Columns before it.
+    /// Columns of the decoded image before that window.
     lead: u32,
 }
 
-/// Decodes `wanted`, a part of the picture as stored, at least.
-fn by_zune(
+/// Decodes at least `wanted`, a window of the image as stored, with zune-jpeg.
+fn decode_with_zune(
     bytes: &[u8],
     headers: &Headers,
     scans: &Scans<'_>,
     wanted: Window,
     file: &mut Vec<u8>,
     pixels: &mut Vec<u8>,
-) -> Result<Shown, DecodeError> {
+) -> Result<DecodedWindow, DecodeError> {
     let Scans::Single(scan) = scans else {
         let size = headers.size;
-        reserve(&mut Vec::<u8>::new(), scans::coefficient_bytes(headers))?; // zune-jpeg keeps all
+        reserve(&mut Vec::<u8>::new(), scans::coefficient_bytes(headers))?; // zune-jpeg stores all of them
         decode_into(bytes, size, buffer(pixels, size, true)?)?;
-        return Ok(Shown { size, part: size.full(), lead: 0 });
+        return Ok(DecodedWindow { size, part: size.full(), lead: 0 });
     };
-    let cut = Cut::plan(headers, wanted);
+    let cut = WindowCut::plan(headers, wanted);
     file.clear();
-    reserve(file, bytes.len().saturating_add(cut::MOST_ADDED))?;
+    reserve(file, bytes.len().saturating_add(window_cut::MOST_ADDED))?;
     cut.write(bytes, headers, scan, file);
-    let Cut { decoded: size, window: part, lead, .. } = cut;
+    let WindowCut { decoded: size, window: part, lead, .. } = cut;
     decode_into(file, size, buffer(pixels, size, true)?)?;
-    Ok(Shown { size, part, lead })
+    Ok(DecodedWindow { size, part, lead })
 }
 
 impl ImageDecoder for JpegDecoder {
@@ -180,10 +181,10 @@ impl ImageDecoder for JpegDecoder {
         super::check_window(wanted, orientation.turned(headers.size))?;
         let stored = orientation.stored(wanted, headers.size);
         if orientation == Orientation::UPRIGHT {
-            return self.part(image.bytes, &headers, stored);
+            return self.decode_window(image.bytes, &headers, stored);
         }
         let mut turned = std::mem::take(&mut self.turned);
-        let outcome = self.part(image.bytes, &headers, stored).and_then(|decoded| {
+        let outcome = self.decode_window(image.bytes, &headers, stored).and_then(|decoded| {
             turned.clear();
             reserve(
                 &mut turned,
@@ -193,7 +194,7 @@ impl ImageDecoder for JpegDecoder {
             orientation.turn(window, &mut turned);
             Ok(())
         });
-        self.turned = turned; // also if there is nothing to turn: the next picture wants it
+        self.turned = turned; // also after an error: the next image reuses the buffer
         outcome?;
         let view = ImageView::packed(&self.turned, wanted.size());
         let view = view.expect("turning keeps the number of pixels");
@@ -201,10 +202,10 @@ impl ImageDecoder for JpegDecoder {
     }
 }
 
-/// Refuses factors other than 1, 2 and 4, and components finer than the first: the decoder gets
-/// their pixels wrong, or fails.
+/// Refuses factors other than 1, 2 and 4, and components finer than the first: the decoder decodes them
+/// to wrong pixels, or fails.
 fn check_sampling(headers: &Headers) -> Result<(), DecodeError> {
-    let (h_max, v_max) = finest(headers);
+    let (h_max, v_max) = max_factors(headers);
     for (component, &headers::Component { h, v, .. }) in headers.components.iter().enumerate() {
         let known = [h, v].iter().all(|factor| matches!(factor, 1 | 2 | 4));
         if !known || (component == 0 && (h, v) != (h_max, v_max)) {
@@ -214,13 +215,13 @@ fn check_sampling(headers: &Headers) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// Makes room for so many bytes more.
+/// Reserves memory for `bytes` more bytes.
 fn reserve(buffer: &mut Vec<u8>, bytes: usize) -> Result<(), DecodeError> {
     buffer.try_reserve_exact(bytes).map_err(|_| DecodeError::Memory { bytes })
 }
 
-/// Room for a picture. What it holds is of another picture, unless it is to be `cleared`: zune-jpeg
-/// may call a damaged picture decoded of which it did not write every row.
+/// Returns a buffer for an image of `size`. It holds pixels of an earlier image unless `cleared` is set:
+/// zune-jpeg may report success for a damaged image although it did not write every row.
 fn buffer(pixels: &mut Vec<u8>, size: Size, cleared: bool) -> Result<&mut [u8], DecodeError> {
     let bytes = usize::try_from(size.pixels() * RGB as u64).unwrap_or(usize::MAX);
     if pixels.len() < bytes {
@@ -235,10 +236,10 @@ fn buffer(pixels: &mut Vec<u8>, size: Size, cleared: bool) -> Result<&mut [u8], 
     Ok(pixels)
 }
 
-/// Decodes a picture that is known to be of `size`.
+/// Decodes an image whose size is known to be `size`.
 fn decode_into(file: &[u8], size: Size, pixels: &mut [u8]) -> Result<(), DecodeError> {
     let damaged = |reason: &dyn ToString| DecodeError::Damaged { reason: reason.to_string() };
-    // Without strict mode a file cut short is a success with gray pixels.
+    // Without strict mode zune-jpeg decodes a truncated file without an error, to gray pixels.
     let options = DecoderOptions::new_fast()
         .set_strict_mode(true)
         .set_max_width(u16::MAX.into())

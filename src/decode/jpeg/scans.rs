@@ -1,19 +1,19 @@
-//! A JPEG's entropy-coded data: where they end, and whether they can be a whole picture.
+//! A JPEG's entropy-coded data: where the data end, and whether they can be a whole image.
 //!
-//! In coded data `ff` is followed by `00` (a stuffed byte) or `d0..d7` (a restart marker); any
-//! other `ffXX` ends them. So a file cut short has no marker behind its pixels, and that is how
-//! we know: the decoder itself takes what is missing for zeros near the end.
+//! In coded data `ff` is followed by `00` (a stuffed byte) or `d0..d7` (a restart marker); any other
+//! `ffXX` ends them. So a truncated file is recognized by the missing marker after its pixels. The
+//! decoder itself does not notice: near the end it takes missing bits for zeros.
 
 use super::headers::{Component, EOI, Headers, SOS, Scan, Segments};
 use super::index;
 use crate::decode::DecodeError;
 use std::ops::Range;
 
-/// Each may be a walk over all blocks for a few bytes. Encoders write about ten; the decoder would
-/// stop here too, but only when it has walked so often.
+/// Each scan may visit all blocks for a few bytes. Encoders write about ten scans; the decoder has the
+/// same limit, but reports it only after it has decoded that many.
 pub(crate) const MAX_SCANS: u32 = 100;
 
-/// What follows the headers.
+/// The data that follow the headers.
 #[derive(Debug)]
 pub(super) enum Scans<'a> {
     /// All pixels in one sequential scan.
@@ -22,31 +22,32 @@ pub(super) enum Scans<'a> {
     Several,
 }
 
-/// How it is known where restart markers are.
+/// How the offsets of restart markers are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Markers {
-    /// By the file's index, if it has one. There may be markers in segments, which whoever reads
-    /// those must notice.
-    Told,
-    /// By a look at all coded data.
-    Found,
+    /// From the file's index, if it has one. A segment may then contain further markers, which its
+    /// reader must detect.
+    FromIndex,
+    /// By a scan of all coded data.
+    FromScan,
 }
 
-/// Where the segments of a picture's only scan lie.
+/// The byte ranges of the segments of an image's only scan.
 #[derive(Debug)]
 pub(super) struct SingleScan<'a> {
     /// Offset of the first segment.
     start: usize,
     /// Offsets of the restart markers.
     restarts: &'a [usize],
-    /// Offset of the marker behind the scan.
+    /// Offset of the marker after the scan.
     end: usize,
-    /// How this is known.
+    /// How the offsets were found.
     markers: Markers,
 }
 
 impl SingleScan<'_> {
-    /// Where segment `n` lies. There are as many as MCUs and restart interval ask for.
+    /// Returns the byte range of segment `n`. The number of segments follows from MCUs and restart
+    /// interval.
     pub(super) fn segment(&self, n: usize) -> Range<usize> {
         let start = n.checked_sub(1).map_or(self.start, |before| self.restarts[before] + 2);
         start..self.restarts.get(n).copied().unwrap_or(self.end)
@@ -54,17 +55,17 @@ impl SingleScan<'_> {
 }
 
 impl<'a> Scans<'a> {
-    /// Whether an index alone tells where the restart markers are.
-    pub(super) fn are_told(&self) -> bool {
-        matches!(self, Self::Single(scan) if scan.markers == Markers::Told)
+    /// Returns whether the offsets of the restart markers come from an index alone.
+    pub(super) fn come_from_index(&self) -> bool {
+        matches!(self, Self::Single(scan) if scan.markers == Markers::FromIndex)
     }
 
-    /// Looks through the coded data of `bytes`, or believes what their index says of them.
-    /// `restarts` is room for markers' offsets.
+    /// Scans the coded data of `bytes`, or uses their index. The markers' offsets are written to
+    /// `restarts`.
     ///
     /// # Errors
     ///
-    /// If they end early, are too few for the size, or are of a kind that is decoded wrong.
+    /// If the data end early, are too few for the size, or are of a kind that would be decoded wrong.
     pub(super) fn survey(
         bytes: &[u8],
         headers: &Headers,
@@ -77,15 +78,15 @@ impl<'a> Scans<'a> {
         }
         let start = headers.scan.data;
         let told = match markers {
-            Markers::Told => index::read(bytes, headers, restarts),
-            Markers::Found => None,
+            Markers::FromIndex => index::read(bytes, headers, restarts),
+            Markers::FromScan => None,
         };
         let (end, markers) = match told {
-            Some(end) => (end, Markers::Told),
-            None => (end_of_data(bytes, start, restarts)?, Markers::Found),
+            Some(end) => (end, Markers::FromIndex),
+            None => (end_of_data(bytes, start, restarts)?, Markers::FromScan),
         };
         let grid = Grid::of(headers);
-        // A block is a DC code and an AC code, of one bit or more each.
+        // A block is a DC code and an AC code, each of one bit or more.
         check_length(headers, end - start, grid.mcus() * grid.blocks * 2)?;
         let expected = segment_count(headers) - 1;
         // Some encoders end the last segment with a marker too.
@@ -98,7 +99,7 @@ impl<'a> Scans<'a> {
     }
 }
 
-/// How many segments a picture in one scan has.
+/// Returns the number of segments of an image in one scan.
 pub(super) fn segment_count(headers: &Headers) -> u64 {
     match headers.restart_interval {
         0 => 1,
@@ -106,7 +107,7 @@ pub(super) fn segment_count(headers: &Headers) -> u64 {
     }
 }
 
-/// How a sequential picture is laid out.
+/// The grid of MCUs of a sequential image.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grid {
     /// Rows of pixels of an MCU.
@@ -127,7 +128,7 @@ impl Grid {
             [_] => ((1, 1), 1), // alone, a component's factors mean nothing (A.2.2)
             several => {
                 let blocks = several.iter().map(|c| u64::from(c.h) * u64::from(c.v)).sum();
-                (finest(headers), blocks)
+                (max_factors(headers), blocks)
             }
         };
         let (mcu_width, mcu_height) = (8 * u32::from(h), 8 * u32::from(v));
@@ -141,15 +142,16 @@ impl Grid {
     }
 }
 
-/// The MCUs of `mcu` pixels that `len` pixels from `start` on, of `side`, need.
+/// Returns the MCUs of `mcu` pixels each that cover `len` pixels from `start` on, in an image of `side`
+/// pixels.
 pub(super) fn mcus(start: u32, len: u32, side: u32, mcu: u32) -> Range<u64> {
     let margin = u32::from(mcu > 8); // chroma's neighbour, where chroma is subsampled
     let end = (start + len + margin).min(side).div_ceil(mcu);
     u64::from(start.saturating_sub(margin) / mcu)..end.into()
 }
 
-/// The largest factors.
-pub(super) fn finest(headers: &Headers) -> (u8, u8) {
+/// Returns the largest sampling factors: horizontal, vertical.
+pub(super) fn max_factors(headers: &Headers) -> (u8, u8) {
     let components = headers.components.iter();
     components.fold((1, 1), |(h, v), component| (h.max(component.h), v.max(component.v)))
 }
@@ -162,21 +164,21 @@ fn check_length(headers: &Headers, bytes: usize, least_bits: u64) -> Result<(), 
     Ok(())
 }
 
-/// Walks all scans to the end of the picture.
+/// Reads through all scans to the end of the image.
 fn survey_several(
     bytes: &[u8],
     headers: &Headers,
     restarts: &mut Vec<usize>,
 ) -> Result<(), DecodeError> {
     let components = &*headers.components;
-    // A block's DC coefficient takes a bit or more.
+    // The DC coefficient of a block takes a bit or more.
     check_length(headers, bytes.len() - headers.scan.data, blocks(headers))?;
     let grid = Grid::of(headers);
     let is_narrow = grid.columns == 1 && grid.rows > 1;
     let mut seen = [false; 4];
     let mut scan = headers.scan.clone();
     for _ in 0..MAX_SCANS {
-        if !headers.progressive && (scan.ids.len() > 1 || finest(headers).1 > 1 || is_narrow) {
+        if !headers.progressive && (scan.ids.len() > 1 || max_factors(headers).1 > 1 || is_narrow) {
             let (in_scan, components) = (scan.ids.len() as u8, components.len() as u8);
             return Err(DecodeError::SequentialScans { in_scan, components });
         }
@@ -193,14 +195,14 @@ fn survey_several(
     Err(DecodeError::Scans { max: MAX_SCANS })
 }
 
-/// Bytes of the coefficients of all blocks that hold pixels.
+/// Returns the bytes of the coefficients of all blocks that hold pixels.
 pub(super) fn coefficient_bytes(headers: &Headers) -> usize {
     usize::try_from(blocks(headers).saturating_mul(2 * 64)).unwrap_or(usize::MAX)
 }
 
-/// Blocks of all components that hold pixels.
+/// Returns the number of blocks, of all components, that hold pixels.
 fn blocks(headers: &Headers) -> u64 {
-    let (h_max, v_max) = finest(headers);
+    let (h_max, v_max) = max_factors(headers);
     let across = |side: u32, factor: u8, most: u8| {
         u64::from((side * u32::from(factor)).div_ceil(u32::from(most)).div_ceil(8))
     };
@@ -210,7 +212,7 @@ fn blocks(headers: &Headers) -> u64 {
     headers.components.iter().map(of).sum()
 }
 
-/// The scan whose header is the first from `at` on, none if the picture ends before.
+/// Returns the first scan whose header is at or after `at`; `None` if the image ends before.
 fn next_scan(bytes: &[u8], at: usize) -> Result<Option<Scan>, DecodeError> {
     let mut segments = Segments { bytes, at };
     loop {
@@ -230,8 +232,8 @@ fn next_scan(bytes: &[u8], at: usize) -> Result<Option<Scan>, DecodeError> {
     }
 }
 
-/// The offset of the marker behind the coded data that begin at `start`. The offsets of restart
-/// markers on the way are left in `restarts`.
+/// Returns the offset of the marker after the coded data that begin at `start`, and writes the offsets
+/// of their restart markers to `restarts`.
 ///
 /// # Errors
 ///
@@ -259,11 +261,11 @@ pub(super) fn end_of_data(
     Err(DecodeError::Truncated { len: bytes.len() })
 }
 
-/// Where the next `ff` is.
+/// Returns the index of the next `ff`.
 pub(super) fn find_ff(bytes: &[u8], from: usize) -> Option<usize> {
     let is_ff = |&byte: &u8| byte == 0xff;
     let (chunks, tail) = bytes.get(from..)?.as_chunks::<64>();
-    // Without an early exit the compiler makes vectors of it; one chunk in five has a match.
+    // Without an early exit the compiler vectorizes the test; one chunk in five has a match.
     let any = |chunk: &[u8; 64]| chunk.iter().fold(false, |any, byte| any | is_ff(byte));
     match chunks.iter().position(any) {
         Some(n) => chunks[n].iter().position(is_ff).map(|at| from + 64 * n + at),

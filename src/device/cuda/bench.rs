@@ -1,14 +1,14 @@
-//! For tests and benchmarks: a [`Trial`]'s batch on a real GPU, checked and timed.
+//! For tests and benchmarks: runs a [`CheckBatch`] on a real GPU, checked and timed.
 //!
-//! | | what it does | time |
+//! | item | what it measures | clock |
 //! |---|---|---|
-//! | [`Bench::upload`], [`Bench::copy`] | bytes to the device, and inside it: the yardsticks | of the device |
-//! | [`Resident`] | a batch that lies there already: kernels alone | of the device |
-//! | [`Bench::pipelined`] | batches one after the other through a `Lane`, as loaders send them | of this thread |
-//! | [`Bench::loads`] | code of a program: compiled, loaded | of this thread |
+//! | [`Bench::upload`], [`Bench::copy`] | copies to the device and inside it, as reference values | the device |
+//! | [`Resident`] | kernels alone, on a batch that is on the device already | the device |
+//! | [`Bench::pipelined`] | batches one after the other through a `Uploader`, as loaders send them | this thread |
+//! | [`Bench::loads`] | compiling and loading a program's code | this thread |
 //!
-//! A resident batch is checked with bytes of another value in its tensors and around them, so that
-//! what a kernel leaves out, or writes where it should not, is seen.
+//! A resident batch is checked with poison bytes in its tensors and guard bytes around them, so that
+//! bytes that a kernel does not write, or writes outside its tensor, are found.
 
 #![allow(unsafe_code, reason = "copies and kernels that run later")]
 
@@ -21,53 +21,53 @@ use memmap2::MmapMut;
 
 use super::clock::{Clock, HostMemory, copy_across};
 use super::gpu::Gpu;
-use super::handles::{Memory, PageLock, Queue};
+use super::handles::{DeviceMemory, OwnedStream, PageLock};
 use super::kernels::{self, Kernels};
-use super::lane::Lane;
 use super::module::Module;
 use super::nvrtc::Nvrtc;
-use crate::batch::{Batch, BatchSpec, Pool, Rows, TensorSpec};
-use crate::device::check::{Failure, Trial};
-use crate::device::program::{Addresses, Program, Tensor};
-use crate::device::{DeviceError, DeviceStats, GpuInfo, Stream};
-use crate::sample::{Epoch, SampleId, Visit};
+use super::uploader::Uploader;
+use crate::batch::{Batch, BatchSpec, SlotPool, TensorRows, TensorSpec};
+use crate::device::check::{CheckBatch, CheckFailure};
+use crate::device::program::{Addresses, DeviceProgram, Tensor};
+use crate::device::{DeviceError, DeviceStats, DeviceStream, GpuInfo};
+use crate::sample::{Epoch, SampleId, SampleRef};
 
-/// What kernels may read behind what is staged, and what lies around tensors that are checked.
+/// The bytes that kernels may read after the staged rows, and the guard bytes around checked tensors.
 const AROUND: usize = 256;
 /// The value of the bytes around tensors.
 const GUARD: u8 = 0xC7;
 /// The value of the bytes that kernels have to write.
 const POISON: u8 = 0xA5;
-/// Batches of a pipeline that nobody has let go of yet.
+/// The number of batches in flight in a pipeline.
 const IN_FLIGHT: usize = 3;
 
-/// Where bytes lie that are copied to the device.
+/// The kind of host memory that is copied to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pages {
-    /// As the system gives them.
+pub enum HostPages {
+    /// Pageable memory.
     Pageable,
-    /// The same, locked after: as the slots of batches are.
+    /// Pageable memory that was locked afterwards, like the slots of batches.
     Registered,
-    /// Made and locked by the driver.
+    /// Memory that the driver allocated and locked.
     Allocated,
 }
 
-/// Milliseconds until a program's code is there; `None` where there is no compiler, or no such
-/// code is shipped.
+/// Milliseconds until a program's code is loaded; `None` where there is no compiler, or no prebuilt
+/// code.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Loads {
     /// NVRTC, from the text to a CUBIN, or to PTX where it is older than the GPU.
     pub compile: Option<f64>,
-    /// Loading that.
+    /// Loading the compiled code.
     pub compiled: Option<f64>,
-    /// Loading what is shipped: the driver compiles it.
+    /// Loading the prebuilt PTX, which the driver compiles.
     pub shipped: Option<f64>,
 }
 
 /// A GPU for benchmarks.
 pub struct Bench {
     gpu: Arc<Gpu>,
-    queue: Queue,
+    queue: OwnedStream,
     clock: Clock,
 }
 
@@ -76,39 +76,40 @@ impl Bench {
     ///
     /// # Errors
     ///
-    /// As [`Gpu::open`].
+    /// See [`Gpu::open`].
     pub fn open(ordinal: u32) -> Result<Self, DeviceError> {
         let gpu = Gpu::open(ordinal)?;
-        let (queue, clock) = (Queue::new(&gpu.context)?, Clock::new(&gpu.context)?);
+        let (queue, clock) = (OwnedStream::new(&gpu.context)?, Clock::new(&gpu.context)?);
         Ok(Self { gpu, queue, clock })
     }
 
-    /// What is known of the GPU.
+    /// Returns the GPU's properties.
     #[must_use]
     pub fn info(&self) -> &GpuInfo {
         self.gpu.info()
     }
 
-    /// Milliseconds that one of `times` copies of `bytes` to the device takes.
+    /// Returns the milliseconds of one of `times` copies of `bytes` to the device.
     ///
     /// # Errors
     ///
     /// If the driver fails.
-    pub fn upload(&self, pages: Pages, bytes: usize, times: usize) -> Result<f64, DeviceError> {
+    pub fn upload(&self, pages: HostPages, bytes: usize, times: usize) -> Result<f64, DeviceError> {
         let context = &self.gpu.context;
-        let to = Memory::new(context, bytes, "a copy")?;
+        let to = DeviceMemory::new(context, bytes, "a copy")?;
         let copy = |from: &[u8]| {
-            // SAFETY: `from` outlives this, which waits for the last copy, and nobody writes to it.
+            // SAFETY: `from` outlives this call, which waits for the last copy, and nothing writes to
+            // it.
             self.timed(times, |_| unsafe { self.queue.upload(from, &to, 0) })
         };
-        if pages == Pages::Allocated {
+        if pages == HostPages::Allocated {
             return copy(HostMemory::new(context, bytes)?.bytes());
         }
         let none = |_| DeviceError::NoMemory { bytes: bytes as u64, what: "pages of the host" };
         let mut memory = MmapMut::map_anon(bytes).map_err(none)?;
-        memory.fill(1); // So that there are pages.
-        let locked = (pages == Pages::Registered)
-            // SAFETY: a mapping of its own, which is dropped after the lock.
+        memory.fill(1); // Maps the pages.
+        let locked = (pages == HostPages::Registered)
+            // SAFETY: a separate mapping, which is dropped after the lock.
             .then(|| unsafe { PageLock::new(context, &memory) })
             .transpose()?;
         let millis = copy(&memory);
@@ -116,19 +117,20 @@ impl Bench {
         millis
     }
 
-    /// Milliseconds that one of `times` copies of `bytes` inside the device takes.
+    /// Returns the milliseconds of one of `times` copies of `bytes` inside the device.
     ///
     /// # Errors
     ///
     /// If the driver fails.
     pub fn copy(&self, bytes: usize, times: usize) -> Result<f64, DeviceError> {
-        let new = || Memory::new(&self.gpu.context, bytes, "a copy");
+        let new = || DeviceMemory::new(&self.gpu.context, bytes, "a copy");
         let (from, to) = (new()?, new()?);
         self.queue.zero(&from, 0, bytes)?;
         self.timed(times, |_| copy_across(&self.queue, &from, &to, bytes))
     }
 
-    /// Milliseconds of one `each`, of which there are `times` in a row, and one before.
+    /// Returns the milliseconds of one call of `each`: the mean of `times` calls, after one warm-up
+    /// call.
     fn timed(
         &self,
         times: usize,
@@ -140,18 +142,18 @@ impl Bench {
             (1..=times).try_for_each(&mut each)?;
             self.clock.end(&self.queue)
         });
-        // An error too leaves nothing under way: what is copied may be freed after.
+        // Waits after an error too: the copied memory may be freed after this.
         let waited = self.queue.synchronize();
         asked.and(waited)?;
         Ok(self.clock.millis()? / times as f64)
     }
 
-    /// How long it takes until the code of a trial's kernels is there.
+    /// Measures the time until the code of a trial's kernels is loaded.
     ///
     /// # Errors
     ///
-    /// If the driver refuses it.
-    pub fn loads(&self, trial: &Trial) -> Result<Loads, DeviceError> {
+    /// If the driver rejects the code.
+    pub fn loads(&self, trial: &CheckBatch) -> Result<Loads, DeviceError> {
         let (source, mut loads) = (&trial.program().source, Loads::default());
         if let Ok(nvrtc) = Nvrtc::get(self.info().driver.0) {
             let target = nvrtc.target(self.info().capability);
@@ -172,13 +174,18 @@ impl Bench {
         Ok(millis(began))
     }
 
-    /// Milliseconds of one of `batches` that go the way of a loader's, three of them under way,
-    /// each handed to the default stream; and what the lane has counted. The last is compared.
+    /// Sends `batches` batches as a loader does, three of them in flight, each made ready on the default
+    /// stream. Returns the milliseconds of one batch, and the uploader's statistics. The last batch is
+    /// compared.
     ///
     /// # Errors
     ///
-    /// If the driver fails, or a tensor is not what it should be.
-    pub fn pipelined(&self, trial: &Trial, batches: u32) -> Result<(f64, DeviceStats), Failure> {
+    /// If the driver fails, or a tensor has wrong bytes.
+    pub fn pipelined(
+        &self,
+        trial: &CheckBatch,
+        batches: u32,
+    ) -> Result<(f64, DeviceStats), CheckFailure> {
         let port = Port::new(&self.gpu, trial)?;
         let mut held = VecDeque::new();
         for number in 0..2 * IN_FLIGHT as u32 {
@@ -204,48 +211,48 @@ fn millis(began: Instant) -> f64 {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "what `map_err` gives it")]
-fn failed(error: impl ToString) -> Failure {
-    Failure::Launch(error.to_string())
+fn failed(error: impl ToString) -> CheckFailure {
+    CheckFailure::Launch(error.to_string())
 }
 
-/// A lane, and the host's slots before it.
+/// An uploader, and the host's slots that it reads.
 struct Port {
-    lane: Arc<Lane>,
-    pool: Arc<Pool>,
+    lane: Arc<Uploader>,
+    pool: Arc<SlotPool>,
     names: Vec<String>,
     rows: usize,
 }
 
 impl Port {
-    fn new(gpu: &Arc<Gpu>, trial: &Trial) -> Result<Self, Failure> {
+    fn new(gpu: &Arc<Gpu>, trial: &CheckBatch) -> Result<Self, CheckFailure> {
         let (program, rows) = (trial.program().clone(), trial.rows());
         let names: Vec<_> = (0..program.tensors.len()).map(|k| k.to_string()).collect();
         let tensor = |(tensor, name): (&Tensor, &String)| TensorSpec {
-            rows: Rows::Device { staged: tensor.staged },
+            rows: TensorRows::Device { staged: tensor.staged },
             ..TensorSpec::new(name, tensor.dtype, tensor.shape.clone())
         };
         let tensors: Vec<_> = program.tensors.iter().zip(&names).map(tensor).collect();
         let most = NonZeroUsize::new(rows).ok_or_else(|| failed("no rows"))?;
         let spec = Arc::new(BatchSpec::new(&tensors, most).map_err(failed)?);
-        let lane = Lane::new(gpu, program, rows, IN_FLIGHT + 1).map_err(failed)?;
-        let pool = Arc::new(Pool::new(spec, None, IN_FLIGHT + 1, Box::new(|| {})));
+        let lane = Uploader::new(gpu, program, rows, IN_FLIGHT + 1).map_err(failed)?;
+        let pool = Arc::new(SlotPool::new(spec, None, IN_FLIGHT + 1, Box::new(|| {})));
         Ok(Self { lane, pool, names, rows })
     }
 
-    /// Sends a batch, and lets go of the oldest that is held. Without a trial its rows are what a
-    /// batch before left in its slot.
+    /// Sends a batch, and drops the oldest batch in flight. If `filled` is `None`, the rows are those of
+    /// an earlier batch in the same slot.
     fn turn(
         &self,
         number: u32,
-        filled: Option<&Trial>,
+        filled: Option<&CheckBatch>,
         held: &mut VecDeque<Batch>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CheckFailure> {
         if held.len() == IN_FLIGHT {
             held.pop_front();
         }
         let lease = self.pool.take().ok_or_else(|| failed("no slot"))?;
         let mut slot = self.pool.redeem(lease).map_err(failed)?;
-        slot.visits_mut().extend((0..self.rows as u64).map(|id| Visit::once(SampleId(id))));
+        slot.visits_mut().extend((0..self.rows as u64).map(|id| SampleRef::once(SampleId(id))));
         let mut rows = slot.rows_mut();
         for (k, staged) in filled.into_iter().flat_map(|trial| trial.staged().enumerate()) {
             rows.output(k).copy_from_slice(staged);
@@ -255,51 +262,57 @@ impl Port {
         let batch = Batch::new(slot, &self.pool, Epoch(0), number.into());
         sent.map_err(failed)?;
         for name in &self.names {
-            batch.device_ptr(name, Stream::Legacy).map_err(failed)?;
+            batch.device_ptr(name, DeviceStream::Legacy).map_err(failed)?;
         }
         held.push_back(batch);
         Ok(())
     }
 }
 
-/// A trial's batch on the device, several times over, so that what is timed finds nothing in caches.
+/// Several copies of a trial's batch on the device, so that timed kernels find nothing in caches.
 pub struct Resident<'a> {
     bench: &'a Bench,
-    trial: &'a Trial,
+    trial: &'a CheckBatch,
     kernels: Kernels,
-    sets: Vec<Set>,
-    scratch: Memory,
+    sets: Vec<BufferSet>,
+    scratch: DeviceMemory,
 }
 
-/// What kernels read, and what they write.
-struct Set {
-    staged: Vec<Memory>,
-    made: Vec<Memory>,
+/// The memory that kernels read, and the memory that they write.
+struct BufferSet {
+    staged: Vec<DeviceMemory>,
+    made: Vec<DeviceMemory>,
 }
 
 impl<'a> Resident<'a> {
-    /// Brings the batch there, `copies` times.
+    /// Copies the batch to the device, `copies` times.
     ///
     /// # Errors
     ///
-    /// If the device has no memory for that, or no code for the kernels.
-    pub fn new(bench: &'a Bench, trial: &'a Trial, copies: usize) -> Result<Self, DeviceError> {
+    /// If the device has not enough memory, or there is no code for the kernels.
+    pub fn new(
+        bench: &'a Bench,
+        trial: &'a CheckBatch,
+        copies: usize,
+    ) -> Result<Self, DeviceError> {
         let scratch = (trial.program().scratch * trial.rows()).max(1);
         Ok(Self {
             kernels: kernels::load(&bench.gpu, trial.program())?,
-            sets: (0..copies.max(1)).map(|_| Set::new(bench, trial)).collect::<Result<_, _>>()?,
-            scratch: Memory::new(&bench.gpu.context, scratch, "scratch")?,
+            sets: (0..copies.max(1))
+                .map(|_| BufferSet::new(bench, trial))
+                .collect::<Result<_, _>>()?,
+            scratch: DeviceMemory::new(&bench.gpu.context, scratch, "scratch")?,
             bench,
             trial,
         })
     }
 
-    /// Runs the kernels once and compares all that they made, and what lies around it.
+    /// Runs the kernels once and checks all tensors and the guard bytes around them.
     ///
     /// # Errors
     ///
-    /// See [`Failure`].
-    pub fn check(&self) -> Result<(), Failure> {
+    /// See [`CheckFailure`].
+    pub fn check(&self) -> Result<(), CheckFailure> {
         self.sets[0].poison(&self.bench.queue).map_err(failed)?;
         self.run(0).map_err(failed)?;
         for (tensor, made) in self.sets[0].made.iter().enumerate() {
@@ -308,14 +321,14 @@ impl<'a> Resident<'a> {
             let (before, rest) = bytes.split_at(AROUND);
             let (own, after) = rest.split_at(rest.len() - AROUND);
             if before.iter().chain(after).any(|byte| *byte != GUARD) {
-                return Err(Failure::Outside(tensor));
+                return Err(CheckFailure::Outside(tensor));
             }
             self.trial.compare(tensor, own)?;
         }
         Ok(())
     }
 
-    /// Milliseconds of the kernels of one batch, of which there are `times` in a row.
+    /// Returns the milliseconds of the kernels of one batch, the mean of `times` runs in a row.
     ///
     /// # Errors
     ///
@@ -324,40 +337,40 @@ impl<'a> Resident<'a> {
         self.bench.timed(times, |turn| self.run(turn))
     }
 
-    /// Asks for the kernels of one batch.
+    /// Enqueues the kernels of one batch.
     fn run(&self, turn: usize) -> Result<(), DeviceError> {
         let (queue, program, rows) = (&self.bench.queue, self.trial.program(), self.trial.rows());
         if program.scratch > 0 {
             queue.zero(&self.scratch, 0, program.scratch * rows)?;
         }
         let set = &self.sets[turn % self.sets.len()];
-        let staged: Vec<u64> = set.staged.iter().map(Memory::address).collect();
+        let staged: Vec<u64> = set.staged.iter().map(DeviceMemory::address).collect();
         let tensors: Vec<u64> = set.made.iter().map(|m| m.address() + AROUND as u64).collect();
         let scratch = self.scratch.address();
         let at = Addresses { rows: rows as u32, staged: &staged, tensors: &tensors, scratch };
         let arguments = program.arguments(&at);
         for (function, parts) in &self.kernels.functions {
             let grid = (rows as u32, *parts);
-            // SAFETY: the program's kernels take its arguments, and read and write the rows of its
-            // tensors, the scratch, and no more than `AROUND` behind what is staged. All of that
-            // is freed by drops that wait.
-            unsafe { queue.launch(function, grid, Program::THREADS, &arguments) }?;
+            // SAFETY: the program's kernels take its arguments, and access only the rows of its tensors,
+            // the scratch, and at most `AROUND` bytes after the staged rows. All of that memory is freed
+            // by drops that wait.
+            unsafe { queue.launch(function, grid, DeviceProgram::THREADS, &arguments) }?;
         }
         Ok(())
     }
 }
 
-impl Set {
-    fn new(bench: &Bench, trial: &Trial) -> Result<Self, DeviceError> {
+impl BufferSet {
+    fn new(bench: &Bench, trial: &CheckBatch) -> Result<Self, DeviceError> {
         let context = &bench.gpu.context;
         let staged = trial.staged().map(|bytes| {
-            let memory = Memory::new(context, bytes.len() + AROUND, "staged rows")?;
+            let memory = DeviceMemory::new(context, bytes.len() + AROUND, "staged rows")?;
             put(&bench.queue, bytes, &memory, 0)?;
             bench.queue.zero(&memory, bytes.len(), AROUND)?;
             Ok(memory)
         });
         let made = trial.program().tensors.iter().map(|tensor| {
-            Memory::new(context, trial.rows() * tensor.row_bytes() + 2 * AROUND, "a tensor")
+            DeviceMemory::new(context, trial.rows() * tensor.row_bytes() + 2 * AROUND, "a tensor")
         });
         let set = Self {
             staged: staged.collect::<Result<_, _>>()?,
@@ -367,8 +380,8 @@ impl Set {
         Ok(set)
     }
 
-    /// Fills the tensors with bytes that no kernel leaves, and what is around them with others.
-    fn poison(&self, queue: &Queue) -> Result<(), DeviceError> {
+    /// Fills the tensors with poison bytes, and the memory around them with guard bytes.
+    fn poison(&self, queue: &OwnedStream) -> Result<(), DeviceError> {
         for made in &self.made {
             let mut bytes = vec![GUARD; made.bytes()];
             bytes[AROUND..made.bytes() - AROUND].fill(POISON);
@@ -378,8 +391,8 @@ impl Set {
     }
 }
 
-/// Copies `bytes` to the device, and waits for it.
-fn put(queue: &Queue, bytes: &[u8], to: &Memory, at: usize) -> Result<(), DeviceError> {
+/// Copies `bytes` to the device, and waits for the copy.
+fn put(queue: &OwnedStream, bytes: &[u8], to: &DeviceMemory, at: usize) -> Result<(), DeviceError> {
     // SAFETY: `bytes` is borrowed until the copy is done: the next call waits for it.
     let copied = unsafe { queue.upload(bytes, to, at) };
     queue.synchronize()?;

@@ -1,23 +1,24 @@
-//! Compiled kernels, kept in files: a process need not compile what one before it has.
+//! A cache of compiled kernels in files, so that a process need not compile what an earlier process
+//! compiled.
 //!
 //! ```text
 //! $XDG_CACHE_HOME/fuseloop/kernels/<key>.cubin      or ~/.cache, or $FUSELOOP_KERNEL_CACHE; `off` is none
 //! key = SHA-256 of the text, NVRTC's options and version, and the version of this crate
 //! ```
 //!
-//! | offset | size | |
+//! | offset | size | content |
 //! |---:|---:|---|
 //! | 0 | 8 | `FLKERN1\n` |
-//! | 8 | 32 | the key, so that no file stands for another |
-//! | 40 | 8 | bytes of the image, little-endian |
+//! | 8 | 32 | the key, so that a renamed file is not accepted |
+//! | 40 | 8 | the bytes of the image, little-endian |
 //! | 48 | 32 | SHA-256 of the image |
 //! | 80 | | the image |
 //!
-//! A file of which anything is not so is as good as none. Files appear whole or not at all. What
-//! can't be written is not kept, and no error.
+//! A file that deviates from this in any way is ignored. Files appear whole or not at all. A file that
+//! can't be written is skipped without an error.
 //!
-//! An image is code: a folder that others own or may write to is not used. Ours is made for its owner
-//! alone. When all files take more than 256 MB the oldest go.
+//! An image is code: a folder that other users own or may write to is not used. A folder that we create
+//! is accessible to its owner only. When all files together exceed 256 MB, the oldest are deleted.
 
 use crate::source::private;
 use std::fs;
@@ -29,21 +30,21 @@ use std::{env, fmt};
 use sha2::{Digest, Sha256};
 
 const MAGIC: &[u8; 8] = b"FLKERN1\n";
-/// Most bytes of all files.
+/// The maximum bytes of all files.
 const MOST: u64 = 256 << 20;
 
-/// What an image is of.
+/// The key of an image.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Key([u8; 32]);
+pub(super) struct CubinKey([u8; 32]);
 
-impl Key {
-    /// Of the text and all that the image depends on.
+impl CubinKey {
+    /// Computes the key from the text and everything else that the image depends on.
     pub(super) fn of(source: &str, options: &[String], nvrtc: (i32, i32)) -> Self {
         let version = format!("{} {}.{}", env!("CARGO_PKG_VERSION"), nvrtc.0, nvrtc.1);
         let mut hash = Sha256::new();
         for part in [version.as_str(), source].into_iter().chain(options.iter().map(String::as_str))
         {
-            // With their lengths, so that no two lists are alike.
+            // The lengths are hashed too, so that no two lists hash the same bytes.
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part.as_bytes());
         }
@@ -51,20 +52,20 @@ impl Key {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for CubinKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
 /// A folder of images.
-pub(super) struct Folder {
+pub(super) struct CubinCache {
     path: PathBuf,
     most: u64,
 }
 
-impl Folder {
-    /// The one that the environment names; `None` if there is to be none, or it is not safe.
+impl CubinCache {
+    /// Opens the cache that the environment names; `None` if it names none, or the folder is not safe.
     pub(super) fn of_environment() -> Option<Self> {
         let path = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let folder = match env::var_os("FUSELOOP_KERNEL_CACHE") {
@@ -78,37 +79,37 @@ impl Folder {
         Self::open(&folder, MOST)
     }
 
-    /// The folder at `path`, made if it is not there.
+    /// Opens the folder at `path`, creating it if needed.
     fn open(path: &Path, most: u64) -> Option<Self> {
         private::create_folder(path).ok()?;
         private::check_folder(path).ok()?;
         Some(Self { path: path.to_owned(), most })
     }
 
-    /// Where it is, and how many bytes are in it.
+    /// Returns the folder's path and the bytes of its files.
     pub(super) fn size(self) -> (PathBuf, u64) {
         let files = fs::read_dir(&self.path).into_iter().flatten().flatten();
         let bytes = files.filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum();
         (self.path, bytes)
     }
 
-    fn file(&self, key: &Key) -> PathBuf {
+    fn file(&self, key: &CubinKey) -> PathBuf {
         self.path.join(format!("{key}.cubin"))
     }
 
-    /// The image of `key`, if there is a whole one.
-    pub(super) fn load(&self, key: &Key) -> Option<Vec<u8>> {
+    /// Returns the image of `key`, if the cache has an intact one.
+    pub(super) fn load(&self, key: &CubinKey) -> Option<Vec<u8>> {
         parse(&fs::read(self.file(key)).ok()?, key).map(<[u8]>::to_vec)
     }
 
-    /// Keeps `image`, if it can.
-    pub(super) fn store(&self, key: &Key, image: &[u8]) {
+    /// Stores `image`, if possible.
+    pub(super) fn store(&self, key: &CubinKey, image: &[u8]) {
         if self.write(key, image).is_ok() {
             self.shrink();
         }
     }
 
-    fn write(&self, key: &Key, image: &[u8]) -> std::io::Result<()> {
+    fn write(&self, key: &CubinKey, image: &[u8]) -> std::io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(&self.path)?;
         file.write_all(MAGIC)?;
         file.write_all(&key.0)?;
@@ -119,7 +120,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Takes away the oldest files while there are too many bytes.
+    /// Deletes the oldest files while there are too many bytes.
     fn shrink(&self) {
         let Ok(entries) = fs::read_dir(&self.path) else { return };
         let mut files: Vec<(SystemTime, u64, PathBuf)> = entries
@@ -142,8 +143,8 @@ impl Folder {
     }
 }
 
-/// The image in a file; `None` if it is not one of `key`.
-fn parse<'a>(mut bytes: &'a [u8], key: &Key) -> Option<&'a [u8]> {
+/// Returns the image in a file; `None` if the file is not an intact image of `key`.
+fn parse<'a>(mut bytes: &'a [u8], key: &CubinKey) -> Option<&'a [u8]> {
     let whole = take::<8>(&mut bytes)? == MAGIC && *take::<32>(&mut bytes)? == key.0;
     let length = u64::from_le_bytes(*take(&mut bytes)?);
     let hash = take::<32>(&mut bytes)?;
@@ -164,8 +165,8 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::time::Duration;
 
-    fn key(source: &str) -> Key {
-        Key::of(source, &["--fmad=false".to_owned()], (12, 4))
+    fn key(source: &str) -> CubinKey {
+        CubinKey::of(source, &["--fmad=false".to_owned()], (12, 4))
     }
 
     fn private() -> tempfile::TempDir {
@@ -178,12 +179,12 @@ mod tests {
     fn a_key_is_of_the_text_the_options_and_the_compiler() {
         let options = |list: &[&str]| list.iter().map(|&o| o.to_owned()).collect::<Vec<_>>();
         let all = [
-            Key::of("a", &options(&["b"]), (12, 4)),
-            Key::of("ab", &options(&[]), (12, 4)),
-            Key::of("a", &options(&["b", ""]), (12, 4)),
-            Key::of("a", &options(&["c"]), (12, 4)),
-            Key::of("a", &options(&["b"]), (12, 5)),
-            Key::of("a", &options(&["b"]), (13, 4)),
+            CubinKey::of("a", &options(&["b"]), (12, 4)),
+            CubinKey::of("ab", &options(&[]), (12, 4)),
+            CubinKey::of("a", &options(&["b", ""]), (12, 4)),
+            CubinKey::of("a", &options(&["c"]), (12, 4)),
+            CubinKey::of("a", &options(&["b"]), (12, 5)),
+            CubinKey::of("a", &options(&["b"]), (13, 4)),
         ];
         let different: std::collections::HashSet<_> = all.iter().collect();
         assert_eq!(different.len(), all.len());
@@ -194,7 +195,7 @@ mod tests {
     #[test]
     fn what_is_kept_is_found_by_its_key_alone() {
         let dir = private();
-        let folder = Folder::open(dir.path(), MOST).unwrap();
+        let folder = CubinCache::open(dir.path(), MOST).unwrap();
         assert_eq!(folder.load(&key("a")), None);
         folder.store(&key("a"), b"image");
         folder.store(&key("empty"), b"");
@@ -209,7 +210,7 @@ mod tests {
     #[test]
     fn a_file_with_any_byte_changed_missing_or_added_is_as_good_as_none() {
         let dir = private();
-        let folder = Folder::open(dir.path(), MOST).unwrap();
+        let folder = CubinCache::open(dir.path(), MOST).unwrap();
         folder.store(&key("a"), b"image");
         let whole = fs::read(folder.file(&key("a"))).unwrap();
         assert_eq!(parse(&whole, &key("a")), Some(&b"image"[..]));
@@ -230,26 +231,26 @@ mod tests {
         for mode in [0o777, 0o770, 0o707, 0o702, 0o720] {
             let dir = private();
             fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
-            assert!(Folder::open(dir.path(), MOST).is_none(), "{mode:o}");
+            assert!(CubinCache::open(dir.path(), MOST).is_none(), "{mode:o}");
         }
         let dir = private();
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
-        assert!(Folder::open(&file, MOST).is_none());
+        assert!(CubinCache::open(&file, MOST).is_none());
     }
 
     #[test]
     fn a_folder_is_made_for_its_owner_alone() {
         let dir = private();
         let inner = dir.path().join("a/b");
-        assert!(Folder::open(&inner, MOST).is_some());
+        assert!(CubinCache::open(&inner, MOST).is_some());
         assert_eq!(fs::metadata(inner).unwrap().mode() & 0o777, 0o700);
     }
 
     #[test]
     fn the_oldest_go_when_there_is_too_much() {
         let dir = private();
-        let folder = Folder::open(dir.path(), 250).unwrap();
+        let folder = CubinCache::open(dir.path(), 250).unwrap();
         for (age, name) in [(30, "old"), (20, "middle")] {
             folder.store(&key(name), b"0123456789");
             let file = fs::File::open(folder.file(&key(name))).unwrap();

@@ -1,8 +1,8 @@
-//! What benchmarks ask of the driver and nobody else does: the device's own time, copies inside its
-//! memory, and memory of the host that the driver makes.
+//! Driver calls that only benchmarks use: timing on the device, copies inside the device's memory, and
+//! host memory that the driver allocates.
 //!
 //! ```text
-//! queue ──begin──▶ work ──end──▶      millis: between the two, as the device has seen it
+//! stream ──begin──▶ work ──end──▶      millis: the time between the two on the device
 //! ```
 
 #![allow(unsafe_code, reason = "the driver's calls")]
@@ -14,15 +14,15 @@ use std::sync::Arc;
 
 use super::context::Context;
 use super::driver::call;
-use super::handles::{Memory, Queue};
+use super::handles::{DeviceMemory, OwnedStream};
 use crate::device::DeviceError;
 
-/// Events whose waiters sleep, and that note the time.
+/// The flag of events whose waiters sleep, and which record timestamps.
 const BLOCKING_SYNC: c_uint = 1;
-/// Pages that are locked for all contexts.
+/// The flag of pages that are locked for all contexts.
 const PORTABLE: c_uint = 1;
 
-/// Two points of a queue, and the time between them.
+/// Two points of a stream, and the time between them.
 pub(super) struct Clock {
     context: Arc<Context>,
     begun: usize,
@@ -42,21 +42,21 @@ impl Clock {
         Ok(clock)
     }
 
-    pub(super) fn begin(&self, queue: &Queue) -> Result<(), DeviceError> {
+    pub(super) fn begin(&self, queue: &OwnedStream) -> Result<(), DeviceError> {
         self.record(self.begun, queue)
     }
 
-    pub(super) fn end(&self, queue: &Queue) -> Result<(), DeviceError> {
+    pub(super) fn end(&self, queue: &OwnedStream) -> Result<(), DeviceError> {
         self.record(self.ended, queue)
     }
 
-    fn record(&self, event: usize, queue: &Queue) -> Result<(), DeviceError> {
+    fn record(&self, event: usize, queue: &OwnedStream) -> Result<(), DeviceError> {
         let _scope = self.context.enter()?;
         // SAFETY: the event is ours, and the stream lives as long as `queue`.
         unsafe { call!(self.context.driver, cuEventRecord(event as _, queue.handle as _)) }
     }
 
-    /// Milliseconds from the one to the other; waits for it.
+    /// Waits for the second point and returns the milliseconds between the two.
     pub(super) fn millis(&self) -> Result<f64, DeviceError> {
         let (driver, mut millis) = (self.context.driver, 0.0);
         let _scope = self.context.enter()?;
@@ -80,11 +80,11 @@ impl Drop for Clock {
     }
 }
 
-/// Copies `len` bytes from one memory of the device to another, later.
+/// Enqueues a copy of `len` bytes from one memory of the device to another.
 pub(super) fn copy_across(
-    queue: &Queue,
-    from: &Memory,
-    to: &Memory,
+    queue: &OwnedStream,
+    from: &DeviceMemory,
+    to: &DeviceMemory,
     len: usize,
 ) -> Result<(), DeviceError> {
     let (source, target) = (from.span(0, len), to.span(0, len));
@@ -96,7 +96,7 @@ pub(super) fn copy_across(
     }
 }
 
-/// Memory of the host that the driver made, page-locked; zeroed.
+/// Page-locked host memory that the driver allocated, zeroed.
 pub(super) struct HostMemory {
     context: Arc<Context>,
     start: ptr::NonNull<u8>,
@@ -111,13 +111,14 @@ impl HostMemory {
         unsafe { call!(context.driver, cuMemHostAlloc(&raw mut start, bytes, PORTABLE)) }?;
         let none = DeviceError::NoMemory { bytes: bytes as u64, what: "page-locked memory" };
         let start = ptr::NonNull::new(start.cast::<u8>()).ok_or(none)?;
-        // SAFETY: so many bytes are ours now.
+        // SAFETY: `bytes` bytes were just allocated.
         unsafe { start.write_bytes(0, bytes) };
         Ok(Self { context: Arc::clone(context), start, bytes })
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
-        // SAFETY: made by `new`, of that many bytes, all written; nobody writes to them any more.
+        // SAFETY: `new` allocated this many bytes and wrote all of them; nothing writes to them any
+        // more.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 }
@@ -126,7 +127,8 @@ impl Drop for HostMemory {
     fn drop(&mut self) {
         if let Ok(_scope) = self.context.enter() {
             let start = self.start.as_ptr().cast();
-            // SAFETY: made by `new`, and not used after: who asked for copies has waited for them.
+            // SAFETY: `new` allocated the memory, and it is not used after: the code that enqueued
+            // copies waited for them.
             let _ = unsafe { call!(self.context.driver, cuMemFreeHost(start)) };
         }
     }

@@ -1,12 +1,12 @@
-//! A GPU's primary context: the one that PyTorch and others in the process use too.
+//! A GPU's primary context, which PyTorch and other users in the process share.
 //!
 //! ```text
 //! caller's context   ──enter──▶   ours   ──Scope dropped──▶   caller's context
 //! ```
 //!
-//! It is current only inside a [`Scope`]: a thread that is with another GPU finds that one as it
-//! left it. CUDA does not survive a fork, so that the child of one can't enter, and what it drops is
-//! not given back to a driver that does not know it.
+//! The context is current only inside a [`Scope`]: a thread that uses another GPU finds that GPU's
+//! context unchanged. CUDA does not survive a fork, so a forked child can't enter the context, and the
+//! objects that it drops are not released: the driver in the child does not know them.
 
 #![allow(unsafe_code, reason = "the driver's calls")]
 
@@ -17,7 +17,7 @@ use std::process;
 use super::driver::{Driver, call};
 use crate::device::DeviceError;
 
-/// A context, kept until this is dropped.
+/// A context, retained until this is dropped.
 pub(super) struct Context {
     pub(super) driver: &'static Driver,
     device: c_int,
@@ -26,14 +26,14 @@ pub(super) struct Context {
     process: u32,
 }
 
-/// While it lives a context is this thread's. It stays on its thread.
+/// Makes a context current on this thread while it lives. It stays on its thread.
 pub(super) struct Scope<'a> {
     context: &'a Context,
     thread: PhantomData<*const ()>,
 }
 
 impl Context {
-    /// The context of a GPU, made if nobody has it yet.
+    /// Retains the context of a GPU, creating it if the process has none yet.
     pub(super) fn retain(driver: &'static Driver, device: c_int) -> Result<Self, DeviceError> {
         let mut handle = std::ptr::null_mut();
         // SAFETY: writes one pointer. What is retained here is released in `drop`.
@@ -41,11 +41,11 @@ impl Context {
         Ok(Self { driver, device, handle: handle as usize, process: process::id() })
     }
 
-    /// Makes it this thread's.
+    /// Makes the context current on this thread.
     ///
     /// # Errors
     ///
-    /// In a fork of the process that opened it, or if the driver is going.
+    /// In a fork of the process that opened the context, or if the driver is shutting down.
     pub(super) fn enter(&self) -> Result<Scope<'_>, DeviceError> {
         if process::id() != self.process {
             return Err(DeviceError::Forked);
@@ -55,7 +55,7 @@ impl Context {
         Ok(Scope { context: self, thread: PhantomData })
     }
 
-    /// Waits for everything that was asked of the GPU through it, by anybody.
+    /// Waits for all work that any code enqueued on the GPU through this context.
     pub(super) fn synchronize(&self) -> Result<(), DeviceError> {
         let _scope = self.enter()?;
         // SAFETY: the context is current.
@@ -66,8 +66,8 @@ impl Context {
 impl Drop for Scope<'_> {
     fn drop(&mut self) {
         let mut popped = std::ptr::null_mut();
-        // SAFETY: writes one pointer. What is popped is what `enter` pushed: a scope stays on its
-        // thread, and scopes on one thread end in the order they nest.
+        // SAFETY: writes one pointer. The popped context is the one that `enter` pushed: a scope stays
+        // on its thread, and scopes on one thread end in the order they nest.
         let _ = unsafe { call!(self.context.driver, cuCtxPopCurrent_v2(&raw mut popped)) };
     }
 }
@@ -75,8 +75,8 @@ impl Drop for Scope<'_> {
 impl Drop for Context {
     fn drop(&mut self) {
         if process::id() == self.process {
-            // SAFETY: ends what `retain` began. Everything made in it holds it, and is gone.
-            // An error is of no use: the driver is going.
+            // SAFETY: releases what `retain` retained. All objects created in the context hold it, and
+            // are gone. An error is ignored: the driver is shutting down.
             let _ = unsafe { call!(self.driver, cuDevicePrimaryCtxRelease_v2(self.device)) };
         }
     }

@@ -1,17 +1,17 @@
-//! CUDA's driver: the functions that are called, each looked up once.
+//! CUDA's driver: the functions that we call, each looked up once.
 //!
-//! | what for | functions of libcuda |
+//! | purpose | functions of libcuda |
 //! |---|---|
-//! | what there is | `cuInit`, `cuDriverGetVersion`, `cuDeviceGet`, `cuDeviceGetCount`, `cuDeviceGetName`, `cuDeviceGetAttribute`, `cuDeviceGetPCIBusId`, `cuDeviceTotalMem_v2` |
+//! | discovery | `cuInit`, `cuDriverGetVersion`, `cuDeviceGet`, `cuDeviceGetCount`, `cuDeviceGetName`, `cuDeviceGetAttribute`, `cuDeviceGetPCIBusId`, `cuDeviceTotalMem_v2` |
 //! | contexts | `cuDevicePrimaryCtxRetain`, `cuDevicePrimaryCtxRelease_v2`, `cuCtxPushCurrent_v2`, `cuCtxPopCurrent_v2`, `cuCtxSynchronize` |
 //! | memory | `cuMemAlloc_v2`, `cuMemFree_v2`, `cuMemHostAlloc`, `cuMemFreeHost`, `cuMemHostRegister_v2`, `cuMemHostUnregister`, `cuMemcpyHtoDAsync_v2`, `cuMemcpyDtoHAsync_v2`, `cuMemcpyDtoDAsync_v2`, `cuMemsetD8Async` |
 //! | order | `cuStreamCreate`, `cuStreamDestroy_v2`, `cuStreamSynchronize`, `cuStreamWaitEvent`, `cuEventCreate`, `cuEventDestroy_v2`, `cuEventRecord`, `cuEventSynchronize`, `cuEventElapsedTime` |
 //! | kernels | `cuModuleLoadDataEx`, `cuModuleUnload`, `cuModuleGetFunction`, `cuLaunchKernel` |
 //! | errors | `cuGetErrorName`, `cuGetErrorString` |
 //!
-//! cudarc finds the library and knows the types; its own functions are not called. They panic
-//! where a symbol is missing, and what they return is an enum: a newer driver may return a number
-//! that is none of it, which no Rust may see.
+//! cudarc finds the library and declares the types; its own functions are not called. They panic where a
+//! symbol is missing, and they return an enum: a newer driver may return a number that is none of its
+//! variants, which is undefined behaviour in Rust.
 
 #![allow(unsafe_code, reason = "functions of a C library")]
 
@@ -23,15 +23,15 @@ use libloading::Library;
 
 use crate::device::DeviceError;
 
-/// No error.
+/// The code of no error.
 const SUCCESS: c_int = 0;
-/// Memory of the device is used up.
+/// The code of an allocation that the device has no memory for.
 pub(super) const OUT_OF_MEMORY: c_int = 2;
-/// Before `cuInit`; from it, in the fork of a process that called it.
+/// The code of any call before `cuInit`, and of `cuInit` itself in the fork of a process that called it.
 const NOT_INITIALIZED: c_int = 3;
-/// A toolkit's stub stands in the driver's place.
+/// The code of every function of a toolkit's stub library.
 const STUB_LIBRARY: c_int = 34;
-/// The oldest driver that is called: CUDA 12.0.
+/// The oldest supported driver: CUDA 12.0.
 const OLDEST: c_int = 12_000;
 
 macro_rules! functions {
@@ -39,20 +39,20 @@ macro_rules! functions {
         as_bound { $($name:ident($($argument:ty),*);)* }
         by_number { $($number:ident($($taken:ty),*);)* }
     ) => {
-        /// The functions, by their names.
+        /// The driver's functions, by their names.
         #[allow(non_snake_case, reason = "names of the library")]
         pub(super) struct Driver {
             $(pub(super) $name: unsafe extern "C" fn($($argument),*) -> c_int,)*
             $($number: unsafe extern "C" fn($($taken),*) -> c_int,)*
         }
 
-        // What they take is what the bindings say.
+        // The argument types must equal those of the bindings.
         $(const _: unsafe fn($($argument),*) -> sys::CUresult = sys::$name;)*
 
         impl Driver {
             fn find(library: &'static Library) -> Result<Self, DeviceError> {
-                // SAFETY: the arguments are those of cudarc's bindings: compared above, but for
-                // an enum that is passed as its number. What is returned is a C enum, an int.
+                // SAFETY: the arguments are those of cudarc's bindings, compared above, except for an
+                // enum that is passed as its number. The return type is a C enum, an int.
                 unsafe {
                     Ok(Self {
                         $($name: symbol(library, stringify!($name))?,)*
@@ -112,7 +112,7 @@ functions! {
     }
 }
 
-/// Calls a function of the driver, and makes an error of what it returns.
+/// Calls a function of the driver, and converts what it returns to a `Result`.
 macro_rules! call {
     ($driver:expr, $name:ident($($argument:expr),* $(,)?)) => {
         $driver.check(stringify!($name), ($driver.$name)($($argument),*))
@@ -120,13 +120,13 @@ macro_rules! call {
 }
 pub(super) use call;
 
-/// The function called `name`.
+/// Looks up the function called `name`.
 ///
 /// # Safety
 ///
-/// `T` is the type of a pointer to it.
+/// `T` is the type of a pointer to the function.
 unsafe fn symbol<T: Copy>(library: &'static Library, name: &'static str) -> Result<T, DeviceError> {
-    // SAFETY: as promised. The library is never unloaded, so that the pointer stays good.
+    // SAFETY: the caller's promise. The library is never unloaded, so the pointer stays valid.
     match unsafe { library.get::<T>(name) } {
         Ok(found) => Ok(*found),
         Err(_) => Err(DeviceError::Driver {
@@ -137,19 +137,19 @@ unsafe fn symbol<T: Copy>(library: &'static Library, name: &'static str) -> Resu
 }
 
 impl Driver {
-    /// The driver, looked for once.
+    /// Returns the driver, searched for once.
     ///
     /// # Errors
     ///
-    /// If there is none, or not a whole one.
+    /// If there is no driver, or it lacks a function.
     pub(super) fn get() -> Result<&'static Self, DeviceError> {
         static DRIVER: OnceLock<Result<Driver, DeviceError>> = OnceLock::new();
         DRIVER.get_or_init(Self::load).as_ref().map_err(Clone::clone)
     }
 
     fn load() -> Result<Self, DeviceError> {
-        // SAFETY: loads libcuda, whose initialisation is meant to run in any process. It is
-        // looked for first, since `culib` panics where it is not.
+        // SAFETY: loads libcuda, whose initialisation may run in any process. `is_culib_present` is
+        // asked first, since `culib` panics if there is no library.
         let library = unsafe {
             if !sys::is_culib_present() {
                 return Err(DeviceError::NoDriver);
@@ -159,11 +159,11 @@ impl Driver {
         Self::find(library)
     }
 
-    /// Has the driver begin, and says which CUDA it supports.
+    /// Initializes the driver and returns the CUDA version that it supports.
     ///
     /// # Errors
     ///
-    /// If it is too old, no real one, or sees no GPU.
+    /// If the driver is too old, a stub, or sees no GPU.
     pub(super) fn begin(&self) -> Result<(u32, u32), DeviceError> {
         let mut version = 0;
         // SAFETY: writes one int.
@@ -181,7 +181,7 @@ impl Driver {
         }
     }
 
-    /// How many GPUs there are.
+    /// Returns the number of GPUs.
     pub(super) fn count(&self) -> Result<u32, DeviceError> {
         let mut count = 0;
         // SAFETY: writes one int.
@@ -189,7 +189,7 @@ impl Driver {
         Ok(u32::try_from(count).unwrap_or(0))
     }
 
-    /// The driver's number of GPU `ordinal`.
+    /// Returns the driver's number of GPU `ordinal`.
     pub(super) fn device(&self, ordinal: u32) -> Result<c_int, DeviceError> {
         let mut device = 0;
         let ordinal = c_int::try_from(ordinal).unwrap_or(c_int::MAX);
@@ -198,7 +198,7 @@ impl Driver {
         Ok(device)
     }
 
-    /// A number that describes a GPU.
+    /// Returns an attribute of a GPU.
     pub(super) fn attribute(
         &self,
         device: c_int,
@@ -210,7 +210,7 @@ impl Driver {
         Ok(u32::try_from(value).unwrap_or(0))
     }
 
-    /// Bytes of a GPU's memory.
+    /// Returns the bytes of a GPU's memory.
     pub(super) fn memory(&self, device: c_int) -> Result<u64, DeviceError> {
         let mut bytes = 0;
         // SAFETY: writes one size.
@@ -218,19 +218,19 @@ impl Driver {
         Ok(bytes as u64)
     }
 
-    /// What a GPU is called.
+    /// Returns a GPU's product name.
     pub(super) fn name(&self, device: c_int) -> Result<String, DeviceError> {
-        // SAFETY: writes at most so many bytes.
+        // SAFETY: writes at most `room` bytes.
         text(|to, room| unsafe { call!(self, cuDeviceGetName(to, room, device)) })
     }
 
-    /// Where a GPU is plugged in.
+    /// Returns a GPU's PCI bus address.
     pub(super) fn pci_bus_id(&self, device: c_int) -> Result<String, DeviceError> {
-        // SAFETY: writes at most so many bytes.
+        // SAFETY: writes at most `room` bytes.
         text(|to, room| unsafe { call!(self, cuDeviceGetPCIBusId(to, room, device)) })
     }
 
-    /// What `call` returned, as an error if it is one.
+    /// Converts what `call` returned to an error, if it is one.
     pub(super) fn check(&self, call: &'static str, code: c_int) -> Result<(), DeviceError> {
         match code {
             SUCCESS => Ok(()),
@@ -239,11 +239,11 @@ impl Driver {
         }
     }
 
-    /// An error's name, and what it means.
+    /// Returns an error's name and description.
     fn reason(&self, code: c_int) -> String {
         let words = |describe: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int| {
             let mut text = std::ptr::null();
-            // SAFETY: writes one pointer, to text that lies in the library, or null.
+            // SAFETY: writes one pointer, to text inside the library, or null.
             unsafe {
                 let found = describe(code, &raw mut text) == SUCCESS && !text.is_null();
                 found.then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
@@ -257,12 +257,12 @@ impl Driver {
     }
 }
 
-/// The text that `write` leaves in a buffer.
+/// Returns the text that `write` writes to a buffer.
 fn text(
     write: impl FnOnce(*mut c_char, c_int) -> Result<(), DeviceError>,
 ) -> Result<String, DeviceError> {
     let mut buffer = [0u8; 256];
-    // One byte less than there is: the last stays 0.
+    // One byte less than the buffer has: the last byte stays 0.
     write(buffer.as_mut_ptr().cast(), 255)?;
     let text = CStr::from_bytes_until_nul(&buffer).unwrap_or_default();
     Ok(text.to_string_lossy().into_owned())

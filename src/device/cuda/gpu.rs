@@ -1,4 +1,4 @@
-//! GPUs: what there are, and one that is opened.
+//! Lists and opens GPUs.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,29 +12,29 @@ use cudarc::driver::sys::CUdevice_attribute::{
     CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT as MULTIPROCESSORS,
 };
 
-use super::cache::Folder;
+use super::cache::CubinCache;
 use super::context::Context;
 use super::driver::Driver;
 use super::nvrtc::Nvrtc;
 use crate::device::{Compiler, DeviceError, GpuInfo};
 
-/// A GPU, opened: its primary context, which PyTorch and others in the process share.
+/// An open GPU. Its primary context is shared with PyTorch and other users in the process.
 pub struct Gpu {
     info: GpuInfo,
     pub(super) context: Arc<Context>,
 }
 
-/// Those that are open, by their numbers.
+/// The open GPUs, by their numbers.
 static OPEN: Mutex<Vec<(u32, Weak<Gpu>)>> = Mutex::new(Vec::new());
 
 impl Gpu {
-    /// Opens GPU number `ordinal`; all who do so share one.
+    /// Opens GPU number `ordinal`; all callers share one `Gpu`.
     ///
     /// # Errors
     ///
     /// If there is no driver, no such GPU, or the process is the fork of one that used GPUs.
     pub fn open(ordinal: u32) -> Result<Arc<Self>, DeviceError> {
-        let (driver, version) = begun()?;
+        let (driver, version) = initialized_driver()?;
         let have = driver.count()?;
         if ordinal >= have {
             return Err(DeviceError::NoSuchDevice { asked: ordinal, have });
@@ -52,35 +52,35 @@ impl Gpu {
         Ok(gpu)
     }
 
-    /// What GPUs this process sees. Makes no context: no memory of theirs is taken. But the driver
-    /// begins, and what is forked from this process after can't use it.
+    /// Lists the GPUs that this process sees. Creates no context, so it takes none of the GPUs' memory.
+    /// But it initializes the driver, and processes forked from this one afterwards can't use it.
     ///
     /// # Errors
     ///
     /// If there is no driver, or no GPU.
     pub fn all() -> Result<Vec<GpuInfo>, DeviceError> {
-        let (driver, version) = begun()?;
+        let (driver, version) = initialized_driver()?;
         (0..driver.count()?).map(|ordinal| describe(driver, ordinal, version)).collect()
     }
 
-    /// The compiler of kernels that would be used: it needs no GPU.
+    /// Returns the compiler of kernels that would be used; no GPU is needed for this.
     ///
     /// # Errors
     ///
-    /// If there is none: then only what is [shipped](crate::device::KernelOrigin)
-    /// can be run.
+    /// If there is none: then only [prebuilt](crate::device::KernelOrigin) kernels can run.
     pub fn compiler() -> Result<Compiler, DeviceError> {
-        let version = begun().map_or(OLDEST, |(_, version)| version.0);
+        let version = initialized_driver().map_or(OLDEST, |(_, version)| version.0);
         Nvrtc::get(version).map(Nvrtc::describe)
     }
 
-    /// Where compiled kernels are kept, and how many bytes of them; `None` if they are not.
+    /// Returns the folder of cached kernels and the bytes of its files; `None` if kernels are not
+    /// cached.
     #[must_use]
     pub fn kernel_cache() -> Option<(PathBuf, u64)> {
-        Folder::of_environment().map(Folder::size)
+        CubinCache::of_environment().map(CubinCache::size)
     }
 
-    /// What is known of it.
+    /// Returns the GPU's properties.
     #[must_use]
     pub fn info(&self) -> &GpuInfo {
         &self.info
@@ -93,11 +93,11 @@ impl fmt::Debug for Gpu {
     }
 }
 
-/// The major version of the oldest CUDA that is taken.
+/// The major version of the oldest supported CUDA.
 const OLDEST: u32 = 12;
 
-/// The driver, begun in this process and not in one that it was forked from.
-fn begun() -> Result<(&'static Driver, (u32, u32)), DeviceError> {
+/// Returns the driver, initialized in this process and not in a process that it was forked from.
+fn initialized_driver() -> Result<(&'static Driver, (u32, u32)), DeviceError> {
     static PROCESS: AtomicU32 = AtomicU32::new(0);
     let driver = Driver::get()?;
     let (here, there) = (process::id(), PROCESS.load(Ordering::Relaxed));
@@ -127,7 +127,7 @@ fn describe(driver: &Driver, ordinal: u32, version: (u32, u32)) -> Result<GpuInf
 mod tests {
     use super::*;
 
-    /// Where there is a driver, a fake one or a real one, other tests ask more of it.
+    /// Other tests cover machines with a driver, a fake or a real one.
     #[test]
     fn without_a_driver_there_is_an_error_and_no_panic() {
         if let Err(DeviceError::NoDriver) = Driver::get().map(|_| ()) {

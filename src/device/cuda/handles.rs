@@ -1,14 +1,14 @@
-//! What lives in a context: streams, events, memory, locked pages.
+//! The objects of a context: streams, events, memory, locked pages.
 //!
-//! | | made | given back |
+//! | type | content | released |
 //! |---|---|---|
-//! | [`Queue`] | a stream of ours, which waits for no other | when dropped; what it was asked for is done still |
-//! | [`Event`] | a point of a stream, to wait for | when dropped; waits that were asked for go on |
-//! | [`Memory`] | of the device | when dropped, which waits for whoever uses it |
-//! | [`PageLock`] | of the host: copies from there run beside everything else | when dropped |
+//! | [`OwnedStream`] | a stream of ours, which waits for no other | when dropped; enqueued work still runs |
+//! | [`CudaEvent`] | a point of a stream, to wait for | when dropped; enqueued waits still work |
+//! | [`DeviceMemory`] | memory of the device | when dropped, after all work that uses it |
+//! | [`PageLock`] | locked pages of the host, whose copies run asynchronously | when dropped |
 //!
-//! Each enters its context for each call, and is known by a number, so that any thread may use it.
-//! Where the context can't be entered any more, in the fork of a process, it is left as it is.
+//! Each object enters its context for each call and stores a handle as a number, so that any thread may
+//! use it. If the context can't be entered any more, in the fork of a process, the object is leaked.
 
 #![allow(unsafe_code, reason = "the driver's calls")]
 
@@ -18,25 +18,26 @@ use std::sync::Arc;
 
 use super::context::Context;
 use super::driver::{OUT_OF_MEMORY, call};
-use super::module::Function;
+use super::module::KernelFunction;
 use crate::device::DeviceError;
 
-/// Streams that are not ordered with the default one.
+/// The flag of streams that are not ordered with the default stream.
 const NON_BLOCKING: c_uint = 1;
-/// Events whose waiters sleep.
+/// The flag of events whose waiters sleep.
 const BLOCKING_SYNC: c_uint = 1;
-/// Events that note no time: faster.
+/// The flag of events without timestamps, which are faster.
 const DISABLE_TIMING: c_uint = 2;
-/// Pages that are locked for all contexts.
+/// The flag of pages that are locked for all contexts.
 const PORTABLE: c_uint = 1;
 
-/// A point of a stream: the last that was [recorded](Self::record). Before that, one long past.
-pub(super) struct Event {
+/// A point of a stream: the last [recorded](Self::record) one. An event that was never recorded counts
+/// as complete.
+pub(super) struct CudaEvent {
     context: Arc<Context>,
     handle: usize,
 }
 
-impl Event {
+impl CudaEvent {
     pub(super) fn new(context: &Arc<Context>) -> Result<Self, DeviceError> {
         let _scope = context.enter()?;
         let mut handle = ptr::null_mut();
@@ -46,35 +47,35 @@ impl Event {
         Ok(Self { context: Arc::clone(context), handle: handle as usize })
     }
 
-    /// What `queue` was asked for up to now.
-    pub(super) fn record(&self, queue: &Queue) -> Result<(), DeviceError> {
+    /// Records the work enqueued on `queue` up to now.
+    pub(super) fn record(&self, queue: &OwnedStream) -> Result<(), DeviceError> {
         // SAFETY: the stream lives as long as `queue`.
         unsafe { self.record_on(queue.handle) }
     }
 
-    /// What `stream` was asked for up to now.
+    /// Records the work enqueued on `stream` up to now.
     ///
     /// # Safety
     ///
-    /// `stream` is the handle of a stream that lives, or one of CUDA's own numbers.
+    /// `stream` is the handle of a live stream, or one of CUDA's own numbers.
     pub(super) unsafe fn record_on(&self, stream: usize) -> Result<(), DeviceError> {
         let _scope = self.context.enter()?;
-        // SAFETY: the event is ours, the stream is as promised.
+        // SAFETY: the event is ours, the stream is valid by the caller's promise.
         unsafe { call!(self.context.driver, cuEventRecord(self.handle as _, stream as _)) }
     }
 
-    /// Has `stream` wait for it; this thread does not.
+    /// Makes `stream` wait for the event; this thread does not wait.
     ///
     /// # Safety
     ///
-    /// As [`record_on`](Self::record_on).
-    pub(super) unsafe fn hold_up(&self, stream: usize) -> Result<(), DeviceError> {
+    /// See [`record_on`](Self::record_on).
+    pub(super) unsafe fn make_wait(&self, stream: usize) -> Result<(), DeviceError> {
         let _scope = self.context.enter()?;
-        // SAFETY: the event is ours, the stream is as promised.
+        // SAFETY: the event is ours, the stream is valid by the caller's promise.
         unsafe { call!(self.context.driver, cuStreamWaitEvent(stream as _, self.handle as _, 0)) }
     }
 
-    /// Waits for it, asleep.
+    /// Blocks this thread until the event.
     pub(super) fn synchronize(&self) -> Result<(), DeviceError> {
         let _scope = self.context.enter()?;
         // SAFETY: the event is ours.
@@ -82,7 +83,7 @@ impl Event {
     }
 }
 
-impl Drop for Event {
+impl Drop for CudaEvent {
     fn drop(&mut self) {
         if let Ok(_scope) = self.context.enter() {
             // SAFETY: the event is ours, and not used after.
@@ -92,12 +93,12 @@ impl Drop for Event {
 }
 
 /// A stream of ours.
-pub(super) struct Queue {
+pub(super) struct OwnedStream {
     pub(super) context: Arc<Context>,
     pub(super) handle: usize,
 }
 
-impl Queue {
+impl OwnedStream {
     pub(super) fn new(context: &Arc<Context>) -> Result<Self, DeviceError> {
         let _scope = context.enter()?;
         let mut handle = ptr::null_mut();
@@ -106,44 +107,44 @@ impl Queue {
         Ok(Self { context: Arc::clone(context), handle: handle as usize })
     }
 
-    /// Goes on only after `event`.
-    pub(super) fn wait(&self, event: &Event) -> Result<(), DeviceError> {
+    /// Makes later work on this stream wait for `event`.
+    pub(super) fn wait(&self, event: &CudaEvent) -> Result<(), DeviceError> {
         // SAFETY: the stream lives as long as `self`.
-        unsafe { event.hold_up(self.handle) }
+        unsafe { event.make_wait(self.handle) }
     }
 
-    /// Waits until all is done.
+    /// Blocks this thread until all enqueued work is done.
     pub(super) fn synchronize(&self) -> Result<(), DeviceError> {
         let _scope = self.context.enter()?;
         // SAFETY: the stream is ours.
         unsafe { call!(self.context.driver, cuStreamSynchronize(self.handle as _)) }
     }
 
-    /// Copies `from` to byte `at` of `to`, later.
+    /// Enqueues a copy of `from` to byte `at` of `to`.
     ///
     /// # Safety
     ///
-    /// Until this queue has come so far, `from` stays where it is and nobody writes to it.
+    /// Until the copy is done, `from` stays mapped and is not written.
     pub(super) unsafe fn upload(
         &self,
         from: &[u8],
-        to: &Memory,
+        to: &DeviceMemory,
         at: usize,
     ) -> Result<(), DeviceError> {
         let (target, source) = (to.span(at, from.len()), from.as_ptr().cast());
         let _scope = self.context.enter()?;
-        // SAFETY: `span` checked the target; it is freed only after this is done. The source is
-        // as promised.
+        // SAFETY: `span` checked the target; it is freed only after this is done. The source is valid by
+        // the caller's promise.
         unsafe {
             let stream = self.handle as _;
             call!(self.context.driver, cuMemcpyHtoDAsync_v2(target, source, from.len(), stream))
         }
     }
 
-    /// Copies what lies from byte `at` of `from` on, and waits for that.
+    /// Copies the bytes of `from` from byte `at` on, and waits for the copy.
     pub(super) fn download(
         &self,
-        from: &Memory,
+        from: &DeviceMemory,
         at: usize,
         to: &mut [u8],
     ) -> Result<(), DeviceError> {
@@ -158,22 +159,27 @@ impl Queue {
         self.synchronize()
     }
 
-    /// Zeroes `len` bytes from byte `at` of `memory` on, later.
-    pub(super) fn zero(&self, memory: &Memory, at: usize, len: usize) -> Result<(), DeviceError> {
+    /// Enqueues zeroing `len` bytes from byte `at` of `memory` on.
+    pub(super) fn zero(
+        &self,
+        memory: &DeviceMemory,
+        at: usize,
+        len: usize,
+    ) -> Result<(), DeviceError> {
         let target = memory.span(at, len);
         let _scope = self.context.enter()?;
         // SAFETY: `span` checked the target; it is freed only after this is done.
         unsafe { call!(self.context.driver, cuMemsetD8Async(target, 0, len, self.handle as _)) }
     }
 
-    /// Runs a kernel that takes one struct, of the bytes `arguments`, later.
+    /// Enqueues a kernel that takes one struct of the bytes `arguments`.
     ///
     /// # Safety
     ///
-    /// The kernel takes just that, and reads and writes only what lives until it is done.
+    /// The kernel takes exactly this struct, and accesses only memory that lives until it is done.
     pub(super) unsafe fn launch(
         &self,
-        function: &Function,
+        function: &KernelFunction,
         grid: (u32, u32),
         threads: u32,
         arguments: &[u8],
@@ -183,7 +189,7 @@ impl Queue {
         let parameters = parameters.as_mut_ptr();
         let (kernel, stream) = (function.handle as _, self.handle as _);
         let _scope = self.context.enter()?;
-        // SAFETY: the function's module is loaded: it holds it. The rest is as promised.
+        // SAFETY: the function holds its loaded module. The caller promises the rest.
         unsafe {
             let driver = self.context.driver;
             let none = ptr::null_mut();
@@ -197,7 +203,7 @@ impl Queue {
     }
 }
 
-impl Drop for Queue {
+impl Drop for OwnedStream {
     fn drop(&mut self) {
         if let Ok(_scope) = self.context.enter() {
             // SAFETY: the stream is ours, and not used after.
@@ -207,14 +213,14 @@ impl Drop for Queue {
 }
 
 /// Memory of the device.
-pub(super) struct Memory {
+pub(super) struct DeviceMemory {
     context: Arc<Context>,
     address: u64,
     bytes: usize,
 }
 
-impl Memory {
-    /// Memory of at least one byte; what lies there is anything.
+impl DeviceMemory {
+    /// Allocates at least one byte of uninitialized memory.
     pub(super) fn new(
         context: &Arc<Context>,
         bytes: usize,
@@ -244,11 +250,11 @@ impl Memory {
         self.bytes
     }
 
-    /// The address of byte `at`, if `len` bytes from there on are of this memory.
+    /// Returns the address of byte `at`, if `len` bytes from there on are in this memory.
     ///
     /// # Panics
     ///
-    /// If they are not.
+    /// If they are not in this memory.
     pub(super) fn span(&self, at: usize, len: usize) -> u64 {
         let end = at.checked_add(len);
         assert!(end.is_some_and(|end| end <= self.bytes), "bytes {at}+{len} of {}", self.bytes);
@@ -256,17 +262,17 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for DeviceMemory {
     fn drop(&mut self) {
         if let Ok(_scope) = self.context.enter() {
-            // SAFETY: the memory is ours, and not used after. The driver waits for what it was
-            // asked to do with it.
+            // SAFETY: the memory is ours, and not used after. The driver waits for enqueued work that
+            // uses it.
             let _ = unsafe { call!(self.context.driver, cuMemFree_v2(self.address)) };
         }
     }
 }
 
-/// Memory of the host whose pages stay where they are, so that the device itself reads them.
+/// Locked memory of the host, which the device reads directly.
 pub(super) struct PageLock {
     context: Arc<Context>,
     start: usize,
@@ -274,22 +280,22 @@ pub(super) struct PageLock {
 }
 
 impl PageLock {
-    /// Divides the size of a page on every machine.
+    /// A divisor of the page size of every machine.
     const PAGE: usize = 4096;
 
     /// Locks the pages of `memory`.
     ///
     /// # Errors
     ///
-    /// If the system allows no more locked pages, or has no such thing.
+    /// If the system allows no more locked pages, or does not support them.
     ///
     /// # Safety
     ///
-    /// `memory` begins at a page of a mapping, and is mapped until this is dropped.
+    /// `memory` starts at a page of a mapping, and is mapped until this is dropped.
     pub(super) unsafe fn new(context: &Arc<Context>, memory: &[u8]) -> Result<Self, DeviceError> {
         let (start, bytes) = (memory.as_ptr(), memory.len().next_multiple_of(Self::PAGE));
         let _scope = context.enter()?;
-        // SAFETY: the pages are mapped, as promised: a mapping has whole pages.
+        // SAFETY: the pages are mapped, by the caller's promise: a mapping has whole pages.
         unsafe {
             let start = start.cast_mut().cast();
             call!(context.driver, cuMemHostRegister_v2(start, bytes, PORTABLE))
@@ -297,7 +303,7 @@ impl PageLock {
         Ok(Self { context: Arc::clone(context), start: start as usize, bytes })
     }
 
-    /// Whether all of `memory` is locked.
+    /// Returns true if all of `memory` is locked.
     pub(super) fn covers(&self, memory: &[u8]) -> bool {
         self.start == memory.as_ptr() as usize && memory.len() <= self.bytes
     }

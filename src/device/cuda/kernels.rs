@@ -1,40 +1,40 @@
-//! A program's kernels, as code for one GPU.
+//! Loads a program's kernels, as code for one GPU.
 //!
 //! ```text
 //! text ──▶ this process compiled it? ──▶ a file of the cache? ──▶ NVRTC ──▶ shipped PTX ──▶ an error
 //! ```
 //!
-//! The code is a CUBIN for the GPU's very architecture, so that no driver has to compile it, or is
-//! too old for it; or PTX, where NVRTC is older than the GPU, and where it is shipped.
+//! The code is a CUBIN for exactly the GPU's architecture, so that the driver need not compile it and
+//! can't be too old for it; or PTX, if NVRTC is older than the GPU, and for prebuilt kernels.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::cache::{Folder, Key};
+use super::cache::{CubinCache, CubinKey};
 use super::gpu::Gpu;
-use super::module::{Function, Module};
-use super::nvrtc::{Nvrtc, Target};
-use crate::device::program::Program;
+use super::module::{KernelFunction, Module};
+use super::nvrtc::{CompileTarget, Nvrtc};
+use crate::device::program::DeviceProgram;
 use crate::device::{DeviceError, KernelOrigin};
 
 /// A program's kernels.
 pub(super) struct Kernels {
-    /// With the blocks for each row.
-    pub(super) functions: Vec<(Function, u32)>,
+    /// The functions, each with its blocks for each row.
+    pub(super) functions: Vec<(KernelFunction, u32)>,
     pub(super) origin: Option<KernelOrigin>,
     pub(super) took: Duration,
 }
 
-/// What this process compiled.
-static COMPILED: Mutex<Option<HashMap<Key, Arc<[u8]>>>> = Mutex::new(None);
+/// The kernels that this process compiled.
+static COMPILED: Mutex<Option<HashMap<CubinKey, Arc<[u8]>>>> = Mutex::new(None);
 
-/// The kernels of `program`, on `gpu`.
+/// Loads the kernels of `program` on `gpu`.
 ///
 /// # Errors
 ///
-/// If they can't be compiled and are not shipped, or the driver refuses them.
-pub(super) fn load(gpu: &Gpu, program: &Program) -> Result<Kernels, DeviceError> {
+/// If the kernels can't be compiled and are not prebuilt, or the driver rejects them.
+pub(super) fn load(gpu: &Gpu, program: &DeviceProgram) -> Result<Kernels, DeviceError> {
     let began = Instant::now();
     if program.kernels.is_empty() {
         return Ok(Kernels { functions: vec![], origin: None, took: Duration::ZERO });
@@ -48,8 +48,8 @@ pub(super) fn load(gpu: &Gpu, program: &Program) -> Result<Kernels, DeviceError>
     Ok(Kernels { functions, origin: Some(origin), took: began.elapsed() })
 }
 
-/// The code of `source`, loaded, and where it was got. What is shipped stands in for a compiler
-/// that is not there, and for one that is newer than the driver, which refuses what it makes.
+/// Loads the code of `source` and returns its origin. Prebuilt code replaces a compiler that is missing,
+/// or one that is newer than the driver, which rejects what it emits.
 fn module(gpu: &Gpu, source: &str) -> Result<(Arc<Module>, KernelOrigin), DeviceError> {
     let info = gpu.info();
     let compiled = Nvrtc::get(info.driver.0)
@@ -63,15 +63,15 @@ fn module(gpu: &Gpu, source: &str) -> Result<(Arc<Module>, KernelOrigin), Device
 
 fn compile(
     nvrtc: &Nvrtc,
-    target: Target,
+    target: CompileTarget,
     source: &str,
 ) -> Result<(Arc<[u8]>, KernelOrigin), DeviceError> {
     let options = target.options();
-    let key = Key::of(source, &options, nvrtc.version());
+    let key = CubinKey::of(source, &options, nvrtc.version());
     if let Some(image) = remembered(&key) {
         return Ok((image, KernelOrigin::Memory));
     }
-    let folder = Folder::of_environment();
+    let folder = CubinCache::of_environment();
     let (image, origin) = match folder.as_ref().and_then(|folder| folder.load(&key)) {
         Some(image) => (image, KernelOrigin::Disk),
         None => (nvrtc.compile(source, &options, target)?, KernelOrigin::Nvrtc),
@@ -84,12 +84,12 @@ fn compile(
     Ok((image, origin))
 }
 
-fn remembered(key: &Key) -> Option<Arc<[u8]>> {
+fn remembered(key: &CubinKey) -> Option<Arc<[u8]>> {
     let compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     compiled.as_ref()?.get(key).cloned()
 }
 
-fn remember(key: Key, image: &Arc<[u8]>) {
+fn remember(key: CubinKey, image: &Arc<[u8]>) {
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     compiled.get_or_insert_default().insert(key, Arc::clone(image));
 }

@@ -1,45 +1,45 @@
-//! GPUs by CUDA.
+//! GPUs, through CUDA.
 //!
-//! | file | |
+//! | file | content |
 //! |---|---|
 //! | `driver` | the driver's functions |
-//! | `context` | a GPU's primary context, current only while we call |
+//! | `context` | a GPU's primary context, current only during our calls |
 //! | `handles` | streams, events, memory, locked pages |
-//! | `module` | kernels, loaded |
-//! | `gpu` | what GPUs there are, and one opened |
+//! | `module` | loaded kernels |
+//! | `gpu` | the list of GPUs, and an open GPU |
 //! | `nvrtc` | the run-time compiler |
-//! | `search` | where that may lie |
-//! | `cache` | what it compiled, kept in files |
-//! | `kernels` | a program's kernels, from wherever they can be had |
-//! | `held` | the memory of batches, and who reads it |
-//! | `freight` | what is kept beside the host's slot |
-//! | `lane` | all together: the way of a batch |
-//! | `clock` | the device's own time, and copies that only benchmarks ask for |
-//! | `bench` | for tests and benchmarks: trials on a real GPU, checked and timed |
+//! | `search` | where NVRTC may be installed |
+//! | `cache` | compiled kernels, cached in files |
+//! | `kernels` | a program's kernels, from memory, cache, compiler or prebuilt |
+//! | `device_buffer` | the memory of batches, and the streams that read it |
+//! | `pinned_slot` | the device's data of a slot: page locks and the batch on the device |
+//! | `uploader` | the upload of batches, which uses all of the above |
+//! | `clock` | device time, and copies that only benchmarks need |
+//! | `bench` | for tests and benchmarks: runs on a real GPU, checked and timed |
 //!
-//! No context is made unless a GPU is opened, and none of ours is left current on a caller's thread.
+//! No context is created unless a GPU is opened, and none is left current on a caller's thread.
 
 #[doc(hidden)]
 pub mod bench;
 mod cache;
 mod clock;
 mod context;
+mod device_buffer;
 mod driver;
-mod freight;
 mod gpu;
 mod handles;
-mod held;
 mod kernels;
-mod lane;
 mod module;
 mod nvrtc;
+mod pinned_slot;
 mod search;
+mod uploader;
 
 pub use gpu::Gpu;
 
-pub(crate) use freight::{Found, Freight};
-pub(crate) use held::Use;
-pub(crate) use lane::Lane;
+pub(crate) use device_buffer::ReaderGuard;
+pub(crate) use pinned_slot::{LocatedTensor, PinnedSlot};
+pub(crate) use uploader::Uploader;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
-//! Kernels on a device: a module, loaded, and its functions.
+//! A loaded module of kernels on a device, and its functions.
 //!
-//! The module goes with the last of its functions. What the driver says of code that it refuses is
-//! in the error.
+//! The module is unloaded with the last of its functions. If the driver rejects the code, its log is in
+//! the error.
 
 #![allow(unsafe_code, reason = "the driver's calls")]
 
@@ -15,36 +15,36 @@ use super::context::Context;
 use super::driver::call;
 use crate::device::DeviceError;
 
-/// Code, loaded to a device.
+/// Code loaded to a device.
 pub(super) struct Module {
     context: Arc<Context>,
     handle: usize,
 }
 
 impl Module {
-    /// Bytes kept for what the driver says of code that it refuses.
+    /// The bytes of the buffer for the driver's log.
     const LOG: usize = 4096;
 
     /// Loads a CUBIN, or PTX.
     ///
     /// # Errors
     ///
-    /// If the driver refuses it, with what it says.
+    /// If the driver rejects the code, with the driver's log.
     pub(super) fn load(context: &Arc<Context>, image: &[u8]) -> Result<Arc<Self>, DeviceError> {
-        // PTX ends at a zero; a CUBIN knows where it ends.
+        // PTX must end in a zero byte; a CUBIN contains its own length.
         let image: Vec<u8> = image.iter().copied().chain([0]).collect();
         let mut log = vec![0u8; Self::LOG];
         let mut options = [
             sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
             sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
         ];
-        // The second is a number in a pointer's place. One byte of the log stays 0.
+        // The second value is a number in place of a pointer. One byte of the log stays 0.
         let room = ptr::without_provenance_mut(Self::LOG - 1);
         let mut values = [log.as_mut_ptr().cast::<c_void>(), room];
         let (driver, mut handle) = (context.driver, ptr::null_mut());
         let _scope = context.enter()?;
-        // SAFETY: writes one pointer, and to the log no more than there is room; both options
-        // have a value. The image is a whole one, or text that ends at a zero.
+        // SAFETY: writes one pointer, and at most `room` bytes to the log; both options have a value.
+        // The image is a whole CUBIN, or text that ends in a zero byte.
         let loaded = unsafe {
             let (options, values) = (options.as_mut_ptr(), values.as_mut_ptr());
             let image = image.as_ptr().cast();
@@ -54,19 +54,19 @@ impl Module {
         Ok(Arc::new(Self { context: Arc::clone(context), handle: handle as usize }))
     }
 
-    /// The kernel called `name`.
-    pub(super) fn function(self: &Arc<Self>, name: &str) -> Result<Function, DeviceError> {
+    /// Returns the kernel called `name`.
+    pub(super) fn function(self: &Arc<Self>, name: &str) -> Result<KernelFunction, DeviceError> {
         let none = || DeviceError::Module { log: format!("it has no function '{name}'") };
         let text = CString::new(name).map_err(|_| none())?;
         let mut handle = ptr::null_mut();
         let _scope = self.context.enter()?;
-        // SAFETY: writes one pointer; the module is loaded, the name ends at a zero.
+        // SAFETY: writes one pointer; the module is loaded, the name ends in a zero byte.
         unsafe {
             let module = self.handle as _;
             call!(self.context.driver, cuModuleGetFunction(&raw mut handle, module, text.as_ptr()))
         }
         .map_err(|_| none())?;
-        Ok(Function { handle: handle as usize, _module: Arc::clone(self) })
+        Ok(KernelFunction { handle: handle as usize, _module: Arc::clone(self) })
     }
 }
 
@@ -79,7 +79,7 @@ impl Drop for Module {
     }
 }
 
-/// The driver's error for an image, and what it wrote to the log.
+/// Returns the driver's error for an image, together with the driver's log.
 fn refused(error: DeviceError, log: &[u8]) -> DeviceError {
     let DeviceError::Driver { reason, .. } = error else { return error };
     let text = log.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -92,7 +92,7 @@ fn refused(error: DeviceError, log: &[u8]) -> DeviceError {
 }
 
 /// A kernel.
-pub(super) struct Function {
+pub(super) struct KernelFunction {
     pub(super) handle: usize,
     _module: Arc<Module>,
 }

@@ -1,7 +1,7 @@
-//! NVRTC, CUDA's run-time compiler: found [wherever it lies](super::search), loaded once.
+//! NVRTC, CUDA's run-time compiler: [searched for](super::search) and loaded once.
 //!
-//! Beside a library lie its builtins, which that of CUDA 13 does not find by itself: they are loaded
-//! before it.
+//! NVRTC's builtins are a library in the same folder, which CUDA 13's NVRTC does not find by itself: the
+//! builtins are loaded first.
 
 #![allow(unsafe_code, reason = "functions of a C library")]
 
@@ -17,27 +17,27 @@ use crate::device::{Compiler, DeviceError};
 
 type Program = *mut c_void;
 
-/// What code is made for.
+/// The target of a compilation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target {
-    /// This very architecture: a CUBIN.
+pub(super) enum CompileTarget {
+    /// Exactly this architecture: a CUBIN.
     Exact(u32),
-    /// The newest that the compiler knows, for the driver to go on from: PTX.
+    /// The newest architecture that the compiler knows: PTX, which the driver compiles further.
     Virtual(u32),
 }
 
-impl Target {
-    /// What the compiler is told.
+impl CompileTarget {
+    /// Returns the compiler's options.
     pub(super) fn options(self) -> Vec<String> {
         let architecture = match self {
             Self::Exact(sm) => format!("--gpu-architecture=sm_{sm}"),
             Self::Virtual(compute) => format!("--gpu-architecture=compute_{compute}"),
         };
-        // A multiplication and an addition stay two: the same bits as on the CPU.
+        // Multiplications and additions are not fused: the same bits as on the CPU.
         vec![architecture, "--std=c++17".to_owned(), "--fmad=false".to_owned()]
     }
 
-    /// For a GPU of `sm`, by a compiler that knows `known`.
+    /// Selects the target for a GPU of `sm` and a compiler that supports the architectures `known`.
     fn of(sm: u32, known: &[u32]) -> Self {
         let older = known.iter().copied().filter(|&compute| compute < sm).max();
         match older {
@@ -79,7 +79,7 @@ functions! {
     nvrtcGetPTX(Program, *mut c_char);
 }
 
-/// Writes how many bytes there are, or the bytes.
+/// A function that writes the number of bytes of a result, and a function that writes the bytes.
 type Size = unsafe extern "C" fn(Program, *mut usize) -> c_int;
 type Bytes = unsafe extern "C" fn(Program, *mut c_char) -> c_int;
 
@@ -92,11 +92,12 @@ pub(super) struct Nvrtc {
 }
 
 impl Nvrtc {
-    /// The compiler, looked for once; `driver` is the CUDA that the driver supports.
+    /// Returns the compiler, searched for once; `driver` is the major CUDA version that the driver
+    /// supports.
     ///
     /// # Errors
     ///
-    /// If it is nowhere.
+    /// If no compiler is found.
     pub(super) fn get(driver: u32) -> Result<&'static Self, DeviceError> {
         static NVRTC: OnceLock<Result<Nvrtc, DeviceError>> = OnceLock::new();
         let found = NVRTC.get_or_init(|| Self::find(&Search::of_environment(driver).candidates()));
@@ -113,9 +114,9 @@ impl Nvrtc {
 
     fn load(path: &Path) -> Option<Self> {
         load_builtins(path);
-        // SAFETY: a library that is called as NVRTC is, or that the user named as such.
+        // SAFETY: a library with NVRTC's name, or one that the user named as NVRTC.
         let library = unsafe { Library::new(path) }.ok()?;
-        // It stays for as long as the process: it has threads and tables of its own.
+        // The library is never unloaded: it has threads and tables of its own.
         let library: &'static Library = Box::leak(Box::new(library));
         let functions = Functions::find(library)?;
         let (mut major, mut minor) = (0, 0);
@@ -129,22 +130,22 @@ impl Nvrtc {
         self.version
     }
 
-    /// What is known of it.
+    /// Describes the compiler.
     pub(super) fn describe(&self) -> Compiler {
         Compiler { version: self.version, path: self.path.clone() }
     }
 
-    /// What to make for a GPU of this capability.
-    pub(super) fn target(&self, capability: (u32, u32)) -> Target {
+    /// Returns the target for a GPU of this capability.
+    pub(super) fn target(&self, capability: (u32, u32)) -> CompileTarget {
         let sm = capability.0 * 10 + capability.1;
-        Target::of(sm, &self.architectures().unwrap_or_default())
+        CompileTarget::of(sm, &self.architectures().unwrap_or_default())
     }
 
-    /// The architectures it makes code for; `None` if it won't say.
+    /// Returns the architectures that the compiler supports; `None` if it can't list them.
     fn architectures(&self) -> Option<Vec<u32>> {
         type Ints = unsafe extern "C" fn(*mut c_int) -> c_int;
         let mut count = 0;
-        // SAFETY: writes one int, and then as many as it said; the types are those of nvrtc.h.
+        // SAFETY: writes one int, and then as many ints as it says; the types are those of nvrtc.h.
         unsafe {
             let how_many = self.library.get::<Ints>("nvrtcGetNumSupportedArchs").ok()?;
             let which = self.library.get::<Ints>("nvrtcGetSupportedArchs").ok()?;
@@ -159,20 +160,20 @@ impl Nvrtc {
     ///
     /// # Errors
     ///
-    /// If it is refused, with the first of what is said about it.
+    /// If the compiler rejects `source`, with the first lines of its log.
     pub(super) fn compile(
         &self,
         source: &str,
         options: &[String],
-        target: Target,
+        target: CompileTarget,
     ) -> Result<Vec<u8>, DeviceError> {
         let text = |text: &str| {
             CString::new(text).map_err(|_| DeviceError::Compile { log: "a zero in it".to_owned() })
         };
         let options = options.iter().map(|option| text(option)).collect::<Result<Vec<_>, _>>()?;
         let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
-        let work = Work::new(&self.functions, &text(source)?)?;
-        // SAFETY: as many options as it is told, which live in `options` above.
+        let work = CompileJob::new(&self.functions, &text(source)?)?;
+        // SAFETY: the number of options is that of `options`, and their text lives in `options` above.
         let code = unsafe {
             (self.functions.nvrtcCompileProgram)(
                 work.program,
@@ -182,8 +183,12 @@ impl Nvrtc {
         };
         let functions = &self.functions;
         let image = match target {
-            Target::Exact(_) => work.bytes(functions.nvrtcGetCUBINSize, functions.nvrtcGetCUBIN),
-            Target::Virtual(_) => work.bytes(functions.nvrtcGetPTXSize, functions.nvrtcGetPTX),
+            CompileTarget::Exact(_) => {
+                work.bytes(functions.nvrtcGetCUBINSize, functions.nvrtcGetCUBIN)
+            }
+            CompileTarget::Virtual(_) => {
+                work.bytes(functions.nvrtcGetPTXSize, functions.nvrtcGetPTX)
+            }
         };
         match image {
             Some(image) if code == 0 && !image.is_empty() => Ok(image),
@@ -192,16 +197,16 @@ impl Nvrtc {
     }
 }
 
-/// A text that is compiled.
-struct Work<'a> {
+/// A text that is being compiled.
+struct CompileJob<'a> {
     functions: &'a Functions,
     program: Program,
 }
 
-impl<'a> Work<'a> {
+impl<'a> CompileJob<'a> {
     fn new(functions: &'a Functions, source: &CStr) -> Result<Self, DeviceError> {
         let (mut program, none) = (ptr::null_mut(), ptr::null());
-        // SAFETY: writes one pointer; copies the text, which ends at a zero. There are no headers.
+        // SAFETY: writes one pointer; copies the text, which ends in a zero byte. There are no headers.
         let code = unsafe {
             let (to, text) = (&raw mut program, source.as_ptr());
             (functions.nvrtcCreateProgram)(to, text, c"fuseloop.cu".as_ptr(), 0, none, none)
@@ -212,10 +217,10 @@ impl<'a> Work<'a> {
         Err(DeviceError::Compile { log: format!("error {code}") })
     }
 
-    /// What `size` says there is of and `bytes` writes.
+    /// Returns a result, whose size `size` returns and whose bytes `bytes` writes.
     fn bytes(&self, size: Size, bytes: Bytes) -> Option<Vec<u8>> {
         let mut room = 0;
-        // SAFETY: writes one size, and then as many bytes as it said.
+        // SAFETY: writes one size, and then as many bytes as it says.
         unsafe {
             (size(self.program, &raw mut room) == 0).then_some(())?;
             let mut all = vec![0u8; room];
@@ -223,7 +228,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// What was said, in one line.
+    /// Returns the compiler's log, in one line.
     fn log(&self, code: c_int) -> String {
         let log =
             self.bytes(self.functions.nvrtcGetProgramLogSize, self.functions.nvrtcGetProgramLog);
@@ -234,27 +239,27 @@ impl<'a> Work<'a> {
     }
 }
 
-impl Drop for Work<'_> {
+impl Drop for CompileJob<'_> {
     fn drop(&mut self) {
         // SAFETY: the program is ours, and not used after.
         unsafe { (self.functions.nvrtcDestroyProgram)(&raw mut self.program) };
     }
 }
 
-/// The first lines of a log, as one.
+/// Joins the first lines of a log into one.
 fn shorten(log: &str) -> String {
     let lines = log.split(['\n', '\0']).map(str::trim).filter(|line| !line.is_empty());
     let text = lines.take(6).collect::<Vec<_>>().join("; ");
     text.chars().take(800).collect()
 }
 
-/// Loads the builtins that lie beside the library at `path`, for good.
+/// Loads the builtins next to the library at `path`, and never unloads them.
 fn load_builtins(path: &Path) {
     let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
         return;
     };
     for file in entries(folder).into_iter().filter(|file| starts(file, "libnvrtc-builtins.so")) {
-        // SAFETY: a library of tables, beside the one that looks for it.
+        // SAFETY: a library of tables, next to the library that needs it.
         if let Ok(library) = unsafe { Library::new(file) } {
             std::mem::forget(library);
         }
@@ -279,13 +284,13 @@ mod tests {
 
     #[test]
     fn an_older_compiler_makes_ptx_of_the_newest_it_knows() {
-        assert_eq!(Target::of(90, &[]), Target::Exact(90));
-        assert_eq!(Target::of(90, &[75, 80, 90, 100]), Target::Exact(90));
-        assert_eq!(Target::of(120, &[75, 80, 90]), Target::Virtual(90));
-        assert_eq!(Target::of(50, &[75, 80, 90]), Target::Exact(50));
-        let options = Target::Virtual(90).options();
+        assert_eq!(CompileTarget::of(90, &[]), CompileTarget::Exact(90));
+        assert_eq!(CompileTarget::of(90, &[75, 80, 90, 100]), CompileTarget::Exact(90));
+        assert_eq!(CompileTarget::of(120, &[75, 80, 90]), CompileTarget::Virtual(90));
+        assert_eq!(CompileTarget::of(50, &[75, 80, 90]), CompileTarget::Exact(50));
+        let options = CompileTarget::Virtual(90).options();
         assert_eq!(options, ["--gpu-architecture=compute_90", "--std=c++17", "--fmad=false"]);
-        assert_eq!(Target::Exact(86).options()[0], "--gpu-architecture=sm_86");
+        assert_eq!(CompileTarget::Exact(86).options()[0], "--gpu-architecture=sm_86");
     }
 
     #[test]

@@ -1,21 +1,21 @@
-//! Where NVRTC may lie.
+//! The paths where NVRTC may be installed.
 //!
-//! | tried, in order | |
+//! | tried, in order | content |
 //! |---|---|
-//! | `$FUSELOOP_NVRTC` | a library, or a folder of some; nothing else is tried then |
-//! | `libnvrtc.so.13`, `.12`, `libnvrtc.so` | what the system or PyTorch has loaded or would; one of the driver's own version first, since an older driver may refuse what a newer one made |
-//! | `nvidia/*/lib` of the site-packages of `$VIRTUAL_ENV` and `$CONDA_PREFIX` | what pip installs |
+//! | `$FUSELOOP_NVRTC` | a library, or a folder of libraries; if set, nothing else is tried |
+//! | `libnvrtc.so.13`, `.12`, `libnvrtc.so` | the library that the system or PyTorch has loaded or would load; the driver's own version first, since an older driver may reject what a newer compiler emits |
+//! | `nvidia/*/lib` of the site-packages of `$VIRTUAL_ENV` and `$CONDA_PREFIX` | the packages that pip installs |
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// Whether the name of a file begins so.
+/// Returns true if the file's name starts with `with`.
 pub(super) fn starts(path: &Path, with: &str) -> bool {
     path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with(with))
 }
 
-/// What lies in a folder, in order; nothing if it is none.
+/// Returns the paths in a folder, in order; none if the folder does not exist.
 pub(super) fn entries(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return vec![] };
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
@@ -23,23 +23,23 @@ pub(super) fn entries(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Where to look.
+/// The configuration of the search.
 pub(super) struct Search {
     named: Option<PathBuf>,
-    /// Where Pythons are installed.
+    /// The prefixes of Python installations.
     prefixes: Vec<PathBuf>,
     driver: u32,
 }
 
 impl Search {
-    /// As the environment says.
+    /// Reads the configuration from the environment.
     pub(super) fn of_environment(driver: u32) -> Self {
         let path = |name| env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
         let prefixes = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(path).collect();
         Self { named: path("FUSELOOP_NVRTC"), prefixes, driver }
     }
 
-    /// The names it goes by, that of the driver's version first.
+    /// Returns the file names of NVRTC, that of the driver's version first.
     fn names(&self) -> [&'static str; 3] {
         match self.driver {
             ..13 => ["libnvrtc.so.12", "libnvrtc.so.13", "libnvrtc.so"],
@@ -47,7 +47,7 @@ impl Search {
         }
     }
 
-    /// All that is tried, in order.
+    /// Returns all paths to try, in order.
     pub(super) fn candidates(&self) -> Vec<PathBuf> {
         let names = self.names();
         let in_folder = |folder: PathBuf| names.map(|name| folder.join(name));
@@ -55,7 +55,7 @@ impl Search {
             Some(named) if named.is_dir() => {
                 let below = [named.clone()].into_iter().chain(nvidia(named));
                 let found: Vec<_> = below.flat_map(in_folder).filter(|p| p.exists()).collect();
-                // Where there is none it is good to know what it should have been.
+                // If there is none, the error lists the paths that were tried.
                 if found.is_empty() { in_folder(named.clone()).to_vec() } else { found }
             }
             Some(named) => vec![named.clone()],
@@ -69,12 +69,12 @@ impl Search {
     }
 }
 
-/// The folders of libraries that NVIDIA's packages have in `site`.
+/// Returns the library folders of NVIDIA's packages in `site`.
 fn nvidia(site: &Path) -> Vec<PathBuf> {
     entries(&site.join("nvidia")).into_iter().map(|package| package.join("lib")).collect()
 }
 
-/// The packages of the Pythons installed at `prefix`.
+/// Returns the `site-packages` folders of the Pythons installed at `prefix`.
 fn site_packages(prefix: &Path) -> Vec<PathBuf> {
     let pythons = entries(&prefix.join("lib")).into_iter().filter(|path| starts(path, "python"));
     pythons.map(|python| python.join("site-packages")).collect()
@@ -89,7 +89,7 @@ mod tests {
         Search { named, prefixes, driver }.candidates()
     }
 
-    /// An empty file at `path` of `folder`.
+    /// Creates an empty file at `path` in `folder`.
     fn put(folder: &Path, path: &str) -> PathBuf {
         let path = folder.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -1,22 +1,22 @@
-//! Batches on a GPU. Without a driver, a real one or a fake, these tests say so and end.
+//! Tests of batches on a GPU. Without a driver, a real one or a fake, these tests print so and end.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use fuseloop_ops::DType;
 
-use super::{Gpu, Lane};
-use crate::batch::{Batch, BatchSpec, Pool, Rows, TensorSpec};
-use crate::device::program::{Kernel, Made, Tensor};
-use crate::device::{DeviceError, DeviceTensorError, KernelOrigin, Program, Stream};
-use crate::sample::{Epoch, SampleId, Visit};
+use super::{Gpu, Uploader};
+use crate::batch::{Batch, BatchSpec, SlotPool, TensorRows, TensorSpec};
+use crate::device::program::{KernelLaunch, Tensor, TensorOrigin};
+use crate::device::{DeviceError, DeviceProgram, DeviceStream, DeviceTensorError, KernelOrigin};
+use crate::sample::{Epoch, SampleId, SampleRef};
 
-/// Bytes of an image; not a multiple of anything.
+/// The bytes of an image; not a multiple of anything.
 const IMAGE: usize = 1001;
 const ROWS: usize = 128;
 
 /// An image whose bytes grow by one on the device, and a label that is copied.
-fn program(kernel: bool) -> Program {
+fn program(kernel: bool) -> DeviceProgram {
     let source = concat!(
         include_str!("../../../kernels/cuda/fuseloop.cuh"),
         "struct Arguments { u64 scratch, rows, staged, made; };\n",
@@ -30,13 +30,13 @@ fn program(kernel: bool) -> Program {
         let shape = shape.to_vec();
         Tensor { staged, dtype, shape, made }
     };
-    let made = if kernel { Made::Computed } else { Made::Copied };
-    let kernels = vec![Kernel { entry: "grow".to_owned(), parts: 2 }];
-    Program {
+    let made = if kernel { TensorOrigin::Computed } else { TensorOrigin::Copied };
+    let kernels = vec![KernelLaunch { entry: "grow".to_owned(), parts: 2 }];
+    DeviceProgram {
         source: source.to_owned(),
         tensors: vec![
             tensor(IMAGE, DType::U8, &[7, 143], made),
-            tensor(8, DType::I64, &[], Made::Copied),
+            tensor(8, DType::I64, &[], TensorOrigin::Copied),
         ],
         kernels: kernels.into_iter().filter(|_| kernel).collect(),
         scratch: 16,
@@ -45,32 +45,32 @@ fn program(kernel: bool) -> Program {
     }
 }
 
-/// A lane and the pool of the host's slots.
+/// An uploader and the pool of the host's slots.
 struct Port {
-    lane: Arc<Lane>,
-    pool: Arc<Pool>,
+    lane: Arc<Uploader>,
+    pool: Arc<SlotPool>,
 }
 
 impl Port {
     /// `None` where there is no GPU, or no compiler for a kernel.
     fn open(kernel: bool, device_batches: usize) -> Option<Self> {
         let lane = Gpu::open(0)
-            .and_then(|gpu| Lane::new(&gpu, program(kernel), ROWS, device_batches))
+            .and_then(|gpu| Uploader::new(&gpu, program(kernel), ROWS, device_batches))
             .map_err(|error| eprintln!("skipped: {error}"))
             .ok()?;
         let tensors = [("label", 8), ("other", 1), ("image", IMAGE)].map(|(name, staged)| {
-            let rows = if staged == 1 { Rows::Even } else { Rows::Device { staged } };
+            let rows = if staged == 1 { TensorRows::Even } else { TensorRows::Device { staged } };
             TensorSpec { rows, ..TensorSpec::new(name, DType::U8, []) }
         });
         let spec = BatchSpec::new(&tensors, NonZeroUsize::new(ROWS).unwrap()).unwrap();
-        let pool = Arc::new(Pool::new(Arc::new(spec), None, 2, Box::new(|| {})));
+        let pool = Arc::new(SlotPool::new(Arc::new(spec), None, 2, Box::new(|| {})));
         Some(Self { lane, pool })
     }
 
-    /// Batch number `n`.
+    /// Sends batch number `n`.
     fn send(&self, n: u8, rows: usize) -> Result<Batch, DeviceError> {
         let mut slot = self.pool.redeem(self.pool.take().unwrap()).unwrap();
-        slot.visits_mut().extend((0..rows as u64).map(|id| Visit::once(SampleId(id))));
+        slot.visits_mut().extend((0..rows as u64).map(|id| SampleRef::once(SampleId(id))));
         let mut all = slot.rows_mut();
         all.output(0).fill(n);
         all.output(2).fill(n.wrapping_mul(3));
@@ -92,9 +92,9 @@ fn batches_are_what_was_sent_however_many_are_under_way() {
         let Some(port) = Port::open(kernel, 3) else { return };
         let mut held = std::collections::VecDeque::new();
         for n in 0..60 {
-            // The first is short, so that locked pages have to grow.
+            // The first batch is short, so that the locked range has to grow.
             let batch = port.send(n, if n % 7 == 0 { 70 } else { ROWS }).unwrap();
-            let tensor = batch.device_tensor("image", Stream::Legacy).unwrap();
+            let tensor = batch.device_tensor("image", DeviceStream::Legacy).unwrap();
             assert_eq!(tensor.shape(), [batch.len(), 7, 143]);
             assert_eq!((tensor.dtype(), tensor.device()), (DType::U8, 0));
             assert_eq!(tensor.ptr() % 256, 0);
@@ -116,11 +116,11 @@ fn batches_are_what_was_sent_however_many_are_under_way() {
 fn a_lane_gives_no_more_than_was_agreed_and_goes_on_after() {
     let Some(port) = Port::open(false, 2) else { return };
     let (first, second) = (port.send(1, ROWS).unwrap(), port.send(2, ROWS).unwrap());
-    let capsule = first.dlpack("image", Stream::PerThread).unwrap();
+    let capsule = first.dlpack("image", DeviceStream::PerThread).unwrap();
     assert_eq!(port.send(3, ROWS).err(), Some(DeviceError::AllHeld { limit: 2 }));
     drop(first);
     assert_eq!(port.send(4, ROWS).err(), Some(DeviceError::AllHeld { limit: 2 }));
-    // On another thread, whose default stream is another.
+    // On another thread, which has another default stream.
     std::thread::spawn(move || drop(capsule)).join().unwrap();
     let fifth = port.send(5, ROWS).unwrap();
     assert_is(&fifth, 5, 0);
@@ -131,9 +131,9 @@ fn a_lane_gives_no_more_than_was_agreed_and_goes_on_after() {
 fn what_is_lent_outlives_everything() {
     let Some(port) = Port::open(false, 2) else { return };
     let batch = port.send(1, 3).unwrap();
-    let streams = [Stream::Legacy, Stream::Unordered];
+    let streams = [DeviceStream::Legacy, DeviceStream::Unordered];
     let capsules = streams.map(|stream| batch.dlpack("label", stream).unwrap());
-    let address = batch.device_ptr("label", Stream::Legacy).unwrap();
+    let address = batch.device_ptr("label", DeviceStream::Legacy).unwrap();
     drop(port);
     assert_is(&batch, 1, 0);
     drop(batch);
@@ -151,6 +151,6 @@ fn what_is_not_on_the_device_is_said_to_be_on_the_host() {
     assert_eq!(batch.device(), Some(0));
     let error = batch.to_host("other").unwrap_err();
     assert!(matches!(error, DeviceTensorError::Tensor(_)), "{error}");
-    let error = batch.device_tensor("nothing", Stream::Legacy).unwrap_err();
+    let error = batch.device_tensor("nothing", DeviceStream::Legacy).unwrap_err();
     assert_eq!(error.to_string(), "no tensor 'nothing' in the batch, it has: label, other, image");
 }

@@ -1,19 +1,19 @@
-//! The check of a whole function: what it reads and writes by the addresses of the record and of
-//! the constants lies inside of them.
+//! Checks a whole function: every access through the address of the parameter block or of the constants
+//! must be inside them.
 //!
 //! | access | must lie in |
 //! |---|---|
-//! | a load from the record | the record, by its layout |
-//! | a store to the record | the slots, where means go |
-//! | a load of a constant | the constants that were met |
-//! | a store to the constants | nowhere: there is none |
+//! | a load from the parameter block | the parameter block, by its layout |
+//! | a store to the parameter block | the op parameters, where means are stored |
+//! | a load of a constant | the constants used so far |
+//! | a store to the constants | never allowed |
 //!
-//! Other addresses are read from the record, and the host checked what it wrote there. The function
-//! is looked at as it is compiled, after loads were moved, so it doesn't matter who wrote an
-//! instruction, or when.
+//! Other addresses are read from the parameter block, and the host checked what it wrote there. The
+//! check sees the function as it is compiled, after loads were moved, so it is independent of which code
+//! emitted an instruction, and when.
 
-use super::super::record::Layout;
-use super::ir::Code;
+use super::super::param_block::ParamLayout;
+use super::ir::BlockCode;
 use cranelift_codegen::ir::{InstructionData, Value};
 use std::ops::Range;
 
@@ -21,8 +21,8 @@ use std::ops::Range;
 ///
 /// # Panics
 ///
-/// If one leaves the record or the constants: a mistake of the block compiler.
-pub(super) fn check(e: &Code<'_, '_>, layout: Layout) {
+/// If an access is outside the parameter block or the constants: a bug of the block compiler.
+pub(super) fn check(e: &BlockCode<'_, '_>, layout: ParamLayout) {
     let func = &*e.builder.func;
     let record = 0..layout.bytes() as i32;
     let constants = 0..16 * e.constants.table().len() as i32;

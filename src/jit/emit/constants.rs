@@ -1,6 +1,6 @@
-//! The constants of one function: vectors of 16 bytes, read through an address.
+//! The constants of one function: vectors of 16 bytes, which code loads from memory.
 
-/// The 16-byte constants of one kernel, each once unless [`distinct`](Self::distinct).
+/// The 16-byte constants of one kernel, each stored once unless [`distinct`](Self::distinct).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Constants {
     table: Vec<[u8; 16]>,
@@ -8,18 +8,18 @@ pub(crate) struct Constants {
 }
 
 impl Constants {
-    /// Constants that are kept once for each time they are asked for: then their number and their
-    /// order don't depend on which are equal.
+    /// Creates constants that are stored once per request, so that their number and order don't depend
+    /// on which of them are equal.
     pub(crate) fn distinct() -> Self {
         Self { table: vec![], distinct: true }
     }
 
-    /// The constants, in the order the code reads them.
+    /// Returns the constants, in the order of their offsets.
     pub(crate) fn table(&self) -> &[[u8; 16]] {
         &self.table
     }
 
-    /// The byte offset of the first of some constants that lie one behind the other.
+    /// Returns the byte offset of the first of some consecutive constants.
     pub(super) fn run(&mut self, run: &[[u8; 16]]) -> i32 {
         let found = self.table.windows(run.len()).position(|kept| kept == run);
         let index = found.unwrap_or_else(|| {
@@ -29,7 +29,7 @@ impl Constants {
         16 * index as i32
     }
 
-    /// The byte offset of a constant.
+    /// Returns the byte offset of a constant.
     pub(super) fn offset(&mut self, bytes: [u8; 16]) -> i32 {
         let same = |kept: &[u8; 16]| !self.distinct && *kept == bytes;
         let found = self.table.iter().position(same);

@@ -1,24 +1,25 @@
-//! Keeps in registers what a loop loads most often.
+//! Holds in registers what a loop loads most often.
 //!
-//! Ops load constants and slots beside each use, since they can't know what else is live; the code
-//! generator, at the level we run it, moves nothing. Once a loop is written, the loads it repeats
-//! most are made once before it. Constants and the record never change while a loop that is
-//! hoisted from runs, so a load means the same in both places.
+//! Ops load constants and parameters next to each use, since they can't know what else is live; the code
+//! generator, at the optimization level we use, moves nothing. Once a loop is emitted, its most frequent
+//! loads are moved in front of the loop. Constants and the parameter block never change while such a
+//! loop runs, so a load returns the same value in both positions.
 
-use super::ir::Code;
+use super::ir::BlockCode;
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{
     Block, Inst, InstBuilder, InstructionData, MemFlagsData, Opcode, Type, Value,
 };
 
-/// Vectors kept: sixteen registers, less the values of four pixels and what ops need for a moment.
+/// The number of vectors held in registers: sixteen registers, less the values of four pixels and
+/// temporaries of ops.
 const VECTORS: usize = 8;
 
-/// Words kept: sixteen registers, less addresses and counters.
+/// The number of words held in registers: sixteen registers, less addresses and counters.
 const WORDS: usize = 4;
 
-/// What is loaded: `ty` from `base + offset`.
+/// The key of a load: `ty` from `base + offset`.
 #[derive(Clone, Copy, PartialEq)]
 struct Loaded {
     ty: Type,
@@ -26,14 +27,14 @@ struct Loaded {
     offset: i32,
 }
 
-/// The block that a loop is about to be entered from.
-pub(super) fn entered_from(e: &Code<'_, '_>) -> Block {
+/// Returns the block that a loop is about to be entered from.
+pub(super) fn entered_from(e: &BlockCode<'_, '_>) -> Block {
     e.builder.current_block().expect("code is being written")
 }
 
-/// Moves to the end of `outside` the loads that occur most often in the blocks written since: of
-/// constants, of the record, and of shuffles whose address was moved there.
-pub(super) fn hoist(e: &mut Code<'_, '_>, outside: Block) {
+/// Moves the most frequent loads of the blocks emitted since to the end of `outside`: loads of
+/// constants, of the parameter block, and of shuffles whose address was moved there.
+pub(super) fn hoist(e: &mut BlockCode<'_, '_>, outside: Block) {
     let bases = [e.table, e.record];
     let mut words = vec![];
     for (loaded, places) in
@@ -49,9 +50,9 @@ pub(super) fn hoist(e: &mut Code<'_, '_>, outside: Block) {
     }
 }
 
-/// What is loaded most often after `outside`, and where, of what `may_move`.
+/// Returns the most frequent loads after `outside` for which `may_move` holds, with their instructions.
 fn most_loaded(
-    e: &Code<'_, '_>,
+    e: &BlockCode<'_, '_>,
     outside: Block,
     most: usize,
     may_move: impl Fn(&Loaded, bool) -> bool,
@@ -84,8 +85,13 @@ fn most_loaded(
     found
 }
 
-/// Loads once, before the last instruction of `outside`, what `places` load.
-fn load_before(e: &mut Code<'_, '_>, outside: Block, loaded: Loaded, places: &[Inst]) -> Value {
+/// Emits one load before the last instruction of `outside` and removes the loads at `places`.
+fn load_before(
+    e: &mut BlockCode<'_, '_>,
+    outside: Block,
+    loaded: Loaded,
+    places: &[Inst],
+) -> Value {
     let func = &mut *e.builder.func;
     let last = func.layout.last_inst(outside).expect("a block that was left ends in a jump");
     let Loaded { ty, base, offset } = loaded;

@@ -1,6 +1,6 @@
-//! Loops, loads and stores, in the words the other files use.
+//! Emits loops, loads and stores for the other files of this module.
 
-use super::super::record::{Header, Pass};
+use super::super::param_block::{HeaderWord, PassWord};
 use super::constants::Constants;
 use super::hoist::{entered_from, hoist};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
@@ -8,32 +8,33 @@ use cranelift_codegen::ir::types::{F32X4, I8X16, I16X8, I32X4, I64};
 use cranelift_codegen::ir::{Block, Endianness, InstBuilder, MemFlagsData, Type, Value};
 use cranelift_frontend::FunctionBuilder;
 
-/// A block's function as it is written. Ops never see it: what they record is lowered into it.
-pub(crate) struct Code<'a, 'b> {
+/// A block's function while it is emitted. Ops never see it: their recorded programs are lowered into
+/// it.
+pub(crate) struct BlockCode<'a, 'b> {
     pub(crate) builder: &'a mut FunctionBuilder<'b>,
-    /// The constants met so far.
+    /// The constants used so far.
     pub(crate) constants: &'a mut Constants,
-    /// Address of the constants.
+    /// The address of the constants.
     pub(crate) table: Value,
-    /// Address of the sample's record.
+    /// The address of the sample's parameter block.
     pub(crate) record: Value,
-    /// Whether the code is for x86-64, so that its own instructions may be used.
+    /// True if the code is for x86-64, so that instructions only x86-64 has may be used.
     pub(crate) x86: bool,
 }
 
-/// May be anywhere, can't trap.
+/// Flags of an access that may be unaligned and can't trap.
 fn plain() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
 
-/// A load that can't trap, from an address that is a multiple of 16.
+/// Flags of an access that is aligned to 16 bytes and can't trap.
 fn aligned() -> MemFlagsData {
     plain().with_aligned()
 }
 
-/// What every address and counter needs. All loads and stores are `notrap`: the host checked
-/// every address before the call.
-impl Code<'_, '_> {
+/// Arithmetic on addresses and counters. All loads and stores are `notrap`: the host checked every
+/// address before the call.
+impl BlockCode<'_, '_> {
     pub(super) fn int(&mut self, value: i64) -> Value {
         self.builder.ins().iconst(I64, value)
     }
@@ -63,7 +64,7 @@ impl Code<'_, '_> {
         self.builder.ins().load(ty, plain(), address, offset)
     }
 
-    /// A shuffle, which never changes: may be loaded once for many turns.
+    /// Loads a shuffle. Shuffles never change, so one load may serve many iterations.
     pub(super) fn load_mask(&mut self, address: Value, offset: i32) -> Value {
         self.builder.ins().load(I8X16, plain().with_readonly(), address, offset)
     }
@@ -76,15 +77,15 @@ impl Code<'_, '_> {
         self.builder.ins().store(plain(), value, address, offset);
     }
 
-    pub(super) fn header(&mut self, word: Header) -> Value {
+    pub(super) fn header(&mut self, word: HeaderWord) -> Value {
         self.builder.ins().load(I64, plain(), self.record, 8 * word as i32)
     }
 
-    pub(super) fn pass_word(&mut self, pass: i32, word: Pass) -> Value {
+    pub(super) fn pass_word(&mut self, pass: i32, word: PassWord) -> Value {
         self.builder.ins().load(I64, plain(), self.record, pass + 8 * word as i32)
     }
 
-    /// Byte `i` of the result is `bytes[mask[i]]`, or 0 where the mask's top bit is set.
+    /// Returns a vector whose byte `i` is `bytes[mask[i]]`, or 0 where the mask's top bit is set.
     pub(super) fn pshufb(&mut self, bytes: Value, mask: Value) -> Value {
         if self.x86 {
             self.builder.ins().x86_pshufb(bytes, mask)
@@ -93,14 +94,14 @@ impl Code<'_, '_> {
         }
     }
 
-    /// Byte `i` of the result is byte `mask[i]` of `a` and `b` put together.
+    /// Returns a vector whose byte `i` is byte `mask[i]` of `a` and `b` concatenated.
     pub(super) fn shuffle(&mut self, a: Value, b: Value, mask: [u8; 16]) -> Value {
         let (a, b) = (self.cast(I8X16, a), self.cast(I8X16, b));
         let mask = self.builder.func.dfg.immediates.push(mask.as_slice().into());
         self.builder.ins().shuffle(a, b, mask)
     }
 
-    /// `(a * b + 2^14) >> 15` of `i16`; not for -1 times -1, where the two differ.
+    /// Returns `(a * b + 2^14) >> 15` of `i16`; not for -1 times -1, where the two instructions differ.
     pub(super) fn multiply_high(&mut self, a: Value, b: Value) -> Value {
         if self.x86 {
             self.builder.ins().x86_pmulhrsw(a, b)
@@ -109,7 +110,7 @@ impl Code<'_, '_> {
         }
     }
 
-    /// `a[2i] * b[2i] + a[2i + 1] * b[2i + 1]` of `i16`, as `i32`: the pattern of `pmaddwd`.
+    /// Returns `a[2i] * b[2i] + a[2i + 1] * b[2i + 1]` of `i16`, as `i32`: the pattern of `pmaddwd`.
     pub(super) fn pair_sum(&mut self, a: Value, b: Value) -> Value {
         let (a, b) = (self.cast(I16X8, a), self.cast(I16X8, b));
         let ins = &mut self.builder;
@@ -122,39 +123,39 @@ impl Code<'_, '_> {
     }
 }
 
-/// Constants, numbers of the sample, and the arithmetic that the block compiler does itself.
-/// Constants and slots are plain loads beside their use, which x86-64 folds into the instruction
-/// that needs them: with sixteen vector registers that beats keeping them in registers, where
-/// they would be spilled.
-impl Code<'_, '_> {
-    /// Sixteen bytes as a vector of type `ty`.
+/// Constants, op parameters, and the arithmetic that the block compiler does itself. Constants and op
+/// parameters are plain loads next to their use, which x86-64 folds into the instruction that needs
+/// them: with sixteen vector registers that is faster than holding them in registers, where they would
+/// be spilled.
+impl BlockCode<'_, '_> {
+    /// Loads sixteen constant bytes as a vector of type `ty`.
     pub(super) fn constant(&mut self, ty: Type, bytes: [u8; 16]) -> Value {
         let offset = self.constants.offset(bytes);
         self.builder.ins().load(ty, aligned(), self.table, offset)
     }
 
-    /// The address of constants that lie one behind the other.
+    /// Returns the address of consecutive constants.
     pub(super) fn constants_at(&mut self, run: &[[u8; 16]]) -> Value {
         let offset = self.constants.run(run);
         self.builder.ins().iadd_imm_s(self.table, i64::from(offset))
     }
 
-    /// The `f32` with these bits in all four lanes.
+    /// Returns the `f32` with these bits in all four lanes.
     pub(super) fn splat_bits(&mut self, bits: u32) -> Value {
         self.constant(F32X4, splat_bytes(bits.to_le_bytes()))
     }
 
-    /// A whole number in all four lanes.
+    /// Returns an integer in all four lanes.
     pub(super) fn splat_i32(&mut self, value: i32) -> Value {
         self.constant(I32X4, splat_bytes(value.to_le_bytes()))
     }
 
-    /// A slot's vector at an offset in the record.
+    /// Loads the vector of an op parameter from an offset in the parameter block.
     pub(super) fn slot(&mut self, ty: Type, offset: i32) -> Value {
         self.builder.ins().load(ty, aligned(), self.record, offset)
     }
 
-    /// The same sixteen bytes as another vector type.
+    /// Reinterprets sixteen bytes as another vector type.
     pub(super) fn cast(&mut self, ty: Type, a: Value) -> Value {
         if self.builder.func.dfg.value_type(a) == ty {
             return a;
@@ -163,13 +164,13 @@ impl Code<'_, '_> {
         self.builder.ins().bitcast(ty, little, a)
     }
 
-    /// Lane by lane `a` where `mask` is all ones, `b` where it is zeros.
+    /// Selects, lane by lane, `a` where `mask` is all ones and `b` where it is zeros.
     pub(super) fn select(&mut self, mask: Value, a: Value, b: Value) -> Value {
         let mask = self.cast(F32X4, mask);
         self.builder.ins().bitselect(mask, a, b)
     }
 
-    /// Towards zero to `i32`, for numbers that it can hold.
+    /// Truncates to `i32`, for numbers in the range of `i32`.
     pub(super) fn i32_of(&mut self, a: Value) -> Value {
         if self.x86 {
             self.builder.ins().x86_cvtt2dq(I32X4, a)
@@ -178,7 +179,7 @@ impl Code<'_, '_> {
         }
     }
 
-    /// Clamped to 0..=255 as [`clamp`](fuseloop_ops::clamp) has it, and rounded half to even.
+    /// Clamps to 0..=255 as [`clamp`](fuseloop_ops::clamp) does, and rounds half to even.
     pub(super) fn level(&mut self, a: Value) -> Value {
         let (low, high) = (self.splat_bits(0f32.to_bits()), self.splat_bits(255f32.to_bits()));
         let below = self.builder.ins().fcmp(FloatCC::LessThan, a, high);
@@ -193,9 +194,9 @@ fn splat_bytes(lane: [u8; 4]) -> [u8; 16] {
     std::array::from_fn(|i| lane[i % 4])
 }
 
-/// The body of a loop, which takes `counters` and what is carried, and what follows, which takes
-/// what is carried.
-fn loop_blocks(e: &mut Code<'_, '_>, counters: usize, carried: &[Value]) -> (Block, Block) {
+/// Creates the block of a loop's body, which takes `counters` and the carried values, and the block
+/// after the loop, which takes the carried values.
+fn loop_blocks(e: &mut BlockCode<'_, '_>, counters: usize, carried: &[Value]) -> (Block, Block) {
     let (turn, done) = (e.builder.create_block(), e.builder.create_block());
     for _ in 0..counters {
         e.builder.append_block_param(turn, I64);
@@ -208,12 +209,12 @@ fn loop_blocks(e: &mut Code<'_, '_>, counters: usize, carried: &[Value]) -> (Blo
     (turn, done)
 }
 
-/// `for i in 0..count`, with values carried from turn to turn. Gives their last.
+/// Emits `for i in 0..count`, with values carried from iteration to iteration. Returns the last ones.
 pub(super) fn counted_loop(
-    e: &mut Code<'_, '_>,
+    e: &mut BlockCode<'_, '_>,
     count: Value,
     carried: &[Value],
-    body: impl FnOnce(&mut Code<'_, '_>, Value, &[Value]) -> Vec<Value>,
+    body: impl FnOnce(&mut BlockCode<'_, '_>, Value, &[Value]) -> Vec<Value>,
 ) -> Vec<Value> {
     let (turn, done) = loop_blocks(e, 1, carried);
     let zero = e.int(0);
@@ -234,15 +235,15 @@ pub(super) fn counted_loop(
     e.builder.block_params(done).to_vec()
 }
 
-/// `for x in 0, step, 2 step, .. last`, where the last turn begins at `last` even if that repeats
-/// part of the turn before: no turn reads or writes past the end. `last` is 0 or more. The body
-/// also gets the first position no turn before has covered.
+/// Emits `for x in 0, step, 2 step, .. last`, where the last iteration starts at `last` even if it
+/// repeats part of the iteration before: no iteration reads or writes past the end. `last` is 0 or more.
+/// The body also receives the first position that no earlier iteration has covered.
 pub(super) fn overlapped_loop(
-    e: &mut Code<'_, '_>,
+    e: &mut BlockCode<'_, '_>,
     last: Value,
     step: i64,
     carried: &[Value],
-    body: impl FnOnce(&mut Code<'_, '_>, Value, Value, &[Value]) -> Vec<Value>,
+    body: impl FnOnce(&mut BlockCode<'_, '_>, Value, Value, &[Value]) -> Vec<Value>,
 ) -> Vec<Value> {
     let outside = entered_from(e);
     let (turn, done) = loop_blocks(e, 2, carried);

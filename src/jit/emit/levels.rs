@@ -1,23 +1,23 @@
-//! Levels: one reading of the picture that counts how often each occurs, and looking them up.
+//! Emits the count of an image's levels, a reduction, and the look-up of levels in a table.
 //!
-//! A row is stored as bytes and a row function counts them: a vector has no way to add to four
-//! counters of one table. When all rows are counted another row function makes the table, by the
-//! op's own plain Rust.
+//! A row is stored as bytes and a row function counts them, since a vector can't increment four counters
+//! of one table. When all rows are counted, another row function computes the table, in the op's own
+//! plain Rust.
 
-use super::super::record::{Header, Pass};
-use super::ir::Code;
+use super::super::param_block::{HeaderWord, PassWord};
+use super::ir::BlockCode;
 use super::pass::{GROUP, rows};
-use super::{Imports, Spec, store};
-use crate::plan::Link;
+use super::{BodySpec, Imports, store};
+use crate::plan::FusedOp;
 use cranelift_codegen::ir::types::{F32, F32X4, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 
-/// Counts the levels of the picture after `links`, as reading number `index`, and makes `table`.
+/// Counts the levels of the image after `links`, as reduction number `index`, and computes `table`.
 pub(super) fn pass(
-    e: &mut Code<'_, '_>,
-    spec: Spec<'_>,
+    e: &mut BlockCode<'_, '_>,
+    spec: BodySpec<'_>,
     index: usize,
-    links: &[Link],
+    links: &[FusedOp],
     table: usize,
     imports: Imports,
 ) {
@@ -28,7 +28,7 @@ pub(super) fn pass(
         spec,
         1 + index,
         links,
-        |e, _| vec![e.header(Header::ByteRow)],
+        |e, _| vec![e.header(HeaderWord::ByteRow)],
         |e, place, halves, row| {
             let offset = e.times(place.x, 3);
             let to = e.plus(row[0], offset);
@@ -36,21 +36,21 @@ pub(super) fn pass(
             row.to_vec()
         },
         |e, _, row| {
-            let state = e.header(Header::Levels);
-            let columns = e.pass_word(at, Pass::LastGroup);
+            let state = e.header(HeaderWord::Levels);
+            let columns = e.pass_word(at, PassWord::LastGroup);
             let columns = e.offset(columns, GROUP);
             e.builder.ins().call(count, &[state, row[0], columns]);
         },
     );
-    let state = e.header(Header::Levels);
+    let state = e.header(HeaderWord::Levels);
     let (table, zero) = (e.int(table as i64), e.int(0));
     e.builder.ins().call(make, &[state, table, zero]);
 }
 
-/// What `table` has for each value, rounded to a level.
+/// Looks each value, rounded to a level, up in `table`.
 pub(super) fn look_up(
-    e: &mut Code<'_, '_>,
-    spec: Spec<'_>,
+    e: &mut BlockCode<'_, '_>,
+    spec: BodySpec<'_>,
     table: usize,
     pixels: [Value; 3],
 ) -> [Value; 3] {
@@ -59,7 +59,7 @@ pub(super) fn look_up(
     [0, 1, 2].map(|c| {
         let v = e.level(pixels[c]);
         let levels = e.i32_of(v);
-        // Whatever an op made of its values, no look-up leaves the table.
+        // No look-up is outside the table, whatever value an op computed.
         let most = e.splat_i32(255);
         let levels = e.builder.ins().band(levels, most);
         let found = [0, 1, 2, 3].map(|lane| value_of(e, address, c, levels, lane));
@@ -69,8 +69,8 @@ pub(super) fn look_up(
     })
 }
 
-/// What channel `c` of the table at `address` has for a lane of `levels`.
-fn value_of(e: &mut Code<'_, '_>, address: Value, c: usize, levels: Value, lane: u8) -> Value {
+/// Looks a lane of `levels` up in channel `c` of the table at `address`.
+fn value_of(e: &mut BlockCode<'_, '_>, address: Value, c: usize, levels: Value, lane: u8) -> Value {
     let level = e.builder.ins().extractlane(levels, lane);
     let level = e.builder.ins().uextend(I64, level);
     let offset = e.times(level, 4);

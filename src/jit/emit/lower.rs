@@ -1,24 +1,26 @@
-//! What an op recorded, as IR: each instruction becomes the one or two that do the same.
+//! Lowers the program that an op recorded to IR: each instruction becomes one or two equivalent IR
+//! instructions.
 //!
-//! A [`Program`] was checked when it was recorded: its values are defined and of the right kind,
-//! its slots are the op's. So nothing here can fail, and nothing an op says names an address.
+//! A [`Program`] was checked when it was recorded: its values are defined and of the right kind, and its
+//! parameters are the op's. So lowering can't fail, and no instruction of an op names an address.
 
-use super::ir::Code;
+use super::ir::BlockCode;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F32X4, I32X4};
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use fuseloop_ops::NumberRule;
-use fuseloop_ops::program::{Binary, Grant, Instruction, Program, Shift, Unary};
+use fuseloop_ops::program::{Binary, Grant, Instruction, Program, ShiftDirection, Unary};
 use fuseloop_ops::{Emit, Pixels};
 
-/// Writes a program's code for four pixels. `slots` is the offset of its first slot in the
-/// record, and `place` the row and the column, if it takes them. Returns red, green and blue.
+/// Emits a program's code for four pixels. `param_count` is the offset of its first op parameter in the
+/// parameter block; `place` holds the row and the columns, if the program uses them. Returns red, green
+/// and blue.
 ///
 /// # Panics
 ///
-/// If the program takes the place and there is none.
+/// If the program uses the coordinates of its pixels and `place` is `None`.
 pub(crate) fn lower(
-    code: &mut Code<'_, '_>,
+    code: &mut BlockCode<'_, '_>,
     program: &Program,
     slots: i32,
     pixels: [Value; 3],
@@ -35,9 +37,9 @@ pub(crate) fn lower(
     program.outputs().map(|value| values[value as usize])
 }
 
-/// Lowers what the block compiler itself says in the words of ops.
+/// Lowers code of the block compiler itself that is written with the ops' [`Emit`].
 pub(super) fn lower_own(
-    code: &mut Code<'_, '_>,
+    code: &mut BlockCode<'_, '_>,
     grant: Grant,
     slots: i32,
     pixels: [Value; 3],
@@ -47,15 +49,15 @@ pub(super) fn lower_own(
     lower(code, &program, slots, pixels, None)
 }
 
-/// The grant of code that reads nothing but the pixels.
+/// The grant of code that reads only the pixels.
 pub(super) const fn no_slots(rule: NumberRule) -> Grant {
-    Grant { rule, slots: 0, place: false }
+    Grant { rule, param_count: 0, place: false }
 }
 
-/// One instruction. `open` has, for each `Begin` that has not ended, the block after its end and
-/// that block's parameters.
+/// Lowers one instruction. `open` holds, for each `Begin` that has not ended, the block after its end
+/// and that block's parameters.
 fn step(
-    code: &mut Code<'_, '_>,
+    code: &mut BlockCode<'_, '_>,
     instruction: Instruction,
     slots: i32,
     values: &mut Vec<Value>,
@@ -77,10 +79,10 @@ fn step(
             let [mask, a, b] = operands.map(value);
             code.select(mask, a, b)
         }
-        Instruction::Shift(Shift::Left, a, bits) => {
+        Instruction::Shift(ShiftDirection::Left, a, bits) => {
             code.builder.ins().ishl_imm_u(value(a), i64::from(bits))
         }
-        Instruction::Shift(Shift::Right, a, bits) => {
+        Instruction::Shift(ShiftDirection::Right, a, bits) => {
             code.builder.ins().ushr_imm_u(value(a), i64::from(bits))
         }
         Instruction::Begin { mask, otherwise } => {
@@ -99,9 +101,9 @@ fn step(
     values.push(result);
 }
 
-/// Begins code that is jumped over where `mask` is true in no lane. Returns the block after it,
-/// and that block's parameters.
-fn begin(code: &mut Code<'_, '_>, mask: Value, otherwise: [Value; 3]) -> (Block, [Value; 3]) {
+/// Begins code that is skipped where `mask` is true in no lane. Returns the block after the code, and
+/// that block's parameters.
+fn begin(code: &mut BlockCode<'_, '_>, mask: Value, otherwise: [Value; 3]) -> (Block, [Value; 3]) {
     let (run, done) = (code.builder.create_block(), code.builder.create_block());
     let results = [0; 3].map(|_| code.builder.append_block_param(done, F32X4));
     let any = code.builder.ins().vany_true(mask);
@@ -111,7 +113,7 @@ fn begin(code: &mut Code<'_, '_>, mask: Value, otherwise: [Value; 3]) -> (Block,
     (done, results)
 }
 
-fn unary(code: &mut Code<'_, '_>, operation: Unary, a: Value) -> Value {
+fn unary(code: &mut BlockCode<'_, '_>, operation: Unary, a: Value) -> Value {
     match operation {
         Unary::Sqrt => code.builder.ins().sqrt(a),
         Unary::Trunc => code.builder.ins().trunc(a),
@@ -124,7 +126,7 @@ fn unary(code: &mut Code<'_, '_>, operation: Unary, a: Value) -> Value {
     }
 }
 
-fn binary(code: &mut Code<'_, '_>, operation: Binary, [a, b]: [Value; 2]) -> Value {
+fn binary(code: &mut BlockCode<'_, '_>, operation: Binary, [a, b]: [Value; 2]) -> Value {
     let ins = code.builder.ins();
     match operation {
         Binary::Add => ins.fadd(a, b),

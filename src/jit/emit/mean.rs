@@ -1,31 +1,31 @@
-//! A mean: one reading of the picture, summing greys.
+//! Emits the mean of an image's greys, a reduction.
 //!
-//! Each grey is truncated to a whole number, so the sum is exact in any order: lanes of `i32`
-//! along a row (at most 65,535 columns of 255), a word of 64 bits over the rows. Pixels that the
-//! last group of a row repeats are left out by a mask.
+//! Each grey is truncated to an integer, so the sum is exact in any order: in lanes of `i32` along a row
+//! (at most 65,535 columns of 255), and in a word of 64 bits over the rows. A mask leaves out pixels
+//! that the last group of a row repeats.
 
-use super::super::record::{Pass, shuffles};
-use super::Spec;
-use super::ir::Code;
+use super::super::param_block::{PassWord, shuffles};
+use super::BodySpec;
+use super::ir::BlockCode;
 use super::lower::{lower_own, no_slots};
-use super::pass::{GROUP, Halves, Place, rows};
-use crate::plan::Link;
+use super::pass::{GROUP, GroupPosition, Halves, rows};
+use crate::plan::FusedOp;
 use cranelift_codegen::ir::types::{F32, F32X4, I32X4, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use fuseloop_ops::Pixels;
 
-/// Takes the mean of the picture after `links`, as reading number `index`, into `slot`, if this
-/// sample needs it.
+/// Stores the mean of the image after `links`, as reduction number `index`, in op parameter `slot`, if
+/// this sample needs it.
 pub(super) fn pass(
-    e: &mut Code<'_, '_>,
-    spec: Spec<'_>,
+    e: &mut BlockCode<'_, '_>,
+    spec: BodySpec<'_>,
     index: usize,
-    links: &[Link],
+    links: &[FusedOp],
     slot: usize,
 ) {
     let at = spec.layout.pass(1 + index);
     let (run, done) = (e.builder.create_block(), e.builder.create_block());
-    let runs = e.pass_word(at, Pass::Runs);
+    let runs = e.pass_word(at, PassWord::Runs);
     e.builder.ins().brif(runs, run, &[], done, &[]);
     e.builder.switch_to_block(run);
     let total = e.builder.declare_var(I64);
@@ -56,14 +56,14 @@ pub(super) fn pass(
 }
 
 fn add_greys(
-    e: &mut Code<'_, '_>,
-    spec: Spec<'_>,
+    e: &mut BlockCode<'_, '_>,
+    spec: BodySpec<'_>,
     pass: i32,
-    (place, halves): (Place, Halves<'_>),
+    (place, halves): (GroupPosition, Halves<'_>),
     sums: &[Value],
 ) -> Vec<Value> {
-    // Columns that a group before has covered are lanes before the mask's.
-    let address = e.pass_word(pass, Pass::Shuffles);
+    // The mask starts one lane earlier for each column that an earlier group has covered.
+    let address = e.pass_word(pass, PassWord::Shuffles);
     let repeated = e.builder.ins().isub(place.x, place.fresh);
     let repeated = e.times(repeated, 4);
     let masks = e.plus(address, repeated);
@@ -81,7 +81,7 @@ fn add_greys(
     out
 }
 
-fn add_lanes(e: &mut Code<'_, '_>, sum: Value, lanes: Value) -> Value {
+fn add_lanes(e: &mut BlockCode<'_, '_>, sum: Value, lanes: Value) -> Value {
     (0..4).fold(sum, |sum, lane| {
         let value = e.builder.ins().extractlane(lanes, lane);
         let value = e.builder.ins().sextend(I64, value);
@@ -89,10 +89,10 @@ fn add_lanes(e: &mut Code<'_, '_>, sum: Value, lanes: Value) -> Value {
     })
 }
 
-/// The sum as `f32`, over the number of pixels as `f32`, in all lanes.
-fn divide(e: &mut Code<'_, '_>, pass: i32, total: Value) -> Value {
-    let rows = e.pass_word(pass, Pass::Rows);
-    let columns = e.pass_word(pass, Pass::LastGroup);
+/// Divides the sum as `f32` by the number of pixels as `f32`; returns the mean in all lanes.
+fn divide(e: &mut BlockCode<'_, '_>, pass: i32, total: Value) -> Value {
+    let rows = e.pass_word(pass, PassWord::Rows);
+    let columns = e.pass_word(pass, PassWord::LastGroup);
     let columns = e.offset(columns, GROUP);
     let count = e.builder.ins().imul(rows, columns);
     let [total, count] = [total, count].map(|v| e.builder.ins().fcvt_from_sint(F32, v));

@@ -1,14 +1,14 @@
-//! A block as Cranelift IR: one function, one loop nest, for one list of links.
+//! Emits a block as Cranelift IR: one function, one loop nest, for one list of fused ops.
 //!
 //! ```text
-//! fn(records, count, constants):
-//!     for each record:
-//!         [for each made row: make it]                           (if a reading needs them first)
-//!         [for each reading: rows x groups, summing greys or counting levels]
+//! fn(parameter blocks, count, constants):
+//!     for each parameter block:
+//!         [produce all rows]                                     (if a reduction needs them first)
+//!         [for each reduction: rows x groups, summing greys or counting levels]
 //!         for each row of the output:
-//!             [make the row: filter rows, filter columns; or call]   (if no reading did before)
+//!             [produce the row: filter rows, filter columns; or call] (unless a reduction needed all)
 //!             for each group of 8 pixels:
-//!                 load, unpack to f32, links, pack, store
+//!                 load, unpack to f32, fused ops, pack, store
 //!             [all but u8 and f32: convert the row]
 //! ```
 //!
@@ -16,14 +16,14 @@
 //! |---|---|
 //! | [`ir`] | loops, loads, stores, shuffles |
 //! | [`accesses`] | the check of the whole function, before it is compiled |
-//! | [`constants`] | the vectors that code reads through an address |
-//! | [`lower`] | what ops recorded |
-//! | [`hoist`] | what a loop loads most often, loaded once before it |
-//! | [`pass`] | rows and groups: from bytes to vectors of `f32`, through the links |
-//! | [`mean`] | what sums greys |
-//! | [`levels`] | what counts levels, and looks them up |
+//! | [`constants`] | the constant vectors, which code loads from memory |
+//! | [`lower`] | the programs that ops recorded |
+//! | [`hoist`] | the most frequent loads of a loop, moved in front of it |
+//! | [`pass`] | rows and groups: from bytes to vectors of `f32`, through the fused ops |
+//! | [`mean`] | the sum of greys |
+//! | [`levels`] | counting levels, and table look-ups |
 //! | [`store`] | from vectors of `f32` to the output's type and layout |
-//! | [`resample`] | the antialiased resize, and the call of what else makes rows |
+//! | [`resample`] | the antialiased resize, and the calls of other row producers |
 
 mod accesses;
 mod constants;
@@ -36,75 +36,76 @@ mod pass;
 mod resample;
 mod store;
 
-use super::record::{Header, Layout};
-use crate::plan::block::{Reading, reading};
-use crate::plan::{Block, Leaf, Link};
+use super::param_block::{HeaderWord, ParamLayout};
+use crate::plan::block::{Reduction, reduction};
+use crate::plan::{Block, FlatOp, FusedOp};
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{FuncRef, InstBuilder, Value};
 use cranelift_frontend::FunctionBuilder;
-use fuseloop_ops::{NumberRule, RowMaker};
+use fuseloop_ops::{NumberRule, RowProducer};
 
 pub(crate) use constants::Constants;
-pub(crate) use ir::Code;
+pub(crate) use ir::BlockCode;
 pub(crate) use lower::lower;
 pub(crate) use pass::multiply;
 pub(crate) use store::row_function;
 
 use ir::counted_loop;
 
-/// What the code of one list of links is made from.
+/// The input of code generation: one list of fused ops of a block.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spec<'a> {
-    pub(crate) leaves: &'a [Leaf],
+pub(crate) struct BodySpec<'a> {
+    pub(crate) leaves: &'a [FlatOp],
     pub(crate) block: &'a Block,
-    pub(crate) links: &'a [Link],
+    pub(crate) links: &'a [FusedOp],
     pub(crate) rule: NumberRule,
-    pub(crate) layout: Layout,
+    pub(crate) layout: ParamLayout,
 }
 
-impl<'a> Spec<'a> {
+impl<'a> BodySpec<'a> {
     pub(crate) fn new(
-        leaves: &'a [Leaf],
+        leaves: &'a [FlatOp],
         block: &'a Block,
-        links: &'a [Link],
+        links: &'a [FusedOp],
         rule: NumberRule,
     ) -> Self {
-        let readings = links.iter().filter(|link| reading(leaves, **link).is_some()).count();
-        Self { leaves, block, links, rule, layout: Layout::new(block, readings) }
+        let readings = links.iter().filter(|link| reduction(leaves, **link).is_some()).count();
+        Self { leaves, block, links, rule, layout: ParamLayout::new(block, readings) }
     }
 
-    /// What is read of the whole picture before it is stored, and by which link.
-    pub(crate) fn readings(&self) -> impl Iterator<Item = (Reading, usize)> + use<'a> {
+    /// The reductions over the whole image that run before it is stored, each with the position of the
+    /// fused op that needs it.
+    pub(crate) fn readings(&self) -> impl Iterator<Item = (Reduction, usize)> + use<'a> {
         let (leaves, links) = (self.leaves, self.links);
-        let of_link = move |(position, link): (usize, &Link)| {
-            reading(leaves, *link).map(|reading| (reading, position))
+        let of_link = move |(position, link): (usize, &FusedOp)| {
+            reduction(leaves, *link).map(|reading| (reading, position))
         };
         links.iter().enumerate().filter_map(of_link)
     }
 
-    /// Offset in the record of a slot of the plan.
+    /// Returns the offset in the parameter block of an op parameter of the plan.
     fn slot(&self, slot: usize) -> i32 {
-        self.layout.slots() + 16 * (slot - self.block.slots.start) as i32
+        self.layout.slots() + 16 * (slot - self.block.params.start) as i32
     }
 }
 
-/// The row functions a block may call.
+/// The row functions that a block may call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Imports {
-    /// A row to the output, converted or streamed: `(from, to, count, numbers)`.
+    /// Stores a row to the output, converted or streamed: `(from, to, count, numbers)`.
     pub(crate) store: Option<FuncRef>,
-    /// A made row: `(state, row, to)`.
+    /// Produces a row: `(state, row, to)`.
     pub(crate) maker: Option<FuncRef>,
     /// Counts the levels of a row of bytes: `(state, row, columns)`.
     pub(crate) count: Option<FuncRef>,
-    /// Makes a table of what was counted: `(state, table, 0)`.
+    /// Computes a table from the counts: `(state, table, 0)`.
     pub(crate) table: Option<FuncRef>,
 }
 
-/// Writes the function's body. Gives the constants it reads.
+/// Emits the function's body. Returns the constants it reads.
 pub(crate) fn function(
     builder: &mut FunctionBuilder<'_>,
-    spec: Spec<'_>,
+    spec: BodySpec<'_>,
     imports: Imports,
     x86: bool,
 ) -> Constants {
@@ -113,7 +114,7 @@ pub(crate) fn function(
     builder.switch_to_block(entry);
     let [records, count, table] = std::array::from_fn(|i| builder.block_params(entry)[i]);
     let mut constants = Constants::default();
-    let mut e = Code { builder, constants: &mut constants, table, record: records, x86 };
+    let mut e = BlockCode { builder, constants: &mut constants, table, record: records, x86 };
     let bytes = spec.layout.bytes() as i64;
     counted_loop(&mut e, count, &[records], |e, _, carried| {
         e.record = carried[0];
@@ -126,41 +127,41 @@ pub(crate) fn function(
     constants
 }
 
-/// One sample: what is read first, then what is stored.
-fn sample(e: &mut Code<'_, '_>, spec: Spec<'_>, imports: Imports) {
-    let readings: Vec<(Reading, usize)> = spec.readings().collect();
+/// Emits the code of one sample: its reductions, then the pass that stores the output.
+fn sample(e: &mut BlockCode<'_, '_>, spec: BodySpec<'_>, imports: Imports) {
+    let readings: Vec<(Reduction, usize)> = spec.readings().collect();
     let maker = spec.block.rows;
     if let Some(maker) = maker.filter(|_| !readings.is_empty()) {
-        if_rows_are_made(e, |e| resample::all_rows(e, maker, imports));
+        if_rows_are_produced(e, |e| resample::all_rows(e, maker, imports));
     }
     for (index, (reading, position)) in readings.iter().enumerate() {
         let before = &spec.links[..*position];
         match *reading {
-            Reading::Mean { slot, .. } => mean::pass(e, spec, index, before, slot),
-            Reading::Levels { table } => levels::pass(e, spec, index, before, table, imports),
+            Reduction::Mean { slot, .. } => mean::pass(e, spec, index, before, slot),
+            Reduction::Levels { table } => levels::pass(e, spec, index, before, table, imports),
         }
     }
     let along = maker.filter(|_| readings.is_empty());
     pass::store(e, spec, spec.links, imports, |e, y: Value| {
         if let Some(maker) = along {
-            if_rows_are_made(e, |e| make_row(e, maker, imports, y));
+            if_rows_are_produced(e, |e| make_row(e, maker, imports, y));
         }
     });
 }
 
-/// Makes the row that row `y` of the output is of.
-fn make_row(e: &mut Code<'_, '_>, maker: RowMaker, imports: Imports, y: Value) {
-    let (first, step) = (e.header(Header::FirstRow), e.header(Header::RowStep));
+/// Emits the production of the row that row `y` of the output reads.
+fn make_row(e: &mut BlockCode<'_, '_>, maker: RowProducer, imports: Imports, y: Value) {
+    let (first, step) = (e.header(HeaderWord::FirstRow), e.header(HeaderWord::RowStep));
     let row = e.builder.ins().imul(y, step);
     let row = e.builder.ins().iadd(row, first);
-    let to = e.header(Header::Resized);
+    let to = e.header(HeaderWord::Resized);
     resample::row(e, maker, imports, row, to);
 }
 
-/// Code that a sample runs only if rows are made for it.
-fn if_rows_are_made(e: &mut Code<'_, '_>, code: impl FnOnce(&mut Code<'_, '_>)) {
+/// Emits code that a sample runs only if rows are produced for it.
+fn if_rows_are_produced(e: &mut BlockCode<'_, '_>, code: impl FnOnce(&mut BlockCode<'_, '_>)) {
     let (run, done) = (e.builder.create_block(), e.builder.create_block());
-    let made = e.header(Header::MakesRows);
+    let made = e.header(HeaderWord::ProducesRows);
     e.builder.ins().brif(made, run, &[], done, &[]);
     e.builder.switch_to_block(run);
     code(e);
@@ -168,8 +169,8 @@ fn if_rows_are_made(e: &mut Code<'_, '_>, code: impl FnOnce(&mut Code<'_, '_>)) 
     e.builder.switch_to_block(done);
 }
 
-/// The words that the row function of the store takes.
+/// The argument types of the row functions that store rows.
 pub(crate) const STORE_ROW: [cranelift_codegen::ir::Type; 4] = [I64; 4];
 
-/// The words that the other row functions take.
+/// The argument types of the other row functions.
 pub(crate) const CALLED_ROW: [cranelift_codegen::ir::Type; 3] = [I64; 3];

@@ -1,34 +1,36 @@
-//! Rows and groups: eight pixels from bytes to vectors of `f32`, and through the links.
+//! Emits the loop over rows and groups: converts eight pixels at a time from bytes to vectors of `f32`
+//! and applies the fused ops.
 //!
-//! A group is 24 bytes of source, read by two loads of 16 that overlap in the middle, so nothing
-//! past the group is touched. Three shuffles of each give the channels of four pixels as `i32`.
-//! A picture mirrored left to right is the same code: its shuffles are mirrored, its two loads
-//! change places and its step is negative. The last group of a row is moved back to end with it.
+//! A group is 24 bytes of source, read by two loads of 16 bytes that overlap in the middle, so that no
+//! byte after the group is read. Three shuffles of each load yield the channels of four pixels as `i32`.
+//! An image mirrored left to right runs the same code: its shuffles are mirrored, its two loads are
+//! swapped and its step is negative. The last group of a row is moved back to end with the row.
 
-use super::super::record::{Header, Pass, shuffles};
-use super::ir::{Code, counted_loop, overlapped_loop};
+use super::super::param_block::{HeaderWord, PassWord, shuffles};
+use super::ir::{BlockCode, counted_loop, overlapped_loop};
 use super::lower::{lower, lower_own, no_slots};
-use super::{Imports, Spec, levels, store};
-use crate::plan::Link;
+use super::{BodySpec, Imports, levels, store};
+use crate::plan::FusedOp;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F32X4, I8X16, I32, I32X4, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use fuseloop_ops::program::Grant;
 use fuseloop_ops::{Emit, Pixels};
 
-/// Pixels of a group.
+/// The number of pixels of a group.
 pub(super) const GROUP: i64 = 8;
 
-/// Slots of a matrix.
+/// The number of op parameters of a matrix.
 const MATRIX: usize = 12;
 
-/// A rectangle as one row sees it: `start..end`, empty where the row is outside.
-struct Span {
+/// The columns of a rectangle in one row: `start..end`, empty if the row is outside the rectangle.
+struct RowSpan {
     start: Value,
     end: Value,
 }
 
-/// A map as one row sees it: the row as an op sees it, and how it counts columns, in all lanes.
+/// The map of one row to an op's coordinates: the row in the op's coordinates, and the sign and offset
+/// of its columns, in all lanes.
 #[derive(Clone, Copy)]
 struct MapRow {
     row: Value,
@@ -36,69 +38,69 @@ struct MapRow {
     offset: Value,
 }
 
-/// What links need to know of a row.
+/// The values of a row that fused ops need.
 struct RowState {
-    spans: Vec<Option<Span>>,
+    spans: Vec<Option<RowSpan>>,
     maps: Vec<Option<MapRow>>,
 }
 
-/// Where a group lies.
+/// The position of a group.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
-    /// First pixel's column.
+pub(super) struct GroupPosition {
+    /// The column of the first pixel.
     pub(super) x: Value,
-    /// First column that no group before has covered.
+    /// The first column that no earlier group has covered.
     pub(super) fresh: Value,
-    /// Addresses its first and last four pixels are loaded from.
+    /// The addresses that its first and last four pixels are loaded from.
     pub(super) from: [Value; 2],
 }
 
-/// Gives the values of a group's first (0) or last (1) four pixels after the links, emitting what
-/// makes them. A half is used up before the next is asked for where that is possible: three
-/// vectors live at a time leave registers for constants.
-pub(super) type Halves<'h> = &'h mut dyn FnMut(&mut Code<'_, '_>, usize) -> [Value; 3];
+/// Emits the code of a group's first (0) or last (1) four pixels up to the last fused op, and returns
+/// their values. Where possible, one half is used up before the other is requested: with three live
+/// vectors, registers are left for constants.
+pub(super) type Halves<'h> = &'h mut dyn FnMut(&mut BlockCode<'_, '_>, usize) -> [Value; 3];
 
-/// Goes over a pass: `each_row` before a row's groups, then `each_group`, then `after_row`. Values
-/// are carried along a row.
+/// Emits the loops of a pass: `each_row` before a row's groups, then `each_group`, then `after_row`.
+/// Values are carried along a row.
 pub(super) fn rows(
-    e: &mut Code<'_, '_>,
-    spec: Spec<'_>,
+    e: &mut BlockCode<'_, '_>,
+    spec: BodySpec<'_>,
     pass: usize,
-    links: &[Link],
-    each_row: impl FnOnce(&mut Code<'_, '_>, Value) -> Vec<Value>,
-    each_group: impl FnOnce(&mut Code<'_, '_>, Place, Halves<'_>, &[Value]) -> Vec<Value>,
-    after_row: impl FnOnce(&mut Code<'_, '_>, Value, &[Value]),
+    links: &[FusedOp],
+    each_row: impl FnOnce(&mut BlockCode<'_, '_>, Value) -> Vec<Value>,
+    each_group: impl FnOnce(&mut BlockCode<'_, '_>, GroupPosition, Halves<'_>, &[Value]) -> Vec<Value>,
+    after_row: impl FnOnce(&mut BlockCode<'_, '_>, Value, &[Value]),
 ) {
     let at = spec.layout.pass(pass);
-    let (first, last) = (e.pass_word(at, Pass::First), e.pass_word(at, Pass::Last));
-    let count = e.pass_word(at, Pass::Rows);
+    let (first, last) = (e.pass_word(at, PassWord::First), e.pass_word(at, PassWord::Last));
+    let count = e.pass_word(at, PassWord::Rows);
     counted_loop(e, count, &[first, last], |e, y, bases| {
         let carried = each_row(e, y);
         let state = row_state(e, spec, pass, links, y);
-        let end = e.pass_word(at, Pass::LastGroup);
+        let end = e.pass_word(at, PassWord::LastGroup);
         let carried = overlapped_loop(e, end, GROUP, &carried, |e, x, fresh, carried| {
-            let step = e.pass_word(at, Pass::PixelStep);
+            let step = e.pass_word(at, PassWord::PixelStep);
             let offset = e.builder.ins().imul(x, step);
             let from = [e.plus(bases[0], offset), e.plus(bases[1], offset)];
-            let mut half = |e: &mut Code<'_, '_>, half: usize| {
+            let mut half = |e: &mut BlockCode<'_, '_>, half: usize| {
                 let pixels = load_half(e, at, half, from[half]);
                 apply_links(e, spec, links, &state, (x, half), pixels)
             };
-            each_group(e, Place { x, fresh, from }, &mut half, carried)
+            each_group(e, GroupPosition { x, fresh, from }, &mut half, carried)
         });
         after_row(e, y, &carried);
-        let step = e.pass_word(at, Pass::RowStep);
+        let step = e.pass_word(at, PassWord::RowStep);
         vec![e.plus(bases[0], step), e.plus(bases[1], step)]
     });
 }
 
-/// The pass that stores the block's output. `before_row` makes the row's source, if need be.
+/// Emits the pass that stores the block's output. `before_row` produces the row's source, if needed.
 pub(super) fn store(
-    e: &mut Code<'_, '_>,
-    spec: Spec<'_>,
-    links: &[Link],
+    e: &mut BlockCode<'_, '_>,
+    spec: BodySpec<'_>,
+    links: &[FusedOp],
     imports: Imports,
-    before_row: impl FnOnce(&mut Code<'_, '_>, Value),
+    before_row: impl FnOnce(&mut BlockCode<'_, '_>, Value),
 ) {
     let sink = store::Sink::new(spec);
     rows(
@@ -122,9 +124,9 @@ pub(super) fn store(
     );
 }
 
-/// The values of four pixels of the source.
-fn load_half(e: &mut Code<'_, '_>, pass: i32, half: usize, from: Value) -> [Value; 3] {
-    let address = e.pass_word(pass, Pass::Shuffles);
+/// Loads the values of four pixels of the source.
+fn load_half(e: &mut BlockCode<'_, '_>, pass: i32, half: usize, from: Value) -> [Value; 3] {
+    let address = e.pass_word(pass, PassWord::Shuffles);
     let bytes = e.load(I8X16, from, 0);
     [0, 1, 2].map(|c| {
         let mask = e.load_mask(address, shuffles::UNPACK + 16 * (3 * half as i32 + c));
@@ -134,28 +136,28 @@ fn load_half(e: &mut Code<'_, '_>, pass: i32, half: usize, from: Value) -> [Valu
     })
 }
 
-/// The row's parts of the regions that `links` paint, and of the maps they ask.
+/// Computes the row's share of the rectangles that `links` paint, and of the maps that `links` use.
 fn row_state(
-    e: &mut Code<'_, '_>,
-    spec: Spec<'_>,
+    e: &mut BlockCode<'_, '_>,
+    spec: BodySpec<'_>,
     pass: usize,
-    links: &[Link],
+    links: &[FusedOp],
     y: Value,
 ) -> RowState {
-    let painted = |region| links.contains(&Link::Paint { region });
+    let painted = |region| links.contains(&FusedOp::Paint { region });
     let regions = 0..spec.block.regions.len();
     let spans = regions.map(|r| painted(r).then(|| span(e, spec.layout.region(pass, r), y)));
     let spans = spans.collect();
     let asked = |number| {
         let mut links = links.iter();
-        links.any(|link| matches!(link, Link::Value { map: Some(map), .. } if *map == number))
+        links.any(|link| matches!(link, FusedOp::Value { map: Some(map), .. } if *map == number))
     };
-    let maps = 0..spec.block.placed.len();
+    let maps = 0..spec.block.position_ops.len();
     let maps = maps.map(|m| asked(m).then(|| map_row(e, spec.layout.map(pass, m), y))).collect();
     RowState { spans, maps }
 }
 
-fn map_row(e: &mut Code<'_, '_>, at: i32, y: Value) -> MapRow {
+fn map_row(e: &mut BlockCode<'_, '_>, at: i32, y: Value) -> MapRow {
     let record = e.record;
     let [sign, offset, row_sign, row_offset] = [0, 4, 8, 12].map(|o| e.load(I32, record, at + o));
     let y = e.builder.ins().ireduce(I32, y);
@@ -165,14 +167,15 @@ fn map_row(e: &mut Code<'_, '_>, at: i32, y: Value) -> MapRow {
     MapRow { row, sign, offset }
 }
 
-/// Row and column of the four pixels of a half of the group at `at.0`, as an op sees them.
-fn place(e: &mut Code<'_, '_>, map: MapRow, at: (Value, usize)) -> [Value; 2] {
+/// Returns the row and the columns of the four pixels of half `at.1` of the group at column `at.0`, in
+/// an op's coordinates.
+fn op_coordinates(e: &mut BlockCode<'_, '_>, map: MapRow, at: (Value, usize)) -> [Value; 2] {
     let lanes = columns(e, at.0, at.1);
     let scaled = e.builder.ins().imul(lanes, map.sign);
     [map.row, e.builder.ins().iadd(scaled, map.offset)]
 }
 
-fn span(e: &mut Code<'_, '_>, at: i32, y: Value) -> Span {
+fn span(e: &mut BlockCode<'_, '_>, at: i32, y: Value) -> RowSpan {
     let record = e.record;
     let [x0, x1, y0, y1] = [0, 4, 8, 12].map(|o| e.load(I32, record, at + o));
     let y = e.builder.ins().ireduce(I32, y);
@@ -181,34 +184,34 @@ fn span(e: &mut Code<'_, '_>, at: i32, y: Value) -> Span {
     let inside = e.builder.ins().band(below, above);
     let end = e.builder.ins().select(inside, x1, x0);
     let [start, end] = [x0, end].map(|v| e.builder.ins().splat(I32X4, v));
-    Span { start, end }
+    RowSpan { start, end }
 }
 
-/// The values of half `at.1` of the group at column `at.0`, through the links.
+/// Applies the fused ops to half `at.1` of the group at column `at.0`.
 fn apply_links(
-    e: &mut Code<'_, '_>,
-    spec: Spec<'_>,
-    links: &[Link],
+    e: &mut BlockCode<'_, '_>,
+    spec: BodySpec<'_>,
+    links: &[FusedOp],
     state: &RowState,
     at: (Value, usize),
     mut pixels: [Value; 3],
 ) -> [Value; 3] {
     for link in links {
         match *link {
-            Link::Value { leaf, part, slot, map } => {
+            FusedOp::Value { leaf, part, slot, map } => {
                 if let Some(kind) = spec.leaves[leaf].kind.pixel(part) {
                     let map = map.and_then(|map| state.maps[map]);
-                    let place = map.map(|map| place(e, map, at));
+                    let place = map.map(|map| op_coordinates(e, map, at));
                     pixels = lower(e, &kind.program, spec.slot(slot), pixels, place);
                 }
             }
-            Link::Table { table, .. } => pixels = levels::look_up(e, spec, table, pixels),
-            Link::Matrix { slot } => {
-                let grant = Grant { slots: MATRIX, ..no_slots(spec.rule) };
+            FusedOp::Table { table, .. } => pixels = levels::look_up(e, spec, table, pixels),
+            FusedOp::Matrix { slot } => {
+                let grant = Grant { param_count: MATRIX, ..no_slots(spec.rule) };
                 pixels = lower_own(e, grant, spec.slot(slot), pixels, multiply);
             }
-            Link::Round => pixels = pixels.map(|v| e.level(v)),
-            Link::Paint { region } => {
+            FusedOp::Round => pixels = pixels.map(|v| e.level(v)),
+            FusedOp::Paint { region } => {
                 if let Some(span) = &state.spans[region] {
                     pixels = paint(e, spec, region, span, at, pixels);
                 }
@@ -218,13 +221,13 @@ fn apply_links(
     pixels
 }
 
-/// By the matrix in twelve slots, a row each of factors of red, green, blue and a constant;
-/// clamped. As [`multiplied`](super::super::oracle::multiplied) has it.
+/// Multiplies by the matrix in twelve op parameters, whose rows hold the factors of red, green and blue
+/// and a constant, and clamps, as [`multiplied`](super::super::oracle::multiplied) does.
 pub(crate) fn multiply(e: &mut Emit, pixels: Pixels) -> Pixels {
     e.each(pixels, |e, c, _| {
-        let mut sum = e.slot(4 * c + 3);
+        let mut sum = e.param(4 * c + 3);
         for k in [2, 1, 0] {
-            let factor = e.slot(4 * c + k);
+            let factor = e.param(4 * c + k);
             sum = e.fma(pixels.channels[k], factor, sum);
         }
         e.clamp(sum)
@@ -232,10 +235,10 @@ pub(crate) fn multiply(e: &mut Emit, pixels: Pixels) -> Pixels {
 }
 
 fn paint(
-    e: &mut Code<'_, '_>,
-    spec: Spec<'_>,
+    e: &mut BlockCode<'_, '_>,
+    spec: BodySpec<'_>,
     region: usize,
-    span: &Span,
+    span: &RowSpan,
     (x, half): (Value, usize),
     pixels: [Value; 3],
 ) -> [Value; 3] {
@@ -249,8 +252,8 @@ fn paint(
     })
 }
 
-/// The columns of the four pixels of a half of the group at `x`.
-fn columns(e: &mut Code<'_, '_>, x: Value, half: usize) -> Value {
+/// Returns the columns of the four pixels of a half of the group at `x`.
+fn columns(e: &mut BlockCode<'_, '_>, x: Value, half: usize) -> Value {
     let x = e.builder.ins().ireduce(I32, x);
     let x = e.builder.ins().splat(I32X4, x);
     let lanes = [[0, 1, 2, 3], [4, 5, 6, 7]][half].map(i32::to_le_bytes);
@@ -258,16 +261,16 @@ fn columns(e: &mut Code<'_, '_>, x: Value, half: usize) -> Value {
     e.builder.ins().iadd(x, lanes)
 }
 
-/// All ones in the lanes whose column is in the span.
-fn within(e: &mut Code<'_, '_>, columns: Value, span: &Span) -> Value {
+/// Returns all ones in the lanes whose column is in the span.
+fn within(e: &mut BlockCode<'_, '_>, columns: Value, span: &RowSpan) -> Value {
     let before = e.builder.ins().icmp(IntCC::SignedGreaterThan, span.start, columns);
     let ahead = e.builder.ins().icmp(IntCC::SignedGreaterThan, span.end, columns);
     e.builder.ins().band_not(ahead, before)
 }
 
-/// The address of the row at which the output's row `y` begins.
-pub(super) fn output_row(e: &mut Code<'_, '_>, y: Value, pixel_bytes: i64) -> Value {
-    let out = e.header(Header::Out);
+/// Returns the address of row `y` of the output.
+pub(super) fn output_row(e: &mut BlockCode<'_, '_>, y: Value, pixel_bytes: i64) -> Value {
+    let out = e.header(HeaderWord::Out);
     let columns = output_columns(e, 0);
     let row = e.times(columns, pixel_bytes);
     let offset = e.builder.ins().imul(y, row);
@@ -275,9 +278,9 @@ pub(super) fn output_row(e: &mut Code<'_, '_>, y: Value, pixel_bytes: i64) -> Va
     e.plus(out, offset)
 }
 
-/// Columns of the stored picture; `extra` more.
-pub(super) fn output_columns(e: &mut Code<'_, '_>, extra: i64) -> Value {
-    let at = super::super::record::HEADER;
-    let last = e.pass_word(at, Pass::LastGroup);
+/// Returns the number of columns of the stored image plus `extra`.
+pub(super) fn output_columns(e: &mut BlockCode<'_, '_>, extra: i64) -> Value {
+    let at = super::super::param_block::HEADER;
+    let last = e.pass_word(at, PassWord::LastGroup);
     e.offset(last, GROUP + extra)
 }

@@ -1,54 +1,59 @@
-//! The antialiased bilinear resize of one row, in whole numbers, and the call of what else makes
-//! rows.
+//! Emits the antialiased bilinear resize of one row, in integers, and the calls of other row producers.
 //!
-//! As [`fuseloop_ops::bilinear`] defines it: source rows are blended into one row of `i16` (Q7
-//! around 128) that stays in the first cache, then its columns into bytes. Rows of 2, 3, 4,
-//! 6 and 8 taps and columns of 1, 2 and 3 pairs of taps have code of their own, chosen once a row;
-//! others go through a loop.
+//! [`fuseloop_ops::bilinear`] defines the resize: source rows are blended into one row of `i16` (Q7
+//! around 128) that stays in the first-level cache, then its columns into bytes. Rows of 2, 3, 4, 6 and
+//! 8 taps and columns of 1, 2 and 3 pairs of taps have code of their own, selected once a row; other
+//! numbers of taps run a loop.
 
-use super::super::record::Header;
+use super::super::param_block::HeaderWord;
 use super::Imports;
 use super::hoist::{entered_from, hoist};
-use super::ir::{Code, counted_loop, overlapped_loop};
+use super::ir::{BlockCode, counted_loop, overlapped_loop};
 use cranelift_codegen::ir::types::{I8X16, I16, I16X8, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
-use fuseloop_ops::RowMaker;
+use fuseloop_ops::RowProducer;
 
-/// Makes all rows, before they are read.
-pub(super) fn all_rows(e: &mut Code<'_, '_>, maker: RowMaker, imports: Imports) {
-    let rows = e.header(Header::ResizedRows);
-    let first = e.header(Header::Resized);
+/// Emits the production of all rows, before they are read.
+pub(super) fn all_rows(e: &mut BlockCode<'_, '_>, maker: RowProducer, imports: Imports) {
+    let rows = e.header(HeaderWord::ResizedRows);
+    let first = e.header(HeaderWord::Resized);
     counted_loop(e, rows, &[first], |e, y, to| {
         row(e, maker, imports, y, to[0]);
-        let stride = e.header(Header::ResizedStride);
+        let stride = e.header(HeaderWord::ResizedStride);
         vec![e.plus(to[0], stride)]
     });
 }
 
-/// Makes row `y` of the tables, into the bytes at `to`.
-pub(super) fn row(e: &mut Code<'_, '_>, maker: RowMaker, imports: Imports, y: Value, to: Value) {
+/// Emits the production of row `y` of the tables into the bytes at `to`.
+pub(super) fn row(
+    e: &mut BlockCode<'_, '_>,
+    maker: RowProducer,
+    imports: Imports,
+    y: Value,
+    to: Value,
+) {
     match (maker, imports.maker) {
-        (RowMaker::Called, Some(maker)) => {
-            let state = e.header(Header::Maker);
+        (RowProducer::Called, Some(maker)) => {
+            let state = e.header(HeaderWord::Maker);
             e.builder.ins().call(maker, &[state, y, to]);
         }
         _ => bilinear_row(e, y, to),
     }
 }
 
-fn bilinear_row(e: &mut Code<'_, '_>, y: Value, to: Value) {
-    let taps = e.header(Header::RowTaps);
+fn bilinear_row(e: &mut BlockCode<'_, '_>, y: Value, to: Value) {
+    let taps = e.header(HeaderWord::RowTaps);
     dispatch(e, taps, &[2, 3, 4, 6, 8], |e, taps| blend_rows(e, y, taps));
-    let pairs = e.header(Header::ColumnPairs);
+    let pairs = e.header(HeaderWord::ColumnPairs);
     dispatch(e, pairs, &[1, 2, 3], |e, pairs| blend_columns(e, to, pairs));
 }
 
-/// Code for each of the `known` values of `value`, and for any other.
+/// Emits code for each of the `known` values of `value`, and for any other value.
 fn dispatch(
-    e: &mut Code<'_, '_>,
+    e: &mut BlockCode<'_, '_>,
     value: Value,
     known: &[i64],
-    mut code: impl FnMut(&mut Code<'_, '_>, Option<i64>),
+    mut code: impl FnMut(&mut BlockCode<'_, '_>, Option<i64>),
 ) {
     let done = e.builder.create_block();
     for &known in known {
@@ -66,23 +71,23 @@ fn dispatch(
 }
 
 /// Blends the source rows of output row `y`, 16 bytes at a time.
-fn blend_rows(e: &mut Code<'_, '_>, y: Value, taps: Option<i64>) {
-    let (source, stride) = (e.header(Header::Source), e.header(Header::Stride));
-    let firsts = e.header(Header::RowFirst);
+fn blend_rows(e: &mut BlockCode<'_, '_>, y: Value, taps: Option<i64>) {
+    let (source, stride) = (e.header(HeaderWord::Source), e.header(HeaderWord::Stride));
+    let firsts = e.header(HeaderWord::RowFirst);
     let offset = e.times(y, 4);
     let first = e.plus(firsts, offset);
     let first = e.load_i32(first, 0);
     let offset = e.builder.ins().imul(first, stride);
     let source = e.plus(source, offset);
 
-    let count = e.header(Header::RowTaps);
-    let weights = e.header(Header::RowWeights);
+    let count = e.header(HeaderWord::RowTaps);
+    let weights = e.header(HeaderWord::RowWeights);
     let offset = e.builder.ins().imul(y, count);
     let offset = e.times(offset, 2);
     let weights = e.plus(weights, offset);
 
-    let (wide, last) = (e.header(Header::Wide), e.header(Header::LastVector));
-    // Known taps: rows and weights are kept in registers along the row.
+    let (wide, last) = (e.header(HeaderWord::Wide), e.header(HeaderWord::LastVector));
+    // A known number of taps: rows and weights stay in registers along the row.
     let known: Vec<(Value, Value)> = (0..taps.unwrap_or(0))
         .map(|k| {
             let offset = e.times(stride, k);
@@ -116,15 +121,15 @@ fn blend_rows(e: &mut Code<'_, '_>, y: Value, taps: Option<i64>) {
     });
 }
 
-/// A weight in all lanes.
-fn weight(e: &mut Code<'_, '_>, address: Value, offset: i32) -> Value {
+/// Loads a weight into all lanes.
+fn weight(e: &mut BlockCode<'_, '_>, address: Value, offset: i32) -> Value {
     let weight = e.load(I16, address, offset);
     e.builder.ins().splat(I16X8, weight)
 }
 
-/// Adds 16 bytes around 128, times a weight, to two vectors of `i16`.
+/// Adds 16 bytes, centred around 128 and multiplied by a weight, to two vectors of `i16`.
 fn add_tap(
-    e: &mut Code<'_, '_>,
+    e: &mut BlockCode<'_, '_>,
     sums: Option<[Value; 2]>,
     address: Value,
     weight: Value,
@@ -134,7 +139,7 @@ fn add_tap(
     let bytes = e.builder.ins().bxor(bytes, middle);
     let zero = e.constant(I8X16, [0; 16]);
     [0, 8].map(|from: u8| {
-        // A zero byte below each: the value times 2^8.
+        // A zero byte below each byte: the value times 2^8.
         let mask = std::array::from_fn(|i| from + i as u8 / 2 + if i % 2 == 0 { 0 } else { 16 });
         let words = e.shuffle(zero, bytes, mask);
         let words = e.cast(I16X8, words);
@@ -147,9 +152,10 @@ fn add_tap(
 }
 
 /// Blends the columns of the row of `i16`, four pixels at a time.
-fn blend_columns(e: &mut Code<'_, '_>, to: Value, pairs: Option<i64>) {
-    let (firsts, weights) = (e.header(Header::ColumnFirst), e.header(Header::ColumnWeights));
-    let columns = e.header(Header::Columns);
+fn blend_columns(e: &mut BlockCode<'_, '_>, to: Value, pairs: Option<i64>) {
+    let (firsts, weights) =
+        (e.header(HeaderWord::ColumnFirst), e.header(HeaderWord::ColumnWeights));
+    let columns = e.header(HeaderWord::Columns);
     let quads = e.builder.ins().ushr_imm_u(columns, 2);
     let outside = entered_from(e);
     counted_loop(e, quads, &[firsts, weights, to], |e, _, at| {
@@ -163,15 +169,16 @@ fn blend_columns(e: &mut Code<'_, '_>, to: Value, pairs: Option<i64>) {
         let bytes = e.builder.ins().unarrow(low, high);
         let mask = e.constant(I8X16, PACK);
         let bytes = e.pshufb(bytes, mask);
-        e.store(bytes, at[2], 0); // 12 bytes that count; the next turn overwrites the others
+        e.store(bytes, at[2], 0); // 12 valid bytes; the next iteration overwrites the others
         vec![e.offset(at[0], 16), weights, e.offset(at[2], 12)]
     });
     hoist(e, outside);
 }
 
-/// The sums of four pixels, Q21, of `pairs` pairs of taps each, and where the next weights begin.
+/// Returns the sums of four pixels, Q21, of `pairs` pairs of taps each, and the address of the next
+/// weights.
 fn blend_known(
-    e: &mut Code<'_, '_>,
+    e: &mut BlockCode<'_, '_>,
     firsts: Value,
     weights: Value,
     pairs: i64,
@@ -187,9 +194,9 @@ fn blend_known(
     (sums, e.offset(weights, 64 * i64::from(pairs)))
 }
 
-/// The same for any number of pairs: one loop over them for all four pixels.
-fn blend_any(e: &mut Code<'_, '_>, firsts: Value, weights: Value) -> ([Value; 4], Value) {
-    let count = e.header(Header::ColumnPairs);
+/// Returns the same for any number of pairs, with one loop over the pairs for all four pixels.
+fn blend_any(e: &mut BlockCode<'_, '_>, firsts: Value, weights: Value) -> ([Value; 4], Value) {
+    let count = e.header(HeaderWord::ColumnPairs);
     let from = [0, 1, 2, 3].map(|pixel| source_pixel(e, firsts, pixel));
     let start = e.splat_i32(HALF);
     let bytes = e.times(count, 16);
@@ -213,16 +220,16 @@ fn blend_any(e: &mut Code<'_, '_>, firsts: Value, weights: Value) -> ([Value; 4]
     ([sums[0], sums[1], sums[2], sums[3]], e.plus(all[3], bytes))
 }
 
-/// Where the taps of pixel `pixel` of four begin in the row of `i16`.
-fn source_pixel(e: &mut Code<'_, '_>, firsts: Value, pixel: i32) -> Value {
-    let wide = e.header(Header::Wide);
+/// Returns the address of the first tap of pixel `pixel` of four in the row of `i16`.
+fn source_pixel(e: &mut BlockCode<'_, '_>, firsts: Value, pixel: i32) -> Value {
+    let wide = e.header(HeaderWord::Wide);
     let first = e.load_i32(firsts, 4 * pixel);
     e.plus(wide, first)
 }
 
-/// Adds two pixels, weighed, to the sums of three channels. Places are an address and an offset.
+/// Adds two weighted pixels to the sums of three channels. Each position is an address and an offset.
 fn add_pair(
-    e: &mut Code<'_, '_>,
+    e: &mut BlockCode<'_, '_>,
     sum: Value,
     (from, from_offset): (Value, i32),
     (weights, weights_offset): (Value, i32),
@@ -236,13 +243,13 @@ fn add_pair(
     e.builder.ins().iadd(products, sum)
 }
 
-/// A half, and 128, in Q21: what a pixel's sum starts from.
+/// A half plus 128, in Q21: the initial value of a pixel's sum.
 const HALF: i32 = (1 << 20) + (128 << 21);
 
 const NONE: u8 = 0x80;
 
-/// Two pixels of `i16`, `r0 g0 b0 r1 g1 b1`, to `r0 r1 g0 g1 b0 b1 0 0`.
+/// Shuffles two pixels of `i16`, `r0 g0 b0 r1 g1 b1`, to `r0 r1 g0 g1 b0 b1 0 0`.
 const PAIRS: [u8; 16] = [0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, NONE, NONE, NONE, NONE];
 
-/// Four pixels of four bytes, `r g b 0` each, to twelve bytes.
+/// Shuffles four pixels of four bytes, `r g b 0` each, to twelve bytes.
 const PACK: [u8; 16] = [0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, NONE, NONE, NONE, NONE];

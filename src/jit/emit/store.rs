@@ -1,21 +1,21 @@
-//! The final store: from vectors of `f32` to the output's type and layout.
+//! Emits the final store: from vectors of `f32` to the output's type and layout.
 //!
 //! | type | channels first | channels last |
 //! |---|---|---|
 //! | f32 | three planes, 32 bytes each a group | interleaved by shuffles, 96 bytes |
 //! | u8 | three planes, 8 bytes each | interleaved by shuffles, 24 bytes |
-//! | any other, or streamed | as f32 into one row, then a row function for each plane | as f32 into one row, then one call |
-//! | bytes normalized to f16, bf16 | as u8 into one row, then the same | as u8 into one row, then one call |
+//! | any other type, or streamed | as f32 into one row, then a row function for each plane | as f32 into one row, then one call |
+//! | bytes normalized to f16, bf16 | as u8 into one row, then a row function for each plane | as u8 into one row, then one call |
 //!
-//! Bytes that no link changes are passed on as they are. Otherwise integers are rounded half to
-//! even and stop at the ends of their type; floats are rounded to nearest even. Where `Normalize`
-//! is the only link, the row function does it while it converts: its vectors are twice as wide.
+//! Bytes that no op changes are copied as they are. Otherwise integers are rounded half to even and
+//! saturate at the limits of their type; floats are rounded to nearest even. Where `Normalize` is the
+//! only op, the row function normalizes while it converts: its vectors are twice as wide.
 
-use super::super::record::{HEADER, Header, Pass, shuffles};
-use super::ir::Code;
-use super::pass::{Halves, Place, output_columns, output_row};
-use super::{Imports, Spec};
-use crate::plan::Link;
+use super::super::param_block::{HEADER, HeaderWord, PassWord, shuffles};
+use super::ir::BlockCode;
+use super::pass::{GroupPosition, Halves, output_columns, output_row};
+use super::{BodySpec, Imports};
+use crate::plan::FusedOp;
 use cranelift_codegen::ir::types::{I8X16, I16X8, I64X2};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use fuseloop_kernels::{Numbers, RowFunction};
@@ -26,13 +26,13 @@ use fuseloop_ops::{DType, Layout};
 pub(super) struct Sink {
     dtype: DType,
     planar: bool,
-    stored: Stored,
+    stored: StoreFormat,
 }
 
-/// What groups are stored as.
+/// The format in which groups are stored.
 #[derive(Clone, Copy)]
-enum Stored {
-    /// The output itself.
+enum StoreFormat {
+    /// The output's own format, directly to the output.
     Output,
     /// `f32` into a row, which a row function converts.
     Floats,
@@ -40,77 +40,77 @@ enum Stored {
     Bytes([Numbers; 3]),
 }
 
-/// The row function that a block's rows are stored by, if they are.
-pub(crate) fn row_function(spec: Spec<'_>) -> Option<&'static RowFunction> {
+/// Returns the row function that stores a block's rows, if one does.
+pub(crate) fn row_function(spec: BodySpec<'_>) -> Option<&'static RowFunction> {
     let sink = Sink::new(spec);
     let source = match (sink.stored, sink.planar) {
-        (Stored::Output, _) => return None,
-        (Stored::Floats, _) => "floats",
-        (Stored::Bytes(_), true) => "plane",
-        (Stored::Bytes(_), false) => "pixels",
+        (StoreFormat::Output, _) => return None,
+        (StoreFormat::Floats, _) => "floats",
+        (StoreFormat::Bytes(_), true) => "plane",
+        (StoreFormat::Bytes(_), false) => "pixels",
     };
     let streamed = if spec.block.streams { "_streamed" } else { "" };
     let name = format!("{source}_{}{streamed}", sink.dtype);
     Some(RowFunction::named(&name).expect("there is one for every source and type"))
 }
 
-/// The numbers that a block's bytes are normalized by, if nothing else happens to them and their
-/// type has a row function for it.
-fn normalized(spec: Spec<'_>) -> Option<[Numbers; 3]> {
-    let &[Link::Value { leaf, part, .. }] = spec.links else { return None };
+/// Returns the numbers that a block's bytes are normalized by, if normalization is the only op and the
+/// output's type has a row function for it.
+fn normalized(spec: BodySpec<'_>) -> Option<[Numbers; 3]> {
+    let &[FusedOp::Value { leaf, part, .. }] = spec.links else { return None };
     let numbers = spec.leaves.get(leaf)?.kind.pixel(part)?.normalizes?;
     matches!(spec.block.dtype, DType::F16 | DType::Bf16).then_some(numbers)
 }
 
 impl Sink {
-    pub(super) fn new(spec: Spec<'_>) -> Self {
+    pub(super) fn new(spec: BodySpec<'_>) -> Self {
         let (dtype, planar) = (spec.block.dtype, spec.block.layout == Layout::ChannelsFirst);
         let is_direct = !spec.block.streams && matches!(dtype, DType::U8 | DType::F32);
         let stored = match normalized(spec) {
-            Some(numbers) => Stored::Bytes(numbers),
-            None if is_direct => Stored::Output,
-            None => Stored::Floats,
+            Some(numbers) => StoreFormat::Bytes(numbers),
+            None if is_direct => StoreFormat::Output,
+            None => StoreFormat::Floats,
         };
         Self { dtype, planar, stored }
     }
 
-    /// Whether groups are stored into a row first.
+    /// Returns true if groups are stored into a row first.
     fn by_row(self) -> bool {
-        !matches!(self.stored, Stored::Output)
+        !matches!(self.stored, StoreFormat::Output)
     }
 
-    /// Bytes of an element as the groups store it.
+    /// Returns the bytes of an element as groups store it.
     fn element_bytes(self) -> i64 {
         match self.stored {
-            Stored::Output => self.dtype.bytes() as i64,
-            Stored::Floats => 4,
-            Stored::Bytes(_) => 1,
+            StoreFormat::Output => self.dtype.bytes() as i64,
+            StoreFormat::Floats => 4,
+            StoreFormat::Bytes(_) => 1,
         }
     }
 
-    /// Bytes of a pixel as the groups store it, within a plane if planar.
+    /// Returns the bytes of a pixel as groups store it; within one plane if planar.
     fn pixel_bytes(self) -> i64 {
         if self.planar { self.element_bytes() } else { 3 * self.element_bytes() }
     }
 
-    /// The address where row `y`'s groups are stored.
-    pub(super) fn row_start(self, e: &mut Code<'_, '_>, y: Value) -> Value {
+    /// Returns the address that row `y`'s groups are stored to.
+    pub(super) fn row_start(self, e: &mut BlockCode<'_, '_>, y: Value) -> Value {
         if self.by_row() {
-            return e.header(Header::FloatRow);
+            return e.header(HeaderWord::FloatRow);
         }
         output_row(e, y, self.pixel_bytes())
     }
 
-    /// Bytes between the planes that groups are stored to.
-    fn plane(self, e: &mut Code<'_, '_>) -> Value {
+    /// Returns the bytes between the planes that groups are stored to.
+    fn plane(self, e: &mut BlockCode<'_, '_>) -> Value {
         if self.by_row() {
             let columns = output_columns(e, 0);
             return e.times(columns, self.element_bytes());
         }
-        e.header(Header::Plane)
+        e.header(HeaderWord::Plane)
     }
 
-    pub(super) fn group(self, e: &mut Code<'_, '_>, row: Value, x: Value, halves: Halves<'_>) {
+    pub(super) fn group(self, e: &mut BlockCode<'_, '_>, row: Value, x: Value, halves: Halves<'_>) {
         let offset = e.times(x, self.pixel_bytes());
         let to = e.plus(row, offset);
         match (self.dtype, self.planar) {
@@ -121,20 +121,20 @@ impl Sink {
         }
     }
 
-    /// Whether what groups store are the source's own bytes, moved.
-    pub(super) fn passes_bytes_on(self, links: &[Link]) -> bool {
+    /// Returns true if groups store the source's own bytes, shuffled.
+    pub(super) fn passes_bytes_on(self, links: &[FusedOp]) -> bool {
         match self.stored {
-            Stored::Output => self.dtype == DType::U8 && links.is_empty(),
-            Stored::Floats => false,
-            Stored::Bytes(_) => true,
+            StoreFormat::Output => self.dtype == DType::U8 && links.is_empty(),
+            StoreFormat::Floats => false,
+            StoreFormat::Bytes(_) => true,
         }
     }
 
-    /// Passes a group's bytes on.
-    pub(super) fn bytes(self, e: &mut Code<'_, '_>, row: Value, place: Place) {
+    /// Copies a group's bytes.
+    pub(super) fn bytes(self, e: &mut BlockCode<'_, '_>, row: Value, place: GroupPosition) {
         let offset = e.times(place.x, self.pixel_bytes());
         let to = e.plus(row, offset);
-        let address = e.pass_word(HEADER, Pass::Shuffles);
+        let address = e.pass_word(HEADER, PassWord::Shuffles);
         let first = if self.planar { shuffles::PLANAR } else { shuffles::INTERLEAVED };
         let loads = place.from.map(|from| e.load(I8X16, from, 0));
         let [low, high] = [0, 2].map(|vector| {
@@ -151,10 +151,10 @@ impl Sink {
     }
 
     /// Calls the row function, if groups were stored to a row.
-    pub(super) fn row_end(self, e: &mut Code<'_, '_>, y: Value, imports: Imports) {
+    pub(super) fn row_end(self, e: &mut BlockCode<'_, '_>, y: Value, imports: Imports) {
         let Some(store) = imports.store else { return };
         let element = self.dtype.bytes() as i64;
-        let from = e.header(Header::FloatRow);
+        let from = e.header(HeaderWord::FloatRow);
         let columns = output_columns(e, 0);
         let numbers = self.numbers(e);
         if !self.planar {
@@ -163,7 +163,7 @@ impl Sink {
             e.builder.ins().call(store, &[from, to, count, numbers]);
             return;
         }
-        let (from_plane, to_plane) = (self.plane(e), e.header(Header::Plane));
+        let (from_plane, to_plane) = (self.plane(e), e.header(HeaderWord::Plane));
         let (mut from, mut to) = (from, output_row(e, y, element));
         for channel in 0..3 {
             let numbers = e.offset(numbers, channel * size_of::<Numbers>() as i64);
@@ -172,9 +172,10 @@ impl Sink {
         }
     }
 
-    /// The address of the numbers that the row function normalizes by; none if it does not.
-    fn numbers(self, e: &mut Code<'_, '_>) -> Value {
-        let Stored::Bytes(numbers) = self.stored else { return e.int(0) };
+    /// Returns the address of the numbers that the row function normalizes by; 0 if it does not
+    /// normalize.
+    fn numbers(self, e: &mut BlockCode<'_, '_>) -> Value {
+        let StoreFormat::Bytes(numbers) = self.stored else { return e.int(0) };
         let bytes = numbers.map(|channel| {
             let [m1, s1, s0, bias] = channel.map(f32::to_ne_bytes);
             [m1, s1, s0, bias].concat().try_into().expect("four floats are sixteen bytes")
@@ -182,7 +183,7 @@ impl Sink {
         e.constants_at(&bytes)
     }
 
-    fn floats_planar(self, e: &mut Code<'_, '_>, to: Value, halves: Halves<'_>) {
+    fn floats_planar(self, e: &mut BlockCode<'_, '_>, to: Value, halves: Halves<'_>) {
         let plane = self.plane(e);
         let second = e.plus(to, plane);
         let planes = [to, second, e.plus(second, plane)];
@@ -194,15 +195,15 @@ impl Sink {
         }
     }
 
-    fn bytes_planar(self, e: &mut Code<'_, '_>, to: Value, halves: Halves<'_>) {
+    fn bytes_planar(self, e: &mut BlockCode<'_, '_>, to: Value, halves: Halves<'_>) {
         let [r, g, b] = words(e, halves);
         let rg = e.builder.ins().unarrow(r, g);
         let bb = e.builder.ins().unarrow(b, b);
         self.store_planes(e, to, rg, bb);
     }
 
-    /// Eight bytes of red, then green, in one vector; of blue in the other.
-    fn store_planes(self, e: &mut Code<'_, '_>, to: Value, rg: Value, bb: Value) {
+    /// Stores three planes from two vectors: eight bytes of red, then green, and eight bytes of blue.
+    fn store_planes(self, e: &mut BlockCode<'_, '_>, to: Value, rg: Value, bb: Value) {
         let plane = self.plane(e);
         let (rg, bb) = (e.cast(I64X2, rg), e.cast(I64X2, bb));
         let mut to = to;
@@ -214,8 +215,8 @@ impl Sink {
     }
 }
 
-/// Eight pixels' channels as `i16`, clamped to 0..=255 and rounded half to even.
-fn words(e: &mut Code<'_, '_>, halves: Halves<'_>) -> [Value; 3] {
+/// Returns eight pixels' channels as `i16`, clamped to 0..=255 and rounded half to even.
+fn words(e: &mut BlockCode<'_, '_>, halves: Halves<'_>) -> [Value; 3] {
     let [low, high] = [0, 1].map(|half| {
         let pixels = halves(e, half);
         pixels.map(|v| {
@@ -230,8 +231,8 @@ fn words(e: &mut Code<'_, '_>, halves: Halves<'_>) -> [Value; 3] {
     })
 }
 
-/// `r0 g0 b0 r1 g1 b1 ..`: 24 bytes, as 16 from the start and 16 to the end.
-pub(super) fn bytes_interleaved(e: &mut Code<'_, '_>, to: Value, halves: Halves<'_>) {
+/// Stores `r0 g0 b0 r1 g1 b1 ..`: 24 bytes, as the first 16 and the last 16.
+pub(super) fn bytes_interleaved(e: &mut BlockCode<'_, '_>, to: Value, halves: Halves<'_>) {
     let [r, g, b] = words(e, halves);
     let rg = e.builder.ins().unarrow(r, g);
     let bb = e.builder.ins().unarrow(b, b);
@@ -243,8 +244,8 @@ pub(super) fn bytes_interleaved(e: &mut Code<'_, '_>, to: Value, halves: Halves<
     e.store(high, to, 8);
 }
 
-/// `r0 g0 b0 r1 | g1 b1 r2 g2 | b2 r3 g3 b3`, twice.
-fn floats_interleaved(e: &mut Code<'_, '_>, to: Value, halves: Halves<'_>) {
+/// Stores `r0 g0 b0 r1 | g1 b1 r2 g2 | b2 r3 g3 b3`, twice.
+fn floats_interleaved(e: &mut BlockCode<'_, '_>, to: Value, halves: Halves<'_>) {
     for half in 0..2 {
         let [r, g, b] = halves(e, half);
         let vectors = [
@@ -258,12 +259,12 @@ fn floats_interleaved(e: &mut Code<'_, '_>, to: Value, halves: Halves<'_>) {
     }
 }
 
-/// Four lanes out of three vectors: `(vector, lane)` each.
-fn pick(e: &mut Code<'_, '_>, from: [Value; 3], lanes: [(u8, u8); 4]) -> Value {
+/// Combines four lanes of three vectors: `(vector, lane)` each.
+fn pick(e: &mut BlockCode<'_, '_>, from: [Value; 3], lanes: [(u8, u8); 4]) -> Value {
     let bytes = |choose: &dyn Fn(usize) -> u8| -> [u8; 16] {
         std::array::from_fn(|i| 4 * choose(i / 4) + (i % 4) as u8)
     };
-    // The lanes of vectors 0 and 1 first, then those of vector 2 put between them.
+    // The lanes of vectors 0 and 1 first, then the lanes of vector 2 between them.
     let both = bytes(&|i| match lanes[i] {
         (2, _) => 0,
         (vector, lane) => 4 * vector + lane,

@@ -1,11 +1,12 @@
-//! The file of a cache on disk: pieces written one after another, read back at their places.
+//! The file of a cache on disk: pieces are appended, and read back by position.
 //!
-//! It has no name where the system can do that, else a random one that it gives up at once; so no
-//! other process comes upon it, and it goes with its last handle, whatever ends the process.
+//! The file has no name where the system supports that, otherwise a random name that is removed at once.
+//! No other process can open it by accident, and it is deleted with its last handle, however the process
+//! ends.
 //!
-//! Every piece is read with its checksum: a file cut short, written over or spoilt by its disk is
-//! found out before a pixel of it is used. A change of the bytes of one 8-byte word is found for
-//! certain; others, but for one in 2^64.
+//! Every piece is verified by its checksum: if the file was truncated, overwritten or damaged by its
+//! disk, this is detected before a pixel is used. Any change within one 8-byte word is always detected;
+//! other changes are missed with probability 2^-64.
 
 use std::fs::File;
 use std::io;
@@ -13,34 +14,34 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// See the module's top.
-pub(super) struct Disk {
+/// See the top of the module.
+pub(super) struct CacheFile {
     file: File,
-    /// Where the next piece is written.
+    /// The offset of the next piece.
     end: AtomicU64,
-    /// No piece is written any more.
+    /// True if no more pieces are written.
     is_full: AtomicBool,
-    /// Nor read.
+    /// True if no more pieces are read.
     is_closed: AtomicBool,
     failures: AtomicU64,
     /// The first failure.
     trouble: Mutex<Option<String>>,
 }
 
-/// Where a piece lies, and what it is known by.
+/// The position and the checksum of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct FileExtent {
     start: u64,
     len: usize,
     checksum: u64,
 }
 
-impl Disk {
-    /// An empty file in `folder`.
+impl CacheFile {
+    /// Creates an empty file in `folder`.
     ///
     /// # Errors
     ///
-    /// As the system says, or if `folder` is none.
+    /// The system's error, or if `folder` is not a folder.
     pub(super) fn create(folder: &Path) -> io::Result<Self> {
         if !folder.metadata()?.is_dir() {
             return Err(io::Error::new(io::ErrorKind::NotADirectory, "not a folder"));
@@ -59,7 +60,7 @@ impl Disk {
         }
     }
 
-    /// Whether what was written is not to be had any more.
+    /// Returns true if pieces can't be read any more.
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Relaxed)
     }
@@ -72,15 +73,15 @@ impl Disk {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Writes a piece; `None` if it can't, from then on without another try.
-    pub(super) fn write(&self, bytes: &[u8]) -> Option<Place> {
+    /// Writes a piece. Returns `None` on failure, and from then on always, without another try.
+    pub(super) fn write(&self, bytes: &[u8]) -> Option<FileExtent> {
         if self.is_full.load(Ordering::Relaxed) {
             return None;
         }
         let len = bytes.len();
         let start = self.end.fetch_add(len as u64, Ordering::Relaxed);
         match write_all_at(&self.file, bytes, start) {
-            Ok(()) => Some(Place { start, len, checksum: checksum(bytes) }),
+            Ok(()) => Some(FileExtent { start, len, checksum: checksum(bytes) }),
             Err(error) => {
                 self.is_full.store(true, Ordering::Relaxed);
                 self.fail(&format!("writing {len} bytes at {start}: {error}"));
@@ -89,10 +90,10 @@ impl Disk {
         }
     }
 
-    /// Reads a piece into `buffer`, which grows to the largest one and never shrinks. `None` if it
-    /// is not as it was written, from then on for every piece.
-    pub(super) fn read<'a>(&self, place: &Place, buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
-        let Place { start, len, .. } = *place;
+    /// Reads a piece into `buffer`, which grows to the largest piece and never shrinks. Returns `None`
+    /// if the piece is not as it was written, and from then on for every piece.
+    pub(super) fn read<'a>(&self, place: &FileExtent, buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+        let FileExtent { start, len, .. } = *place;
         if self.is_closed() {
             return None;
         }
@@ -119,15 +120,15 @@ impl Disk {
     }
 }
 
-/// Sums that run side by side, so that a CPU does not wait for its multiplier.
+/// The number of independent sums, so that the CPU does not wait for its multiplier.
 const LANES: usize = 8;
 
 /// FNV-1a's prime: odd, so that multiplying by it loses nothing.
 const PRIME: u64 = 0x0100_0000_01b3;
 
-/// FNV-1a by words, in eight sums that take turns and are summed up the same way.
+/// FNV-1a by words, in eight interleaved sums that are then combined in the same way.
 ///
-/// A step, `(sum ^ word) * odd`, is one to one in the word and in the sum: two inputs of one length
+/// A step, `(sum ^ word) * odd`, is injective in the word and in the sum: two inputs of the same length
 /// that differ in one word have different sums.
 fn checksum(bytes: &[u8]) -> u64 {
     let step = |sum: u64, word: u64| (sum ^ word).wrapping_mul(PRIME).rotate_left(29);
@@ -187,9 +188,9 @@ fn read_exact_at(file: &File, bytes: &mut [u8], start: u64) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn disk() -> (tempfile::TempDir, Disk) {
+    fn disk() -> (tempfile::TempDir, CacheFile) {
         let dir = tempfile::tempdir().unwrap();
-        let disk = Disk::create(dir.path()).unwrap();
+        let disk = CacheFile::create(dir.path()).unwrap();
         (dir, disk)
     }
 
@@ -197,7 +198,8 @@ mod tests {
     fn pieces_come_back_as_they_were_written() {
         let (_dir, disk) = disk();
         let pieces: Vec<Vec<u8>> = (0..300).map(|n| vec![n as u8; n]).collect();
-        let places: Vec<Place> = pieces.iter().map(|piece| disk.write(piece).unwrap()).collect();
+        let places: Vec<FileExtent> =
+            pieces.iter().map(|piece| disk.write(piece).unwrap()).collect();
         let mut buffer = vec![];
         for (piece, place) in pieces.iter().zip(&places).rev() {
             assert_eq!(disk.read(place, &mut buffer), Some(&piece[..]));
@@ -233,7 +235,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn a_full_disk_ends_storing_but_not_reading() {
         let full = File::options().read(true).write(true).open("/dev/full").unwrap();
-        let disk = Disk::of(full);
+        let disk = CacheFile::of(full);
         assert!(disk.write(&[1; 10]).is_none() && disk.write(&[1; 10]).is_none());
         assert_eq!((disk.failures(), disk.is_closed()), (1, false));
         let trouble = disk.trouble().unwrap();
@@ -265,7 +267,7 @@ mod tests {
     #[test]
     fn a_folder_that_is_none_is_refused() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let told = |path: &Path| Disk::create(path).err().unwrap().to_string();
+        let told = |path: &Path| CacheFile::create(path).err().unwrap().to_string();
         assert_eq!(told(file.path()), "not a folder");
         assert!(told(&file.path().with_extension("gone")).contains("No such file"));
     }

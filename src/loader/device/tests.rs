@@ -1,14 +1,14 @@
-//! What a worker stages for a device, with no device there.
+//! The data that a worker stages for a device, tested without a device.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
+use super::super::compile;
 use super::super::stage::LoaderStage;
-use super::super::works;
 use super::*;
-use crate::batch::{BatchSpec, Rows, Slot};
+use crate::batch::{BatchSpec, Slot, TensorRows};
 use crate::jit::KernelCache;
-use crate::run::{Stage, Watch};
-use crate::sample::{Epoch, SampleId, Visit};
+use crate::run::{Progress, Stage};
+use crate::sample::{Epoch, SampleId, SampleRef};
 use crate::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
 use fuseloop_ops::*;
 
@@ -34,7 +34,7 @@ impl Source for Noise {
     }
 }
 
-/// A loader on the CPU, of an image with this list.
+/// Builds a loader on the CPU, with an image and this list.
 fn loader(image: fn() -> Ops) -> Loader {
     let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
     let fields = vec![field("image", FieldKind::RgbImage), field("label", FieldKind::Int)];
@@ -43,23 +43,25 @@ fn loader(image: fn() -> Ops) -> Loader {
     builder.pipeline("label", |_| Ok(ops![Squeeze, ToDevice::to(Device::Auto)])).build().unwrap()
 }
 
-/// The same loader's stage as if there were a device, without the way there.
+/// Builds the same loader's stage as if there were a device, without an upload.
 fn staging(loader: &Loader) -> LoaderStage {
     let outputs = loader.compiled().outputs.clone();
     let lists: Vec<Ops> = outputs.iter().map(|output| output.ops(Epoch(0)).unwrap()).collect();
     let (source, setup, cache) = (&loader.source, &loader.setup, &mut KernelCache::default());
-    let made = works::works(&**source, &outputs, &lists, &[true, true], setup, cache).unwrap();
+    let made =
+        compile::plan_outputs(&**source, &outputs, &lists, &[true, true], setup, cache).unwrap();
     LoaderStage::new(Arc::clone(source), made, None, Epoch(0), setup, loader.shared.clone())
 }
 
-/// All samples through a stage: the rows of each output.
+/// Runs all samples through a stage and returns the rows of each output.
 fn filled(stage: &LoaderStage) -> Vec<Vec<Vec<u8>>> {
     let count = SAMPLES as usize;
     let spec = BatchSpec::new(stage.outputs(), NonZeroUsize::new(count).unwrap()).unwrap();
     let mut slot = Slot::new(&spec).unwrap();
-    let visits: Vec<Visit> = (0..SAMPLES).map(|sample| Visit::once(SampleId(sample))).collect();
+    let visits: Vec<SampleRef> =
+        (0..SAMPLES).map(|sample| SampleRef::once(SampleId(sample))).collect();
     slot.visits_mut().extend(&visits);
-    let (mut worker, mut rows) = (stage.worker(Watch::off()), slot.rows_mut());
+    let (mut worker, mut rows) = (stage.worker(Progress::off()), slot.rows_mut());
     stage.fill(&mut worker, Epoch(0), &visits, &mut rows).unwrap();
     stage.finish(&mut worker, Epoch(0), 0, &mut rows).unwrap();
     let each =
@@ -91,11 +93,11 @@ fn a_row_is_the_bytes_before_the_op_and_then_the_samples_record() {
     let bytes = 3 * (SIDE * SIDE) as usize;
     let [image, label] = stage.outputs() else { panic!("two outputs") };
     assert_eq!((image.dtype, &*image.shape), (DType::F16, &[3, 24, 24][..]));
-    assert!(matches!(image.rows, Rows::Device { staged } if staged >= bytes));
-    assert_eq!(label.rows, Rows::Device { staged: 8 });
+    assert!(matches!(image.rows, TensorRows::Device { staged } if staged >= bytes));
+    assert_eq!(label.rows, TensorRows::Device { staged: 8 });
     let (staged, want) = (filled(&stage), filled(&host.current()));
     for (sample, (row, want)) in staged[0].iter().zip(&want[0]).enumerate() {
-        // Mixing is the device's as well: nothing of the pixels has changed.
+        // The device also mixes, so the pixels have not changed.
         assert!(row[..bytes] == *want, "sample {sample}");
     }
     assert_eq!(staged[1], want[1]);

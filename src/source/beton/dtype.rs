@@ -8,8 +8,8 @@
 //! >i4 ...                the same, big-endian
 //! ```
 //!
-//! From numpy's array interface, version 3 (`typestr`). Text, dates, objects and structures
-//! are refused: no tensor holds them.
+//! The texts are those of numpy's array interface, version 3 (`typestr`). Text, dates, objects and
+//! structures are refused: no tensor holds them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,7 +22,7 @@ pub struct NdType {
     order: ByteOrder,
 }
 
-/// What the bytes of an element are.
+/// The kind of an element's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NdKind {
@@ -50,9 +50,10 @@ pub enum ByteOrder {
 }
 
 impl NdType {
-    /// The type of `item_size` bytes an element; `order` does not matter to a single byte.
+    /// Returns the type with elements of `item_size` bytes; `order` does not matter for a single byte.
     ///
-    /// `None` if numpy has no such type, or if more than a byte is given [`ByteOrder::Single`].
+    /// Returns `None` if numpy has no such type, or if more than one byte is combined with
+    /// [`ByteOrder::Single`].
     #[must_use]
     pub fn new(kind: NdKind, item_size: u8, order: ByteOrder) -> Option<Self> {
         let sizes: &[u8] = match kind {
@@ -66,26 +67,26 @@ impl NdType {
         (sizes.contains(&item_size) && ordered).then_some(Self { kind, item_size, order })
     }
 
-    /// What an element's bytes are.
+    /// Returns the kind of an element's bytes.
     #[must_use]
     pub fn kind(self) -> NdKind {
         self.kind
     }
 
-    /// Bytes of one element.
+    /// Returns the size of an element in bytes.
     #[must_use]
     pub fn item_size(self) -> u64 {
         u64::from(self.item_size)
     }
 
-    /// Which byte comes first.
+    /// Returns which byte of an element comes first.
     #[must_use]
     pub fn order(self) -> ByteOrder {
         self.order
     }
 }
 
-/// numpy's text for it: `<f4`.
+/// Shows numpy's text for the type: `<f4`.
 impl fmt::Display for NdType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let order = match self.order {

@@ -1,4 +1,4 @@
-//! What can be wrong with a `.beton` file, and with one sample of it.
+//! Errors in a `.beton` file, and in one sample of it.
 
 use super::{CellError, FieldError, HeaderError, LayoutError};
 use crate::sample::SampleId;
@@ -12,11 +12,11 @@ use std::path::PathBuf;
 pub struct SourceError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong. Part of the message, so not its `source`.
+    /// The problem. It is part of the message, so it is not the error's `source`.
     pub kind: SourceErrorKind,
 }
 
-/// What is wrong with a file, or with a sample of it.
+/// The problem with a file, or with a sample of it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceErrorKind {
@@ -32,19 +32,19 @@ pub enum SourceErrorKind {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The system refuses.
+    /// The system reported an error.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The header is wrong.
     #[error(transparent)]
     Header(#[from] HeaderError),
-    /// A part of the file can't be read.
+    /// A range of the file can't be read.
     #[error(transparent)]
     Read(#[from] ReadErrorKind),
     /// A field descriptor is wrong.
     #[error(transparent)]
     Field(#[from] FieldError),
-    /// User-defined fields that make too long a row.
+    /// User-defined fields make a row too long.
     #[error(transparent)]
     Layout(#[from] LayoutError),
     /// More samples than the limit.
@@ -60,16 +60,16 @@ pub enum OpenError {
         "a sample table of {samples} rows of {row_size} bytes at byte {start} does not fit before the allocation table at byte {end}"
     )]
     SampleTable {
-        /// Rows, as the header says.
+        /// The number of rows, according to the header.
         samples: u64,
-        /// Bytes of a row.
+        /// The size of a row in bytes.
         row_size: usize,
         /// File offset of the sample table.
         start: u64,
         /// File offset of the allocation table.
         end: u64,
     },
-    /// Tables too large to be held in memory.
+    /// The tables are too large to be held in memory.
     #[error("tables of {found} bytes, the limit is {limit}")]
     TableBytes {
         /// Bytes of the descriptors, the sample table and, if it is needed, the allocation table.
@@ -84,10 +84,10 @@ pub enum OpenError {
     AllocationTable {
         /// File offset of the table.
         start: u64,
-        /// Bytes from there to the end of the file.
+        /// The bytes from the start of the table to the end of the file.
         found: u64,
     },
-    /// No memory to sort the allocation table in.
+    /// There is no memory to sort the allocation table.
     #[error("no memory for an index of {records} allocation records")]
     IndexMemory {
         /// Records of the table.
@@ -99,39 +99,39 @@ pub enum OpenError {
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("sample {sample} ({}): {kind}", Escaped(field))]
 pub struct ReadError {
-    /// Which sample.
+    /// The sample.
     pub sample: SampleId,
-    /// The field's name; `#7` for a place where no field is.
+    /// The field's name; `#7` for an index without a field.
     pub field: String,
-    /// What is wrong.
+    /// The problem.
     pub kind: ReadErrorKind,
 }
 
 impl ReadError {
-    /// The error with its file's path.
+    /// Adds the path of the file to the error.
     #[must_use]
     pub fn in_file(self, path: impl Into<PathBuf>) -> SourceError {
         SourceError { path: path.into(), kind: self.into() }
     }
 }
 
-/// What is wrong with a field of a sample.
+/// The problem with a field of a sample.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadErrorKind {
-    /// A sample that the dataset has not.
+    /// The dataset does not have this sample.
     #[error("there is no such sample, the file has {samples}")]
     NoSuchSample {
         /// Samples of the dataset.
         samples: u64,
     },
-    /// A field that the dataset has not.
+    /// The dataset does not have this field.
     #[error("there is no such field, the file has {fields}")]
     NoSuchField {
         /// Fields of the dataset.
         fields: usize,
     },
-    /// A picture was asked for, the field holds something else.
+    /// An image was asked for, but the field holds something else.
     #[error("the field is {found}, not a picture")]
     NotAnImage {
         /// The field's kind.
@@ -140,12 +140,12 @@ pub enum ReadErrorKind {
     /// The cell in the sample table is wrong.
     #[error("{kind}, in the sample table at byte {at}")]
     Cell {
-        /// What is wrong with it.
+        /// The problem with the cell.
         kind: CellError,
         /// File offset of the cell.
         at: u64,
     },
-    /// A picture without pixels.
+    /// An image without pixels.
     #[error("a picture of {width} x {height} pixels, in the sample table at byte {at}")]
     EmptyImage {
         /// Columns.
@@ -173,13 +173,13 @@ pub enum ReadErrorKind {
         /// `Limits::max_sample_bytes`.
         limit: u64,
     },
-    /// No allocation begins at the pointer, so nobody knows how many bytes there are.
+    /// No allocation begins at the pointer, so the number of bytes is not known.
     #[error("no record of the allocation table begins at byte {ptr}")]
     NoAllocation {
         /// The pointer in the sample table.
         ptr: u64,
     },
-    /// The bytes are not where values are stored.
+    /// The bytes are outside the range where values are stored.
     #[error("{size} bytes at byte {ptr} lie outside the data, bytes {start} to {end}")]
     OutOfBounds {
         /// The pointer in the sample table.
@@ -191,52 +191,52 @@ pub enum ReadErrorKind {
         /// Where the data ends.
         end: u64,
     },
-    /// The file has become shorter, or bytes are asked for that it never had.
+    /// The file has become shorter, or the bytes were never in it.
     #[error("{size} bytes at byte {ptr}: the file ends after {found} of them")]
     Short {
-        /// Where they begin.
+        /// The file offset of the bytes.
         ptr: u64,
-        /// Bytes wanted.
+        /// The number of bytes asked for.
         size: u64,
-        /// Bytes there are.
+        /// The number of bytes available.
         found: u64,
     },
-    /// The system can't read.
+    /// The system can't read the bytes.
     #[error("{size} bytes at byte {ptr}: {message}")]
     Io {
-        /// Where they begin.
+        /// The file offset of the bytes.
         ptr: u64,
-        /// Bytes wanted.
+        /// The number of bytes asked for.
         size: u64,
-        /// What kind of error.
+        /// The kind of the error.
         kind: io::ErrorKind,
-        /// What the system said.
+        /// The system's message.
         message: String,
     },
-    /// The page that holds the value can't be read up to it. All values of the page from there on
-    /// fail alike.
+    /// The page that holds the value can't be read up to the value. All values of the page from there on
+    /// fail in the same way.
     #[error("{size} bytes at byte {ptr}: page {page} can't be read from byte {at} on: {message}")]
     Page {
-        /// Where the value begins.
+        /// The file offset of the value.
         ptr: u64,
-        /// Bytes of it.
+        /// The size of the value in bytes.
         size: u64,
         /// The page's number, from 0.
         page: u64,
         /// The first byte that could not be read.
         at: u64,
-        /// What kind of error.
+        /// The kind of the error.
         kind: io::ErrorKind,
-        /// What the system said.
+        /// The system's message.
         message: String,
     },
     /// There is no memory to read into.
     #[error("no memory for {size} bytes")]
     Memory {
-        /// Bytes wanted.
+        /// The number of bytes asked for.
         size: u64,
     },
-    /// A raw picture whose bytes are not `width * height * 3`.
+    /// The bytes of a raw image are not `width * height * 3`.
     #[error(
         "a raw picture of {width} x {height} pixels has {found} bytes at byte {ptr}, expected {expected}"
     )]

@@ -3,7 +3,7 @@
 //! | offset | size | field     | meaning                                             |
 //! |-------:|-----:|-----------|-----------------------------------------------------|
 //! |      0 |    1 | `type_id` | see [`FieldKind`]                                   |
-//! |      1 |   16 | `name`    | ASCII, padded with NUL; 16 characters have none     |
+//! |      1 |   16 | `name`    | ASCII, padded with NULs to 16 bytes                 |
 //! |     17 | 1024 | arguments | zero, except for arrays and user-defined fields     |
 //!
 //! An array's arguments (type ids 4 and 6):
@@ -14,8 +14,7 @@
 //! |    256 |    8 | `len`   | bytes of the text that follows                            |
 //! |    264 |  len | `dtype` | JSON of numpy's `dtype.descr`: `[["", "<f4"]]`            |
 //!
-//! Arguments of the other kinds are not looked at, as FFCV does not: they are room for
-//! extensions.
+//! Arguments of the other kinds are ignored, as FFCV does: they leave room for extensions.
 
 use super::{NdType, take};
 use std::collections::{BTreeMap, HashMap};
@@ -23,14 +22,14 @@ use std::collections::{BTreeMap, HashMap};
 /// A column of a dataset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldSpec {
-    /// At most 16 ASCII characters. From a hostile file they may be control characters: show
-    /// it with `{:?}`, which escapes them.
+    /// The name, at most 16 ASCII characters. In a hostile file they may be control characters: show the
+    /// name with `{:?}`, which escapes them.
     pub name: String,
-    /// What the column holds.
+    /// The kind of the column's values.
     pub kind: FieldKind,
 }
 
-/// What a column holds.
+/// The kind of a column's values.
 ///
 /// | type id | kind          | bytes of a row      | align |
 /// |--------:|---------------|---------------------|------:|
@@ -49,45 +48,45 @@ pub enum FieldKind {
     Float,
     /// A 64-bit integer.
     Int,
-    /// A picture, raw or JPEG.
+    /// An image, raw or JPEG.
     RgbImage,
     /// Bytes of any length.
     Bytes,
     /// An array of one shape for all samples.
     NdArray {
-        /// Type of an element.
+        /// The type of an element.
         dtype: NdType,
         /// Dimensions, outermost first; empty for a single element.
         shape: Vec<u64>,
     },
     /// JSON text.
     Json,
-    /// As `NdArray`, written from a torch tensor.
+    /// An array like `NdArray`, written from a torch tensor.
     TorchTensor {
-        /// Type of an element.
+        /// The type of an element.
         dtype: NdType,
         /// Dimensions, outermost first; empty for a single element.
         shape: Vec<u64>,
     },
     /// A user-defined field.
     Custom {
-        /// Bytes of its part of a row.
+        /// The size of the field's cell in a row, in bytes.
         row_size: usize,
-        /// Alignment of its part of a row, a power of two.
+        /// The alignment of the field's cell in a row, a power of two.
         align: usize,
     },
 }
 
-/// A user-defined field's part of a row: what FFCV learns from the field's Python class.
+/// The cell of a user-defined field in a row: what FFCV learns from the field's Python class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CustomRow {
-    /// Bytes, at least 1.
+    /// The size of the cell in bytes, at least 1.
     pub row_size: usize,
-    /// A power of two.
+    /// The alignment of the cell, a power of two.
     pub align: usize,
 }
 
-/// User-defined fields by name. As in FFCV a name given here overrides what the file says.
+/// User-defined fields by name. A name that is given here overrides the kind in the file, as in FFCV.
 pub type CustomRows = BTreeMap<String, CustomRow>;
 
 const NAME_SIZE: usize = 16;
@@ -96,10 +95,10 @@ const MAX_DIMS: usize = 32;
 const DTYPE_OFFSET: usize = MAX_DIMS * 8 + 8;
 
 impl FieldSpec {
-    /// Bytes of a descriptor.
+    /// The size of a descriptor in bytes.
     pub const SIZE: usize = 1 + NAME_SIZE + ARGUMENTS_SIZE;
 
-    /// Reads the descriptor that lies at file offset `at`.
+    /// Reads the descriptor at file offset `at`.
     ///
     /// # Errors
     ///
@@ -129,11 +128,11 @@ impl FieldSpec {
         Ok(Self { name, kind })
     }
 
-    /// The descriptor's bytes.
+    /// Returns the descriptor's bytes.
     ///
     /// # Errors
     ///
-    /// If the format can't hold the name or the shape, see [`FieldError`].
+    /// Fails if the format can't hold the name or the shape: see [`FieldError`].
     pub fn to_bytes(&self) -> Result<[u8; Self::SIZE], FieldError> {
         let name = self.name.as_bytes();
         if name.len() > NAME_SIZE || !name.iter().all(|b| (1..128).contains(b)) {
@@ -145,7 +144,7 @@ impl FieldSpec {
         if let FieldKind::NdArray { dtype, shape } | FieldKind::TorchTensor { dtype, shape } =
             &self.kind
         {
-            // FFCV's reader drops trailing zeros, and with them the sense of the shape.
+            // FFCV's reader drops trailing zeros, which would make it another shape.
             if shape.len() > MAX_DIMS || shape.last() == Some(&0) {
                 let (name, shape) = (self.name.clone(), shape.clone());
                 return Err(FieldError::ShapeUnwritable { name, shape });
@@ -157,7 +156,7 @@ impl FieldSpec {
 }
 
 impl FieldKind {
-    /// The number that names the kind in a file.
+    /// Returns the number that stands for the kind in a file.
     #[must_use]
     pub fn type_id(&self) -> u8 {
         match self {
@@ -172,7 +171,7 @@ impl FieldKind {
         }
     }
 
-    /// The kind in a word, for messages.
+    /// Returns the kind in a word, for messages.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
@@ -187,7 +186,7 @@ impl FieldKind {
         }
     }
 
-    /// Bytes of one array; `None` for other kinds, and for a product beyond 2^64.
+    /// Returns the size of one array in bytes; `None` for other kinds, and for a product beyond 2^64.
     #[must_use]
     pub fn array_bytes(&self) -> Option<u64> {
         match self {
@@ -199,7 +198,8 @@ impl FieldKind {
     }
 }
 
-/// Reads descriptors that lie side by side from file offset `at` on; no two share a name.
+/// Reads descriptors that are stored one after another from file offset `at` on. No two may share a
+/// name.
 ///
 /// # Errors
 ///
@@ -223,7 +223,7 @@ pub fn parse_fields(
     Ok(fields)
 }
 
-/// Type id, name, arguments; `None` if there are too few bytes.
+/// Splits a descriptor into type id, name and arguments; `None` if there are too few bytes.
 fn split(mut descriptor: &[u8]) -> Option<(u8, [u8; NAME_SIZE], [u8; ARGUMENTS_SIZE])> {
     let rest = &mut descriptor;
     Some((u8::from_le_bytes(take(rest)?), take(rest)?, take(rest)?))
@@ -275,7 +275,8 @@ fn parse_array(
     Ok((dtype, shape))
 }
 
-/// The one dtype of `[["", "<f4"]]`: a structure has several, or a third member.
+/// Parses the only dtype of `[["", "<f4"]]`; `None` for a structure, which has several dtypes or a third
+/// member.
 fn parse_descr(json: &[u8]) -> Option<NdType> {
     let [(_, dtype)]: [(String, String); 1] = serde_json::from_slice(json).ok()?;
     dtype.parse().ok()
@@ -303,7 +304,7 @@ pub enum FieldError {
     Truncated {
         /// File offset of the descriptor.
         at: u64,
-        /// Bytes there are.
+        /// The number of bytes available.
         found: usize,
     },
     /// A field's name must be ASCII.
@@ -314,17 +315,17 @@ pub enum FieldError {
         /// File offset of the name.
         at: u64,
     },
-    /// Two fields of one name: FFCV cuts names to 16 characters without a word.
+    /// Two fields have the same name. FFCV cuts names to 16 characters without a warning.
     #[error("fields {first} and {second} are both named {name:?}")]
     NameCollision {
         /// The name they share.
         name: String,
-        /// Place of the first, from 0.
+        /// The index of the first field, from 0.
         first: usize,
-        /// Place of the second, from 0.
+        /// The index of the second field, from 0.
         second: usize,
     },
-    /// A kind that this reader does not know.
+    /// The kind is not known to this reader.
     #[error("field {name:?}: type id {found} at byte {at}, expected 0 to 6 or 255")]
     TypeId {
         /// The field's name.
@@ -334,7 +335,7 @@ pub enum FieldError {
         /// File offset of the type id.
         at: u64,
     },
-    /// A user-defined field of which the caller has not said how wide its row is.
+    /// The caller has not given the size of a user-defined field's cell.
     #[error(
         "field {name:?} is user-defined (type id 255): its row size and alignment must be given"
     )]
@@ -342,7 +343,7 @@ pub enum FieldError {
         /// The field's name.
         name: String,
     },
-    /// What the caller said of a user-defined field makes no row.
+    /// The size or the alignment that the caller gave for a user-defined field is not possible.
     #[error(
         "field {name:?}: a user-defined row of {row_size} bytes aligned to {align}, expected at least 1 byte and a power of two"
     )]
@@ -376,7 +377,7 @@ pub enum FieldError {
         /// File offset of the text.
         at: u64,
     },
-    /// An array of more than 2^64 bytes.
+    /// The array has more than 2^64 bytes.
     #[error("field {name:?}: an array {shape:?} of {dtype} is over 2^64 bytes")]
     ArraySize {
         /// The field's name.
@@ -386,13 +387,13 @@ pub enum FieldError {
         /// The element type in the file.
         dtype: NdType,
     },
-    /// A name to be written that the format can't hold.
+    /// The format can't hold the name that is to be written.
     #[error("field name {name:?}: expected at most 16 ASCII characters and no NUL")]
     NameUnwritable {
         /// The name.
         name: String,
     },
-    /// A shape to be written that the format can't hold.
+    /// The format can't hold the shape that is to be written.
     #[error("field {name:?}: shape {shape:?}, expected at most 32 dimensions, the last not 0")]
     ShapeUnwritable {
         /// The field's name.

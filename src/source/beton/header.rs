@@ -18,20 +18,20 @@ use super::{FieldSpec, take};
 /// [`parse`](Self::parse) refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Field descriptors that follow.
+    /// The number of field descriptors that follow.
     pub num_fields: u16,
-    /// Bytes of a page, a power of two. FFCV's own writer takes 2 MiB to 2 GiB.
+    /// The size of a page in bytes, a power of two. FFCV's own writer accepts 2 MiB to 2 GiB.
     pub page_size: u32,
-    /// Rows of the sample table.
+    /// The number of rows of the sample table.
     pub num_samples: u64,
-    /// File offset of the allocation table.
+    /// The file offset of the allocation table.
     pub alloc_table_ptr: u64,
 }
 
 impl Header {
-    /// Bytes of a header.
+    /// The size of a header in bytes.
     pub const SIZE: usize = 24;
-    /// The only version there is.
+    /// The only version that is supported.
     pub const VERSION: u16 = 2;
 
     /// Reads a header and checks it against the length of its file.
@@ -70,7 +70,8 @@ impl Header {
         Ok(header)
     }
 
-    /// The version and the rest, unchecked; `None` if there are too few bytes.
+    /// Splits the bytes into the version and the other fields, unchecked; `None` if there are too few
+    /// bytes.
     fn split(mut bytes: &[u8]) -> Option<(u16, Self)> {
         let version = u16::from_le_bytes(take(&mut bytes)?);
         let header = Self {
@@ -82,7 +83,7 @@ impl Header {
         Some((version, header))
     }
 
-    /// The header's bytes, with [`VERSION`](Self::VERSION).
+    /// Returns the header's bytes, with [`VERSION`](Self::VERSION).
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
@@ -94,24 +95,24 @@ impl Header {
         bytes
     }
 
-    /// File offset of the sample table: right after the field descriptors.
+    /// Returns the file offset of the sample table, right after the field descriptors.
     #[must_use]
     pub fn sample_table_start(&self) -> u64 {
         Self::SIZE as u64 + u64::from(self.num_fields) * FieldSpec::SIZE as u64
     }
 
-    /// File offset where the sample table of rows of `row_size` bytes ends; `None` if that is
-    /// beyond 2^64.
+    /// Returns the file offset where the sample table ends, with rows of `row_size` bytes; `None` if
+    /// that is beyond 2^64.
     #[must_use]
     pub fn sample_table_end(&self, row_size: usize) -> Option<u64> {
         let rows = self.num_samples.checked_mul(u64::try_from(row_size).ok()?)?;
         self.sample_table_start().checked_add(rows)
     }
 
-    /// File offset of the first page: the sample table's end, rounded up to a page. `None` if
-    /// that is beyond 2^64.
+    /// Returns the file offset of the first page: the sample table's end, rounded up to a page. `None`
+    /// if that is beyond 2^64.
     ///
-    /// A file without pointer fields has no page, and ends before this.
+    /// A file without pointer fields has no page, and ends before this offset.
     #[must_use]
     pub fn data_start(&self, row_size: usize) -> Option<u64> {
         self.sample_table_end(row_size)?.checked_next_multiple_of(u64::from(self.page_size))
@@ -140,17 +141,17 @@ pub enum HeaderError {
         /// The page size in the file.
         found: u32,
     },
-    /// The writer was stopped before it finished: write the file anew.
+    /// The writer was stopped before it finished: write the file again.
     #[error("no allocation table: the file was not finished by its writer")]
     Unfinished,
-    /// A table would lie beyond the end of the file.
+    /// A table would end beyond the end of the file.
     #[error("the {table} needs bytes up to {end}, the file has {len}")]
     OutOfBounds {
-        /// Which table.
+        /// The name of the table.
         table: &'static str,
-        /// The file offset it reaches.
+        /// The file offset where the table ends.
         end: u64,
-        /// Bytes of the file.
+        /// The size of the file in bytes.
         len: u64,
     },
 }

@@ -1,37 +1,37 @@
-//! How many bytes lie at a pointer: the allocation table, sorted once.
+//! Sizes of values by their pointers: the allocation table, sorted once.
 //!
-//! | | |
-//! |--------|-------------------------------------------------------------------------|
-//! | memory | 16 bytes a record of the table                                          |
-//! | build  | one pass over a table that is already in order, else one sort            |
-//! | lookup | one step if the guess is right, else a binary search                     |
+//! |        |                                                               |
+//! |--------|---------------------------------------------------------------|
+//! | memory | 16 bytes for each record of the table                         |
+//! | build  | one pass over a table that is already in order, else one sort |
+//! | lookup | one step if the guess is right, else a binary search          |
 //!
-//! A writer that works through its samples in order, as ours does, leaves the records of sample
-//! `i` at `i` times the records of a sample: that is the guess. At a million samples it saves
-//! a search that misses the cache 20 times.
+//! A writer that goes through its samples in order, as ours does, stores the records of sample `i` at
+//! the index `i` times the records of a sample: that is the guess. At a million samples it saves a
+//! search that misses the processor's cache 20 times.
 //!
-//! A value of no bytes shares its pointer with the next one in files that FFCV wrote: of
-//! several records with one pointer the largest size is taken.
+//! In files that FFCV wrote, a value of no bytes shares its pointer with the next value: of several
+//! records with one pointer, the largest size is used.
 
 use super::{Allocation, FieldKind, FieldSpec, OpenError};
 use crate::sample::SampleId;
 
 /// Sizes by pointer.
 pub(super) struct SizeIndex {
-    /// Pointer and size, by pointer, each pointer once.
+    /// Pointers and sizes, sorted by pointer, each pointer once.
     sizes: Vec<(u64, u64)>,
 }
 
 impl SizeIndex {
-    /// An index without a record: for datasets without pictures.
+    /// An index without records, for datasets without images and user-defined fields.
     pub(super) const EMPTY: Self = Self { sizes: Vec::new() };
 
     /// Sorts the records of an allocation table.
     ///
     /// # Errors
     ///
-    /// If the system has no memory for the index. Its size follows the table's bytes, which
-    /// are there, not a number in the file; but a sparse file has any number of them.
+    /// Fails if there is no memory for the index. Its size depends on the bytes that the table really
+    /// has, not on a number in the file; but a sparse file can have any number of bytes.
     pub(super) fn new(table: &[u8]) -> Result<Self, OpenError> {
         let records = Allocation::parse_table(table);
         let mut sizes = Vec::new();
@@ -39,8 +39,8 @@ impl SizeIndex {
         sizes.try_reserve_exact(count).map_err(|_| OpenError::IndexMemory { records: count })?;
         sizes.extend(records.map(|record| (record.ptr, record.size)));
         if !sizes.is_sorted_by_key(|&(ptr, _)| ptr) {
-            // The stable sort: the table is a few ascending runs, one a worker, and it merges
-            // them instead of sorting anew.
+            // The stable sort is used because the table is a few ascending runs, one for each worker,
+            // which this sort merges.
             sizes.sort_by_key(|&(ptr, _)| ptr);
         }
         sizes.dedup_by(|next, kept| {
@@ -53,13 +53,13 @@ impl SizeIndex {
         Ok(Self { sizes })
     }
 
-    /// Number of pointers.
+    /// Returns the number of pointers.
     pub(super) fn len(&self) -> usize {
         self.sizes.len()
     }
 
-    /// Bytes stored at `ptr`, which may be the `guess`th pointer; `None` if no record begins
-    /// there.
+    /// Returns the number of bytes stored at `ptr`, which may be the `guess`th pointer; `None` if no
+    /// record begins there.
     pub(super) fn size_at(&self, ptr: u64, guess: usize) -> Option<u64> {
         let guessed = self.sizes.get(guess).filter(|&&(found, _)| found == ptr);
         let searched = || {
@@ -70,16 +70,16 @@ impl SizeIndex {
     }
 }
 
-/// Where a value's record is among the sorted ones, if the writer went through the samples in
-/// order.
+/// Guesses the index of a value's record among the sorted records; the guess is right if the writer went
+/// through the samples in order.
 pub(super) struct Guess {
     records_per_sample: usize,
-    /// By field: pointer fields before it.
+    /// For each field, the number of pointer fields before it.
     before: Vec<usize>,
 }
 
 impl Guess {
-    /// For `records` sorted records of so many samples.
+    /// Returns the guess for `records` sorted records of `samples` samples.
     pub(super) fn new(fields: &[FieldSpec], records: usize, samples: u64) -> Self {
         let before = fields.iter().scan(0, |count, field| {
             let before = *count;
@@ -91,8 +91,8 @@ impl Guess {
         Self { records_per_sample, before: before.collect() }
     }
 
-    /// Only a guess: a wrong one costs a search.
-    pub(super) fn place(&self, sample: SampleId, field: usize) -> usize {
+    /// Returns the guess. A wrong guess costs a search.
+    pub(super) fn index(&self, sample: SampleId, field: usize) -> usize {
         let sample = usize::try_from(sample.0).unwrap_or_default();
         let before = self.before.get(field).copied().unwrap_or_default();
         sample.wrapping_mul(self.records_per_sample).wrapping_add(before)
@@ -123,9 +123,9 @@ mod tests {
         let field = |kind| FieldSpec { name: String::new(), kind };
         let fields = [FieldKind::Json, FieldKind::Int, FieldKind::RgbImage].map(field);
         let guess = Guess::new(&fields, 8, 4);
-        assert_eq!([0, 2].map(|field| guess.place(SampleId(3), field)), [6, 7]);
+        assert_eq!([0, 2].map(|field| guess.index(SampleId(3), field)), [6, 7]);
         // None of these finds anything, and none panics.
-        assert_eq!(Guess::new(&fields, 8, 0).place(SampleId(u64::MAX), 9), 0);
+        assert_eq!(Guess::new(&fields, 8, 0).index(SampleId(u64::MAX), 9), 0);
     }
 
     #[test]

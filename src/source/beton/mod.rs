@@ -13,8 +13,8 @@
 //! no magic number and no checksum. A file without pointer fields has neither padding nor
 //! pages: its allocation table is empty and begins where the sample table ends.
 //!
-//! Each part has its `parse` and its serialising twin side by side, so that the reader and
-//! the writer share one definition.
+//! Each of these files has the `parse` of its structure beside the code that writes it, so that the
+//! reader and the writer share one definition.
 
 mod dtype;
 mod error;
@@ -37,7 +37,7 @@ pub use row::{Cell, CellError, ImageCell, ImageMode, LayoutError, RowLayout};
 pub use stats::{FieldStats, ImageStats};
 pub use table::Allocation;
 
-/// Takes the next `N` bytes off `rest`; `None` if there are fewer, and nothing is taken.
+/// Takes the next `N` bytes off `rest`. If there are fewer, returns `None` and takes nothing.
 fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (head, tail) = rest.split_first_chunk()?;
     *rest = tail;

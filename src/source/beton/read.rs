@@ -1,9 +1,9 @@
-//! The reader: a file opened, checked, and its values looked up in place.
+//! The reader: opens a file, checks it, and looks up its values.
 //!
-//! Opening checks the header, the field descriptors and where the tables lie; it sorts the
-//! allocation table only if a field needs it and the table is not in order. It keeps the sample
-//! table in memory; values are read when they are asked for. What one sample's cell says is checked
-//! when that sample is read: one damaged sample does not cost the others.
+//! Opening checks the header, the field descriptors and the positions of the tables; it sorts the
+//! allocation table only if a field needs the table and the table is not in order. The sample table is
+//! kept in memory; values are read on request. A sample's cells are checked when that sample is read:
+//! one damaged sample does not cost the others.
 
 use super::{
     Allocation, Cell, CustomRow, CustomRows, FieldError, FieldKind, FieldSpec, Header, HeaderError,
@@ -37,39 +37,39 @@ pub struct Beton {
     index: SizeIndex,
     guess: Guess,
     limits: Limits,
-    /// By field, filled when first asked for.
+    /// The result for each field, computed on first use.
     image_stats: Vec<OnceLock<ImageStats>>,
-    /// By field, filled when first asked for.
+    /// The result for each field, computed on first use.
     longest: Vec<OnceLock<u64>>,
 }
 
 /// How to open a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
-    /// What the file may ask for.
+    /// The limits on what the file may ask for.
     pub limits: Limits,
-    /// How wide user-defined fields are.
+    /// The sizes of user-defined fields.
     pub custom_fields: CustomRows,
 }
 
-/// What a file says of itself before its rows: the header and the fields. Rows need to know how wide
-/// user-defined fields are; this does not.
+/// The header and the fields of a file. Reading rows requires the sizes of user-defined fields; reading
+/// the head does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BetonHead {
     /// The header.
     pub header: Header,
-    /// Each field's name, with its kind; `None` for a user-defined field whose width is not known.
+    /// The name and the kind of each field; `None` for a user-defined field whose size is not known.
     pub fields: Vec<(String, Option<FieldKind>)>,
-    /// Bytes of the whole file.
+    /// The size of the file in bytes.
     pub file_bytes: u64,
 }
 
 impl BetonHead {
-    /// Reads the head of a file. Of `options` the widths of user-defined fields are used.
+    /// Reads the head of a file. From `options`, only the sizes of user-defined fields are used.
     ///
     /// # Errors
     ///
-    /// If the file can't be read, or its header or a field descriptor is damaged.
+    /// Fails if the file can't be read, or if its header or a field descriptor is damaged.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, SourceError> {
         let path = path.as_ref();
         let head = FileBytes::open(path).map_err(OpenError::from);
@@ -82,7 +82,7 @@ impl BetonHead {
         let (mut custom, mut unknown) = (custom.clone(), vec![]);
         let fields = loop {
             match read_fields(bytes, &header, &custom) {
-                // Any width does to read the descriptors: they are all of one size.
+                // Any size will do here: all descriptors have the same length.
                 Err(OpenError::Field(FieldError::CustomUnknown { name })) => {
                     custom.insert(name.clone(), CustomRow { row_size: 1, align: 1 });
                     unknown.push(name);
@@ -98,7 +98,7 @@ impl BetonHead {
         Ok(Self { header, fields, file_bytes: bytes.len() })
     }
 
-    /// How many values are stored in the pages: records of the allocation table.
+    /// Returns the number of values that are stored in pages: the records of the allocation table.
     #[must_use]
     pub fn stored_values(&self) -> u64 {
         self.file_bytes.saturating_sub(self.header.alloc_table_ptr) / Allocation::SIZE as u64
@@ -113,10 +113,10 @@ fn read_header(bytes: &FileBytes) -> Result<Header, OpenError> {
 impl Beton {
     /// Opens a file.
     ///
-    /// The file should not be changed while it is open: what is read then is old or new, and may be
-    /// damaged; of one that was cut short, what is missing is an error, also where it was cut while it
-    /// was read. (A file that was cut and has grown again by then is as one that was written over.)
-    /// Replace it by renaming another over it, which leaves the open one as it is.
+    /// The file should not be changed while it is open: a read then returns old or new bytes, and values
+    /// may be damaged. If the file is cut short, also during a read, its missing bytes are an error. (A
+    /// file that was cut and has grown again by then is like one that was written over.) To replace the
+    /// file, rename another over it, which leaves the open file as it is.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl Beton {
             .map_err(|error| SourceError { path: path.to_owned(), kind: error.into() })
     }
 
-    /// Opens a file that is in memory.
+    /// Opens a file that is held in memory.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ impl Beton {
         Self::from_bytes_with(bytes, &options)
     }
 
-    /// Opens a file with user-defined fields that is in memory.
+    /// Opens a file with user-defined fields that is held in memory.
     ///
     /// # Errors
     ///
@@ -158,10 +158,10 @@ impl Beton {
         bytes: impl Into<Arc<[u8]>>,
         options: &OpenOptions,
     ) -> Result<Self, OpenError> {
-        Self::new(FileBytes::Held(bytes.into()), options)
+        Self::new(FileBytes::InMemory(bytes.into()), options)
     }
 
-    /// Opens a file that something else reads than the system: a store, an archive, a test.
+    /// Opens a file that is not read by the system but by a reader: of a store, an archive, a test.
     ///
     /// # Errors
     ///
@@ -202,16 +202,16 @@ impl Beton {
         })
     }
 
-    /// The same with the whole file in memory: values are lent from there, which is fastest for
-    /// small ones. As many bytes as the file has are read now.
+    /// Reads the whole file into memory. Values are then borrowed from there, which is fastest for small
+    /// values.
     ///
     /// # Errors
     ///
-    /// If it can't be read, or there is no memory for it.
+    /// Fails if the file can't be read, or if there is no memory for it.
     pub fn into_memory(self) -> Result<Self, SourceError> {
         let bytes = self.bytes.copy(0, self.bytes.len());
         match bytes {
-            Ok(bytes) => Ok(Self { bytes: FileBytes::Held(bytes.into()), ..self }),
+            Ok(bytes) => Ok(Self { bytes: FileBytes::InMemory(bytes.into()), ..self }),
             Err(kind) => {
                 let path = self.path.unwrap_or_else(|| Path::new("memory").to_owned());
                 Err(SourceError { path, kind: OpenError::from(kind).into() })
@@ -219,74 +219,74 @@ impl Beton {
         }
     }
 
-    /// The file, if it was opened by its path.
+    /// Returns the path of the file, if it was opened by its path.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// Number of samples.
+    /// Returns the number of samples.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a count of samples, not a collection")]
     pub fn len(&self) -> u64 {
         self.header.num_samples
     }
 
-    /// Every sample, in the file's order.
+    /// Returns the number of every sample, in the file's order.
     pub fn samples(&self) -> impl Iterator<Item = SampleId> + use<> {
         (0..self.header.num_samples).map(SampleId)
     }
 
-    /// The fields, in the file's order.
+    /// Returns the fields, in the file's order.
     #[must_use]
     pub fn fields(&self) -> &[FieldSpec] {
         &self.fields
     }
 
-    /// Place of the field of this name.
+    /// Returns the index of the field with this name.
     #[must_use]
     pub fn field_index(&self, name: &str) -> Option<usize> {
         self.fields.iter().position(|field| field.name == name)
     }
 
-    /// The header, as it lies in the file.
+    /// Returns the header, as it is stored in the file.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Bytes of the whole file.
+    /// Returns the size of the file in bytes.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
         self.bytes.len()
     }
 
-    /// Bytes of a row of the sample table.
+    /// Returns the size of a row of the sample table in bytes.
     #[must_use]
     pub fn row_bytes(&self) -> usize {
         self.layout.size()
     }
 
-    /// How many values are stored in the pages: records of the allocation table.
+    /// Returns the number of values that are stored in pages: the records of the allocation table.
     #[must_use]
     pub fn stored_values(&self) -> u64 {
         self.bytes.len().saturating_sub(self.header.alloc_table_ptr) / Allocation::SIZE as u64
     }
 
-    /// The records of the allocation table, in the file's order.
+    /// Reads the records of the allocation table, in the file's order.
     ///
     /// # Errors
     ///
-    /// If the table can't be read.
+    /// Fails if the table can't be read.
     pub fn allocations(&self) -> Result<Vec<Allocation>, ReadErrorKind> {
         Ok(Allocation::parse_table(&allocation_table(&self.bytes, &self.header)?).collect())
     }
 
-    /// What a field of a sample holds, in `buffer` or lent by a file held in memory.
+    /// Returns the value of a field of a sample, read into `buffer` or borrowed from a file in memory.
     ///
-    /// An image's bytes are as many as the allocation table says; those of Bytes and JSON as
-    /// the row says; an array's as its dtype and shape say. A value of no bytes is an empty
-    /// slice, whatever its pointer.
+    /// The size of an image is in the allocation table, the size of Bytes and JSON in the row; the size
+    /// of an array follows from its dtype and shape. A value of no bytes is an empty slice, whatever its
+    /// pointer.
     ///
     /// # Errors
     ///
@@ -298,8 +298,8 @@ impl Beton {
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, ReadError> {
         let value = self.located(sample, field).and_then(|located| match located {
-            Located::Here(value) => Ok(value),
-            Located::Stored(stored) => {
+            ValueLocation::InRow(value) => Ok(value),
+            ValueLocation::InPages(stored) => {
                 let (place, Buffer { bytes, check, .. }) = ((stored.ptr, stored.size), buffer);
                 Ok(stored.value(self.bytes.get_with(place, bytes, check.as_mut())?))
             }
@@ -307,16 +307,17 @@ impl Beton {
         value.map_err(|kind| self.read_error(sample, field, kind))
     }
 
-    /// What a field of a sample holds, in memory of its own.
+    /// Returns the value of a field of a sample, owned.
     ///
     /// # Errors
     ///
-    /// As [`value`](Self::value).
+    /// Fails as [`value`](Self::value) does.
     pub fn owned(&self, sample: SampleId, field: usize) -> Result<OwnedValue, ReadError> {
         self.value(sample, field, &mut Buffer::default()).map(OwnedValue::from)
     }
 
-    /// Bytes of the longest readable value of a Bytes or JSON field; 0 without one.
+    /// Returns the size in bytes of the longest readable value of a Bytes or JSON field; 0 if there is
+    /// none.
     ///
     /// The first call reads the whole sample table, the others are free.
     #[must_use]
@@ -328,17 +329,21 @@ impl Beton {
 
     fn scan_longest(&self, field: usize) -> u64 {
         let sizes = self.samples().map(|sample| match self.located(sample, field) {
-            Ok(Located::Stored(Stored { size, of: Of::Bytes | Of::Json, .. })) => size,
+            Ok(ValueLocation::InPages(StoredBytes {
+                size,
+                kind: StoredKind::Bytes | StoredKind::Json,
+                ..
+            })) => size,
             _ => 0,
         });
         sizes.max().unwrap_or(0)
     }
 
-    /// Height and width of a picture, from its row alone: no byte of the picture is touched.
+    /// Returns the height and width of an image, from its row alone: the image itself is not read.
     ///
     /// # Errors
     ///
-    /// As [`value`](Self::value) for the row; or if the field is no image.
+    /// Fails as [`value`](Self::value) does for the row, or if the field is not an image.
     pub fn image_size(&self, sample: SampleId, field: usize) -> Result<Size, ReadError> {
         let size = || {
             let (kind, at, cell) = self.cell(sample, field)?;
@@ -350,7 +355,7 @@ impl Beton {
         size().map_err(|kind| self.read_error(sample, field, kind))
     }
 
-    /// What the rows say of a field's pictures; `None` if the field is no image.
+    /// Returns the statistics of a field's images, from the rows; `None` if the field is not an image.
     ///
     /// The first call reads the whole sample table, the others are free.
     #[must_use]
@@ -361,63 +366,63 @@ impl Beton {
         Some(self.image_stats.get(field)?.get_or_init(|| ImageStats::scan(self, field)))
     }
 
-    /// The size that all readable pictures of a field share, if they do; as costly as
-    /// [`image_stats`](Self::image_stats).
+    /// Returns the size that all readable images of a field share, if they share one; the cost is that
+    /// of [`image_stats`](Self::image_stats).
     #[must_use]
     pub fn uniform_image_size(&self, field: usize) -> Option<Size> {
         self.image_stats(field)?.uniform()
     }
 
-    /// The bytes that a user-defined field's pointer leads to: as many as the allocation table
-    /// says.
+    /// Returns the bytes that a user-defined field's pointer leads to. Their number is in the allocation
+    /// table.
     ///
     /// # Errors
     ///
-    /// If no record begins there, or its bytes lie outside the data. The table is at hand only
-    /// if the file has an image or a user-defined field: without one, there is no record.
+    /// Fails if no record begins there, or if its bytes are outside the data. The allocation table is
+    /// loaded only if the file has an image or a user-defined field; in other files no record is found.
     pub fn stored<'a>(
         &'a self,
         ptr: u64,
         buffer: &'a mut Buffer,
     ) -> Result<&'a [u8], ReadErrorKind> {
-        let stored = self.data(ptr, self.stored_size(ptr, 0)?, Of::Bytes)?;
+        let stored = self.data(ptr, self.stored_size(ptr, 0)?, StoredKind::Bytes)?;
         self.bytes.get(stored.ptr, stored.size, &mut buffer.bytes)
     }
 
-    /// The bytes of a value in the pages, as the tables have it; `None` for a value without bytes
-    /// there, and for one that the tables do not allow.
+    /// Returns the range of a value's bytes in the pages, according to the tables; `None` for a value
+    /// without bytes there, and for one that the tables do not allow.
     pub(crate) fn stored_at(&self, sample: SampleId, field: usize) -> Option<Range<u64>> {
         match self.located(sample, field) {
-            Ok(Located::Stored(stored)) if stored.size > 0 => {
+            Ok(ValueLocation::InPages(stored)) if stored.size > 0 => {
                 Some(stored.ptr..stored.ptr + stored.size)
             }
             _ => None,
         }
     }
 
-    /// Where a field of a sample is: in its row, or in the pages.
+    /// Returns where a field of a sample is stored: in its row, or in the pages.
     pub(super) fn located(
         &self,
         sample: SampleId,
         field: usize,
-    ) -> Result<Located<'_>, ReadErrorKind> {
+    ) -> Result<ValueLocation<'_>, ReadErrorKind> {
         let (kind, at, cell) = self.cell(sample, field)?;
         let stored = match (cell, kind) {
-            (Cell::Float(value), _) => return Ok(Located::Here(Value::Float(value))),
-            (Cell::Int(value), _) => return Ok(Located::Here(Value::Int(value))),
-            (Cell::Custom(bytes), _) => return Ok(Located::Here(Value::Custom(bytes))),
-            (Cell::Image(cell), _) => self.image(&cell, at, self.guess.place(sample, field)),
-            (Cell::Bytes { ptr, size }, FieldKind::Json) => self.data(ptr, size, Of::Json),
-            (Cell::Bytes { ptr, size }, _) => self.data(ptr, size, Of::Bytes),
-            // `parse_fields` refused a product that has no number.
+            (Cell::Float(value), _) => return Ok(ValueLocation::InRow(Value::Float(value))),
+            (Cell::Int(value), _) => return Ok(ValueLocation::InRow(Value::Int(value))),
+            (Cell::Custom(bytes), _) => return Ok(ValueLocation::InRow(Value::Custom(bytes))),
+            (Cell::Image(cell), _) => self.image(&cell, at, self.guess.index(sample, field)),
+            (Cell::Bytes { ptr, size }, FieldKind::Json) => self.data(ptr, size, StoredKind::Json),
+            (Cell::Bytes { ptr, size }, _) => self.data(ptr, size, StoredKind::Bytes),
+            // `parse_fields` has refused a product beyond 2^64.
             (Cell::Array { ptr }, kind) => {
-                self.data(ptr, kind.array_bytes().unwrap_or(u64::MAX), Of::NdArray)
+                self.data(ptr, kind.array_bytes().unwrap_or(u64::MAX), StoredKind::NdArray)
             }
         };
-        stored.map(Located::Stored)
+        stored.map(ValueLocation::InPages)
     }
 
-    /// A field's kind, its cell's file offset, and the cell.
+    /// Returns a field's kind, the file offset of its cell, and the cell.
     pub(super) fn cell(
         &self,
         sample: SampleId,
@@ -432,7 +437,7 @@ impl Beton {
         if sample.0 >= samples {
             return Err(outside);
         }
-        // Neither overflows: the whole table was found to lie in the file.
+        // Neither product overflows: the whole table is known to be inside the file.
         let at = self.header.sample_table_start() + sample.0 * self.layout.size() as u64;
         let row =
             slice(&self.rows, sample.0 * self.layout.size() as u64, self.layout.size() as u64);
@@ -443,7 +448,7 @@ impl Beton {
         Ok((kind, at, cell))
     }
 
-    fn image(&self, cell: &ImageCell, at: u64, guess: usize) -> Result<Stored, ReadErrorKind> {
+    fn image(&self, cell: &ImageCell, at: u64, guess: usize) -> Result<StoredBytes, ReadErrorKind> {
         let size = self.checked_size(cell, at)?;
         let Size { height, width } = size;
         let (mode, ptr, found) = (cell.mode, cell.ptr, self.stored_size(cell.ptr, guess)?);
@@ -451,7 +456,7 @@ impl Beton {
         if mode == ImageMode::Raw && found != expected {
             return Err(ReadErrorKind::RawSize { width, height, ptr, found, expected });
         }
-        self.data(ptr, found, Of::Image { mode, width, height })
+        self.data(ptr, found, StoredKind::Image { mode, width, height })
     }
 
     pub(super) fn checked_size(&self, cell: &ImageCell, at: u64) -> Result<Size, ReadErrorKind> {
@@ -468,12 +473,12 @@ impl Beton {
         self.index.size_at(ptr, guess).ok_or(ReadErrorKind::NoAllocation { ptr })
     }
 
-    /// `size` bytes at `ptr`, if they lie between the two tables.
-    fn data(&self, ptr: u64, size: u64, of: Of) -> Result<Stored, ReadErrorKind> {
+    /// Returns the `size` bytes at `ptr` as a stored value, if they are between the two tables.
+    fn data(&self, ptr: u64, size: u64, kind: StoredKind) -> Result<StoredBytes, ReadErrorKind> {
         let limit = self.limits.max_sample_bytes;
         if size == 0 {
-            // FFCV may leave any pointer with a value of no bytes.
-            return Ok(Stored { ptr: 0, size: 0, of });
+            // FFCV may store any pointer for a value of no bytes.
+            return Ok(StoredBytes { ptr: 0, size: 0, kind });
         }
         if size > limit {
             return Err(ReadErrorKind::Bytes { found: size, limit });
@@ -481,14 +486,14 @@ impl Beton {
         let Range { start, end } = self.data_range();
         let inside = ptr >= start && ptr.checked_add(size).is_some_and(|last| last <= end);
         if inside {
-            Ok(Stored { ptr, size, of })
+            Ok(StoredBytes { ptr, size, kind })
         } else {
             Err(ReadErrorKind::OutOfBounds { ptr, size, start, end })
         }
     }
 
-    /// From the sample table's end to the allocation table. FFCV leaves zeros up to the first
-    /// page; another writer may use that room.
+    /// Returns the range from the sample table's end to the allocation table. FFCV writes zeros up to
+    /// the first page; another writer may use that space.
     pub(super) fn data_range(&self) -> Range<u64> {
         let end = self.header.alloc_table_ptr;
         self.header.sample_table_end(self.layout.size()).unwrap_or(end)..end
@@ -500,41 +505,41 @@ impl Beton {
     }
 }
 
-/// Where a value is.
-pub(super) enum Located<'a> {
+/// Where a value is stored.
+pub(super) enum ValueLocation<'a> {
     /// In the sample's row.
-    Here(Value<'a>),
+    InRow(Value<'a>),
     /// In the pages.
-    Stored(Stored),
+    InPages(StoredBytes),
 }
 
-/// Bytes in the pages: inside the data, but not yet read.
+/// The range of a value's bytes in the pages: inside the data, but not read yet.
 #[derive(Clone, Copy)]
-pub(super) struct Stored {
+pub(super) struct StoredBytes {
     pub(super) ptr: u64,
     pub(super) size: u64,
-    of: Of,
+    kind: StoredKind,
 }
 
-/// What stored bytes are.
+/// The kind of stored bytes.
 #[derive(Clone, Copy)]
-enum Of {
+enum StoredKind {
     Image { mode: ImageMode, width: u32, height: u32 },
     Bytes,
     NdArray,
     Json,
 }
 
-impl Stored {
-    /// The value, when its bytes are read.
+impl StoredBytes {
+    /// Returns the value, given its bytes.
     pub(super) fn value(self, bytes: &[u8]) -> Value<'_> {
-        match self.of {
-            Of::Image { mode, width, height } => {
+        match self.kind {
+            StoredKind::Image { mode, width, height } => {
                 Value::Image(EncodedImage { mode, width, height, bytes })
             }
-            Of::Bytes => Value::Bytes(bytes),
-            Of::NdArray => Value::NdArray(bytes),
-            Of::Json => Value::Json(bytes),
+            StoredKind::Bytes => Value::Bytes(bytes),
+            StoredKind::NdArray => Value::NdArray(bytes),
+            StoredKind::Json => Value::Json(bytes),
         }
     }
 }
@@ -589,11 +594,12 @@ impl Source for Beton {
     }
 
     fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        classes::of_file(self.path.as_deref())
+        classes::names_beside_file(self.path.as_deref())
     }
 
-    /// Of the first of its values that lies in a page. A sample without one lies in page 0.
-    fn page(&self, sample: SampleId) -> Option<u64> {
+    /// Returns the page of the sample's first value that is stored in a page; page 0 for a sample
+    /// without such a value.
+    fn locality_group(&self, sample: SampleId) -> Option<u64> {
         let start = self.header.data_start(self.layout.size()).unwrap_or_default();
         let stored = (0..self.fields.len()).find_map(|field| self.stored_at(sample, field));
         Some(
@@ -602,8 +608,8 @@ impl Source for Beton {
         )
     }
 
-    /// Of the header, the fields and all rows. Stored bytes are not read for it; where they lie, how
-    /// many there are and every value that lies in a row is.
+    /// Hashes the header, the length of the file, the fields and all rows: the values that are stored in
+    /// rows, and the pointers to the others. Stored bytes are not read.
     fn fingerprint(&self) -> u64 {
         let mut print = Fingerprint::default();
         print.bytes(&self.header.to_bytes());
@@ -624,7 +630,7 @@ impl fmt::Debug for Beton {
     }
 }
 
-/// Whether the size of a value of this kind is found in the allocation table alone.
+/// Returns whether only the allocation table has the size of a value of this kind.
 fn sized_by_table(kind: &FieldKind) -> bool {
     matches!(kind, FieldKind::RgbImage | FieldKind::Custom { .. })
 }
@@ -642,8 +648,8 @@ fn read_fields(
     Ok(parse_fields(&bytes.copy(start, size)?, start, custom)?)
 }
 
-/// Checks that the sample table ends before the allocation table begins, that the latter is whole,
-/// and that those to be read, both if `indexed`, are not too large.
+/// Checks that the sample table ends before the allocation table begins, that the allocation table is
+/// whole, and that the tables are not too large. The allocation table counts only if `indexed`.
 fn check_tables(
     header: &Header,
     layout: &RowLayout,
@@ -668,13 +674,13 @@ fn check_tables(
     if found > limit { Err(OpenError::TableBytes { found, limit }) } else { Ok(()) }
 }
 
-/// From `alloc_table_ptr` to the end of the file.
+/// Reads the allocation table: from `alloc_table_ptr` to the end of the file.
 fn allocation_table(bytes: &FileBytes, header: &Header) -> Result<Vec<u8>, ReadErrorKind> {
     let start = header.alloc_table_ptr;
     bytes.copy(start, bytes.len().saturating_sub(start))
 }
 
-/// `len` bytes from `start` on, if there are as many.
+/// Returns `len` bytes from `start` on; `None` if there are fewer.
 fn slice(bytes: &[u8], start: u64, len: u64) -> Option<&[u8]> {
     let start = usize::try_from(start).ok()?;
     bytes.get(start..)?.get(..usize::try_from(len).ok()?)

@@ -1,15 +1,15 @@
-//! A row of the sample table: where each field's cell lies in it, and what a cell holds.
+//! A row of the sample table: the offsets of its cells, one for each field, and the content of a cell.
 //!
-//! The layout is numpy's `np.dtype([...], align=True)`, the rules of a C structure: a cell
-//! begins at the end of the one before it, rounded up to its own alignment; a row ends at the
-//! end of the last, rounded up to the greatest alignment. Padding is zero. Sizes and
-//! alignments are in [`FieldKind`]'s table; `(image, int)` lies at 0 and 16, 24 bytes a row.
+//! The layout is numpy's `np.dtype([...], align=True)`, the rules of a C structure: a cell begins at the
+//! end of the one before it, rounded up to its own alignment; a row ends at the end of the last, rounded
+//! up to the greatest alignment. Padding is zero. Sizes and alignments are in [`FieldKind`]'s table; the
+//! cells of `(image, int)` are at offsets 0 and 16, in a row of 24 bytes.
 //!
-//! The table itself begins unaligned in the file, so cells are read by bytes.
+//! The table itself is not aligned in the file, so cells are read byte by byte.
 
 use super::{FieldKind, take};
 
-/// Where the cells of a row lie.
+/// The offsets of the cells in a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowLayout {
     cells: Vec<CellSpan>,
@@ -28,11 +28,11 @@ struct CellSpan {
 pub struct LayoutError;
 
 impl RowLayout {
-    /// The layout for fields of these kinds, in the dataset's order.
+    /// Returns the layout for fields of these kinds, in the dataset's order.
     ///
     /// # Errors
     ///
-    /// If a row would be longer than the machine can address.
+    /// Fails if a row would be longer than the machine can address.
     pub fn new<'k>(kinds: impl IntoIterator<Item = &'k FieldKind>) -> Result<Self, LayoutError> {
         let mut cells = Vec::new();
         let mut end = 0usize;
@@ -48,26 +48,26 @@ impl RowLayout {
         Ok(Self { cells, size })
     }
 
-    /// Bytes of a row.
+    /// Returns the size of a row in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Offset of a field's cell in its row; `None` if there is no such field.
+    /// Returns the offset of a field's cell in its row; `None` if there is no such field.
     #[must_use]
     pub fn offset(&self, field: usize) -> Option<usize> {
         Some(self.cells.get(field)?.offset)
     }
 
-    /// A field's cell out of a row; `None` if there is no such field or the row is too short.
+    /// Returns a field's cell in a row; `None` if there is no such field or the row is too short.
     #[must_use]
     pub fn cell<'r>(&self, row: &'r [u8], field: usize) -> Option<&'r [u8]> {
         let cell = self.cells.get(field)?;
         row.get(cell.offset..)?.get(..cell.size)
     }
 
-    /// A field's cell, to be written; `None` if there is no such field or the row is too short.
+    /// Returns a field's cell for writing; `None` if there is no such field or the row is too short.
     pub fn cell_mut<'r>(&self, row: &'r mut [u8], field: usize) -> Option<&'r mut [u8]> {
         let cell = self.cells.get(field)?;
         row.get_mut(cell.offset..)?.get_mut(..cell.size)
@@ -90,43 +90,43 @@ fn round_up(value: usize, align: usize) -> Option<usize> {
     value.checked_next_multiple_of(align).filter(|&rounded| isize::try_from(rounded).is_ok())
 }
 
-/// How a picture's bytes are coded.
+/// How an image's bytes are coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ImageMode {
     /// A whole JPEG file; 0 in the sample table.
     Jpeg,
     /// `height * width * 3` bytes RGB, rows top down; 1 in the sample table.
     Raw,
-    /// A whole PNG file. A `.beton` has none: its writer stores what is decoded, no cell is read
-    /// as one.
+    /// A whole PNG file. A `.beton` file has none: its writer stores the decoded pixels, and no cell is
+    /// read as a PNG.
     Png,
 }
 
 impl ImageMode {
-    /// What the bytes of a picture's file are, by the first of them: a PNG, or else taken for a JPEG.
-    /// Names are not gone by: of ImageNet's `.JPEG` files one is a PNG.
+    /// Returns the kind of an image file by its first bytes: a PNG, or else a JPEG. The file's name is
+    /// ignored: one of ImageNet's `.JPEG` files is a PNG.
     #[must_use]
     pub fn of_file(bytes: &[u8]) -> Self {
         if bytes.starts_with(b"\x89PNG\r\n\x1a\n") { Self::Png } else { Self::Jpeg }
     }
 
-    /// Whether the bytes must be decoded: all but raw ones.
+    /// Returns whether the bytes must be decoded, which is true of all but raw images.
     #[must_use]
     pub fn is_coded(self) -> bool {
         self != Self::Raw
     }
 }
 
-/// A picture's cell.
+/// The cell of an image.
 ///
 /// | offset | size | field    | meaning                              |
 /// |-------:|-----:|----------|--------------------------------------|
 /// |      0 |    1 | `mode`   | 0 JPEG, 1 raw                        |
 /// |      1 |    2 | `width`  | columns                              |
 /// |      3 |    2 | `height` | rows                                 |
-/// |      5 |    8 | `ptr`    | file offset of the picture's bytes   |
+/// |      5 |    8 | `ptr`    | file offset of the image's bytes     |
 ///
-/// How many bytes there are only the allocation table knows.
+/// Only the allocation table tells the number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageCell {
     /// How the bytes are coded.
@@ -135,12 +135,12 @@ pub struct ImageCell {
     pub width: u16,
     /// Rows.
     pub height: u16,
-    /// File offset of the bytes.
+    /// The file offset of the bytes.
     pub ptr: u64,
 }
 
 impl ImageCell {
-    /// Bytes of a picture's cell.
+    /// The size of an image's cell in bytes.
     pub const SIZE: usize = 13;
 
     /// Reads a cell.
@@ -167,7 +167,7 @@ impl ImageCell {
         Ok(Self { mode, width, height, ptr })
     }
 
-    /// The cell's bytes. A PNG's mode is 255, which no reader takes: see [`ImageMode::Png`].
+    /// Returns the cell's bytes. A PNG's mode is 255, which no reader accepts: see [`ImageMode::Png`].
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
@@ -183,23 +183,23 @@ impl ImageCell {
     }
 }
 
-/// What a cell of the sample table holds.
+/// The content of a cell of the sample table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cell<'r> {
     /// A float field's value.
     Float(f64),
     /// An int field's value.
     Int(i64),
-    /// Where a picture lies.
+    /// Where an image is stored.
     Image(ImageCell),
-    /// Where a Bytes or JSON value lies.
+    /// Where a Bytes or JSON value is stored.
     Bytes {
-        /// File offset of the bytes.
+        /// The file offset of the bytes.
         ptr: u64,
-        /// How many there are.
+        /// The number of bytes.
         size: u64,
     },
-    /// Where an array or a tensor lies; its size is its field's.
+    /// Where an array or a tensor is stored; its size is known from its field.
     Array {
         /// File offset of the first element.
         ptr: u64,
@@ -232,11 +232,11 @@ impl<'r> Cell<'r> {
         })
     }
 
-    /// Writes the cell into its place in a row, see [`RowLayout::cell_mut`].
+    /// Writes the cell into its bytes in a row, see [`RowLayout::cell_mut`].
     ///
     /// # Panics
     ///
-    /// If the place is not of the cell's size: the cell is not of its field's kind.
+    /// Panics if the bytes do not have the cell's size, because the cell is not of its field's kind.
     pub fn put(&self, place: &mut [u8]) {
         match self {
             Self::Float(value) => place.copy_from_slice(&value.to_le_bytes()),
@@ -257,13 +257,13 @@ impl<'r> Cell<'r> {
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CellError {
-    /// The cell is shorter than its kind's.
+    /// The cell is shorter than a cell of its kind.
     #[error("a cell of {found} bytes is too short for its field")]
     Truncated {
-        /// Bytes there are.
+        /// The number of bytes available.
         found: usize,
     },
-    /// A picture that is neither JPEG nor raw.
+    /// The image is neither JPEG nor raw.
     #[error("image mode {found}, expected 0 (JPEG) or 1 (raw)")]
     Mode {
         /// The mode in the file.
@@ -281,7 +281,7 @@ mod tests {
         ((0..kinds.len()).map(|k| layout.offset(k).unwrap()).collect(), layout.size())
     }
 
-    /// The rows that FFCV itself lays out.
+    /// These are the rows that FFCV itself writes.
     #[test]
     fn cells_lie_where_numpy_puts_them() {
         let nd = FieldKind::NdArray { dtype: "<f4".parse().unwrap(), shape: vec![2, 3] };

@@ -1,4 +1,4 @@
-//! What the sample table says of a field as a whole, without touching the data.
+//! Statistics of a field, from the sample table: the data is not read.
 
 use super::{Beton, Cell, ImageMode};
 use crate::parallel;
@@ -6,24 +6,24 @@ use crate::sample::SampleId;
 use fuseloop_ops::Size;
 use std::ops::Range;
 
-/// Rows that one thread scans in a stroke: well under a millisecond.
+/// The number of rows that one thread scans in one piece of work: well under a millisecond.
 const SCANNED_AT_ONCE: u64 = 1 << 14;
 
-/// What the rows say of a field's pictures. Rows that can't be read, or ask for more than the
-/// limits allow, are counted and left out.
+/// The statistics of a field's images, from the rows. Rows that can't be read, or that exceed the
+/// limits, are counted and left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImageStats {
-    /// Pictures stored as JPEG.
+    /// The number of images stored as JPEG.
     pub jpeg: u64,
-    /// Pictures stored raw.
+    /// The number of images stored raw.
     pub raw: u64,
-    /// Rows left out.
+    /// The number of rows left out.
     pub unreadable: u64,
-    /// Fewest rows and fewest columns, not of one picture; `None` without a picture.
+    /// The least height and the least width, not of one image; `None` if there is no image.
     pub min: Option<Size>,
-    /// Most rows and most columns, not of one picture; `None` without a picture.
+    /// The greatest height and the greatest width, not of one image; `None` if there is no image.
     pub max: Option<Size>,
-    /// Most pixels of one picture.
+    /// The most pixels of one image.
     pub max_pixels: u64,
 }
 
@@ -42,13 +42,13 @@ impl ImageStats {
         }
         let part = |k| k * SCANNED_AT_ONCE..samples.min((k + 1) * SCANNED_AT_ONCE);
         let parts: Vec<Range<u64>> = (0..samples.div_ceil(SCANNED_AT_ONCE)).map(part).collect();
-        // Without other threads this one has the time.
+        // If no threads can be started, this one scans all rows.
         let scanned = parallel::map(&parts, |part| scan(part.clone()))
             .unwrap_or_else(|_| vec![scan(0..samples)]);
         scanned.iter().fold(Self::default(), |sum, part| sum.merged(part))
     }
 
-    /// The stats of two parts of the table, or of two datasets.
+    /// Returns the statistics of two ranges of the table, or of two datasets, together.
     pub(in crate::source) fn merged(&self, other: &Self) -> Self {
         let both = |of: fn(u32, u32) -> u32, a: Option<Size>, b: Option<Size>| match (a, b) {
             (Some(a), Some(b)) => Some(Size::new(of(a.height, b.height), of(a.width, b.width))),
@@ -76,7 +76,7 @@ impl ImageStats {
         match cell.mode {
             ImageMode::Jpeg => self.jpeg += 1,
             ImageMode::Raw => self.raw += 1,
-            ImageMode::Png => {} // no cell is read as one
+            ImageMode::Png => {} // no cell is read as a PNG
         }
         let (min, max) = (self.min.unwrap_or(size), self.max.unwrap_or(size));
         self.min = Some(Size::new(min.height.min(size.height), min.width.min(size.width)));
@@ -84,25 +84,25 @@ impl ImageStats {
         self.max_pixels = self.max_pixels.max(size.pixels());
     }
 
-    /// The size that all readable pictures share, if they do.
+    /// Returns the size that all readable images share, if they share one.
     #[must_use]
     pub fn uniform(&self) -> Option<Size> {
         self.min.filter(|_| self.min == self.max)
     }
 }
 
-/// What the sample table says of one field.
+/// The statistics of one field, from the sample table.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum FieldStats {
-    /// A float field. NaN is not counted; both are `None` without another value.
+    /// A float field. NaN is not counted; both are `None` if there is no other value.
     Float {
         /// Smallest value.
         min: Option<f64>,
         /// Greatest value.
         max: Option<f64>,
     },
-    /// An int field; both are `None` without a sample.
+    /// An int field; both are `None` if there is no sample.
     Int {
         /// Smallest value.
         min: Option<i64>,
@@ -111,19 +111,19 @@ pub enum FieldStats {
     },
     /// An image field.
     Image(ImageStats),
-    /// A Bytes or JSON field; both are `None` without a sample.
+    /// A Bytes or JSON field; both are `None` if there is no sample.
     Bytes {
         /// Fewest bytes of a value.
         min: Option<u64>,
         /// Most bytes of a value.
         max: Option<u64>,
     },
-    /// An array or user-defined field: every sample's is as the field's kind says.
+    /// An array or user-defined field: the field's kind tells the size of all values.
     Fixed,
 }
 
 impl Beton {
-    /// What the sample table says of a field; `None` if there is no such field.
+    /// Returns the statistics of a field from the sample table; `None` if there is no such field.
     ///
     /// Reads the whole sample table, and none of the data.
     #[must_use]
@@ -158,7 +158,7 @@ impl Beton {
         })
     }
 
-    /// The smallest and the greatest of what `number` finds in a field's cells.
+    /// Returns the smallest and the greatest number that `number` finds in a field's cells.
     fn extremes<N: PartialOrd + Copy>(
         &self,
         field: usize,

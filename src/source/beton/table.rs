@@ -8,24 +8,24 @@
 /// |      8 |    8 | `ptr`    | file offset of the value       |
 /// |     16 |    8 | `size`   | bytes of the value             |
 ///
-/// Records are in the order in which the writer's workers finished, not sorted. It is the
-/// only place that tells the size of a stored picture. A value of no bytes has the same `ptr`
-/// as the next one in files that FFCV wrote.
+/// Records are in the order in which the writer's workers finished, not sorted. Only the allocation
+/// table tells the size of a stored image. In files that FFCV wrote, a value of no bytes has the same
+/// `ptr` as the next value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allocation {
-    /// Row of the sample table.
+    /// The row of the sample table.
     pub sample: u64,
-    /// File offset of the value.
+    /// The file offset of the value.
     pub ptr: u64,
-    /// Bytes of the value.
+    /// The size of the value in bytes.
     pub size: u64,
 }
 
 impl Allocation {
-    /// Bytes of a record.
+    /// The size of a record in bytes.
     pub const SIZE: usize = 24;
 
-    /// Reads a record. Any 24 bytes are one: where it leads is checked when it is followed.
+    /// Reads a record. Any 24 bytes are a record: its pointer is checked when it is used.
     #[must_use]
     pub fn parse(record: &[u8; Self::SIZE]) -> Self {
         let mut words = record.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word));
@@ -33,12 +33,13 @@ impl Allocation {
         Self { sample, ptr, size }
     }
 
-    /// The records of a table, in its order; bytes after the last whole one are left out.
+    /// Returns the records of a table, in the table's order; bytes after the last whole record are left
+    /// out.
     pub fn parse_table(table: &[u8]) -> impl ExactSizeIterator<Item = Self> {
         table.as_chunks().0.iter().map(Self::parse)
     }
 
-    /// The record's bytes.
+    /// Returns the record's bytes.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];

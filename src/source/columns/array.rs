@@ -1,4 +1,4 @@
-//! Arrays in NumPy's files: `.npy`, and `.npz`, a zip file of them.
+//! Arrays in NumPy's files: `.npy`, and `.npz`, which is a zip file of `.npy` files.
 //!
 //! ```text
 //! 0   \x93NUMPY            magic
@@ -8,10 +8,10 @@
 //!     elements, in C order
 //! ```
 //!
-//! From NEP 1. Read here and not by a parser of Python's literals: the text is other people's, and
-//! three keys are all there are. What `np.save` writes is taken, in any order of the keys. Refused:
-//! columns first (`fortran_order`; of one dimension and less there is no difference), dtypes that no
-//! tensor holds, and `object`, which is a pickle.
+//! The format is from NEP 1. It is parsed here and not by a parser of Python literals: the text comes
+//! from outside, and there are only three keys. Everything that `np.save` writes is accepted, with the
+//! keys in any order. Refused are arrays in column order (`fortran_order`; there is no difference for
+//! one dimension or none), dtypes that no tensor holds, and `object`, which is a pickle.
 
 use super::ColumnError;
 use crate::source::{Escaped, NdType};
@@ -25,15 +25,15 @@ pub(super) struct Array<'a> {
     pub(super) elements: Cow<'a, [u8]>,
 }
 
-/// Most bytes of a header's text: NumPy's own limit.
+/// The most bytes of a header's text: NumPy's own limit.
 const MOST_HEADER: usize = 10_000;
 
-/// Most dimensions: NumPy's own limit.
+/// The most dimensions: NumPy's own limit.
 const MOST_DIMS: usize = 64;
 
 impl<'a> Array<'a> {
-    /// The array in a `.npy`; in a `.npz` its only one, or the one called `inside`. None unpacks to more
-    /// than `most` bytes.
+    /// Reads the array in a `.npy`; in a `.npz` its only array, or the array called `inside`. An array
+    /// in a `.npz` may unpack to `most` bytes at most.
     pub(super) fn parse(
         bytes: &'a [u8],
         inside: Option<&str>,
@@ -81,7 +81,7 @@ fn npy(bytes: &[u8]) -> Result<Array<'_>, ColumnError> {
     Ok(Array { dtype, shape, elements: Cow::Borrowed(elements) })
 }
 
-/// What a header's text says: see the top of the file.
+/// Parses a header's text: see the top of this file.
 fn described(header: &[u8]) -> Result<(NdType, Vec<u64>), ColumnError> {
     let bad = || wrong("a .npy header that is not as NumPy writes it");
     let text = std::str::from_utf8(header).map_err(|_| bad())?;
@@ -114,13 +114,14 @@ fn described(header: &[u8]) -> Result<(NdType, Vec<u64>), ColumnError> {
     }
 }
 
-/// `'key':` and what follows.
+/// Splits off `'key':`, and returns the key and the rest.
 fn pair(text: &str) -> Option<(&str, &str)> {
     let (key, rest) = quoted(text.trim_start())?;
     Some((key, rest.trim_start().strip_prefix(':')?))
 }
 
-/// A value up to its comma, which the last may lack: quoted, in parentheses or brackets, or a word.
+/// Splits off a value up to its comma, which the last value may lack. A value is quoted, in parentheses
+/// or brackets, or a word.
 fn value_of(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start();
     let end = match text.as_bytes().first()? {
@@ -137,7 +138,7 @@ fn value_of(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// What stands between the quotes that a text begins with, and what follows.
+/// Returns the text between the quotes that a text begins with, and the rest.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let quote = text.chars().next().filter(|quote| matches!(quote, '\'' | '"'))?;
     text[1..].split_once(quote)
@@ -158,13 +159,13 @@ fn dims(text: &str) -> Option<Vec<u64>> {
     if inside.is_empty() {
         return Some(vec![]);
     }
-    // Old versions on 64-bit Windows wrote `3L`.
+    // Old versions of NumPy on 64-bit Windows wrote `3L`.
     let dim = |text: &str| text.trim().trim_end_matches('L').parse().ok();
     let dims: Vec<u64> = inside.split(',').map(dim).collect::<Option<_>>()?;
     (dims.len() <= MOST_DIMS).then_some(dims)
 }
 
-/// A file of a zip file, at most `most` bytes of it.
+/// Unpacks a file of a zip file, to `most` bytes at most.
 fn unpacked(bytes: &[u8], inside: Option<&str>, most: u64) -> Result<Vec<u8>, ColumnError> {
     let bad = |error: zip::result::ZipError| wrong(format!("a .npz file: {error}"));
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(bad)?;
@@ -186,7 +187,7 @@ fn unpacked(bytes: &[u8], inside: Option<&str>, most: u64) -> Result<Vec<u8>, Co
             Escaped(file.name())
         ))
     };
-    // It may say less than it unpacks to: memory grows with what comes.
+    // The size in the archive may be too small, so the memory grows with the bytes that are unpacked.
     if file.size() > most {
         return Err(over(file.size().to_string()));
     }
@@ -308,13 +309,13 @@ mod tests {
         }
     }
 
-    /// A member says beforehand what it unpacks to.
+    /// The archive tells in advance how many bytes a member unpacks to.
     #[test]
     fn an_array_that_says_it_is_over_the_limit_is_not_unpacked() {
         let mut packed = packed(&[("x.npy", file("{}", &[]))]);
         let central = packed.windows(4).position(|bytes| bytes == b"PK\x01\x02").unwrap();
         packed[central + 24..central + 28].copy_from_slice(&(300u32 << 20).to_le_bytes());
-        let wanted = super::super::Wanted::declared("x", "npz", super::super::As::NdArray);
+        let wanted = super::super::FieldRequest::declared("x", "npz", super::super::As::NdArray);
         let column = wanted.column(None, &packed, &crate::sample::Limits::DEFAULT);
         let want = "x.npy of a .npz file unpacks to 314572800 bytes, and the limit is 268435456 \
                     (`Limits::max_unpacked_bytes`)";

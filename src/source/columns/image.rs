@@ -1,18 +1,18 @@
-//! Pictures: which extensions are taken for one, and what the first bytes say.
+//! Images: the extensions that stand for an image, and the format that the first bytes tell.
 //!
-//! The one place where a format of pictures is made known to fields by extension.
+//! This is the only file that lists the image formats for fields by extension.
 
 use crate::source::ImageMode;
 
-/// What files of pictures that can be decoded are called.
+/// The extensions of image files that can be decoded.
 pub(super) const EXTENSIONS: [&str; 5] = ["jpg", "jpeg", "png", "jpe", "jfif"];
 
-/// Whether files of this extension are pictures that can be decoded.
+/// Returns whether files with this extension are images that can be decoded.
 pub(super) fn is_read(ext: &str) -> bool {
     EXTENSIONS.contains(&ext)
 }
 
-/// How a picture is coded, whatever its extension says.
+/// Returns how an image is coded, whatever its extension says; `None` if its format is not known.
 pub(super) fn mode(bytes: &[u8]) -> Option<ImageMode> {
     match ImageMode::of_file(bytes) {
         ImageMode::Jpeg => bytes.starts_with(b"\xff\xd8\xff").then_some(ImageMode::Jpeg),

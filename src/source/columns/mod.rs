@@ -1,16 +1,16 @@
-//! Bytes by their extension: what a member of a sample becomes.
+//! Values by their extension: how the bytes of a sample's member are read.
 //!
 //! | extension (its last part)        | kind      | value                                                   |
 //! |----------------------------------|-----------|---------------------------------------------------------|
-//! | jpg jpeg jpe jfif                | `Image`   | the file, decoded when the loader wants its pixels      |
+//! | jpg jpeg png jpe jfif            | `Image`   | the file, decoded when the loader wants its pixels      |
 //! | cls cls2 class count id index inx | `Int`    | a decimal number, spaces around it                      |
 //! | json jsn                         | `Json`    | the text with a NUL behind it; not parsed, NUL-free     |
-//! | npy                              | `NdArray` | the elements; dtype and shape as of the first sample's  |
+//! | npy                              | `NdArray` | the elements; dtype and shape are the first sample's    |
 //! | npz                              | `NdArray` | its only array, or the one named by `ext:name`          |
 //! | others: txt, bin, pkl, pth, …    | `Bytes`   | as they are. Nothing is ever unpickled                  |
 //!
-//! The rule is that of `basichandlers` in webdataset 1.0.2, as its documentation tells it. `Float` is
-//! only had where it is declared.
+//! The rule is that of `basichandlers` in webdataset 1.0.2, according to its documentation. `Float` is
+//! only used where it is declared.
 
 mod array;
 mod image;
@@ -21,26 +21,26 @@ use crate::sample::Limits;
 use array::Array;
 use std::borrow::Cow;
 
-/// What the bytes of a sample's part are.
+/// The kind of value that the bytes of a sample's member are read as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum As {
-    /// A picture, told by its first bytes: a JPEG.
+    /// An image, a JPEG or a PNG: its first bytes tell which.
     Image,
     /// A decimal number with or without a sign.
     Int,
-    /// A decimal number, as `-1.5e3`.
+    /// A decimal number such as `-1.5e3`.
     Float,
     /// Bytes of any length, as they are.
     Bytes,
     /// JSON text.
     Json,
-    /// An array, of a `.npy` or a `.npz`, all of one dtype and shape.
+    /// An array in a `.npy` or a `.npz` file. All arrays of a field have one dtype and shape.
     NdArray,
 }
 
 impl As {
-    /// What an extension stands for: `seg.npy` is an array as `npy` is.
+    /// Returns the kind that an extension stands for: `seg.npy` is an array, as `npy` is.
     #[must_use]
     pub fn of_extension(ext: &str) -> Self {
         match ext.rsplit('.').next().unwrap_or(ext) {
@@ -53,80 +53,80 @@ impl As {
     }
 }
 
-/// A field, and the extensions that it may come by, the first that a sample has.
+/// A field that is asked for, and its possible extensions: the first that a sample has is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct FieldRequest {
     pub(super) name: String,
-    /// Each with the name of the array in it, if it is an archive of several.
+    /// Each extension with the name of the array to read, if the file is an archive of several arrays.
     pub(super) exts: Vec<(String, Option<String>)>,
     pub(super) how: As,
 }
 
 /// A field whose kind is known.
 #[derive(Clone, Debug)]
-pub(super) struct Column {
-    pub(super) wanted: Wanted,
+pub(super) struct FieldColumn {
+    pub(super) wanted: FieldRequest,
     pub(super) kind: FieldKind,
-    /// Most bytes that an array may unpack to.
+    /// The most bytes that an array may unpack to.
     max_bytes: u64,
 }
 
-/// A value in the bytes it was made of, or beside them.
+/// A value, borrowed from the bytes that it was read from or stored separately.
 #[derive(Debug, PartialEq)]
-pub(super) enum Cell<'a> {
-    /// Lent from there.
-    Here(Value<'a>),
-    /// JSON text, which wants a NUL behind it.
+pub(super) enum ColumnValue<'a> {
+    /// A value that is borrowed from the bytes.
+    Borrowed(Value<'a>),
+    /// JSON text, to which a final NUL must be added.
     Text(&'a [u8]),
     /// An array's elements, unpacked.
     Elements(Vec<u8>),
 }
 
-/// Why bytes are not what their field is.
+/// Why bytes do not fit their field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ColumnError {
-    /// No number, or one that doesn't fit.
+    /// The text is not a number, or the number does not fit.
     #[error("{found} is not {expected}")]
     Number {
-        /// The beginning of what is there.
+        /// The beginning of the text.
         found: String,
-        /// What it should be.
+        /// The expected form.
         expected: &'static str,
     },
-    /// A NUL within a text that ends with one.
+    /// The JSON text contains a NUL, which would end it.
     #[error("JSON with a NUL at its byte {at}")]
     Nul {
-        /// Which byte.
+        /// The offset of the NUL.
         at: usize,
     },
-    /// A picture that nothing here decodes.
+    /// The image is in a format that can't be decoded.
     #[error("a picture that is neither JPEG nor PNG")]
     Picture,
-    /// No array, or none that a tensor can hold.
+    /// The bytes are not an array, or not one that a tensor can hold.
     #[error("{0}")]
     Array(Cow<'static, str>),
-    /// An array of another dtype or shape.
+    /// The array has another dtype or shape than the field.
     #[error("an array of {found:?} of {dtype}, the field's are {expected:?}")]
     Shape {
-        /// Its dimensions.
+        /// The dimensions of the array.
         found: Vec<u64>,
-        /// Type of its elements.
+        /// The type of the array's elements.
         dtype: NdType,
-        /// What the field is.
+        /// The kind of the field.
         expected: FieldKind,
     },
 }
 
-impl Wanted {
-    /// The field of an extension that nobody declared.
+impl FieldRequest {
+    /// Returns the field of an extension that was not declared.
     fn of_extension(ext: &str) -> Self {
         let exts = vec![(ext.to_owned(), None)];
         Self { name: ext.to_owned(), exts, how: As::of_extension(ext) }
     }
 
-    /// The fields of a sample of these extensions, where nobody declared any. If one of them is a
-    /// picture, another sample may have it by another extension: PNGs among JPEGs are one field.
+    /// Returns the fields of a sample with these extensions, if none were declared. If exactly one of
+    /// them is an image, it gets the other extensions of images too: PNGs among JPEGs are one field.
     pub(super) fn of_sample<'a>(exts: impl Iterator<Item = &'a str>) -> Vec<Self> {
         let mut all: Vec<Self> = exts.map(Self::of_extension).collect();
         let mut pictures = all.iter_mut().filter(|wanted| image::is_read(&wanted.name));
@@ -138,7 +138,7 @@ impl Wanted {
         all
     }
 
-    /// A field as declared: `jpg;jpeg;png`, `features.npz:mean`.
+    /// Returns a field as it is declared: `jpg;jpeg;png`, `features.npz:mean`.
     pub(super) fn declared(name: &str, exts: &str, how: As) -> Self {
         let ext = |text: &str| match text.trim().split_once(':') {
             Some((ext, inside)) => (ext.to_lowercase(), Some(inside.to_owned())),
@@ -147,7 +147,7 @@ impl Wanted {
         Self { name: name.to_owned(), exts: exts.split(';').map(ext).collect(), how }
     }
 
-    /// Its extensions, as they were declared.
+    /// Returns the extensions, as they were declared.
     pub(super) fn text(&self) -> String {
         let exts = self.exts.iter().map(|(ext, inside)| match inside {
             Some(inside) => format!("{ext}:{inside}"),
@@ -156,18 +156,18 @@ impl Wanted {
         exts.collect::<Vec<_>>().join(";")
     }
 
-    /// Whether its kind can be told without a sample's bytes.
+    /// Returns whether the kind of the field is known without a sample's bytes.
     pub(super) fn is_plain(&self) -> bool {
         self.how != As::NdArray
     }
 
-    /// The column, by the bytes that a first sample has for it.
+    /// Returns the column, given the bytes of the first sample's member for it.
     pub(super) fn column(
         self,
         inside: Option<&str>,
         first: &[u8],
         limits: &Limits,
-    ) -> Result<Column, ColumnError> {
+    ) -> Result<FieldColumn, ColumnError> {
         let max_bytes = limits.max_unpacked_bytes.min(limits.max_sample_bytes);
         let kind = match self.how {
             As::Image => FieldKind::RgbImage,
@@ -180,14 +180,18 @@ impl Wanted {
                 FieldKind::NdArray { dtype, shape }
             }
         };
-        Ok(Column { wanted: self, kind, max_bytes })
+        Ok(FieldColumn { wanted: self, kind, max_bytes })
     }
 }
 
-impl Column {
-    /// What the bytes of a part are, of the extension at place `ext`.
-    pub(super) fn cell<'a>(&self, ext: usize, bytes: &'a [u8]) -> Result<Cell<'a>, ColumnError> {
-        Ok(Cell::Here(match self.wanted.how {
+impl FieldColumn {
+    /// Returns the value of a member's bytes; `ext` is the index of the member's extension.
+    pub(super) fn cell<'a>(
+        &self,
+        ext: usize,
+        bytes: &'a [u8],
+    ) -> Result<ColumnValue<'a>, ColumnError> {
+        Ok(ColumnValue::Borrowed(match self.wanted.how {
             As::Image => {
                 let mode = image::mode(bytes).ok_or(ColumnError::Picture)?;
                 Value::Image(EncodedImage { mode, width: 0, height: 0, bytes })
@@ -198,12 +202,12 @@ impl Column {
             As::Json => return text(bytes),
             As::NdArray => match self.array(ext, bytes)? {
                 Cow::Borrowed(elements) => Value::NdArray(elements),
-                Cow::Owned(elements) => return Ok(Cell::Elements(elements)),
+                Cow::Owned(elements) => return Ok(ColumnValue::Elements(elements)),
             },
         }))
     }
 
-    /// The same in memory of its own: pictures and bytes keep theirs.
+    /// Returns the owned value of a member's bytes. Images and bytes take over the memory.
     pub(super) fn owned(&self, ext: usize, bytes: Vec<u8>) -> Result<OwnedValue, ColumnError> {
         match self.wanted.how {
             As::Image => {
@@ -212,9 +216,9 @@ impl Column {
             }
             As::Bytes => Ok(OwnedValue::Bytes(bytes)),
             _ => Ok(match self.cell(ext, &bytes)? {
-                Cell::Here(value) => value.into(),
-                Cell::Text(text) => OwnedValue::Json(ended(text)),
-                Cell::Elements(elements) => OwnedValue::NdArray(elements),
+                ColumnValue::Borrowed(value) => value.into(),
+                ColumnValue::Text(text) => OwnedValue::Json(with_nul(text)),
+                ColumnValue::Elements(elements) => OwnedValue::NdArray(elements),
             }),
         }
     }
@@ -231,15 +235,15 @@ impl Column {
     }
 }
 
-fn text(bytes: &[u8]) -> Result<Cell<'_>, ColumnError> {
+fn text(bytes: &[u8]) -> Result<ColumnValue<'_>, ColumnError> {
     match bytes.iter().position(|&byte| byte == 0) {
         Some(at) => Err(ColumnError::Nul { at }),
-        None => Ok(Cell::Text(bytes)),
+        None => Ok(ColumnValue::Text(bytes)),
     }
 }
 
-/// A text with the NUL that ends it.
-pub(super) fn ended(text: &[u8]) -> Vec<u8> {
+/// Returns a text with a final NUL.
+pub(super) fn with_nul(text: &[u8]) -> Vec<u8> {
     [text, &[0]].concat()
 }
 
@@ -247,8 +251,8 @@ pub(super) fn ended(text: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn column(how: As) -> Column {
-        let wanted = Wanted { name: "x".into(), exts: vec![("x".into(), None)], how };
+    fn column(how: As) -> FieldColumn {
+        let wanted = FieldRequest { name: "x".into(), exts: vec![("x".into(), None)], how };
         wanted.column(None, b"", &Limits::SMALL).unwrap()
     }
 
@@ -285,12 +289,12 @@ mod tests {
         ] {
             let column = column(how);
             let lent = column.cell(0, bytes).map(|cell| match cell {
-                Cell::Here(value) => OwnedValue::from(value),
+                ColumnValue::Borrowed(value) => OwnedValue::from(value),
                 _ => unreachable!(),
             });
             assert_eq!(column.owned(0, bytes.to_vec()), lent);
         }
-        assert_eq!(column(As::Json).cell(0, b"{}"), Ok(Cell::Text(b"{}")));
+        assert_eq!(column(As::Json).cell(0, b"{}"), Ok(ColumnValue::Text(b"{}")));
         assert_eq!(
             column(As::Json).owned(0, b"{}".to_vec()),
             Ok(OwnedValue::Json(b"{}\0".to_vec()))
@@ -299,7 +303,7 @@ mod tests {
 
     #[test]
     fn fields_are_declared_by_extensions_in_order() {
-        let wanted = Wanted::declared("image", "JPG; jpeg;f.npz:Mean", As::Image);
+        let wanted = FieldRequest::declared("image", "JPG; jpeg;f.npz:Mean", As::Image);
         let exts: Vec<_> = wanted.exts.iter().map(|(e, i)| (e.as_str(), i.as_deref())).collect();
         assert_eq!(exts, [("jpg", None), ("jpeg", None), ("f.npz", Some("Mean"))]);
         assert_eq!(wanted.text(), "jpg;jpeg;f.npz:Mean");

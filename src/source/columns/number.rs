@@ -1,14 +1,14 @@
-//! Numbers as text: Python's `int(text)` and `float(text)`, less their `_` between digits.
+//! Numbers as text, as Python's `int(text)` and `float(text)` read them, but without `_` between digits.
 
 use super::ColumnError;
 use crate::source::Escaped;
 
-/// A decimal number with or without a sign, and spaces around it.
+/// Parses a decimal number with or without a sign and spaces around it.
 pub(super) fn int(bytes: &[u8]) -> Result<i64, ColumnError> {
     parsed(bytes, "a number of 64 bits")
 }
 
-/// A decimal number, `inf` or `nan`.
+/// Parses a decimal number, `inf` or `nan`.
 pub(super) fn float(bytes: &[u8]) -> Result<f64, ColumnError> {
     parsed(bytes, "a number")
 }
@@ -21,7 +21,7 @@ fn parsed<T: std::str::FromStr>(bytes: &[u8], expected: &'static str) -> Result<
     })
 }
 
-/// The spaces of ASCII, as Python has them.
+/// Returns whether a character is a space in ASCII, by Python's definition.
 fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r' | '\u{b}' | '\u{c}')
 }

@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListError {
-    /// The system refused.
+    /// The system reported an error.
     #[error("{path:?}: {source}")]
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
     /// The threads that read the folders can't be started.
@@ -26,9 +26,9 @@ pub enum ListError {
     Empty {
         /// The folder.
         path: PathBuf,
-        /// Files that are no images.
+        /// The number of files that are not images.
         ignored: u64,
-        /// What became of the links in it.
+        /// How the links in the folder were treated.
         links: LinkCounts,
     },
     /// A file of a folder without sub-folders has no `_` in its name.
@@ -45,58 +45,58 @@ pub enum ListError {
     Columns {
         /// The table.
         path: PathBuf,
-        /// Its line, from 1.
+        /// The line, from 1.
         line: u64,
-        /// Columns on it.
+        /// The number of columns on the line.
         found: usize,
     },
-    /// A table whose lines are not what its header, or its first line, says.
+    /// The lines of a table do not match its header or its first line.
     #[error("{path:?}: line {line}: {}", Escaped(reason))]
     Table {
         /// The table.
         path: PathBuf,
-        /// Its line, from 1.
+        /// The line, from 1.
         line: u64,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
-    /// A `classes.json` that is damaged, or lacks a class that has samples.
+    /// A `classes.json` is damaged, or lacks a class that has samples.
     #[error("{reason}")]
     Classes {
-        /// The file, and what is wrong with it.
+        /// The file, and the problem with it.
         reason: String,
     },
-    /// More than the limits allow.
+    /// The dataset exceeds the limits.
     #[error("{path:?}: {what}, the limit is {max}")]
     Limit {
         /// The folder or table.
         path: PathBuf,
-        /// What there is too much of.
+        /// The size of what was found.
         what: String,
         /// The limit.
         max: u64,
     },
-    /// A file name that can't be kept: on systems where names are Unicode, one that is not.
+    /// There are 2^32 directories or more, so the files of another one can't be listed.
     #[error("{path:?}: a name in it cannot be kept")]
     Many {
-        /// The directory.
+        /// The directory that is one too many.
         path: PathBuf,
     },
-    /// A pattern that names nothing.
+    /// The pattern is not valid, or names no file.
     #[error(transparent)]
     Location(#[from] LocationError),
-    /// An address where files of this machine are wanted.
+    /// An address was given, but only local files can be read.
     #[error("{name}: a folder's images are read from this machine's files alone")]
     Address {
         /// The address.
         name: String,
     },
-    /// A saved listing that is none, or was cut or changed.
+    /// The saved listing is not a listing, or it was cut or changed.
     #[error("{path:?}: {reason}")]
     Saved {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         reason: &'static str,
     },
     /// A table is not CSV in UTF-8.
@@ -104,12 +104,12 @@ pub enum ListError {
     Csv {
         /// The table.
         path: PathBuf,
-        /// Where and why.
+        /// The position, and the reason.
         source: csv::Error,
     },
 }
 
-/// What became of links, behind other words.
+/// Returns the link counts for the end of a message.
 fn and(links: &LinkCounts) -> String {
     if links.is_empty() { String::new() } else { format!("; {links}") }
 }

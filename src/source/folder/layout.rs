@@ -1,21 +1,21 @@
-//! Images whose place says their class: folders of them, and patterns.
+//! Images whose location tells their class: folders and patterns.
 //!
 //! | given                      | samples, in order                                          | class            |
 //! |----------------------------|------------------------------------------------------------|------------------|
-//! | a folder with sub-folders  | class by class; in one directory by directory, by the bytes of their paths; in one by the bytes of the names | the sub-folder |
-//! | a folder without           | class by class, by the bytes of the names                  | the name before the first `_` |
-//! | a pattern: `data/**/*.jpg` | by the bytes of the paths                                  | the folder that the file is in |
+//! | a folder with sub-folders  | by class; in a class by directory, in byte order of the paths; in a directory in byte order of the names     | the sub-folder |
+//! | a folder without them      | by class; in a class in byte order of the names            | the name before the first `_` |
+//! | a pattern: `data/**/*.jpg` | in byte order of the paths                                 | the folder that the file is in |
 //!
-//! Classes are numbered from 0 in the order of their names' bytes. That is torchvision's `ImageFolder`,
-//! whose order over directories is `sorted(os.walk(class, followlinks=True))`; but for names that begin
-//! with a dot, which are ignored here, and a class without images, which keeps its number here and is
-//! refused there.
+//! Classes are numbered from 0 in the byte order of their names. This is what torchvision's
+//! `ImageFolder` does, whose order of directories is `sorted(os.walk(class, followlinks=True))`, with
+//! two exceptions: names that begin with a dot are ignored here, and a class without images keeps its
+//! number here and is refused there.
 
 use super::error::ListError;
 use super::links::{LinkCounts, Links, NotFollowed};
 use super::list::Ignored;
 use super::names::Names;
-use super::walk::{Dir, Listing, Rules, Walk};
+use super::walk::{FolderWalk, Listing, PendingDir, Rules};
 use crate::parallel;
 use crate::source::Location;
 use std::collections::{BTreeMap, HashMap};
@@ -25,16 +25,16 @@ use std::path::{Path, PathBuf};
 
 /// Files and their classes.
 #[derive(Default)]
-pub(super) struct Listed {
+pub(super) struct ListedFiles {
     pub(super) names: Names,
     pub(super) labels: Vec<i64>,
-    /// Names of the classes, as they are.
+    /// The names of the classes, not escaped.
     pub(super) classes: Vec<String>,
     pub(super) ignored: Ignored,
     pub(super) links: LinkCounts,
 }
 
-impl Listed {
+impl ListedFiles {
     fn add(&mut self, dir: usize, name: &OsString, label: i64) -> Result<(), ListError> {
         if self.names.push(dir, name).is_none() {
             return Err(ListError::Many { path: self.names.dirs[dir].path.clone() });
@@ -52,11 +52,11 @@ impl Listed {
     }
 }
 
-/// The images of a folder.
-pub(super) fn of_folder(root: &Path, rules: &Rules) -> Result<Listed, ListError> {
-    let mut walk = Walk::new(rules);
+/// Lists the images of a folder.
+pub(super) fn of_folder(root: &Path, rules: &Rules) -> Result<ListedFiles, ListError> {
+    let mut walk = FolderWalk::new(rules);
     let real = fs::canonicalize(root).map_err(ListError::io(root))?;
-    let mut top = walk.list(root, &Dir::root(real))?;
+    let mut top = walk.list(root, &PendingDir::root(real))?;
     if top.dirs.is_empty() {
         return by_prefix(root, top, walk)?.refuse_empty(root);
     }
@@ -66,25 +66,25 @@ pub(super) fn of_folder(root: &Path, rules: &Rules) -> Result<Listed, ListError>
     by_folder(root, rules, &top, walk)?.refuse_empty(root)
 }
 
-/// A class for each folder, several read at a time.
+/// Lists one class for each folder; several folders are read at a time.
 fn by_folder(
     root: &Path,
     rules: &Rules,
     top: &Listing,
-    root_walk: Walk<'_>,
-) -> Result<Listed, ListError> {
-    let read = |class: &Dir| {
-        let mut walk = Walk::new(rules);
+    root_walk: FolderWalk<'_>,
+) -> Result<ListedFiles, ListError> {
+    let read = |class: &PendingDir| {
+        let mut walk = FolderWalk::new(rules);
         Ok((walk.below(root, class.clone())?, walk.ignored, walk.links))
     };
     let read: Result<Vec<_>, ListError> = parallel::map(&top.dirs, read)?.into_iter().collect();
-    let Walk { ignored, links, .. } = root_walk;
-    let mut list = Listed { ignored, links, ..Listed::default() };
-    list.names.enter(PathBuf::new(), top.modified);
+    let FolderWalk { ignored, links, .. } = root_walk;
+    let mut list = ListedFiles { ignored, links, ..ListedFiles::default() };
+    list.names.add_dir(PathBuf::new(), top.modified);
     for ((label, class), (dirs, ignored, links)) in (0..).zip(&top.dirs).zip(read?) {
         list.classes.push(class.path.to_string_lossy().into_owned());
         for listing in dirs {
-            let dir = list.names.enter(listing.path, listing.modified);
+            let dir = list.names.add_dir(listing.path, listing.modified);
             listing.files.iter().try_for_each(|name| list.add(dir, name, label))?;
         }
         list.ignored.append(ignored);
@@ -93,8 +93,8 @@ fn by_folder(
     Ok(list)
 }
 
-/// A class for each prefix.
-fn by_prefix(root: &Path, top: Listing, walk: Walk<'_>) -> Result<Listed, ListError> {
+/// Lists one class for each prefix of the names.
+fn by_prefix(root: &Path, top: Listing, walk: FolderWalk<'_>) -> Result<ListedFiles, ListError> {
     let mut by_class = BTreeMap::<Vec<u8>, Vec<OsString>>::new();
     for name in top.files {
         let bytes = name.as_encoded_bytes();
@@ -103,26 +103,26 @@ fn by_prefix(root: &Path, top: Listing, walk: Walk<'_>) -> Result<Listed, ListEr
         };
         by_class.entry(bytes[..end].to_vec()).or_default().push(name);
     }
-    let Walk { ignored, links, .. } = walk;
-    let mut list = Listed { ignored, links, ..Listed::default() };
-    let dir = list.names.enter(PathBuf::new(), top.modified);
+    let FolderWalk { ignored, links, .. } = walk;
+    let mut list = ListedFiles { ignored, links, ..ListedFiles::default() };
+    let dir = list.names.add_dir(PathBuf::new(), top.modified);
     for (label, (class, names)) in (0..).zip(by_class) {
-        // A part of a name's bytes that ends before an ASCII byte is whole characters.
+        // The bytes of a name before an ASCII byte are whole characters.
         list.classes.push(String::from_utf8_lossy(&class).into_owned());
         names.iter().try_for_each(|name| list.add(dir, name, label))?;
     }
     Ok(list)
 }
 
-/// The images that a pattern names; their paths are as the pattern has them.
+/// Lists the images that a pattern names; their paths are in the form of the pattern.
 pub(super) fn of_pattern(
     spec: &str,
     links: Links,
     refuses: fn(&Path) -> Option<&'static str>,
-) -> Result<Listed, ListError> {
+) -> Result<ListedFiles, ListError> {
     let roots = spec.split("::").filter_map(|part| fs::canonicalize(fixed(part)).ok()).collect();
     let rules = Rules::new(refuses, links, roots);
-    let (mut list, mut dirs) = (Listed::default(), HashMap::<PathBuf, usize>::new());
+    let (mut list, mut dirs) = (ListedFiles::default(), HashMap::<PathBuf, usize>::new());
     let mut classes = vec![];
     for location in Location::parse(spec)? {
         let Location::Path(path) = location else {
@@ -136,7 +136,7 @@ pub(super) fn of_pattern(
         let dir = match dirs.get(parent) {
             Some(&dir) => dir,
             None => {
-                let dir = list.names.enter(parent.to_owned(), i64::MIN);
+                let dir = list.names.add_dir(parent.to_owned(), i64::MIN);
                 dirs.insert(parent.to_owned(), dir);
                 classes.push(class_of(parent));
                 dir
@@ -146,14 +146,14 @@ pub(super) fn of_pattern(
     }
     let numbers: BTreeMap<OsString, i64> = sorted(&classes).into_iter().zip(0..).collect();
     for (place, label) in list.labels.iter_mut().enumerate() {
-        let dir = list.names.parts(place).map_or(0, |(dir, _)| dir);
+        let dir = list.names.dir_and_name(place).map_or(0, |(dir, _)| dir);
         *label = numbers[&classes[dir]];
     }
     list.classes = numbers.keys().map(|name| name.to_string_lossy().into_owned()).collect();
     list.refuse_empty(Path::new(spec))
 }
 
-/// Each once, by their bytes.
+/// Returns each name once, in byte order.
 fn sorted(names: &[OsString]) -> Vec<OsString> {
     let mut names = names.to_vec();
     names.sort_by(|a, b| a.as_encoded_bytes().cmp(b.as_encoded_bytes()));
@@ -161,7 +161,7 @@ fn sorted(names: &[OsString]) -> Vec<OsString> {
     names
 }
 
-/// The folder of a pattern that stands before its first sign.
+/// Returns the folder of a pattern, up to its first special character.
 fn fixed(pattern: &str) -> &Path {
     let end = pattern.find(['*', '?', '[', '{']).unwrap_or(pattern.len());
     match pattern[..end].rfind('/') {
@@ -171,13 +171,14 @@ fn fixed(pattern: &str) -> &Path {
     }
 }
 
-/// The name of the folder that files are in.
+/// Returns the name of the folder that files are in.
 fn class_of(dir: &Path) -> OsString {
     let whole = || fs::canonicalize(dir).ok()?.file_name().map(ToOwned::to_owned);
     dir.file_name().map(ToOwned::to_owned).or_else(whole).unwrap_or_default()
 }
 
-/// Why a file that a pattern names is no sample. Its folders may be links as well: they are asked.
+/// Returns why a file that a pattern names is not a sample, and counts links. With [`Links::Within`],
+/// the folders on its path are checked for links too.
 fn why_not(path: &Path, rules: &Rules, links: &mut LinkCounts) -> Option<&'static str> {
     if let Some(reason) = (rules.refuses)(path) {
         return Some(reason);

@@ -1,38 +1,38 @@
-//! Symbolic links in a folder: what becomes of them, and the count of what became of them.
+//! Symbolic links in a folder: how they are treated, and the counts of how they were treated.
 //!
 //! | link to                                  | [`Links::Follow`]  | [`Links::Within`]      | [`Links::Refuse`] |
 //! |------------------------------------------|--------------------|------------------------|-------------------|
 //! | a file, a directory                      | followed           | followed in the folder | left out          |
-//! | a directory that the link itself lies in | left out: a loop   | left out: a loop       | left out          |
+//! | a directory that contains the link itself | left out: a loop   | left out: a loop       | left out          |
 //! | nothing                                  | left out           | left out               | left out          |
 //! | a pipe, a socket, a device               | left out, unopened | left out, unopened     | left out          |
 //!
-//! `Follow` is torchvision's `os.walk(followlinks=True)`: a directory that two links lead to is read
-//! twice. There a loop of links is walked until the system refuses a path of forty links.
+//! `Follow` does what torchvision's `os.walk(followlinks=True)` does: a directory that two links lead to
+//! is read twice. But torchvision walks a loop of links until the system refuses a path of forty links.
 
 use std::fmt;
 use std::fs::{self, FileType};
 use std::path::{Path, PathBuf};
 
-/// What becomes of symbolic links below a folder. The folder itself may always be one.
+/// The treatment of symbolic links below a folder. The folder itself may always be a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Links {
-    /// Followed, wherever they lead, as torchvision follows them.
+    /// Links are followed wherever they lead, as torchvision follows them.
     #[default]
     Follow,
-    /// Followed where they stay within the folder; others are ignored, with the reason.
+    /// Links that stay within the folder are followed; others are ignored, with the reason.
     Within,
-    /// Ignored, with the reason.
+    /// Links are ignored, with the reason.
     Refuse,
 }
 
-/// What became of the symbolic links of a folder.
+/// The numbers of symbolic links in a folder, by their treatment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LinkCounts {
     /// Links that were followed.
     pub followed: u64,
-    /// Directories that were left out because they hold themselves.
+    /// Directories that were left out because they contain themselves.
     pub loops: u64,
     /// Links that lead to nothing that can be read.
     pub lost: u64,
@@ -43,7 +43,7 @@ pub struct LinkCounts {
 }
 
 impl LinkCounts {
-    /// Adds the counts of another part of the folder.
+    /// Adds the counts of another subtree of the folder.
     pub(super) fn add(&mut self, more: Self) {
         self.followed += more.followed;
         self.loops += more.loops;
@@ -68,7 +68,7 @@ impl LinkCounts {
     }
 }
 
-/// `1,000 links followed, 1 loop left out`; nothing if there was no link.
+/// Shows `1000 links followed, 1 loop left out`; nothing if there was no link.
 impl fmt::Display for LinkCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { followed, loops, lost, outside, refused } = *self;
@@ -98,7 +98,7 @@ pub(super) enum NotFollowed {
 }
 
 impl NotFollowed {
-    /// The reason in words.
+    /// Returns the reason in words.
     pub(super) fn reason(self) -> &'static str {
         match self {
             Self::Refused => "a link",
@@ -109,8 +109,8 @@ impl NotFollowed {
 }
 
 impl Links {
-    /// Returns where a link leads, and what is there. `roots` are the directories that
-    /// [`Links::Within`] keeps to, without links in their paths.
+    /// Returns the path that a link leads to, and its file type. `roots` are the directories that
+    /// [`Links::Within`] stays in, without links in their paths.
     pub(super) fn follow(
         self,
         link: &Path,

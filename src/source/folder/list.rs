@@ -1,24 +1,24 @@
-//! Labelled image files: what a folder or a table of paths says is in the dataset.
+//! Lists of labelled image files, from a folder or from a table of paths.
 //!
-//! | what is given                | samples                              | class                      |
-//! |------------------------------|--------------------------------------|----------------------------|
-//! | a folder with sub-folders    | the images below each sub-folder     | the sub-folder's name      |
-//! | a folder without             | its images                           | their name before the first `_` |
-//! | a `.csv` or `.tsv` file      | its lines `path,label`               | the label                  |
+//! | what is given             | samples                          | class                           |
+//! |---------------------------|----------------------------------|---------------------------------|
+//! | a folder with sub-folders | the images below each sub-folder | the sub-folder's name           |
+//! | a folder without them     | its images                      | their name before the first `_` |
+//! | a `.csv` or `.tsv` file   | its lines `path,label`           | the label                       |
 //!
-//! Classes are numbered from 0 in the order of their names' bytes, as torchvision's
-//! `ImageFolder` numbers them: a sub-folder without images keeps its number. Samples are in the
-//! order of `ImageFolder` ([`walk.rs`](super::walk)), or of the table's lines. The order does not
-//! depend on the file system.
+//! Classes are numbered from 0 in the byte order of their names, as torchvision's `ImageFolder` numbers
+//! them, unless the folder has a `classes.json` ([`numbers.rs`](super::numbers)). A sub-folder without
+//! images keeps its number. Samples are in the order of `ImageFolder` ([`walk.rs`](super::walk)), or of
+//! the table's lines. The order does not depend on the file system.
 //!
-//! An image is a regular file whose extension is jpg, jpeg or png in any case. What else is found is
-//! counted in [`ImageList::ignored`], names that begin with a dot among it. Links are followed unless
-//! [`Links`] say otherwise; a directory that holds itself is left out.
+//! An image is a regular file whose extension is jpg, jpeg or png in any case. Everything else is
+//! counted in [`ImageList::ignored`], including names that begin with a dot. Links are followed unless
+//! [`Links`] says otherwise; a directory that contains itself is left out.
 
 use super::error::ListError;
-use super::layout::{self, Listed};
+use super::layout::{self, ListedFiles};
 use super::links::{LinkCounts, Links};
-use super::numbers::Numbered;
+use super::numbers::ClassNumbers;
 use super::table;
 use super::walk::Rules;
 use crate::source::ClassNames;
@@ -27,8 +27,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How many ignored paths are kept. All are counted.
-const KEPT: usize = 100;
+/// The number of ignored paths that are stored. All of them are counted.
+const MAX_STORED: usize = 100;
 
 /// An image file and its class.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,14 +51,14 @@ pub struct ImageList {
     pub class_names: Option<ClassNames>,
     /// Files that are not samples, and why not.
     pub ignored: Ignored,
-    /// What became of the links of a folder.
+    /// How the links of a folder were treated.
     pub links: LinkCounts,
 }
 
-/// Files that are not samples: how many, and the first of them.
+/// Files that are not samples: their number, and the first of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ignored {
-    /// How many.
+    /// The number of such files.
     pub count: u64,
     /// The first 100: path and reason.
     pub first: Vec<(PathBuf, &'static str)>,
@@ -67,15 +67,15 @@ pub struct Ignored {
 impl Ignored {
     pub(crate) fn add(&mut self, path: PathBuf, reason: &'static str) {
         self.count += 1;
-        if self.first.len() < KEPT {
+        if self.first.len() < MAX_STORED {
             self.first.push((path, reason));
         }
     }
 
-    /// Adds what another has, behind.
+    /// Appends the files of another list.
     pub(super) fn append(&mut self, other: Self) {
         self.count += other.count;
-        let room = KEPT - self.first.len();
+        let room = MAX_STORED - self.first.len();
         self.first.extend(other.first.into_iter().take(room));
     }
 }
@@ -95,38 +95,40 @@ impl ImageList {
     ///
     /// # Errors
     ///
-    /// If the folder or one below can't be listed, holds no image, or a name has no class.
+    /// Fails if the folder or one below it can't be listed, if there is no image, or if a name has no
+    /// class.
     pub fn from_folder(dir: &Path, links: Links) -> Result<Self, ListError> {
         let real = fs::canonicalize(dir).map_err(ListError::io(dir))?;
         let rules = Rules::new(other_than_image, links, vec![real]);
-        let Listed { names, mut labels, classes, ignored, links } = layout::of_folder(dir, &rules)?;
-        let numbered = Numbered::in_folder(dir, &classes, &labels)?;
+        let ListedFiles { names, mut labels, classes, ignored, links } =
+            layout::of_folder(dir, &rules)?;
+        let numbered = ClassNumbers::in_folder(dir, &classes, &labels)?;
         numbered.relabel(&mut labels);
         let paths = (0..names.len()).filter_map(|place| names.path(place));
         let images = paths
             .zip(labels)
             .map(|(path, label)| Labelled { path: dir.join(path), label })
             .collect();
-        let Numbered { names: class_names, shown: classes, .. } = numbered;
+        let ClassNumbers { names: class_names, shown: classes, .. } = numbered;
         Ok(Self { images, classes, class_names, ignored, links })
     }
 
-    /// Reads a table of images: a path and a label a line, separated by a tab if the file is
+    /// Reads a table of images. Each line has a path and a label, separated by a tab if the file is
     /// called `.tsv` and by a comma otherwise.
     ///
-    /// The first line is a header if its path has no `.`. Paths are relative to the table's
-    /// directory. Labels are numbers if all of them are, and names of classes otherwise.
-    /// Whether the files exist is not looked at.
+    /// The first line is a header if its path has no `.`. Paths are relative to the table's directory.
+    /// Labels are numbers if all of them are, and names of classes otherwise. The existence of the files
+    /// is not checked.
     ///
     /// # Errors
     ///
-    /// If the table can't be read, a line has not two columns, or there is none.
+    /// Fails if the table can't be read, if a line does not have two columns, or if there is no line.
     pub fn from_table(table: &Path) -> Result<Self, ListError> {
         let rows = table::pairs(table)?;
         let dir = table.parent().unwrap_or(Path::new(""));
         let numbers: Option<Vec<i64>> = rows.iter().map(|(_, label)| label.parse().ok()).collect();
         let (labels, numbered) = match numbers {
-            Some(labels) => (labels, Numbered::default()),
+            Some(labels) => (labels, ClassNumbers::default()),
             None => number_names(rows.iter().map(|(_, label)| label.as_str())),
         };
         let images = rows
@@ -134,23 +136,23 @@ impl ImageList {
             .zip(labels)
             .map(|((path, _), label)| Labelled { path: dir.join(path), label })
             .collect();
-        let Numbered { names: class_names, shown: classes, .. } = numbered;
+        let ClassNumbers { names: class_names, shown: classes, .. } = numbered;
         Ok(Self { images, classes, class_names, ..Self::default() })
     }
 }
 
-/// Numbers names by their bytes' order: the number of each, and the classes.
+/// Numbers names in byte order. Returns the number of each name, and the classes.
 pub(super) fn number_names<'a>(
     names: impl Iterator<Item = &'a str> + Clone,
-) -> (Vec<i64>, Numbered) {
+) -> (Vec<i64>, ClassNumbers) {
     let classes: BTreeSet<&str> = names.clone().collect();
     let number: BTreeMap<&str, i64> = classes.iter().copied().zip(0..).collect();
     let labels = names.map(|name| number[name]).collect();
     let classes: Vec<String> = classes.into_iter().map(str::to_owned).collect();
-    (labels, Numbered::by_order(&classes))
+    (labels, ClassNumbers::by_order(&classes))
 }
 
-/// Why a file is not a sample.
+/// Returns why a file is not a sample; `None` if it has the name of an image.
 pub(super) fn other_than_image(path: &Path) -> Option<&'static str> {
     let is_png = path.extension().is_some_and(|ext| ext.eq_ignore_ascii_case("png"));
     (!is_png && !is_jpeg_name(path)).then_some("not called .jpg, .jpeg or .png")

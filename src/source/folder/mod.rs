@@ -1,4 +1,4 @@
-//! Folders of image files, as torchvision's `ImageFolder` has them, and tables of their labels.
+//! Folders of image files in the layout of torchvision's `ImageFolder`, and tables of images and labels.
 //!
 //! ```text
 //! folder, pattern ─▶ walk ─▶ layout ─┐
@@ -6,8 +6,9 @@
 //!                      saved listing ───┘
 //! ```
 //!
-//! Opening lists the files and reads none. A file is opened when its sample is asked for: what is
-//! wrong with it then (gone, a pipe now, over the limits) is that sample's error, with the path.
+//! Opening a dataset lists the files and reads none. A file is opened when its sample is asked for. If
+//! something is wrong with the file by then (it is missing, has become a pipe, exceeds the limits), that
+//! sample has an error with the path.
 
 mod error;
 mod layout;
@@ -25,18 +26,18 @@ pub use error::ListError;
 pub use links::{LinkCounts, Links};
 pub(crate) use list::is_jpeg_name;
 pub use list::{Ignored, ImageList, Labelled};
-pub(crate) use walk::{Dir, Rules, Walk};
+pub(crate) use walk::{FolderWalk, PendingDir, Rules};
 
 use super::{
-    BoxError, Buffer, ClassNames, ClassTable, EncodedImage, Escaped, FieldKind, FieldSpec,
-    Fingerprint, IN_FOLDER, ImageMode, OwnedImage, OwnedValue, ReadAt, Record, SampleLocation,
-    Source, Value, refuse_cut, whole,
+    BoxError, Buffer, ClassNames, ClassTable, EncodedImage, Escaped, FOLDER_FILE_NAME, FieldKind,
+    FieldSpec, Fingerprint, ImageMode, OwnedImage, OwnedValue, ReadAt, Record, SampleLocation,
+    Source, Value, atomic_file, refuse_cut,
 };
 use crate::sample::{Limits, SampleId};
-use layout::Listed;
+use layout::ListedFiles;
 use list::other_than_image;
 use names::Names;
-use numbers::Numbered;
+use numbers::ClassNumbers;
 use saved::Saved;
 use std::collections::HashMap;
 use std::fmt;
@@ -44,9 +45,9 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-use table::{Column, Table};
+use table::{PathTable, TableColumn};
 
-/// What is up to the user in opening a [`Folder`].
+/// Options for opening a [`Folder`].
 #[derive(Clone, Debug, Default)]
 pub struct FolderOptions {
     links: Links,
@@ -55,30 +56,30 @@ pub struct FolderOptions {
 }
 
 impl FolderOptions {
-    /// What becomes of symbolic links: followed, unless this says otherwise.
+    /// Sets how symbolic links are treated. By default they are followed.
     #[must_use]
     pub fn links(mut self, links: Links) -> Self {
         self.links = links;
         self
     }
 
-    /// A listing [saved](Folder::save_listing) before, used in place of looking through the folder if
-    /// no directory was changed since, and none in the two seconds before it was made. If one was, or
-    /// there is no such file, the folder is looked through. Reading never writes it. For folders
-    /// alone, not for tables and patterns.
+    /// Sets the path of a [saved](Folder::save_listing) listing. The listing is used instead of a search
+    /// if no directory has changed since the folder was searched, nor in the two seconds before.
+    /// Otherwise, or if there is no such file, the folder is searched again. Opening a folder never
+    /// writes the file. Tables and patterns have no listing.
     #[must_use]
     pub fn listing(mut self, path: impl Into<PathBuf>) -> Self {
         self.listing = Some(path.into());
         self
     }
 
-    /// The same, with a saved listing if none is named.
+    /// Sets the path of a saved listing, unless one is set.
     pub(super) fn listing_or(mut self, path: PathBuf) -> Self {
         self.listing.get_or_insert(path);
         self
     }
 
-    /// What files may ask for.
+    /// Sets the limits on the files and on their number.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -86,17 +87,17 @@ impl FolderOptions {
     }
 }
 
-/// Image files and their labels.
+/// A dataset of image files and their labels.
 ///
 /// | opened                                  | fields                                       |
 /// |-----------------------------------------|----------------------------------------------|
 /// | a folder: `ImageFolder`'s, or a flat one | `image`, `label`: the number of the class   |
-/// | a pattern, as `data/**/*.jpg`           | `image`, `label`: the folder a file is in    |
+/// | a pattern: `data/**/*.jpg`              | `image`, `label`: the folder a file is in    |
 /// | a `.csv`, `.tsv` or `.jsonl` table      | `image`, and one for each column             |
 ///
-/// Images are JPEG and PNG files, told by their first bytes. Classes are numbered by the order of their
-/// names' bytes. See [`ImageList`] for what is in a folder; the order within a class is torchvision's:
-/// directory by directory.
+/// Images are JPEG and PNG files, told by their first bytes. Classes are numbered in the byte order of
+/// their names. [`ImageList`] describes which files of a folder are samples; the order within a class is
+/// torchvision's: directory by directory.
 ///
 /// ```no_run
 /// use fuseloop::source::{Folder, FolderOptions, Source};
@@ -107,25 +108,25 @@ impl FolderOptions {
 /// ```
 pub struct Folder {
     name: String,
-    /// What all paths begin with.
+    /// The folder that all paths are relative to.
     root: PathBuf,
     names: Names,
     fields: Vec<FieldSpec>,
-    /// Of the fields behind the image.
-    columns: Vec<Column>,
+    /// The values of the fields after the image.
+    columns: Vec<TableColumn>,
     classes: Vec<String>,
     class_names: Option<ClassNames>,
     ignored: Ignored,
     links: LinkCounts,
     limits: Limits,
     print: u64,
-    /// The folder that was looked through, or the table.
+    /// The folder that was searched, or the table.
     origin: Option<PathBuf>,
-    /// How the folder was looked through; `None` for what can't be saved.
+    /// How the folder was searched; `None` for a table or a pattern, which can't be saved.
     scanned: Option<Scanned>,
 }
 
-/// What a saved listing has beside the files.
+/// The content of a saved listing besides the files.
 struct Scanned {
     begun: i64,
     links: Links,
@@ -138,7 +139,8 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// If it can't be listed, has no image, or a table is damaged: see [`ListError`].
+    /// Fails if the files can't be listed, if there is no image, or if a table is damaged: see
+    /// [`ListError`].
     pub fn open(spec: impl AsRef<Path>, options: &FolderOptions) -> Result<Self, ListError> {
         let path = spec.as_ref();
         let folder = match path.to_str() {
@@ -146,7 +148,7 @@ impl Folder {
             _ if table::is_table(path) => Self::of_table(path, options)?,
             Some(text) if text.contains(['*', '?', '[', '{']) || text.contains("::") => {
                 let list = layout::of_pattern(text, options.links, other_than_image)?;
-                let numbered = Numbered::by_order(&list.classes);
+                let numbered = ClassNumbers::by_order(&list.classes);
                 Self::of_listed(path, PathBuf::new(), list, numbered, options)
             }
             _ => return Err(no_dataset(path)),
@@ -175,7 +177,7 @@ impl Folder {
             }
         };
         let mut list = list;
-        let numbered = Numbered::in_folder(path, &list.classes, &list.labels)?;
+        let numbered = ClassNumbers::in_folder(path, &list.classes, &list.labels)?;
         numbered.relabel(&mut list.labels);
         let classes = list.classes.iter().cloned().zip(numbered.numbers.iter().copied()).collect();
         let scanned = Scanned { begun, links: options.links, classes };
@@ -186,29 +188,29 @@ impl Folder {
     fn of_listed(
         spec: &Path,
         root: PathBuf,
-        list: Listed,
-        numbered: Numbered,
+        list: ListedFiles,
+        numbered: ClassNumbers,
         options: &FolderOptions,
     ) -> Self {
-        let Listed { names, labels, ignored, links, .. } = list;
-        let columns = vec![("label".to_owned(), Column::Int(labels))];
-        let table = Table { names, columns, classes: numbered };
+        let ListedFiles { names, labels, ignored, links, .. } = list;
+        let columns = vec![("label".to_owned(), TableColumn::Int(labels))];
+        let table = PathTable { names, columns, classes: numbered };
         Self { ignored, links, ..Self::of(spec, root, table, options) }
     }
 
     fn of_table(path: &Path, options: &FolderOptions) -> Result<Self, ListError> {
-        let mut table = Table::read(path, &options.limits)?;
+        let mut table = PathTable::read(path, &options.limits)?;
         let root = path.parent().unwrap_or(Path::new("")).to_owned();
         if table.classes.names.is_none() {
-            let names = ClassTable::read(&root.join(IN_FOLDER));
+            let names = ClassTable::read(&root.join(FOLDER_FILE_NAME));
             let names = names.map_err(|reason| ListError::Classes { reason })?;
             table.classes.names = names.map(|table| table.names());
         }
         Ok(Self { origin: Some(path.to_owned()), ..Self::of(path, root, table, options) })
     }
 
-    fn of(spec: &Path, root: PathBuf, table: Table, options: &FolderOptions) -> Self {
-        let Table { names, columns, classes } = table;
+    fn of(spec: &Path, root: PathBuf, table: PathTable, options: &FolderOptions) -> Self {
+        let PathTable { names, columns, classes } = table;
         let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
         let mut fields = vec![field("image", FieldKind::RgbImage)];
         fields.extend(columns.iter().map(|(name, column)| field(name, column.kind())));
@@ -216,7 +218,7 @@ impl Folder {
         print.text("folder");
         print.fields(&fields);
         for place in 0..names.len() {
-            if let Some((dir, name)) = names.parts(place) {
+            if let Some((dir, name)) = names.dir_and_name(place) {
                 print.number(dir as u64);
                 print.bytes(name);
             }
@@ -239,45 +241,46 @@ impl Folder {
         }
     }
 
-    /// Names of the classes in the order of their numbers, escaped where they are not printable: see
-    /// [`Source::class_names`] for the numbers. Empty if a table gave numbers.
+    /// Returns the names of the classes in the order of their numbers, escaped where they are not
+    /// printable. [`Source::class_names`] has the numbers too. Empty if a table gave numbers.
     #[must_use]
     pub fn classes(&self) -> &[String] {
         &self.classes
     }
 
-    /// Files that are not samples, and why not. Of a saved listing only how many.
+    /// Returns the files that are not samples, with the reasons. A saved listing has only their number.
     #[must_use]
     pub fn ignored(&self) -> &Ignored {
         &self.ignored
     }
 
-    /// What became of the symbolic links in the folder.
+    /// Returns how the symbolic links in the folder were treated.
     #[must_use]
     pub fn links(&self) -> LinkCounts {
         self.links
     }
 
-    /// Where a sample's image is.
+    /// Returns the path of a sample's image.
     #[must_use]
     pub fn file(&self, sample: SampleId) -> Option<PathBuf> {
         Some(self.root.join(self.names.path(usize::try_from(sample.0).ok()?)?))
     }
 
-    /// Saves what was found in the folder, with when each directory was last changed, for
-    /// [`FolderOptions::listing`]. The file appears whole or not at all.
+    /// Saves the files that were found in the folder, and the time when each directory was last changed,
+    /// for [`FolderOptions::listing`]. The file appears whole or not at all.
     ///
     /// # Errors
     ///
-    /// As the system says; and of a table or a pattern, of which there is nothing to save.
+    /// Fails with the system's error, and for a table or a pattern, which have nothing to save.
     pub fn save_listing(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        let (Some(scanned), [Column::Int(labels)]) = (&self.scanned, &self.columns[..]) else {
+        let (Some(scanned), [TableColumn::Int(labels)]) = (&self.scanned, &self.columns[..]) else {
             let reason = "only the listing of a folder can be saved";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         };
         let root = fs::canonicalize(&self.root)?;
         let Scanned { begun, links, classes } = scanned;
-        // The numbers are `classes.json`'s, which may change without a directory that does.
+        // The labels are numbers from `classes.json`, which may change while no directory does, so the
+        // listing stores the indices of classes.
         let places =
             (0..).zip(classes).filter_map(|(place, (_, number))| Some(((*number)?, place)));
         let places: HashMap<i64, u32> = places.collect();
@@ -290,7 +293,7 @@ impl Folder {
             (&labels.collect::<Vec<u32>>(), &names.collect::<Vec<&str>>()),
             (self.ignored.count, &self.links),
         );
-        whole::write(path.as_ref(), &bytes)
+        atomic_file::write(path.as_ref(), &bytes)
     }
 
     /// Reads a sample's image file.
@@ -300,16 +303,16 @@ impl Folder {
             .map_err(|error| format!("{}: {error}", Escaped(&path.to_string_lossy())).into())
     }
 
-    /// A value that is no image.
+    /// Returns a value of a field that is not the image.
     fn column(&self, sample: SampleId, field: usize) -> Result<Value<'_>, BoxError> {
         let place = usize::try_from(sample.0).unwrap_or(usize::MAX);
         let column = field.checked_sub(1).and_then(|field| self.columns.get(field));
         let column = column.ok_or_else(|| format!("it has no field {field}"))?;
         let value = match column {
-            Column::Int(values) => values.get(place).copied().map(Value::Int),
-            Column::Float(values) => values.get(place).copied().map(Value::Float),
-            Column::Bytes(texts) => texts.get(place).map(Value::Bytes),
-            Column::Json(texts) => texts.get(place).map(Value::Json),
+            TableColumn::Int(values) => values.get(place).copied().map(Value::Int),
+            TableColumn::Float(values) => values.get(place).copied().map(Value::Float),
+            TableColumn::Bytes(texts) => texts.get(place).map(Value::Bytes),
+            TableColumn::Json(texts) => texts.get(place).map(Value::Json),
         };
         value.ok_or_else(|| format!("there is no sample {sample}").into())
     }
@@ -353,7 +356,7 @@ impl Source for Folder {
         Ok(Value::Image(EncodedImage { mode, width: 0, height: 0, bytes }))
     }
 
-    /// The folder or the table, then every image.
+    /// Returns the folder or the table, then every image.
     fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
         let images = (0..self.len()).filter_map(|place| self.file(SampleId(place)));
         Box::new(self.origin.clone().into_iter().chain(images))
@@ -361,8 +364,8 @@ impl Source for Folder {
 
     fn longest(&self, field: usize) -> Option<u64> {
         match self.columns.get(field.checked_sub(1)?)? {
-            Column::Bytes(texts) | Column::Json(texts) => Some(texts.longest()),
-            Column::Int(_) | Column::Float(_) => None,
+            TableColumn::Bytes(texts) | TableColumn::Json(texts) => Some(texts.longest()),
+            TableColumn::Int(_) | TableColumn::Float(_) => None,
         }
     }
 
@@ -385,7 +388,7 @@ impl Source for Folder {
     }
 }
 
-/// Without its files: there may be a million.
+/// Shows no files: there may be a million.
 impl fmt::Debug for Folder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Folder");
@@ -393,7 +396,7 @@ impl fmt::Debug for Folder {
     }
 }
 
-/// Why a path is neither a folder nor a table.
+/// Returns the error for a path that is neither a folder nor a table.
 fn no_dataset(path: &Path) -> ListError {
     let wanted = "neither a folder nor a .csv, .tsv or .jsonl table";
     let found = fs::metadata(path).err();
@@ -401,10 +404,10 @@ fn no_dataset(path: &Path) -> ListError {
     ListError::Io { path: path.to_owned(), source }
 }
 
-/// Reads a regular file of at most `max` bytes into `bytes`, in place of what they were.
+/// Reads a regular file of at most `max` bytes into `bytes`, replacing their content.
 fn read_file(path: &Path, max: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
     let refused = |reason: String| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
-    // Before it is opened: opening a pipe would wait for its other end.
+    // The kind is checked before the file is opened: opening a pipe would wait for its other end.
     let found = fs::metadata(path)?;
     if !found.is_file() {
         return refused("not a regular file".to_owned());
@@ -413,10 +416,10 @@ fn read_file(path: &Path, max: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
         return refused(format!("{} bytes, the limit is {max}", found.len()));
     }
     bytes.clear();
-    // A byte more than there are, so that the end is seen without growing.
+    // One byte more than the file has, so that its end is found without growing the buffer.
     let room = usize::try_from(found.len()).unwrap_or(usize::MAX).saturating_add(1);
     bytes.try_reserve(room).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
-    // The file may grow while it is read: one byte over the limit tells.
+    // The file may grow while it is read: a byte beyond the limit shows that it is too large.
     let file = File::open(path)?;
     let before = ReadAt::len(&file)?;
     (&file).take(max.saturating_add(1)).read_to_end(bytes)?;

@@ -1,4 +1,4 @@
-//! Paths of files, as few bytes each as will do: a million are some 30 MB, not 150.
+//! Paths of files, stored in few bytes: a million need some 30 MB, not 150.
 //!
 //! ```text
 //! file i:   dirs[dir_of[i]] / names[i]
@@ -8,7 +8,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Texts, one behind another.
+/// Texts, one after another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Packed {
     ends: Vec<u64>,
@@ -32,7 +32,7 @@ impl Packed {
         self.bytes.get(start..end)
     }
 
-    /// Bytes of the longest.
+    /// Returns the size in bytes of the longest text.
     pub(super) fn longest(&self) -> u64 {
         (0..self.len()).filter_map(|i| self.get(i)).map(|text| text.len() as u64).max().unwrap_or(0)
     }
@@ -40,30 +40,29 @@ impl Packed {
 
 /// A directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Dir {
-    /// From the dataset's root on.
+pub(super) struct PackedDir {
+    /// The path, relative to the dataset's root.
     pub(super) path: PathBuf,
-    /// When it was changed: see [`modified`](super::walk::modified).
+    /// The time of the last change: see [`modified`](super::walk::modified).
     pub(super) modified: i64,
 }
 
-/// Paths of files from a root on.
+/// Paths of files, relative to a root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Names {
-    pub(super) dirs: Vec<Dir>,
+    pub(super) dirs: Vec<PackedDir>,
     dir_of: Vec<u32>,
     names: Packed,
 }
 
 impl Names {
-    /// Adds a directory for the files that are added next: its number.
-    pub(super) fn enter(&mut self, path: PathBuf, modified: i64) -> usize {
-        self.dirs.push(Dir { path, modified });
+    /// Adds a directory for the files that are added next, and returns its number.
+    pub(super) fn add_dir(&mut self, path: PathBuf, modified: i64) -> usize {
+        self.dirs.push(PackedDir { path, modified });
         self.dirs.len() - 1
     }
 
-    /// Adds a file of directory `dir`. `None` if the name is none that this system has, or there
-    /// are 2^32 directories.
+    /// Adds a file of directory `dir`. Returns `None` if the number of the directory is 2^32 or more.
     pub(super) fn push(&mut self, dir: usize, name: &OsStr) -> Option<()> {
         self.dir_of.push(u32::try_from(dir).ok()?);
         self.names.push(bytes_of(name));
@@ -74,30 +73,31 @@ impl Names {
         self.names.len()
     }
 
-    /// A file's directory, by number, and its name in it.
-    pub(super) fn parts(&self, place: usize) -> Option<(usize, &[u8])> {
+    /// Returns the number of a file's directory, and the file's name in it.
+    pub(super) fn dir_and_name(&self, place: usize) -> Option<(usize, &[u8])> {
         Some((*self.dir_of.get(place)? as usize, self.names.get(place)?))
     }
 
-    /// A file's path from the root on.
+    /// Returns a file's path, relative to the root.
     pub(super) fn path(&self, place: usize) -> Option<PathBuf> {
-        let (dir, name) = self.parts(place)?;
+        let (dir, name) = self.dir_and_name(place)?;
         Some(self.dirs.get(dir)?.path.join(name_of(name)?))
     }
 }
 
-/// The bytes of a path or a name.
+/// Returns the bytes of a path or a name.
 pub(super) fn bytes_of(name: &OsStr) -> &[u8] {
     name.as_encoded_bytes()
 }
 
-/// The path or name of these bytes.
+/// Returns the path or name of these bytes.
 #[cfg(unix)]
 pub(super) fn name_of(bytes: &[u8]) -> Option<&Path> {
     Some(Path::new(<OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(bytes)))
 }
 
-/// The path or name of these bytes; `None` for one that is not Unicode, where there is no other way.
+/// Returns the path or name of these bytes; `None` if they are not UTF-8, as all names of this system
+/// are.
 #[cfg(not(unix))]
 pub(super) fn name_of(bytes: &[u8]) -> Option<&Path> {
     std::str::from_utf8(bytes).ok().map(Path::new)

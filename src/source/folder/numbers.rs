@@ -1,30 +1,30 @@
 //! The numbers of a folder's classes.
 //!
-//! | the folder                     | a class's number                                     |
-//! |--------------------------------|------------------------------------------------------|
-//! | has a `classes.json` of ours   | as that says; one it does not know has no samples    |
-//! | has none                       | its place among the names, sorted by their bytes     |
+//! | the folder                   | a class's number                                          |
+//! |------------------------------|-----------------------------------------------------------|
+//! | has a `classes.json` of ours | the one in the file; a class that it lacks has no samples |
+//! | has none                     | its index among the names, in byte order                  |
 //!
-//! torchvision's `ImageFolder` does not look at `classes.json`: there it is always the place.
+//! torchvision's `ImageFolder` ignores `classes.json`: there the number is always the index.
 
 use super::error::ListError;
-use crate::source::{ClassNames, ClassTable, Escaped, IN_FOLDER};
+use crate::source::{ClassNames, ClassTable, Escaped, FOLDER_FILE_NAME};
 use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The classes of a folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Numbered {
-    /// The numbers of the classes that were listed, in their order; none for one without samples
-    /// that has no number.
+pub(super) struct ClassNumbers {
+    /// The numbers of the listed classes, in their order; `None` for a class without samples that has no
+    /// number.
     pub(super) numbers: Vec<Option<i64>>,
-    /// Names by number, as they are.
+    /// Names by number, not escaped.
     pub(super) names: Option<ClassNames>,
-    /// Names in the order of the numbers, fit for a terminal.
+    /// Names in the order of the numbers, escaped for a terminal.
     pub(super) shown: Vec<String>,
 }
 
-impl Numbered {
+impl ClassNumbers {
     /// Numbers classes by the order of their names.
     pub(super) fn by_order(classes: &[String]) -> Self {
         Self {
@@ -34,13 +34,14 @@ impl Numbered {
         }
     }
 
-    /// Numbers the classes listed in the folder `root`, of which `labels` has one for each sample.
+    /// Numbers the classes listed in the folder `root`. `labels` are the indices of the samples'
+    /// classes.
     pub(super) fn in_folder(
         root: &Path,
         classes: &[String],
         labels: &[i64],
     ) -> Result<Self, ListError> {
-        let path = root.join(IN_FOLDER);
+        let path = root.join(FOLDER_FILE_NAME);
         let table = ClassTable::read(&path).map_err(|reason| ListError::Classes { reason })?;
         let Some(mut table) = table else { return Ok(Self::by_order(classes)) };
         let folders = table.folders();
@@ -66,7 +67,7 @@ impl Numbered {
         Ok(Self { numbers, names: Some(names).filter(|names| !names.is_empty()), shown })
     }
 
-    /// Replaces places in the list of classes by numbers.
+    /// Replaces indices in the list of classes by the numbers of the classes.
     pub(super) fn relabel(&self, labels: &mut [i64]) {
         for label in labels {
             let place = usize::try_from(*label).ok();

@@ -1,28 +1,29 @@
-//! A folder's listing as a file, so that a million files need not be looked for again.
+//! A folder's listing as a file, so that a million files need not be searched for again.
 //!
-//! All numbers little-endian; a text is its length (4 B) and its bytes.
+//! All numbers are little-endian; a text is its length (4 B) and its bytes.
 //!
-//! | field   | size | meaning                                                      |
-//! |---------|-----:|--------------------------------------------------------------|
-//! | magic   |   16 | `fuseloop list 2\n`; with another number, the folder is looked through |
-//! | begun   |    8 | when the folder was looked through, nanoseconds from 1970 on |
-//! | rule    |    1 | links: 0 within, 1 follow, 2 refuse                          |
-//! | root    | text | the folder, without links in its path                        |
-//! | classes |    4 | how many; then each a text                                   |
-//! | dirs    |    4 | how many; then each a text, from the root on, and when it was changed (8) |
-//! | files   |    8 | how many; then each its directory (4), its class (4), its name (text) |
-//! | ignored |    8 | how many other files there were                              |
-//! | links   | 5 x 8 | how many were followed, loops, lost, outside, refused       |
-//! | check   |    4 | CRC-32C of all before                                        |
+//! | field   |  size | meaning                                                                       |
+//! |---------|------:|-------------------------------------------------------------------------------|
+//! | magic   |    16 | `fuseloop list 2\n`; with another number, the folder is searched              |
+//! | begun   |     8 | when the folder was searched, in nanoseconds since 1970                       |
+//! | rule    |     1 | links: 0 within, 1 follow, 2 refuse                                           |
+//! | root    |  text | the folder, without links in its path                                         |
+//! | classes |     4 | how many; then each a text                                                    |
+//! | dirs    |     4 | how many; then each a text, relative to the root, and when it was changed (8) |
+//! | files   |     8 | how many; then each its directory (4), its class (4), its name (text)         |
+//! | ignored |     8 | how many other files there were                                               |
+//! | links   | 5 x 8 | how many were followed, loops, lost, outside, refused                         |
+//! | check   |     4 | CRC-32C of all bytes before it                                                |
 //!
-//! It holds as long as every directory was changed when it says, and no later than two seconds before
-//! `begun`: clocks of file systems are coarse, and a change right after the reading must show.
+//! A listing is valid as long as every directory has the time of change that the listing says, and that
+//! time is more than two seconds before `begun`: clocks of file systems are coarse, and a change right
+//! after the search must show.
 
 use super::error::ListError;
-use super::layout::Listed;
+use super::layout::ListedFiles;
 use super::links::{LinkCounts, Links};
 use super::list::Ignored;
-use super::names::{Dir, Names, bytes_of, name_of};
+use super::names::{Names, PackedDir, bytes_of, name_of};
 use super::walk;
 use crate::parallel;
 use crate::sample::Limits;
@@ -32,10 +33,10 @@ use std::path::{Component, Path, PathBuf};
 
 const MAGIC: &[u8; 16] = b"fuseloop list 2\n";
 
-/// What every version begins with.
+/// The bytes that every version begins with.
 const ANY_VERSION: &[u8] = b"fuseloop list ";
 
-/// Nanoseconds in which a change may not show in a directory's time.
+/// The nanoseconds within which a change may not show in a directory's time.
 const COARSE: i64 = 2_000_000_000;
 
 /// A listing that was saved.
@@ -43,11 +44,11 @@ pub(super) struct Saved {
     pub(super) root: PathBuf,
     pub(super) begun: i64,
     pub(super) links: Links,
-    pub(super) list: Listed,
+    pub(super) list: ListedFiles,
 }
 
 impl Saved {
-    /// Reads a listing; `None` if there is no such file, or it is of another version.
+    /// Reads a listing; `None` if there is no such file, or if it has another version.
     pub(super) fn read(path: &Path, limits: &Limits) -> Result<Option<Self>, ListError> {
         let mut bytes = vec![];
         match super::read_file(path, limits.max_table_bytes, &mut bytes) {
@@ -77,13 +78,13 @@ impl Saved {
             _ => return None,
         };
         let root = name_of(text(rest)?)?.to_owned();
-        let mut list = Listed::default();
+        let mut list = ListedFiles::default();
         for _ in 0..u32::from_le_bytes(take(rest)?) {
             list.classes.push(String::from_utf8(text(rest)?.to_vec()).ok()?);
         }
         for _ in 0..u32::from_le_bytes(take(rest)?) {
             let path = name_of(text(rest)?).filter(|path| is_below(path))?;
-            list.names.enter(path.to_owned(), i64::from_le_bytes(take(rest)?));
+            list.names.add_dir(path.to_owned(), i64::from_le_bytes(take(rest)?));
         }
         for _ in 0..u64::from_le_bytes(take(rest)?) {
             let dir = u32::from_le_bytes(take(rest)?) as usize;
@@ -104,14 +105,14 @@ impl Saved {
         rest.is_empty().then_some(Self { root, begun, links, list })
     }
 
-    /// Whether no directory was changed since.
+    /// Returns whether no directory has changed since the folder was searched.
     ///
     /// # Errors
     ///
-    /// If the system starts no threads to look.
+    /// Fails if the system starts no threads for the check.
     pub(super) fn still_holds(&self) -> Result<bool, ThreadsError> {
         let latest = self.begun.saturating_sub(COARSE);
-        let holds = |dir: &Dir| {
+        let holds = |dir: &PackedDir| {
             let is_settled = dir.modified != i64::MIN && dir.modified < latest;
             is_settled && walk::modified(&self.root.join(&dir.path)) == dir.modified
         };
@@ -119,7 +120,7 @@ impl Saved {
     }
 }
 
-/// The bytes of a listing.
+/// Returns the bytes of a listing.
 pub(super) fn bytes(
     root: &Path,
     (begun, links): (i64, Links),
@@ -144,7 +145,7 @@ pub(super) fn bytes(
     }
     out.extend((names.len() as u64).to_le_bytes());
     for (place, label) in labels.iter().enumerate() {
-        let (dir, name) = names.parts(place).unwrap_or_default();
+        let (dir, name) = names.dir_and_name(place).unwrap_or_default();
         out.extend((dir as u32).to_le_bytes());
         out.extend(label.to_le_bytes());
         put(&mut out, name);
@@ -158,7 +159,7 @@ pub(super) fn bytes(
     out
 }
 
-/// Whether a path stays below where it begins.
+/// Returns whether a path stays below the folder that it is relative to.
 fn is_below(path: &Path) -> bool {
     path.components().all(|part| matches!(part, Component::Normal(_)))
 }

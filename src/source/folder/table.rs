@@ -1,4 +1,4 @@
-//! Tables of images: a line an image, a column a field.
+//! Tables of images: each line is an image, each column a field.
 //!
 //! | file              | header                                | the path                     |
 //! |-------------------|---------------------------------------|------------------------------|
@@ -6,21 +6,21 @@
 //! | `.csv`, `.tsv`    | none: two columns, the first has a `.` | the first; the other is `label` |
 //! | `.jsonl`          | the keys of the first line            | as above; all lines have the same keys |
 //!
-//! Paths are from the table's folder on. Whether the files are there is not looked at. A column becomes
+//! Paths are relative to the table's folder. The existence of the files is not checked. A column becomes
 //!
-//! | all its values are                    | a field of            |
-//! |---------------------------------------|-----------------------|
-//! | whole numbers, below 2^63             | Int                   |
-//! | numbers                               | Float                 |
-//! | texts, of a column called `label`     | Int: the number of the class, by the order of their bytes |
-//! | texts                                 | Bytes                 |
-//! | anything else that JSON has           | Json                  |
+//! | all its values are                | a field of                                                |
+//! |-----------------------------------|-----------------------------------------------------------|
+//! | whole numbers, below 2^63         | Int                                                       |
+//! | numbers                           | Float                                                     |
+//! | texts, of a column called `label` | Int: the number of the class, by the order of their bytes |
+//! | texts                             | Bytes                                                     |
+//! | anything else that JSON has       | Json                                                      |
 
 use super::error::ListError;
 use super::links::LinkCounts;
 use super::list::number_names;
 use super::names::{Names, Packed};
-use super::numbers::Numbered;
+use super::numbers::ClassNumbers;
 use crate::sample::Limits;
 use crate::source::FieldKind;
 use serde_json::Value as Json;
@@ -29,24 +29,24 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
-/// A table, read.
-pub(super) struct Table {
+/// The content of a table.
+pub(super) struct PathTable {
     pub(super) names: Names,
-    pub(super) columns: Vec<(String, Column)>,
-    pub(super) classes: Numbered,
+    pub(super) columns: Vec<(String, TableColumn)>,
+    pub(super) classes: ClassNumbers,
 }
 
 /// The values of one field.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Column {
+pub(super) enum TableColumn {
     Int(Vec<i64>),
     Float(Vec<f64>),
     Bytes(Packed),
-    /// Each with a final NUL.
+    /// JSON texts, each with a final NUL.
     Json(Packed),
 }
 
-impl Column {
+impl TableColumn {
     pub(super) fn kind(&self) -> FieldKind {
         match self {
             Self::Int(_) => FieldKind::Int,
@@ -57,16 +57,16 @@ impl Column {
     }
 }
 
-/// Lines of cells, below the names of their columns.
+/// The lines of a table, with the names of its columns.
 struct Cells {
     names: Vec<String>,
-    /// Whether numbers are written as texts, as in CSV.
+    /// True if numbers are written as texts, as in CSV.
     is_text: bool,
-    /// Number of the line, from 1, and its cells.
+    /// The number of each line, from 1, and its cells.
     lines: Vec<(u64, Vec<Json>)>,
 }
 
-impl Table {
+impl PathTable {
     /// Reads a table.
     pub(super) fn read(path: &Path, limits: &Limits) -> Result<Self, ListError> {
         let cells = match kind_of(path) {
@@ -74,7 +74,7 @@ impl Table {
             _ => from_csv(path, limits)?,
         };
         if cells.lines.is_empty() {
-            return Err(nothing(path));
+            return Err(empty_table(path));
         }
         if cells.lines.len() as u64 > limits.max_samples {
             let what = format!("{} lines", cells.lines.len());
@@ -105,13 +105,13 @@ impl Table {
             add(&mut names, &mut dirs, &path)
                 .ok_or_else(|| bad(*line, format!("{path:?} is no path of a file")))?;
         }
-        let mut classes = Numbered::default();
+        let mut classes = ClassNumbers::default();
         let columns = heads.into_iter().enumerate().map(|(place, name)| {
             let cells: Vec<&Json> = lines.iter().map(|(_, cells)| &cells[place]).collect();
             let column = match numbered(&cells).filter(|_| name == "label") {
                 Some((labels, names)) => {
                     classes = names;
-                    Column::Int(labels)
+                    TableColumn::Int(labels)
                 }
                 None => column(&cells, is_text),
             };
@@ -122,13 +122,13 @@ impl Table {
     }
 }
 
-/// `csv`, `tsv` or `jsonl`, if a file is called so.
+/// Returns `csv`, `tsv` or `jsonl` if the file has that extension.
 pub(super) fn kind_of(path: &Path) -> Option<&'static str> {
     let ext = path.extension()?;
     ["csv", "tsv", "jsonl"].into_iter().find(|kind| ext.eq_ignore_ascii_case(kind))
 }
 
-/// The paths and labels of a table of two columns, without its header.
+/// Reads the paths and labels of a table of two columns, without its header.
 pub(super) fn pairs(table: &Path) -> Result<Vec<(String, String)>, ListError> {
     let rows = records(table, &Limits::DEFAULT)?;
     let mut pairs = Vec::with_capacity(rows.len());
@@ -143,7 +143,7 @@ pub(super) fn pairs(table: &Path) -> Result<Vec<(String, String)>, ListError> {
         }
     }
     if pairs.is_empty() {
-        return Err(nothing(table));
+        return Err(empty_table(table));
     }
     Ok(pairs)
 }
@@ -156,7 +156,7 @@ fn add(names: &mut Names, dirs: &mut HashMap<String, usize>, path: &str) -> Opti
     let dir = match dirs.get(key) {
         Some(&dir) => dir,
         None => {
-            let dir = names.enter(parent.to_owned(), i64::MIN);
+            let dir = names.add_dir(parent.to_owned(), i64::MIN);
             dirs.insert(key.to_owned(), dir);
             dir
         }
@@ -164,15 +164,15 @@ fn add(names: &mut Names, dirs: &mut HashMap<String, usize>, path: &str) -> Opti
     names.push(dir, OsStr::new(name))
 }
 
-/// The numbers and names of classes, if all cells are texts of which some is no number.
-fn numbered(cells: &[&Json]) -> Option<(Vec<i64>, Numbered)> {
+/// Returns the numbers and names of classes, if all cells are texts and some text is not a number.
+fn numbered(cells: &[&Json]) -> Option<(Vec<i64>, ClassNumbers)> {
     let texts: Option<Vec<&str>> = cells.iter().map(|cell| cell.as_str()).collect();
     let texts = texts.filter(|texts| texts.iter().any(|text| text.parse::<f64>().is_err()))?;
     Some(number_names(texts.into_iter()))
 }
 
-/// The field that cells make.
-fn column(cells: &[&Json], is_text: bool) -> Column {
+/// Returns the values of a field from its cells.
+fn column(cells: &[&Json], is_text: bool) -> TableColumn {
     let int = |cell: &&Json| match cell {
         Json::String(text) if is_text => text.parse().ok(),
         cell => cell.as_i64(),
@@ -182,21 +182,21 @@ fn column(cells: &[&Json], is_text: bool) -> Column {
         cell => cell.as_f64(),
     };
     if let Some(ints) = cells.iter().map(int).collect() {
-        return Column::Int(ints);
+        return TableColumn::Int(ints);
     }
     if let Some(floats) = cells.iter().map(float).collect() {
-        return Column::Float(floats);
+        return TableColumn::Float(floats);
     }
     let mut packed = Packed::default();
     if cells.iter().all(|cell| cell.is_string()) {
         cells.iter().for_each(|cell| packed.push(cell.as_str().unwrap_or_default().as_bytes()));
-        return Column::Bytes(packed);
+        return TableColumn::Bytes(packed);
     }
     cells.iter().for_each(|cell| packed.push(format!("{cell}\0").as_bytes()));
-    Column::Json(packed)
+    TableColumn::Json(packed)
 }
 
-/// The cells of a table whose columns are separated by commas or tabs.
+/// Reads the cells of a table whose columns are separated by commas or tabs.
 fn from_csv(path: &Path, limits: &Limits) -> Result<Cells, ListError> {
     let mut rows = records(path, limits)?.into_iter().peekable();
     let first = rows.peek().map(|(_, first)| first.clone()).unwrap_or_default();
@@ -218,11 +218,12 @@ fn from_csv(path: &Path, limits: &Limits) -> Result<Cells, ListError> {
     Ok(Cells { names, is_text: true, lines })
 }
 
-/// The lines of a table whose columns are separated by commas, or by tabs if it is called `.tsv`.
+/// Reads the lines of a table whose columns are separated by commas, or by tabs if the file is called
+/// `.tsv`.
 fn records(table: &Path, limits: &Limits) -> Result<Vec<(u64, Vec<String>)>, ListError> {
     let delimiter = if kind_of(table) == Some("tsv") { b'\t' } else { b',' };
     let csv_error = |source| ListError::Csv { path: table.to_owned(), source };
-    let text = whole(table, limits)?;
+    let text = read_table_bytes(table, limits)?;
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(delimiter)
         .has_headers(false)
@@ -238,9 +239,9 @@ fn records(table: &Path, limits: &Limits) -> Result<Vec<(u64, Vec<String>)>, Lis
     Ok(rows)
 }
 
-/// The cells of a file of JSON objects, one a line.
+/// Reads the cells of a file of JSON objects, one on each line.
 fn from_json_lines(path: &Path, limits: &Limits) -> Result<Cells, ListError> {
-    let text = whole(path, limits)?;
+    let text = read_table_bytes(path, limits)?;
     let (mut names, mut lines) = (Vec::<String>::new(), vec![]);
     for (line, text) in (1..).zip(text.split(|&byte| byte == b'\n')) {
         let bad = |reason: String| ListError::Table { path: path.to_owned(), line, reason };
@@ -264,20 +265,20 @@ fn from_json_lines(path: &Path, limits: &Limits) -> Result<Cells, ListError> {
     Ok(Cells { names, is_text: false, lines })
 }
 
-/// The error of a table without a line.
-fn nothing(table: &Path) -> ListError {
+/// Returns the error for a table without lines.
+fn empty_table(table: &Path) -> ListError {
     ListError::Empty { path: table.to_owned(), ignored: 0, links: LinkCounts::default() }
 }
 
-/// A table's bytes.
-fn whole(table: &Path, limits: &Limits) -> Result<Vec<u8>, ListError> {
+/// Reads a table's bytes.
+fn read_table_bytes(table: &Path, limits: &Limits) -> Result<Vec<u8>, ListError> {
     let mut bytes = vec![];
     let max = limits.max_table_bytes;
     super::read_file(table, max, &mut bytes).map_err(ListError::io(table))?;
     Ok(bytes)
 }
 
-/// Whether a path is a file, as a table must be.
+/// Returns whether a path has the extension of a table and is not a directory.
 pub(super) fn is_table(path: &Path) -> bool {
     kind_of(path).is_some() && fs::metadata(path).is_ok_and(|found| !found.is_dir())
 }

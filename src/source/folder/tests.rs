@@ -1,4 +1,4 @@
-//! What a folder is taken for, and what of it is not.
+//! Tests of which files of a folder are samples, and which are not.
 
 use super::*;
 use std::collections::BTreeSet;
@@ -39,12 +39,12 @@ fn reasons(folder: &Folder) -> Vec<&'static str> {
     folder.ignored().first.iter().map(|(_, reason)| *reason).collect()
 }
 
-/// An ignored path from the folder on, and why.
+/// Returns a function that shows an ignored path, relative to the folder, and the reason.
 fn said(dir: &Path) -> impl Fn(&(PathBuf, &'static str)) -> String {
     move |(path, reason)| format!("{}: {reason}", path.strip_prefix(dir).unwrap().display())
 }
 
-/// The reader of whole files: its memory is fresh, as the helper wants it.
+/// The reader of whole files reads into fresh memory, as the helper expects.
 #[test]
 fn a_file_that_is_cut_while_it_is_read_gives_no_zeros() {
     use crate::source::file::tests::{SIZE, read_while_it_is_cut};
@@ -70,7 +70,7 @@ fn the_order_is_that_of_torchvision() {
     assert_eq!(rows(&folder), want);
     assert_eq!(folder.classes().len(), 7);
     assert_eq!(folder.ignored().count, 4);
-    // Names that begin with a dot, which torchvision takes for classes and samples, are counted.
+    // Names that begin with a dot are counted; torchvision takes them for classes and samples.
     let told: Vec<String> = folder.ignored().first.iter().map(said(dir.path())).collect();
     let dot = "its name begins with a dot";
     assert!(told.contains(&format!(".git: {dot}")), "{told:?}");
@@ -175,7 +175,7 @@ mod unix {
         assert!(error.ends_with("(4 others are; 4 links refused)"), "{error}");
     }
 
-    /// As `os.walk(followlinks=True)` has it: for every link that leads to it.
+    /// A directory is read once for every link that leads to it, as by `os.walk(followlinks=True)`.
     #[test]
     fn a_directory_of_two_names_is_read_twice() {
         let dir = tree(&["a/x/1.jpg", "b/2.jpg"]);
@@ -189,7 +189,7 @@ mod unix {
         assert!(paths.eq(want.map(|(path, _)| Path::new(path))), "written in the same order");
     }
 
-    /// Links to each other: neither is in itself, each is in the other.
+    /// Two directories with links to each other: neither contains itself, each contains the other.
     #[test]
     fn loops_through_several_links_end() {
         let dir = tree(&["a/1.jpg", "b/2.jpg"]);
@@ -203,7 +203,7 @@ mod unix {
         assert_eq!(rows(&folder), want.map(|(path, label)| row(path, label)));
         let counts = folder.links();
         assert_eq!((counts.followed, counts.loops), (3, 3));
-        // A folder reached through a link from below: its own directories are not read again.
+        // A folder that is reached through a link from below: its own directories are not read again.
         let folder = open(above.path()).unwrap();
         assert_eq!(folder.links().loops, 3);
         assert_eq!(folder.len(), 4);
@@ -250,7 +250,7 @@ mod unix {
         assert_eq!(rows(&folder), [row("a/1.jpg", 0), row("a/2.jpg", 0)]);
         assert_eq!(reasons(&folder), ["not a regular file"; 3]);
         assert_eq!(folder.links(), LinkCounts::default());
-        // A pipe in a file's place, after the listing.
+        // A pipe replaces a file after the listing.
         fs::remove_file(dir.path().join("a/2.jpg")).unwrap();
         pipe("a/2.jpg");
         let error = folder.read(SampleId(1)).unwrap_err().to_string();
@@ -362,7 +362,7 @@ fn a_table_without_a_header_is_path_and_label() {
     assert!(told("").contains("no .jpg"));
 }
 
-/// Has a folder's directories look as if they had been changed an hour ago.
+/// Sets the times of a folder's directories to an hour ago.
 fn settle(dir: &Path) {
     let hour = std::time::Duration::from_secs(3600);
     for entry in fs::read_dir(dir).unwrap() {
@@ -396,7 +396,7 @@ fn a_saved_listing_holds_until_a_directory_is_changed() {
     assert_eq!(again.fingerprint(), fresh.fingerprint());
     let refused = Folder::open(dir.path(), &options.clone().links(Links::Refuse)).unwrap();
     assert!(!is_saved(&refused), "another rule for links");
-    // The listing of an earlier version is passed over.
+    // A listing of an earlier version is ignored.
     let mut old = fs::read(&path).unwrap();
     old[14] = b'1';
     let end = old.len() - 4;
@@ -431,7 +431,8 @@ fn a_listing_that_is_cut_or_changed_is_refused() {
         let mut changed = whole.clone();
         changed[byte] ^= 1;
         assert!(matches!(read(&changed), Err(ListError::Saved { .. })), "byte {byte}");
-        // A right check does not make it right: it must not panic, nor name what lies elsewhere.
+        // A listing with a correct checksum may still be invalid: reading it must not panic, nor name
+        // files elsewhere.
         let end = changed.len() - 4;
         let check = crc32c::crc32c(&changed[..end]).to_le_bytes();
         changed[end..].copy_from_slice(&check);

@@ -1,20 +1,20 @@
-//! A walk over a folder's directories: the one order of files that everything goes by.
+//! A walk over a folder's directories, which defines the order of files everywhere.
 //!
-//! | found                          | is                                                     |
-//! |--------------------------------|--------------------------------------------------------|
-//! | a name that begins with a dot  | ignored, and counted                                   |
-//! | a file, a directory            | taken, by what the directory itself says: no `stat`    |
-//! | a link                         | as [`Links`] say: what it leads to, or ignored         |
-//! | a directory that holds itself  | ignored: a loop                                        |
-//! | a pipe, a socket, a device     | ignored; nothing is opened                             |
+//! | found                            | is                                                |
+//! |----------------------------------|---------------------------------------------------|
+//! | a name that begins with a dot    | ignored, and counted                              |
+//! | a file, a directory              | accepted, by the type in the directory: no `stat` |
+//! | a link                           | followed or ignored, as [`Links`] says            |
+//! | a directory that contains itself | ignored: a loop                                   |
+//! | a pipe, a socket, a device       | ignored; nothing is opened                        |
 //!
-//! The files of a directory come sorted by the bytes of their names, the directories below another by
-//! the bytes of their paths: torchvision's `sorted(os.walk(dir, followlinks=True))`, which compares the
-//! paths as texts, so that `a/b-c` stands before `a/b/d`.
+//! The files of a directory are sorted by the bytes of their names, the directories below a directory by
+//! the bytes of their paths. This is torchvision's `sorted(os.walk(dir, followlinks=True))`, which
+//! compares the paths as texts, so that `a/b-c` comes before `a/b/d`.
 //!
-//! A directory that several links lead to is read for each. A loop is a directory whose real path is
-//! that of one it was reached through. Links that lead to each other across can make of n directories
-//! 2^n paths without a loop: [`MOST_LINKED`] ends such a walk.
+//! A directory that several links lead to is read once for each. A loop is a directory with the same
+//! real path as one that it was reached through. Links that lead to each other can turn n directories
+//! into 2^n paths without a loop: [`MOST_LINKED`] ends such a walk.
 
 use super::error::ListError;
 use super::links::{LinkCounts, Links};
@@ -25,24 +25,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Most directories that one walk reads behind links.
+/// The most directories that one walk reads through links.
 const MOST_LINKED: u64 = 1 << 20;
 
-/// What a walk takes.
+/// The rules for what a walk accepts.
 #[derive(Clone)]
 pub(crate) struct Rules {
-    /// Why a regular file is not wanted.
+    /// Returns why a regular file is not accepted.
     pub(crate) refuses: fn(&Path) -> Option<&'static str>,
-    /// What becomes of links.
+    /// The treatment of links.
     pub(crate) links: Links,
-    /// Where links may lead, without links in their paths: for [`Links::Within`].
+    /// The directories that links may lead into with [`Links::Within`], without links in their paths.
     pub(super) roots: Vec<PathBuf>,
-    /// Most directories behind links.
+    /// The most directories that are read through links.
     pub(super) most_linked: u64,
 }
 
 impl Rules {
-    /// The rules for the folders `roots`, whose paths have no links in them.
+    /// Returns the rules for the folders `roots`, whose paths have no links in them.
     pub(crate) fn new(
         refuses: fn(&Path) -> Option<&'static str>,
         links: Links,
@@ -52,78 +52,82 @@ impl Rules {
     }
 }
 
-/// A walk, and what it has come by.
-pub(crate) struct Walk<'r> {
+/// A walk, with what it has ignored and counted so far.
+pub(crate) struct FolderWalk<'r> {
     rules: &'r Rules,
     pub(crate) ignored: Ignored,
     pub(crate) links: LinkCounts,
-    /// Directories read behind links.
+    /// The number of directories that were read through links.
     linked: u64,
 }
 
 /// A directory that is to be read.
 #[derive(Clone)]
-pub(crate) struct Dir {
-    /// From the folder on; empty for the folder itself.
+pub(crate) struct PendingDir {
+    /// The path, relative to the folder; empty for the folder itself.
     pub(crate) path: PathBuf,
-    way: Arc<Way>,
+    chain: Arc<DirChain>,
 }
 
-/// The directories that a directory was reached through.
-struct Way {
+/// A directory, and the directories that it was reached through.
+struct DirChain {
     /// The directory's path without links in it.
     real: PathBuf,
-    /// Whether there is a link on the way to it.
+    /// True if the directory was reached through a link.
     is_linked: bool,
-    above: Option<Arc<Way>>,
+    parent: Option<Arc<DirChain>>,
 }
 
-/// What one directory holds, by name.
+/// The content of one directory, in the order of names.
 pub(crate) struct Listing {
-    /// The directory, from the folder on.
+    /// The path of the directory, relative to the folder.
     pub(crate) path: PathBuf,
-    /// The same without links in its path.
+    /// The directory's real path, without links.
     pub(crate) real: PathBuf,
-    /// When it was last changed, before it was read: see [`modified`].
+    /// The time of the directory's last change, taken before it was read: see [`modified`].
     pub(crate) modified: i64,
     pub(crate) files: Vec<OsString>,
-    pub(crate) dirs: Vec<Dir>,
+    pub(crate) dirs: Vec<PendingDir>,
 }
 
-impl Dir {
-    /// The folder that a walk begins at, by its path without links.
+impl PendingDir {
+    /// Returns the folder that a walk begins at, given its path without links.
     pub(crate) fn root(real: PathBuf) -> Self {
-        let way = Way { real, is_linked: false, above: None };
-        Self { path: PathBuf::new(), way: Arc::new(way) }
+        let way = DirChain { real, is_linked: false, parent: None };
+        Self { path: PathBuf::new(), chain: Arc::new(way) }
     }
 
-    /// Returns the directory called `name` in this one. `real` is where it lies if it is a link.
+    /// Returns the directory called `name` in this one. `real` is its real path if it is a link.
     fn below(&self, name: &OsString, real: Option<PathBuf>) -> Self {
-        let is_linked = self.way.is_linked || real.is_some();
-        let real = real.unwrap_or_else(|| self.way.real.join(name));
-        let way = Way { real, is_linked, above: Some(Arc::clone(&self.way)) };
-        Self { path: self.path.join(name), way: Arc::new(way) }
+        let is_linked = self.chain.is_linked || real.is_some();
+        let real = real.unwrap_or_else(|| self.chain.real.join(name));
+        let way = DirChain { real, is_linked, parent: Some(Arc::clone(&self.chain)) };
+        Self { path: self.path.join(name), chain: Arc::new(way) }
     }
 
-    /// Returns whether it is one of the directories that it was reached through.
+    /// Returns whether the directory is one of those that it was reached through.
     fn is_loop(&self) -> bool {
-        let above = |way: &Arc<Way>| way.above.clone();
-        let mut ways = std::iter::successors(above(&self.way), above);
-        self.way.is_linked && ways.any(|way| way.real == self.way.real)
+        let above = |way: &Arc<DirChain>| way.parent.clone();
+        let mut ways = std::iter::successors(above(&self.chain), above);
+        self.chain.is_linked && ways.any(|way| way.real == self.chain.real)
     }
 }
 
-impl<'r> Walk<'r> {
-    /// A walk by such rules.
+impl<'r> FolderWalk<'r> {
+    /// Returns a walk with these rules.
     pub(crate) fn new(rules: &'r Rules) -> Self {
         let (ignored, links) = (Ignored::default(), LinkCounts::default());
         Self { rules, ignored, links, linked: 0 }
     }
 
-    /// Lists a directory of the folder `root` and all below it, sorted by their paths.
-    pub(crate) fn below(&mut self, root: &Path, dir: Dir) -> Result<Vec<Listing>, ListError> {
+    /// Lists a directory of the folder `root` and all directories below it, sorted by their paths.
+    pub(crate) fn below(
+        &mut self,
+        root: &Path,
+        dir: PendingDir,
+    ) -> Result<Vec<Listing>, ListError> {
         let mut found = Vec::new();
-        // A stack of our own: directories may be nested deeper than a thread's.
+        // The stack is a list: directories may be nested deeper than a thread's stack allows.
         let mut open = vec![dir];
         while let Some(dir) = open.pop() {
             let mut listing = self.list(root, &dir)?;
@@ -134,19 +138,19 @@ impl<'r> Walk<'r> {
         Ok(found)
     }
 
-    /// Lists what a directory of the folder `root` holds.
-    pub(crate) fn list(&mut self, root: &Path, dir: &Dir) -> Result<Listing, ListError> {
-        // Joined to nothing, a path would end in a slash.
+    /// Lists the content of a directory of the folder `root`.
+    pub(crate) fn list(&mut self, root: &Path, dir: &PendingDir) -> Result<Listing, ListError> {
+        // Joined to an empty path, `root` would end in a slash.
         let is_root = dir.path.as_os_str().is_empty();
         let path = if is_root { root.to_owned() } else { root.join(&dir.path) };
-        self.linked += u64::from(dir.way.is_linked);
+        self.linked += u64::from(dir.chain.is_linked);
         if self.linked > self.rules.most_linked {
             let (what, max) = ("more directories behind links".into(), self.rules.most_linked);
             return Err(ListError::Limit { path, what, max });
         }
         let mut listing = Listing {
             path: dir.path.clone(),
-            real: dir.way.real.clone(),
+            real: dir.chain.real.clone(),
             modified: modified(&path),
             files: vec![],
             dirs: vec![],
@@ -165,15 +169,15 @@ impl<'r> Walk<'r> {
         Ok(listing)
     }
 
-    /// Puts an entry of the directory at `path` into its listing.
+    /// Adds an entry of the directory at `path` to its listing.
     ///
     /// # Errors
     ///
-    /// Why it is left out.
+    /// Returns the reason why the entry is left out.
     fn take(
         &mut self,
         path: &Path,
-        dir: &Dir,
+        dir: &PendingDir,
         name: &OsString,
         kind: Option<FileType>,
         to: &mut Listing,
@@ -212,13 +216,13 @@ impl<'r> Walk<'r> {
     }
 }
 
-/// When a file or directory was last changed, in nanoseconds from 1970 on; `i64::MIN` if that can't be
-/// known.
+/// Returns the time of the last change of a file or directory, in nanoseconds since 1970; `i64::MIN` if
+/// it is not known.
 pub(super) fn modified(path: &Path) -> i64 {
     fs::metadata(path).and_then(|found| found.modified()).map_or(i64::MIN, nanoseconds)
 }
 
-/// A time in nanoseconds from 1970 on.
+/// Returns a time in nanoseconds since 1970.
 pub(super) fn nanoseconds(time: SystemTime) -> i64 {
     let since = |time: SystemTime| time.duration_since(UNIX_EPOCH).ok()?.as_nanos().try_into().ok();
     since(time).unwrap_or(i64::MIN)

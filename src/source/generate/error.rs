@@ -1,4 +1,4 @@
-//! Why a queue gave no item.
+//! Errors of a queue.
 
 use super::flow::Busy;
 use crate::source::{BoxError, Escaped};
@@ -7,18 +7,18 @@ use std::fmt::Write as _;
 use std::io;
 use std::time::Duration;
 
-/// Why a generator could not be started, or gave no item. Each names its queue.
+/// The reason why a generator could not be started, or has no item. Each error names its queue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GenerateError {
-    /// The user's function refused a ticket.
+    /// The user's function returned an error.
     #[error("queue {}: ticket {ticket}: {source}", Escaped(queue))]
     Failed {
         /// The queue.
         queue: String,
-        /// What the function was called with.
+        /// The argument of the function.
         ticket: u64,
-        /// What it said.
+        /// The function's error.
         source: BoxError,
     },
     /// The user's function panicked.
@@ -26,12 +26,12 @@ pub enum GenerateError {
     Panicked {
         /// The queue.
         queue: String,
-        /// What the function was called with.
+        /// The argument of the function.
         ticket: u64,
         /// The panic's message.
         message: String,
     },
-    /// Nothing came in time. The queue can be asked again.
+    /// No item was ready in time. The queue can be asked again.
     #[error(
         "queue {}: {} is not there after {waited:?}; {}",
         Escaped(queue), awaited(*ticket), inside(busy, *producers)
@@ -39,16 +39,16 @@ pub enum GenerateError {
     TimedOut {
         /// The queue.
         queue: String,
-        /// What it waited for; `None` where any item would have done.
+        /// The ticket waited for; `None` if any item would have done.
         ticket: Option<u64>,
         /// How long the call waited.
         waited: Duration,
-        /// Producers there are.
+        /// The number of producers.
         producers: usize,
-        /// Those inside the user's function.
+        /// The producers inside the user's function.
         busy: Vec<Busy>,
     },
-    /// A producer or room for an item is missing.
+    /// There is no producer, or no capacity.
     #[error(
         "queue {}: {producers} producers and room for {capacity} items: give 1 or more of both",
         Escaped(queue)
@@ -56,30 +56,31 @@ pub enum GenerateError {
     Settings {
         /// The queue.
         queue: String,
-        /// Producers asked for.
+        /// The number of producers asked for.
         producers: usize,
-        /// Items there should be room for.
+        /// The capacity asked for, in items.
         capacity: usize,
     },
-    /// More producers than may be asked for, or those of a process that this one was forked from.
+    /// Too many producers were asked for, or the producers run in the process that this one was forked
+    /// from.
     #[error("queue {}: {error}", Escaped(queue))]
     Threads {
         /// The queue.
         queue: String,
-        /// Which of both.
+        /// The cause: one of the two.
         error: ThreadsError,
     },
-    /// The system gave no thread.
+    /// The system could not start a thread.
     #[error("queue {}: no thread for producer {producer}: {source}", Escaped(queue))]
     Spawn {
         /// The queue.
         queue: String,
-        /// Which, from 0.
+        /// The index of the producer, from 0.
         producer: usize,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// No producer is left though the stream has not ended: never to be seen.
+    /// All producers have ended although the stream has not. This should never happen.
     #[error("queue {}: all its producers are gone", Escaped(queue))]
     Stopped {
         /// The queue.

@@ -1,4 +1,4 @@
-//! Who waits for whom: the counters of a queue.
+//! Counters of a queue: how long producers and consumer wait for each other.
 //!
 //! ```text
 //! consumer waited / elapsed                  large: the producers are too slow
@@ -7,34 +7,35 @@
 
 use std::time::{Duration, Instant};
 
-/// Where the time of a queue went, so far. Wall-clock time, waits that still last included.
+/// Where the time of a queue was spent so far. All times are wall-clock times and include waits that
+/// have not ended.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Flow {
-    /// Threads that call the user's function.
+pub struct QueueStats {
+    /// The number of threads that call the user's function.
     pub producers: usize,
-    /// Items there is room for, besides the one each producer has in hand.
+    /// The capacity in items. Each producer also works on one item beyond the capacity.
     pub capacity: usize,
-    /// Items made.
+    /// The number of items generated.
     pub produced: u64,
-    /// Items the consumer was given.
+    /// The number of items delivered to the consumer.
     pub delivered: u64,
-    /// Items that are made and not yet delivered.
+    /// The number of items generated and not yet delivered.
     pub depth: usize,
-    /// Time inside the user's function, of all producers together.
+    /// The time spent inside the user's function, summed over all producers.
     pub producing: Duration,
-    /// Time the queue was full, of all producers together.
+    /// The time spent waiting because the queue was full, summed over all producers.
     pub producers_waited: Duration,
-    /// Time the queue was empty while the consumer asked for an item; of several, all together.
+    /// The time that the consumer spent waiting because the queue was empty, summed over all consumers.
     pub consumer_waited: Duration,
-    /// Time since the start, or from there to the end.
+    /// The time since the start; after the end, the time from start to end.
     pub elapsed: Duration,
 }
 
-/// Shares of waiting below this are not worth a word: starting and ending alone make some.
+/// A smaller share of waiting is not reported: starting and ending alone cause some.
 const NOTABLE: f64 = 0.05;
 
-impl Flow {
-    /// Who holds the other up, in words.
+impl QueueStats {
+    /// Describes which side holds up the other.
     #[must_use]
     pub fn bottleneck(&self) -> String {
         let elapsed = self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
@@ -60,13 +61,14 @@ impl Flow {
 /// A producer inside the user's function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy {
-    /// What the function was called with.
+    /// The argument of the function.
     pub ticket: u64,
-    /// For how long it has been running.
+    /// How long the function has been running.
     pub elapsed: Duration,
 }
 
-/// The time that threads spend at something, added up while they do: `count` of them do now.
+/// The time that threads spend in an activity, summed while it lasts. `count` threads are in the
+/// activity now.
 pub(super) struct Gauge {
     count: u32,
     total: Duration,
@@ -78,13 +80,13 @@ impl Gauge {
         Self { count: 0, total: Duration::ZERO, since: Instant::now() }
     }
 
-    /// One more thread does it.
+    /// One more thread begins the activity.
     pub(super) fn enter(&mut self) {
         self.settle();
         self.count += 1;
     }
 
-    /// One thread less does it.
+    /// One thread ends the activity.
     pub(super) fn leave(&mut self) {
         self.settle();
         self.count -= 1;
@@ -96,7 +98,7 @@ impl Gauge {
         self.since = now;
     }
 
-    /// Threads that do it now.
+    /// The number of threads in the activity now.
     pub(super) fn count(&self) -> usize {
         self.count as usize
     }
@@ -111,8 +113,8 @@ mod tests {
     use super::*;
     use std::thread;
 
-    fn flow(producers_waited: u64, consumer_waited: u64) -> Flow {
-        Flow {
+    fn flow(producers_waited: u64, consumer_waited: u64) -> QueueStats {
+        QueueStats {
             producers: 4,
             capacity: 8,
             produced: 100,
@@ -127,13 +129,13 @@ mod tests {
 
     #[test]
     fn the_one_who_does_not_wait_is_the_bottleneck() {
-        let told = |flow: Flow, start: &str| {
+        let told = |flow: QueueStats, start: &str| {
             assert!(flow.bottleneck().starts_with(start), "{}", flow.bottleneck());
         };
         told(flow(0, 60), "the producers (the consumer waited 60 % of the time)");
         told(flow(300, 6), "the consumer (the producers waited 75 % of their time)");
         told(flow(10, 1), "none:");
-        told(Flow { elapsed: Duration::ZERO, ..flow(0, 0) }, "none:");
+        told(QueueStats { elapsed: Duration::ZERO, ..flow(0, 0) }, "none:");
     }
 
     #[test]

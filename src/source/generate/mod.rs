@@ -1,32 +1,33 @@
-//! Generators: threads call a function of the user's, and what it gives is taken in order.
+//! Generators: threads call a function of the user's, and its results are taken in order.
 //!
 //! ```text
 //! ticket 0, 1, 2, ... ─▶ function, on any of N threads ─▶ bounded queue ─▶ one consumer   (Queue)
 //!                                                                       ─▶ a loader      (Generated)
 //! ```
 //!
+//! A *ticket* is the sequence number that the function is called with.
+//!
 //! | | |
 //! |----------|------------------------------------------------------------------------------|
-//! | full     | a ticket is begun only while fewer than `capacity + N` are begun and not taken: `capacity` items wait and each producer has one in hand |
-//! | empty    | the consumer sleeps until an item is there, or for a given time                |
-//! | order    | by tickets: the same stream for any N, if the function is one of the ticket; or as made ([`unordered`](Generator::unordered)) |
+//! | full     | a ticket is begun only while fewer than `capacity + N` are begun and not taken: `capacity` items wait, and each producer works on one |
+//! | empty    | the consumer sleeps until an item is ready, or until a timeout                 |
+//! | order    | by tickets: the same stream for any N, if the function depends on the ticket alone; or in the order of completion ([`unordered`](Generator::unordered)) |
 //! | end      | `Ok(None)` ends the stream at its ticket                                       |
-//! | error    | of the function, or its panic: comes at its ticket, after all before it; then nothing |
+//! | error    | an error or panic of the function is returned at its ticket, after all items before it; the stream then ends |
 //! | drop     | producers end: those without a ticket at once, those inside the function when it returns |
 //!
-//! Queues share nothing, so one for training, one for validation and one for testing do not wait
-//! for each other.
+//! Queues share nothing, so queues for training, validation and testing do not wait for each other.
 
-mod crew;
 mod error;
 mod flow;
 mod generated;
-mod line;
+mod lookahead;
+mod ordered_queue;
+mod producers;
 mod queue;
-mod window;
 
 pub use error::GenerateError;
-pub use flow::{Busy, Flow};
+pub use flow::{Busy, QueueStats};
 pub use generated::Generated;
 pub use queue::Queue;
 
@@ -36,7 +37,7 @@ use crate::threads;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Sets up threads that make items, for [`start`](Self::start) or [`source`](Self::source).
+/// Configures threads that generate items, for [`start`](Self::start) or [`source`](Self::source).
 ///
 /// ```
 /// use fuseloop::source::{BoxError, Generator};
@@ -56,47 +57,50 @@ pub struct Generator {
     patience: Duration,
 }
 
-/// How long the drop of a queue waits for a function that does not return.
+/// How long dropping a queue waits for a function that does not return.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Generator {
-    /// `producers` threads, at most 1024, and room for `capacity` items besides the one each of them has in hand.
+    /// Configures `producers` threads, at most 1024, and a queue of `capacity` items. Each producer also
+    /// works on one item beyond the capacity.
     #[must_use]
     pub fn new(producers: usize, capacity: usize) -> Self {
         let name = "generator".to_owned();
         Self { name, producers, capacity, in_order: true, patience: PATIENCE }
     }
 
-    /// What the queue is called in errors. Default "generator".
+    /// Sets the queue's name in error messages. Default: "generator".
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);
         self
     }
 
-    /// Items of a [`Queue`] come as they are made, so that a slow one holds up none. Then all that
-    /// is made is delivered, also what later tickets than the last one gave. A
-    /// [`source`](Self::source) gives the record asked for in any case.
+    /// Delivers the items of a [`Queue`] in the order of completion, so that a slow item does not hold
+    /// up the others. All generated items are then delivered, including those of tickets later than the
+    /// one that ended the stream. A [`source`](Self::source) returns the record that was asked for in
+    /// any case.
     #[must_use]
     pub fn unordered(mut self) -> Self {
         self.in_order = false;
         self
     }
 
-    /// How long the drop of the queue waits for a function that does not return. Its thread is left
-    /// behind then, and ends when it does. Default 5 s.
+    /// Sets how long dropping the queue waits for a function that does not return. After that time the
+    /// function's thread is left to end by itself. Default: 5 s.
     #[must_use]
     pub fn patience(mut self, longest: Duration) -> Self {
         self.patience = longest;
         self
     }
 
-    /// Starts the producers. `function` is called with the tickets 0, 1, 2, ..., each once, several
+    /// Starts the producers. They call `function` with the tickets 0, 1, 2, ..., once each and several
     /// at a time; `None` ends the stream.
     ///
     /// # Errors
     ///
-    /// If there is no producer or no room, there are too many producers, or the system gives no thread.
+    /// If there is no producer or no capacity, there are too many producers, or the system can't start a
+    /// thread.
     pub fn start<T, E>(
         self,
         function: impl Fn(u64) -> Result<Option<T>, E> + Send + Sync + 'static,
@@ -108,17 +112,17 @@ impl Generator {
         self.check()?;
         Queue::start(
             &self,
-            Arc::new(move |job: crew::Job| function(job.ticket).map_err(Into::into)),
+            Arc::new(move |job: producers::ProducerTask| function(job.ticket).map_err(Into::into)),
         )
     }
 
     /// A dataset of `samples` records for [`Loader::from_source`](crate::Loader::from_source):
-    /// `function` makes the record of a sample in an epoch, which the loader decodes, augments and
-    /// batches.
+    /// `function` generates the record of a sample in an epoch, and the loader decodes, augments and
+    /// batches it.
     ///
-    /// Each run has its own producers, which make the records in the order in which they will be
-    /// asked for. The loader's bits are the same for any number of them, if the function is one of
-    /// the epoch and the sample.
+    /// Each run has its own producers, which generate the records in the order in which the loader will
+    /// ask for them. The loader's batches are bit-identical for any number of producers, if the function
+    /// depends on the epoch and the sample alone.
     ///
     /// ```
     /// use fuseloop::source::{BoxError, FieldKind, FieldSpec, Generator, OwnedImage, OwnedValue};
@@ -140,7 +144,7 @@ impl Generator {
     ///
     /// # Errors
     ///
-    /// If there is no producer or no room, or there are too many producers.
+    /// If there is no producer or no capacity, or there are too many producers.
     pub fn source<E: Into<BoxError>>(
         self,
         fields: Vec<FieldSpec>,
@@ -162,7 +166,7 @@ impl Generator {
             .map_err(|error| GenerateError::Threads { queue: self.name.clone(), error })
     }
 
-    /// Most items begun and not taken.
+    /// The largest number of items begun and not taken.
     fn bound(&self) -> usize {
         self.producers.saturating_add(self.capacity)
     }

@@ -1,25 +1,25 @@
-//! An address, taken apart; and how it is shown.
+//! Parses an address, and shows it without its secrets.
 //!
 //! ```text
 //! s3://bucket/a b.tar          -> S3, bucket, key "a b.tar"
 //! https://host:1/a%20b?sig=x   -> https://host:1/?sig=x, path "a b", shown as https://host:1/a%20b?..
 //! ```
 //!
-//! What stands after a `?` may be a signature: it is never shown. A name and password before an `@`
-//! are refused, as they would not be sent.
+//! The query (the text after a `?`) may be a signature, so it is never shown. A name and password before
+//! an `@` are refused, because they would not be sent.
 
 use crate::source::Escaped;
 use object_store::path::Path;
 use std::fmt;
 
-/// Where an object is.
+/// The address of an object.
 pub(super) struct Address {
     pub(super) store: StoreAt,
     pub(super) path: Path,
     shown: String,
 }
 
-/// What has the object.
+/// The store that holds the object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum StoreAt {
     S3 {
@@ -35,9 +35,11 @@ pub(super) enum StoreAt {
 }
 
 impl Address {
+    /// Parses an address.
+    ///
     /// # Errors
     ///
-    /// In words, with the address, if it is none.
+    /// A message that names the address, if the address is invalid.
     pub(super) fn parse(url: &str) -> Result<Self, String> {
         let shown = shown(url);
         let bad = |why: &str| format!("{}: {why}", Escaped(&shown));
@@ -57,7 +59,7 @@ impl Address {
     }
 }
 
-/// Without secrets, control characters escaped.
+/// Shows the address without secrets, with control characters escaped.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Escaped(&self.shown).fmt(f)
@@ -78,7 +80,7 @@ fn of_http(scheme: &str, rest: &str) -> Result<Parsed, &'static str> {
     Ok((StoreAt::Http { base }, Path::from_url_path(path)))
 }
 
-/// The address without what may be secret.
+/// Returns the address without the parts that may be secret.
 fn shown(url: &str) -> String {
     let is_web = url.starts_with("http://") || url.starts_with("https://");
     let (place, is_cut) = match url.find(['?', '#']) {

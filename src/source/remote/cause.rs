@@ -1,45 +1,45 @@
-//! Why a request failed: in one line with a next step, and whether to try again.
+//! The causes of failed requests: one line with a next step, and whether to try again.
 //!
-//! | cause                                         | again | told as                               |
+//! | cause                                         | again | message                               |
 //! |-----------------------------------------------|-------|---------------------------------------|
 //! | no connection, a connection that broke        | yes   | the innermost error                   |
-//! | nothing came for the time that one is patient | yes   | that time                             |
+//! | no byte arrived within the time limit         | yes   | that time                             |
 //! | 408, 429, 5xx                                 | yes   | the status                            |
-//! | 401, 403; no credentials where the machine's own are looked for | no | which variables hold them |
+//! | 401, 403; no credentials found on the machine | no    | the variables to set                  |
 //! | 404                                           | no    | to check the name                     |
-//! | an answer that is no HTTP; anything unknown   | few times | the innermost error               |
+//! | an answer that is not HTTP; anything unknown  | few times | the innermost error               |
 //! | a redirect that is not followed               | no    | both hosts, and how to allow it       |
 //! | another ETag or length; 416                   | no    | the object changed                    |
-//! | 200 for a range; another range                | no    | the server gives no ranges, or wrong ones |
+//! | 200 for a range; another range                | no    | the server does not support ranges, or returned another range |
 //!
-//! What the store says itself is not shown: its words hold the whole address.
+//! The store's own message is not shown, because it contains the whole address.
 
 use super::address::StoreAt;
-use super::redirects::Refused;
+use super::redirects::RefusedRedirect;
 use object_store::client::{HttpError, HttpErrorKind};
 use std::error::Error;
 use std::io;
 
-/// Why a request failed.
+/// The reason why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cause {
     pub(super) kind: io::ErrorKind,
     pub(super) text: String,
-    /// Whether it may go another time.
+    /// True if a later try may succeed.
     pub(super) passing: bool,
-    /// Whether that is unlikely: nothing is known that would pass.
+    /// True if success is unlikely: the cause is not known to be temporary.
     pub(super) unlikely: bool,
-    /// Whether no server was reached.
+    /// True if no server was reached.
     pub(super) unreached: bool,
 }
 
 impl Cause {
-    /// One that stays.
+    /// A permanent cause.
     pub(super) fn lasting(kind: io::ErrorKind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into(), passing: false, unlikely: false, unreached: false }
     }
 
-    /// One that may pass.
+    /// A temporary cause.
     pub(super) fn passing(kind: io::ErrorKind, text: impl Into<String>) -> Self {
         Self { passing: true, ..Self::lasting(kind, text) }
     }
@@ -52,13 +52,13 @@ impl Cause {
         Self::lasting(io::ErrorKind::OutOfMemory, "there is no memory for it")
     }
 
-    /// A store that can't be made: of the settings in the environment.
+    /// A store can't be built because the settings in the environment are wrong.
     pub(super) fn settings(error: &object_store::Error) -> Self {
         let text = format!("its settings are wrong: {}", innermost(error));
         Self::lasting(io::ErrorKind::InvalidInput, text)
     }
 
-    /// What a store's error means.
+    /// Classifies a store's error.
     pub(super) fn of(error: &object_store::Error, store: &StoreAt) -> Self {
         use object_store::Error as E;
         match error {
@@ -73,7 +73,7 @@ impl Cause {
 
     fn of_any(error: &object_store::Error, store: &StoreAt) -> Self {
         let told = error.to_string();
-        // Where a machine of a cloud asks for credentials of its own.
+        // The addresses that a cloud machine asks for its own credentials.
         if ["/latest/api/token", "/latest/meta-data", "/computeMetadata/"]
             .iter()
             .any(|path| told.contains(path))
@@ -81,7 +81,7 @@ impl Cause {
             let text = format!("there are no credentials: {}", credentials(store));
             return Self::lasting(io::ErrorKind::PermissionDenied, text);
         }
-        if let Some(refused) = find::<Refused>(error) {
+        if let Some(refused) = find::<RefusedRedirect>(error) {
             return Self::lasting(io::ErrorKind::PermissionDenied, refused.to_string());
         }
         if let Some(error) = find::<HttpError>(error) {
@@ -111,7 +111,7 @@ impl Cause {
             HttpErrorKind::Timeout => Self::passing(io::ErrorKind::TimedOut, "no answer in time"),
             _ => Self::passing(io::ErrorKind::ConnectionAborted, format!("it broke off ({text})")),
         };
-        // A connection that broke is of another kind.
+        // A connection that broke has another kind.
         let unlikely = matches!(error.kind(), HttpErrorKind::Decode | HttpErrorKind::Unknown);
         Self { unlikely, unreached, ..cause }
     }
@@ -148,7 +148,7 @@ impl Cause {
     }
 }
 
-/// What to do for credentials.
+/// The next step when credentials are missing.
 fn credentials(store: &StoreAt) -> &'static str {
     match store {
         StoreAt::S3 { .. } => {
@@ -162,13 +162,13 @@ fn credentials(store: &StoreAt) -> &'static str {
     }
 }
 
-/// The status that a store's error tells of: its type is private to the store.
+/// The status that a store's error message names: the error's type is private to the store.
 fn status_in(told: &str) -> Option<u16> {
     let (_, rest) = told.split_once("status code: ")?;
     rest.get(..3)?.parse().ok()
 }
 
-/// The error of type `E` among an error and its sources.
+/// Returns the first error of type `E` in a chain of sources.
 fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -180,7 +180,7 @@ fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a 
     None
 }
 
-/// What is at the bottom of an error: the words above it hold addresses.
+/// The message of the last error in a chain of sources: the messages above it contain addresses.
 fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut last = error;
     while let Some(source) = last.source() {

@@ -1,13 +1,13 @@
-//! The client that sends requests: `object_store`'s settings, and redirects as [`Allowed`] has them.
+//! The HTTP client: the settings of `object_store`, but redirects only as [`Allowed`] permits.
 //!
 //! | setting of `AWS_*` and `GOOGLE_*` | here                                                        |
 //! |-----------------------------------|-------------------------------------------------------------|
-//! | `ALLOW_HTTP`, `CONNECT_TIMEOUT`, `HTTP1_ONLY`, `HTTP2_ONLY`, `POOL_IDLE_TIMEOUT`, `POOL_MAX_IDLE_PER_HOST`, `PROXY_EXCLUDES`, `PROXY_URL`, `RANDOMIZE_ADDRESSES`, `USER_AGENT` | as `object_store` has them |
+//! | `ALLOW_HTTP`, `CONNECT_TIMEOUT`, `HTTP1_ONLY`, `HTTP2_ONLY`, `POOL_IDLE_TIMEOUT`, `POOL_MAX_IDLE_PER_HOST`, `PROXY_EXCLUDES`, `PROXY_URL`, `RANDOMIZE_ADDRESSES`, `USER_AGENT` | as in `object_store` |
 //! | `ALLOW_INVALID_CERTIFICATES`, `DISABLE_SYSTEM_CERTIFICATES`, `PROXY_CA_CERTIFICATE` | refused: `SSL_CERT_FILE` names a certificate to trust |
-//! | `TIMEOUT`, `READ_TIMEOUT`         | not looked at: [`fetch`](super::fetch) has limits of its own |
-//! | `HTTP2_*` except the one above    | not looked at                                               |
+//! | `TIMEOUT`, `READ_TIMEOUT`         | ignored: [`fetch`](super::fetch) has its own limits         |
+//! | `HTTP2_*` except the one above    | ignored                                                     |
 //!
-//! `object_store` would build the same client, but for the redirects: it follows all of them.
+//! The client of `object_store` differs only in that it follows every redirect.
 
 use super::redirects::Allowed;
 use crate::source::BoxError;
@@ -28,13 +28,13 @@ pub(super) struct Connector;
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let client = client(&Settings(options))
+        let client = client(&StoreSettings(options))
             .map_err(|source| object_store::Error::Generic { store: "HTTP client", source })?;
         Ok(HttpClient::new(client))
     }
 }
 
-fn client(settings: &Settings<'_>) -> Result<reqwest::Client, BoxError> {
+fn client(settings: &StoreSettings<'_>) -> Result<reqwest::Client, BoxError> {
     for key in [Key::AllowInvalidCertificates, Key::NoSystemCertificates] {
         if settings.is_set(key)? {
             return Err(unsupported(key));
@@ -65,7 +65,7 @@ fn client(settings: &Settings<'_>) -> Result<reqwest::Client, BoxError> {
         builder = builder.http2_prior_knowledge();
     }
     if settings.is_set(Key::RandomizeAddresses)? {
-        builder = builder.dns_resolver(Arc::new(Shuffled));
+        builder = builder.dns_resolver(Arc::new(ShuffledAddresses));
     }
     if let Some(proxy) = proxy(settings)? {
         builder = builder.proxy(proxy);
@@ -80,7 +80,7 @@ fn policy(allowed: Allowed) -> Policy {
     })
 }
 
-fn proxy(settings: &Settings<'_>) -> Result<Option<Proxy>, BoxError> {
+fn proxy(settings: &StoreSettings<'_>) -> Result<Option<Proxy>, BoxError> {
     if settings.text(Key::ProxyCaCertificate).is_some() {
         return Err(unsupported(Key::ProxyCaCertificate));
     }
@@ -92,7 +92,7 @@ fn proxy(settings: &Settings<'_>) -> Result<Option<Proxy>, BoxError> {
     }))
 }
 
-/// Certificates are those that the system trusts. A system that has none still reads `http://`.
+/// Trusts the certificates that the system trusts. On a system without any, `http://` can still be read.
 fn tls() -> Result<rustls::ClientConfig, BoxError> {
     let builder = || {
         let provider = Arc::new(ring::default_provider());
@@ -111,10 +111,10 @@ fn unsupported(key: Key) -> BoxError {
         .into()
 }
 
-/// `object_store`'s settings, which it gives as texts.
-struct Settings<'a>(&'a ClientOptions);
+/// The settings of `object_store`, which returns them as text.
+struct StoreSettings<'a>(&'a ClientOptions);
 
-impl Settings<'_> {
+impl StoreSettings<'_> {
     fn text(&self, key: Key) -> Option<String> {
         self.0.get_config_value(&key)
     }
@@ -135,10 +135,10 @@ impl Settings<'_> {
     }
 }
 
-/// Gives a host's addresses in a random order, so that connections are spread over its servers.
-struct Shuffled;
+/// Returns a host's addresses in random order, so that connections are spread over its servers.
+struct ShuffledAddresses;
 
-impl Resolve for Shuffled {
+impl Resolve for ShuffledAddresses {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
             let look_up = move || (name.as_str(), 0).to_socket_addrs();

@@ -1,4 +1,4 @@
-//! What was fetched, kept in a folder for the next epoch and for other processes.
+//! A cache of fetched bytes in a folder, for the next epoch and for other processes.
 //!
 //! ```text
 //! folder/3f/3f9a..e1    "FLBLOCK2" | key | SHA-256 of the key and the bytes | bytes
@@ -9,17 +9,18 @@
 //!
 //! | | |
 //! |--------|-------------------------------------------------------------------------------------|
-//! | block  | 256 KiB of an object, or what is left of it at its end                                |
-//! | use    | changes the file's date; the oldest go first, until a sixteenth of the room is free    |
-//! | limit  | looked at anew each time a sixteenth of it was written: several processes may be over it by so much each |
-//! | damage | a file that is short, of another key or of another sum is deleted, its block fetched anew |
-//! | kind   | a block is a regular file: a link, a FIFO or a device in its place is not read but replaced |
-//! | owner  | the folder and its files belong to the user of this process, and nobody else may write to them: otherwise the folder is refused, and a file is replaced |
-//! | full disk | the block is not kept; reading goes on                                            |
+//! | block  | 256 KiB of an object; the last block of an object may be shorter                      |
+//! | use    | a read sets the file's date; the oldest files are deleted first, until a sixteenth of the limit is free |
+//! | limit  | the files are counted again each time a sixteenth of the limit was written, so each of several processes may exceed the limit by that much |
+//! | damage | a file that is too short, or has another key or checksum, is deleted and its block fetched again |
+//! | kind   | a block is a regular file: a link, a FIFO or a device at its path is not read but replaced |
+//! | owner  | the folder and its files belong to the user of this process, and no other user may write to them: otherwise the folder is refused, and a file is replaced |
+//! | full disk | the block is not stored; reading continues                                        |
 //!
-//! Nothing is written outside of the folder, and nothing deleted that is not named as above.
-//! Nothing is synced: what a power cut leaves half written has another sum. The sum has no secret in it:
-//! it finds damage, and a block under the name of another, while the owner and the mode keep others out.
+//! Nothing is written outside of the folder, and only files named as above are deleted. Nothing is
+//! synced: a file that a power cut left half written fails its checksum. The checksum contains no
+//! secret: it detects damage, and a block stored under another block's name. The owner and the mode of
+//! the folder keep other users out.
 
 use super::cause::Cause;
 use super::fetch::{FetchError, Fetcher};
@@ -33,49 +34,50 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Two and a half pictures of 100 KB: a read takes at most one more along at each of its ends.
+/// The size of a block: two and a half images of 100 KB. A read fetches at most one extra block at each
+/// of its ends.
 pub(super) const BLOCK: u64 = 256 << 10;
 
 const MAGIC: &[u8; 8] = b"FLBLOCK2";
 
-/// Bytes of a file before those of its block.
+/// The number of bytes in a file before those of its block.
 const HEAD: usize = MAGIC.len() + 32 + 32;
 
-/// After this a file that was not renamed won't be.
+/// A temporary file older than this belongs to a process that was killed.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
 const PART: &str = "part-";
 
-/// The folder.
-pub(super) struct Disk {
+/// The cache in one folder.
+pub(super) struct DiskCache {
     folder: PathBuf,
     limit: u64,
-    books: Mutex<Books>,
+    state: Mutex<DiskState>,
 }
 
 #[derive(Default)]
-struct Books {
-    /// Bytes of all files when they were last looked at, and those written since.
+struct DiskState {
+    /// The size of all files when they were last counted, plus the bytes written since.
     total: u64,
-    /// The latter alone.
+    /// The number of bytes written since the files were last counted.
     since: u64,
-    /// Those of files that may not have their names yet: who looks at the files does not see them.
+    /// The size of the files that are being written: a count of the files does not see them yet.
     being_written: u64,
 }
 
-/// Room for a file, until it has its name.
-struct Room<'disk> {
-    disk: &'disk Disk,
+/// Space reserved for a file until the file has its final name.
+struct ReservedSpace<'disk> {
+    disk: &'disk DiskCache,
     size: u64,
 }
 
-impl Drop for Room<'_> {
+impl Drop for ReservedSpace<'_> {
     fn drop(&mut self) {
-        self.disk.books().being_written -= self.size;
+        self.disk.state().being_written -= self.size;
     }
 }
 
-/// What an object's blocks are known by.
+/// The object's contribution to the keys of its blocks.
 #[derive(Clone)]
 pub(super) struct ObjectKey(Sha256);
 
@@ -89,13 +91,13 @@ impl ObjectKey {
     }
 }
 
-/// The folder that the environment names, if it names one.
+/// Opens the folder that the environment names, if it names one.
 ///
 /// # Errors
 ///
-/// If it can't be made, or is given no size.
-pub(super) fn of_environment() -> Result<Option<Arc<Disk>>, BoxError> {
-    static DISK: OnceLock<Result<Option<Arc<Disk>>, String>> = OnceLock::new();
+/// If the folder can't be created, or no size is set.
+pub(super) fn of_environment() -> Result<Option<Arc<DiskCache>>, BoxError> {
+    static DISK: OnceLock<Result<Option<Arc<DiskCache>>, String>> = OnceLock::new();
     let of_words = || {
         let Some(folder) = std::env::var_os("FUSELOOP_CACHE_DIR").filter(|dir| !dir.is_empty())
         else {
@@ -105,28 +107,30 @@ pub(super) fn of_environment() -> Result<Option<Arc<Disk>>, BoxError> {
         let limit = limit.parse().map_err(|_| {
             format!("FUSELOOP_CACHE_BYTES is {limit:?}: FUSELOOP_CACHE_DIR wants a number of bytes")
         })?;
-        let disk = Disk::open(Path::new(&folder), limit);
+        let disk = DiskCache::open(Path::new(&folder), limit);
         let disk = disk.map_err(|error| format!("FUSELOOP_CACHE_DIR {folder:?}: {error}"))?;
         Ok(Some(Arc::new(disk)))
     };
     DISK.get_or_init(of_words).clone().map_err(Into::into)
 }
 
-impl Disk {
+impl DiskCache {
+    /// Opens the cache in `folder`.
+    ///
     /// # Errors
     ///
-    /// If the folder can't be made or listed, or if another user owns it or may write to it.
+    /// If the folder can't be created or listed, or if another user owns it or may write to it.
     pub(super) fn open(folder: &Path, limit: u64) -> io::Result<Self> {
         private::create_folder(folder)?;
         private::check_folder(folder)?;
         let folder = folder.canonicalize()?;
-        let disk = Self { folder, limit, books: Mutex::default() };
+        let disk = Self { folder, limit, state: Mutex::default() };
         let total = disk.shrink_to(limit)?;
-        disk.books().total = total;
+        disk.state().total = total;
         Ok(disk)
     }
 
-    /// A range of an object: from the folder, and fetched where it is not there.
+    /// Reads a range of an object: from the folder, or by a request for blocks that are not there.
     pub(super) async fn get(
         self: &Arc<Self>,
         fetcher: &Fetcher,
@@ -168,28 +172,28 @@ impl Disk {
         Ok(all)
     }
 
-    /// A block, if it is there whole.
+    /// Reads a block, if its file is complete.
     fn load(&self, key: &ObjectKey, number: u64, size: u64) -> Option<Vec<u8>> {
         let key = key.block(number);
         let len = (size - number * BLOCK).min(BLOCK) as usize;
         let path = self.path(&key);
-        // What else stands there is replaced when the block is saved.
+        // Anything else at this path is replaced when the block is saved.
         let mut file = private::open_file(&path).ok()?;
         let mut bytes = Vec::with_capacity(HEAD + len + 1);
         let read = (&mut file).take((HEAD + len + 1) as u64).read_to_end(&mut bytes);
         if read.is_err() || bytes.len() != HEAD + len || bytes[..HEAD] != head(&key, &bytes[HEAD..])
         {
-            // It is saved anew when it was fetched.
+            // The file is written again after the block is fetched.
             let _ = fs::remove_file(&path);
             return None;
         }
-        // A date that can't be set makes the file go sooner.
+        // If the date can't be set, the file is deleted earlier.
         let _ = file.set_modified(SystemTime::now());
         bytes.drain(..HEAD);
         Some(bytes)
     }
 
-    /// Keeps blocks, as far as there is room: one that is not kept is fetched again.
+    /// Stores blocks while there is space. A block that is not stored is fetched again later.
     fn save_all(&self, key: &ObjectKey, first: u64, bytes: &[u8]) {
         for (number, block) in (first..).zip(bytes.chunks(BLOCK as usize)) {
             if self.save(&key.block(number), block).is_err() {
@@ -211,9 +215,9 @@ impl Disk {
         Ok(())
     }
 
-    /// Enters `size` bytes that are about to be written.
-    fn make_room(&self, size: u64) -> io::Result<Room<'_>> {
-        let mut books = self.books();
+    /// Reserves `size` bytes that are about to be written.
+    fn make_room(&self, size: u64) -> io::Result<ReservedSpace<'_>> {
+        let mut books = self.state();
         if books.total + size > self.limit || books.since + size > self.limit / 16 {
             let most = self.limit.saturating_sub(size + books.being_written);
             books.total = self.shrink_to(most)? + books.being_written;
@@ -225,15 +229,15 @@ impl Disk {
         books.total += size;
         books.since += size;
         books.being_written += size;
-        Ok(Room { disk: self, size })
+        Ok(ReservedSpace { disk: self, size })
     }
 
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, DiskState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Deletes the files used longest ago, if there are more than `most` bytes: then until there
-    /// are a sixteenth less. Gives the bytes that are left.
+    /// Deletes the least recently used files if there are more than `most` bytes, until only fifteen
+    /// sixteenths of `most` are left. Returns the number of bytes left.
     fn shrink_to(&self, most: u64) -> io::Result<u64> {
         let mut files = self.files()?;
         let mut total = files.iter().map(|file| file.len).sum();
@@ -247,7 +251,7 @@ impl Disk {
             }
             match fs::remove_file(file.path) {
                 Ok(()) => total -= file.len,
-                // Another process was quicker.
+                // Another process has deleted it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => total -= file.len,
                 Err(_) => {}
             }
@@ -255,8 +259,8 @@ impl Disk {
         Ok(total)
     }
 
-    /// All files there are; those that killed processes left are deleted.
-    fn files(&self) -> io::Result<Vec<Kept>> {
+    /// Returns all files of the cache; deletes temporary files that killed processes left.
+    fn files(&self) -> io::Result<Vec<CachedFile>> {
         let mut files = vec![];
         for folder in fs::read_dir(&self.folder)?.flatten() {
             let is_ours = is_hex(&folder.file_name(), 2)
@@ -264,7 +268,7 @@ impl Disk {
             let Some(inside) = is_ours.then(|| fs::read_dir(folder.path()).ok()).flatten() else {
                 continue;
             };
-            files.extend(inside.flatten().filter_map(|entry| Kept::of(&entry)));
+            files.extend(inside.flatten().filter_map(|entry| CachedFile::of(&entry)));
         }
         Ok(files)
     }
@@ -276,14 +280,14 @@ impl Disk {
 }
 
 /// A file in the folder.
-struct Kept {
+struct CachedFile {
     used: SystemTime,
     len: u64,
     path: PathBuf,
 }
 
-impl Kept {
-    /// `None` if it is none of ours, or was nobody's and is deleted.
+impl CachedFile {
+    /// `None` if the file does not belong to the cache, or was left by a killed process and is deleted.
     fn of(entry: &fs::DirEntry) -> Option<Self> {
         let name = entry.file_name();
         let is_part = name.to_str().is_some_and(|name| name.starts_with(PART));
@@ -293,7 +297,8 @@ impl Kept {
             let _ = fs::remove_file(entry.path());
             return None;
         }
-        // Those being written have their place in somebody's books, and may not be deleted.
+        // A file that is being written is counted in `being_written` of its own process and must not be
+        // deleted.
         is_hex(&name, 64).then(|| Self { used, len: data.len(), path: entry.path() })
     }
 }
@@ -312,7 +317,7 @@ fn head(key: &[u8; 32], block: &[u8]) -> [u8; HEAD] {
     head
 }
 
-/// Work with files, where it keeps no request waiting.
+/// Runs file operations on another thread, so that they do not delay requests.
 async fn elsewhere<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Cause> {

@@ -1,4 +1,4 @@
-//! One range of an object, whatever the network does.
+//! Fetches one range of an object, with retries.
 //!
 //! ```text
 //! GET range ─▶ 206, the range asked for, the ETag and length of when it was opened ─▶ body
@@ -7,13 +7,13 @@
 //!                       go on at byte n
 //! ```
 //!
-//! Tries go on while the range does: 64 KiB of it, or its end, must come in each 60 seconds
-//! ([`Patience::period`]). That one rule ends a server that is broken for good, one that hangs, and one
-//! that drips.
+//! Retries continue only while the range makes progress: in each 60 seconds ([`FetchLimits::period`]) 64
+//! KiB of it, or its end, must arrive. This one rule ends a request to a server that is down, that
+//! hangs, or that sends too slowly.
 //!
-//! Bytes are only taken of an answer whose headers are right, and no more than were asked for. So
-//! what comes out is the range as it was when the object was opened, or an error. ETags are compared
-//! by us and not sent: servers differ in which they take.
+//! Bytes are taken only from an answer with the right headers, and no more than were asked for. The
+//! result is therefore the range as it was when the object was opened, or an error. ETags are compared
+//! here and not sent in the request, because servers differ in which ones they accept.
 
 use super::address::Address;
 use super::cause::Cause;
@@ -29,27 +29,28 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
-/// How much is borne.
+/// The limits on time and retries.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
-    /// Times a range is asked for.
+pub(super) struct FetchLimits {
+    /// The number of tries for a range.
     pub(super) tries: u32,
-    /// The same while the object is opened, and no server is reached: more likely a wrong name.
+    /// The number of tries to open an object if no server is reached: the name is then probably wrong.
     pub(super) tries_to_reach: u32,
-    /// The same where nothing is known that would pass, as of an answer that is no HTTP.
+    /// The number of tries if the cause is not known to be temporary, such as an answer that is not
+    /// HTTP.
     pub(super) tries_if_unlikely: u32,
-    /// Without a byte.
+    /// The longest wait for a byte.
     pub(super) stall: Duration,
-    /// All tries to open an object.
+    /// The time limit for all tries to open an object.
     pub(super) opening: Duration,
-    /// In each of these [`LEAST`] bytes of a range come, or its end.
+    /// In each period of this length, [`LEAST`] bytes of a range or its end must arrive.
     pub(super) period: Duration,
-    /// Between the first two tries; doubled from then on.
+    /// The pause after the first try; it doubles after each further try.
     pub(super) pause: Duration,
 }
 
-impl Default for Patience {
-    /// Tries and pauses are those of `object_store`.
+impl Default for FetchLimits {
+    /// The number of tries and the pauses are those of `object_store`.
     fn default() -> Self {
         Self {
             tries: 10,
@@ -63,8 +64,8 @@ impl Default for Patience {
     }
 }
 
-impl Patience {
-    /// Times that are tried at a range, by why the last one failed.
+impl FetchLimits {
+    /// The number of tries for a range, given the cause of the last failure.
     fn tries(&self, cause: &Cause) -> u32 {
         match cause {
             Cause { passing: false, .. } => 0,
@@ -74,14 +75,14 @@ impl Patience {
     }
 }
 
-/// Least bytes of a range in each [`Patience::period`]: a thousand a second.
+/// The fewest bytes of a range in each [`FetchLimits::period`]: about a thousand per second.
 pub(super) const LEAST: usize = 64 << 10;
 
-/// The lowest speed of a range, over all its tries.
+/// Enforces the minimum speed of a range, over all its tries.
 struct Pace {
-    /// When the first try began.
+    /// The start of the first try.
     first: Instant,
-    /// When this period began, and how many bytes there were then.
+    /// The start of this period, and the number of bytes received before it.
     begun: Instant,
     before: usize,
     period: Duration,
@@ -94,14 +95,14 @@ impl Pace {
         Self { first: now, begun: now, before: 0, period, stall }
     }
 
-    /// Begins a new period if enough of this one came.
+    /// Begins a new period if enough bytes of this one have arrived.
     fn arrived(&mut self, len: usize) {
         if len - self.before >= LEAST {
             (self.begun, self.before) = (Instant::now(), len);
         }
     }
 
-    /// Waits for a future for as long as one is patient, and no longer than the period lasts.
+    /// Waits for a future, up to the stall limit and the end of the period.
     async fn wait<T>(&self, len: usize, future: impl Future<Output = T>) -> Result<T, Cause> {
         let left = self.period.saturating_sub(self.begun.elapsed());
         match timeout(left.min(self.stall), future).await {
@@ -111,11 +112,11 @@ impl Pace {
         }
     }
 
-    /// Waits between two tries.
+    /// Pauses between two tries.
     ///
     /// # Errors
     ///
-    /// If the period ends before: with why the last try failed, and the time.
+    /// If the period ends before the pause does: the cause of the last failure.
     async fn pause(&self, pause: Duration, cause: Cause) -> Result<(), Cause> {
         if self.begun.elapsed() + pause >= self.period {
             return Err(Cause { passing: false, ..cause });
@@ -135,34 +136,34 @@ impl Pace {
         Cause::lasting(io::ErrorKind::TimedOut, text)
     }
 
-    /// How often and how long it was tried, in words.
+    /// Describes how often and how long the range was tried.
     fn tried(&self, tried: u32) -> String {
         let seconds = self.first.elapsed().as_secs_f32();
         if tried > 1 { format!(", tried {tried} times in {seconds:.1} s") } else { String::new() }
     }
 }
 
-/// Longest wait between two tries.
+/// The longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
-/// An object, as it was when it was opened.
+/// An object in the version that was opened.
 pub(super) struct Fetcher {
     store: Arc<dyn ObjectStore>,
     address: Address,
     version: Version,
-    patience: Patience,
+    patience: FetchLimits,
 }
 
-/// What tells an object from what is written over it.
+/// Distinguishes an object from one that was later written over it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Version {
     pub(super) len: u64,
     pub(super) etag: Option<String>,
-    /// Seconds; 0 if unknown.
+    /// The modification time in seconds; 0 if unknown.
     pub(super) modified: i64,
 }
 
-/// Why a range could not be had, with the address.
+/// The reason why a range could not be read, with the address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FetchError {
     kind: io::ErrorKind,
@@ -176,8 +177,8 @@ impl From<FetchError> for io::Error {
 }
 
 impl Fetcher {
-    /// Asks for an object's length and version.
-    pub(super) async fn open(address: Address, patience: Patience) -> Result<Self, FetchError> {
+    /// Requests an object's length and version.
+    pub(super) async fn open(address: Address, patience: FetchLimits) -> Result<Self, FetchError> {
         let fails = |cause: &Cause, tried: &str| FetchError {
             kind: cause.kind,
             text: format!("{address}: {}{tried}", Escaped(&cause.text)),
@@ -212,18 +213,19 @@ impl Fetcher {
         &self.address
     }
 
-    /// The object as the cache on this machine tells it from others; `None` if nothing does.
+    /// The identity of the object in the local cache; `None` if the object has neither an ETag nor a
+    /// date.
     pub(super) fn identity(&self, url: &str) -> Option<String> {
         let Version { len, etag, modified } = &self.version;
         match etag {
-            // Without the query: an address that is signed anew is the same object's.
+            // The query is left out: an address that is signed again is still the same object.
             Some(etag) => Some(format!("{}\n{len}\n{modified}\n{etag}", self.address)),
             None if *modified != 0 => Some(format!("{url}\n{len}\n{modified}")),
             None => None,
         }
     }
 
-    /// Exactly these bytes, which the object has.
+    /// Returns exactly the bytes of `range`, which must lie within the object.
     pub(super) async fn get(&self, range: Range<u64>) -> Result<Vec<u8>, FetchError> {
         let mut bytes = vec![];
         let count = usize::try_from(range.end - range.start);
@@ -246,7 +248,7 @@ impl Fetcher {
         }
     }
 
-    /// Asks once for what is missing of a range, and takes what comes.
+    /// Requests the missing bytes of a range once, and appends those that arrive.
     async fn go_on(
         &self,
         range: &Range<u64>,
@@ -293,7 +295,7 @@ impl Fetcher {
         }
     }
 
-    /// A range that can't be had, for a reason on this side of the network.
+    /// The error of a range that can't be read for a local reason.
     pub(super) fn failed(&self, range: &Range<u64>, cause: &Cause) -> FetchError {
         self.error(range, "", cause)
     }
@@ -316,13 +318,13 @@ impl Version {
 }
 
 impl FetchError {
-    /// Of what is no one range's.
+    /// An error that does not belong to a range.
     pub(super) fn other(text: impl Into<String>) -> Self {
         Self { kind: io::ErrorKind::Other, text: text.into() }
     }
 }
 
-/// The headers of an answer.
+/// Sends a request and returns its answer once the headers have arrived.
 async fn answer(
     store: &dyn ObjectStore,
     address: &Address,
@@ -339,8 +341,8 @@ fn stalled(stall: Duration) -> Cause {
     Cause::passing(io::ErrorKind::TimedOut, text)
 }
 
-/// How long to wait after so many tries: doubled each time, and up to half as much again, so that
-/// many who were refused together don't come again together.
+/// The pause after `tried` tries: doubled each time, plus up to half of it at random, so that many
+/// clients that were refused together do not return together.
 fn pause(first: Duration, tried: u32) -> Duration {
     let doubled = first.saturating_mul(1 << (tried - 1).min(16)).min(LONGEST_PAUSE);
     let chance = RandomState::new().hash_one(tried) % 1024;

@@ -1,4 +1,4 @@
-//! Objects elsewhere: read in ranges, as a file is.
+//! Remote objects, read in ranges like a file.
 //!
 //! ```text
 //! read_at ─┬─ planned (ahead/) ── a block that the run's order said would be wanted: waited for
@@ -12,43 +12,45 @@
 //!
 //! | address                     | read by                          | settings                          |
 //! |-----------------------------|----------------------------------|-----------------------------------|
-//! | `s3://bucket/key`           | S3, or `AWS_ENDPOINT_URL`        | `AWS_*`, as `object_store` has them |
+//! | `s3://bucket/key`           | S3, or `AWS_ENDPOINT_URL`        | `AWS_*`, as in `object_store`     |
 //! | `gs://bucket/key`           | Google Cloud, or `GOOGLE_BASE_URL` | `GOOGLE_*`, `SERVICE_ACCOUNT`    |
-//! | `http(s)://host/path?query` | any server that gives ranges     | presigned addresses: as they stand |
+//! | `http(s)://host/path?query` | any server that supports ranges  | presigned addresses are used unchanged |
 //!
-//! Credentials are those of the environment, else the machine's own in its cloud; files of profiles
-//! are not read. Keys of `s3://` and `gs://` are taken as they stand; paths of `http(s)://` are percent-decoded.
+//! Credentials are read from the environment; without them, those that a cloud gives to its machines are
+//! used. Profile files are not read. Keys of `s3://` and `gs://` are used unchanged; paths of
+//! `http(s)://` are percent-decoded.
 //!
-//! An object is opened at the length and the ETag that it has then. One that changes while it is
-//! read is an error, as is a server that gives other bytes than those asked for.
+//! When an object is opened, its length and ETag are recorded. An object that changes while it is read
+//! is an error, and so is a server that returns bytes other than those asked for.
 //!
-//! # What ends by itself, and when
+//! # Limits in time
 //!
-//! | what                                                         | ends                              |
+//! | case                                                         | ends                              |
 //! |--------------------------------------------------------------|-----------------------------------|
 //! | an object that can't be opened                               | after 30 seconds at most          |
-//! | a range of which less than 64 KiB come within 60 seconds, whatever the reason | then             |
-//! | a request to which no byte comes for 15 seconds              | then, and is sent again           |
+//! | a range of which less than 64 KiB arrive within 60 seconds, whatever the reason | after those 60 seconds |
+//! | a request that receives no byte for 15 seconds               | after those 15 seconds; it is sent again |
 //! | a network that fails, a server that is busy (408, 429, 5xx)  | after ten tries, some 40 seconds  |
-//! | an answer that is no HTTP, or has headers without end        | after three tries                 |
-//! | a redirect in a loop, and all that can't pass (404, 403, ..) | at once                           |
+//! | an answer that is not HTTP, or has endless headers           | after three tries                 |
+//! | a redirect loop, and errors that do not pass (404, 403, ..)  | at once                           |
 //!
 //! # Redirects
 //!
-//! A redirect is followed to another path of the same host, and from `http` to `https` there. Another
-//! host, or another port, would decide what is read: it needs consent. `FUSELOOP_ALLOW_REDIRECTS`
-//! lists such hosts with commas between them, as `cdn.example.com,*.example.org`; the error of a
-//! redirect that was not followed names both hosts.
+//! A redirect is followed to another path of the same host, and from `http` to `https` on that host. A
+//! redirect to another host or port would let that server decide which bytes are read, so it needs
+//! consent: `FUSELOOP_ALLOW_REDIRECTS` lists such hosts, separated by commas, for example
+//! `cdn.example.com,*.example.org`. The error for a redirect that was not followed names both hosts.
 //!
-//! # A cache on this machine
+//! # A local cache
 //!
-//! With `FUSELOOP_CACHE_DIR` and `FUSELOOP_CACHE_BYTES` set, what was fetched is kept in that folder,
-//! in files of 256 KiB, and not fetched again: by no process that has the same folder. The files
-//! used least recently go first. Give it room for the whole dataset: then a byte is fetched once;
-//! with much less, more may be fetched than without it. Without these variables no file is made.
-//! The folder must belong to the user of the process, and nobody else may write to it (it is made so):
-//! what is read from it is then this user's own. Each block has a SHA-256 of its bytes, its object and
-//! its place; one that is damaged, or is not a regular file, is fetched again.
+//! With `FUSELOOP_CACHE_DIR` and `FUSELOOP_CACHE_BYTES` set, fetched bytes are stored in that folder, in
+//! files of 256 KiB, and no process that uses the folder fetches them again. The least recently used
+//! files are deleted first. With a limit as large as the dataset, each byte is fetched once; with a much
+//! smaller limit, more bytes may be fetched than without a cache. Without these variables no file is
+//! written. The folder must belong to the user of the process, and no other user may write to it (a new
+//! folder is created that way), so other users can't change what is read from it. Each block has a
+//! SHA-256 of its bytes, its object and its index; a block that is damaged, or is not a regular file, is
+//! fetched again.
 //!
 //! Needs the feature `remote`.
 
@@ -81,11 +83,11 @@ mod stores;
 #[path = "../../../tests/remote/server.rs"]
 #[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each binary uses its own part")]
 mod server;
-#[cfg(all(test, feature = "remote"))]
-mod tests;
 #[cfg(feature = "remote")]
 #[doc(hidden)]
-pub mod trial;
+pub mod test_objects;
+#[cfg(all(test, feature = "remote"))]
+mod tests;
 
 use super::{BoxError, ReadAt};
 use std::sync::Arc;
@@ -97,7 +99,7 @@ pub(super) use none::ahead;
 #[cfg(not(feature = "remote"))]
 use none::open as opened;
 
-/// Opens the object at an address, to be read at places.
+/// Opens the object at an address, for reads at any offset.
 ///
 /// ```no_run
 /// use fuseloop::source::{Beton, OpenOptions, remote};
@@ -107,12 +109,12 @@ use none::open as opened;
 /// # Ok::<(), fuseloop::source::BoxError>(())
 /// ```
 ///
-/// Reads block. They may be asked for on any thread, also on one of an async runtime.
+/// Reads block. They can be made on any thread, including the threads of an async runtime.
 ///
 /// # Errors
 ///
-/// If the address is none, the object is not there or may not be read, no server answers, or this
-/// build has no `remote`. No error shows what stands after the `?` of an address.
+/// If the address is invalid, the object does not exist or must not be read, no server answers, or this
+/// build lacks the feature `remote`. Errors never show the query of an address (the text after its `?`).
 pub fn object(url: &str) -> Result<Arc<dyn ReadAt>, BoxError> {
     #[cfg(feature = "remote")]
     return Ok(Arc::new(opened::Object::open(url)?));

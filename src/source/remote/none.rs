@@ -1,4 +1,4 @@
-//! Addresses in a build without the feature `remote`: an error that says so.
+//! Addresses in a build without the feature `remote`: opening one is an error that names the feature.
 
 use crate::source::shards::{Extents, Shards};
 use crate::source::{BoxError, Location, ReadAt, RunPlan};
@@ -10,7 +10,7 @@ pub(super) fn open(url: &str) -> Result<Arc<dyn ReadAt>, BoxError> {
         .into())
 }
 
-/// No shard is remote.
+/// Returns `None`: no shard is remote.
 pub(in crate::source) fn ahead(
     _: &Shards,
     _: &RunPlan,

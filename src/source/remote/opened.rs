@@ -1,9 +1,9 @@
-//! An open object: bytes at places, as a file has them.
+//! An open object, read at any offset like a file.
 
 use super::address::Address;
 use super::blocks;
-use super::disk::{self, Disk};
-use super::fetch::{FetchError, Fetcher, Patience};
+use super::disk::{self, DiskCache};
+use super::fetch::{FetchError, FetchLimits, Fetcher};
 use super::runtime;
 use crate::source::{BoxError, ReadAt};
 use std::fmt;
@@ -12,33 +12,33 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Shorter reads take what is around them along: they are headers, or small parts in sequence. Of
-/// longer ones a request's time is no more than twice that of their bytes.
+/// Shorter reads go through the block cache: they are headers, or small pieces in sequence. For longer
+/// reads, the request takes at most twice the time of the bytes.
 const SMALL: usize = 64 << 10;
 
-/// Of one request, so that what it gives is never more than this beside what it is for.
+/// The largest request, in bytes: bounds the memory that a request needs beside its destination.
 const MOST: u64 = 32 << 20;
 
-/// An open object. A clone is the same.
+/// An open object. A clone shares the same object.
 #[derive(Clone)]
-pub(super) struct Object(Arc<Inner>);
+pub(super) struct Object(Arc<ObjectInner>);
 
-struct Inner {
-    /// Tells it from all others of this process.
+struct ObjectInner {
+    /// Identifies the object within this process.
     number: u64,
     fetcher: Fetcher,
-    kept: Option<(Arc<Disk>, disk::ObjectKey)>,
+    kept: Option<(Arc<DiskCache>, disk::ObjectKey)>,
 }
 
 impl Object {
     pub(super) fn open(url: &str) -> Result<Self, BoxError> {
-        Self::open_with(url, Patience::default(), disk::of_environment()?)
+        Self::open_with(url, FetchLimits::default(), disk::of_environment()?)
     }
 
     pub(super) fn open_with(
         url: &str,
-        patience: Patience,
-        disk: Option<Arc<Disk>>,
+        patience: FetchLimits,
+        disk: Option<Arc<DiskCache>>,
     ) -> Result<Self, BoxError> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let address = Address::parse(url)?;
@@ -49,7 +49,7 @@ impl Object {
         let identity = fetcher.identity(url);
         let kept = disk.zip(identity.map(|identity| disk::ObjectKey::new(&identity)));
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        Ok(Self(Arc::new(Inner { number, fetcher, kept })))
+        Ok(Self(Arc::new(ObjectInner { number, fetcher, kept })))
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -60,7 +60,7 @@ impl Object {
         self.0.fetcher.version().len
     }
 
-    /// Exactly these bytes, which it has.
+    /// Returns exactly the bytes of `range`, which must lie within the object.
     pub(super) async fn fetch(&self, range: Range<u64>) -> Result<Vec<u8>, FetchError> {
         match &self.0.kept {
             Some((disk, key)) => disk.get(&self.0.fetcher, key, range).await,
@@ -68,19 +68,19 @@ impl Object {
         }
     }
 
-    /// The same, waited for.
+    /// The blocking version of [`fetch`](Self::fetch).
     pub(super) fn fetched(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
         let object = self.clone();
         let fetched = runtime::wait(async move { object.fetch(range).await });
         Ok(fetched.map_err(|error| named(self.0.fetcher.address(), &error))??)
     }
 
-    /// What of a read lies in the object, and fits one request.
+    /// The range of a read, cut to the object's length and to the size of one request.
     pub(super) fn range(&self, start: u64, len: usize) -> Range<u64> {
         start..start.saturating_add((len as u64).min(MOST)).min(self.size())
     }
 
-    /// Reads by a request of this read alone.
+    /// Reads with a request of its own.
     pub(super) fn read_directly(&self, bytes: &mut [u8], start: u64) -> io::Result<usize> {
         let range = self.range(start, bytes.len());
         if range.is_empty() {
@@ -92,7 +92,7 @@ impl Object {
     }
 }
 
-/// An error of this side of the network, with the address.
+/// Adds the address to a local error.
 fn named(address: &impl fmt::Display, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{address}: {error}"))
 }
@@ -111,7 +111,7 @@ impl ReadAt for Object {
     }
 }
 
-impl Drop for Inner {
+impl Drop for ObjectInner {
     fn drop(&mut self) {
         if runtime::check().is_ok() {
             blocks::forget(self.number);

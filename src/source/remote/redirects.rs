@@ -1,4 +1,4 @@
-//! Which redirects are followed: an address names a host, and another host needs the user's consent.
+//! The rules for redirects: an address names a host, and another host needs the user's consent.
 //!
 //! | a redirect to                                           | is followed |
 //! |---------------------------------------------------------|-------------|
@@ -9,33 +9,33 @@
 //! | http after https                                        | no          |
 //! | anything, after ten redirects                           | no          |
 //!
-//! The variable lists hosts with commas between them: `cdn.example.com` at any port,
-//! `127.0.0.1:9000` at one port alone, `*.example.com` for all hosts below `example.com`.
+//! The variable lists hosts, separated by commas: `cdn.example.com` at any port, `127.0.0.1:9000` at one
+//! port only, `*.example.com` for all hosts below `example.com`.
 
 use reqwest::Url;
 use std::fmt;
 
-/// Names the hosts that redirects may lead to.
+/// The environment variable that lists the hosts that redirects may lead to.
 pub(super) const VARIABLE: &str = "FUSELOOP_ALLOW_REDIRECTS";
 
-/// Most redirects of one request.
+/// The largest number of redirects of one request.
 const MOST: usize = 10;
 
 /// The hosts that redirects may lead to.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Allowed(Vec<String>);
 
-/// A redirect that is not followed, in words. Neither paths nor queries are shown.
+/// The message for a redirect that is not followed. Paths and queries are not shown.
 #[derive(Debug)]
-pub(super) struct Refused(String);
+pub(super) struct RefusedRedirect(String);
 
-impl fmt::Display for Refused {
+impl fmt::Display for RefusedRedirect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for RefusedRedirect {}
 
 impl Allowed {
     /// The hosts that the environment lists.
@@ -48,19 +48,20 @@ impl Allowed {
         Self(hosts.filter(|host| !host.is_empty()).collect())
     }
 
-    /// Decides on a redirect to `next`, after the addresses that were asked before it.
+    /// Decides on a redirect to `next`, given the addresses that were requested before it.
     ///
     /// # Errors
     ///
-    /// If it is not to be followed.
-    pub(super) fn check(&self, asked: &[Url], next: &Url) -> Result<(), Refused> {
+    /// If the redirect must not be followed.
+    pub(super) fn check(&self, asked: &[Url], next: &Url) -> Result<(), RefusedRedirect> {
         let (Some(first), Some(last)) = (asked.first(), asked.last()) else { return Ok(()) };
-        let (from, to) = (place(last), place(next));
-        let refused = |why: String| Err(Refused(format!("a redirect from {from} to {to} {why}")));
+        let (from, to) = (host_and_port(last), host_and_port(next));
+        let refused =
+            |why: String| Err(RefusedRedirect(format!("a redirect from {from} to {to} {why}")));
         if asked.len() > MOST {
             return refused(format!(
                 "is one more than {MOST}: the server at {} redirects in a loop",
-                place(first)
+                host_and_port(first)
             ));
         }
         if last.scheme() == "https" && next.scheme() != "https" {
@@ -74,7 +75,7 @@ impl Allowed {
 
     fn lists(&self, url: &Url) -> bool {
         let host = url.host_str().unwrap_or_default();
-        let place = place(url);
+        let place = host_and_port(url);
         self.0.iter().any(|listed| match listed.strip_prefix('*') {
             Some(end) => end.starts_with('.') && host.ends_with(end),
             None => *listed == host || *listed == place,
@@ -82,15 +83,15 @@ impl Allowed {
     }
 }
 
-/// Whether two addresses are of one host: the same port, or https in place of http.
+/// Returns true if two addresses have the same host: the same port, or https in place of http.
 fn is_same(a: &Url, b: &Url) -> bool {
     let is_upgrade = a.scheme() == "http" && a.port().is_none() && b.port().is_none();
     a.host_str() == b.host_str()
         && (a.port_or_known_default() == b.port_or_known_default() || is_upgrade)
 }
 
-/// Host, and port if it is not the usual one.
-fn place(url: &Url) -> String {
+/// The host, with the port if it is not the usual one.
+fn host_and_port(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or(host.to_owned(), |port| format!("{host}:{port}"))
 }
@@ -117,7 +118,7 @@ mod tests {
         assert!(!from("http://a:81/x", "https://a/x"));
         assert!(!from("http://a/x", "http://b.a/x"));
         assert!(!from("https://a/x", "http://a/x"));
-        // Back to where it came from.
+        // Back to the host that it came from.
         assert!(check("b", &["http://a/x", "http://b/x"], "http://a/x").is_ok());
     }
 

@@ -1,8 +1,8 @@
-//! The threads that requests wait on: two for the whole process, begun with the first request.
+//! The threads that requests wait on: two for the whole process, started with the first request.
 //!
-//! They only wait for the network; what was fetched is worked at elsewhere. Whoever wants the
-//! outcome of something async waits outside of it, on a channel: that is allowed on any thread,
-//! also on one of a runtime of the user's own.
+//! The threads only wait for the network; other threads process the fetched bytes. A caller that needs
+//! the result of an async task waits for it on a channel, outside of the runtime. That is allowed on any
+//! thread, including the threads of a user's own runtime.
 
 use crate::threads::{Process, ThreadsError};
 use std::future::Future;
@@ -12,11 +12,11 @@ use tokio::runtime::{Builder, Runtime};
 
 const THREADS: usize = 2;
 
-/// The process that began the runtime.
+/// The process that started the runtime.
 static PROCESS: OnceLock<Process> = OnceLock::new();
 
-/// Refuses a process that was forked from the one that began the runtime: its threads are not here, and
-/// locks that they take may be held. For whatever takes such a lock, before it does.
+/// Refuses a process that was forked from the one that started the runtime: the threads do not exist in
+/// it, and locks that they take may be held. Code that takes such a lock calls this function first.
 ///
 /// # Errors
 ///
@@ -29,7 +29,7 @@ pub(super) fn check() -> Result<(), ThreadsError> {
 ///
 /// # Errors
 ///
-/// If the system gives no threads, or this process was forked from the one that began it.
+/// If the system can't start threads, or this process was forked from the one that started the runtime.
 pub(super) fn runtime() -> io::Result<&'static Runtime> {
     PROCESS.get_or_init(Process::current).check().map_err(io::Error::other)?;
     static RUNTIME: OnceLock<Result<Runtime, (io::ErrorKind, String)>> = OnceLock::new();
@@ -43,7 +43,7 @@ pub(super) fn runtime() -> io::Result<&'static Runtime> {
     })
 }
 
-/// Waits for a future's outcome.
+/// Blocks until a future has a result.
 ///
 /// # Errors
 ///
@@ -54,7 +54,7 @@ pub(super) fn wait<T: Send + 'static>(
     let (sender, receiver) = mpsc::sync_channel(1);
     let _task = runtime()?.spawn(async move {
         let outcome = future.await;
-        // Nobody waits any more only if that thread has ended.
+        // Sending fails only if the thread that waits has ended.
         let _ = sender.send(outcome);
     });
     receiver.recv().map_err(|_| io::Error::other("a request ended without an outcome"))

@@ -1,10 +1,10 @@
-//! The stores that objects are in: one for each bucket or host, shared by all objects there.
+//! The stores that hold objects: one for each bucket or host, shared by all its objects.
 //!
-//! A store holds open connections and credentials. It goes with the last object that is open in it.
+//! A store holds open connections and credentials. It is dropped with the last open object in it.
 //!
-//! Requests are sent by [`client`](super::client), which asks before it follows a redirect elsewhere.
-//! Tries and timeouts are [`fetch`](super::fetch)'s own, for each request: the stores make none.
-//! Theirs would take up a body that broke off with whatever bytes a server then gives.
+//! [`client`](super::client) sends the requests and checks each redirect. [`fetch`](super::fetch) has
+//! its own retries and timeouts for each request; those of the stores are turned off, because a store
+//! would continue a body that broke off with whatever bytes the server then returns.
 
 use super::address::StoreAt;
 use super::client::Connector;
@@ -15,11 +15,11 @@ use object_store::{ClientOptions, ObjectStore, RetryConfig};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The store of a bucket or host.
+/// Returns the store of a bucket or host.
 ///
 /// # Errors
 ///
-/// If its settings are wrong.
+/// If the store's settings are wrong.
 pub(super) fn store(at: &StoreAt) -> Result<Arc<dyn ObjectStore>, object_store::Error> {
     static OPEN: Mutex<Option<HashMap<StoreAt, Weak<dyn ObjectStore>>>> = Mutex::new(None);
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -51,7 +51,7 @@ fn build(at: &StoreAt) -> Result<Arc<dyn ObjectStore>, object_store::Error> {
                 .build()?,
         ),
         StoreAt::Http { base } => {
-            // Whoever writes http:// has allowed it.
+            // A user who writes http:// has allowed it.
             let options = ClientOptions::new().with_allow_http(true);
             let builder = HttpBuilder::new().with_url(base).with_client_options(options);
             Arc::new(builder.with_http_connector(Connector).with_retry(once).build()?)

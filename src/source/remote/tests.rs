@@ -1,9 +1,9 @@
-//! Objects on a server of our own: every byte is the object's, or there is an error.
+//! Objects on a test server: every byte read is the object's, or there is an error.
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
-use super::disk::{self, Disk};
-use super::fetch::Patience;
+use super::disk::{self, DiskCache};
+use super::fetch::FetchLimits;
 use super::opened::Object;
 use super::server::{Answer, Server};
 use crate::source::ReadAt;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Bytes none of which is like its neighbours, nor like those 256 on.
+/// Bytes that differ from their neighbours and from the bytes 256 further on.
 pub(super) fn bytes(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let next = |_| {
@@ -27,9 +27,9 @@ pub(super) fn bytes(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(next).collect()
 }
 
-/// Little is borne, so that tests end.
-pub(super) fn hasty() -> Patience {
-    Patience {
+/// Short limits, so that tests end soon.
+pub(super) fn hasty() -> FetchLimits {
+    FetchLimits {
         tries: 6,
         tries_to_reach: 2,
         tries_if_unlikely: 3,
@@ -93,10 +93,11 @@ fn any_range_is_the_files() {
 #[test]
 fn faults_are_got_over() {
     let (server, content) = (Server::start(), bytes(1_000_000, 2));
-    // Threads take tries from each other.
-    let patient = Patience { tries: 60, ..hasty() };
+    // The server fails requests of all threads together, so one thread may need many tries.
+    let patient = FetchLimits { tries: 60, ..hasty() };
     let object = Object::open_with(&server.put("/a", content.clone()), patient, None).unwrap();
-    // Twice for each range, by where it ends: what is left of one ends there too.
+    // The first two requests for each range fail. Ranges are identified by their ends, because the rest
+    // of a range ends at the same byte.
     let seen = std::sync::Mutex::new(std::collections::HashMap::new());
     server.answer(move |asked| {
         let mut seen = seen.lock().unwrap();
@@ -125,7 +126,7 @@ fn a_body_that_breaks_off_is_gone_on_with_and_not_begun_anew() {
     assert_eq!(log, [0..100_000, 60_000..100_000]);
 }
 
-/// What was told of a read that fails, and the requests it took.
+/// The message of a read that fails, and the number of requests that it made.
 fn told(answer: Answer) -> (String, usize) {
     let server = Server::start();
     let object = open(&format!("{}?sig=secret", server.put("/b/a", bytes(200_000, 4))));
@@ -175,12 +176,12 @@ fn headers_without_end_are_an_error_after_three_tries() {
     assert!((1..=3).contains(&tries), "{tries}");
 }
 
-/// A server's bytes come now and then, and never stop: each by itself is in time.
+/// A server whose bytes come one at a time, each of them within the stall limit, and never stop.
 #[test]
 fn a_server_that_drips_is_an_error_after_the_time_that_is_stated() {
     let server = Server::start();
     let url = server.put("/a", bytes(200_000, 4));
-    let patience = Patience { period: Duration::from_secs(1), ..hasty() };
+    let patience = FetchLimits { period: Duration::from_secs(1), ..hasty() };
     let object = Object::open_with(&url, patience, None).unwrap();
     server.answer(|_| Answer::Drip);
     let error = read(&object, 0..100_000).unwrap_err();
@@ -189,7 +190,7 @@ fn a_server_that_drips_is_an_error_after_the_time_that_is_stated() {
     let rate = " bytes came in 1 s: less than the 65536 of the lowest speed that is waited for";
     assert!(told.contains(rate), "{told}");
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-    // A range that is shorter than that may end.
+    // A short range can end within the period.
     assert_eq!(object.fetched(200..210).unwrap(), bytes(200_000, 4)[200..210]);
 }
 
@@ -198,7 +199,7 @@ fn a_server_that_is_broken_for_good_is_given_up_after_the_time_that_is_stated() 
     let server = Server::start();
     let url = server.put("/a", bytes(200_000, 4));
     let (pause, second) = (Duration::from_millis(100), Duration::from_secs(1));
-    let patience = Patience { tries: 1000, pause, period: second, opening: second, ..hasty() };
+    let patience = FetchLimits { tries: 1000, pause, period: second, opening: second, ..hasty() };
     let object = Object::open_with(&url, patience, None).unwrap();
     server.answer(|_| Answer::Status(500));
     let error = read(&object, 0..100_000).unwrap_err().to_string();
@@ -228,7 +229,7 @@ fn another_host_is_only_asked_with_consent() {
     );
     assert_eq!(error, want);
     assert_eq!((here.heads(), there.heads()), (1, 0));
-    // Another path of the same host needs none.
+    // Another path of the same host needs no consent.
     let url = here.redirect("/b", &here.put("/c", content.clone()));
     assert!(read(&open(&url), 5..70_000).unwrap() == content[5..70_000]);
 }
@@ -259,7 +260,7 @@ fn an_object_that_changes_is_an_error() {
     server.put("/a", bytes(300_000, 6));
     let error = read(&object, 70_000..140_000).unwrap_err().to_string();
     assert!(error.ends_with("it was changed while it was read: open it again"), "{error}");
-    // In the midst of a body: what comes after is of another version.
+    // In the middle of a body: the bytes that follow are of another version.
     server.put("/a", old.clone());
     let server = Arc::new(server);
     let again = Arc::downgrade(&server);
@@ -351,9 +352,9 @@ impl Folder {
         Self { dir: tempfile::tempdir().unwrap(), limit }
     }
 
-    /// As another process has it.
+    /// Opens an object as another process would.
     fn open(&self, url: &str) -> Object {
-        let disk = Disk::open(self.dir.path(), self.limit).unwrap();
+        let disk = DiskCache::open(self.dir.path(), self.limit).unwrap();
         Object::open_with(url, hasty(), Some(Arc::new(disk))).unwrap()
     }
 
@@ -368,7 +369,7 @@ impl Folder {
     }
 
     fn size(&self) -> u64 {
-        // One may go meanwhile: what follows a read is fetched behind it.
+        // A file may be deleted meanwhile: the block after a read is fetched in the background.
         self.files().iter().filter_map(|file| file.metadata().ok()).map(|data| data.len()).sum()
     }
 }
@@ -475,7 +476,7 @@ fn damage_is_fetched_anew() {
     }
     server.take_log();
     assert!(whole(&folder));
-    // Those side by side come together.
+    // Adjacent blocks are fetched in one request.
     let asked: u64 = server.take_log().iter().map(|a| a.range.end - a.range.start).sum();
     assert!((5 * disk::BLOCK..=6 * disk::BLOCK).contains(&asked), "{asked}");
     assert!(whole(&folder));
@@ -509,7 +510,7 @@ fn a_change_that_a_crc_does_not_see_is_fetched_anew() {
     assert_eq!(server.take_log().len(), 1);
 }
 
-/// What stands in the place of a block, and is neither read nor waited for.
+/// Things at the path of a block that must be neither read nor waited for.
 #[cfg(unix)]
 #[test]
 fn a_block_is_a_regular_file_that_nobody_else_may_write_to() {
@@ -526,7 +527,7 @@ fn a_block_is_a_regular_file_that_nobody_else_may_write_to() {
             let made = std::process::Command::new("mkfifo").arg(&file).status().unwrap();
             assert!(made.success());
         },
-        // A whole block, but not in its own place.
+        // A complete block, but not at its own path.
         &|| symlink(&aside, &file).unwrap(),
         &|| {
             std::fs::copy(&aside, &file).unwrap();
@@ -554,7 +555,7 @@ fn a_folder_that_others_may_write_to_is_refused() {
     use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new(1 << 30);
     std::fs::set_permissions(folder.dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-    let told = Disk::open(folder.dir.path(), 1).err().unwrap().to_string();
+    let told = DiskCache::open(folder.dir.path(), 1).err().unwrap().to_string();
     let want = "others may write to it (its mode is 777): take that away with `chmod go-w`";
     assert_eq!(told, want);
 }

@@ -1,49 +1,49 @@
-//! Where the samples of one shard lie in it: for each a key, and its parts.
+//! The positions of the samples in one shard: for each sample its key and its members.
 //!
 //! ```text
 //! sample i:  key            keys[key_ends[i-1] .. key_ends[i]]
-//!            parts          parts[part_ends[i-1] .. part_ends[i]]  = (name, offset, length)
-//! name:      ext of a tar member ("jpg"), "" for the one part of a TFRecord: names[part.name]
+//!            members        members[member_ends[i-1] .. member_ends[i]]  = (name, offset, length)
+//! name:      ext of a tar member ("jpg"), "" for the only member of a TFRecord: names[member.name]
 //! ```
 //!
-//! Some 20 bytes a part and 8 and the key a sample.
+//! The index needs about 20 bytes for each member, and 8 bytes and the key for each sample.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// The samples of one shard, in the order in which they lie in it.
+/// The samples of one shard, in the order in which they are stored in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::source) struct ShardIndex {
     names: Vec<String>,
     by_name: HashMap<String, u16>,
     keys: Vec<u8>,
     key_ends: Vec<u32>,
-    parts: Vec<Part>,
-    part_ends: Vec<u32>,
+    members: Vec<ShardMember>,
+    member_ends: Vec<u32>,
 }
 
-/// One part of a sample.
+/// One member of a sample: a member of a tar file, or the only value of a TFRecord.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::source) struct Part {
-    /// Into [`ShardIndex::names`].
+pub(in crate::source) struct ShardMember {
+    /// An index into [`ShardIndex::names`].
     pub(in crate::source) name: u16,
-    /// First byte in the shard.
+    /// The offset of the first byte in the shard.
     pub(in crate::source) offset: u64,
-    /// Bytes.
+    /// The length in bytes.
     pub(in crate::source) len: u64,
 }
 
-impl Part {
-    /// Its bytes' place.
+impl ShardMember {
+    /// Returns the range of the member's bytes in the shard.
     pub(in crate::source) fn range(&self) -> Range<u64> {
         self.offset..self.offset.saturating_add(self.len)
     }
 }
 
 impl ShardIndex {
-    /// Adds a part to the sample in the making.
+    /// Adds a member to the sample that is being built.
     ///
-    /// `None` if there are 65,536 names already, or 2^32 parts.
+    /// Returns `None` if there are 65,536 names already, or 2^32 members.
     pub(in crate::source) fn add(&mut self, name: &str, bytes: Range<u64>) -> Option<()> {
         let name = match self.by_name.get(name) {
             Some(&known) => known,
@@ -54,51 +54,51 @@ impl ShardIndex {
                 number
             }
         };
-        u32::try_from(self.parts.len()).ok()?;
+        u32::try_from(self.members.len()).ok()?;
         let len = bytes.end.saturating_sub(bytes.start);
-        self.parts.push(Part { name, offset: bytes.start, len });
+        self.members.push(ShardMember { name, offset: bytes.start, len });
         Some(())
     }
 
-    /// Ends the sample in the making: the parts added since the last.
+    /// Ends the sample that is being built: its members are those added since the last call.
     ///
-    /// `None` if the keys are over 4 GiB.
+    /// Returns `None` if the keys are over 4 GiB.
     pub(in crate::source) fn end(&mut self, key: &[u8]) -> Option<()> {
         let key_end = u32::try_from(self.keys.len() + key.len()).ok()?;
-        let part_end = u32::try_from(self.parts.len()).ok()?;
+        let part_end = u32::try_from(self.members.len()).ok()?;
         self.keys.extend_from_slice(key);
         self.key_ends.push(key_end);
-        self.part_ends.push(part_end);
+        self.member_ends.push(part_end);
         Some(())
     }
 
-    /// Number of samples.
+    /// Returns the number of samples.
     pub(in crate::source) fn len(&self) -> usize {
-        self.part_ends.len()
+        self.member_ends.len()
     }
 
-    /// Names of parts, each once.
+    /// Returns the names of members, each once.
     pub(in crate::source) fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// The number of a name.
+    /// Returns the number of a name.
     pub(in crate::source) fn name(&self, name: &str) -> Option<u16> {
         self.by_name.get(name).copied()
     }
 
-    /// A sample's key; empty beyond the last.
+    /// Returns a sample's key; empty beyond the last sample.
     pub(in crate::source) fn key(&self, sample: usize) -> &[u8] {
         self.keys.get(span(&self.key_ends, sample)).unwrap_or_default()
     }
 
-    /// A sample's parts, in the order in which they lie; empty beyond the last.
-    pub(in crate::source) fn parts(&self, sample: usize) -> &[Part] {
-        self.parts.get(span(&self.part_ends, sample)).unwrap_or_default()
+    /// Returns a sample's members, in the order in which they are stored; empty beyond the last sample.
+    pub(in crate::source) fn members(&self, sample: usize) -> &[ShardMember] {
+        self.members.get(span(&self.member_ends, sample)).unwrap_or_default()
     }
 }
 
-/// What belongs to `place`, by where each ends.
+/// Returns the range of element `place`, from the ends of all elements.
 fn span(ends: &[u32], place: usize) -> Range<usize> {
     let end = ends.get(place).map_or(0, |&end| end as usize);
     let start =
@@ -125,7 +125,7 @@ mod tests {
             (&b"a/1"[..], &b""[..], &b"a/2"[..], &b""[..])
         );
         let parts =
-            |sample| index.parts(sample).iter().map(|p| (p.name, p.range())).collect::<Vec<_>>();
+            |sample| index.members(sample).iter().map(|p| (p.name, p.range())).collect::<Vec<_>>();
         assert_eq!(parts(0), [(0, 512..600), (1, 1536..1537)]);
         assert_eq!((parts(1), parts(3)), (vec![], vec![]));
         assert_eq!(parts(2), [(0, 3072..3080)]);

@@ -1,28 +1,28 @@
-//! The files that a dataset's samples lie in, and where in them.
+//! The files that hold a dataset's samples, and the positions of the samples in them.
 //!
 //! ```text
-//! names ─▶ Shards: open files, read at places ─▶ (tar, tfrecord) scan each ─▶ ShardIndex ─▶ samples
+//! names ─▶ Shards: open files, read at offsets ─▶ (tar, tfrecord) scan each ─▶ ShardIndex ─▶ samples
 //! ```
 
-mod deal;
 mod index;
 mod pool;
+mod rank_shards;
 mod reader;
 
-pub(in crate::source) use deal::deal;
-pub(in crate::source) use index::{Part, ShardIndex};
+pub(in crate::source) use index::{ShardIndex, ShardMember};
+pub(in crate::source) use rank_shards::shards_of_rank;
 pub(in crate::source) use reader::{LARGE, ShardReader};
 
 use super::file::FileBytes;
 use super::{BoxError, Location, ReadErrorKind, RunPlan, remote};
 use crate::parallel;
 use crate::sample::SampleId;
-use pool::Pool;
+use pool::FilePool;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// One open file of several. A clone is the same file.
+/// One open file of a dataset. A clone is the same file.
 #[derive(Clone)]
 pub(in crate::source) struct Shard {
     pub(in crate::source) location: Location,
@@ -30,16 +30,16 @@ pub(in crate::source) struct Shard {
 }
 
 impl Shard {
-    /// Opens a file, or an object elsewhere.
+    /// Opens a file or a remote object.
     ///
     /// # Errors
     ///
-    /// As the system says, with the name.
+    /// Fails with the system's error and the file's name.
     pub(in crate::source) fn open(location: Location) -> Result<Self, BoxError> {
         Self::open_in(location, None)
     }
 
-    fn open_in(location: Location, pool: Option<&Arc<Pool>>) -> Result<Self, BoxError> {
+    fn open_in(location: Location, pool: Option<&Arc<FilePool>>) -> Result<Self, BoxError> {
         let bytes = match (&location, pool) {
             (Location::Path(path), None) => FileBytes::open(path),
             (Location::Path(path), Some(pool)) => {
@@ -51,17 +51,17 @@ impl Shard {
         Ok(Self { location, bytes: Arc::new(bytes) })
     }
 
-    /// Bytes held in memory, for tests and fuzzing.
+    /// Wraps bytes in memory, for tests and fuzzing.
     pub(in crate::source) fn held(name: &str, bytes: &[u8]) -> Self {
-        let bytes = FileBytes::Held(bytes.into());
+        let bytes = FileBytes::InMemory(bytes.into());
         Self { location: Location::Path(name.into()), bytes: Arc::new(bytes) }
     }
 
-    /// `range` of it: lent, or read into the buffer.
+    /// Returns a range of the shard's bytes, borrowed or read into the buffer.
     ///
     /// # Errors
     ///
-    /// As [`FileBytes::get`], with the name.
+    /// Fails as [`FileBytes::get`] does, with the file's name.
     pub(in crate::source) fn get<'a>(
         &'a self,
         range: &Range<u64>,
@@ -73,52 +73,52 @@ impl Shard {
     }
 }
 
-/// The open files of a dataset, in order. A clone shares them.
+/// The open files of a dataset, in order. A clone shares the files.
 #[derive(Clone)]
 pub(in crate::source) struct Shards(Arc<[Shard]>);
 
 impl Shards {
-    /// Open files.
+    /// Wraps open files.
     pub(in crate::source) fn new(shards: impl Into<Arc<[Shard]>>) -> Self {
         Self(shards.into())
     }
 
-    /// Opens all files that a text names, several at a time. Where they are many, those of this machine
-    /// are opened when they are read.
+    /// Opens all files that a text names, several at a time. If there are many, local files are opened
+    /// when they are read.
     ///
     /// # Errors
     ///
-    /// With the first, by name, that can't be.
+    /// Fails with the name of the first file that can't be opened.
     pub(in crate::source) fn open(spec: &str) -> Result<Self, BoxError> {
         let locations = Location::parse(spec)?;
-        let pool = (locations.len() > pool::MOST).then(|| Pool::new(pool::MOST));
+        let pool = (locations.len() > pool::MOST).then(|| FilePool::new(pool::MOST));
         let open = |location: &Location| Shard::open_in(location.clone(), pool.as_ref());
         let opened = parallel::map(&locations, open)?;
         let shards: Result<Vec<Shard>, BoxError> = opened.into_iter().collect();
         Ok(Self::new(shards?))
     }
 
-    /// All of them.
+    /// Returns all shards.
     pub(in crate::source) fn all(&self) -> &[Shard] {
         &self.0
     }
 
-    /// Where they are.
+    /// Returns the locations of the shards.
     pub(in crate::source) fn locations(&self) -> impl Iterator<Item = &Location> {
         self.0.iter().map(|shard| &shard.location)
     }
 
-    /// What they are called together in errors.
+    /// Returns a name for all shards together, for errors.
     pub(in crate::source) fn name(&self) -> String {
         name_of(self.0.iter().map(|shard| &shard.location))
     }
 
-    /// Whether all of them are files of this machine.
+    /// Returns whether all shards are local files.
     pub(in crate::source) fn are_local(&self) -> bool {
         self.0.iter().all(|shard| matches!(shard.location, Location::Path(_)))
     }
 
-    /// The path, if there is one file of this machine alone.
+    /// Returns the path of the only shard, if it is a local file; `None` for several shards.
     pub(in crate::source) fn path(&self) -> Option<&Path> {
         match &*self.0 {
             [Shard { location: Location::Path(path), .. }] => Some(path),
@@ -126,17 +126,17 @@ impl Shards {
         }
     }
 
-    /// The paths of those that are files of this machine.
+    /// Returns the paths of the shards that are local files.
     pub(in crate::source) fn paths(&self) -> impl Iterator<Item = PathBuf> + '_ {
         local_paths(self.0.iter().map(|shard| &shard.location))
     }
 
-    /// The files as one run reads them, where some are elsewhere: what the run will want is
-    /// fetched ahead of it. `None`: as they are.
+    /// Returns the files as one run reads them, if some are remote: the ranges that the run will need
+    /// are fetched ahead of it. `None` means that the run reads the files as they are.
     ///
     /// # Errors
     ///
-    /// If reading ahead can't be begun.
+    /// Fails if reading ahead can't be started.
     pub(in crate::source) fn ahead(
         &self,
         run: &RunPlan,
@@ -146,7 +146,7 @@ impl Shards {
     }
 }
 
-/// The paths of the shards that are files of this machine.
+/// Returns the paths of the shards that are local files.
 pub(in crate::source) fn local_paths<'a>(
     shards: impl Iterator<Item = &'a Location>,
 ) -> impl Iterator<Item = PathBuf> {
@@ -156,7 +156,7 @@ pub(in crate::source) fn local_paths<'a>(
     })
 }
 
-/// What shards are called together.
+/// Returns a name for several shards together.
 pub(in crate::source) fn name_of<'a>(
     mut shards: impl ExactSizeIterator<Item = &'a Location> + DoubleEndedIterator,
 ) -> String {
@@ -168,12 +168,12 @@ pub(in crate::source) fn name_of<'a>(
     }
 }
 
-/// Where samples lie: what reading ahead is planned by.
+/// The positions of samples in shards, from which reading ahead is planned.
 pub(in crate::source) trait Extents: Send + Sync {
     #[cfg_attr(
         not(feature = "remote"),
         expect(dead_code, reason = "only what is remote is planned")
     )]
-    /// Appends (shard, bytes) of what reading these fields of a sample reads.
+    /// Appends the (shard, byte range) pairs that are needed to read these fields of a sample.
     fn extents(&self, sample: SampleId, fields: &[usize], out: &mut Vec<(usize, Range<u64>)>);
 }

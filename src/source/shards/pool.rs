@@ -1,8 +1,9 @@
-//! Many files, of which some are open.
+//! A pool of many files, of which a few are open.
 //!
-//! A process may often have 1,024 files open, and datasets have more shards. Where they are many, a file
-//! is opened when it is read, and closed when others were read since: of two in a row, the one that was
-//! not. One that is another file by then, or was changed, is an error.
+//! A process is often limited to 1,024 open files, and datasets have more shards. If there are many, a
+//! file is opened when it is read. When too many are open, the file that was opened first is closed,
+//! unless it was read since the pool last looked at it; then the next file has its turn. A file that was
+//! replaced or changed while it was closed is an error.
 
 use crate::source::ReadAt;
 use std::collections::VecDeque;
@@ -12,42 +13,42 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Shards of a dataset that may all be open at a time.
+/// The most shards of a dataset that are open at a time.
 pub(super) const MOST: usize = 256;
 
-/// Those that are open, the one opened first in front.
-pub(super) struct Pool {
-    open: Mutex<VecDeque<Weak<Pooled>>>,
+/// The open files of a pool, in the order in which they were opened.
+pub(super) struct FilePool {
+    open: Mutex<VecDeque<Weak<PooledFile>>>,
     most: usize,
 }
 
-/// A file that is open when it must be.
-pub(super) struct Pooled {
+/// A file that is opened when it is read.
+pub(super) struct PooledFile {
     path: PathBuf,
     found: Metadata,
     file: Mutex<Option<Arc<File>>>,
-    /// Since others were last looked at for closing.
+    /// True if the file was read since the pool last looked for a file to close.
     is_used: AtomicBool,
-    pool: Arc<Pool>,
+    pool: Arc<FilePool>,
     this: Weak<Self>,
 }
 
-impl Pool {
+impl FilePool {
     pub(super) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { open: Mutex::default(), most })
     }
 
-    /// A regular file; it is not opened yet.
+    /// Adds a regular file, which is not opened yet.
     ///
     /// # Errors
     ///
-    /// As the system says; or if it is a folder, a FIFO or a device.
-    pub(super) fn file(self: &Arc<Self>, path: &Path) -> io::Result<Arc<Pooled>> {
+    /// Fails with the system's error, or if the path is a folder, a FIFO or a device.
+    pub(super) fn file(self: &Arc<Self>, path: &Path) -> io::Result<Arc<PooledFile>> {
         let found = std::fs::metadata(path)?;
         if !found.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
-        Ok(Arc::new_cyclic(|this| Pooled {
+        Ok(Arc::new_cyclic(|this| PooledFile {
             path: path.to_owned(),
             found,
             file: Mutex::default(),
@@ -57,11 +58,11 @@ impl Pool {
         }))
     }
 
-    /// Notes one that was opened, and closes another if there are too many.
-    fn enter(&self, opened: &Weak<Pooled>) {
+    /// Notes a file that was opened, and closes another if too many are open.
+    fn add_open(&self, opened: &Weak<PooledFile>) {
         let mut open = lock(&self.open);
         open.push_back(Weak::clone(opened));
-        // After two rounds all are in use: then any.
+        // If all files are still in use after two rounds, any of them is closed.
         let mut chances = 2 * open.len();
         while open.len() > self.most {
             let Some(first) = open.pop_front().and_then(|first| first.upgrade()) else { continue };
@@ -75,8 +76,8 @@ impl Pool {
     }
 }
 
-impl Pooled {
-    /// Refuses another file than was found, or one that was changed.
+impl PooledFile {
+    /// Returns an error if the file was replaced or changed since it was found.
     fn check(&self, now: &Metadata) -> io::Result<()> {
         let changed = || io::Error::other("the file was changed or replaced since it was opened");
         is_same(now, &self.found).then_some(()).ok_or_else(changed)
@@ -88,19 +89,20 @@ impl Pooled {
         if let Some(file) = &*file {
             return Ok(Arc::clone(file));
         }
-        // Asked before it is opened: opening a FIFO waits for its writer.
+        // The check comes before the file is opened: opening a FIFO waits for its writer.
         self.check(&std::fs::metadata(&self.path)?)?;
         let opened = Arc::new(File::open(&self.path)?);
         self.check(&opened.metadata()?)?;
         *file = Some(Arc::clone(&opened));
-        // Who closes files locks this one under the pool's lock.
+        // `add_open` locks the files that it closes while it holds the pool's lock, so this file must be
+        // unlocked.
         drop(file);
-        self.pool.enter(&self.this);
+        self.pool.add_open(&self.this);
         Ok(opened)
     }
 }
 
-impl ReadAt for Pooled {
+impl ReadAt for PooledFile {
     fn len(&self) -> io::Result<u64> {
         Ok(self.found.len())
     }
@@ -138,7 +140,7 @@ mod tests {
     #[test]
     fn few_of_many_files_are_open_and_all_are_read() {
         let dir = tempfile::tempdir().unwrap();
-        let pool = Pool::new(3);
+        let pool = FilePool::new(3);
         let files: Vec<_> = (0..20_u8)
             .map(|k| {
                 let path = dir.path().join(k.to_string());
@@ -166,7 +168,7 @@ mod tests {
     #[test]
     fn a_file_that_was_replaced_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
-        let pool = Pool::new(1);
+        let pool = FilePool::new(1);
         let [a, b] = ["a", "b"].map(|name| {
             fs::write(dir.path().join(name), name).unwrap();
             pool.file(&dir.path().join(name)).unwrap()

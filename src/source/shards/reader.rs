@@ -1,52 +1,54 @@
-//! A shard's bytes in sequence.
+//! Reads a shard's bytes in sequence.
 //!
 //! ```text
-//! small pieces     reads of 4 KiB, then 8 .. 256 while it goes straight on     copied out of the window
-//! a long piece     a read into the memory that it is wanted in, with a few     never in the window
-//!                  bytes more, which are the window then
-//! passed over      not read at all
+//! small pieces     reads of 4 KiB, then 8 .. 256 while they are in sequence     copied out of the window
+//! a long piece     a read directly into the caller's memory, with a few        never in the window
+//!                  bytes more, which become the window
+//! skipped          not read at all
 //! ```
 //!
-//! So tables of small members are had in reads of 256 KiB, of pictures each in a read of its own, and of
-//! those passed over their headers alone.
+//! So shards of small members are read 256 KiB at a time, shards of images one image at a time, and of
+//! skipped members only the headers are read.
 
 use super::Shard;
 use std::io::{self, BufRead, Read};
 use std::ops::Range;
 
-/// Bytes of the first read, and after a jump: no less than a disk reads for one.
+/// The size of the first read, and of the first read after a jump: a disk reads at least this much at
+/// once.
 const SMALL: usize = 4096;
 
-/// Bytes of a read that goes on.
+/// The largest size of reads in sequence.
 pub(in crate::source) const LARGE: usize = 256 << 10;
 
-/// From this on a piece is read where it is wanted: a call of the system costs less than to copy it.
+/// A piece of at least this size is read directly into the caller's memory: a system call costs less
+/// than the copy.
 const LONG: usize = 32 << 10;
 
-/// A place in a shard, and the bytes read ahead of it.
+/// An offset in a shard, and the bytes read ahead of it.
 pub(in crate::source) struct ShardReader {
     shard: Shard,
     at: u64,
-    /// Bytes from `at` on lie here, so far as they are at hand.
+    /// The bytes of the last read. `window` is the range of the bytes from offset `at` on.
     buffer: Vec<u8>,
     window: Range<usize>,
-    /// Bytes of the next read.
+    /// The size of the next read.
     ahead: usize,
 }
 
 impl ShardReader {
-    /// From the beginning on.
+    /// Returns a reader at the beginning of a shard.
     pub(in crate::source) fn new(shard: Shard) -> Self {
         Self { shard, at: 0, buffer: vec![], window: 0..0, ahead: SMALL }
     }
 
-    /// Bytes that are neither taken nor passed over.
+    /// Returns the number of bytes that are neither read nor skipped.
     fn left(&self) -> u64 {
         self.shard.bytes.len().saturating_sub(self.at)
     }
 
-    /// Passes over `count` bytes; says how many there were.
-    pub(in crate::source) fn pass(&mut self, count: u64) -> u64 {
+    /// Skips up to `count` bytes; returns how many there were.
+    pub(in crate::source) fn skip(&mut self, count: u64) -> u64 {
         let count = count.min(self.left());
         let beyond = count.saturating_sub(self.window.len() as u64);
         if beyond >= SMALL as u64 {
@@ -57,12 +59,13 @@ impl ShardReader {
         count
     }
 
-    /// Appends the next `count` bytes; says how many there were. `beyond` more may be read along: a
-    /// caller who has room for them spares the bytes a move.
+    /// Appends the next `count` bytes; returns how many there were. Up to `beyond` bytes more may be
+    /// read in the same call: a caller who has room for them saves moving the bytes.
     ///
     /// # Errors
     ///
-    /// As [`FileBytes::append`](crate::source::file::FileBytes::append): some may have been appended.
+    /// Fails as [`FileBytes::append`](crate::source::file::FileBytes::append) does; some bytes may have
+    /// been appended.
     pub(in crate::source) fn append(
         &mut self,
         bytes: &mut Vec<u8>,
@@ -86,7 +89,7 @@ impl ShardReader {
         Ok(count)
     }
 
-    /// Reads `count` bytes where they are wanted; those beyond are the window then.
+    /// Reads `count` bytes directly into the caller's memory. The bytes beyond them become the window.
     fn append_long(&mut self, bytes: &mut Vec<u8>, count: u64, beyond: u64) -> io::Result<()> {
         let all = self.left().min(count.saturating_add(beyond));
         self.shard.bytes.append(self.at, all, bytes).map_err(io::Error::other)?;

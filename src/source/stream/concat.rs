@@ -5,35 +5,35 @@
 //! ```
 
 use super::error::{StreamError, check_equal};
-use super::{Item, Items, Pass, Stream, Streamed, count, labelled, print, sum};
+use super::{Item, Items, Pass, Stream, Streamed, count, fingerprint_of, labelled, sum};
 use crate::source::{BoxError, FieldSpec};
 use std::sync::Arc;
 
 impl Stream {
-    /// The streams one after another, each to its end.
+    /// Combines streams one after another, each to its end.
     ///
     /// # Errors
     ///
-    /// If there is none, or they are not of the same fields.
+    /// If there is no stream, or their fields differ.
     pub fn concat(streams: impl IntoIterator<Item = Self>) -> Result<Self, StreamError> {
         let parts: Arc<[Self]> = streams.into_iter().collect();
         check_equal("concat", &parts)?;
-        Ok(Self::new(Concat(parts)))
+        Ok(Self::new(ConcatStream(parts)))
     }
 }
 
-struct Concat(Arc<[Stream]>);
+struct ConcatStream(Arc<[Stream]>);
 
-impl Streamed for Concat {
+impl Streamed for ConcatStream {
     fn fields(&self) -> &[FieldSpec] {
         self.0[0].fields()
     }
 
-    fn parts(&self) -> &[Stream] {
+    fn components(&self) -> &[Stream] {
         &self.0
     }
 
-    fn part_count(&self) -> usize {
+    fn component_count(&self) -> usize {
         count(&self.0)
     }
 
@@ -46,7 +46,7 @@ impl Streamed for Concat {
     }
 
     fn fingerprint(&self) -> u64 {
-        print("concat", &[], &self.0)
+        fingerprint_of("concat", &[], &self.0)
     }
 }
 
@@ -54,16 +54,16 @@ struct InTurn {
     parts: Arc<[Stream]>,
     pass: Pass,
     at: usize,
-    /// Those of the part it is at, once it is begun.
+    /// The items of the current stream, once it is begun.
     items: Option<Box<dyn Items>>,
 }
 
 impl InTurn {
-    /// The items of the part it is at; `None` after the last.
+    /// Returns the items of the current stream; `None` after the last stream.
     fn items(&mut self) -> Result<Option<&mut Box<dyn Items>>, BoxError> {
         let Some(part) = self.parts.get(self.at) else { return Ok(None) };
         if self.items.is_none() {
-            self.items = Some(part.open(&self.pass.of_part(self.at))?);
+            self.items = Some(part.open(&self.pass.for_component(self.at))?);
         }
         Ok(self.items.as_mut())
     }
@@ -73,7 +73,7 @@ impl InTurn {
         self.at += 1;
     }
 
-    /// Passes over the part it is at without beginning it, if it has no more than `most` items.
+    /// Skips the current stream without beginning it, if it has at most `most` items.
     fn skip_part(&mut self, most: u64) -> Option<u64> {
         let part = self.parts.get(self.at).filter(|_| self.items.is_none())?;
         let len = part.known_len().filter(|&len| len <= most)?;

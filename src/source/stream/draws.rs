@@ -1,18 +1,18 @@
-//! Random numbers of a pass: a function of (seed, epoch, turn) and of what draws them.
+//! Random numbers of a pass: a function of (seed, epoch, turn) and of the combinator's fingerprint.
 //!
 //! SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): a counter
-//! whose steps are scrambled, so it costs a few instructions a number and nothing to set up.
+//! whose steps are scrambled, so a number costs a few instructions and the set-up costs nothing.
 
 use super::Pass;
 
-/// A counter, scrambled.
-pub(super) struct Draws(u64);
+/// A counter whose scrambled values are the random numbers.
+pub(super) struct StreamRng(u64);
 
-/// 2^64 divided by the golden ratio, made odd: the counter's step.
+/// The counter's step: 2^64 divided by the golden ratio, made odd.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-impl Draws {
-    /// The draws of what has this fingerprint, in a pass.
+impl StreamRng {
+    /// The random numbers of the combinator with the fingerprint `of`, in one pass.
     pub(super) fn new(pass: &Pass, of: u64) -> Self {
         let words = [pass.seed, u64::from(pass.epoch.0), pass.turn, of];
         Self(words.into_iter().fold(0, |state, word| scrambled(state ^ word).wrapping_add(STEP)))
@@ -23,7 +23,8 @@ impl Draws {
         scrambled(self.0)
     }
 
-    /// A number below `bound`, each as likely to one part in 2^64 / `bound`.
+    /// Returns a number below `bound`; the probabilities are equal to within a factor of 1 ± `bound` /
+    /// 2^64.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.word()) * u128::from(bound)) >> 64) as u64
     }
@@ -34,7 +35,7 @@ impl Draws {
     }
 }
 
-/// One to one, and every bit of the result depends on every bit of the word.
+/// A one-to-one function; every bit of the result depends on every bit of the word.
 pub(super) fn scrambled(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -47,8 +48,8 @@ mod tests {
 
     #[test]
     fn draws_are_splitmix64() {
-        // The first numbers that the reference implementation gives for the seed 1234567.
-        let mut draws = Draws(1_234_567);
+        // The first numbers of the reference implementation with seed 1234567.
+        let mut draws = StreamRng(1_234_567);
         let wanted = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973];
         assert_eq!([draws.word(), draws.word()], wanted);
         assert!((0..1000).all(|_| draws.below(7) < 7 && draws.share() < 1.0));

@@ -1,68 +1,68 @@
-//! Why streams can't be put together.
+//! Errors of combining streams.
 
 use super::Stream;
 use crate::source::{Escaped, FieldSpec};
 use crate::threads::MOST;
 
-/// Why streams can't be put together.
+/// The reason why streams can't be combined.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamError {
-    /// Of none there are no fields.
+    /// No streams: their fields would be unknown.
     #[error("{what} of no streams: give 1 or more")]
     None {
-        /// What was to be made.
+        /// The combinator.
         what: &'static str,
     },
-    /// Streams that are to follow or replace each other, of different fields.
+    /// The streams have different fields, and one is to follow or replace another.
     #[error("{what}: stream {place} ({}) has {found}, stream 0 has {wanted}", Escaped(name))]
     Fields {
-        /// What was to be made.
+        /// The combinator.
         what: &'static str,
-        /// Which of the streams, from 0.
+        /// The index of the stream, from 0.
         place: usize,
-        /// What it is called.
+        /// The name of the stream.
         name: String,
-        /// Its fields.
+        /// The fields of the stream.
         found: String,
-        /// Those of the first.
+        /// The fields of the first stream.
         wanted: String,
     },
-    /// Streams that are to be joined, with a field of one name.
+    /// Two streams that are to be zipped have a field of the same name.
     #[error("zip: two of the streams have a field {}", Escaped(name))]
     SameField {
-        /// The name.
+        /// The name of the field.
         name: String,
     },
-    /// A weight that is none.
+    /// A weight is negative or not finite, or all are 0.
     #[error(
         "mix: stream {place} has the weight {weight}: weights are 0 or more, and some are more"
     )]
     Weight {
-        /// Which of the streams, from 0.
+        /// The index of the stream, from 0.
         place: usize,
-        /// Its weight.
+        /// The weight of the stream.
         weight: f64,
     },
-    /// More threads that read ahead than may be asked for.
+    /// Too many threads that read ahead.
     #[error("{what}: {found} threads that read ahead: at most {MOST} can be asked for")]
     Threads {
-        /// What was to be made.
+        /// The combinator.
         what: &'static str,
-        /// How many were asked for.
+        /// The number of threads asked for.
         found: usize,
     },
-    /// A number that must be more than 0.
+    /// A number that must be greater than 0.
     #[error("{what}: {param} is 0: give 1 or more")]
     Zero {
-        /// What was to be made.
+        /// The combinator.
         what: &'static str,
-        /// The parameter.
+        /// The name of the parameter.
         param: &'static str,
     },
 }
 
-/// Refuses streams that are not all of the same fields.
+/// Refuses streams whose fields differ.
 pub(in crate::source) fn check_equal(
     what: &'static str,
     parts: &[Stream],

@@ -1,21 +1,21 @@
-//! Filter: the items that a function wants.
+//! Filter: the items that a function accepts.
 //!
-//! The record is read to know, one after the other: after [`interleave`](super::Stream::interleave)
-//! with `reads` others have read it already. An item that can't be read comes through: who reads
-//! it is told.
+//! Each record is read before the function is called, one after another. After
+//! [`interleave`](super::Stream::interleave) with `reads`, other threads have read the records already.
+//! An item that can't be read passes the filter: its error is reported when it is read.
 
-use super::{Item, Items, Pass, Stream, Streamed, print};
+use super::{Item, Items, Pass, Stream, Streamed, fingerprint_of};
 use crate::source::{BoxError, FieldSpec, OwnedValue};
 use std::sync::Arc;
 
 type Keep = Arc<dyn Fn(&[OwnedValue]) -> bool + Send + Sync>;
 
 impl Stream {
-    /// Only items whose values, in the order of the fields, are as `keep` wants them. It must be a
-    /// function of them alone.
+    /// Yields only the items that `keep` accepts. `keep` is called with an item's values in the order of
+    /// the fields, and its result must depend on them alone.
     ///
-    /// How many there are is not known then. Two streams that differ in `keep` alone are one to a
-    /// cursor.
+    /// The number of items is then unknown. A cursor can't distinguish two streams that differ only in
+    /// `keep`.
     #[must_use]
     pub fn filter(self, keep: impl Fn(&[OwnedValue]) -> bool + Send + Sync + 'static) -> Self {
         Self::new(Filter { from: [self], keep: Arc::new(keep) })
@@ -32,7 +32,7 @@ impl Streamed for Filter {
         self.from[0].fields()
     }
 
-    fn parts(&self) -> &[Stream] {
+    fn components(&self) -> &[Stream] {
         &self.from
     }
 
@@ -41,7 +41,7 @@ impl Streamed for Filter {
     }
 
     fn fingerprint(&self) -> u64 {
-        print("filter", &[], &self.from)
+        fingerprint_of("filter", &[], &self.from)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Interleave: some streams at a time, a block of items of each in turn.
+//! Interleave: a few streams at a time, a block of items from each in turn.
 //!
 //! ```text
 //! streams [a a a] [b] [c c]   cycle_length 2, block_length 1
@@ -8,56 +8,55 @@
 //!      ─▶  a  b  a     a  c  c
 //! ```
 //!
-//! The order is tf.data's: the turn passes on after a block and at a stream's end, and a slot that
-//! is free is filled when the turn comes to it.
+//! The order is that of tf.data: the turn passes on after a block and at a stream's end, and a free
+//! entry of the cycle is filled when the turn comes to it.
 //!
-//! With `reads`, so many threads read the open streams ahead, of each a block or two: what a read
-//! takes is hidden behind the others. The order is the same; or, not `deterministic`, whichever is
-//! ready comes next, so that a slow stream holds up none. Such a stream can't be gone on with from
-//! the middle.
+//! With `reads`, that many threads read the open streams ahead, a block or two of each: the time of one
+//! read is hidden behind the others. If `deterministic` is set, the order does not change. If it is not,
+//! the next item comes from any stream that has one ready, so a slow stream does not hold up the others;
+//! a pass over such a stream can't be resumed from the middle.
 
 use super::error::{StreamError, check_equal};
-use super::lanes::{Lane, Lanes};
-use super::{Item, Items, Pass, Stream, Streamed, count, labelled, print, sum};
-use crate::source::shards::deal;
+use super::read_ahead::{ReadAhead, ReadAheadPass};
+use super::{Item, Items, Pass, Stream, Streamed, count, fingerprint_of, labelled, sum};
+use crate::source::shards::shards_of_rank;
 use crate::source::{BoxError, FieldSpec};
 use crate::threads;
 use std::sync::Arc;
 
-/// How streams are [interleaved](Stream::interleave).
+/// The options of [`Stream::interleave`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Interleave {
-    /// Streams that are open at a time.
+    /// The number of streams that are open at a time.
     pub cycle_length: usize,
-    /// Items of one before the next has its turn.
+    /// The number of items taken from one stream before the next has its turn.
     pub block_length: usize,
-    /// Threads that read ahead, at most 1024; 0 for none.
+    /// The number of threads that read ahead, at most 1024; 0 for none.
     pub reads: usize,
-    /// Whether the order is the same whatever the threads. Without `reads` it always is.
+    /// True if the order is independent of the threads. Without `reads` it always is.
     pub deterministic: bool,
-    /// Whether every pass takes the streams in an order of its own, drawn from the loader's seed and the
-    /// epoch: so the shards that are read together are others each time.
+    /// True if every pass takes the streams in a random order, drawn from the loader's seed and the
+    /// epoch, so that different shards are read together each time.
     pub shuffle: bool,
 }
 
-/// Four streams at a time, an item of each in turn, read by whoever asks.
+/// Four streams at a time, one item of each in turn, read by the caller's thread.
 impl Default for Interleave {
     fn default() -> Self {
         Self { cycle_length: 4, block_length: 1, reads: 0, deterministic: true, shuffle: false }
     }
 }
 
-/// Most items of a stream that are read ahead, however long a block is.
+/// The largest number of items of a stream that are read ahead, however long a block is.
 const MOST_AHEAD: usize = 32;
 
 impl Stream {
-    /// The streams, several at a time, in turn: one for each shard, so that items of all parts of a
-    /// dataset come near each other.
+    /// Combines streams, several at a time, in turn. With one stream per shard, items from all shards of
+    /// a dataset come close together.
     ///
     /// # Errors
     ///
-    /// If there is no stream, they are not of the same fields, a length is 0, or too many threads are
-    /// asked for.
+    /// If there is no stream, their fields differ, a length is 0, or too many threads are asked for.
     pub fn interleave(
         streams: impl IntoIterator<Item = Self>,
         how: Interleave,
@@ -88,11 +87,11 @@ impl Streamed for Interleaved {
         self.parts[0].fields()
     }
 
-    fn parts(&self) -> &[Stream] {
+    fn components(&self) -> &[Stream] {
         &self.parts
     }
 
-    fn part_count(&self) -> usize {
+    fn component_count(&self) -> usize {
         count(&self.parts)
     }
 
@@ -100,11 +99,11 @@ impl Streamed for Interleaved {
         let (how, parts, pass) = (self.how, Arc::clone(&self.parts), *pass);
         let lanes = (how.reads > 0).then(|| {
             let room = how.block_length.saturating_mul(2).min(MOST_AHEAD);
-            Lanes::new(how.reads.min(how.cycle_length), room)
+            ReadAhead::new(how.reads.min(how.cycle_length), room)
         });
         let open = Cycle {
             slots: (0..how.cycle_length.min(parts.len())).map(|_| None).collect(),
-            order: deal(parts.len(), &pass, how.shuffle, (0, 1)),
+            order: shards_of_rank(parts.len(), &pass, how.shuffle, (0, 1)),
             parts,
             pass,
             lanes,
@@ -124,54 +123,54 @@ impl Streamed for Interleaved {
         (self.how.deterministic || self.how.reads == 0) && self.parts.iter().all(Stream::is_exact)
     }
 
-    /// However many threads read ahead, it is the same.
+    /// The fingerprint is the same for any number of threads.
     fn fingerprint(&self) -> u64 {
         let Interleave { cycle_length, block_length, shuffle, .. } = self.how;
         let parameters = [cycle_length as u64, block_length as u64, u64::from(shuffle)];
-        print("interleave", &parameters, &self.parts)
+        fingerprint_of("interleave", &parameters, &self.parts)
     }
 }
 
-/// The streams that are open.
+/// The open streams.
 struct Cycle {
     parts: Arc<[Stream]>,
     pass: Pass,
-    lanes: Option<Arc<Lanes>>,
-    slots: Vec<Option<Open>>,
-    /// The streams as they are opened, and which of these is the next.
+    lanes: Option<Arc<ReadAhead>>,
+    slots: Vec<Option<OpenStream>>,
+    /// The order in which the streams are opened, and the index in it of the next one.
     order: Vec<usize>,
     next: usize,
 }
 
-/// A stream of the cycle, and its place among all.
-struct Open {
+/// An open stream and its index among all streams.
+struct OpenStream {
     part: usize,
-    way: Way,
+    way: ReadMode,
 }
 
 /// How a stream is read.
-enum Way {
+enum ReadMode {
     Plain(Box<dyn Items>),
-    Ahead(Lane),
+    Ahead(ReadAheadPass),
 }
 
-impl Open {
+impl OpenStream {
     fn items(&mut self) -> &mut dyn Items {
         match &mut self.way {
-            Way::Plain(items) => &mut **items,
-            Way::Ahead(lane) => lane,
+            ReadMode::Plain(items) => &mut **items,
+            ReadMode::Ahead(lane) => lane,
         }
     }
 
-    /// Its next item, as one of `parts` streams.
+    /// Returns the stream's next item, labelled as one of `components` streams.
     fn next(&mut self, parts: usize) -> Result<Option<Item>, BoxError> {
         let part = self.part;
         Ok(self.items().next()?.map(|item| labelled(item, part, parts)))
     }
 
-    /// Has it read ahead from here on.
+    /// Begins to read the stream ahead.
     fn begin(&mut self) -> Result<(), BoxError> {
-        if let Way::Ahead(lane) = &mut self.way {
+        if let ReadMode::Ahead(lane) = &mut self.way {
             lane.begin()?;
         }
         Ok(())
@@ -179,15 +178,15 @@ impl Open {
 }
 
 impl Cycle {
-    /// Opens the next stream in a slot, if there is one.
+    /// Opens the next stream in a free entry, if there is one.
     fn fill(&mut self, slot: usize) -> Result<(), BoxError> {
         let Some(&part) = self.order.get(self.next) else { return Ok(()) };
-        let items = self.parts[part].open(&self.pass.of_part(part))?;
+        let items = self.parts[part].open(&self.pass.for_component(part))?;
         let way = match &self.lanes {
-            None => Way::Plain(items),
-            Some(lanes) => Way::Ahead(Lane::new(lanes, items)),
+            None => ReadMode::Plain(items),
+            Some(lanes) => ReadMode::Ahead(ReadAheadPass::new(lanes, items)),
         };
-        self.slots[slot] = Some(Open { part, way });
+        self.slots[slot] = Some(OpenStream { part, way });
         self.next += 1;
         Ok(())
     }
@@ -196,9 +195,9 @@ impl Cycle {
         self.next >= self.order.len() && self.slots.iter().all(Option::is_none)
     }
 
-    /// Has all that will be asked for soon read ahead, as it is about to be asked for. The slots
-    /// that are free are filled at their turn, which the order of the streams goes by; but before
-    /// the first has ended they are free only since nothing was asked for.
+    /// Begins to read ahead all streams that will be asked for soon. Entries that become free are filled
+    /// at their turn, which determines the order of the streams. Before the first item is asked for,
+    /// entries are free only because they have not been filled yet: those are filled at once.
     fn begin(&mut self) -> Result<(), BoxError> {
         if self.lanes.is_none() {
             return Ok(());
@@ -206,15 +205,15 @@ impl Cycle {
         for slot in self.next..self.slots.len() {
             self.fill(slot)?;
         }
-        self.slots.iter_mut().flatten().try_for_each(Open::begin)
+        self.slots.iter_mut().flatten().try_for_each(OpenStream::begin)
     }
 }
 
-/// In tf.data's order.
+/// Takes items in the order of tf.data.
 struct Woven {
     open: Cycle,
     block: u64,
-    /// Whose turn it is, and how many it gave.
+    /// The entry whose turn it is, and the number of items taken from it in this block.
     slot: usize,
     given: u64,
 }
@@ -225,11 +224,11 @@ impl Woven {
         self.given = 0;
     }
 
-    /// Takes of the stream whose turn it is, up to the rest of its block: what `take` says how many
-    /// of. `None` at the end of all.
+    /// Takes from the stream whose turn it is, up to the rest of its block. `take` returns the number of
+    /// items that it took. `None` at the end of all streams.
     fn take<T>(
         &mut self,
-        mut take: impl FnMut(&mut Open, u64) -> Result<(u64, T), BoxError>,
+        mut take: impl FnMut(&mut OpenStream, u64) -> Result<(u64, T), BoxError>,
     ) -> Result<Option<(u64, T)>, BoxError> {
         while !self.open.is_over() {
             let Some(stream) = &mut self.open.slots[self.slot] else {
@@ -279,7 +278,7 @@ impl Items for Woven {
     }
 }
 
-/// As they are ready.
+/// Takes items in the order in which they become ready.
 struct Loose(Cycle);
 
 impl Items for Loose {
@@ -305,13 +304,13 @@ impl Items for Loose {
 }
 
 impl Loose {
-    /// A slot whose stream has an item or has ended; `None` if none is open.
+    /// Returns an entry whose stream has an item ready or has ended; `None` if no stream is open.
     fn ready(&self) -> Result<Option<usize>, BoxError> {
         let lanes = self.0.slots.iter().enumerate().filter_map(|(slot, open)| match open {
-            Some(Open { way: Way::Ahead(lane), .. }) => Some((slot, lane)),
+            Some(OpenStream { way: ReadMode::Ahead(lane), .. }) => Some((slot, lane)),
             _ => None,
         });
-        let (slots, lanes): (Vec<usize>, Vec<&Lane>) = lanes.unzip();
+        let (slots, lanes): (Vec<usize>, Vec<&ReadAheadPass>) = lanes.unzip();
         let Some(ahead) = &self.0.lanes else { return Ok(None) };
         Ok(ahead.first_ready(&lanes)?.and_then(|ready| slots.get(ready).copied()))
     }

@@ -1,4 +1,4 @@
-//! One item of a stream, and reading it.
+//! One item of a stream, and how it is read.
 
 use crate::sample::SampleId;
 use crate::source::samples::check_record;
@@ -12,30 +12,30 @@ use std::sync::Arc;
 /// One item of a stream.
 #[derive(Clone)]
 pub enum Item {
-    /// A place: read when it is needed, by whoever needs it.
+    /// A reference to a sample: the thread that needs it reads it.
     At {
-        /// What it is of.
+        /// The source of the sample.
         source: Arc<dyn Source>,
-        /// Where.
+        /// The sample's number in that source.
         sample: SampleId,
     },
-    /// A record that could only be had in sequence.
+    /// A record from a source that can only be read in sequence.
     Held {
-        /// Its values.
+        /// The values of the record.
         record: Arc<Record>,
-        /// Where it is from: what errors call it.
+        /// The sample's location, which errors name.
         location: Arc<SampleLocation>,
     },
-    /// An item of one of several streams that were put together.
+    /// An item of one of several combined streams.
     Of {
-        /// Which of them, by its place in the list.
+        /// The index of that stream.
         part: usize,
         /// The item.
         item: Arc<Self>,
     },
 }
 
-/// What is wrong with one item, and what it is called where it is from.
+/// An error of one item, together with the item's name.
 #[derive(Debug)]
 struct ItemError {
     item: String,
@@ -55,11 +55,11 @@ impl Error for ItemError {
 }
 
 impl Item {
-    /// Its values.
+    /// Reads the values.
     ///
     /// # Errors
     ///
-    /// If it can't be read.
+    /// If the item can't be read.
     pub fn read(&self) -> Result<Record, BoxError> {
         match self {
             Self::At { source, sample } => {
@@ -70,7 +70,7 @@ impl Item {
         }
     }
 
-    /// As [`read`](Self::read), without a copy of a record that nobody else has.
+    /// Reads the values like [`read`](Self::read), but moves the record out if no other item shares it.
     pub(super) fn into_record(self) -> Result<Record, BoxError> {
         match self {
             Self::Held { record, .. } => Ok(Arc::unwrap_or_clone(record)),
@@ -78,10 +78,10 @@ impl Item {
         }
     }
 
-    /// The same item, of this part of what it now is in. What it was a part of before is no more
-    /// told: the last list that it came through counts.
+    /// Labels the item with its component's index. The label replaces an earlier one: only the last
+    /// combinator counts.
     #[must_use]
-    pub fn of_part(self, part: usize) -> Self {
+    pub fn of_component(self, part: usize) -> Self {
         let item = match self {
             Self::Of { item, .. } => item,
             item => Arc::new(item),
@@ -89,24 +89,24 @@ impl Item {
         Self::Of { part, item }
     }
 
-    /// Which part of its stream it is of: 0, if that has no parts.
+    /// The index of the component that the item belongs to; 0 if its stream has no components.
     ///
     /// # Errors
     ///
-    /// If that is known from what it is read of, and this can't be read.
-    pub fn part(&self) -> Result<usize, BoxError> {
+    /// If the index is known only to the item's source, and the source can't read it.
+    pub fn component(&self) -> Result<usize, BoxError> {
         match self {
             Self::Of { part, .. } => Ok(*part),
-            Self::At { source, sample } => source.part(*sample, &mut Buffer::default()),
+            Self::At { source, sample } => source.component(*sample, &mut Buffer::default()),
             Self::Held { .. } => Ok(0),
         }
     }
 
-    /// The same item, read: held from here on.
+    /// Reads the item and returns it with its record.
     ///
     /// # Errors
     ///
-    /// If it can't be read.
+    /// If the item can't be read.
     pub fn held(&self) -> Result<Self, BoxError> {
         match self {
             Self::Held { .. } => Ok(self.clone()),
@@ -115,13 +115,17 @@ impl Item {
                 let location = location.unwrap_or_else(|| SampleLocation::of_key(self.name()));
                 let record = Arc::new(self.read()?);
                 let held = Self::Held { record, location: Arc::new(location) };
-                Ok(if source.parts() > 1 { held.of_part(self.part()?) } else { held })
+                Ok(if source.components() > 1 {
+                    held.of_component(self.component()?)
+                } else {
+                    held
+                })
             }
             Self::Of { part, item } => Ok(Self::Of { part: *part, item: Arc::new(item.held()?) }),
         }
     }
 
-    /// The same without what was read: for its name and its location.
+    /// Returns the item without its record: only its name and its location.
     pub(super) fn without_record(&self) -> Self {
         match self {
             Self::At { .. } => self.clone(),
@@ -134,7 +138,7 @@ impl Item {
         }
     }
 
-    /// Its values, if it is held.
+    /// The values, if the item holds its record.
     pub(super) fn record(&self) -> Option<&Record> {
         match self {
             Self::At { .. } => None,
@@ -143,13 +147,13 @@ impl Item {
         }
     }
 
-    /// What it is called in errors: where it is from, and its place or key there.
+    /// The item's name in error messages: its source, and its number or key there.
     #[must_use]
     pub fn name(&self) -> String {
         match self {
             Self::Held { location, .. } => location.to_string(),
             Self::Of { item, .. } => item.name(),
-            // The only one there is needs no number.
+            // The only sample of a source needs no number.
             Self::At { source, .. } if source.len() == 1 => source.name(),
             Self::At { source, sample } => match source.locate(*sample, 0) {
                 Some(location) if location.key.is_some() => location.to_string(),
@@ -158,7 +162,7 @@ impl Item {
         }
     }
 
-    /// Where it is stored; see [`Source::locate`].
+    /// The location where the item is stored; see [`Source::locate`].
     pub(super) fn locate(&self, field: usize) -> Option<SampleLocation> {
         match self {
             Self::At { source, sample } => source.locate(*sample, field),
@@ -167,7 +171,7 @@ impl Item {
         }
     }
 
-    /// One field: lent, or in `buffer`.
+    /// Reads one field: borrowed from the item or the source, or decoded into `buffer`.
     pub(in crate::source) fn value<'a>(
         &'a self,
         field: usize,
@@ -185,7 +189,7 @@ impl Item {
         }
     }
 
-    /// Refuses an item that is not of these fields: a stream of the user's own may be mistaken.
+    /// Refuses an item whose fields differ from `fields`: a user's own stream may be wrong.
     pub(in crate::source) fn check(&self, fields: &[FieldSpec]) -> Result<(), BoxError> {
         match self {
             Self::Held { record, .. } => {
@@ -201,7 +205,7 @@ impl Item {
         }
     }
 
-    /// With the item's name, once.
+    /// Adds the item's name to an error, unless the message names it already.
     fn refused(&self, error: BoxError) -> BoxError {
         let says_where = || match self {
             Self::At { source, sample } => {

@@ -1,7 +1,7 @@
-//! Map: a function of each record, called by whoever reads the item: the loader's workers, side by
-//! side.
+//! Map: a function of each record, called by the thread that reads the item: the loader's workers, in
+//! parallel.
 
-use super::{Item, Items, Pass, Stream, Streamed, print};
+use super::{Item, Items, Pass, Stream, Streamed, fingerprint_of};
 use crate::sample::SampleId;
 use crate::source::{BoxError, FieldSpec, Record, SampleLocation, Source};
 use std::path::PathBuf;
@@ -10,34 +10,35 @@ use std::sync::Arc;
 type Function = Arc<dyn Fn(Record) -> Result<Record, BoxError> + Send + Sync>;
 
 impl Stream {
-    /// Each record as `function` makes it, of the fields given. It may be called again for the same
-    /// item, and must then give the same. Its error is the item's.
+    /// Replaces each record by `function(record)`, whose fields are `fields`. `function` may be called
+    /// several times for the same item and must return the same result each time. An error that it
+    /// returns is an error of the item.
     ///
-    /// Two streams that differ in `function` alone are one to a cursor.
+    /// A cursor can't distinguish two streams that differ only in `function`.
     #[must_use]
     pub fn map(
         self,
         fields: Vec<FieldSpec>,
         function: impl Fn(Record) -> Result<Record, BoxError> + Send + Sync + 'static,
     ) -> Self {
-        Self::new(Map { from: self, fields: fields.into(), function: Arc::new(function) })
+        Self::new(MapStream { from: self, fields: fields.into(), function: Arc::new(function) })
     }
 }
 
-struct Map {
+struct MapStream {
     from: Stream,
     fields: Arc<[FieldSpec]>,
     function: Function,
 }
 
-impl Streamed for Map {
+impl Streamed for MapStream {
     fn fields(&self) -> &[FieldSpec] {
         &self.fields
     }
 
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
         let (fields, function) = (Arc::clone(&self.fields), Arc::clone(&self.function));
-        let has_parts = self.part_count() > 1;
+        let has_parts = self.component_count() > 1;
         Ok(Box::new(Mapped { items: self.from.open(pass)?, fields, function, has_parts }))
     }
 
@@ -45,8 +46,8 @@ impl Streamed for Map {
         self.from.known_len()
     }
 
-    fn part_count(&self) -> usize {
-        self.from.part_count()
+    fn component_count(&self) -> usize {
+        self.from.component_count()
     }
 
     fn is_exact(&self) -> bool {
@@ -62,7 +63,7 @@ impl Streamed for Map {
     }
 
     fn fingerprint(&self) -> u64 {
-        print("map", &[], std::slice::from_ref(&self.from))
+        fingerprint_of("map", &[], std::slice::from_ref(&self.from))
     }
 }
 
@@ -76,11 +77,11 @@ struct Mapped {
 impl Items for Mapped {
     fn next(&mut self) -> Result<Option<Item>, BoxError> {
         let Some(item) = self.items.next()? else { return Ok(None) };
-        let part = if self.has_parts { Some(item.part()?) } else { None };
+        let part = if self.has_parts { Some(item.component()?) } else { None };
         let (fields, function) = (Arc::clone(&self.fields), Arc::clone(&self.function));
-        let source = Arc::new(Made { item, fields, function });
+        let source = Arc::new(LazyItem { item, fields, function });
         let made = Item::At { source, sample: SampleId(0) };
-        Ok(Some(if let Some(part) = part { made.of_part(part) } else { made }))
+        Ok(Some(if let Some(part) = part { made.of_component(part) } else { made }))
     }
 
     fn skip(&mut self, count: u64) -> Result<u64, BoxError> {
@@ -88,14 +89,14 @@ impl Items for Mapped {
     }
 }
 
-/// An item, mapped when it is read.
-struct Made {
+/// An item that is mapped when it is read.
+struct LazyItem {
     item: Item,
     fields: Arc<[FieldSpec]>,
     function: Function,
 }
 
-impl Source for Made {
+impl Source for LazyItem {
     fn fields(&self) -> &[FieldSpec] {
         &self.fields
     }
@@ -112,7 +113,7 @@ impl Source for Made {
         self.item.name()
     }
 
-    /// Of the item that it is made of: no value lies anywhere as it is.
+    /// The location of the original item; no stored bytes correspond to a mapped value.
     fn locate(&self, _: SampleId, _: usize) -> Option<SampleLocation> {
         self.item.locate(0).map(SampleLocation::of_sample)
     }

@@ -1,35 +1,37 @@
-//! Mix: the next item is of one of several streams, drawn by their weights.
+//! Mix: each item comes from one of several streams, drawn by their weights.
 //!
 //! ```text
 //! P(stream i) = weight i / sum of the weights of those that go on
 //! ```
 //!
-//! tf.data's `sample_from_datasets`, with draws of our own: a function of (seed, epoch, turn) and of
-//! the chain it stands in.
+//! This is `sample_from_datasets` of tf.data with random numbers of our own: a function of (seed, epoch,
+//! turn) and of the chain of combinators.
 
-use super::draws::Draws;
+use super::draws::StreamRng;
 use super::error::{StreamError, check_equal};
-use super::{ENDLESS, Item, Items, Pass, Stream, Streamed, count, labelled, print, sum};
+use super::{ENDLESS, Item, Items, Pass, Stream, Streamed, count, fingerprint_of, labelled, sum};
 use crate::source::{BoxError, FieldSpec};
 
-/// What becomes of a mix when one of its streams has come to its end.
+/// The behaviour of a mix when one of its streams ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MixEnd {
-    /// It ends when the next item would be of that stream: the shares stay as the weights say to the
-    /// last. tf.data's `stop_on_empty_dataset=True`.
+    /// The mix ends when the next item would be drawn from the stream that has ended, so the shares
+    /// follow the weights to the last item. In tf.data: `stop_on_empty_dataset=True`.
     #[default]
     First,
-    /// It goes on with the others, to the end of the last: every item comes. tf.data's default.
+    /// The mix continues with the other streams until the last one ends, so every item is yielded. The
+    /// default of tf.data.
     Last,
 }
 
 impl Stream {
-    /// Items of several streams, each drawn by its weight; weights need not sum to 1. A stream of
-    /// weight 0 gives none.
+    /// Combines streams: each item comes from a stream drawn by its weight. Weights need not sum to 1. A
+    /// stream of weight 0 yields no items.
     ///
     /// # Errors
     ///
-    /// If there is no stream, they are not of the same fields, or a weight is none.
+    /// If there is no stream, their fields differ, a weight is negative or not finite, or all weights
+    /// are 0.
     pub fn mix(
         streams: impl IntoIterator<Item = (Self, f64)>,
         end: MixEnd,
@@ -65,25 +67,25 @@ impl Streamed for Mix {
         self.parts[0].fields()
     }
 
-    fn parts(&self) -> &[Stream] {
+    fn components(&self) -> &[Stream] {
         &self.parts
     }
 
-    fn part_count(&self) -> usize {
+    fn component_count(&self) -> usize {
         count(&self.parts)
     }
 
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
         let parts = self.parts.iter().enumerate();
         let items: Result<Vec<_>, _> =
-            parts.map(|(place, part)| part.open(&pass.of_part(place))).collect();
-        let draws = Draws::new(pass, self.fingerprint());
+            parts.map(|(place, part)| part.open(&pass.for_component(place))).collect();
+        let draws = StreamRng::new(pass, self.fingerprint());
         Ok(Box::new(Mixed { items: items?, weights: self.weights.clone(), end: self.end, draws }))
     }
 
     fn known_len(&self) -> Option<u64> {
         match self.end {
-            // When the first has come to its end, the draws of the pass say.
+            // The random draws of a pass determine when the first stream ends.
             MixEnd::First => self.drawn_lens().all(|len| len == Some(ENDLESS)).then_some(ENDLESS),
             MixEnd::Last => sum(self.drawn_lens()),
         }
@@ -96,20 +98,20 @@ impl Streamed for Mix {
     fn fingerprint(&self) -> u64 {
         let weights = self.weights.iter().map(|weight| weight.to_bits());
         let parameters: Vec<u64> = weights.chain([u64::from(self.end == MixEnd::Last)]).collect();
-        print("mix", &parameters, &self.parts)
+        fingerprint_of("mix", &parameters, &self.parts)
     }
 }
 
 struct Mixed {
     items: Vec<Box<dyn Items>>,
-    /// 0 of a stream that has come to its end.
+    /// The weights of the streams; 0 for a stream that has ended.
     weights: Vec<f64>,
     end: MixEnd,
-    draws: Draws,
+    draws: StreamRng,
 }
 
 impl Mixed {
-    /// Draws a stream that goes on; `None` if all have ended.
+    /// Draws a stream that has not ended; `None` if all have.
     fn draw(&mut self) -> Option<usize> {
         let sum: f64 = self.weights.iter().sum();
         let mut left = self.draws.share() * sum;
@@ -125,7 +127,7 @@ impl Mixed {
         drawn
     }
 
-    /// The next of what `take` gives of the streams that are drawn; `None` at the end.
+    /// Draws streams until `take` returns an item of one; `None` at the end.
     fn take<T>(
         &mut self,
         take: impl Fn(&mut dyn Items, usize) -> Result<Option<T>, BoxError>,

@@ -1,65 +1,65 @@
-//! Streams: samples one after another, as tf.data has them.
+//! Streams: samples in sequence, as in tf.data.
 //!
 //! ```text
 //! Stream (what is to come: cheap, shared)  --open(Pass)-->  Items (one pass over it)  --next-->  Item
 //! ```
 //!
-//! An [`Item`] of a source that can be read in any order is only a place in it: a shuffle's buffer then
-//! holds places and not pictures, the loader's workers read them side by side, and passing over a
-//! million items to resume costs milliseconds. Items that can only be had in sequence (compressed
-//! shards) carry their record.
+//! If a source can be read in any order, an [`Item`] is only a reference to one of its samples. A
+//! shuffle buffer then holds references, not images; the loader's workers read the samples in parallel;
+//! and skipping a million items to resume costs milliseconds. If a source can only be read in sequence
+//! (compressed shards), an item holds its record.
 //!
-//! A pass is a pure function of its [`Pass`]: a place in it, the number of items before, says all there
-//! is to say. That is what a cursor has.
+//! The items of a pass depend only on its [`Pass`], so the number of items already taken is enough to
+//! describe a position in it. A cursor stores that number.
 //!
-//! | method of [`Stream`] | tf.data | items | passing over so many costs |
+//! | method of [`Stream`] | tf.data | items | cost of skipping items |
 //! |---|---|---|---|
-//! | `of` | | those of a source, in its order | nothing |
-//! | `concat` | `concatenate` | of one stream after another | nothing for whole streams of known length |
-//! | `interleave` | `interleave` | of some streams at a time, in turn | a step a block |
-//! | `mix` | `sample_from_datasets` | of several, drawn by weights | a draw an item |
-//! | `zip` | `zip` | of several, side by side as one | as the streams |
-//! | `shuffle`, `shuffle_and_repeat` | the same | drawn out of a buffer | a draw an item, if the length is known |
-//! | `repeat`, `repeat_forever` | `repeat` | again | nothing for whole turns of known length |
-//! | `with_epoch` | (WebDataset) | exactly so many | as `repeat` |
-//! | `take`, `skip` | the same | the first; all but these | as the stream |
-//! | `filter` | `filter` | those a function wants | reading them |
-//! | `map` | `map` | as a function makes them, by who reads them | as the stream |
-//! | `prefetch` | `prefetch` | read ahead by a thread | as the stream, before the first |
-//! | `cache_in_memory`, `cache_file` | `cache` | kept for later passes | nothing, once it is filled |
+//! | `of` | | the samples of a source, in its order | none |
+//! | `concat` | `concatenate` | one stream after another | none for whole streams of known length |
+//! | `interleave` | `interleave` | a few streams at a time, in turn | one step per block |
+//! | `mix` | `sample_from_datasets` | several streams, drawn by weights | one draw per item |
+//! | `zip` | `zip` | several streams side by side, joined into one item | as in the streams |
+//! | `shuffle`, `shuffle_and_repeat` | the same | drawn from a buffer | one draw per item, if the length is known |
+//! | `repeat`, `repeat_forever` | `repeat` | the stream several times | none for whole turns of known length |
+//! | `with_epoch` | (WebDataset) | an exact number of items | as `repeat` |
+//! | `take`, `skip` | the same | the first items; all but the first | as in the stream |
+//! | `filter` | `filter` | the items that a function accepts | reading them |
+//! | `map` | `map` | the results of a function, called by the thread that reads the item | as in the stream |
+//! | `prefetch` | `prefetch` | read ahead by a thread | as in the stream, before the first item |
+//! | `cache_in_memory`, `cache_file` | `cache` | stored for later passes | none, once the cache is filled |
 //!
-//! `counted` makes a [`Source`] of one, for what reads it once and in order: a conversion. Batches are the
-//! loader's: [`Loader::from_stream`](crate::Loader::from_stream).
+//! `counted` turns a stream into a [`Source`] for a caller that reads every sample once and in order: a
+//! conversion. The loader builds batches: [`Loader::from_stream`](crate::Loader::from_stream).
 
+mod cache;
+mod cache_file;
 mod concat;
-mod counted;
 mod draws;
 mod error;
 mod filter;
 mod interleave;
 mod item;
-mod keep;
-mod kept_file;
-mod lanes;
 mod map;
 mod mix;
-mod played;
+mod pass_cursor;
 mod prefetch;
+mod read_ahead;
 mod repeat;
+mod sequential_source;
 mod shuffle;
 mod skip;
+mod stream_source;
 mod take;
-mod tape;
 mod zip;
 
-pub use counted::Counted;
 pub use error::StreamError;
 pub(in crate::source) use error::check_equal;
 pub use interleave::Interleave;
 pub use item::Item;
 pub use mix::MixEnd;
-pub use played::Halt;
-pub(crate) use played::Played;
+pub use sequential_source::SequentialSource;
+pub use stream_source::StreamEnd;
+pub(crate) use stream_source::StreamSource;
 
 use super::{BoxError, ClassNames, FieldSpec, Fingerprint, ImageStats, Source};
 use crate::sample::{Epoch, SampleId, UNKNOWN};
@@ -67,42 +67,42 @@ use draws::scrambled;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Samples one after another. A clone is the same.
+/// Samples in sequence. A clone shares the same stream.
 #[derive(Clone)]
 pub struct Stream(Arc<dyn Streamed>);
 
-/// What a pass over a stream goes by: with the same, it gives the same.
+/// The parameters of a pass over a stream. Two passes with equal parameters yield the same items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pass {
     /// The loader's seed.
     pub seed: u64,
     /// The epoch.
     pub epoch: Epoch,
-    /// Which time it is in this epoch, where a stream is repeated: from 0.
+    /// The number of the repetition within this epoch, from 0, if the stream is repeated.
     pub turn: u64,
 }
 
 /// A pass over a stream.
 pub trait Items: Send {
-    /// The next item; `None` at the end, and from then on.
+    /// Returns the next item; `None` at the end and on every later call.
     ///
     /// # Errors
     ///
-    /// If the stream can't go on. What is wrong with one item alone is told when that is read.
+    /// If the stream can't continue. An error in a single item is reported when that item is read.
     fn next(&mut self) -> Result<Option<Item>, BoxError>;
 
-    /// Passes over up to `count` items; returns how many, fewer only at the end. The same as asking
-    /// for them, and often much cheaper.
+    /// Skips up to `count` items and returns how many it skipped: fewer only at the end. The effect is
+    /// the same as that of calling [`next`](Self::next), often at a much lower cost.
     ///
     /// # Errors
     ///
-    /// As [`next`](Self::next).
+    /// See [`next`](Self::next).
     fn skip(&mut self, count: u64) -> Result<u64, BoxError> {
         by_asking(self, count)
     }
 }
 
-/// Passes over items by asking for them: what skipping is to be the same as.
+/// Skips items by calling `next`: the reference for every `skip`.
 fn by_asking(items: &mut (impl Items + ?Sized), count: u64) -> Result<u64, BoxError> {
     for done in 0..count {
         if items.next()?.is_none() {
@@ -115,8 +115,8 @@ fn by_asking(items: &mut (impl Items + ?Sized), count: u64) -> Result<u64, BoxEr
 /// The number of items of a stream that never ends.
 pub const ENDLESS: u64 = u64::MAX;
 
-/// What tells a combinator from others: its name, its parameters, and what it is over.
-fn print(name: &str, parameters: &[u64], parts: &[Stream]) -> u64 {
+/// The fingerprint of a combinator: its name, its parameters and its component streams.
+fn fingerprint_of(name: &str, parameters: &[u64], parts: &[Stream]) -> u64 {
     let mut print = Fingerprint::default();
     print.text(name);
     print.number(parameters.len() as u64);
@@ -126,110 +126,112 @@ fn print(name: &str, parameters: &[u64], parts: &[Stream]) -> u64 {
 }
 
 impl Pass {
-    /// The pass of one of several streams that are put together: each draws for itself.
-    fn of_part(&self, part: usize) -> Self {
+    /// The pass of one of several combined streams. Each component draws its own random numbers.
+    fn for_component(&self, part: usize) -> Self {
         Self { seed: scrambled(self.seed ^ (part as u64).wrapping_mul(TURNS)), ..*self }
     }
 
-    /// The pass of one turn of a stream that is repeated in this pass.
+    /// The pass of one turn of a stream that is repeated within this pass.
     fn turn(&self, turn: u64) -> Self {
         Self { turn: self.turn.wrapping_mul(TURNS).wrapping_add(turn), ..*self }
     }
 }
 
-/// So many turns lie between two of what is repeated within them: more than are ever taken.
+/// The factor that keeps nested repetitions apart: more than the number of turns ever taken.
 const TURNS: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Items of several, if all are known.
+/// The sum of the lengths of several streams, if all are known.
 fn sum(mut lens: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     lens.try_fold(0u64, |sum, len| Some(sum.saturating_add(len?)))
 }
 
-/// How many streams are put together: of one alone, what that is put together of.
+/// The number of combined streams. For a single stream: the number of its own components.
 fn count(parts: &[Stream]) -> usize {
-    if let [one] = parts { one.part_count() } else { parts.len() }
+    if let [one] = parts { one.component_count() } else { parts.len() }
 }
 
-/// The item of the stream of this number, of `parts` that are put together.
+/// Labels an item with the index of its stream, if there are several.
 fn labelled(item: Item, part: usize, parts: usize) -> Item {
-    if parts == 1 { item } else { item.of_part(part) }
+    if parts == 1 { item } else { item.of_component(part) }
 }
 
-/// What can be streamed.
+/// A user's own stream, or a combinator.
 pub trait Streamed: Send + Sync + 'static {
-    /// What a sample has, in order.
+    /// The fields of a sample, in order.
     fn fields(&self) -> &[FieldSpec];
 
     /// Begins a pass.
     ///
     /// # Errors
     ///
-    /// If it can't be begun.
+    /// If the pass can't begin.
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError>;
 
-    /// How many items a pass has, where that is known without one: the same for every pass.
-    /// [`ENDLESS`] if it never ends.
+    /// The number of items of a pass, if it is known without reading one: the same for every pass.
+    /// [`ENDLESS`] if the stream never ends.
     fn known_len(&self) -> Option<u64> {
         None
     }
 
-    /// Whether a pass gives the same items whenever it is begun again. If not, there is no going on
-    /// from a place in it.
+    /// Returns whether two passes with the same [`Pass`] yield the same items. If not, a pass can't be
+    /// resumed from the middle.
     fn is_exact(&self) -> bool {
-        self.parts().iter().all(Stream::is_exact)
+        self.components().iter().all(Stream::is_exact)
     }
 
-    /// What it is made of, if that is other streams of the same fields. What is known of values is
-    /// then taken from them.
-    fn parts(&self) -> &[Stream] {
+    /// The streams that this one is built from, if they have the same fields. Facts about values (image
+    /// sizes, class names) are then taken from them.
+    fn components(&self) -> &[Stream] {
         &[]
     }
 
-    /// How many streams were put together to this one, side by side, where each item says which it
-    /// is [of](Item::of_part); 1 where none were. By default as its one [part](Self::parts) has it.
-    fn part_count(&self) -> usize {
-        if let [one] = self.parts() { one.part_count() } else { 1 }
+    /// The number of streams that were combined side by side, where each item carries the
+    /// [index](Item::of_component) of its stream; 1 if none were. By default, the count of the only entry of
+    /// [`components`](Self::components).
+    fn component_count(&self) -> usize {
+        if let [one] = self.components() { one.component_count() } else { 1 }
     }
 
-    /// The sizes of a field's pictures, if they are known; see [`Source::image_stats`].
+    /// The image sizes of a field, if they are known; see [`Source::image_stats`].
     fn image_stats(&self, field: usize) -> Option<ImageStats> {
-        let stats = self.parts().iter().map(|part| part.image_stats(field));
+        let stats = self.components().iter().map(|part| part.image_stats(field));
         stats.reduce(|a, b| a.zip(b).map(|(a, b)| a.merged(&b))).flatten()
     }
 
-    /// Bytes of the longest value of a Bytes or JSON field, if that is known.
+    /// The length in bytes of the longest value of a Bytes or JSON field, if it is known.
     fn longest(&self, field: usize) -> Option<u64> {
-        let longest = self.parts().iter().map(|part| part.longest(field));
+        let longest = self.components().iter().map(|part| part.longest(field));
         longest.reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b))).flatten()
     }
 
-    /// Names of the classes, if they are known; see [`Source::class_names`]. By default those of its
-    /// one [part](Self::parts).
+    /// The class names, if they are known; see [`Source::class_names`]. By default, those of the only
+    /// entry of [`components`](Self::components).
     ///
     /// # Errors
     ///
-    /// As [`Source::class_names`].
+    /// See [`Source::class_names`].
     fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        if let [one] = self.parts() { one.class_names() } else { Ok(None) }
+        if let [one] = self.components() { one.class_names() } else { Ok(None) }
     }
 
-    /// What it is called in errors: by default as the first of its [`parts`](Self::parts).
+    /// The stream's name in error messages: by default, the name of the first of its
+    /// [`components`](Self::components).
     fn name(&self) -> String {
-        self.parts().first().map_or_else(|| "the stream".to_owned(), Stream::name)
+        self.components().first().map_or_else(|| "the stream".to_owned(), Stream::name)
     }
 
-    /// The files and folders of this machine that it is read from: by default those of its
-    /// [`parts`](Self::parts).
+    /// The local files and folders that the stream is read from: by default, those of its
+    /// [`components`](Self::components).
     fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
-        Box::new(self.parts().iter().flat_map(Stream::paths))
+        Box::new(self.components().iter().flat_map(Stream::paths))
     }
 
-    /// What tells it from others, the same in every process: a cursor of one is refused by another.
+    /// Identifies the stream, equally in every process. A cursor of one stream is refused by another.
     fn fingerprint(&self) -> u64;
 }
 
 impl Stream {
-    /// A stream of the user's own.
+    /// Wraps a user's own stream.
     #[must_use]
     pub fn new(streamed: impl Streamed) -> Self {
         Self(Arc::new(streamed))
@@ -238,10 +240,10 @@ impl Stream {
     /// The samples of a source, in its order.
     #[must_use]
     pub fn of(source: Arc<dyn Source>) -> Self {
-        Self::new(Whole(source))
+        Self::new(WholeSource(source))
     }
 
-    /// What a sample has, in order.
+    /// The fields of a sample, in order.
     #[must_use]
     pub fn fields(&self) -> &[FieldSpec] {
         self.0.fields()
@@ -251,63 +253,63 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// If it can't be begun.
+    /// If the pass can't begin.
     pub fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
         self.0.open(pass)
     }
 
-    /// How many items a pass has, where that is known without one.
+    /// The number of items of a pass, if it is known without reading one.
     #[must_use]
     pub fn known_len(&self) -> Option<u64> {
         self.0.known_len()
     }
 
-    /// How many streams were put together to this one last, by `mix`, `concat` or `interleave`; 1
-    /// where none were.
+    /// The number of streams that the last `mix`, `concat` or `interleave` combined into this one; 1 if
+    /// there was none.
     #[must_use]
-    pub fn part_count(&self) -> usize {
-        self.0.part_count()
+    pub fn component_count(&self) -> usize {
+        self.0.component_count()
     }
 
-    /// The sizes of a field's pictures, if they are known.
+    /// The image sizes of a field, if they are known.
     #[must_use]
     pub fn image_stats(&self, field: usize) -> Option<ImageStats> {
         self.0.image_stats(field)
     }
 
-    /// Bytes of the longest value of a Bytes or JSON field, if that is known.
+    /// The length in bytes of the longest value of a Bytes or JSON field, if it is known.
     #[must_use]
     pub fn longest(&self, field: usize) -> Option<u64> {
         self.0.longest(field)
     }
 
-    /// Names of the classes, if they are known.
+    /// The class names, if they are known.
     ///
     /// # Errors
     ///
-    /// As [`Source::class_names`].
+    /// See [`Source::class_names`].
     pub fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
         self.0.class_names()
     }
 
-    /// What it is called in errors.
+    /// The stream's name in error messages.
     #[must_use]
     pub fn name(&self) -> String {
         self.0.name()
     }
 
-    /// Whether a pass gives the same items whenever it is begun again.
+    /// Returns whether two passes with the same [`Pass`] yield the same items.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.0.is_exact()
     }
 
-    /// The files and folders of this machine that it is read from.
+    /// The local files and folders that the stream is read from.
     pub fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
         self.0.paths()
     }
 
-    /// What tells it from others.
+    /// Identifies the stream, equally in every process.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         self.0.fingerprint()
@@ -315,9 +317,9 @@ impl Stream {
 }
 
 /// A source from its first sample to its last.
-struct Whole(Arc<dyn Source>);
+struct WholeSource(Arc<dyn Source>);
 
-impl Streamed for Whole {
+impl Streamed for WholeSource {
     fn fields(&self) -> &[FieldSpec] {
         self.0.fields()
     }
@@ -330,8 +332,8 @@ impl Streamed for Whole {
         Some(self.0.len()).filter(|&len| len != UNKNOWN)
     }
 
-    fn part_count(&self) -> usize {
-        self.0.parts()
+    fn component_count(&self) -> usize {
+        self.0.components()
     }
 
     fn image_stats(&self, field: usize) -> Option<ImageStats> {

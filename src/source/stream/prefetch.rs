@@ -1,14 +1,15 @@
-//! Prefetch: a thread reads some items ahead.
+//! Prefetch: a thread reads items ahead.
 //!
-//! One thread, in order: it hides what a read takes behind what else is done meanwhile. For reads
-//! side by side, [`interleave`](super::Stream::interleave).
+//! One thread reads in order: the time of its reads is hidden behind other work. For parallel reads, see
+//! [`interleave`](super::Stream::interleave).
 
-use super::lanes::{Lane, Lanes};
+use super::read_ahead::{ReadAhead, ReadAheadPass};
 use super::{Items, Pass, Stream, Streamed};
 use crate::source::{BoxError, FieldSpec};
 
 impl Stream {
-    /// A thread of its own has up to so many items read before they are asked for; with 0 as it is.
+    /// Starts a thread that reads up to `items` items before they are asked for. With 0, the stream is
+    /// unchanged.
     #[must_use]
     pub fn prefetch(self, items: usize) -> Self {
         if items == 0 { self } else { Self::new(Prefetch { from: [self], items }) }
@@ -25,20 +26,20 @@ impl Streamed for Prefetch {
         self.from[0].fields()
     }
 
-    fn parts(&self) -> &[Stream] {
+    fn components(&self) -> &[Stream] {
         &self.from
     }
 
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
-        let lanes = Lanes::new(1, self.items);
-        Ok(Box::new(Lane::new(&lanes, self.from[0].open(pass)?)))
+        let lanes = ReadAhead::new(1, self.items);
+        Ok(Box::new(ReadAheadPass::new(&lanes, self.from[0].open(pass)?)))
     }
 
     fn known_len(&self) -> Option<u64> {
         self.from[0].known_len()
     }
 
-    /// What is read ahead is the same.
+    /// Reading ahead does not change the items.
     fn fingerprint(&self) -> u64 {
         self.from[0].fingerprint()
     }

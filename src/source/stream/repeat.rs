@@ -1,29 +1,30 @@
-//! Repeat: a stream again and again, each time as a turn of its own.
+//! Repeat: a stream several times, each time as a separate turn.
 //!
 //! ```text
 //! a b c ─▶ repeat(2) ─▶ a b c a b c        what shuffles before it shuffles each turn anew
 //! ```
 //!
-//! What turns out to have nothing can't be repeated for ever: that is an error.
+//! A stream without items can't be repeated forever: that is an error.
 
-use super::{ENDLESS, Item, Items, Pass, Stream, Streamed, print};
+use super::{ENDLESS, Item, Items, Pass, Stream, Streamed, fingerprint_of};
 use crate::source::{BoxError, FieldSpec};
 
 impl Stream {
-    /// So many times one after the other.
+    /// Repeats the stream `times` times.
     #[must_use]
     pub fn repeat(self, times: u64) -> Self {
         Self::new(Repeat { from: [self], times })
     }
 
-    /// Again and again. Unless it is cut, as by [`take`](Self::take), an epoch never ends.
+    /// Repeats the stream without end. An epoch then never ends, unless the stream is cut, for example
+    /// by [`take`](Self::take).
     #[must_use]
     pub fn repeat_forever(self) -> Self {
         self.repeat(ENDLESS)
     }
 
-    /// Exactly so many items in every pass, whatever the stream has: cut if it has more, repeated if
-    /// it has fewer. WebDataset's `with_epoch`. Every pass begins anew.
+    /// Yields exactly `items` items in every pass: the stream is cut if it has more, and repeated if it
+    /// has fewer. WebDataset's `with_epoch`. Every pass begins at the first item.
     #[must_use]
     pub fn with_epoch(self, items: u64) -> Self {
         self.repeat_forever().take(items)
@@ -40,7 +41,7 @@ impl Streamed for Repeat {
         self.from[0].fields()
     }
 
-    fn parts(&self) -> &[Stream] {
+    fn components(&self) -> &[Stream] {
         &self.from
     }
 
@@ -67,27 +68,27 @@ impl Streamed for Repeat {
     }
 
     fn fingerprint(&self) -> u64 {
-        print("repeat", &[self.times], &self.from)
+        fingerprint_of("repeat", &[self.times], &self.from)
     }
 }
 
 struct Turns {
     from: Stream,
     pass: Pass,
-    /// Items of a turn, where that is known.
+    /// The number of items of a turn, if it is known.
     len: Option<u64>,
     times: u64,
     turn: u64,
-    /// The turn's, once it is begun.
+    /// The items of the current turn, once it is begun.
     items: Option<Box<dyn Items>>,
-    /// Whether this turn gave any.
+    /// True if the current turn has yielded an item.
     gave: bool,
-    /// It is known to have none.
+    /// True if the stream is known to have no items.
     is_empty: bool,
 }
 
 impl Turns {
-    /// The turn that is in work; `None` after the last.
+    /// Returns the items of the current turn; `None` after the last turn.
     fn items(&mut self) -> Result<Option<&mut Box<dyn Items>>, BoxError> {
         if self.turn >= self.times || self.is_empty {
             return Ok(None);
@@ -109,7 +110,7 @@ impl Turns {
         Ok(())
     }
 
-    /// Passes over whole turns that are not begun, of up to `count` items.
+    /// Skips whole turns that are not begun, up to `count` items.
     fn skip_turns(&mut self, count: u64) -> u64 {
         let Some(len) = self.len.filter(|_| self.items.is_none()) else { return 0 };
         let turns = (count / len).min(self.times - self.turn);

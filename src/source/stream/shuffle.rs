@@ -1,34 +1,35 @@
-//! Shuffle: a buffer of items, and always a random one of them comes next.
+//! Shuffle: a buffer of items; the next item is a random one of the buffer.
 //!
 //! ```text
 //! fill the buffer to its size; draw one of it; put the next item in its place; and so on
 //! ```
 //!
-//! tf.data's `shuffle(buffer_size, reshuffle_each_iteration=True)`, with draws of our own: a function
-//! of (seed, epoch, turn) and of the chain it stands in. An item comes at most `size - 1` places
-//! early, however late it may come: shuffle shards too, or interleave, where a dataset is sorted.
+//! This is `shuffle(buffer_size, reshuffle_each_iteration=True)` of tf.data with random numbers of our
+//! own: a function of (seed, epoch, turn) and of the chain of combinators. An item can come at most
+//! `size - 1` positions early, but any number of positions late. If a dataset is sorted, shuffle its
+//! shards too, or interleave them.
 //!
-//! The buffer holds items, which are places where the source can be read in any order. Passing over
-//! items of a stream of known length goes through the draws alone; what is in the buffer then is
-//! pulled, nothing else.
+//! If the source can be read in any order, the buffer holds references, not records. Skipping items of a
+//! stream of known length only repeats the random draws; then the items left in the buffer are pulled,
+//! and no others.
 
-use super::draws::Draws;
-use super::{Item, Items, Pass, Stream, Streamed, by_asking, print};
+use super::draws::StreamRng;
+use super::{Item, Items, Pass, Stream, Streamed, by_asking, fingerprint_of};
 use crate::source::{BoxError, FieldSpec};
 
 impl Stream {
-    /// In random order, as far as a buffer of so many items goes; in another in each pass. With 0 or
-    /// 1 as it is.
+    /// Shuffles the stream in a buffer of `buffer_size` items, in a different order in each pass. With a
+    /// size of 0 or 1 the order is unchanged.
     #[must_use]
     pub fn shuffle(self, buffer_size: usize) -> Self {
         Self::new(Shuffle { from: [self], size: buffer_size.max(1) })
     }
 
-    /// So many times, each shuffled anew: the same items in the same order as
-    /// `shuffle(buffer_size).repeat(times)`, as tf.data's fused op is to give them. That filled the
-    /// next turn's buffer while the last one ran out; here a buffer of places is filled at once, and
-    /// where items are read in sequence [`prefetch`](Self::prefetch) does that. To mix the turns,
-    /// `repeat(times).shuffle(buffer_size)`.
+    /// Repeats the stream `times` times and shuffles each turn separately: the same items in the same
+    /// order as `shuffle(buffer_size).repeat(times)`, which is what tf.data's fused op is meant to
+    /// yield. That op filled the buffer of the next turn while the last turn ran out; here, a buffer of
+    /// references is filled at once, and where items are read in sequence [`prefetch`](Self::prefetch)
+    /// reads them early. To mix the turns, use `repeat(times).shuffle(buffer_size)`.
     #[must_use]
     pub fn shuffle_and_repeat(self, buffer_size: usize, times: u64) -> Self {
         self.shuffle(buffer_size).repeat(times)
@@ -45,7 +46,7 @@ impl Streamed for Shuffle {
         self.from[0].fields()
     }
 
-    fn parts(&self) -> &[Stream] {
+    fn components(&self) -> &[Stream] {
         &self.from
     }
 
@@ -55,7 +56,7 @@ impl Streamed for Shuffle {
             left: self.known_len(),
             size: self.size,
             buffer: vec![],
-            draws: Draws::new(pass, self.fingerprint()),
+            draws: StreamRng::new(pass, self.fingerprint()),
         }))
     }
 
@@ -64,17 +65,17 @@ impl Streamed for Shuffle {
     }
 
     fn fingerprint(&self) -> u64 {
-        print("shuffle", &[self.size as u64], &self.from)
+        fingerprint_of("shuffle", &[self.size as u64], &self.from)
     }
 }
 
 struct Shuffled {
     items: Box<dyn Items>,
-    /// Items that were not pulled yet, if that is known.
+    /// The number of items that are not pulled yet, if it is known.
     left: Option<u64>,
     size: usize,
     buffer: Vec<Item>,
-    draws: Draws,
+    draws: StreamRng,
 }
 
 impl Items for Shuffled {
@@ -89,11 +90,11 @@ impl Items for Shuffled {
 
     fn skip(&mut self, count: u64) -> Result<u64, BoxError> {
         let Some(left) = self.left else { return by_asking(self, count) };
-        let mut slots: Vec<Slot> = self.buffer.drain(..).map(Slot::Pulled).collect();
+        let mut slots: Vec<BufferEntry> = self.buffer.drain(..).map(BufferEntry::Pulled).collect();
         let (mut pulled, mut done) = (0, 0);
         while done < count {
             while slots.len() < self.size && pulled < left {
-                slots.push(Slot::Ahead(pulled));
+                slots.push(BufferEntry::Ahead(pulled));
                 pulled += 1;
             }
             if draw(&mut slots, &mut self.draws).is_none() {
@@ -106,16 +107,19 @@ impl Items for Shuffled {
     }
 }
 
-/// An item of the buffer, or how many are pulled before it.
-enum Slot {
+/// An item of the buffer, or the number of items that are pulled before it.
+enum BufferEntry {
     Pulled(Item),
     Ahead(u64),
 }
 
 impl Shuffled {
-    /// Pulls what is in the slots, and passes over all else of the next `count` items.
-    fn pull(&mut self, slots: Vec<Slot>, count: u64) -> Result<(), BoxError> {
-        let ahead = |slot: &Slot| if let Slot::Ahead(place) = slot { Some(*place) } else { None };
+    /// Pulls the items of the buffer entries that are not pulled yet, and skips all others of the next
+    /// `count` items.
+    fn pull(&mut self, slots: Vec<BufferEntry>, count: u64) -> Result<(), BoxError> {
+        let ahead = |slot: &BufferEntry| {
+            if let BufferEntry::Ahead(place) = slot { Some(*place) } else { None }
+        };
         let mut wanted: Vec<u64> = slots.iter().filter_map(ahead).collect();
         wanted.sort_unstable();
         let mut items = Vec::with_capacity(wanted.len());
@@ -129,15 +133,15 @@ impl Shuffled {
         self.items.skip(count - at)?;
         self.left = self.left.map(|left| left - count);
         self.buffer.extend(slots.into_iter().filter_map(|slot| match slot {
-            Slot::Pulled(item) => Some(item),
-            Slot::Ahead(place) => items[wanted.binary_search(&place).ok()?].take(),
+            BufferEntry::Pulled(item) => Some(item),
+            BufferEntry::Ahead(place) => items[wanted.binary_search(&place).ok()?].take(),
         }));
         Ok(())
     }
 }
 
-/// One of them, drawn; the last takes its place.
-fn draw<T>(buffer: &mut Vec<T>, draws: &mut Draws) -> Option<T> {
+/// Removes a random entry; the last entry takes its index.
+fn draw<T>(buffer: &mut Vec<T>, draws: &mut StreamRng) -> Option<T> {
     let place = draws.below(buffer.len() as u64) as usize;
     (!buffer.is_empty()).then(|| buffer.swap_remove(place))
 }

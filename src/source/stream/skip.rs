@@ -1,10 +1,10 @@
 //! Skip: all but the first items.
 
-use super::{ENDLESS, Items, Pass, Stream, Streamed, print};
+use super::{ENDLESS, Items, Pass, Stream, Streamed, fingerprint_of};
 use crate::source::{BoxError, FieldSpec};
 
 impl Stream {
-    /// Without the first so many items.
+    /// Leaves out the first `items` items.
     #[must_use]
     pub fn skip(self, items: u64) -> Self {
         Self::new(Skip { from: [self], count: items })
@@ -21,7 +21,7 @@ impl Streamed for Skip {
         self.from[0].fields()
     }
 
-    fn parts(&self) -> &[Stream] {
+    fn components(&self) -> &[Stream] {
         &self.from
     }
 
@@ -39,6 +39,6 @@ impl Streamed for Skip {
     }
 
     fn fingerprint(&self) -> u64 {
-        print("skip", &[self.count], &self.from)
+        fingerprint_of("skip", &[self.count], &self.from)
     }
 }

@@ -1,10 +1,10 @@
-//! Take: the first items, no more.
+//! Take: the first items only.
 
-use super::{Item, Items, Pass, Stream, Streamed, print};
+use super::{Item, Items, Pass, Stream, Streamed, fingerprint_of};
 use crate::source::{BoxError, FieldSpec};
 
 impl Stream {
-    /// At most so many items, from the first on.
+    /// Yields at most the first `items` items.
     #[must_use]
     pub fn take(self, items: u64) -> Self {
         Self::new(Take { from: [self], count: items })
@@ -21,12 +21,12 @@ impl Streamed for Take {
         self.from[0].fields()
     }
 
-    fn parts(&self) -> &[Stream] {
+    fn components(&self) -> &[Stream] {
         &self.from
     }
 
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
-        Ok(Box::new(Taken { items: self.from[0].open(pass)?, left: self.count }))
+        Ok(Box::new(TakePass { items: self.from[0].open(pass)?, left: self.count }))
     }
 
     fn known_len(&self) -> Option<u64> {
@@ -37,16 +37,16 @@ impl Streamed for Take {
     }
 
     fn fingerprint(&self) -> u64 {
-        print("take", &[self.count], &self.from)
+        fingerprint_of("take", &[self.count], &self.from)
     }
 }
 
-struct Taken {
+struct TakePass {
     items: Box<dyn Items>,
     left: u64,
 }
 
-impl Items for Taken {
+impl Items for TakePass {
     fn next(&mut self) -> Result<Option<Item>, BoxError> {
         if self.left == 0 {
             return Ok(None);

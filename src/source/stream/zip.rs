@@ -4,19 +4,19 @@
 //! [a b c] [x y] ─▶ ax by              ends with the shortest, as tf.data's
 //! ```
 
-use super::{Item, Items, Pass, Stream, StreamError, Streamed, print};
+use super::{Item, Items, Pass, Stream, StreamError, Streamed, fingerprint_of};
 use crate::sample::SampleId;
 use crate::source::{BoxError, FieldSpec, ImageStats, Record, SampleLocation, Source};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 impl Stream {
-    /// The first item of each stream as one, the second of each as the next, and so on to the end of
-    /// the shortest. It has the fields of all.
+    /// Joins the first items of all streams into one item, then the second ones, to the end of the
+    /// shortest stream. An item has the fields of all streams.
     ///
     /// # Errors
     ///
-    /// If there is no stream, or two have a field of one name.
+    /// If there is no stream, or two have a field of the same name.
     pub fn zip(streams: impl IntoIterator<Item = Self>) -> Result<Self, StreamError> {
         let parts: Vec<Self> = streams.into_iter().collect();
         if parts.is_empty() {
@@ -39,7 +39,7 @@ struct Zip {
 }
 
 impl Zip {
-    /// The stream that a field is of, and its place there.
+    /// The stream that a field belongs to, and the field's index in that stream.
     fn part(&self, field: usize) -> Option<(&Stream, usize)> {
         let mut left = field;
         for part in &self.parts {
@@ -60,7 +60,7 @@ impl Streamed for Zip {
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
         let parts = self.parts.iter().enumerate();
         let items: Result<Vec<_>, _> =
-            parts.map(|(place, part)| part.open(&pass.of_part(place))).collect();
+            parts.map(|(place, part)| part.open(&pass.for_component(place))).collect();
         let widths = self.parts.iter().map(|part| part.fields().len()).collect();
         let fields = Arc::clone(&self.fields);
         Ok(Box::new(SideBySide { items: items?, fields, widths, is_over: false }))
@@ -94,7 +94,7 @@ impl Streamed for Zip {
     }
 
     fn fingerprint(&self) -> u64 {
-        print("zip", &[], &self.parts)
+        fingerprint_of("zip", &[], &self.parts)
     }
 }
 
@@ -131,11 +131,11 @@ impl Items for SideBySide {
     }
 }
 
-/// Items as one: read only where it is asked for.
+/// Several items as one sample: a value is read from its item only when it is asked for.
 struct Joined {
     items: Vec<Item>,
     fields: Arc<[FieldSpec]>,
-    /// How many of the fields are of each item.
+    /// The number of fields of each item.
     widths: Arc<[usize]>,
 }
 
@@ -157,7 +157,7 @@ impl Source for Joined {
         self.items.iter().map(Item::name).collect::<Vec<_>>().join(" with ")
     }
 
-    /// Of the item that the field is of.
+    /// The location of the item that the field belongs to.
     fn locate(&self, _: SampleId, field: usize) -> Option<SampleLocation> {
         let mut left = field;
         for (item, &fields) in self.items.iter().zip(&*self.widths) {

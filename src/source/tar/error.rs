@@ -1,10 +1,10 @@
-//! What can be wrong with tar shards, and with one member.
+//! Errors of tar shards and their members.
 
 use crate::source::{BoxError, Escaped};
 use crate::threads::ThreadsError;
 use std::fmt;
 
-/// Why tar shards can't be read.
+/// The reason why tar shards can't be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TarError {
@@ -14,111 +14,111 @@ pub enum TarError {
     /// The threads that read the shards can't be started.
     #[error(transparent)]
     Threads(#[from] ThreadsError),
-    /// A shard is damaged, or is no tar file.
+    /// A shard is damaged, or is not a tar file.
     #[error("{shard}: byte {at}: {kind}")]
     Shard {
-        /// Where it is, with control characters escaped.
+        /// The path or address of the shard, with control characters escaped.
         shard: String,
-        /// The byte it was found at: in a compressed shard, of what it unpacks to.
+        /// The offset of the damage: in a compressed shard, an offset in the unpacked data.
         at: u64,
-        /// What is wrong.
-        kind: Damage,
+        /// The damage.
+        kind: TarDamage,
     },
-    /// A sample's part can't be read or is not what its field is.
+    /// A member of a sample can't be read, or does not have its field's type.
     #[error("{shard}: sample {}{part}: {message}", Escaped(key))]
     Sample {
-        /// Where its shard is, with control characters escaped.
+        /// The path or address of the shard, with control characters escaped.
         shard: String,
-        /// What it is called there.
+        /// The key of the sample.
         key: String,
-        /// Which part of it.
-        part: PartPlace,
-        /// What is wrong.
+        /// The member of the sample.
+        part: MemberLocation,
+        /// The cause.
         message: String,
     },
-    /// No shard has a sample.
+    /// The shards contain no sample.
     #[error("{shards}: there is no sample")]
     NoSamples {
         /// The shards.
         shards: String,
     },
-    /// A field that can't be made as it was declared.
+    /// A field can't be read as it is declared.
     #[error("field {}: {message}", Escaped(field))]
     Field {
-        /// Its name.
+        /// The name of the field.
         field: String,
-        /// What is wrong.
+        /// The cause.
         message: String,
     },
-    /// A sample that the dataset has not.
+    /// The dataset has no sample with this number.
     #[error("there is no sample {sample}, the shards have {samples}")]
     NoSuchSample {
         /// The number asked for.
         sample: u64,
-        /// Samples of the dataset.
+        /// The number of samples in the dataset.
         samples: u64,
     },
-    /// A field that the dataset has not.
+    /// The dataset has no field with this number.
     #[error("there is no field {field}, the shards have {fields}")]
     NoSuchField {
         /// The number asked for.
         field: usize,
-        /// Fields of the dataset.
+        /// The number of fields in the dataset.
         fields: usize,
     },
-    /// More samples, or longer tables of them, than the limits allow.
+    /// There are more samples, or longer tables, than the limits allow.
     #[error("{shards}: {found} {what}, the limit is {limit}")]
     Limit {
         /// The shards.
         shards: String,
-        /// What there are too many of.
+        /// The counted quantity.
         what: &'static str,
-        /// How many there are.
+        /// The number found.
         found: u64,
-        /// How many there may be.
+        /// The largest number allowed.
         limit: u64,
     },
-    /// A compressed shard where samples are read in any order.
+    /// A compressed shard can't be read in any order.
     #[error(
         "{shard}: a compressed shard is read from its beginning on: open it as a stream, or unpack it"
     )]
     Compressed {
-        /// Where it is, with control characters escaped.
+        /// The path or address of the shard, with control characters escaped.
         shard: String,
     },
-    /// Ranks that can't all have a shard.
+    /// There are fewer shards than ranks.
     #[error("{shards} shards for {world} ranks: a rank would have none")]
     Ranks {
-        /// Shards there are.
+        /// The number of shards.
         shards: usize,
-        /// Ranks there are.
+        /// The number of ranks.
         world: usize,
     },
-    /// A rank that is none.
+    /// The rank is not below the number of ranks.
     #[error("rank {rank} of {world}")]
     Rank {
         /// The rank.
         rank: usize,
-        /// Ranks there are.
+        /// The number of ranks.
         world: usize,
     },
 }
 
-/// Which part of a sample: its extension, and where it lies.
+/// The member of a sample that an error is about: its extension and its offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PartPlace {
-    /// The sample as a whole.
+pub enum MemberLocation {
+    /// The whole sample.
     Whole,
     /// One member.
     Member {
-        /// Its extension.
+        /// The extension of the member.
         ext: String,
-        /// Its first byte.
+        /// The offset of the member's first byte.
         at: u64,
     },
 }
 
-impl fmt::Display for PartPlace {
+impl fmt::Display for MemberLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Whole => Ok(()),
@@ -127,118 +127,119 @@ impl fmt::Display for PartPlace {
     }
 }
 
-/// What is wrong with a tar file.
+/// The damage found in a tar file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Damage {
-    /// A file of no bytes.
+pub enum TarDamage {
+    /// The file has no bytes.
     #[error("the file is empty")]
     Empty,
-    /// A block where a header should be.
+    /// A block is not a header: its checksum is wrong.
     #[error("this is no tar header: its checksum is wrong")]
     Checksum,
-    /// A header's size field.
+    /// The size field of a header is not a number.
     #[error("a tar header whose size is no number below 2^64")]
     Size,
-    /// The data of a PAX header.
+    /// The data of a PAX header is not a record.
     #[error("byte {byte} of a PAX header begins no record")]
     PaxRecord {
-        /// Of the header's data.
+        /// The offset in the header's data.
         byte: usize,
     },
-    /// The size in a PAX header.
+    /// The size in a PAX header is not a number.
     #[error("a PAX header whose size is no number below 2^64")]
     PaxSize,
-    /// Place or name of all members to come, which no two readers take alike.
+    /// A global PAX header sets the path or size of all later members, which readers interpret
+    /// differently.
     #[error("a global PAX header with a path or a size")]
     PaxGlobal,
-    /// A name or a PAX header that is longer than any.
+    /// A name or a PAX header is longer than the limit.
     #[error("{what} of {found} bytes, the limit is {limit}")]
     Long {
-        /// What is too long.
+        /// The item that is too long.
         what: &'static str,
-        /// Bytes of it.
+        /// The length found, in bytes.
         found: u64,
-        /// Bytes it may have.
+        /// The largest length allowed, in bytes.
         limit: u64,
     },
-    /// A member of a compressed file that would unpack to more bytes than a value may have.
+    /// A member of a compressed file would unpack to more bytes than a value may have.
     #[error(
         "a member that unpacks to {found} bytes, and the limit is {limit} (`Limits::max_unpacked_bytes`): unpack the shard, or raise the limit"
     )]
     Unpacked {
-        /// Bytes of it, as its header says.
+        /// The size in the member's header, in bytes.
         found: u64,
-        /// Bytes it may have.
+        /// The largest size allowed, in bytes.
         limit: u64,
     },
     /// The file ends within a header.
     #[error("the file ends after {found} bytes of a header")]
     HalfHeader {
-        /// Bytes there are.
+        /// The number of bytes of the header that are there.
         found: usize,
     },
     /// The file ends within a member.
     #[error("a member of {size} bytes, and the file ends at byte {end}")]
     Short {
-        /// Its bytes.
+        /// The size of the member in bytes.
         size: u64,
-        /// Where the file ends.
+        /// The length of the file.
         end: u64,
     },
-    /// A link, a folder or a device that says it has data.
+    /// A link, a folder or a device has a size other than 0.
     #[error("a link, folder or device of {size} bytes: readers differ on where the next header is")]
     HasData {
-        /// As it says.
+        /// The size in the header, in bytes.
         size: u64,
     },
-    /// Two long names, or two PAX headers, or one of each that differ.
+    /// A member has two long names, two PAX headers, or a long name and a PAX path that differ.
     #[error("two headers that name the same member")]
     Twice,
-    /// A long name or a PAX header without a member.
+    /// A long name or a PAX header is not followed by a member.
     #[error("the archive ends where a header told of one more member")]
     Dangling,
-    /// Bytes after the end.
+    /// Bytes other than zeros follow the end of the archive.
     #[error(
         "the archive ended at byte {end}, and something follows: are two archives in one file?"
     )]
     Trailing {
-        /// Where it ended.
+        /// The offset of the end of the archive.
         end: u64,
     },
-    /// Zeros after the end, without end.
+    /// Too many zeros follow the end of the archive.
     #[error("the archive ended at byte {end}, and more than {limit} bytes follow")]
     LongTail {
-        /// Where it ended.
+        /// The offset of the end of the archive.
         end: u64,
-        /// Bytes that may follow.
+        /// The largest number of bytes that may follow.
         limit: u64,
     },
-    /// A sample with two parts of one extension.
+    /// A sample has two members with the same extension.
     #[error("sample {} has {} twice", Escaped(key), Escaped(ext))]
     Duplicate {
-        /// The sample.
+        /// The key of the sample.
         key: String,
-        /// The extension, in small letters.
+        /// The extension, in lower case.
         ext: String,
     },
-    /// More extensions or parts than a table has numbers for.
+    /// A shard has more extensions or members than the tables can number.
     #[error("more than 65536 extensions, or 2^32 parts, in one shard")]
     Many,
-    /// The system, or a decoder, can't read on.
+    /// The system or a decoder reports a read error.
     #[error("{0}")]
     Read(String),
 }
 
-/// Damage with the byte it was found at.
+/// Damage, with its offset.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct LocatedDamage {
     pub(super) at: u64,
-    pub(super) kind: Damage,
+    pub(super) kind: TarDamage,
 }
 
-impl Found {
-    /// With the shard's name.
+impl LocatedDamage {
+    /// Adds the shard's name.
     pub(super) fn of(self, shard: &impl fmt::Display) -> TarError {
         TarError::Shard { shard: shard.to_string(), at: self.at, kind: self.kind }
     }

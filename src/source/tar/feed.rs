@@ -1,4 +1,4 @@
-//! Bytes in sequence: of a shard, or of one that is unpacked on the way.
+//! The bytes of a shard in sequence, unpacked on the fly if the shard is compressed.
 //!
 //! ```text
 //! ShardReader   a plain shard             what is passed over is never read
@@ -9,17 +9,17 @@ use super::header::BLOCK;
 use crate::source::shards::{LARGE, ShardReader};
 use std::io::{self, BufRead, BufReader, Read};
 
-/// What headers and data are read from.
+/// A reader for headers and data.
 pub(super) trait Feed: BufRead + Send {
-    /// Passes over `count` bytes; says how many there were.
+    /// Skips up to `count` bytes and returns how many it skipped.
     fn pass(&mut self, count: u64) -> io::Result<u64>;
 
-    /// Appends the next `count` bytes; says how many there were. `beyond` more may be read
-    /// along.
+    /// Appends up to `count` bytes and returns how many it appended. The reader may read up to `beyond`
+    /// more bytes into its buffer.
     fn append(&mut self, bytes: &mut Vec<u8>, count: u64, beyond: u64) -> io::Result<u64>;
 
-    /// The next bytes; none only at the end. Asked again where a signal came in between: others do not
-    /// expect that of `fill_buf`.
+    /// Returns the next bytes; none only at the end. Retries a read that a signal interrupted, because
+    /// callers of `fill_buf` do not expect that error.
     fn at_hand(&mut self) -> io::Result<&[u8]> {
         while let Err(error) = self.fill_buf() {
             if error.kind() != io::ErrorKind::Interrupted {
@@ -32,7 +32,7 @@ pub(super) trait Feed: BufRead + Send {
 
 impl Feed for ShardReader {
     fn pass(&mut self, count: u64) -> io::Result<u64> {
-        Ok(self.pass(count))
+        Ok(self.skip(count))
     }
 
     fn append(&mut self, bytes: &mut Vec<u8>, count: u64, beyond: u64) -> io::Result<u64> {
@@ -40,10 +40,10 @@ impl Feed for ShardReader {
     }
 }
 
-/// A shard that is unpacked on the way.
+/// A shard that is unpacked on the fly.
 pub(super) type Unpack = BufReader<Box<dyn Read + Send>>;
 
-/// What a decoder gives.
+/// Buffers the output of a decoder.
 pub(super) fn unpack(decoder: Box<dyn Read + Send>) -> Unpack {
     BufReader::with_capacity(LARGE, decoder)
 }
@@ -58,7 +58,7 @@ impl Feed for Unpack {
     }
 }
 
-/// The next block; fewer bytes of it only at the end.
+/// Reads the next block; fewer bytes only at the end.
 pub(super) fn block(feed: &mut dyn Feed) -> io::Result<([u8; BLOCK], usize)> {
     let (mut block, mut filled) = ([0; BLOCK], 0);
     while filled < BLOCK {

@@ -1,75 +1,76 @@
-//! Which members are one sample: WebDataset's rule.
+//! The rule that groups members into samples: that of WebDataset.
 //!
 //! ```text
 //! name = key.ext        train/n01/004.seg.png  ->  key train/n01/004, ext seg.png
 //! ```
 //!
-//! The key is all before the first dot of a file's name, the extension all behind it, in small letters.
-//! Members that follow each other and have the same key are one sample. Passed over, and no end of a
-//! sample: names without a dot, or with nothing before it; `__…__` alone or as the outermost folder,
-//! which WebDataset keeps for itself.
+//! The key is everything before the first dot of a file's base name, the extension everything behind
+//! that dot, in lower case. Consecutive members with the same key are one sample. Members of the
+//! following names are skipped and do not end a sample: names without a dot, or with nothing before it;
+//! and `__…__`, alone or as the outermost folder, which WebDataset reserves.
 //!
 //! The rule is that of `base_plus_ext`, `tar_file_iterator` and `group_by_keys` of webdataset 1.0.2:
-//! `^((?:.*/|)[^.]+)[.]([^/]*)$`, `__[^/]*__($|/)`. An extension that a sample has twice is an error
-//! there and here. Where we differ: a member called `x.__key__` or `x.__url__` is one like others.
+//! `^((?:.*/|)[^.]+)[.]([^/]*)$`, `__[^/]*__($|/)`. A sample with the same extension twice is an error
+//! in both. One difference: here, a member named `x.__key__` or `x.__url__` has no special meaning.
 
-use super::Damage;
+use super::TarDamage;
 use std::collections::HashSet;
 
-/// Tells which member belongs to which sample.
+/// Assigns members to samples.
 #[derive(Default)]
 pub(super) struct Grouper {
-    /// Of the sample in the making.
+    /// The key of the current sample.
     key: Option<Vec<u8>>,
     exts: HashSet<String>,
 }
 
-/// Where a member belongs.
+/// The sample that a member belongs to.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// To no sample.
+pub(super) enum MemberRole {
+    /// The member belongs to no sample.
     Outside,
-    /// To the sample in the making, as this extension.
+    /// The member belongs to the current sample, with this extension.
     Here(String),
-    /// It begins a sample, as this extension, and ends the one of this key.
+    /// The member begins a sample, with this extension, and ends the sample of this key.
     Begins(String, Option<Vec<u8>>),
 }
 
 impl Grouper {
-    /// Where the member of this name belongs.
-    pub(super) fn place(&mut self, name: &[u8]) -> Result<Place, Damage> {
+    /// Assigns the member of this name to a sample.
+    pub(super) fn role(&mut self, name: &[u8]) -> Result<MemberRole, TarDamage> {
         let Some((key, ext)) = split(name).filter(|_| !is_meta(name)) else {
-            return Ok(Place::Outside);
+            return Ok(MemberRole::Outside);
         };
         let ext = String::from_utf8_lossy(ext).to_lowercase();
         if self.key.as_deref() == Some(key) {
             if !self.exts.insert(ext.clone()) {
                 let key = String::from_utf8_lossy(key).into_owned();
-                return Err(Damage::Duplicate { key, ext });
+                return Err(TarDamage::Duplicate { key, ext });
             }
-            return Ok(Place::Here(ext));
+            return Ok(MemberRole::Here(ext));
         }
         self.exts.clear();
         self.exts.insert(ext.clone());
-        Ok(Place::Begins(ext, self.key.replace(key.to_vec())))
+        Ok(MemberRole::Begins(ext, self.key.replace(key.to_vec())))
     }
 
-    /// The key of the sample in the making.
+    /// The key of the current sample.
     pub(super) fn key(&self) -> &[u8] {
         self.key.as_deref().unwrap_or_default()
     }
 
-    /// The key of the last sample.
+    /// Ends the last sample and returns its key.
     pub(super) fn end(&mut self) -> Option<Vec<u8>> {
         self.key.take()
     }
 }
 
-/// Key and extension of a name: `^((?:.*/|)[^.]+)[.]([^/]*)$`.
+/// Splits a name into key and extension: `^((?:.*/|)[^.]+)[.]([^/]*)$`.
 fn split(name: &[u8]) -> Option<(&[u8], &[u8])> {
     let base = name.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
     let dot = base + name[base..].iter().position(|&byte| byte == b'.')?;
-    // `[^.]+` is what stands between a dot and ours; it begins the name, or behind a slash.
+    // `[^.]+` is the text between this dot and the one before it; it starts at the beginning of the
+    // name, or behind a slash.
     let run = name[..dot].iter().rposition(|&byte| byte == b'.').map_or(0, |before| before + 1);
     let is_key = if run == 0 {
         dot > 0
@@ -95,7 +96,7 @@ fn is_meta(name: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// Names at random of `a . / _ \n A`, and what webdataset 1.0.2 makes of them.
+    /// Random names of `a . / _ \n A`, with the result of webdataset 1.0.2.
     #[test]
     fn names_are_split_as_webdataset_splits_them() {
         let table = include_str!("../../../tests/golden/webdataset/names.json");
@@ -115,15 +116,15 @@ mod tests {
     #[test]
     fn neighbours_of_one_key_are_a_sample() {
         let mut grouper = Grouper::default();
-        let mut place = |name: &str| grouper.place(name.as_bytes());
+        let mut place = |name: &str| grouper.role(name.as_bytes());
         let begins = |ext: &str, ended: Option<&str>| {
-            Ok(Place::Begins(ext.into(), ended.map(|key| key.into())))
+            Ok(MemberRole::Begins(ext.into(), ended.map(|key| key.into())))
         };
         assert_eq!(place("d/1.JPG"), begins("jpg", None));
-        assert_eq!(place("__meta__"), Ok(Place::Outside));
-        assert_eq!(place("README"), Ok(Place::Outside));
-        assert_eq!(place("d/1.cls"), Ok(Place::Here("cls".into())));
-        let twice = Damage::Duplicate { key: "d/1".into(), ext: "jpg".into() };
+        assert_eq!(place("__meta__"), Ok(MemberRole::Outside));
+        assert_eq!(place("README"), Ok(MemberRole::Outside));
+        assert_eq!(place("d/1.cls"), Ok(MemberRole::Here("cls".into())));
+        let twice = TarDamage::Duplicate { key: "d/1".into(), ext: "jpg".into() };
         assert_eq!(place("d/1.jpg"), Err(twice));
         assert_eq!(place("d/2.jpg"), begins("jpg", Some("d/1")));
         assert_eq!(place("d/1.jpg"), begins("jpg", Some("d/2")));

@@ -1,102 +1,102 @@
 //! A tar header: one block of 512 bytes.
 //!
-//! | offset | size | field      | what is read of it                                              |
+//! | offset | size | field      | meaning                                                         |
 //! |-------:|-----:|------------|-----------------------------------------------------------------|
-//! |      0 |  100 | `name`     | up to its first NUL                                             |
+//! |      0 |  100 | `name`     | up to the first NUL                                             |
 //! |    124 |   12 | `size`     | octal; or GNU's base 256, if the first bit is set               |
-//! |    148 |    8 | `chksum`   | octal: the sum of all bytes, these eight taken as spaces        |
-//! |    156 |    1 | `typeflag` | see [`Kind`]                                                    |
+//! |    148 |    8 | `chksum`   | octal: the sum of all bytes, with these eight counted as spaces |
+//! |    156 |    1 | `typeflag` | see [`MemberKind`]                                              |
 //! |    257 |    6 | `magic`    | `ustar\0`: there is a prefix                                    |
-//! |    345 |  155 | `prefix`   | stands before the name, with a `/` between                      |
-//! |    482 |    1 |            | of GNU's sparse files: whether a block of their map follows     |
+//! |    345 |  155 | `prefix`   | precedes the name, with a `/` between them                      |
+//! |    482 |    1 |            | in GNU's sparse files: whether a block of their map follows     |
 //!
-//! From POSIX.1-2017 (pax) and GNU tar's manual. The checksum may be of signed bytes, as old programs
-//! wrote it; every other reader takes that too.
+//! From POSIX.1-2017 (pax) and GNU tar's manual. The checksum may also be a sum of signed bytes, as old
+//! programs wrote it; every other reader accepts that too.
 
-use super::Damage;
+use super::TarDamage;
 
-/// Bytes of a header, and what data is padded to.
+/// The size of a header in bytes. Data is padded to a multiple of it.
 pub(super) const BLOCK: usize = 512;
 
-/// What a header says.
+/// The contents of a header.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Header {
-    /// With the prefix.
+pub(super) struct TarHeader {
+    /// The name, with the prefix.
     pub(super) name: Vec<u8>,
-    /// Bytes of data that follow.
+    /// The number of bytes of data that follow.
     pub(super) size: u64,
-    pub(super) kind: Kind,
+    pub(super) kind: MemberKind,
 }
 
-/// What kind of member it is.
+/// The kind of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// `0`, NUL and `7`: a file. Those of NUL with a name that ends with `/` are folders.
+pub(super) enum MemberKind {
+    /// `0`, NUL and `7`: a file. A member of kind NUL whose name ends with `/` is a folder.
     File,
     /// `1` to `6`: links, devices, folders, FIFOs. They have no data.
     Empty,
-    /// `L`: the data is the next member's name.
+    /// `L`: the data is the name of the next member.
     LongName,
-    /// `K`: the data is where the next member, a link, leads to.
+    /// `K`: the data is the target of the next member, a link.
     LongLink,
-    /// `x`: the data is about the next member.
+    /// `x`: the data describes the next member.
     Pax,
-    /// `g`: the data is about all that follow.
+    /// `g`: the data describes all later members.
     PaxGlobal,
-    /// `S`: a file with holes, in GNU's old form; whether more of its map follows.
+    /// `S`: a file with holes, in GNU's old form; `more` if blocks of its map follow.
     Sparse { more: bool },
-    /// Any other letter: its data is passed over.
+    /// Any other letter: the data is skipped.
     Other,
 }
 
-impl Header {
-    /// What a block says.
-    pub(super) fn parse(block: &[u8; BLOCK]) -> Result<Self, Damage> {
+impl TarHeader {
+    /// Parses a block.
+    pub(super) fn parse(block: &[u8; BLOCK]) -> Result<Self, TarDamage> {
         if number(&block[148..156]).is_none_or(|sum| !is_sum(block, sum)) {
-            return Err(Damage::Checksum);
+            return Err(TarDamage::Checksum);
         }
         let name = name(block);
         let kind = kind(block, &name);
-        let size = number(&block[124..136]).ok_or(Damage::Size)?;
+        let size = number(&block[124..136]).ok_or(TarDamage::Size)?;
         Ok(Self { name, size, kind })
     }
 }
 
-/// Whether a block is of zeros alone: the end of an archive.
+/// Returns true if all bytes are zero: such a block ends an archive.
 pub(super) fn is_zero(block: &[u8]) -> bool {
     block.iter().all(|&byte| byte == 0)
 }
 
-fn kind(block: &[u8; BLOCK], name: &[u8]) -> Kind {
+fn kind(block: &[u8; BLOCK], name: &[u8]) -> MemberKind {
     match block[156] {
-        0 if name.ends_with(b"/") => Kind::Empty,
-        0 | b'0' | b'7' => Kind::File,
-        b'1'..=b'6' => Kind::Empty,
-        b'L' => Kind::LongName,
-        b'K' => Kind::LongLink,
-        // X is what Solaris writes for x.
-        b'x' | b'X' => Kind::Pax,
-        b'g' => Kind::PaxGlobal,
-        b'S' => Kind::Sparse { more: block[482] != 0 },
-        _ => Kind::Other,
+        0 if name.ends_with(b"/") => MemberKind::Empty,
+        0 | b'0' | b'7' => MemberKind::File,
+        b'1'..=b'6' => MemberKind::Empty,
+        b'L' => MemberKind::LongName,
+        b'K' => MemberKind::LongLink,
+        // Solaris writes X for x.
+        b'x' | b'X' => MemberKind::Pax,
+        b'g' => MemberKind::PaxGlobal,
+        b'S' => MemberKind::Sparse { more: block[482] != 0 },
+        _ => MemberKind::Other,
     }
 }
 
 fn name(block: &[u8; BLOCK]) -> Vec<u8> {
     let (name, prefix) = (text(&block[..100]), text(&block[345..500]));
-    // GNU's own headers have times where POSIX has the prefix, and another magic.
+    // GNU's own headers have times in place of the prefix, and another magic.
     if &block[257..263] != b"ustar\0" || prefix.is_empty() {
         return name.to_vec();
     }
     [prefix, b"/", name].concat()
 }
 
-/// Up to the first NUL.
+/// Returns the bytes before the first NUL.
 pub(super) fn text(field: &[u8]) -> &[u8] {
     field.split(|&byte| byte == 0).next().unwrap_or(field)
 }
 
-/// A number: octal digits between spaces, none for 0; or GNU's base 256.
+/// Parses a number: octal digits between spaces, none for 0; or GNU's base 256.
 fn number(field: &[u8]) -> Option<u64> {
     match field {
         [0x80, rest @ ..] => {
@@ -111,11 +111,12 @@ fn number(field: &[u8]) -> Option<u64> {
     }
 }
 
-/// Whether it is the sum of a block's bytes, taken as unsigned or as signed ones.
+/// Returns true if `sum` is the sum of a block's bytes, taken as unsigned or as signed bytes.
 fn is_sum(block: &[u8; BLOCK], sum: u64) -> bool {
     let of = |bytes: &[u8]| bytes.iter().map(|&byte| u32::from(byte)).sum::<u32>();
     let above = |bytes: &[u8]| bytes.iter().map(|&byte| u32::from(byte >> 7)).sum::<u32>();
-    // Of the whole block, which goes many bytes at a time; the sum's own place counts as spaces.
+    // The sum of the whole block is computed many bytes at a time; the checksum field is then replaced
+    // by spaces.
     let (own, spaces) = (&block[148..156], 8 * u32::from(b' '));
     let unsigned = of(block) - of(own) + spaces;
     let signed = || u64::from(unsigned).checked_sub(256 * u64::from(above(block) - above(own)));
@@ -143,16 +144,17 @@ mod tests {
 
     #[test]
     fn sizes_are_octal_or_base_256() {
-        let size = |text: &[u8]| Header::parse(&block(b"a", text, b'0')).map(|header| header.size);
+        let size =
+            |text: &[u8]| TarHeader::parse(&block(b"a", text, b'0')).map(|header| header.size);
         assert_eq!(size(b"00000000017\0"), Ok(15));
         assert_eq!(size(b"777777777777"), Ok((1 << 36) - 1));
         assert_eq!((size(b"   17 "), size(b"")), (Ok(15), Ok(0)));
         assert_eq!(size(b"\x80\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff"), Ok(u64::MAX));
-        assert_eq!(size(b"\x80\0\0\x01\0\0\0\0\0\0\0\0"), Err(Damage::Size));
+        assert_eq!(size(b"\x80\0\0\x01\0\0\0\0\0\0\0\0"), Err(TarDamage::Size));
         for wrong in
             [&b"18"[..], b"-1", b"1 1", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"]
         {
-            assert_eq!(size(wrong), Err(Damage::Size), "{wrong:?}");
+            assert_eq!(size(wrong), Err(TarDamage::Size), "{wrong:?}");
         }
     }
 
@@ -162,7 +164,7 @@ mod tests {
             let mut block = block(b"b.jpg", b"1", b'0');
             block[257..257 + magic.len()].copy_from_slice(magic);
             block[345..348].copy_from_slice(b"dir");
-            Header::parse(&summed(block)).unwrap().name
+            TarHeader::parse(&summed(block)).unwrap().name
         };
         assert_eq!(with(b"ustar\x0000"), b"dir/b.jpg");
         assert_eq!(with(b"ustar  \0"), b"b.jpg");
@@ -172,24 +174,24 @@ mod tests {
     #[test]
     fn either_sum_is_right_and_no_other() {
         let high = block(b"\xff\xfe", b"1", b'0');
-        assert!(Header::parse(&high).is_ok());
+        assert!(TarHeader::parse(&high).is_ok());
         let mut signed = high;
         let sum: i64 = high.iter().map(|&byte| i64::from(byte as i8)).sum::<i64>()
             - high[148..156].iter().map(|&byte| i64::from(byte)).sum::<i64>()
             + 256;
         signed[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
-        assert!(Header::parse(&signed).is_ok());
+        assert!(TarHeader::parse(&signed).is_ok());
         for byte in (0..BLOCK).filter(|byte| !(148..156).contains(byte)) {
             let mut damaged = high;
             damaged[byte] ^= 0x10;
-            assert_eq!(Header::parse(&damaged), Err(Damage::Checksum), "byte {byte}");
+            assert_eq!(TarHeader::parse(&damaged), Err(TarDamage::Checksum), "byte {byte}");
         }
     }
 
     #[test]
     fn a_folder_of_an_old_archive_is_known_by_its_slash() {
-        let kind = |name: &[u8], flag| Header::parse(&block(name, b"", flag)).unwrap().kind;
-        assert_eq!((kind(b"a/", 0), kind(b"a", 0)), (Kind::Empty, Kind::File));
-        assert_eq!((kind(b"a", b'7'), kind(b"a", b'D')), (Kind::File, Kind::Other));
+        let kind = |name: &[u8], flag| TarHeader::parse(&block(name, b"", flag)).unwrap().kind;
+        assert_eq!((kind(b"a/", 0), kind(b"a", 0)), (MemberKind::Empty, MemberKind::File));
+        assert_eq!((kind(b"a", b'7'), kind(b"a", b'D')), (MemberKind::File, MemberKind::Other));
     }
 }

@@ -1,4 +1,4 @@
-//! WebDataset's shards: samples in tar files.
+//! WebDataset shards: samples in tar files.
 //!
 //! ```text
 //!             header.rs ─ pax.rs        a block; what is told beside it
@@ -7,9 +7,9 @@
 //!                              └──────▶ walk.rs ─▶ TarStream  samples in sequence, also unpacked
 //! ```
 //!
-//! [`Tar`] wants to know where samples lie: by the index file beside a shard, or else by reading the
-//! headers of all members, of all shards at a time. [`TarStream`] wants to know nothing: it reads shards
-//! from their beginning on. Both give the same samples with the same values.
+//! [`Tar`] needs the offsets of all samples. It reads the index file beside a shard; without one, it
+//! reads the headers of all members, several shards at a time. [`TarStream`] needs no offsets: it reads
+//! each shard from its start. Both return the same samples with the same values.
 
 mod error;
 mod feed;
@@ -23,37 +23,38 @@ mod records;
 mod scan;
 mod stream;
 mod walk;
+mod zstd;
 
 #[cfg(test)]
 mod tests;
 
-pub use error::{Damage, PartPlace, TarError};
+pub use error::{MemberLocation, TarDamage, TarError};
 pub use options::TarOptions;
 pub use stream::TarStream;
 
 pub(in crate::source) use scan::scan;
 
-use super::columns::{Cell, ended};
+use super::columns::{ColumnValue, with_nul};
 use super::file::LengthCheck;
 use super::shards::{Shard, ShardIndex, Shards};
 use super::{
     BoxError, Buffer, ClassNames, FieldSpec, Record, RunPlan, SampleLocation, Source, Value,
-    classes, sidecar,
+    classes, index_file,
 };
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
-use plan::{Located, Plan};
+use plan::{FieldLocation, ShardPlan};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Samples in plain tar files, read in any order: the shards of a WebDataset.
 ///
-/// A sample is what lies side by side under one name: `0001.jpg`, `0001.cls`. Without
-/// [declared fields](TarOptions::field) each extension of the first sample is a field of that name; see
-/// [`As::of_extension`](super::As::of_extension) for what it becomes.
+/// Consecutive members with the same name before the extension are one sample: `0001.jpg`, `0001.cls`.
+/// Without [declared fields](TarOptions::field), each extension of the first sample is a field of that
+/// name; see [`As::of_extension`](super::As::of_extension) for its type.
 ///
-/// Nothing is unpacked to a disk, no link is followed, and a member's name is only ever a key. The
-/// shards should not be changed while they are open.
+/// No member is unpacked to disk, no link is followed, and a member's name is only used as a key. The
+/// shards must not be changed while they are open.
 ///
 /// ```no_run
 /// use fuseloop::source::{As, Source, Tar, TarOptions};
@@ -65,29 +66,29 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Tar {
     shards: Shards,
-    plan: Arc<Plan>,
+    plan: Arc<ShardPlan>,
 }
 
 impl Tar {
     /// Opens the shards that a text names: see [`Location::parse`](super::Location::parse).
     ///
-    /// Of a shard with an index file (`train-000.tar.fidx`, see
-    /// [`index_shards`](super::index_shards)) that is read; of others the headers of all members are,
-    /// several shards at a time. No file is written.
+    /// If a shard has an index file (`train-000.tar.fidx`, see [`index_shards`](super::index_shards)),
+    /// the index file is read. For other shards the headers of all members are read, several shards at a
+    /// time. No file is written.
     ///
     /// # Errors
     ///
-    /// See [`TarError`]: a shard that can't be opened, is damaged or compressed; an index file that is
-    /// not of its shard; no sample at all.
+    /// See [`TarError`]: a shard can't be opened, is damaged or is compressed; an index file does not
+    /// match its shard; there is no sample.
     pub fn open(spec: &str) -> Result<Self, TarError> {
         Self::open_with(spec, &TarOptions::default())
     }
 
-    /// Opens shards with declared fields, or with limits of their own.
+    /// Opens shards with declared fields, or with limits other than the default ones.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open); and if a field can't be had as it is declared.
+    /// See [`open`](Self::open); also if a field can't be read as it is declared.
     pub fn open_with(spec: &str, options: &TarOptions) -> Result<Self, TarError> {
         Self::of(Shards::open(spec).map_err(TarError::Open)?, options)
     }
@@ -96,7 +97,7 @@ impl Tar {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn from_bytes(bytes: &[u8], limits: &Limits) -> Result<Self, TarError> {
         Self::from_bytes_with(bytes, &TarOptions::default().limits(*limits))
     }
@@ -105,24 +106,24 @@ impl Tar {
     ///
     /// # Errors
     ///
-    /// As [`open_with`](Self::open_with).
+    /// See [`open_with`](Self::open_with).
     pub fn from_bytes_with(bytes: &[u8], options: &TarOptions) -> Result<Self, TarError> {
         Self::of(Shards::new(vec![Shard::held("memory.tar", bytes)]), options)
     }
 
-    /// The samples of open shards.
+    /// Indexes the samples of open shards.
     pub(in crate::source) fn of(shards: Shards, options: &TarOptions) -> Result<Self, TarError> {
         let indexed = |shard: &Shard| indexed(shard, options.limits_of());
         let indexes = parallel::map(shards.all(), indexed)?;
         let indexes = indexes.into_iter().collect::<Result<Vec<ShardIndex>, TarError>>()?;
-        let plan = Arc::new(Plan::new(&shards, indexes, options)?);
+        let plan = Arc::new(ShardPlan::new(&shards, indexes, options)?);
         Ok(Self { shards, plan })
     }
 
-    /// A part's bytes: lent, or in the buffer.
+    /// Returns a member's bytes: borrowed from the file, or read into the buffer.
     fn bytes<'a>(
         &'a self,
-        located: &Located<'_>,
+        located: &FieldLocation<'_>,
         buffer: &'a mut Vec<u8>,
         check: Option<&mut LengthCheck>,
     ) -> Result<&'a [u8], TarError> {
@@ -132,7 +133,7 @@ impl Tar {
         got.map_err(|error| self.plan.error(located, &error))
     }
 
-    fn lent<'a>(
+    fn borrowed_value<'a>(
         &'a self,
         sample: SampleId,
         field: usize,
@@ -143,9 +144,13 @@ impl Tar {
         let bytes = self.bytes(&located, bytes, check.as_mut())?;
         let cell = located.column.cell(located.ext, bytes);
         Ok(match cell.map_err(|error| self.plan.error(&located, &error))? {
-            Cell::Here(value) => value,
-            Cell::Text(text) => Value::Json((**held.insert(Arc::new(ended(text)))).as_ref()),
-            Cell::Elements(bytes) => Value::NdArray((**held.insert(Arc::new(bytes))).as_ref()),
+            ColumnValue::Borrowed(value) => value,
+            ColumnValue::Text(text) => {
+                Value::Json((**held.insert(Arc::new(with_nul(text)))).as_ref())
+            }
+            ColumnValue::Elements(bytes) => {
+                Value::NdArray((**held.insert(Arc::new(bytes))).as_ref())
+            }
         })
     }
 
@@ -163,9 +168,9 @@ impl Tar {
     }
 }
 
-/// Where a shard's samples lie, by its index file or by its headers.
+/// The offsets of a shard's samples, from its index file or from its headers.
 fn indexed(shard: &Shard, limits: &Limits) -> Result<ShardIndex, TarError> {
-    let kept = sidecar::load(shard, sidecar::Kind::Tar).map_err(TarError::Open)?;
+    let kept = index_file::load(shard, index_file::Kind::Tar).map_err(TarError::Open)?;
     kept.map_or_else(|| scan(shard, limits), Ok)
 }
 
@@ -200,14 +205,14 @@ impl Source for Tar {
         field: usize,
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
-        Ok(self.lent(sample, field, buffer)?)
+        Ok(self.borrowed_value(sample, field, buffer)?)
     }
 
     fn longest(&self, field: usize) -> Option<u64> {
         Some(self.plan.longest(field))
     }
 
-    /// Of files of this machine.
+    /// Returns true for local files.
     fn is_cheap_to_read_again(&self) -> bool {
         self.shards.are_local()
     }
@@ -217,11 +222,11 @@ impl Source for Tar {
     }
 
     fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        classes::of_shards(self.shards.locations())
+        classes::names_beside_shards(self.shards.locations())
     }
 
-    /// The shard's number.
-    fn page(&self, sample: SampleId) -> Option<u64> {
+    /// The index of the shard.
+    fn locality_group(&self, sample: SampleId) -> Option<u64> {
         self.plan.place(sample).ok().map(|(shard, _)| shard as u64)
     }
 

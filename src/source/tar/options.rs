@@ -1,29 +1,29 @@
-//! How shards are opened: which fields their samples have, and what they may ask for.
+//! Options for opening tar shards: the fields of their samples, and limits.
 
 use crate::sample::Limits;
-use crate::source::columns::{As, Wanted};
+use crate::source::columns::{As, FieldRequest};
 
-/// Which fields the samples of tar shards have, and what the shards may ask for.
+/// The fields of the samples of tar shards, and the limits on what the shards may ask for.
 ///
 /// By default each extension of the first sample is a field.
 #[derive(Clone, Debug, Default)]
 pub struct TarOptions {
-    fields: Vec<Wanted>,
+    fields: Vec<FieldRequest>,
     limits: Limits,
 }
 
 impl TarOptions {
-    /// Adds a field: `exts` are the extensions it may come by, with `;` between them, the first
-    /// that a sample has. `features.npz:mean` is the array `mean` of a member with several.
+    /// Adds a field. `exts` lists the extensions that can hold it, separated by `;`; the first that a
+    /// sample has is read. `features.npz:mean` is the array `mean` of a member with several arrays.
     ///
-    /// Once a field is declared, only those that are declared are read.
+    /// Once a field is declared, only declared fields are read.
     #[must_use]
     pub fn field(mut self, name: &str, exts: &str, how: As) -> Self {
-        self.fields.push(Wanted::declared(name, exts, how));
+        self.fields.push(FieldRequest::declared(name, exts, how));
         self
     }
 
-    /// What the shards may ask for.
+    /// Sets the limits on what the shards may ask for.
     #[must_use]
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
@@ -34,14 +34,14 @@ impl TarOptions {
     }
 
     /// The declared fields, or those of a first sample with these extensions.
-    pub(super) fn wanted<'a>(&self, first: impl Iterator<Item = &'a str>) -> Vec<Wanted> {
+    pub(super) fn wanted<'a>(&self, first: impl Iterator<Item = &'a str>) -> Vec<FieldRequest> {
         if self.fields.is_empty() {
-            return Wanted::of_sample(first);
+            return FieldRequest::of_sample(first);
         }
         self.fields.clone()
     }
 
-    /// The name of two declared fields.
+    /// Returns a name that two declared fields share.
     pub(super) fn doubled(&self) -> Option<&str> {
         let name = |place: usize| self.fields[place].name.as_str();
         (1..self.fields.len())

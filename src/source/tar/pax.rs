@@ -1,20 +1,20 @@
-//! PAX headers: what is told of a member besides its header.
+//! PAX headers: properties of a member that its header can't hold.
 //!
 //! ```text
 //! 22 path=some/name.jpg\n      its length in decimal, itself and the newline included; a key; a value
 //! ```
 //!
-//! Of the keys two change what a reader finds: `path` and `size`. Names of more than 100 bytes and
-//! sizes of 8 GiB and more are told so. `GNU.sparse.…` says that the data is a file with holes, packed.
-//! All other keys are passed over. Of a key that is told twice the last counts, and one without a value
-//! tells nothing: as POSIX has it.
+//! Only the keys `path` and `size` change the result of a reader: they hold names of more than 100 bytes
+//! and sizes of 8 GiB and more. `GNU.sparse.…` marks a file with holes, stored without them. All other
+//! keys are skipped. If a key occurs twice the last one counts, and a key without a value is unset, as
+//! in POSIX.
 
-use super::Damage;
+use super::TarDamage;
 
-/// Most bytes of a PAX header's data.
+/// The largest size of a PAX header's data in bytes.
 pub(super) const MOST: u64 = 1 << 20;
 
-/// What it tells of the next member.
+/// The properties of the next member.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Pax {
     pub(super) path: Option<Vec<u8>>,
@@ -23,32 +23,32 @@ pub(super) struct Pax {
 }
 
 impl Pax {
-    /// What the data of a PAX header says.
-    pub(super) fn parse(data: &[u8]) -> Result<Self, Damage> {
+    /// Parses the data of a PAX header.
+    pub(super) fn parse(data: &[u8]) -> Result<Self, TarDamage> {
         let (mut pax, mut rest) = (Self::default(), data);
         while !rest.is_empty() {
             let at = data.len() - rest.len();
             let (key, value);
-            (key, value, rest) = record(rest).ok_or(Damage::PaxRecord { byte: at })?;
+            (key, value, rest) = record(rest).ok_or(TarDamage::PaxRecord { byte: at })?;
             match key {
                 b"path" => pax.path = (!value.is_empty()).then(|| value.to_vec()),
                 b"size" if value.is_empty() => pax.size = None,
-                b"size" => pax.size = Some(decimal(value).ok_or(Damage::PaxSize)?),
+                b"size" => pax.size = Some(decimal(value).ok_or(TarDamage::PaxSize)?),
                 _ => pax.is_sparse |= key.starts_with(b"GNU.sparse."),
             }
         }
         Ok(pax)
     }
 
-    /// Whether it tells anything of where data lies or what it is called.
+    /// Returns true if any property is set.
     pub(super) fn tells(&self) -> bool {
         *self != Self::default()
     }
 }
 
-/// The first record: its key, its value, and what comes after it.
+/// Splits off the first record: its key, its value, and the rest.
 fn record(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
-    // No record has a length of more digits than a header has bytes.
+    // A record's length never has more digits than the size of the header.
     let space = bytes.iter().take(8).position(|&byte| byte == b' ')?;
     let len = usize::try_from(decimal(&bytes[..space])?).ok()?;
     let (record, rest) = bytes.split_at_checked(len)?;
@@ -75,7 +75,7 @@ mod tests {
     fn path_and_size_are_taken_and_the_rest_is_passed_over() {
         let pax =
             Pax::parse(b"19 mtime=1700000000\n12 path=a.b\n10 size=7\n8 path=\n12 path=c=d\n");
-        assert_eq!(pax, Err(Damage::PaxRecord { byte: 0 }));
+        assert_eq!(pax, Err(TarDamage::PaxRecord { byte: 0 }));
         let pax = Pax::parse(b"20 mtime=1700000000\n12 path=a=b\n10 size=7\n").unwrap();
         assert_eq!(pax, Pax { path: Some(b"a=b".to_vec()), size: Some(7), is_sparse: false });
         let pax = Pax::parse(b"11 path=ab\n8 path=\n10 size=7\n10 size=8\n").unwrap();
@@ -97,10 +97,10 @@ mod tests {
             b"-1 path=a\n",
             b"11 path=ab\0",
         ] {
-            assert!(matches!(Pax::parse(wrong), Err(Damage::PaxRecord { .. })), "{wrong:?}");
+            assert!(matches!(Pax::parse(wrong), Err(TarDamage::PaxRecord { .. })), "{wrong:?}");
         }
         for wrong in [&b"11 size=-1\n"[..], b"11 size=1x\n", b"29 size=18446744073709551616\n"] {
-            assert_eq!(Pax::parse(wrong), Err(Damage::PaxSize), "{wrong:?}");
+            assert_eq!(Pax::parse(wrong), Err(TarDamage::PaxSize), "{wrong:?}");
         }
     }
 }

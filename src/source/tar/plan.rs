@@ -1,47 +1,48 @@
-//! Samples of several shards under one number, and where each field of them lies.
+//! Numbers the samples of several shards, and locates each of their fields.
 //!
 //! ```text
 //! columns: image = jpg;png   the first of its extensions that the sample has
 //! ```
 
-use super::{TarError, TarOptions, error::PartPlace};
+use super::{TarError, TarOptions, error::MemberLocation};
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
-use crate::source::columns::{As, Column, Wanted};
-use crate::source::shards::{Extents, Part, ShardIndex, Shards};
+use crate::source::columns::{As, FieldColumn, FieldRequest};
+use crate::source::shards::{Extents, ShardIndex, ShardMember, Shards};
 use crate::source::starts::Starts;
 use crate::source::{
-    Escaped, FieldKind, FieldSpec, Fingerprint, Location, SampleLocation, sidecar,
+    Escaped, FieldKind, FieldSpec, Fingerprint, Location, SampleLocation, index_file,
 };
 use crate::threads::ThreadsError;
 use std::fmt;
 use std::ops::Range;
 
-/// What is known of a dataset's shards.
-pub(super) struct Plan {
+/// The index of a dataset's shards.
+pub(super) struct ShardPlan {
     indexes: Vec<ShardIndex>,
     starts: Starts,
     pub(super) fields: Vec<FieldSpec>,
-    columns: Vec<Column>,
-    /// By shard and column: numbers that the column's extensions have there, with their places.
+    columns: Vec<FieldColumn>,
+    /// By shard and column: the numbers of the column's extensions in that shard, with their indices in
+    /// the column.
     numbers: Vec<Vec<Vec<(u16, usize)>>>,
     locations: Vec<Location>,
     limits: Limits,
     pub(super) fingerprint: u64,
 }
 
-/// A field of a sample.
-pub(super) struct Located<'a> {
+/// The location of a sample's field.
+pub(super) struct FieldLocation<'a> {
     pub(super) shard: usize,
-    /// Its number in the shard.
+    /// The sample's number in the shard.
     sample: usize,
-    pub(super) column: &'a Column,
-    /// Which of the column's extensions it came by.
+    pub(super) column: &'a FieldColumn,
+    /// The index of the extension among those of the column.
     pub(super) ext: usize,
-    pub(super) part: Part,
+    pub(super) part: ShardMember,
 }
 
-impl Plan {
+impl ShardPlan {
     pub(super) fn new(
         shards: &Shards,
         indexes: Vec<ShardIndex>,
@@ -62,14 +63,15 @@ impl Plan {
         self.starts.samples()
     }
 
-    /// Which shard a sample lies in, and its number there.
+    /// Returns the shard of a sample and the sample's number in it.
     pub(super) fn place(&self, sample: SampleId) -> Result<(usize, usize), TarError> {
         let none = || TarError::NoSuchSample { sample: sample.0, samples: self.len() };
-        let (shard, sample) = self.starts.place(sample).ok_or_else(none)?;
+        let (shard, sample) = self.starts.locate(sample).ok_or_else(none)?;
         Ok((shard, sample.0 as usize))
     }
 
-    /// Where a sample is stored, and the bytes of a field of it, if it has that field.
+    /// Returns the location of a sample, and the byte range of one of its fields if the sample has that
+    /// field.
     pub(super) fn location(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
         let bytes = self.locate(sample, field).ok().map(|located| located.part.range());
         let (shard, sample) = self.place(sample).ok()?;
@@ -80,24 +82,28 @@ impl Plan {
         })
     }
 
-    /// Where a field of a sample lies.
-    pub(super) fn locate(&self, sample: SampleId, field: usize) -> Result<Located<'_>, TarError> {
+    /// Returns the location of a sample's field.
+    pub(super) fn locate(
+        &self,
+        sample: SampleId,
+        field: usize,
+    ) -> Result<FieldLocation<'_>, TarError> {
         let (shard, sample) = self.place(sample)?;
         let fields = self.fields.len();
         let column = self.columns.get(field).ok_or(TarError::NoSuchField { field, fields })?;
-        let parts = self.indexes[shard].parts(sample);
+        let parts = self.indexes[shard].members(sample);
         let found = self.numbers[shard][field].iter().find_map(|&(number, ext)| {
             parts.iter().find(|part| part.name == number).map(|&part| (part, ext))
         });
         let (part, ext) = found.ok_or_else(|| {
             let message = format!("it has no {}", Escaped(&column.wanted.text()));
-            self.sample_error(shard, sample, PartPlace::Whole, message)
+            self.sample_error(shard, sample, MemberLocation::Whole, message)
         })?;
-        Ok(Located { shard, sample, column, ext, part })
+        Ok(FieldLocation { shard, sample, column, ext, part })
     }
 
-    /// Refuses a part of more bytes than a value may have.
-    pub(super) fn check_size(&self, located: &Located<'_>) -> Result<(), TarError> {
+    /// Refuses a member that is larger than a value may be.
+    pub(super) fn check_size(&self, located: &FieldLocation<'_>) -> Result<(), TarError> {
         let (found, limit) = (located.part.len, self.limits.max_sample_bytes);
         if found <= limit {
             return Ok(());
@@ -105,10 +111,14 @@ impl Plan {
         Err(self.error(located, &format!("{found} bytes, the limit is {limit}")))
     }
 
-    /// What is wrong with a part, with its place.
-    pub(super) fn error(&self, located: &Located<'_>, message: &impl fmt::Display) -> TarError {
+    /// Adds the location of a member to a message.
+    pub(super) fn error(
+        &self,
+        located: &FieldLocation<'_>,
+        message: &impl fmt::Display,
+    ) -> TarError {
         let ext = located.column.wanted.exts[located.ext].0.clone();
-        let part = PartPlace::Member { ext, at: located.part.offset };
+        let part = MemberLocation::Member { ext, at: located.part.offset };
         self.sample_error(located.shard, located.sample, part, message.to_string())
     }
 
@@ -116,18 +126,18 @@ impl Plan {
         &self,
         shard: usize,
         sample: usize,
-        part: PartPlace,
+        part: MemberLocation,
         message: String,
     ) -> TarError {
         let key = String::from_utf8_lossy(self.indexes[shard].key(sample)).into_owned();
         TarError::Sample { shard: self.locations[shard].to_string(), key, part, message }
     }
 
-    /// Bytes of a column's longest value: of JSON with its NUL.
+    /// The length in bytes of a column's longest value: for JSON, including its NUL.
     pub(super) fn longest(&self, field: usize) -> u64 {
         let of_shard = |(index, numbers): (&ShardIndex, &Vec<Vec<(u16, usize)>>)| {
             let numbers = numbers.get(field)?;
-            let parts = (0..index.len()).flat_map(|sample| index.parts(sample));
+            let parts = (0..index.len()).flat_map(|sample| index.members(sample));
             let ours = parts.filter(|part| numbers.iter().any(|&(number, _)| number == part.name));
             ours.map(|part| part.len).max()
         };
@@ -137,7 +147,7 @@ impl Plan {
     }
 }
 
-impl Extents for Plan {
+impl Extents for ShardPlan {
     fn extents(&self, sample: SampleId, fields: &[usize], out: &mut Vec<(usize, Range<u64>)>) {
         let located = fields.iter().filter_map(|&field| self.locate(sample, field).ok());
         out.extend(located.map(|located| (located.shard, located.part.range())));
@@ -154,13 +164,13 @@ fn check_count(shards: &Shards, found: u64, limit: u64) -> Result<(), TarError> 
     }
 }
 
-pub(super) fn spec(column: &Column) -> FieldSpec {
+pub(super) fn spec(column: &FieldColumn) -> FieldSpec {
     FieldSpec { name: column.wanted.name.clone(), kind: column.kind.clone() }
 }
 
 /// The numbers of each column's extensions in a shard.
-fn numbers(index: &ShardIndex, columns: &[Column]) -> Vec<Vec<(u16, usize)>> {
-    let of_column = |column: &Column| {
+fn numbers(index: &ShardIndex, columns: &[FieldColumn]) -> Vec<Vec<(u16, usize)>> {
+    let of_column = |column: &FieldColumn| {
         let exts = column.wanted.exts.iter().enumerate();
         exts.filter_map(|(place, (ext, _))| Some((index.name(ext)?, place))).collect()
     };
@@ -172,7 +182,7 @@ fn columns(
     shards: &Shards,
     indexes: &[ShardIndex],
     options: &TarOptions,
-) -> Result<Vec<Column>, TarError> {
+) -> Result<Vec<FieldColumn>, TarError> {
     let refused =
         |field: &str, message: String| TarError::Field { field: field.to_owned(), message };
     if let Some(name) = options.doubled() {
@@ -180,16 +190,16 @@ fn columns(
     }
     let first = indexes.iter().find(|index| index.len() > 0);
     let exts = first.into_iter().flat_map(|index| {
-        index.parts(0).iter().map(|part| index.names()[usize::from(part.name)].as_str())
+        index.members(0).iter().map(|part| index.names()[usize::from(part.name)].as_str())
     });
-    let column = |wanted: Wanted| {
+    let column = |wanted: FieldRequest| {
         let name = wanted.name.clone();
         let Some((shard, part, ext)) = first_with(indexes, &wanted) else {
             return Err(refused(&name, format!("no sample has {}", Escaped(&wanted.text()))));
         };
         let inside = wanted.exts[ext].1.clone();
         let limits = options.limits_of();
-        // The first bytes of others are not asked for: any kind of sample may be damaged.
+        // Only arrays need their first bytes here. The others are not read: any sample may be damaged.
         let size =
             if wanted.how == As::NdArray { part.len.min(limits.max_sample_bytes) } else { 0 };
         let shard = &shards.all()[shard];
@@ -204,8 +214,12 @@ fn columns(
     options.wanted(exts).into_iter().map(column).collect()
 }
 
-/// The first part that a field can be had by: its shard, itself, and the extension's place.
-fn first_with(indexes: &[ShardIndex], wanted: &Wanted) -> Option<(usize, Part, usize)> {
+/// Returns the first member that can hold a field: its shard, the member, and the index of its
+/// extension.
+fn first_with(
+    indexes: &[ShardIndex],
+    wanted: &FieldRequest,
+) -> Option<(usize, ShardMember, usize)> {
     indexes.iter().enumerate().find_map(|(shard, index)| {
         let exts = wanted.exts.iter().enumerate();
         let numbers: Vec<_> =
@@ -214,7 +228,7 @@ fn first_with(indexes: &[ShardIndex], wanted: &Wanted) -> Option<(usize, Part, u
             return None;
         }
         (0..index.len()).find_map(|sample| {
-            let parts = index.parts(sample);
+            let parts = index.members(sample);
             numbers.iter().find_map(|&(number, place)| {
                 let part = parts.iter().find(|part| part.name == number)?;
                 Some((shard, *part, place))
@@ -227,9 +241,9 @@ fn fingerprint(
     shards: &Shards,
     indexes: &[ShardIndex],
     fields: &[FieldSpec],
-    columns: &[Column],
+    columns: &[FieldColumn],
 ) -> Result<u64, ThreadsError> {
-    let digests = parallel::map(indexes, sidecar::digest)?;
+    let digests = parallel::map(indexes, index_file::digest)?;
     let mut print = Fingerprint::default();
     print.text("tar");
     print.fields(fields);

@@ -1,14 +1,14 @@
-//! What was met in a shard, made into records.
+//! Turns the members of a shard into records.
 //!
-//! Fields are declared or told by the first sample of all shards. What is wrong with one sample becomes an
-//! item that tells it when it is read, so that it costs no other.
+//! The fields are declared, or those of the first sample of all shards. An error in one sample becomes
+//! an item that returns the error when it is read, so the other samples are not affected.
 
-use super::error::PartPlace;
+use super::error::MemberLocation;
 use super::plan::spec;
-use super::walk::{Met, MetPart, Walk};
+use super::walk::{FoundMember, FoundSample, SampleWalk};
 use super::{TarError, TarOptions};
 use crate::sample::{Limits, SampleId};
-use crate::source::columns::{Column, Wanted};
+use crate::source::columns::{FieldColumn, FieldRequest};
 use crate::source::shards::{Shard, Shards};
 use crate::source::stream::Item;
 use crate::source::{
@@ -16,27 +16,27 @@ use crate::source::{
 };
 use std::sync::Arc;
 
-/// What all passes over the shards share.
-pub(super) struct Inner {
+/// The state that all passes over the shards share.
+pub(super) struct TarInner {
     pub(super) shards: Vec<Known>,
-    columns: Vec<Column>,
+    columns: Vec<FieldColumn>,
     pub(super) fields: Vec<FieldSpec>,
     limits: Limits,
     pub(super) name: String,
 }
 
-/// A shard that was there.
+/// A shard that exists.
 pub(super) struct Known {
     pub(super) location: Location,
-    /// The same as text, which the items of the shard share.
+    /// The location as text, which the items of the shard share.
     file: Arc<str>,
     len: u64,
-    /// Only of one in memory: others are opened when a pass comes to them.
+    /// The shard, if it is in memory: others are opened when a pass reaches them.
     held: Option<Shard>,
 }
 
-impl Inner {
-    /// Shards that are open, to know their fields; they are opened again when a pass comes to them.
+impl TarInner {
+    /// Reads the fields from open shards. A pass opens each shard again when it reaches it.
     pub(super) fn new(
         shards: &Shards,
         options: &TarOptions,
@@ -70,20 +70,20 @@ impl Inner {
         print
     }
 
-    pub(super) fn walk(&self, shard: usize) -> Result<Walk, TarError> {
+    pub(super) fn walk(&self, shard: usize) -> Result<SampleWalk, TarError> {
         let Known { location, held, .. } = &self.shards[shard];
         let opened = held.clone().map_or_else(|| Shard::open(location.clone()), Ok);
         let opened = opened.map_err(TarError::Open)?;
-        Walk::new(&opened, longest(&self.limits)).map_err(|found| found.of(location))
+        SampleWalk::new(&opened, longest(&self.limits)).map_err(|found| found.of(location))
     }
 
-    /// Whether a part is read: those that no field wants are passed over, and those over the limit.
+    /// Returns true if a member must be read: a field uses it, and it is not over the limit.
     pub(super) fn is_wanted(&self, ext: &str, size: u64) -> bool {
         size <= self.limits.max_sample_bytes
             && self.columns.iter().any(|column| column.wanted.exts.iter().any(|(e, _)| e == ext))
     }
 
-    pub(super) fn item(self: &Arc<Self>, shard: usize, met: Met) -> Item {
+    pub(super) fn item(self: &Arc<Self>, shard: usize, met: FoundSample) -> Item {
         let key: Arc<str> = String::from_utf8_lossy(&met.key).into();
         let file = Arc::clone(&self.shards[shard].file);
         let location = Arc::new(SampleLocation::in_file(file, Some(Arc::clone(&key))));
@@ -91,13 +91,18 @@ impl Inner {
             Ok(record) => Item::Held { record: Arc::new(record), location },
             Err(error) => {
                 let message = error.to_string();
-                let failed = Failed { inner: Arc::clone(self), message, location };
+                let failed = FailedRecord { inner: Arc::clone(self), message, location };
                 Item::At { source: Arc::new(failed), sample: SampleId(0) }
             }
         }
     }
 
-    fn record(&self, shard: usize, key: &str, mut parts: Vec<MetPart>) -> Result<Record, TarError> {
+    fn record(
+        &self,
+        shard: usize,
+        key: &str,
+        mut parts: Vec<FoundMember>,
+    ) -> Result<Record, TarError> {
         let error = |part, message| TarError::Sample {
             shard: self.shards[shard].location.to_string(),
             key: key.to_owned(),
@@ -108,10 +113,10 @@ impl Inner {
             let column = &self.columns[place];
             let Some((ext, part)) = part_of(column, &mut parts) else {
                 let message = format!("it has no {}", Escaped(&column.wanted.text()));
-                return Err(error(PartPlace::Whole, message));
+                return Err(error(MemberLocation::Whole, message));
             };
             let (is_last, limit) = (self.is_last(place, &part.ext), self.limits.max_sample_bytes);
-            let at = PartPlace::Member { ext: part.ext.clone(), at: part.at };
+            let at = MemberLocation::Member { ext: part.ext.clone(), at: part.at };
             let bytes = if is_last { part.bytes.take() } else { part.bytes.clone() };
             let bytes = bytes.ok_or_else(|| {
                 error(at.clone(), format!("{} bytes, the limit is {limit}", part.size))
@@ -121,15 +126,18 @@ impl Inner {
         (0..self.columns.len()).map(value).collect()
     }
 
-    /// Whether no later column may want the bytes of this extension.
+    /// Returns true if no later column uses the bytes of this extension.
     fn is_last(&self, place: usize, ext: &str) -> bool {
         let mut later = self.columns.iter().skip(place + 1);
         !later.any(|column| column.wanted.exts.iter().any(|(wanted, _)| wanted == ext))
     }
 }
 
-/// The first of a column's extensions that a sample has.
-fn part_of<'a>(column: &Column, parts: &'a mut [MetPart]) -> Option<(usize, &'a mut MetPart)> {
+/// Returns the first of a column's extensions that a sample has.
+fn part_of<'a>(
+    column: &FieldColumn,
+    parts: &'a mut [FoundMember],
+) -> Option<(usize, &'a mut FoundMember)> {
     let mut exts = column.wanted.exts.iter().enumerate();
     let (ext, place) = exts.find_map(|(place, (ext, _))| {
         Some((place, parts.iter().position(|part| part.ext == *ext)?))
@@ -137,14 +145,14 @@ fn part_of<'a>(column: &Column, parts: &'a mut [MetPart]) -> Option<(usize, &'a 
     Some((ext, &mut parts[place]))
 }
 
-/// A sample that can't be had, told when it is read.
-struct Failed {
-    inner: Arc<Inner>,
+/// A sample that can't be read: reading it returns the error.
+struct FailedRecord {
+    inner: Arc<TarInner>,
     message: String,
     location: Arc<SampleLocation>,
 }
 
-impl Source for Failed {
+impl Source for FailedRecord {
     fn fields(&self) -> &[FieldSpec] {
         &self.inner.fields
     }
@@ -167,7 +175,7 @@ impl Source for Failed {
 }
 
 /// The declared fields, or those of the first sample.
-fn columns(shards: &Shards, options: &TarOptions) -> Result<Vec<Column>, TarError> {
+fn columns(shards: &Shards, options: &TarOptions) -> Result<Vec<FieldColumn>, TarError> {
     let refused =
         |field: &str, message: String| TarError::Field { field: field.to_owned(), message };
     if let Some(name) = options.doubled() {
@@ -175,7 +183,7 @@ fn columns(shards: &Shards, options: &TarOptions) -> Result<Vec<Column>, TarErro
     }
     let limits = options.limits_of();
     let (location, met) = first(shards, limits)?;
-    let column = |wanted: Wanted| {
+    let column = |wanted: FieldRequest| {
         let name = wanted.name.clone();
         let part = wanted.exts.iter().find_map(|(ext, inside)| {
             Some((met.parts.iter().find(|part| part.ext == *ext)?, inside.clone()))
@@ -194,16 +202,16 @@ fn columns(shards: &Shards, options: &TarOptions) -> Result<Vec<Column>, TarErro
     options.wanted(met.parts.iter().map(|part| part.ext.as_str())).into_iter().map(column).collect()
 }
 
-/// Bytes of the longest member that a compressed shard may have.
+/// The largest member of a compressed shard, in bytes.
 fn longest(limits: &Limits) -> u64 {
     limits.max_unpacked_bytes.min(limits.max_sample_bytes)
 }
 
-/// The first sample of all shards, and where it is.
-fn first(shards: &Shards, limits: &Limits) -> Result<(String, Met), TarError> {
+/// Returns the first sample of all shards and its shard's location.
+fn first(shards: &Shards, limits: &Limits) -> Result<(String, FoundSample), TarError> {
     let most = limits.max_sample_bytes;
     for shard in shards.all() {
-        let walked = Walk::new(shard, longest(limits))
+        let walked = SampleWalk::new(shard, longest(limits))
             .and_then(|mut walk| walk.sample(|_, size| size <= most));
         if let Some(met) = walked.map_err(|found| found.of(&shard.location))? {
             return Ok((shard.location.to_string(), met));

@@ -1,28 +1,29 @@
-//! Where the samples of a plain shard lie, found by reading the headers of its members.
+//! Locates the samples of a plain shard by reading the headers of its members.
 
-use super::error::Found;
-use super::group::{Grouper, Place};
+use super::error::LocatedDamage;
+use super::group::{Grouper, MemberRole};
 use super::members::Members;
-use super::{Damage, TarError};
+use super::{TarDamage, TarError};
 use crate::sample::Limits;
 use crate::source::shards::{Shard, ShardIndex};
 
-/// First bytes of compressed files: gzip's, zstd's.
+/// The first bytes of compressed files: gzip's, zstd's.
 pub(super) const GZIP: &[u8] = b"\x1f\x8b";
 pub(super) const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
 
-/// Bytes that a part takes in a table.
+/// The size of a member's entry in a table, in bytes.
 const PART: u64 = 24;
 
-/// Where the samples of a shard lie. Of its members only the headers are read.
+/// Locates the samples of a shard. Only the members' headers are read.
 ///
 /// # Errors
 ///
-/// With the byte, if the shard is damaged or compressed, or has more than the limits allow.
+/// If the shard is damaged or compressed, or has more samples than the limits allow. The error names the
+/// offset of the damage.
 pub(in crate::source) fn scan(shard: &Shard, limits: &Limits) -> Result<ShardIndex, TarError> {
     let name = || shard.location.to_string();
     let magic = shard.bytes.copy(0, shard.bytes.len().min(4)).map_err(|error| {
-        Found { at: 0, kind: Damage::Read(error.to_string()) }.of(&shard.location)
+        LocatedDamage { at: 0, kind: TarDamage::Read(error.to_string()) }.of(&shard.location)
     })?;
     if magic.starts_with(GZIP) || magic.starts_with(ZSTD) {
         return Err(TarError::Compressed { shard: name() });
@@ -31,18 +32,18 @@ pub(in crate::source) fn scan(shard: &Shard, limits: &Limits) -> Result<ShardInd
     let (mut index, mut grouper, mut table) = (ShardIndex::default(), Grouper::default(), 0);
     let mut members = Members::plain(shard);
     while let Some(member) = members.next().map_err(|found| found.of(&shard.location))? {
-        let found = |kind| Found { at: member.offset, kind }.of(&shard.location);
-        let ext = match grouper.place(&member.name).map_err(found)? {
-            Place::Outside => continue,
-            Place::Here(ext) => ext,
-            Place::Begins(ext, ended) => {
-                end(&mut index, ended).ok_or_else(|| found(Damage::Many))?;
+        let found = |kind| LocatedDamage { at: member.offset, kind }.of(&shard.location);
+        let ext = match grouper.role(&member.name).map_err(found)? {
+            MemberRole::Outside => continue,
+            MemberRole::Here(ext) => ext,
+            MemberRole::Begins(ext, ended) => {
+                end(&mut index, ended).ok_or_else(|| found(TarDamage::Many))?;
                 table += member.name.len() as u64 + PART;
                 ext
             }
         };
         let bytes = member.offset..member.offset + member.size;
-        index.add(&ext, bytes).ok_or_else(|| found(Damage::Many))?;
+        index.add(&ext, bytes).ok_or_else(|| found(TarDamage::Many))?;
         table += PART;
         if table > limits.max_table_bytes {
             return limited("bytes of tables", table, limits.max_table_bytes);
@@ -51,7 +52,7 @@ pub(in crate::source) fn scan(shard: &Shard, limits: &Limits) -> Result<ShardInd
             return limited("samples", index.len() as u64 + 1, limits.max_samples);
         }
     }
-    let many = Found { at: shard.bytes.len(), kind: Damage::Many };
+    let many = LocatedDamage { at: shard.bytes.len(), kind: TarDamage::Many };
     end(&mut index, grouper.end()).ok_or_else(|| many.of(&shard.location))?;
     Ok(index)
 }

@@ -1,29 +1,29 @@
-//! Tar shards as a stream: one after another, from their beginning on, without an index.
+//! Tar shards as a stream: one after another, each from its start, without an index.
 //!
 //! ```text
 //! shards ─▶ shuffled, every world-th from rank on: shards/deal.rs ─▶ walked one after another
 //! ```
 //!
-//! All ranks shuffle alike and then share: each shard is read by one of them, and by all together every
-//! one. A rank may come to fewer samples than another.
+//! All ranks shuffle the shards in the same way and then divide them: each shard is read by exactly one
+//! rank. The ranks may have different numbers of samples.
 
-use super::error::Found;
-use super::records::Inner;
-use super::walk::{Met, Walk};
+use super::error::LocatedDamage;
+use super::records::TarInner;
+use super::walk::{FoundSample, SampleWalk};
 use super::{TarError, TarOptions};
-use crate::source::shards::{Shard, Shards, deal, local_paths};
+use crate::source::shards::{Shard, Shards, local_paths, shards_of_rank};
 use crate::source::stream::{Item, Items, Pass, Stream, Streamed};
 use crate::source::{BoxError, ClassNames, FieldSpec, classes};
 use std::iter;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Samples of tar files in sequence: plain, `.gz` or `.zst`, told by their first bytes.
+/// Samples of tar files in sequence: plain, `.gz` or `.zst`, detected by their first bytes.
 ///
-/// Nothing is known before it is read, and nothing is kept: no index, no count. Fields are declared or
-/// told by the first sample, as those of [`Tar`](super::Tar). What is wrong with one sample alone (a part it
-/// has not, a label that is no number) is told when that sample is read; a damaged shard ends there,
-/// with an error that names it and the byte, and asking on goes on with the next shard.
+/// There is no index and no count of samples. The fields are declared, or those of the first sample, as
+/// in [`Tar`](super::Tar). An error in one sample (a missing member, a label that is not a number) is
+/// reported when that sample is read. A damaged shard ends at the damage, with an error that names the
+/// shard and the offset; the next call continues with the next shard.
 ///
 /// ```no_run
 /// use fuseloop::source::{As, Stream, TarOptions, TarStream};
@@ -34,16 +34,15 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone)]
 pub struct TarStream {
-    inner: Arc<Inner>,
+    inner: Arc<TarInner>,
     is_shuffled: bool,
     rank: usize,
     world: usize,
 }
 
 impl TarStream {
-    /// Opens the shards that a text names: see
-    /// [`Location::parse`](crate::source::Location::parse). Of each it is seen that it is there;
-    /// of the first the first sample is read, to know the fields.
+    /// Opens the shards that a text names: see [`Location::parse`](crate::source::Location::parse).
+    /// Every shard must exist; of the first shard, the first sample is read to determine the fields.
     ///
     /// # Errors
     ///
@@ -52,42 +51,42 @@ impl TarStream {
         Self::open_with(spec, &TarOptions::default())
     }
 
-    /// Opens shards with declared fields, or with limits of their own.
+    /// Opens shards with declared fields, or with limits other than the default ones.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open); and if a field can't be had as it is declared.
+    /// See [`open`](Self::open); also if a field can't be read as it is declared.
     pub fn open_with(spec: &str, options: &TarOptions) -> Result<Self, TarError> {
         Self::of(&Shards::open(spec).map_err(TarError::Open)?, options, false)
     }
 
-    /// A shard that is in memory.
+    /// Opens a shard that is in memory.
     ///
     /// # Errors
     ///
-    /// As [`open_with`](Self::open_with).
+    /// See [`open_with`](Self::open_with).
     pub fn from_bytes(bytes: &[u8], options: &TarOptions) -> Result<Self, TarError> {
         Self::of(&Shards::new(vec![Shard::held("memory.tar", bytes)]), options, true)
     }
 
     fn of(shards: &Shards, options: &TarOptions, is_held: bool) -> Result<Self, TarError> {
-        let inner = Inner::new(shards, options, is_held)?;
+        let inner = TarInner::new(shards, options, is_held)?;
         Ok(Self { inner: Arc::new(inner), is_shuffled: false, rank: 0, world: 1 })
     }
 
-    /// Has every pass go through the shards in an order of its own, drawn from the loader's seed and the
-    /// epoch. The samples of a shard stay in theirs.
+    /// Lets every pass read the shards in a random order, drawn from the loader's seed and the epoch.
+    /// The order of the samples within a shard is unchanged.
     #[must_use]
     pub fn shuffle_shards(self) -> Self {
         Self { is_shuffled: true, ..self }
     }
 
-    /// Only every `world`-th shard, from the `rank`-th on: after the shuffle, which is the same on all
-    /// ranks that have the loader's seed.
+    /// Reads only every `world`-th shard, from the `rank`-th on. Shards are divided after the shuffle,
+    /// which is the same on all ranks with the same loader seed.
     ///
     /// # Errors
     ///
-    /// If there is no such rank, or there are fewer shards than ranks.
+    /// If `rank` is not below `world`, or there are fewer shards than ranks.
     pub fn split_by_rank(self, rank: usize, world: usize) -> Result<Self, TarError> {
         if rank >= world {
             return Err(TarError::Rank { rank, world });
@@ -99,8 +98,9 @@ impl TarStream {
         Ok(Self { rank, world, ..self })
     }
 
-    /// A stream of each shard of this rank, in the order of their names: to be interleaved. A rank's
-    /// shards are the same in every pass; `Interleave::shuffle` gives them another order in each.
+    /// Returns a stream for each shard of this rank, in the order of their names, to be interleaved. A
+    /// rank's shards are the same in every pass; `Interleave::shuffle` changes their order from pass to
+    /// pass.
     #[must_use]
     pub fn shards(&self) -> Vec<Stream> {
         let ours = (self.rank..self.inner.shards.len()).step_by(self.world);
@@ -109,7 +109,7 @@ impl TarStream {
 
     /// The shards of a pass, in order.
     fn order(&self, pass: &Pass) -> Vec<usize> {
-        deal(self.inner.shards.len(), pass, self.is_shuffled, (self.rank, self.world))
+        shards_of_rank(self.inner.shards.len(), pass, self.is_shuffled, (self.rank, self.world))
     }
 }
 
@@ -123,7 +123,7 @@ impl Streamed for TarStream {
     }
 
     fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        classes::of_shards(self.inner.shards.iter().map(|shard| &shard.location))
+        classes::names_beside_shards(self.inner.shards.iter().map(|shard| &shard.location))
     }
 
     fn name(&self) -> String {
@@ -143,9 +143,9 @@ impl Streamed for TarStream {
     }
 }
 
-/// One shard alone.
+/// A single shard.
 struct OneShard {
-    inner: Arc<Inner>,
+    inner: Arc<TarInner>,
     shard: usize,
 }
 
@@ -176,20 +176,20 @@ impl Streamed for OneShard {
 
 /// A pass over some shards.
 struct Walking {
-    inner: Arc<Inner>,
-    /// Those to come, the next one last.
+    inner: Arc<TarInner>,
+    /// The shards to come, the next one last.
     left: Vec<usize>,
-    walk: Option<(usize, Walk)>,
+    walk: Option<(usize, SampleWalk)>,
 }
 
 impl Walking {
-    fn new(inner: &Arc<Inner>, mut order: Vec<usize>) -> Self {
+    fn new(inner: &Arc<TarInner>, mut order: Vec<usize>) -> Self {
         order.reverse();
         Self { inner: Arc::clone(inner), left: order, walk: None }
     }
 
-    /// The next sample and its shard, with the bytes of its parts if they are wanted.
-    fn sample(&mut self, is_wanted: bool) -> Result<Option<(usize, Met)>, TarError> {
+    /// Returns the next sample and its shard, with the bytes of its members if `is_wanted`.
+    fn sample(&mut self, is_wanted: bool) -> Result<Option<(usize, FoundSample)>, TarError> {
         loop {
             let (shard, mut walk) = match (self.walk.take(), self.left.last()) {
                 (Some(walk), _) => walk,
@@ -202,7 +202,7 @@ impl Walking {
             let inner = &self.inner;
             let met = walk.sample(|ext, size| is_wanted && inner.is_wanted(ext, size));
             if let Some(met) =
-                met.map_err(|found: Found| found.of(&inner.shards[shard].location))?
+                met.map_err(|found: LocatedDamage| found.of(&inner.shards[shard].location))?
             {
                 self.walk = Some((shard, walk));
                 return Ok(Some((shard, met)));
@@ -217,7 +217,7 @@ impl Items for Walking {
         Ok(met.map(|(shard, met)| self.inner.item(shard, met)))
     }
 
-    /// Of a plain shard only headers are read.
+    /// Reads only the headers of a plain shard.
     fn skip(&mut self, count: u64) -> Result<u64, BoxError> {
         for done in 0..count {
             if self.sample(false)?.is_none() {

@@ -1,71 +1,68 @@
-//! The samples of one shard in sequence, without an index, plain or unpacked on the way.
+//! The samples of one shard in sequence, without an index, plain or unpacked on the fly.
 //!
-//! The first member of a sample is met at the end of the one before: it is kept for the next call.
+//! The end of a sample is only known when the first member of the next one is found; that member is
+//! stored for the next call.
 
-use super::Damage;
-use super::error::Found;
-use super::group::{Grouper, Place};
+use super::TarDamage;
+use super::error::LocatedDamage;
+use super::group::{Grouper, MemberRole};
 use super::members::{Member, Members};
 use super::scan::{GZIP, ZSTD};
+use super::zstd::ZstdReader;
 use crate::source::shards::{Shard, ShardReader};
 
-/// Bits of the largest window of zstd: 128 MiB, what its own tool takes unasked.
-const WINDOW: u32 = 27;
-
-/// A walk over a shard's samples.
-pub(super) struct Walk {
+/// A pass over a shard's samples.
+pub(super) struct SampleWalk {
     members: Members,
     grouper: Grouper,
     /// The first member of the next sample.
     ahead: Option<(String, Member)>,
 }
 
-/// A sample as it was met.
-pub(super) struct Met {
+/// A sample found in the shard.
+pub(super) struct FoundSample {
     pub(super) key: Vec<u8>,
-    pub(super) parts: Vec<MetPart>,
+    pub(super) parts: Vec<FoundMember>,
 }
 
-/// A part of it.
-pub(super) struct MetPart {
+/// A member of the sample.
+pub(super) struct FoundMember {
     pub(super) ext: String,
-    /// Its first byte.
+    /// The offset of its first byte.
     pub(super) at: u64,
     pub(super) size: u64,
-    /// `None` if it was passed over.
+    /// `None` if the member was skipped.
     pub(super) bytes: Option<Vec<u8>>,
 }
 
-impl Walk {
-    /// From the beginning of a shard on. What is compressed is told by its first bytes. No member that
-    /// is unpacked may have more than `longest` bytes.
-    pub(super) fn new(shard: &Shard, longest: u64) -> Result<Self, Found> {
-        let failed = |error: String| Found { at: 0, kind: Damage::Read(error) };
+impl SampleWalk {
+    /// Begins at the start of a shard. Compression is detected by the first bytes. An unpacked member
+    /// may have at most `longest` bytes.
+    pub(super) fn new(shard: &Shard, longest: u64) -> Result<Self, LocatedDamage> {
+        let failed = |error: String| LocatedDamage { at: 0, kind: TarDamage::Read(error) };
         let magic = shard.bytes.copy(0, shard.bytes.len().min(4));
         let magic = magic.map_err(|error| failed(error.to_string()))?;
         let packed = || ShardReader::new(shard.clone());
         let members = if magic.starts_with(GZIP) {
             Members::unpacked(Box::new(flate2::bufread::MultiGzDecoder::new(packed())), longest)
         } else if magic.starts_with(ZSTD) {
-            let decoder = zstd::stream::read::Decoder::with_buffer(packed());
-            let mut decoder = decoder.map_err(|error| failed(error.to_string()))?;
-            decoder.window_log_max(WINDOW).map_err(|error| failed(error.to_string()))?;
-            Members::unpacked(Box::new(decoder), longest)
+            Members::unpacked(Box::new(ZstdReader::new(packed())), longest)
         } else {
             Members::plain(shard)
         };
         Ok(Self { members, grouper: Grouper::default(), ahead: None })
     }
 
-    /// The next sample, with the bytes of those parts that are wanted, by extension and size.
+    /// Returns the next sample, with the bytes of those members that `is_wanted` accepts by extension
+    /// and size.
     pub(super) fn sample(
         &mut self,
         is_wanted: impl Fn(&str, u64) -> bool,
-    ) -> Result<Option<Met>, Found> {
+    ) -> Result<Option<FoundSample>, LocatedDamage> {
         let first = match self.ahead.take() {
             Some(first) => first,
             None => match self.advance()? {
-                Some((Place::Begins(ext, _) | Place::Here(ext), member)) => (ext, member),
+                Some((MemberRole::Begins(ext, _) | MemberRole::Here(ext), member)) => (ext, member),
                 _ => return Ok(None),
             },
         };
@@ -73,25 +70,25 @@ impl Walk {
         let (mut parts, mut next) = (vec![], Some(first));
         while let Some((ext, Member { offset: at, size, .. })) = next {
             let bytes = is_wanted(&ext, size).then(|| self.members.data()).transpose()?;
-            parts.push(MetPart { ext, at, size, bytes });
+            parts.push(FoundMember { ext, at, size, bytes });
             next = match self.advance()? {
-                Some((Place::Here(ext), member)) => Some((ext, member)),
-                Some((Place::Begins(ext, _), member)) => {
+                Some((MemberRole::Here(ext), member)) => Some((ext, member)),
+                Some((MemberRole::Begins(ext, _), member)) => {
                     self.ahead = Some((ext, member));
                     None
                 }
                 _ => None,
             };
         }
-        Ok(Some(Met { key, parts }))
+        Ok(Some(FoundSample { key, parts }))
     }
 
-    /// The next member that belongs to a sample.
-    fn advance(&mut self) -> Result<Option<(Place, Member)>, Found> {
+    /// Returns the next member that belongs to a sample.
+    fn advance(&mut self) -> Result<Option<(MemberRole, Member)>, LocatedDamage> {
         while let Some(member) = self.members.next()? {
             let at = member.offset;
-            match self.grouper.place(&member.name).map_err(|kind| Found { at, kind })? {
-                Place::Outside => {}
+            match self.grouper.role(&member.name).map_err(|kind| LocatedDamage { at, kind })? {
+                MemberRole::Outside => {}
                 place => return Ok(Some((place, member))),
             }
         }

@@ -1,140 +1,140 @@
-//! Why a record can't be had.
+//! Errors of TFRecord records.
 
 use crate::source::Escaped;
 
-/// Why a record can't be had: of which file, which one, and where it begins.
+/// An error in a record: its file, its number, its offset and the cause.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}: record {record} at byte {at}: {cause}")]
 #[non_exhaustive]
 pub struct TfRecordError {
     /// The file, escaped.
     pub file: String,
-    /// Its number in the file, from 0.
+    /// The number of the record in the file, from 0.
     pub record: u64,
-    /// Where its length lies; in a compressed file, of what it is inflated to.
+    /// The offset of the record's length; in a compressed file, an offset in the inflated data.
     pub at: u64,
-    /// Why.
+    /// The cause.
     pub cause: TfRecordCause,
 }
 
-/// What is wrong with a record.
+/// The reason why a record can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TfRecordCause {
-    /// The file ends before the length does.
+    /// The file ends inside the record's header.
     #[error("the file ends inside its header, which has {found} of 12 bytes")]
     Header {
-        /// Bytes there are.
+        /// The number of bytes of the header that are there.
         found: u64,
     },
-    /// The length's checksum is wrong: what follows can't be found.
+    /// The checksum of the length is wrong: the next record can't be found.
     #[error("the CRC of its length is {found:#010x}, expected {expected:#010x}")]
     LengthCrc {
-        /// In the file.
+        /// The checksum in the file.
         found: u32,
-        /// Of the length.
+        /// The checksum of the length.
         expected: u32,
     },
-    /// The data's checksum is wrong.
+    /// The checksum of the data is wrong.
     #[error("the CRC of its data is {found:#010x}, expected {expected:#010x}")]
     DataCrc {
-        /// In the file.
+        /// The checksum in the file.
         found: u32,
-        /// Of the data.
+        /// The checksum of the data.
         expected: u32,
     },
-    /// The file is compressed: there are no places in it.
+    /// The file is compressed, so it can't be read at an offset.
     #[error("the file is compressed: it can only be read as a stream, from its beginning on")]
     Compressed,
-    /// More bytes than a value may have.
+    /// The record has more bytes than a value may have.
     #[error("its length is {len} bytes, the limit is {max}")]
     Long {
-        /// The length.
+        /// The length in bytes.
         len: u64,
-        /// The limit.
+        /// The limit in bytes.
         max: u64,
     },
-    /// More bytes than a value may unpack to.
+    /// The record would unpack to more bytes than a value may have.
     #[error(
         "it unpacks to {len} bytes, and the limit is {max} (`Limits::max_unpacked_bytes`): unpack the file, or raise the limit"
     )]
     Unpacked {
-        /// The length.
+        /// The length in bytes.
         len: u64,
-        /// The limit.
+        /// The limit in bytes.
         max: u64,
     },
     /// The file ends before the record does.
     #[error("its length is {len} bytes, the file has {left} more")]
     Short {
-        /// The length, and 4 for the data's CRC.
+        /// The length, plus 4 bytes for the data's CRC.
         len: u64,
-        /// Bytes left.
+        /// The number of bytes left in the file.
         left: u64,
     },
-    /// More records than the limits allow.
+    /// The file has more records than the limits allow.
     #[error("more records than the limit of {max}")]
     Many {
         /// The limit.
         max: u64,
     },
-    /// The record is not where the index says.
+    /// The record is not at the offset that the index states.
     #[error("it is not where the index says: was the file changed?")]
     Moved,
-    /// The system refused, or what is compressed is damaged.
+    /// The system reports a read error, or compressed data is damaged.
     #[error("{message}")]
     Read {
-        /// Its words.
+        /// The system's or decoder's message.
         message: String,
     },
-    /// Not a message.
+    /// The data is not a valid message.
     #[error("neither a tf.train.Example nor a SequenceExample: {message}")]
     Message {
-        /// The decoder's words.
+        /// The decoder's message.
         message: String,
     },
-    /// A feature that is asked for is not there.
+    /// The record lacks a requested feature.
     #[error("it has no feature {}", Escaped(feature))]
     Missing {
-        /// Its name.
+        /// The name of the feature.
         feature: String,
     },
-    /// A feature of another type.
+    /// A feature has another type.
     #[error("feature {} is {found}, expected {wanted}", Escaped(feature))]
     Kind {
-        /// Its name.
+        /// The name of the feature.
         feature: String,
-        /// What it is.
+        /// The type found.
         found: &'static str,
-        /// What was asked for.
+        /// The type requested.
         wanted: &'static str,
     },
-    /// A feature of more or fewer values.
+    /// A feature has another number of values.
     #[error("feature {} has {found} values, expected {wanted}", Escaped(feature))]
     Count {
-        /// Its name.
+        /// The name of the feature.
         feature: String,
-        /// How many it has.
+        /// The number found.
         found: u64,
-        /// How many were asked for.
+        /// The number requested.
         wanted: u64,
     },
-    /// A feature that was written as an array, and is another than in the first record.
+    /// A feature that was written as an array differs from that of the first record.
     #[error("feature {} is not {wanted}, as in the first record", Escaped(feature))]
     Other {
-        /// Its name.
+        /// The name of the feature.
         feature: String,
-        /// What it is in the first record.
+        /// The array type in the first record.
         wanted: String,
     },
-    /// A feature list of more or fewer steps.
+    /// A feature list has another number of steps.
     #[error("feature list {} has {found} steps, expected {wanted}", Escaped(feature))]
     Steps {
-        /// Its name.
+        /// The name of the feature list.
         feature: String,
-        /// How many it has.
+        /// The number found.
         found: u64,
-        /// How many were asked for.
+        /// The number requested.
         wanted: u64,
     },
 }

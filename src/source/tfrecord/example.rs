@@ -1,8 +1,7 @@
-//! `tf.train.Example` and `SequenceExample`, as TensorFlow's `example.proto` and `feature.proto` have
-//! them.
+//! `tf.train.Example` and `SequenceExample`, as in TensorFlow's `example.proto` and `feature.proto`.
 //!
-//! An `Example`'s only field has the number and the type of a `SequenceExample`'s context, so both are
-//! read as the latter. Maps are in the order of their keys, so that nothing depends on a hash.
+//! The only field of an `Example` has the same number and type as the context of a `SequenceExample`, so
+//! both are decoded as the latter. Maps are ordered by key, so that nothing depends on a hash.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +17,7 @@ pub(crate) struct Example {
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Features {
     #[prost(btree_map = "string, message", tag = "1")]
-    pub(crate) feature: BTreeMap<String, Feature>,
+    pub(crate) feature: BTreeMap<String, ExampleFeature>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -30,11 +29,11 @@ pub(crate) struct FeatureLists {
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct FeatureList {
     #[prost(message, repeated, tag = "1")]
-    pub(crate) feature: Vec<Feature>,
+    pub(crate) feature: Vec<ExampleFeature>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Feature {
+pub(crate) struct ExampleFeature {
     #[prost(oneof = "Kind", tags = "1, 2, 3")]
     pub(crate) kind: Option<Kind>,
 }

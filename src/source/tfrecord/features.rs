@@ -1,6 +1,6 @@
-//! What of a record's features becomes which field.
+//! Maps the features of a record to fields.
 //!
-//! | asked for as            | in the record               | field                                    |
+//! | requested as            | in the record               | field                                    |
 //! |-------------------------|-----------------------------|------------------------------------------|
 //! | `Image`                 | bytes, one value            | RgbImage: JPEG or PNG, by its first bytes |
 //! | `Bytes`                 | bytes, one value            | Bytes                                    |
@@ -8,30 +8,31 @@
 //! | `Ints { len }`          | `len` ints                  | NdArray `<i8`, `[len]`                    |
 //! | `Floats { len }`        | `len` floats                | NdArray `<f4`, `[len]`                    |
 //! | `RaggedInts`, `RaggedFloats` | any number             | Bytes: `i64` or `f32`, little-endian     |
-//! | a list, of so many steps | each step as above          | NdArray `[steps]` or `[steps, len]`      |
-//! | a list, of any number   | each step as above          | Bytes: the steps one behind another      |
+//! | a list with a number of steps | each step as above    | NdArray `[steps]` or `[steps, len]`      |
+//! | a list of any length    | each step as above          | Bytes: the steps one after another       |
 //!
-//! Without being asked, by the first record: what is marked (`marks.rs`) as the field it was, with its
-//! type and shape; of others one value as `Image` if it begins as a JPEG or PNG does,
-//! else `Bytes`, `Int`, `Float`; several numbers as `Ints`, `Floats`; lists of numbers of any number of
-//! steps. Features without values, and several values of bytes, are left out. Fields are in the order of
-//! their names' bytes then, unless `fuseloop/fields` says another, and in the order in which they were
-//! asked for otherwise.
+//! If no features are requested, the first record determines the fields. A marked feature (`marks.rs`)
+//! becomes the field that it was written from, with its type and shape. Of the others, a single value
+//! becomes an `Image` if it begins like a JPEG or PNG file, else `Bytes`, `Int` or `Float`; several
+//! numbers become `Ints` or `Floats`; a list of numbers becomes a list of any length. Features without
+//! values, and features with several values of bytes, are left out. The fields are then in the byte
+//! order of their names, unless `fuseloop/fields` lists another order. Requested features keep the order
+//! of the requests.
 
 use super::TfRecordCause;
 use super::example::{self, Example, Kind};
-use super::marks::{self, Named};
+use super::marks::{self, NamedFeatures};
 use crate::sample::Limits;
 use crate::source::beton::{ByteOrder, NdKind};
 use crate::source::{BoxError, FieldKind, FieldSpec, ImageMode, NdType};
 use crate::source::{OwnedImage, OwnedValue, Record};
 use std::collections::BTreeSet;
 
-/// What a feature of a record is read as: see [`TfOptions`].
+/// The type that a feature is read as; see [`TfOptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Feature {
-    /// A picture: one value of bytes, a JPEG or PNG file.
+    /// An image: one value of bytes, a JPEG or PNG file.
     Image,
     /// One value of bytes.
     Bytes,
@@ -39,25 +40,25 @@ pub enum Feature {
     Int,
     /// One float.
     Float,
-    /// So many ints: an array of `i64`.
+    /// A fixed number of ints: an array of `i64`.
     Ints {
-        /// How many, at least 1.
+        /// The number of values, at least 1.
         len: u64,
     },
-    /// So many floats: an array of `f32`.
+    /// A fixed number of floats: an array of `f32`.
     Floats {
-        /// How many, at least 1.
+        /// The number of values, at least 1.
         len: u64,
     },
-    /// Any number of ints: bytes, 8 each, little-endian.
+    /// Any number of ints: bytes, 8 per int, little-endian.
     RaggedInts,
-    /// Any number of floats: bytes, 4 each, little-endian.
+    /// Any number of floats: bytes, 4 per float, little-endian.
     RaggedFloats,
 }
 
-/// Which features of the records are read, and as what: the `features` of `tf.io.parse_example`. Without
-/// any, what the first record has; what [`convert`](crate::write::convert()) wrote is then the fields that
-/// it was written from, with their types and shapes.
+/// Lists the features to read and their types, like `features` of `tf.io.parse_example`. Without any,
+/// the features of the first record are read; a file that [`convert`](crate::write::convert()) wrote
+/// then has the fields that it was written from, with their types and shapes.
 ///
 /// ```no_run
 /// use fuseloop::source::{Feature, TfOptions, TfRecords};
@@ -70,81 +71,81 @@ pub enum Feature {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct TfOptions {
-    wanted: Vec<Wanted>,
+    wanted: Vec<FeatureRequest>,
     pub(super) limits: Limits,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Wanted {
+struct FeatureRequest {
     name: String,
     feature: Feature,
-    place: Place,
-    /// The field that was written as this feature, with what stands beside it.
+    place: FeatureLookup,
+    /// The field that was written as this feature, if the record marks its type.
     written: Option<FieldKind>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// Of an `Example`, or of a `SequenceExample`'s context.
+enum FeatureLookup {
+    /// A feature of an `Example`, or of a `SequenceExample`'s context.
     Feature,
-    /// A feature list of so many steps.
+    /// A feature list with this number of steps.
     Steps(u64),
-    /// A feature list of any number of steps.
+    /// A feature list of any length.
     RaggedSteps,
 }
 
 impl TfOptions {
-    /// Reads a feature of an `Example`, or of a `SequenceExample`'s context: the field of its name.
+    /// Reads a feature of an `Example`, or of a `SequenceExample`'s context, into the field of its name.
     #[must_use]
     pub fn feature(self, name: &str, feature: Feature) -> Self {
-        self.with(name, feature, Place::Feature)
+        self.with(name, feature, FeatureLookup::Feature)
     }
 
-    /// Reads a feature list of a `SequenceExample` that has `count` steps, each of numbers: an array
-    /// `[count]`, or `[count, len]` of [`Feature::Ints`] and [`Feature::Floats`].
+    /// Reads a feature list of a `SequenceExample` that has `count` steps of numbers into an array:
+    /// `[count]`, or `[count, len]` for [`Feature::Ints`] and [`Feature::Floats`].
     #[must_use]
     pub fn steps(self, name: &str, feature: Feature, count: u64) -> Self {
-        self.with(name, feature, Place::Steps(count))
+        self.with(name, feature, FeatureLookup::Steps(count))
     }
 
-    /// Reads a feature list of a `SequenceExample` of any number of steps, each of numbers: bytes, step
-    /// by step, ints of 8 and floats of 4, little-endian.
+    /// Reads a feature list of a `SequenceExample` with any number of steps of numbers into bytes: step
+    /// by step, 8 per int and 4 per float, little-endian.
     #[must_use]
     pub fn ragged_steps(self, name: &str, feature: Feature) -> Self {
-        self.with(name, feature, Place::RaggedSteps)
+        self.with(name, feature, FeatureLookup::RaggedSteps)
     }
 
-    /// What files may ask for.
+    /// Sets the limits on what files may ask for.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    fn with(mut self, name: &str, feature: Feature, place: Place) -> Self {
+    fn with(mut self, name: &str, feature: Feature, place: FeatureLookup) -> Self {
         let name = name.to_owned();
-        self.wanted.push(Wanted { name, feature, place, written: None });
+        self.wanted.push(FeatureRequest { name, feature, place, written: None });
         self
     }
 
-    /// Whether features are asked for.
+    /// Returns true if features are requested.
     pub(super) fn asks(&self) -> bool {
         !self.wanted.is_empty()
     }
 }
 
-/// What is read of each record, checked.
+/// The features that are read of each record, checked.
 #[derive(Debug)]
-pub(super) struct Features {
-    wanted: Vec<Wanted>,
+pub(super) struct FeatureColumns {
+    wanted: Vec<FeatureRequest>,
     pub(super) fields: Vec<FieldSpec>,
 }
 
-impl Features {
-    /// Those that are asked for.
+impl FeatureColumns {
+    /// The requested features.
     pub(super) fn asked(options: &TfOptions) -> Result<Self, BoxError> {
         let wanted = options.wanted.clone();
-        for (place, Wanted { name, .. }) in wanted.iter().enumerate() {
+        for (place, FeatureRequest { name, .. }) in wanted.iter().enumerate() {
             if wanted[..place].iter().any(|other| other.name == *name) {
                 return Err(format!("feature {name:?} is asked for twice").into());
             }
@@ -153,34 +154,34 @@ impl Features {
         Ok(Self { wanted, fields })
     }
 
-    /// Those that a record has.
+    /// The features of a record.
     pub(super) fn of(example: &Example) -> Result<Self, BoxError> {
-        let wanted = |name: &String, feature, place| Wanted {
+        let wanted = |name: &String, feature, place| FeatureRequest {
             name: name.clone(),
             feature,
             place,
             written: None,
         };
         let mut all = vec![];
-        let none = Named::new();
+        let none = NamedFeatures::new();
         let features = example.context.as_ref().map_or(&none, |context| &context.feature);
         let beside = beside(features);
         for (name, found) in features.iter().filter(|(name, _)| !beside.contains(*name)) {
             let written = match marks::marked(name, features) {
-                // A float has its other half beside it, in some records.
+                // The exact value of a float may be stored in `NAME/float64`: `as_written` looks for it.
                 None if guess(found) == Some(Feature::Float) => Some(FieldKind::Float),
                 marked => marked,
             };
-            // What is written is read by its kind: how it would be asked for is not looked at.
+            // A marked feature is read by its field kind, so the requested type is not used.
             let feature = guess(found).or(written.as_ref().map(|_| Feature::Bytes));
-            let found = feature.map(|feature| wanted(name, feature, Place::Feature));
-            all.extend(found.map(|found| Wanted { written, ..found }));
+            let found = feature.map(|feature| wanted(name, feature, FeatureLookup::Feature));
+            all.extend(found.map(|found| FeatureRequest { written, ..found }));
         }
         for (name, list) in example.lists.iter().flat_map(|lists| &lists.list) {
             let step = list.feature.first().and_then(guess);
             let is_number = |feature: &Feature| !matches!(feature, Feature::Image | Feature::Bytes);
             let step = step.filter(is_number);
-            all.extend(step.map(|feature| wanted(name, feature, Place::RaggedSteps)));
+            all.extend(step.map(|feature| wanted(name, feature, FeatureLookup::RaggedSteps)));
         }
         if all.is_empty() {
             return Err("the first record has no feature that can be told: ask for some".into());
@@ -190,15 +191,15 @@ impl Features {
         Self::asked(&TfOptions { wanted: all, ..TfOptions::default() })
     }
 
-    /// A record's values.
+    /// Reads the values of a record.
     pub(super) fn record(&self, mut example: Example) -> Result<Record, TfRecordCause> {
-        let value = |Wanted { name, feature, place, written }: &Wanted| {
+        let value = |FeatureRequest { name, feature, place, written }: &FeatureRequest| {
             let missing = || TfRecordCause::Missing { feature: name.clone() };
             if let Some(kind) = written {
                 let features = example.context.as_mut().map(|context| &mut context.feature);
                 return as_written(name, kind, features.ok_or_else(missing)?);
             }
-            if *place == Place::Feature {
+            if *place == FeatureLookup::Feature {
                 let context = example.context.as_mut();
                 let found = context.and_then(|context| context.feature.remove(name));
                 return one(name, *feature, found.ok_or_else(missing)?);
@@ -210,8 +211,8 @@ impl Features {
     }
 }
 
-/// The names of features that only say something of another.
-fn beside(features: &Named) -> BTreeSet<String> {
+/// The names of features that only describe other features.
+fn beside(features: &NamedFeatures) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for (name, found) in features {
         if let Some(kind) = marks::marked(name, features) {
@@ -231,28 +232,29 @@ fn beside(features: &Named) -> BTreeSet<String> {
     names
 }
 
-/// The names that `fuseloop/fields` has.
-fn order_of(feature: Option<&example::Feature>) -> Option<&[Vec<u8>]> {
+/// The names that `fuseloop/fields` lists.
+fn order_of(feature: Option<&example::ExampleFeature>) -> Option<&[Vec<u8>]> {
     match feature?.kind.as_ref()? {
         Kind::Bytes(list) => Some(&list.value),
         _ => None,
     }
 }
 
-/// Puts fields in the order that they were written in, if that is known of all.
-fn put_in_order(all: &mut [Wanted], order: Option<&example::Feature>) {
+/// Sorts fields into the order that they were written in, if it is known for all of them.
+fn put_in_order(all: &mut [FeatureRequest], order: Option<&example::ExampleFeature>) {
     let Some(order) = order_of(order) else { return };
-    let place = |wanted: &Wanted| order.iter().position(|name| name == wanted.name.as_bytes());
+    let place =
+        |wanted: &FeatureRequest| order.iter().position(|name| name == wanted.name.as_bytes());
     if order.len() == all.len() && all.iter().all(|wanted| place(wanted).is_some()) {
         all.sort_by_key(place);
     }
 }
 
-/// The value of a field that was written with what stands beside it. Bytes are moved, not copied.
+/// The value of a field that was written with features that describe it. Bytes are moved, not copied.
 fn as_written(
     name: &str,
     kind: &FieldKind,
-    features: &mut Named,
+    features: &mut NamedFeatures,
 ) -> Result<OwnedValue, TfRecordCause> {
     if let FieldKind::NdArray { dtype, .. } | FieldKind::TorchTensor { dtype, .. } = kind {
         if marks::marked(name, features).as_ref() != Some(kind) {
@@ -284,13 +286,13 @@ fn as_written(
     })
 }
 
-/// Whether bytes begin as a JPEG or a PNG does.
+/// Returns true if the bytes begin like a JPEG or a PNG file.
 pub(crate) fn looks_like_a_picture(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0xff, 0xd8, 0xff]) || ImageMode::of_file(bytes) == ImageMode::Png
 }
 
-/// What a feature is taken for.
-fn guess(found: &example::Feature) -> Option<Feature> {
+/// Infers the type of a feature.
+fn guess(found: &example::ExampleFeature) -> Option<Feature> {
     let several = |len: usize| (len > 1).then_some(len as u64);
     match found.kind.as_ref()? {
         Kind::Bytes(list) => match &list.value[..] {
@@ -305,8 +307,10 @@ fn guess(found: &example::Feature) -> Option<Feature> {
     }
 }
 
-/// The field that a feature becomes.
-fn field(Wanted { name, feature, place, written }: &Wanted) -> Result<FieldSpec, BoxError> {
+/// The field that a feature is read into.
+fn field(
+    FeatureRequest { name, feature, place, written }: &FeatureRequest,
+) -> Result<FieldSpec, BoxError> {
     if let Some(kind) = written {
         return Ok(FieldSpec { name: name.clone(), kind: kind.clone() });
     }
@@ -318,10 +322,10 @@ fn field(Wanted { name, feature, place, written }: &Wanted) -> Result<FieldSpec,
             .ok_or_else(|| format!("feature {name:?} is asked for with no or too many values"))
     };
     let shape = |len: Option<u64>| match place {
-        Place::Steps(count) => [Some(*count), len].into_iter().flatten().collect(),
+        FeatureLookup::Steps(count) => [Some(*count), len].into_iter().flatten().collect(),
         _ => len.into_iter().collect(),
     };
-    let is_step = *place != Place::Feature;
+    let is_step = *place != FeatureLookup::Feature;
     let kind = match (feature, place) {
         (Feature::Ints { len: 0 } | Feature::Floats { len: 0 }, _) => {
             return Err(format!("feature {name:?} is asked for with no values").into());
@@ -332,11 +336,11 @@ fn field(Wanted { name, feature, place, written }: &Wanted) -> Result<FieldSpec,
             let told = "steps are of Int, Float, Ints or Floats";
             return Err(format!("feature list {name:?} is asked for as {feature:?}: {told}").into());
         }
-        (_, Place::RaggedSteps) | (Feature::Bytes, _) => FieldKind::Bytes,
+        (_, FeatureLookup::RaggedSteps) | (Feature::Bytes, _) => FieldKind::Bytes,
         (Feature::RaggedInts | Feature::RaggedFloats, _) => FieldKind::Bytes,
         (Feature::Image, _) => FieldKind::RgbImage,
-        (Feature::Int, Place::Feature) => FieldKind::Int,
-        (Feature::Float, Place::Feature) => FieldKind::Float,
+        (Feature::Int, FeatureLookup::Feature) => FieldKind::Int,
+        (Feature::Float, FeatureLookup::Feature) => FieldKind::Float,
         (Feature::Int, _) => array(NdKind::Int, 8, shape(None))?,
         (Feature::Float, _) => array(NdKind::Float, 4, shape(None))?,
         (Feature::Ints { len }, _) => array(NdKind::Int, 8, shape(Some(*len)))?,
@@ -346,7 +350,11 @@ fn field(Wanted { name, feature, place, written }: &Wanted) -> Result<FieldSpec,
 }
 
 /// The value of a feature. Bytes are moved, not copied.
-fn one(name: &str, wanted: Feature, found: example::Feature) -> Result<OwnedValue, TfRecordCause> {
+fn one(
+    name: &str,
+    wanted: Feature,
+    found: example::ExampleFeature,
+) -> Result<OwnedValue, TfRecordCause> {
     let counted = |found: usize, wanted: u64| match found as u64 {
         found if found == wanted => Ok(()),
         found => Err(TfRecordCause::Count { feature: name.to_owned(), found, wanted }),
@@ -369,7 +377,7 @@ fn one(name: &str, wanted: Feature, found: example::Feature) -> Result<OwnedValu
             counted(list.value.len(), 1)?;
             Ok(OwnedValue::Float(list.value[0].into()))
         }
-        // An empty list may be written as no list at all.
+        // An empty list may be stored as no list at all.
         (Feature::RaggedInts | Feature::RaggedFloats, None) => Ok(OwnedValue::Bytes(vec![])),
         (Feature::RaggedInts, Some(kind @ Kind::Ints(_)))
         | (Feature::RaggedFloats, Some(kind @ Kind::Floats(_))) => {
@@ -391,11 +399,11 @@ fn one(name: &str, wanted: Feature, found: example::Feature) -> Result<OwnedValu
 fn steps(
     name: &str,
     wanted: Feature,
-    place: Place,
+    place: FeatureLookup,
     list: &example::FeatureList,
 ) -> Result<OwnedValue, TfRecordCause> {
     let found = list.feature.len() as u64;
-    if let Place::Steps(wanted) = place
+    if let FeatureLookup::Steps(wanted) = place
         && found != wanted
     {
         return Err(TfRecordCause::Steps { feature: name.to_owned(), found, wanted });
@@ -414,12 +422,12 @@ fn steps(
         }
     }
     match place {
-        Place::RaggedSteps => Ok(OwnedValue::Bytes(bytes)),
+        FeatureLookup::RaggedSteps => Ok(OwnedValue::Bytes(bytes)),
         _ => Ok(OwnedValue::NdArray(bytes)),
     }
 }
 
-/// Appends numbers; says how many.
+/// Appends numbers; returns how many.
 fn put(kind: &Kind, bytes: &mut Vec<u8>) -> usize {
     match kind {
         Kind::Ints(list) => {

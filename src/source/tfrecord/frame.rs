@@ -1,4 +1,4 @@
-//! The frame of a record, as TensorFlow's `record_writer.h` has it.
+//! The frame of a record, as in TensorFlow's `record_writer.h`.
 //!
 //! | size | field        | meaning                                            |
 //! |-----:|--------------|----------------------------------------------------|
@@ -7,8 +7,9 @@
 //! |    n | `data`       |                                                    |
 //! |    4 | `data_crc`   | masked CRC-32C of the data                         |
 //!
-//! `masked(crc) = rotate_right(crc, 15) + 0xa282ead8`, so that a CRC of data that has CRCs in it stays
-//! a good one. A length is believed only with its CRC, and then only up to the file's end and the limits.
+//! `masked(crc) = rotate_right(crc, 15) + 0xa282ead8`; the mask keeps the CRC useful for data that
+//! itself contains CRCs. A length is used only if its CRC is right, and only up to the file's end and
+//! the limits.
 
 use super::{TfRecordCause, TfRecordError};
 use crate::sample::Limits;
@@ -16,18 +17,18 @@ use crate::source::file::LengthCheck;
 use crate::source::shards::{Shard, ShardIndex};
 use std::ops::Range;
 
-/// Bytes before the data.
+/// The number of bytes before the data.
 pub(super) const HEADER: u64 = 12;
 
-/// Bytes behind the data.
+/// The number of bytes behind the data.
 pub(super) const FOOTER: u64 = 4;
 
-/// The CRC that a frame has of these bytes.
+/// The masked CRC of these bytes, as a frame stores it.
 pub(crate) fn masked_crc32c(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
-/// The length that a header says, checked.
+/// Reads the length from a header and checks it.
 pub(super) fn length(header: &[u8], limits: &Limits) -> Result<u64, TfRecordCause> {
     let cut = TfRecordCause::Header { found: header.len() as u64 };
     let Some((length, rest)) = header.split_first_chunk::<8>() else { return Err(cut) };
@@ -40,13 +41,13 @@ pub(super) fn length(header: &[u8], limits: &Limits) -> Result<u64, TfRecordCaus
     if len > max { Err(TfRecordCause::Long { len, max }) } else { Ok(len) }
 }
 
-/// Checks data by the CRC behind it.
+/// Checks data against the CRC behind it.
 pub(super) fn check(data: &[u8], crc: [u8; 4]) -> Result<(), TfRecordCause> {
     let (found, expected) = (u32::from_le_bytes(crc), masked_crc32c(data));
     if found == expected { Ok(()) } else { Err(TfRecordCause::DataCrc { found, expected }) }
 }
 
-/// How a file is compressed.
+/// The compression of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Compression {
     None,
@@ -55,15 +56,15 @@ pub(super) enum Compression {
 }
 
 impl Compression {
-    /// By a file's first bytes. Those of a right frame are a frame: a length may look like the
-    /// beginning of a compressed file.
+    /// Detects the compression from a file's first bytes. If they are a valid frame header, the file is
+    /// plain: a length may look like the start of a compressed file.
     pub(super) fn of(first: &[u8]) -> Self {
         let is_frame =
             first.len() >= 12 && masked_crc32c(&first[..8]).to_le_bytes() == first[8..12];
         match first {
             _ if is_frame => Self::None,
             [0x1f, 0x8b, 8, ..] => Self::Gzip,
-            // RFC 1950: method 8, and the two bytes a multiple of 31.
+            // RFC 1950: method 8, and the two bytes are a multiple of 31.
             [a, b, ..] if a & 15 == 8 && a >> 4 < 8 && u16::from_be_bytes([*a, *b]) % 31 == 0 => {
                 Self::Zlib
             }
@@ -71,7 +72,7 @@ impl Compression {
         }
     }
 
-    /// Of an open file.
+    /// Detects the compression of an open file.
     pub(super) fn of_shard(shard: &Shard) -> Result<Self, TfRecordError> {
         let end = shard.bytes.len().min(HEADER);
         let mut buffer = vec![];
@@ -81,18 +82,18 @@ impl Compression {
     }
 }
 
-/// Where the records of a file lie: a read of 12 bytes for each. A sample's one part, called "", is its
-/// record's data.
+/// Locates the records of a file, with a read of 12 bytes for each. A sample has a single component,
+/// named "": the data of its record.
 ///
 /// # Errors
 ///
-/// If the file is compressed, is cut short, or has a length that is wrong.
+/// If the file is compressed or cut short, or has a wrong length.
 pub(in crate::source) fn scan(shard: &Shard, limits: &Limits) -> Result<ShardIndex, TfRecordError> {
     if Compression::of_shard(shard)? != Compression::None {
         return Err(at(shard, 0, 0)(TfRecordCause::Compressed));
     }
     let (mut index, mut buffer) = (ShardIndex::default(), vec![]);
-    // A header is 12 bytes, and to look at the file's length takes as long as to read them.
+    // The file's length is checked once at the end: a check takes as long as a read of a 12-byte header.
     let mut check = LengthCheck::default();
     let (end, mut start) = (shard.bytes.len(), 0);
     while start < end {
@@ -117,7 +118,7 @@ pub(in crate::source) fn scan(shard: &Shard, limits: &Limits) -> Result<ShardInd
     Ok(index)
 }
 
-/// A record's data, out of its file: both CRCs are checked.
+/// Reads a record's data and checks both CRCs.
 pub(super) fn get<'a>(
     shard: &'a Shard,
     record: u64,
@@ -143,7 +144,7 @@ pub(super) fn get<'a>(
     }
 }
 
-/// What becomes of a cause: an error that says where.
+/// Turns a cause into an error with its location.
 pub(super) fn at(
     shard: &Shard,
     record: u64,
@@ -152,7 +153,7 @@ pub(super) fn at(
     move |cause| TfRecordError { file: shard.location.to_string(), record, at, cause }
 }
 
-/// What the system said.
+/// An error of the system.
 pub(super) fn read(error: &dyn ToString) -> TfRecordCause {
     TfRecordCause::Read { message: error.to_string() }
 }

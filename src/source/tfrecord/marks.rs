@@ -1,14 +1,14 @@
-//! What a `tf.train.Example` says of its fields besides their values: all that a feature's own kind of
-//! list does not say, in features beside it that any reader of TFRecord may pass over.
+//! Types and shapes of fields in a `tf.train.Example`. A feature's list does not hold them, so they are
+//! stored in additional features beside it, which other readers of TFRecord can ignore.
 //!
-//! | field               | `NAME`                                   | beside it                           |
+//! | field               | `NAME`                                   | additional feature                  |
 //! |---------------------|------------------------------------------|-------------------------------------|
 //! | array               | a list of its elements, or their bytes   | `NAME/dtype`: `<f4`; `NAME/shape`   |
 //! | tensor              | the same                                 | `NAME/dtype`: `tensor <f4`; `NAME/shape` |
 //! | JSON                | the text                                 | `NAME/dtype`: `json`                |
-//! | bytes that begin as a picture does | themselves                | `NAME/dtype`: `bytes`               |
-//! | picture that begins otherwise      | itself                    | `NAME/dtype`: `image`               |
-//! | float               | rounded to 32 bits                       | `NAME/float64`: its 8 bytes, if it was not exact |
+//! | bytes that begin like an image file | the bytes                | `NAME/dtype`: `bytes`               |
+//! | image that begins otherwise        | its bytes                 | `NAME/dtype`: `image`               |
+//! | float               | rounded to 32 bits                       | `NAME/float64`: its 8 bytes, if rounding changed it |
 //! | fields that are not in the order of their names |              | `fuseloop/fields`: all names in order |
 //!
 //! | dtype                                | list          |
@@ -17,37 +17,37 @@
 //! | f2, f4                               | `float_list`  |
 //! | u8 (64 bits), f8, f16, complex       | `bytes_list`: one value, the elements in C order and in the byte order of `dtype` |
 //!
-//! `shape` is an `int64_list`, the others are `bytes_list`s. A field of none of these rows has nothing
-//! beside it. Written by `write/shards/example.rs`, read by `features.rs`.
+//! `shape` is an `int64_list`, the others are `bytes_list`s. A field that is in none of these rows has
+//! no additional feature. Written by `write/shards/example.rs`, read by `features.rs`.
 
-use super::example::{BytesList, Feature, FloatList, Int64List, Kind};
+use super::example::{BytesList, ExampleFeature, FloatList, Int64List, Kind};
 use crate::source::beton::{ByteOrder, NdKind};
 use crate::source::{FieldKind, NdType};
 use half::f16;
 use std::collections::BTreeMap;
 
-/// The features of an example by their names.
-pub(crate) type Named = BTreeMap<String, Feature>;
+/// The features of an example by name.
+pub(crate) type NamedFeatures = BTreeMap<String, ExampleFeature>;
 
-/// Where the names of all fields stand, if they are not in the order of their names.
+/// The feature that lists the names of all fields, if they are not in the order of their names.
 pub(crate) const ORDER: &str = "fuseloop/fields";
 
-/// What `NAME/dtype` is called.
+/// Returns the name `NAME/dtype`.
 pub(crate) fn dtype_name(name: &str) -> String {
     format!("{name}/dtype")
 }
 
-/// What `NAME/shape` is called.
+/// Returns the name `NAME/shape`.
 pub(crate) fn shape_name(name: &str) -> String {
     format!("{name}/shape")
 }
 
-/// What `NAME/float64` is called.
+/// Returns the name `NAME/float64`.
 pub(crate) fn exact_name(name: &str) -> String {
     format!("{name}/float64")
 }
 
-/// What `NAME/dtype` says of a kind; `None` of one that needs no word.
+/// The value of `NAME/dtype` for a kind; `None` if the kind needs no such feature.
 pub(crate) fn dtype_of(kind: &FieldKind) -> Option<String> {
     match kind {
         FieldKind::NdArray { dtype, .. } => Some(dtype.to_string()),
@@ -59,8 +59,8 @@ pub(crate) fn dtype_of(kind: &FieldKind) -> Option<String> {
     }
 }
 
-/// The kind that is marked beside a feature; `None` if nothing that makes sense is.
-pub(crate) fn marked(name: &str, features: &Named) -> Option<FieldKind> {
+/// The kind that is marked beside a feature; `None` if there is no valid mark.
+pub(crate) fn marked(name: &str, features: &NamedFeatures) -> Option<FieldKind> {
     let text = std::str::from_utf8(one_value(features.get(&dtype_name(name))?)?).ok()?;
     let kind = match text {
         "json" => FieldKind::Json,
@@ -79,23 +79,23 @@ pub(crate) fn marked(name: &str, features: &Named) -> Option<FieldKind> {
     fits(features.get(name)?, &kind).then_some(kind)
 }
 
-/// The one value of a `bytes_list`.
-pub(crate) fn one_value(feature: &Feature) -> Option<&[u8]> {
+/// The only value of a `bytes_list`.
+pub(crate) fn one_value(feature: &ExampleFeature) -> Option<&[u8]> {
     match feature.kind.as_ref()? {
         Kind::Bytes(list) if list.value.len() == 1 => Some(&list.value[0]),
         _ => None,
     }
 }
 
-fn shape(feature: &Feature) -> Option<Vec<u64>> {
+fn shape(feature: &ExampleFeature) -> Option<Vec<u64>> {
     match feature.kind.as_ref()? {
         Kind::Ints(list) => list.value.iter().map(|&side| u64::try_from(side).ok()).collect(),
         _ => None,
     }
 }
 
-/// Whether a feature has as many values as a kind needs, in the kind's own list.
-fn fits(feature: &Feature, kind: &FieldKind) -> bool {
+/// Returns true if a feature has the number of values that a kind needs, in the list of that kind.
+fn fits(feature: &ExampleFeature, kind: &FieldKind) -> bool {
     let (FieldKind::NdArray { dtype, .. } | FieldKind::TorchTensor { dtype, .. }) = kind else {
         return one_value(feature).is_some();
     };
@@ -109,7 +109,7 @@ fn fits(feature: &Feature, kind: &FieldKind) -> bool {
     }
 }
 
-/// Which list holds every bit of an array's elements.
+/// The list that holds every bit of an array's elements.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum List {
     Ints,
@@ -127,7 +127,7 @@ impl List {
     }
 }
 
-/// An array's elements as a list.
+/// Converts an array's elements to a list.
 pub(crate) fn to_list(dtype: NdType, elements: Vec<u8>) -> Kind {
     let size = dtype.item_size() as usize;
     let words = || elements.chunks_exact(size).map(|element| low_first(dtype, element));
@@ -138,7 +138,7 @@ pub(crate) fn to_list(dtype: NdType, elements: Vec<u8>) -> Kind {
             let is_signed = dtype.kind() == NdKind::Int;
             let value = |word: [u8; 8]| {
                 let word = u64::from_le_bytes(word).cast_signed();
-                // To the top and back again: that spreads the sign.
+                // Shifts the value to the top and back to extend its sign.
                 if is_signed { (word << above) >> above } else { word }
             };
             Kind::Ints(Int64List { value: words().map(value).collect() })
@@ -153,7 +153,8 @@ pub(crate) fn to_list(dtype: NdType, elements: Vec<u8>) -> Kind {
     }
 }
 
-/// An array's elements from a list; `None` if it is another list, or a value is none of the type's.
+/// Converts a list to an array's elements; `None` if the list has another type, or a value is out of the
+/// element type's range.
 pub(crate) fn from_list(dtype: NdType, list: Kind) -> Option<Vec<u8>> {
     let size = dtype.item_size() as usize;
     let mut elements = vec![];
@@ -198,7 +199,7 @@ fn low_first(dtype: NdType, element: &[u8]) -> [u8; 8] {
     word
 }
 
-/// Whether a type of integers, or bool, has this value.
+/// Returns true if an integer type, or bool, can hold this value.
 fn holds(dtype: NdType, value: i64) -> bool {
     let bits = 8 * dtype.item_size() as u32;
     if dtype.kind() == NdKind::Int {
@@ -209,7 +210,7 @@ fn holds(dtype: NdType, value: i64) -> bool {
     }
 }
 
-/// A half as a float: of a NaN all bits, which a conversion would change.
+/// Widens a half to a float and keeps all bits of a NaN, which a conversion would change.
 fn widened(half: u16) -> f32 {
     let value = f16::from_bits(half);
     if !value.is_nan() {
@@ -219,13 +220,13 @@ fn widened(half: u16) -> f32 {
     f32::from_bits(sign << 31 | 0xff << 23 | payload << 13)
 }
 
-/// The half that [`widened`] is from.
+/// The inverse of [`widened`].
 fn narrowed(value: f32) -> u16 {
     if !value.is_nan() {
         return f16::from_f32(value).to_bits();
     }
     let bits = value.to_bits();
-    // A NaN whose payload lies in the bits that a half has not is one all the same.
+    // A NaN whose payload has only bits that a half lacks remains a NaN.
     let payload = ((bits >> 13) & 0x3ff).max(1);
     ((bits >> 31) << 15 | 0x1f << 10 | payload) as u16
 }
@@ -274,19 +275,19 @@ mod tests {
         assert_eq!(from_list(dtype("<f4"), Kind::Ints(Int64List { value: vec![1] })), None);
     }
 
-    fn bytes(value: &str) -> Feature {
+    fn bytes(value: &str) -> ExampleFeature {
         let value = vec![value.as_bytes().to_vec()];
-        Feature { kind: Some(Kind::Bytes(BytesList { value })) }
+        ExampleFeature { kind: Some(Kind::Bytes(BytesList { value })) }
     }
 
-    fn ints(value: Vec<i64>) -> Feature {
-        Feature { kind: Some(Kind::Ints(Int64List { value })) }
+    fn ints(value: Vec<i64>) -> ExampleFeature {
+        ExampleFeature { kind: Some(Kind::Ints(Int64List { value })) }
     }
 
-    /// Others call features so as well: what does not fit together is left as it is.
+    /// Other writers use the same names: marks that do not match their feature are ignored.
     #[test]
     fn only_what_makes_sense_is_a_mark() {
-        let of = |value: Feature, dtype: Feature, shape: Feature| {
+        let of = |value: ExampleFeature, dtype: ExampleFeature, shape: ExampleFeature| {
             let all = [("a", value), ("a/dtype", dtype), ("a/shape", shape)];
             marked("a", &all.map(|(name, feature)| (name.to_owned(), feature)).into())
         };

@@ -28,12 +28,12 @@ use super::shards::{Extents, Shard, ShardIndex, Shards};
 use super::starts::Starts;
 use super::{
     BoxError, Buffer, ClassNames, FieldSpec, Fingerprint, Location, Record, RunPlan,
-    SampleLocation, Source, Value, classes, sidecar,
+    SampleLocation, Source, Value, classes, index_file,
 };
 use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use example::Example;
-use features::Features;
+use features::FeatureColumns;
 use prost::Message as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -41,43 +41,43 @@ use std::sync::Arc;
 
 /// Records of TFRecord files, read in any order.
 ///
-/// Opening goes from length to length through every file: one short read a record, several files at a
-/// time. A file that is cut short, or has a wrong length, is refused then; data is checked by its CRC
-/// when it is read. Compressed files have no places to read from: see [`TfRecordStream`].
+/// Opening reads the length of every record: one short read per record, several files at a time. A file
+/// that is cut short, or has a wrong length, is refused at that point; data is checked by its CRC when
+/// it is read. Compressed files can't be read in any order: see [`TfRecordStream`].
 ///
-/// Fields are features, see [`TfOptions`]. A feature that is missing, of another type or of another number
-/// of values is its sample's error: a [`TfRecordError`].
+/// Each field is a feature; see [`TfOptions`]. If a feature is missing, or has another type or number of
+/// values, reading its sample returns a [`TfRecordError`].
 #[derive(Clone)]
 pub struct TfRecords {
     shards: Shards,
-    lies: Arc<Lies>,
-    features: Arc<Features>,
+    index: Arc<RecordIndex>,
+    features: Arc<FeatureColumns>,
     limits: Limits,
 }
 
-/// Where the records lie.
-struct Lies {
+/// The offsets of all records.
+struct RecordIndex {
     indexes: Vec<Arc<ShardIndex>>,
     starts: Starts,
 }
 
-impl Lies {
+impl RecordIndex {
     fn new(indexes: Vec<Arc<ShardIndex>>) -> Self {
         let starts = indexes.iter().map(|index| index.len() as u64).collect();
         Self { indexes, starts }
     }
 
-    /// A sample's shard, its number there, and its data's place.
-    fn place(&self, sample: SampleId) -> Option<(usize, u64, Range<u64>)> {
-        let (shard, record) = self.starts.place(sample)?;
-        let part = self.indexes[shard].parts(usize::try_from(record.0).ok()?).first()?;
+    /// Returns a sample's shard, its number in the shard, and the byte range of its data.
+    fn locate(&self, sample: SampleId) -> Option<(usize, u64, Range<u64>)> {
+        let (shard, record) = self.starts.locate(sample)?;
+        let part = self.indexes[shard].members(usize::try_from(record.0).ok()?).first()?;
         Some((shard, record.0, part.range()))
     }
 }
 
-impl Extents for Lies {
+impl Extents for RecordIndex {
     fn extents(&self, sample: SampleId, _: &[usize], out: &mut Vec<(usize, Range<u64>)>) {
-        if let Some((shard, _, data)) = self.place(sample) {
+        if let Some((shard, _, data)) = self.locate(sample) {
             let start = data.start.saturating_sub(frame::HEADER);
             out.push((shard, start..data.end.saturating_add(frame::FOOTER)));
         }
@@ -90,31 +90,31 @@ impl TfRecords {
     ///
     /// # Errors
     ///
-    /// If a file can't be opened, is compressed, cut short or damaged in its lengths; or if there is no
+    /// If a file can't be opened, is compressed or cut short, or has a damaged length; or if there is no
     /// record.
     pub fn open(spec: &str) -> Result<Self, BoxError> {
         Self::open_with(spec, &TfOptions::default())
     }
 
-    /// As [`open`](Self::open), with the features that are asked for.
+    /// Opens files like [`open`](Self::open), and reads the features that the options list.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open); or if what is asked for makes no fields.
+    /// See [`open`](Self::open); also if the options list no valid fields.
     pub fn open_with(spec: &str, options: &TfOptions) -> Result<Self, BoxError> {
         Self::of_shards(Shards::open(spec)?, options)
     }
 
-    /// The records of a file that is in memory.
+    /// Opens a file that is in memory.
     ///
     /// # Errors
     ///
-    /// As [`open_with`](Self::open_with).
+    /// See [`open_with`](Self::open_with).
     pub fn from_bytes(bytes: &[u8], options: &TfOptions) -> Result<Self, BoxError> {
         Self::of_shards(Shards::new([Shard::held("held in memory", bytes)]), options)
     }
 
-    /// The records of open files.
+    /// Indexes the records of open files.
     pub(in crate::source) fn of_shards(
         shards: Shards,
         options: &TfOptions,
@@ -122,34 +122,34 @@ impl TfRecords {
         let limits = options.limits;
         let indexed = |shard: &Shard| index(shard, &limits).map(Arc::new);
         let indexes = parallel::map(shards.all(), indexed)?;
-        let lies = Lies::new(indexes.into_iter().collect::<Result<_, BoxError>>()?);
+        let lies = RecordIndex::new(indexes.into_iter().collect::<Result<_, BoxError>>()?);
         if lies.starts.samples() > limits.max_samples {
             let (name, count, max) = (shards.name(), lies.starts.samples(), limits.max_samples);
             return Err(format!("{name}: {count} records, the limit is {max}").into());
         }
         let features = if options.asks() {
-            Features::asked(options)?
+            FeatureColumns::asked(options)?
         } else {
-            let first = lies.place(SampleId(0)).ok_or_else(|| no_records(&shards.name()))?;
-            Features::of(&example_at(&shards, first, &limits, &mut vec![])?)?
+            let first = lies.locate(SampleId(0)).ok_or_else(|| no_records(&shards.name()))?;
+            FeatureColumns::of(&example_at(&shards, first, &limits, &mut vec![])?)?
         };
-        Ok(Self { shards, lies: Arc::new(lies), features: Arc::new(features), limits })
+        Ok(Self { shards, index: Arc::new(lies), features: Arc::new(features), limits })
     }
 
     /// The records of one open file whose index is known.
     fn of_indexed(
         shard: Shard,
         index: Arc<ShardIndex>,
-        features: Arc<Features>,
+        features: Arc<FeatureColumns>,
         limits: Limits,
     ) -> Self {
-        let lies = Arc::new(Lies::new(vec![index]));
-        Self { shards: Shards::new([shard]), lies, features, limits }
+        let index = Arc::new(RecordIndex::new(vec![index]));
+        Self { shards: Shards::new([shard]), index, features, limits }
     }
 
     fn record(&self, sample: SampleId, buffer: &mut Vec<u8>) -> Result<Record, BoxError> {
         let place =
-            self.lies.place(sample).ok_or_else(|| format!("there is no sample {sample}"))?;
+            self.index.locate(sample).ok_or_else(|| format!("there is no sample {sample}"))?;
         let (shard, record, data) = place.clone();
         let example = example_at(&self.shards, place, &self.limits, buffer)?;
         let at = frame::at(&self.shards.all()[shard], record, data.start - frame::HEADER);
@@ -169,13 +169,13 @@ fn example_at(
     parse(bytes).map_err(frame::at(shard, record, data.start - frame::HEADER))
 }
 
-/// The file of a record, and the key that it has everywhere: `x.tfrecord:3`.
+/// The file of a record, and the record's key: `x.tfrecord:3`. The key is the same in every source.
 fn record_location(file: &Location, record: u64) -> SampleLocation {
     let key = format!("{}:{record}", file.file_name());
     SampleLocation::in_file(file.text(), Some(key.into()))
 }
 
-/// A record's message.
+/// Decodes a record's message.
 fn parse(data: &[u8]) -> Result<Example, TfRecordCause> {
     Example::decode(data).map_err(|error| TfRecordCause::Message { message: error.to_string() })
 }
@@ -184,15 +184,15 @@ fn no_records(name: &str) -> BoxError {
     format!("{name}: there is no record to tell the fields by: ask for features").into()
 }
 
-/// Where a file's records lie.
+/// The offsets of a file's records.
 fn index(shard: &Shard, limits: &Limits) -> Result<ShardIndex, BoxError> {
-    match sidecar::load(shard, sidecar::Kind::TfRecord)? {
+    match index_file::load(shard, index_file::Kind::TfRecord)? {
         Some(index) => Ok(index),
         None => Ok(scan(shard, limits)?),
     }
 }
 
-/// How many records of a file's bytes are good, read in sequence: for fuzzing.
+/// Counts the intact records of a file that is read in sequence: for fuzzing.
 pub(crate) fn good_in_sequence(bytes: &[u8], limits: Limits) -> u64 {
     let shard = Shard::held("held in memory", bytes);
     let Ok(mut sequence) = sequence::Sequence::open(&shard, limits) else { return 0 };
@@ -209,7 +209,7 @@ impl Source for TfRecords {
     }
 
     fn len(&self) -> u64 {
-        self.lies.starts.samples()
+        self.index.starts.samples()
     }
 
     fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
@@ -234,39 +234,39 @@ impl Source for TfRecords {
         field: usize,
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
-        // Lent out for as long as a record is read: its memory is used for the next.
+        // The buffer is borrowed while a record is read, so its memory is reused for the next record.
         let mut bytes = std::mem::take(&mut buffer.bytes);
         let read = || self.record(sample, &mut bytes);
-        let outcome = buffer.of_record((address(self), sample), self.fields(), read);
+        let outcome = buffer.load_record((address(self), sample), self.fields(), read);
         buffer.bytes = bytes;
         outcome?;
-        buffer.recorded(field).ok_or_else(|| format!("it has no field {field}").into())
+        buffer.record_value(field).ok_or_else(|| format!("it has no field {field}").into())
     }
 
     fn is_cheap_to_read_again(&self) -> bool {
         self.shards.are_local()
     }
 
-    /// The bytes are those of the whole record.
+    /// The byte range is that of the whole record.
     fn locate(&self, sample: SampleId, _: usize) -> Option<SampleLocation> {
-        let (shard, record, data) = self.lies.place(sample)?;
+        let (shard, record, data) = self.index.locate(sample)?;
         let location = &self.shards.all()[shard].location;
         Some(SampleLocation { bytes: Some(data), ..record_location(location, record) })
     }
 
     fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        classes::of_shards(self.shards.locations())
+        classes::names_beside_shards(self.shards.locations())
     }
 
-    fn page(&self, sample: SampleId) -> Option<u64> {
-        self.lies.place(sample).map(|(shard, ..)| shard as u64)
+    fn locality_group(&self, sample: SampleId) -> Option<u64> {
+        self.index.locate(sample).map(|(shard, ..)| shard as u64)
     }
 
     fn fingerprint(&self) -> u64 {
         let mut print = Fingerprint::default();
         print.text("tfrecord");
         print.fields(self.fields());
-        for (shard, index) in self.shards.all().iter().zip(&self.lies.indexes) {
+        for (shard, index) in self.shards.all().iter().zip(&self.index.indexes) {
             print.text(shard.location.file_name());
             print.number(shard.bytes.len());
             print.number(index.len() as u64);
@@ -275,7 +275,7 @@ impl Source for TfRecords {
     }
 
     fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Arc<dyn Source>>, BoxError> {
-        let extents = Arc::clone(&self.lies) as Arc<dyn Extents>;
+        let extents = Arc::clone(&self.index) as Arc<dyn Extents>;
         let ahead = self.shards.ahead(run, extents)?;
         Ok(ahead.map(|shards| Arc::new(Self { shards, ..(*self).clone() }) as Arc<dyn Source>))
     }

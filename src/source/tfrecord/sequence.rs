@@ -1,9 +1,9 @@
-//! Records of one file, one after another: of a compressed one, or one that is elsewhere.
+//! The records of one file in sequence: of a compressed or a remote file.
 //!
-//! | wrong                                | what becomes of it                              |
+//! | damage                               | consequence                                     |
 //! |--------------------------------------|-------------------------------------------------|
-//! | the CRC of a record's data           | that record's error; the next follows           |
-//! | a length, or its CRC; a file cut short; what is inflated | the end: nothing is found behind it |
+//! | the CRC of a record's data           | an error of that record; the next one follows   |
+//! | a length or its CRC; a file cut short; compressed data | the end: no later record can be found |
 
 use super::frame::{self, Compression};
 use super::{TfRecordCause, TfRecordError};
@@ -18,13 +18,13 @@ pub(super) struct Sequence {
     file: String,
     limits: Limits,
     is_packed: bool,
-    /// The record that comes next, and where it begins.
+    /// The number and the offset of the next record.
     record: u64,
     at: u64,
     data: Vec<u8>,
 }
 
-/// A record's data, or why that record alone can't be had.
+/// A record's data, or the error of that record alone.
 pub(super) type Data<'a> = Result<&'a [u8], TfRecordError>;
 
 impl Sequence {
@@ -42,7 +42,7 @@ impl Sequence {
         Ok(Self { from, file, limits, is_packed, record: 0, at: 0, data: vec![] })
     }
 
-    /// The next record's number, place and data; `None` at the file's end.
+    /// Returns the next record's number, offset and data; `None` at the file's end.
     pub(super) fn next(&mut self) -> Result<Option<(u64, u64, Data<'_>)>, TfRecordError> {
         let Some(len) = self.length()? else { return Ok(None) };
         self.fill(len.saturating_add(frame::FOOTER))?;
@@ -53,7 +53,7 @@ impl Sequence {
         Ok(Some((record, at, checked.map(|()| data))))
     }
 
-    /// Passes over the next record; false at the file's end.
+    /// Skips the next record; false at the file's end.
     pub(super) fn skip(&mut self) -> Result<bool, TfRecordError> {
         let Some(len) = self.length()? else { return Ok(false) };
         let size = len.saturating_add(frame::FOOTER);
@@ -66,7 +66,7 @@ impl Sequence {
         Ok(true)
     }
 
-    /// The next record's length; `None` at the file's end.
+    /// Reads the next record's length; `None` at the file's end.
     fn length(&mut self) -> Result<Option<u64>, TfRecordError> {
         self.data.clear();
         let read = (&mut self.from).take(frame::HEADER).read_to_end(&mut self.data);
@@ -86,7 +86,8 @@ impl Sequence {
         }
     }
 
-    /// Reads so many bytes: memory grows with what there is, not with what a length says.
+    /// Reads `size` bytes. Memory grows with the bytes that are read, not with the length that the file
+    /// states.
     fn fill(&mut self, size: u64) -> Result<(), TfRecordError> {
         self.data.clear();
         let read = (&mut self.from).take(size).read_to_end(&mut self.data);
@@ -97,7 +98,7 @@ impl Sequence {
         Ok(())
     }
 
-    /// Goes on to the record behind one of `len` bytes: the number and place of that one.
+    /// Moves past a record of `len` bytes; returns its number and offset.
     fn pass(&mut self, len: u64) -> (u64, u64) {
         let passed = (self.record, self.at);
         self.record += 1;

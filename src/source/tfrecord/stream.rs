@@ -1,19 +1,19 @@
-//! TFRecord files read one after another, as tf.data's `TFRecordDataset` does.
+//! TFRecord files read one after another, like tf.data's `TFRecordDataset`.
 //!
 //! | a shard is              | its items are                                          |
 //! |-------------------------|--------------------------------------------------------|
-//! | plain, of this machine  | places: lengths are read when the shard's turn comes, records by the loader's workers |
-//! | compressed, or elsewhere | records, read in sequence                             |
+//! | plain and local         | references: lengths are read when the shard's turn comes, records by the loader's workers |
+//! | compressed or remote    | records, read in sequence                             |
 //!
-//! GZIP and ZLIB are told by a file's first bytes. Which shards a rank reads, and in which order, see
-//! `shards/deal.rs`.
+//! GZIP and ZLIB are detected by a file's first bytes. For the shards that a rank reads, and their
+//! order, see `shards/shards_of_rank.rs`.
 
-use super::features::{Features, TfOptions};
+use super::features::{FeatureColumns, TfOptions};
 use super::frame::{self, Compression};
 use super::sequence::{Data, Sequence};
 use super::{TfRecordCause, TfRecordError, TfRecords, index, no_records, parse, record_location};
 use crate::sample::{Limits, SampleId};
-use crate::source::shards::{Shard, ShardIndex, deal, local_paths, name_of};
+use crate::source::shards::{Shard, ShardIndex, local_paths, name_of, shards_of_rank};
 use crate::source::stream::{Item, Items, Pass, Stream, Streamed};
 use crate::source::{
     BoxError, ClassNames, FieldSpec, Fingerprint, Location, Record, SampleLocation, Source, classes,
@@ -21,7 +21,7 @@ use crate::source::{
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-/// Records of TFRecord files, one after another: plain ones, GZIP and ZLIB.
+/// The records of TFRecord files in sequence: plain, GZIP or ZLIB.
 ///
 /// ```no_run
 /// use fuseloop::source::{Stream, TfRecordStream};
@@ -31,56 +31,58 @@ use std::sync::{Arc, OnceLock};
 /// # Ok::<(), fuseloop::source::BoxError>(())
 /// ```
 ///
-/// A record whose data is damaged is its sample's error. A length that is wrong, or a file cut short,
-/// ends the stream with an error: nothing can be found behind it.
+/// If the data of a record is damaged, only its sample has an error. A wrong length, or a file that is
+/// cut short, ends the stream with an error: no later record can be found.
 #[derive(Clone)]
 pub struct TfRecordStream {
     shards: Arc<[Location]>,
-    /// Of plain shards that were read before.
+    /// The indexes of plain shards that were read before.
     indexes: Arc<[OnceLock<Arc<ShardIndex>>]>,
-    features: Arc<Features>,
+    features: Arc<FeatureColumns>,
     limits: Limits,
     is_shuffled: bool,
-    /// Rank, of how many.
+    /// The rank, and the number of ranks.
     rank: (usize, usize),
 }
 
 impl TfRecordStream {
-    /// The files that `spec` names: see [`Location`]. The fields are those of the first record.
+    /// Opens the files that `spec` names: see [`Location`]. The fields are those of the first record.
     ///
     /// # Errors
     ///
-    /// If `spec` names no files, or the first has no record, or a damaged one.
+    /// If `spec` names no files, or the first file has no record, or a damaged one.
     pub fn open(spec: &str) -> Result<Self, BoxError> {
         Self::open_with(spec, &TfOptions::default())
     }
 
-    /// As [`open`](Self::open), with the features that are asked for: no file is opened before a pass.
+    /// Opens files like [`open`](Self::open), with the features that the options list. If they list any,
+    /// no file is opened before a pass.
     ///
     /// # Errors
     ///
-    /// If `spec` names no files, or what is asked for makes no fields.
+    /// If `spec` names no files, or the options list no valid fields.
     pub fn open_with(spec: &str, options: &TfOptions) -> Result<Self, BoxError> {
         let shards: Arc<[Location]> = Location::parse(spec)?.into();
         let limits = options.limits;
         let features = match shards.first() {
             Some(first) if !options.asks() => features_of(first, limits)?,
-            _ => Features::asked(options)?,
+            _ => FeatureColumns::asked(options)?,
         };
         let indexes = shards.iter().map(|_| OnceLock::new()).collect();
         let (features, rank) = (Arc::new(features), (0, 1));
         Ok(Self { shards, indexes, features, limits, is_shuffled: false, rank })
     }
 
-    /// Has every pass go through the shards in an order of its own, drawn from the loader's seed and the
-    /// epoch. The records of a shard stay in theirs.
+    /// Lets every pass read the shards in a random order, drawn from the loader's seed and the epoch.
+    /// The order of the records within a shard is unchanged.
     #[must_use]
     pub fn shuffle_shards(mut self) -> Self {
         self.is_shuffled = true;
         self
     }
 
-    /// Shard `k` of a pass is read by rank `k mod world`: shuffled first, by the same seed on all ranks.
+    /// Assigns shard `k` of a pass to rank `k mod world`, after the shuffle, which is the same on all
+    /// ranks with the same seed.
     ///
     /// # Errors
     ///
@@ -98,8 +100,9 @@ impl TfRecordStream {
         Ok(self)
     }
 
-    /// A stream of each shard of this rank, in the order of their names: to be interleaved. A rank's
-    /// shards are the same in every pass; `Interleave::shuffle` gives them another order in each.
+    /// Returns a stream for each shard of this rank, in the order of their names, to be interleaved. A
+    /// rank's shards are the same in every pass; `Interleave::shuffle` changes their order from pass to
+    /// pass.
     #[must_use]
     pub fn shards(&self) -> Vec<Stream> {
         let one = |shard: usize| Self {
@@ -114,11 +117,11 @@ impl TfRecordStream {
         own.map(|shard| Stream::new(one(shard))).collect()
     }
 
-    fn begin(&self, shard: usize) -> Result<Reader, BoxError> {
+    fn begin(&self, shard: usize) -> Result<ShardReader, BoxError> {
         let opened = Shard::open(self.shards[shard].clone())?;
         let is_place = matches!(opened.location, Location::Path(_));
         if !is_place || Compression::of_shard(&opened)? != Compression::None {
-            return Ok(Reader::Sequence(Sequence::open(&opened, self.limits)?));
+            return Ok(ShardReader::Sequence(Sequence::open(&opened, self.limits)?));
         }
         let known = &self.indexes[shard];
         let found = match known.get() {
@@ -129,18 +132,18 @@ impl TfRecordStream {
             }
         };
         let source = TfRecords::of_indexed(opened, found, Arc::clone(&self.features), self.limits);
-        Ok(Reader::Places { source: Arc::new(source), next: 0 })
+        Ok(ShardReader::Places { source: Arc::new(source), next: 0 })
     }
 }
 
 /// The fields of a file's first record.
-fn features_of(location: &Location, limits: Limits) -> Result<Features, BoxError> {
+fn features_of(location: &Location, limits: Limits) -> Result<FeatureColumns, BoxError> {
     let shard = Shard::open(location.clone())?;
     let mut sequence = Sequence::open(&shard, limits)?;
     let first = sequence.next()?.ok_or_else(|| no_records(&location.to_string()))?;
     let (record, at, data) = first;
     let example = parse(data?).map_err(frame::at(&shard, record, at))?;
-    Features::of(&example)
+    FeatureColumns::of(&example)
 }
 
 impl From<TfRecordStream> for Stream {
@@ -155,13 +158,13 @@ impl Streamed for TfRecordStream {
     }
 
     fn open(&self, pass: &Pass) -> Result<Box<dyn Items>, BoxError> {
-        let mut order = deal(self.shards.len(), pass, self.is_shuffled, self.rank);
+        let mut order = shards_of_rank(self.shards.len(), pass, self.is_shuffled, self.rank);
         order.reverse();
-        Ok(Box::new(Run { stream: self.clone(), left: order, now: None }))
+        Ok(Box::new(TfPass { stream: self.clone(), left: order, now: None }))
     }
 
     fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
-        classes::of_shards(self.shards.iter())
+        classes::names_beside_shards(self.shards.iter())
     }
 
     fn name(&self) -> String {
@@ -186,25 +189,25 @@ impl Streamed for TfRecordStream {
 }
 
 /// One pass.
-struct Run {
+struct TfPass {
     stream: TfRecordStream,
-    /// Shards still to be read, the next one last.
+    /// The shards still to be read, the next one last.
     left: Vec<usize>,
-    now: Option<(usize, Reader)>,
+    now: Option<(usize, ShardReader)>,
 }
 
-/// One shard, being read.
-enum Reader {
+/// The shard that is being read.
+enum ShardReader {
     Places { source: Arc<TfRecords>, next: u64 },
     Sequence(Sequence),
 }
 
-impl Run {
-    /// Asks the shard that is being read, then the next, until one has an answer. After an error the
-    /// pass is over.
+impl TfPass {
+    /// Calls `ask` on the current shard, then on the next ones, until one returns an answer. An error
+    /// ends the pass.
     fn ask<T>(
         &mut self,
-        mut ask: impl FnMut(&TfRecordStream, usize, &mut Reader) -> Result<Option<T>, BoxError>,
+        mut ask: impl FnMut(&TfRecordStream, usize, &mut ShardReader) -> Result<Option<T>, BoxError>,
     ) -> Result<Option<T>, BoxError> {
         loop {
             let outcome = match &mut self.now {
@@ -232,16 +235,16 @@ impl Run {
     }
 }
 
-impl Items for Run {
+impl Items for TfPass {
     fn next(&mut self) -> Result<Option<Item>, BoxError> {
         self.ask(|stream, shard, reader| match reader {
-            Reader::Places { source, next } => {
+            ShardReader::Places { source, next } => {
                 let sample = SampleId(*next);
                 *next += 1;
                 let source = Arc::clone(source) as Arc<dyn Source>;
                 Ok((sample.0 < source.len()).then_some(Item::At { source, sample }))
             }
-            Reader::Sequence(sequence) => {
+            ShardReader::Sequence(sequence) => {
                 let Some((record, at, data)) = sequence.next()? else { return Ok(None) };
                 let location = &stream.shards[shard];
                 let error = |cause| TfRecordError { file: location.to_string(), record, at, cause };
@@ -257,12 +260,12 @@ impl Items for Run {
         while done < count {
             let passed = self.ask(|_, _, reader| {
                 let passed = match reader {
-                    Reader::Places { source, next } => {
+                    ShardReader::Places { source, next } => {
                         let passed = (count - done).min(source.len().saturating_sub(*next));
                         *next += passed;
                         passed
                     }
-                    Reader::Sequence(sequence) => u64::from(sequence.skip()?),
+                    ShardReader::Sequence(sequence) => u64::from(sequence.skip()?),
                 };
                 Ok((passed > 0).then_some(passed))
             })?;
@@ -273,9 +276,9 @@ impl Items for Run {
     }
 }
 
-/// The item of a record.
+/// Decodes a record into an item.
 fn held(
-    features: &Features,
+    features: &FeatureColumns,
     location: Arc<SampleLocation>,
     data: Data<'_>,
     error: impl Fn(TfRecordCause) -> TfRecordError + Copy,
@@ -285,20 +288,20 @@ fn held(
     Ok(Item::Held { record: Arc::new(record), location })
 }
 
-/// An item that is an error when it is read.
+/// An item that returns an error when it is read.
 fn damaged(stream: &TfRecordStream, error: TfRecordError, location: Arc<SampleLocation>) -> Item {
-    let source = Damaged { features: Arc::clone(&stream.features), error, location };
+    let source = DamagedRecord { features: Arc::clone(&stream.features), error, location };
     Item::At { source: Arc::new(source), sample: SampleId(0) }
 }
 
-/// A record that can't be had, in a sequence that goes on.
-struct Damaged {
-    features: Arc<Features>,
+/// A record that can't be read, in a sequence that continues.
+struct DamagedRecord {
+    features: Arc<FeatureColumns>,
     error: TfRecordError,
     location: Arc<SampleLocation>,
 }
 
-impl Source for Damaged {
+impl Source for DamagedRecord {
     fn fields(&self) -> &[FieldSpec] {
         &self.features.fields
     }

@@ -1,41 +1,41 @@
-//! A `.beton` in parts, so that what was stopped need not begin anew.
+//! Writes a `.beton` in parts, so that an interrupted conversion can be resumed.
 //!
 //! ```text
-//! .x.beton.fuseloop-parts/000000.beton ...   written whole, noted   -> units
-//! x.beton                                    all parts put together -> the parts are deleted
+//! .x.beton.fuseloop-parts/000000.beton ...   written, recorded    -> chunks
+//! x.beton                                    all parts concatenated -> the parts are deleted
 //! ```
 //!
-//! A dataset of one unit is written straight to its place. Parts cost their bytes on the disk until all
-//! are put together, and one copy of them.
+//! A dataset of one chunk is written directly to its path. Otherwise the parts take disk space until
+//! they are concatenated, and are copied once.
 
-use super::journal::{Print, Unit, delete};
+use super::journal::{ConversionId, OutputChunk, delete};
 use super::layout::read;
-use super::pictures::anew;
-use super::{Bar, ConvertError, ConvertReport, Job, Journal};
+use super::pictures::to_input;
+use super::{Bar, ConvertError, ConvertReport, DatasetConversion, Journal};
 use crate::sample::SampleId;
 use crate::source::{FieldKind, ImageMode, OwnedImage, OwnedValue};
 use crate::write::parts::{PARTS, concat};
-use crate::write::report::Listed;
-use crate::write::shards::ColumnError;
-use crate::write::value::SampleError;
-use crate::write::{FieldValue, Request, WriteError, WriteOptions, WriteReport, write_jobs};
+use crate::write::report::CountedList;
+use crate::write::shards::ShardFieldError;
+use crate::write::value::WriteSampleError;
+use crate::write::{FieldValue, FileRequest, WriteError, WriteOptions, WriteReport, write_jobs};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-impl Job<'_> {
+impl DatasetConversion<'_> {
     /// Writes a `.beton` file.
-    pub(super) fn beton(&self, print: &Print) -> Result<ConvertReport, ConvertError> {
+    pub(super) fn beton(&self, print: &ConversionId) -> Result<ConvertReport, ConvertError> {
         let custom = |kind: &FieldKind| matches!(kind, FieldKind::Custom { .. });
         if let Some(field) = self.fields.iter().find(|field| custom(&field.kind)) {
-            return Err(ColumnError::Custom { field: field.name.clone() }.into());
+            return Err(ShardFieldError::Custom { field: field.name.clone() }.into());
         }
         let taken = || Ok(fs::symlink_metadata(&self.dst).is_ok().then(|| self.dst.clone()));
-        self.noted(print, taken, |journal| self.write_beton(journal))
+        self.with_journal(print, taken, |journal| self.write_beton(journal))
     }
 
     fn write_beton(&self, journal: &mut Journal<'_>) -> Result<ConvertReport, ConvertError> {
-        let parts = self.parts_dir();
+        let parts = self.chunks_dir();
         if journal.is_new() {
             delete(&parts)?;
         }
@@ -43,7 +43,7 @@ impl Job<'_> {
         if !journal.is_done() {
             if self.source.len() <= self.unit() {
                 journal.check(|_, unit| is_whole(&self.dst, unit))?;
-                if journal.units().is_empty() {
+                if journal.chunks().is_empty() {
                     self.part(&self.dst, journal)?;
                 }
             } else {
@@ -65,16 +65,16 @@ impl Job<'_> {
             fs::create_dir(parts).map_err(ConvertError::io("create it", parts))?;
         }
         while journal.end() < self.source.len() {
-            self.part(&path(journal.units().len()), journal)?;
+            self.part(&path(journal.chunks().len()), journal)?;
         }
-        let paths: Vec<PathBuf> = (0..journal.units().len()).map(path).collect();
+        let paths: Vec<PathBuf> = (0..journal.chunks().len()).map(path).collect();
         let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
         let options = WriteOptions { limits: PARTS, ..self.write_options() };
         concat(&paths, &self.dst, &options, self.watch)?;
         Ok(())
     }
 
-    /// Writes the next samples as a file of their own, and notes it.
+    /// Writes the next samples as a separate file, and records it.
     fn part(&self, out: &Path, journal: &mut Journal<'_>) -> Result<(), ConvertError> {
         let first = journal.end();
         let end = first.saturating_add(self.unit()).min(self.source.len());
@@ -82,13 +82,13 @@ impl Job<'_> {
         let fields = &self.fields;
         let row = |_, number: u64| self.row(SampleId(number), &bar);
         let options = self.write_options();
-        let request = Request { fields, first, out, options: &options };
+        let request = FileRequest { fields, first, out, options: &options };
         let report = write_jobs(first..end, |_| 0, row, Some(end - first), request, &self.watch)
             .map_err(|error| behind(error, first))?;
         journal.add(unit(first, end, &report))
     }
 
-    fn row(&self, id: SampleId, bar: &Mutex<Bar>) -> Result<Vec<FieldValue>, SampleError> {
+    fn row(&self, id: SampleId, bar: &Mutex<Bar>) -> Result<Vec<FieldValue>, WriteSampleError> {
         let record = read(self.source, id);
         let values = record.map(|record| {
             let pairs = record.into_iter().zip(&self.fields);
@@ -111,25 +111,26 @@ impl Job<'_> {
         }
     }
 
-    /// A value as it is stored. A JPEG whose header nobody has looked at is looked at by the writer: the
-    /// file has its size.
+    /// Converts a value for the writer. If the header of a JPEG has not been read yet, the writer reads
+    /// it, because the file stores the image's size.
     fn stored(&self, value: OwnedValue, kind: &FieldKind) -> FieldValue {
         let is_unseen = |image: &OwnedImage| image.mode == ImageMode::Jpeg && image.width == 0;
         match value {
             OwnedValue::Image(image) if is_unseen(&image) || !self.options.image.is_untouched() => {
-                FieldValue::Image(anew(image))
+                FieldValue::Image(to_input(image))
             }
-            value => FieldValue::again(value, kind),
+            value => FieldValue::from_stored(value, kind),
         }
     }
 }
 
-/// Whether a file is there as it was noted.
-fn is_whole(path: &Path, unit: &Unit) -> bool {
+/// Returns true if a file exists with the recorded size.
+fn is_whole(path: &Path, unit: &OutputChunk) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == unit.bytes)
 }
 
-/// An error of a part that begins with sample `first`: the writer counts from 0.
+/// Corrects the sample number in an error of a part that begins at sample `first`: the writer counts
+/// from 0.
 fn behind(error: WriteError, first: u64) -> WriteError {
     match error {
         WriteError::Sample { sample, path, cause } => {
@@ -139,17 +140,17 @@ fn behind(error: WriteError, first: u64) -> WriteError {
     }
 }
 
-fn unit(first: u64, end: u64, report: &WriteReport) -> Unit {
-    let mut unit = Unit {
+fn unit(first: u64, end: u64, report: &WriteReport) -> OutputChunk {
+    let mut unit = OutputChunk {
         first,
         end,
         samples: report.samples,
         files: 1,
         bytes: report.bytes,
         reencoded: report.reencoded.clone(),
-        ..Unit::default()
+        ..OutputChunk::default()
     };
     let told = report.skipped.first.iter().map(|one| (one.sample.0 + first, one.cause.to_string()));
-    unit.skip(&Listed { count: report.skipped.count, first: told.collect() });
+    unit.skip(&CountedList { count: report.skipped.count, first: told.collect() });
     unit
 }

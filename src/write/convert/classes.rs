@@ -1,26 +1,26 @@
-//! The classes of a conversion: what their folders are called, and the file that says what those can't.
+//! The class folders of a conversion, and the file `classes.json` for what their names can't express.
 //!
-//! | class                                             | its folder             |
+//! | class                                             | folder name            |
 //! |---------------------------------------------------|------------------------|
-//! | has a name that can be a folder's, and alone      | the name               |
-//! | has another name, or none                         | its number, `00005`    |
+//! | has a unique name that is valid for a folder      | the name               |
+//! | has another name, or none                         | the number, `00005`    |
 //!
-//! A reader without `classes.json` numbers classes by the order of their folders. The file is written
-//! where that, or the folders' names, are not what the source says.
+//! A reader without `classes.json` numbers classes by the order of their folders. The file is written if
+//! these numbers, or the folders' names, differ from the source's.
 
-use super::{ConvertError, Job};
-use crate::source::{Class, ClassNames, ClassTable, IN_FOLDER, beside};
+use super::{ConvertError, DatasetConversion};
+use crate::source::{ClassEntry, ClassNames, ClassTable, FOLDER_FILE_NAME, beside};
 use crate::write::classes::put;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Most bytes of a folder's name.
+/// The maximum length of a folder's name in bytes.
 const MOST: usize = 200;
 
-/// What the folders of classes are called.
+/// The names of the class folders.
 pub(super) struct ClassFolders {
     names: Option<ClassNames>,
-    /// Folders of classes with a name that can be a folder's.
+    /// The folders that are named after their class.
     named: BTreeMap<i64, String>,
     taken: BTreeSet<String>,
 }
@@ -36,7 +36,7 @@ impl ClassFolders {
         Self { names: names.cloned(), named, taken }
     }
 
-    /// The folder of a class.
+    /// Returns the folder of a class.
     pub(super) fn folder(&self, class: i64) -> String {
         if let Some(name) = self.named.get(&class) {
             return name.clone();
@@ -48,7 +48,8 @@ impl ClassFolders {
         folder
     }
 
-    /// What `classes.json` is to say where the classes `present` have samples; `None` if nothing.
+    /// Returns the content of `classes.json` if the classes `present` have samples; `None` if the file
+    /// is not needed.
     fn table(&self, present: &BTreeSet<i64>) -> Option<ClassTable> {
         let named = self.names.iter().flat_map(|names| names.iter().map(|(number, _)| number));
         let all: BTreeSet<i64> = present.iter().copied().chain(named).collect();
@@ -57,7 +58,7 @@ impl ClassFolders {
             let folder = self.folder(number);
             let is_called_so = name == Some(&*folder);
             let folder = (!is_called_so).then_some(folder);
-            Class { number, name: name.map(str::to_owned), folder }
+            ClassEntry { number, name: name.map(str::to_owned), folder }
         };
         let table = ClassTable(all.iter().map(|&number| class(number)).collect());
         let mut folders: Vec<(String, i64)> =
@@ -69,45 +70,45 @@ impl ClassFolders {
     }
 }
 
-/// Two names of one key would be one folder.
+/// Returns a key that is equal for names of the same folder.
 fn key(name: &str) -> String {
     let ignores_case = cfg!(any(windows, target_os = "macos"));
     if ignores_case { name.to_lowercase() } else { name.to_owned() }
 }
 
-/// Whether a class's folder can be called so, here and elsewhere, and is none that readers pass over.
+/// Returns true if a class's folder can have this name on any system, and readers do not skip it.
 fn is_folder_name(name: &str) -> bool {
     let is_bad = |c: char| c.is_control() || matches!(c, '/' | '\\' | ':');
     let is_bounded = !name.is_empty() && name.len() <= MOST;
-    let is_file = name == IN_FOLDER || name == super::folder::TABLE;
+    let is_file = name == FOLDER_FILE_NAME || name == super::folder::TABLE;
     is_bounded && !is_file && !name.starts_with('.') && !name.contains(is_bad)
 }
 
-impl Job<'_> {
-    /// Writes the names of the classes beside a dataset that has no place for them.
+impl DatasetConversion<'_> {
+    /// Writes the class names beside a dataset whose format can't store them.
     pub(super) fn name_classes(&self, dataset: &Path) -> Result<(), ConvertError> {
         let table = self.names.as_ref().map(ClassTable::of);
         Ok(put(&beside(dataset), table.as_ref(), &self.watch)?)
     }
 
-    /// Writes `classes.json` into a folder where the classes `present` have samples, if it has anything
-    /// to say. Returns what who reads the folder should know.
+    /// Writes `classes.json` into a folder where the classes `present` have samples, if the file is
+    /// needed. Returns the notes for readers of the folder.
     pub(super) fn name_folders(
         &self,
         folders: &ClassFolders,
         present: &BTreeSet<i64>,
     ) -> Result<Vec<String>, ConvertError> {
         let table = folders.table(present);
-        put(&self.dst.join(IN_FOLDER), table.as_ref(), &self.watch)?;
+        put(&self.dst.join(FOLDER_FILE_NAME), table.as_ref(), &self.watch)?;
         let told = "the numbers and names of the classes are in classes.json: fuseloop reads it, \
                     torchvision's ImageFolder numbers the folders by the order of their names";
         Ok(table.iter().map(|_| told.to_owned()).collect())
     }
 
-    /// Writes `classes.json` beside a folder's table, which has numbers alone.
+    /// Writes `classes.json` beside a folder's table, which has only class numbers.
     pub(super) fn name_table(&self) -> Result<(), ConvertError> {
         let table = self.names.as_ref().map(ClassTable::of);
-        Ok(put(&self.dst.join(IN_FOLDER), table.as_ref(), &self.watch)?)
+        Ok(put(&self.dst.join(FOLDER_FILE_NAME), table.as_ref(), &self.watch)?)
     }
 }
 

@@ -1,55 +1,55 @@
-//! Why a dataset is not converted.
+//! Errors of conversions.
 
 use crate::source::SourceError;
-use crate::write::shards::{ColumnError, TemplateError};
+use crate::write::shards::{ShardFieldError, TemplateError};
 use crate::write::{TargetError, WriteError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a dataset is not converted, put together or taken apart. What was whole by then is kept, and
-/// the next attempt goes on behind it.
+/// Why a dataset was not converted, concatenated or split. After a failed conversion, complete outputs
+/// stay, and the next attempt continues behind them.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConvertError {
-    /// A sample, or the system.
+    /// A sample can't be written, or a system call failed.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// A `.beton` file that can't be opened.
+    /// A `.beton` file can't be opened.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// The destination names no shards.
+    /// The destination is not a valid name for shards.
     #[error(transparent)]
     Template(#[from] TemplateError),
-    /// The fields can't be written in this form.
+    /// The fields can't be written in this format.
     #[error(transparent)]
-    Column(#[from] ColumnError),
-    /// Options that make no sense.
+    Column(#[from] ShardFieldError),
+    /// The options are invalid.
     #[error("{reason}")]
     Options {
-        /// Why.
+        /// The cause.
         reason: &'static str,
     },
-    /// A field can't be called as it is, or as is asked for.
+    /// A field can't keep its name, or can't have the requested one.
     #[error("{reason}")]
     Rename {
-        /// Which, why, and what helps.
+        /// The field, the cause and the remedy.
         reason: String,
     },
-    /// Something lies at the destination.
+    /// The destination already exists.
     #[error("{path:?} is there already")]
     Exists {
-        /// What.
+        /// The existing path.
         path: PathBuf,
     },
-    /// The notes of an earlier attempt are of another conversion, or damaged.
+    /// The journal of an earlier attempt belongs to another conversion, or is damaged.
     #[error("{path:?}: {reason}")]
     Journal {
-        /// The notes.
+        /// The journal.
         path: PathBuf,
-        /// What is wrong with them.
+        /// What is wrong with the journal.
         reason: String,
     },
-    /// Files that are no parts of one dataset.
+    /// The files do not have the same fields.
     #[error("{path:?} has other fields than {first:?}: {reason}")]
     Fields {
         /// The first of the files.
@@ -59,21 +59,21 @@ pub enum ConvertError {
         /// The first field that differs.
         reason: String,
     },
-    /// A part that holds no samples, or a sample that is not there.
+    /// A requested sample does not exist, or a file can't be used.
     #[error("{path:?}: {reason}")]
     Pick {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
-    /// The new file would replace one that it is made of.
+    /// The new file would replace one that is read.
     #[error("{path:?} is read for this: give the new file another name")]
     Same {
         /// The path.
         path: PathBuf,
     },
-    /// The new folder would lie in one that is read, or hold a file that is read.
+    /// The new folder would be inside a folder that is read, or contain a file that is read.
     #[error(
         "{dst:?} and {src:?}, which is read for this, lie one in the other: choose a place outside"
     )]
@@ -92,13 +92,13 @@ impl From<TargetError> for ConvertError {
 }
 
 impl ConvertError {
-    /// What the system refused to do at a path.
+    /// Returns a conversion from the error of `action` at a path.
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let to_error = TargetError::io(action, path);
         move |source| to_error(source).into()
     }
 
-    /// What the system answered to a write.
+    /// Returns a conversion from the error of a write to a path.
     pub(super) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| WriteError::Write { path, source }.into()

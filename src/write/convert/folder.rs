@@ -1,28 +1,29 @@
-//! A folder of images, as torchvision's `ImageFolder` or Hugging Face's `imagefolder` reads it.
+//! Writes a folder of images, as torchvision's `ImageFolder` or Hugging Face's `imagefolder` reads it.
 //!
 //! | fields                     | DST                                                             |
 //! |----------------------------|-----------------------------------------------------------------|
-//! | one image, one int         | `cat/00000123.jpg`: a folder a class (`classes.rs`)             |
+//! | one image, one int         | `cat/00000123.jpg`: a folder per class (`classes.rs`)           |
 //! | any others, with an image  | `00000123.jpg`, and a line of `metadata.jsonl` for each         |
 //!
-//! Names begin with the sample's number, so that readers, which sort them, keep the order; the
-//! source's key follows, if there is one: `00000123_cat.jpg`. They are the writer's own: no key can
-//! lead out of DST. A reader numbers classes by the order of their folders: where that is not the
-//! source's numbers, or the names are not the folders', `classes.json` says them.
+//! Names begin with the sample's number, so that readers, which sort them, keep the order; the source's
+//! key follows, if there is one: `00000123_cat.jpg`. The writer chooses the names, so no key can lead
+//! out of DST. A reader numbers classes by the order of their folders. Where these are not the source's
+//! numbers, or the class names are not the folders' names, `classes.json` contains them.
 //!
-//! Files are staged and renamed one by one (`staging.rs`), and noted 10,000 at a time. What was written
-//! and not noted when a conversion was stopped is written again, under the same names.
+//! Files are staged and renamed one by one (`staging.rs`), and recorded 10,000 samples at a time. Files
+//! that were written but not recorded when a conversion was interrupted are written again, under the
+//! same names.
 
-use super::journal::{Print, Unit, delete};
-use super::leaf::{Leaf, Shape};
-use super::{Bar, ConvertError, ConvertReport, Job, Journal, Pictures};
+use super::journal::{ConversionId, OutputChunk, delete};
+use super::output_file::{OutputFile, Shape};
+use super::{Bar, ConvertError, ConvertReport, DatasetConversion, ImageFiles, Journal};
 use crate::sample::SampleId;
 use crate::threads::ThreadsError;
-use crate::write::ordered::Crew;
-use crate::write::report::Listed;
-use crate::write::staging::Staging;
-use crate::write::target::{Target, TargetError, sync_dir};
-use crate::write::value::SampleError;
+use crate::write::atomic_file::{AtomicFile, TargetError, sync_dir};
+use crate::write::encode_threads::EncodeThreads;
+use crate::write::report::CountedList;
+use crate::write::staging::StagingDir;
+use crate::write::value::WriteSampleError;
 use crate::write::{Reencoded, WriteError};
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File};
@@ -32,22 +33,22 @@ use std::sync::{Mutex, PoisonError};
 
 pub(super) const TABLE: &str = "metadata.jsonl";
 
-/// What was written of a sample.
+/// The counts of a written sample.
 #[derive(Default)]
-struct Wrote {
+struct WrittenSample {
     files: u64,
     bytes: u64,
-    /// Its line of the table, or its class's.
+    /// The sample's line of the table, or a line with its class.
     line: String,
     reencoded: Vec<Reencoded>,
 }
 
-impl Job<'_> {
+impl DatasetConversion<'_> {
     /// Writes a folder of images.
-    pub(super) fn folder(&self, print: &Print) -> Result<ConvertReport, ConvertError> {
+    pub(super) fn folder(&self, print: &ConversionId) -> Result<ConvertReport, ConvertError> {
         let shape = Shape::new(&self.fields, self.names.as_ref())?;
         let taken = || first_in(&self.dst);
-        self.noted(print, taken, |journal| self.write_folder(&shape, journal))
+        self.with_journal(print, taken, |journal| self.write_folder(&shape, journal))
     }
 
     fn write_folder(
@@ -55,7 +56,7 @@ impl Job<'_> {
         shape: &Shape,
         journal: &mut Journal<'_>,
     ) -> Result<ConvertReport, ConvertError> {
-        let parts = self.parts_dir();
+        let parts = self.chunks_dir();
         if journal.is_new() {
             delete(&parts)?;
         }
@@ -66,7 +67,7 @@ impl Job<'_> {
         if !journal.is_done() {
             journal.check(|unit, _| part(&parts, unit).is_file())?;
             self.write_files(shape, journal)?;
-            let units = journal.units().len();
+            let units = journal.chunks().len();
             if let Shape::Table { .. } = shape {
                 self.write_table(units)?;
                 self.name_table()?;
@@ -87,19 +88,19 @@ impl Job<'_> {
 
     fn write_files(&self, shape: &Shape, journal: &mut Journal<'_>) -> Result<(), ConvertError> {
         let (first, end) = (journal.end(), self.source.len());
-        let staging = Staging::create(&self.dst)?;
-        let folder = Folder { root: &self.dst, staging: &staging, dirs: Mutex::default() };
+        let staging = StagingDir::create(&self.dst)?;
+        let folder = OutputFolder { root: &self.dst, staging: &staging, dirs: Mutex::default() };
         let bar = self.bar(journal);
-        let pictures = Pictures::new(&self.options.image);
+        let pictures = ImageFiles::new(&self.options.image);
         let is_table = matches!(shape, Shape::Table { .. });
-        let open = Open::at(first);
-        let mut notes = Notes { job: self, folder: &folder, journal, bar, open, is_table };
+        let open = PendingChunk::at(first);
+        let mut notes = ChunkRecorder { job: self, folder: &folder, journal, bar, open, is_table };
         let threads = self.threads()?;
-        Crew { first, end, threads }.run(
+        EncodeThreads { first, end, threads }.run(
             |id| {
                 let (leaves, line, reencoded) =
                     shape.leaves(self.source, &self.fields, &pictures, id)?;
-                Ok(folder.put(id, leaves).map(|wrote| Wrote { line, reencoded, ..wrote }))
+                Ok(folder.put(id, leaves).map(|wrote| WrittenSample { line, reencoded, ..wrote }))
             },
             |wrote| wrote.as_ref().map_or(0, |wrote| wrote.line.len()),
             |id, wrote| notes.take(id, wrote),
@@ -109,24 +110,24 @@ impl Job<'_> {
         Ok(staging.finish([self.dst.as_path()])?)
     }
 
-    /// The classes that have samples, by the parts' lines.
+    /// Returns the classes that have samples, from the lines of the chunks.
     fn classes(&self, parts: usize) -> Result<BTreeSet<i64>, ConvertError> {
         let mut classes = BTreeSet::new();
         for number in 0..parts {
-            let path = part(&self.parts_dir(), number);
+            let path = part(&self.chunks_dir(), number);
             let text = fs::read_to_string(&path).map_err(ConvertError::io("read it", &path))?;
             classes.extend(text.lines().filter_map(|line| line.parse::<i64>().ok()));
         }
         Ok(classes)
     }
 
-    /// Puts the table's parts together.
+    /// Concatenates the chunks of the table.
     fn write_table(&self, parts: usize) -> Result<(), ConvertError> {
-        let target = Target::create(&self.dst.join(TABLE))?;
+        let target = AtomicFile::create(&self.dst.join(TABLE))?;
         let at_target = || ConvertError::write(target.partial_path());
         let mut out = io::BufWriter::new(target.file(&self.watch));
         for number in 0..parts {
-            let path = part(&self.parts_dir(), number);
+            let path = part(&self.chunks_dir(), number);
             let mut file = File::open(&path).map_err(ConvertError::io("read it", &path))?;
             io::copy(&mut file, &mut out).map_err(at_target())?;
         }
@@ -136,12 +137,12 @@ impl Job<'_> {
     }
 }
 
-/// Where the lines of a unit lie until all are put together.
+/// Returns the path of a chunk's lines, until all are concatenated.
 fn part(parts: &Path, unit: usize) -> PathBuf {
     parts.join(format!("{unit:06}.jsonl"))
 }
 
-/// Something in a folder; `None` if it is empty, or not there.
+/// Returns an entry of a folder; `None` if the folder is empty or missing.
 fn first_in(dir: &Path) -> Result<Option<PathBuf>, ConvertError> {
     match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -150,19 +151,19 @@ fn first_in(dir: &Path) -> Result<Option<PathBuf>, ConvertError> {
     }
 }
 
-/// The folder that files are put into, by several threads.
-struct Folder<'a> {
+/// The output folder, which several threads write into.
+struct OutputFolder<'a> {
     root: &'a Path,
-    staging: &'a Staging,
-    /// Folders of classes that are there, and those of them with new names since the last note.
+    staging: &'a StagingDir,
+    /// The class folders that exist, and the directories with new names in them since the last sync.
     dirs: Mutex<(HashSet<PathBuf>, BTreeSet<PathBuf>)>,
 }
 
-impl Folder<'_> {
-    /// Puts a sample's files at their places.
-    fn put(&self, id: SampleId, leaves: Vec<Leaf>) -> Result<Wrote, ConvertError> {
-        let mut wrote = Wrote { files: leaves.len() as u64, ..Wrote::default() };
-        for (number, Leaf { path, bytes }) in leaves.into_iter().enumerate() {
+impl OutputFolder<'_> {
+    /// Writes a sample's files to their paths.
+    fn put(&self, id: SampleId, leaves: Vec<OutputFile>) -> Result<WrittenSample, ConvertError> {
+        let mut wrote = WrittenSample { files: leaves.len() as u64, ..WrittenSample::default() };
+        for (number, OutputFile { path, bytes }) in leaves.into_iter().enumerate() {
             let path = self.root.join(path);
             if let Some(dir) = path.parent() {
                 self.make_dir(dir)?;
@@ -175,7 +176,7 @@ impl Folder<'_> {
         Ok(wrote)
     }
 
-    /// Makes a class's folder. What is there under its name is not followed out of the root.
+    /// Creates a class's folder. A link under its name is refused, because it may lead out of the root.
     fn make_dir(&self, dir: &Path) -> Result<(), ConvertError> {
         let mut dirs = self.dirs.lock().unwrap_or_else(PoisonError::into_inner);
         let (known, touched) = &mut *dirs;
@@ -197,7 +198,7 @@ impl Folder<'_> {
         Ok(())
     }
 
-    /// Makes the names of all files put so far durable.
+    /// Makes the names of all files written so far durable.
     fn sync(&self) -> Result<(), ConvertError> {
         let mut dirs = self.dirs.lock().unwrap_or_else(PoisonError::into_inner);
         let touched = std::mem::take(&mut dirs.1);
@@ -207,47 +208,47 @@ impl Folder<'_> {
     }
 }
 
-/// What is noted of the samples taken since the last unit.
-struct Open {
-    unit: Unit,
-    skipped: Listed<(u64, String)>,
+/// The chunk in progress: the samples since the last recorded one.
+struct PendingChunk {
+    unit: OutputChunk,
+    skipped: CountedList<(u64, String)>,
     lines: String,
-    /// Lines of classes, each once.
+    /// The lines of the classes, each once.
     classes: BTreeSet<String>,
 }
 
-impl Open {
+impl PendingChunk {
     fn at(first: u64) -> Self {
-        let unit = Unit { first, ..Unit::default() };
+        let unit = OutputChunk { first, ..OutputChunk::default() };
         let (lines, classes) = (String::new(), BTreeSet::new());
-        Self { unit, skipped: Listed::default(), lines, classes }
+        Self { unit, skipped: CountedList::default(), lines, classes }
     }
 }
 
-/// Notes what is written, unit by unit.
-struct Notes<'a, 'j> {
-    job: &'a Job<'a>,
-    folder: &'a Folder<'a>,
+/// Records what is written, chunk by chunk.
+struct ChunkRecorder<'a, 'j> {
+    job: &'a DatasetConversion<'a>,
+    folder: &'a OutputFolder<'a>,
     journal: &'a mut Journal<'j>,
     bar: Bar,
-    open: Open,
-    /// Whether lines are the table's, or classes'.
+    open: PendingChunk,
+    /// True if the lines are those of the table, false if they are classes.
     is_table: bool,
 }
 
-impl Notes<'_, '_> {
+impl ChunkRecorder<'_, '_> {
     fn take(
         &mut self,
         id: SampleId,
-        wrote: Result<Result<Wrote, ConvertError>, SampleError>,
+        wrote: Result<Result<WrittenSample, ConvertError>, WriteSampleError>,
     ) -> Result<(), ConvertError> {
         if id.0 - self.open.unit.first >= self.job.unit() {
             self.finish(id.0)?;
         }
         match wrote {
             Ok(wrote) => {
-                let Wrote { files, bytes, line, reencoded } = wrote?;
-                let Open { unit, lines, classes, .. } = &mut self.open;
+                let WrittenSample { files, bytes, line, reencoded } = wrote?;
+                let PendingChunk { unit, lines, classes, .. } = &mut self.open;
                 unit.samples += 1;
                 unit.files += files;
                 unit.bytes += bytes;
@@ -259,7 +260,7 @@ impl Notes<'_, '_> {
                 self.bar.add(bytes);
             }
             Err(cause) => {
-                let told = self.job.left_out(id, cause)?;
+                let told = self.job.skipped_entry(id, cause)?;
                 self.open.skipped.add(told);
                 self.bar.add(0);
             }
@@ -267,17 +268,18 @@ impl Notes<'_, '_> {
         Ok(())
     }
 
-    /// Notes the samples up to `end`.
+    /// Records the samples up to `end`.
     fn finish(&mut self, end: u64) -> Result<(), ConvertError> {
-        let open = std::mem::replace(&mut self.open, Open::at(end));
-        let Open { mut unit, skipped, mut lines, classes } = open;
+        let open = std::mem::replace(&mut self.open, PendingChunk::at(end));
+        let PendingChunk { mut unit, skipped, mut lines, classes } = open;
         lines.extend(classes);
         if unit.first == end {
             return Ok(());
         }
         self.folder.sync()?;
         let watch = &self.job.watch;
-        let target = Target::create(&part(&self.job.parts_dir(), self.journal.units().len()))?;
+        let target =
+            AtomicFile::create(&part(&self.job.chunks_dir(), self.journal.chunks().len()))?;
         let at_target = ConvertError::write(target.partial_path());
         target.file(watch).write_all(lines.as_bytes()).map_err(at_target)?;
         target.commit(watch)?;

@@ -1,25 +1,26 @@
-//! How far a conversion has come: a line of JSON for each unit that is whole, beside the destination.
+//! The journal of a conversion: a line of JSON for each complete chunk, in a file beside the
+//! destination.
 //!
 //! ```text
-//! DST.fuseloop-convert.json      locked while its writer lives
+//! DST.fuseloop-convert.json      locked while its writer is alive
 //! {"fuseloop":"convert","version":2,"source":"<fingerprint>","options":"<words>"}
 //! {"crc":"<8 hex digits>","unit":{"first":0,"end":1000,"samples":998,"files":1,"bytes":123,"skipped":2,
 //!  "damaged":[[17,"why"],..],"reencoded":[["png","raw",false,12],..]}}   on one line
 //! ...
-//! {"done":true}                  all is at its place, only leftovers are to be deleted
+//! {"done":true}                  all files are in place, only leftovers remain to be deleted
 //! ```
 //!
-//! A line is written, and synced, when its unit is durable. The CRC-32C is that of the unit's JSON. A
-//! line that is torn or changed, does not follow the one before, or counts samples that the source does
-//! not have ends the list: its unit and those behind it are made again, as the same bytes. The file is
-//! deleted when all is done.
+//! A line is written and synced when its chunk is durable. The CRC-32C is that of the chunk's JSON. The
+//! journal ends at the first line that is torn or changed, does not follow the line before, or counts
+//! samples that the source does not have: this chunk and those behind it are written again, as the same
+//! bytes. The file is deleted when the conversion is finished.
 
 use super::{ConvertError, ConvertOptions};
 use crate::source::ImageMode;
-use crate::write::options::Damaged;
-use crate::write::report::{Listed, Reencoded, word};
-use crate::write::step::{Step, Watched, Watcher};
-use crate::write::target::{TargetError, open_own, sync_dir};
+use crate::write::atomic_file::{TargetError, open_own, sync_dir};
+use crate::write::options::OnUnreadable;
+use crate::write::report::{CountedList, Reencoded, word};
+use crate::write::step::{FileStep, ObservedFile, StepObserver};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -30,36 +31,36 @@ const SUFFIX: &str = ".fuseloop-convert.json";
 
 const VERSION: u64 = 2;
 
-/// What a conversion must have in common with the one that it goes on with.
+/// The identity of a conversion: a journal can be resumed only with the same one.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Print {
+pub(super) struct ConversionId {
     pub(super) source: String,
     pub(super) options: String,
-    /// Samples of the source.
+    /// The number of samples of the source.
     pub(super) samples: u64,
 }
 
-/// A shard, a part or some files that are whole.
+/// A complete shard, part of a `.beton`, or group of files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Unit {
-    /// Samples of the source: from here
+pub(super) struct OutputChunk {
+    /// The first sample of the source in the chunk.
     pub(super) first: u64,
-    /// to here.
+    /// The end of the samples in the chunk.
     pub(super) end: u64,
-    /// Those of them that were written.
+    /// The number of these samples that were written.
     pub(super) samples: u64,
     pub(super) files: u64,
     pub(super) bytes: u64,
     pub(super) skipped_count: u64,
-    /// The first of those left out, and why.
+    /// The first samples that were left out, and the reasons.
     pub(super) skipped: Vec<(u64, String)>,
-    /// Images that are not as they were, by kind.
+    /// The images that are not stored as in the source, by kind.
     pub(super) reencoded: Vec<Reencoded>,
 }
 
-impl Unit {
-    /// Notes samples that are left out.
-    pub(super) fn skip(&mut self, left_out: &Listed<(u64, String)>) {
+impl OutputChunk {
+    /// Records the samples that were left out.
+    pub(super) fn skip(&mut self, left_out: &CountedList<(u64, String)>) {
         self.skipped_count = left_out.count;
         self.skipped.clone_from(&left_out.first);
     }
@@ -75,13 +76,14 @@ impl Unit {
         format!("{}\n", json!({"crc": crc(&unit), "unit": unit}))
     }
 
-    /// The unit of a line; `None` of one that is not as it was written.
+    /// Parses the chunk of a line; returns `None` if the line is not as it was written.
     fn of_line(line: &Value) -> Option<Self> {
         let unit = line.get("unit")?;
         Self::of(unit).filter(|_| line["crc"] == crc(unit))
     }
 
-    /// Whether all its samples are of a source of so many, behind the first `first`.
+    /// Returns true if the chunk begins at sample `first`, accounts for all of its range, and ends
+    /// within a source of `samples` samples.
     fn follows(&self, first: u64, samples: u64) -> bool {
         let dealt_with = self.samples.checked_add(self.skipped_count);
         self.first == first
@@ -108,7 +110,7 @@ impl Unit {
     }
 }
 
-/// An entry of `reencoded`.
+/// Parses an entry of `reencoded`.
 fn reencoded_of(entry: &Value) -> Option<Reencoded> {
     let mode = |place: usize| {
         let all = [ImageMode::Jpeg, ImageMode::Raw, ImageMode::Png];
@@ -118,35 +120,36 @@ fn reencoded_of(entry: &Value) -> Option<Reencoded> {
     Some(Reencoded { from, to, is_lossy: entry[2].as_bool()?, images: entry[3].as_u64()? })
 }
 
-/// What a line says of its unit to be believed.
+/// Returns the checksum of a chunk as its line states it.
 fn crc(unit: &Value) -> String {
     format!("{:08x}", crc32c::crc32c(unit.to_string().as_bytes()))
 }
 
-/// The notes of a conversion.
+/// The journal of a conversion.
 pub(super) struct Journal<'a> {
     path: PathBuf,
     file: File,
-    watch: Watcher<'a>,
-    units: Vec<Unit>,
-    /// Bytes of the file up to the first unit's line, and behind each.
+    watch: StepObserver<'a>,
+    units: Vec<OutputChunk>,
+    /// The offset of the first chunk's line, and the end of each chunk's line.
     ends: Vec<u64>,
     is_new: bool,
     is_done: bool,
 }
 
 impl<'a> Journal<'a> {
-    /// The notes beside `dst`. Of new ones there is an empty file, until they [begin](Self::begin): who is
-    /// killed before that has not looked yet whether something lies at the destination.
+    /// Opens the journal beside `dst`. A new journal is an empty file until [`begin`](Self::begin): a
+    /// process killed before that has not yet checked whether something is at the destination.
     ///
     /// # Errors
     ///
-    /// If the system refuses, another process is at it, or they are of another conversion.
+    /// If a system call fails, another process has locked the journal, or it belongs to another
+    /// conversion.
     pub(super) fn open(
         dst: &Path,
-        print: &Print,
+        print: &ConversionId,
         options: &ConvertOptions,
-        watch: Watcher<'a>,
+        watch: StepObserver<'a>,
     ) -> Result<Self, ConvertError> {
         let path = path(dst);
         let mut file = open_locked(dst, &path)?;
@@ -157,7 +160,7 @@ impl<'a> Journal<'a> {
         if let Some(is_readable) = journal.take_header(&text, print) {
             match is_readable.and_then(|()| journal.take_units(&text, print, options.damaged)) {
                 Ok(()) => journal.is_new = false,
-                // Asked to replace what is there: the notes of something else among it.
+                // Overwriting is allowed, and this includes the journal of another conversion.
                 Err(_) if options.overwrite => {
                     journal.units.clear();
                     journal.is_done = false;
@@ -168,35 +171,35 @@ impl<'a> Journal<'a> {
         Ok(journal)
     }
 
-    /// Whether nothing was noted before.
+    /// Returns true if nothing was recorded before.
     pub(super) fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// Whether only leftovers are to be deleted.
+    /// Returns true if only leftovers remain to be deleted.
     pub(super) fn is_done(&self) -> bool {
         self.is_done
     }
 
-    /// What is whole.
-    pub(super) fn units(&self) -> &[Unit] {
+    /// Returns the complete chunks.
+    pub(super) fn chunks(&self) -> &[OutputChunk] {
         &self.units
     }
 
-    /// The first sample that is not in a whole unit.
+    /// Returns the first sample that is not in a complete chunk.
     pub(super) fn end(&self) -> u64 {
         self.units.last().map_or(0, |unit| unit.end)
     }
 
-    /// Bytes of what is whole.
+    /// Returns the size of the complete chunks in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.units.iter().map(|unit| unit.bytes).sum()
     }
 
-    /// Believes only the units that are found whole, up to the first that is not.
+    /// Drops the first chunk that is not complete and all behind it.
     pub(super) fn check(
         &mut self,
-        is_whole: impl Fn(usize, &Unit) -> bool,
+        is_whole: impl Fn(usize, &OutputChunk) -> bool,
     ) -> Result<(), ConvertError> {
         let found = self.units.iter().enumerate().take_while(|(at, unit)| is_whole(*at, unit));
         let found = found.count();
@@ -209,14 +212,14 @@ impl<'a> Journal<'a> {
         self.cut()
     }
 
-    /// Notes a unit that is whole and durable.
-    pub(super) fn add(&mut self, unit: Unit) -> Result<(), ConvertError> {
+    /// Records a chunk that is complete and durable.
+    pub(super) fn add(&mut self, unit: OutputChunk) -> Result<(), ConvertError> {
         self.write(&unit.to_line())?;
         self.units.push(unit);
         Ok(())
     }
 
-    /// Notes that all is at its place.
+    /// Records that all files are in place.
     pub(super) fn done(&mut self) -> Result<(), ConvertError> {
         if self.is_done {
             return Ok(());
@@ -225,18 +228,19 @@ impl<'a> Journal<'a> {
         self.write("{\"done\":true}\n")
     }
 
-    /// Deletes the notes: there is nothing to go on with.
+    /// Deletes the journal.
     pub(super) fn remove(self) -> Result<(), ConvertError> {
         fs::remove_file(&self.path).map_err(ConvertError::io("delete it", &self.path))
     }
 
-    /// Deletes the notes after an error, which is the one to be told.
+    /// Deletes the journal after an error. The earlier error is the one to report, so errors here are
+    /// ignored.
     pub(super) fn forget(self) {
         let _ = self.remove();
     }
 
-    /// Reads the first line. `None` if there is none: nothing was begun.
-    fn take_header(&mut self, text: &[u8], print: &Print) -> Option<Result<(), String>> {
+    /// Reads the first line. Returns `None` if there is none, because the conversion had not begun.
+    fn take_header(&mut self, text: &[u8], print: &ConversionId) -> Option<Result<(), String>> {
         let end = text.iter().position(|&byte| byte == b'\n')?;
         self.ends = vec![end as u64 + 1];
         let header: Value = serde_json::from_slice(&text[..end]).unwrap_or_default();
@@ -256,8 +260,13 @@ impl<'a> Journal<'a> {
         })
     }
 
-    /// Reads the other lines, up to one that is not believed.
-    fn take_units(&mut self, text: &[u8], print: &Print, damaged: Damaged) -> Result<(), String> {
+    /// Reads the other lines, up to the first invalid one.
+    fn take_units(
+        &mut self,
+        text: &[u8],
+        print: &ConversionId,
+        damaged: OnUnreadable,
+    ) -> Result<(), String> {
         let mut at = self.ends[0] as usize;
         while let Some(len) = text[at..].iter().position(|&byte| byte == b'\n') {
             let Ok(line) = serde_json::from_slice::<Value>(&text[at..at + len]) else { break };
@@ -265,9 +274,9 @@ impl<'a> Journal<'a> {
                 self.is_done = self.end() == print.samples;
                 break;
             }
-            let follows = |unit: &Unit| unit.follows(self.end(), print.samples);
-            let Some(unit) = Unit::of_line(&line).filter(follows) else { break };
-            if damaged == Damaged::Fail && unit.skipped_count > 0 {
+            let follows = |unit: &OutputChunk| unit.follows(self.end(), print.samples);
+            let Some(unit) = OutputChunk::of_line(&line).filter(follows) else { break };
+            if damaged == OnUnreadable::Fail && unit.skipped_count > 0 {
                 return Err("damaged samples were left out in what is written so far".to_owned());
             }
             self.units.push(unit);
@@ -280,31 +289,32 @@ impl<'a> Journal<'a> {
         if is_torn { self.cut().map_err(|error| error.to_string()) } else { Ok(()) }
     }
 
-    /// Writes the first line of new notes: from here on what lies at the destination is ours.
+    /// Writes the first line of a new journal: from here on the files at the destination belong to this
+    /// conversion.
     ///
     /// # Errors
     ///
-    /// As the system says; the notes are deleted then.
-    pub(super) fn begin(&mut self, print: &Print) -> Result<(), ConvertError> {
+    /// If a system call fails; the journal is deleted then.
+    pub(super) fn begin(&mut self, print: &ConversionId) -> Result<(), ConvertError> {
         self.ends = vec![0];
         self.cut()?;
-        let Print { source, options, .. } = print;
+        let ConversionId { source, options, .. } = print;
         let header = json!({"fuseloop": "convert", "version": VERSION, "source": source, "options": options});
         let outcome = self.write(&format!("{header}\n")).and_then(|()| {
             let dir = folder_of(&self.path);
-            (self.watch)(Step::SyncDir)
+            (self.watch)(FileStep::SyncDir)
                 .and_then(|()| sync_dir(dir))
                 .map_err(ConvertError::io("sync", dir))
         });
         if outcome.is_err() {
-            let _ = fs::remove_file(&self.path); // the error is the one to be told
+            let _ = fs::remove_file(&self.path); // the first error is the one to report
         } else {
             self.ends = vec![self.ends[1]];
         }
         outcome
     }
 
-    /// Cuts off what is behind the last line that is believed.
+    /// Truncates the file behind the last valid line.
     fn cut(&mut self) -> Result<(), ConvertError> {
         let end = self.ends.last().copied().unwrap_or(0);
         self.file
@@ -316,10 +326,10 @@ impl<'a> Journal<'a> {
 
     fn write(&mut self, line: &str) -> Result<(), ConvertError> {
         let at = self.ends.last().copied().unwrap_or(0);
-        Watched::behind(&self.file, at, &self.watch)
+        ObservedFile::at_offset(&self.file, at, &self.watch)
             .write_all(line.as_bytes())
             .map_err(ConvertError::write(&self.path))?;
-        (self.watch)(Step::Sync)
+        (self.watch)(FileStep::Sync)
             .and_then(|()| self.file.sync_all())
             .map_err(ConvertError::io("sync", &self.path))?;
         self.ends.push(at + line.len() as u64);
@@ -327,25 +337,25 @@ impl<'a> Journal<'a> {
     }
 }
 
-/// Where the notes of a conversion lie.
+/// Returns the path of a conversion's journal.
 fn path(dst: &Path) -> PathBuf {
     let mut name = OsString::from(dst);
     name.push(SUFFIX);
     name.into()
 }
 
-/// The folder that a path lies in.
+/// Returns the folder that contains a path.
 pub(super) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Makes a folder and those above it, as far as they are missing, and makes their names durable.
+/// Creates a folder and its missing parents, and makes their names durable.
 pub(super) fn make_dirs(dir: &Path) -> Result<(), ConvertError> {
     let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
     let missing: Vec<&Path> = dir.ancestors().take_while(is_missing).collect();
     for dir in missing.into_iter().rev() {
         match fs::create_dir(dir) {
-            // Another process has made it between these lines.
+            // Another process has created it in the meantime.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => made.map_err(ConvertError::io("create the folder", dir))?,
         }
@@ -355,22 +365,22 @@ pub(super) fn make_dirs(dir: &Path) -> Result<(), ConvertError> {
     Ok(())
 }
 
-/// The notes, open, and nobody else's.
+/// Opens and locks the journal.
 fn open_locked(dst: &Path, path: &Path) -> Result<File, ConvertError> {
     let busy = || TargetError::Busy { path: dst.to_owned(), partial: path.to_owned() };
     let file = open_own(path)
         .map_err(ConvertError::io("write its notes", path))?
         .ok_or_else(|| TargetError::NotAFile { path: path.to_owned() })?;
     match file.try_lock() {
-        // Its owner has finished between these lines, and deleted it.
+        // The owner has finished in the meantime and deleted the file.
         Ok(()) if !path.exists() => Err(busy().into()),
         Err(TryLockError::WouldBlock) => Err(busy().into()),
-        // Where the file system has no locks, two of one place are not told apart.
+        // On a file system without locks, a second process is not detected.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
     }
 }
 
-/// Deletes a file or a folder with all in it, if it is there.
+/// Deletes a file, or a folder and its contents, if it exists.
 pub(super) fn delete(path: &Path) -> Result<(), ConvertError> {
     let outcome = match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => fs::remove_dir_all(path),
@@ -389,8 +399,15 @@ pub(super) fn delete(path: &Path) -> Result<(), ConvertError> {
 mod tests {
     use super::*;
 
-    fn unit(first: u64, end: u64) -> Unit {
-        Unit { first, end, samples: end - first, files: 1, bytes: 7, ..Unit::default() }
+    fn unit(first: u64, end: u64) -> OutputChunk {
+        OutputChunk {
+            first,
+            end,
+            samples: end - first,
+            files: 1,
+            bytes: 7,
+            ..OutputChunk::default()
+        }
     }
 
     #[test]
@@ -398,9 +415,9 @@ mod tests {
         let skipped = vec![(17, "it is \"torn\"\n".to_owned())];
         let (from, to) = (ImageMode::Png, ImageMode::Raw);
         let reencoded = vec![Reencoded { from, to, is_lossy: false, images: 3 }];
-        let unit = Unit { skipped_count: 1, samples: 9, skipped, reencoded, ..unit(10, 20) };
+        let unit = OutputChunk { skipped_count: 1, samples: 9, skipped, reencoded, ..unit(10, 20) };
         let line = unit.to_line();
-        let read = |line: &str| Unit::of_line(&serde_json::from_str(line).ok()?);
+        let read = |line: &str| OutputChunk::of_line(&serde_json::from_str(line).ok()?);
         assert_eq!(read(&line), Some(unit));
         for at in 0..line.len() - 1 {
             let mut other = line.clone().into_bytes();
@@ -415,8 +432,8 @@ mod tests {
         assert!(unit(10, 20).follows(10, 20) && unit(0, 0).follows(0, 0));
         assert!(!unit(10, 20).follows(9, 20), "a gap or an overlap");
         assert!(!unit(10, 20).follows(10, 19), "beyond the source");
-        assert!(!Unit { samples: 9, ..unit(10, 20) }.follows(10, 20), "one is lost");
-        assert!(!Unit { skipped_count: u64::MAX, ..unit(10, 20) }.follows(10, 20));
-        assert!(!Unit { end: 9, ..unit(10, 20) }.follows(10, 20));
+        assert!(!OutputChunk { samples: 9, ..unit(10, 20) }.follows(10, 20), "one is lost");
+        assert!(!OutputChunk { skipped_count: u64::MAX, ..unit(10, 20) }.follows(10, 20));
+        assert!(!OutputChunk { end: 9, ..unit(10, 20) }.follows(10, 20));
     }
 }

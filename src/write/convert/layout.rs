@@ -1,52 +1,52 @@
-//! A sample in a shard: what is made of it on any thread, and how that lies in the file.
+//! Encodes a sample for a shard, on any thread, and lays out its bytes in the file.
 
-use super::{Form, Pictures};
+use super::{ImageFiles, OutputFormat};
 use crate::sample::SampleId;
 use crate::source::{BoxError, FieldKind, FieldSpec, Record, Source};
 use crate::write::Reencoded;
 use crate::write::shards::{
-    ColumnError, Columns, END, Member, check_fields, encode_record, extension, file_bytes, frame,
-    member_header, padding, safe_key,
+    Columns, END, Member, ShardFieldError, check_fields, encode_record, extension, file_bytes,
+    frame, member_header, padding, safe_key,
 };
-use crate::write::value::SampleError;
+use crate::write::value::WriteSampleError;
 use std::collections::HashSet;
 
-/// How samples lie in shards.
-pub(super) enum Layout {
+/// How samples are laid out in shards.
+pub(super) enum ShardLayout {
     Tar(Columns),
     TfRecord,
 }
 
-/// A sample, ready to be written.
-pub(super) struct Made {
+/// An encoded sample.
+pub(super) struct EncodedSample {
     key: String,
     members: Vec<Member>,
     pub(super) reencoded: Vec<Reencoded>,
 }
 
-/// Pieces of a sample in the order in which they are written.
-pub(super) struct Laid<'a> {
-    /// Under which key; empty where samples have none.
+/// The pieces of a sample in the order in which they are written.
+pub(super) struct SamplePieces<'a> {
+    /// The sample's key; empty in formats without keys.
     pub(super) key: String,
     pub(super) pieces: Vec<(Vec<u8>, &'a [u8], &'static [u8])>,
 }
 
-impl Laid<'_> {
+impl SamplePieces<'_> {
     pub(super) fn size(&self) -> u64 {
         self.pieces.iter().map(|(a, b, c)| (a.len() + b.len() + c.len()) as u64).sum()
     }
 }
 
-impl Made {
-    /// Bytes of memory it holds.
+impl EncodedSample {
+    /// Returns the bytes of memory that the sample uses.
     pub(super) fn held(&self) -> usize {
         self.members.iter().map(|member| member.bytes.len()).sum()
     }
 }
 
-impl Layout {
-    pub(super) fn new(form: Form, fields: &[FieldSpec]) -> Result<Self, ColumnError> {
-        if form == Form::Tar {
+impl ShardLayout {
+    pub(super) fn new(form: OutputFormat, fields: &[FieldSpec]) -> Result<Self, ShardFieldError> {
+        if form == OutputFormat::Tar {
             return Columns::new(fields).map(Self::Tar);
         }
         check_fields(fields).map(|()| Self::TfRecord)
@@ -57,36 +57,36 @@ impl Layout {
         &self,
         source: &dyn Source,
         fields: &[FieldSpec],
-        pictures: &Pictures<'_>,
+        pictures: &ImageFiles<'_>,
         id: SampleId,
-    ) -> Result<Made, SampleError> {
+    ) -> Result<EncodedSample, WriteSampleError> {
         match self {
             Self::Tar(columns) => {
                 let (key, mut record) = read_keyed(source, id)?;
                 let reencoded = pictures.to_files(&mut record, fields, id)?;
                 let members = members(record, fields, columns)?;
-                Ok(Made { key: safe_key(key.as_deref(), id), members, reencoded })
+                Ok(EncodedSample { key: safe_key(key.as_deref(), id), members, reencoded })
             }
             Self::TfRecord => {
                 let mut record = read(source, id)?;
                 let reencoded = pictures.to_files(&mut record, fields, id)?;
                 let example = encode_record(record, fields)?;
                 let record = Member { extension: String::new(), bytes: frame(&example) };
-                Ok(Made { key: String::new(), members: vec![record], reencoded })
+                Ok(EncodedSample { key: String::new(), members: vec![record], reencoded })
             }
         }
     }
 
-    /// How a sample lies in a shard that has samples of the keys `taken`.
+    /// Lays out a sample for a shard that already has the keys `taken`.
     pub(super) fn lay<'a>(
         &self,
-        made: &'a Made,
+        made: &'a EncodedSample,
         id: SampleId,
         taken: &HashSet<String>,
-    ) -> Laid<'a> {
+    ) -> SamplePieces<'a> {
         let Self::Tar(_) = self else {
             let pieces = made.members.iter().map(|record| (vec![], &*record.bytes, &[][..]));
-            return Laid { key: String::new(), pieces: pieces.collect() };
+            return SamplePieces { key: String::new(), pieces: pieces.collect() };
         };
         let key = unique(&made.key, id, taken);
         let pieces = made.members.iter().map(|Member { extension, bytes }| {
@@ -94,10 +94,10 @@ impl Layout {
             (member_header(&format!("{key}.{extension}"), size), &**bytes, padding(size))
         });
         let pieces = pieces.collect();
-        Laid { key, pieces }
+        SamplePieces { key, pieces }
     }
 
-    /// What ends a shard.
+    /// Returns the bytes that end a shard.
     pub(super) fn end(&self) -> &'static [u8] {
         match self {
             Self::Tar(_) => &END,
@@ -106,22 +106,23 @@ impl Layout {
     }
 }
 
-/// A sample's record.
-pub(super) fn read(source: &dyn Source, id: SampleId) -> Result<Record, SampleError> {
-    let read = |error: BoxError| SampleError::Source(error);
+/// Reads a sample's record.
+pub(super) fn read(source: &dyn Source, id: SampleId) -> Result<Record, WriteSampleError> {
+    let read = |error: BoxError| WriteSampleError::Source(error);
     let record = source.read(id).map_err(read)?;
     let expected = source.fields().len();
     if record.len() != expected {
-        return Err(SampleError::Count { found: record.len(), expected });
+        return Err(WriteSampleError::Count { found: record.len(), expected });
     }
     Ok(record)
 }
 
-/// With what it is called: asked for first, as what is read in sequence is let go when it is read.
+/// Reads a sample's key and its record. The key is read first, because sequential sources release a
+/// sample once it is read.
 pub(super) fn read_keyed(
     source: &dyn Source,
     id: SampleId,
-) -> Result<(Option<String>, Record), SampleError> {
+) -> Result<(Option<String>, Record), WriteSampleError> {
     let key = source.locate(id, 0).and_then(|location| location.key);
     Ok((key.map(|key| key.to_string()), read(source, id)?))
 }
@@ -130,7 +131,7 @@ fn members(
     record: Record,
     fields: &[FieldSpec],
     columns: &Columns,
-) -> Result<Vec<Member>, SampleError> {
+) -> Result<Vec<Member>, WriteSampleError> {
     let values = record.into_iter().zip(fields).zip(&columns.0);
     let member = |((value, field), name): ((_, _), &String)| {
         let bytes = file_bytes(value, field)?;
@@ -141,7 +142,7 @@ fn members(
     values.map(member).collect()
 }
 
-/// A key that no other sample of the shard has.
+/// Returns a key that no other sample of the shard has.
 fn unique(key: &str, id: SampleId, taken: &HashSet<String>) -> String {
     let mut key = key.to_owned();
     while taken.contains(&key) {

@@ -1,34 +1,36 @@
-//! Any source, written in any of the forms that loaders read; a conversion that was stopped goes on.
+//! Converts any source to any of the formats that loaders read. An interrupted conversion can be
+//! resumed.
 //!
 //! | DST                                   | becomes                                              |
 //! |---------------------------------------|------------------------------------------------------|
 //! | `x.beton`                             | one `.beton` file                                    |
 //! | `x-{000000}.tar`, `x.tar`             | WebDataset's shards, or one                          |
 //! | `x-{00000}.tfrecord`, `x.tfrecord`, `.tfrecords` | TFRecord shards of `tf.train.Example`, or one |
-//! | any other name                        | a folder of images: a folder a class, or `metadata.jsonl` |
+//! | any other name                        | a folder of images: a folder per class, or `metadata.jsonl` |
 //!
 //! ```text
-//! source --units of consecutive samples--> each whole at its place, or not there
-//!                                           └ noted in DST.fuseloop-convert.json (journal.rs)
+//! source --chunks of consecutive samples--> each complete at its path, or absent
+//!                                           └ recorded in DST.fuseloop-convert.json (journal.rs)
 //! ```
 //!
-//! A unit is a shard, a part of a `.beton` (put together in the end), or so many files of a folder.
-//! What a unit holds depends on nothing before it but where it begins, so that a conversion that goes
-//! on behind the last whole unit writes the same bytes as one that was never stopped.
+//! A chunk is a shard, a part of a `.beton` (the parts are concatenated at the end), or a number of
+//! files of a folder. The content of a chunk depends on the source and on the sample it begins at, and
+//! on nothing else. A conversion that continues behind the last complete chunk therefore writes the same
+//! bytes as one that was never interrupted.
 
 mod bar;
 mod beton;
 mod classes;
-mod cutter;
 mod error;
 mod folder;
 mod journal;
 mod layout;
-mod leaf;
 mod origin;
+mod output_file;
 mod pictures;
 mod rename;
 mod report;
+mod shard_splitter;
 #[cfg(test)]
 mod tests;
 
@@ -37,14 +39,14 @@ pub use report::ConvertReport;
 
 use super::WriteError;
 use super::mode::ImageOptions;
-use super::options::{Damaged, thread_count};
-use super::step::{Watcher, unwatched};
-use super::value::SampleError;
+use super::options::{OnUnreadable, thread_count};
+use super::step::{StepObserver, unwatched};
+use super::value::WriteSampleError;
 use crate::sample::SampleId;
 use crate::source::{ClassNames, FieldSpec, Fingerprint, Source};
 use bar::Bar;
-use journal::{Journal, Print, delete, folder_of, make_dirs};
-use pictures::Pictures;
+use journal::{ConversionId, Journal, delete, folder_of, make_dirs};
+use pictures::ImageFiles;
 use rename::{changes, renamed};
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -53,40 +55,41 @@ use std::path::{Path, PathBuf};
 /// How a dataset is converted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConvertOptions {
-    /// Most samples of a shard, damaged ones counted. Of a `.beton` or a folder, which have no shards:
-    /// samples after which it is noted how far the work has come, 10,000 if not given.
+    /// The maximum number of samples in a shard, including damaged ones. For a `.beton` or a folder,
+    /// which have no shards: the number of samples after which progress is recorded, by default 10,000.
     pub max_samples: Option<u64>,
-    /// Most bytes of a shard: it ends before the sample that would make it longer, and has one sample
-    /// at least.
+    /// The maximum size of a shard in bytes: the shard ends before the sample that would exceed it. A
+    /// shard has at least one sample.
     pub max_bytes: Option<u64>,
-    /// How many shards, of as many samples each, give or take one. Never more than samples.
+    /// The number of shards, but at most the number of samples. Their sample counts differ by at most
+    /// one.
     pub shards: Option<u64>,
-    /// How images are stored. By default nothing is lost: a JPEG stays the bytes it is, and so does a PNG
-    /// where the destination holds files; all others are raw pixels in a `.beton`, and PNGs in files.
-    /// With a mode or a size asked for, images of a `.beton` are stored anew like any others.
+    /// How images are stored. By default nothing is lost: a JPEG stays byte for byte, and so does a PNG
+    /// where the destination stores files; other images become raw pixels in a `.beton`, and PNGs in
+    /// files. If a mode or a size is set, images from a `.beton` are converted like any others.
     pub image: ImageOptions,
-    /// What fields are called instead: from, to. Names that do not fit the destination are shortened:
-    /// TensorFlow's `image/encoded` and `image/class/label` to `image` and `label`, others to what
-    /// follows their last slash; [`ConvertReport::renamed`] lists them. What still does not fit a `.beton`
-    /// (16 ASCII characters) is refused, unless it is renamed here.
+    /// New names of fields: from, to. Names that do not fit the destination are shortened: TensorFlow's
+    /// `image/encoded` and `image/class/label` to `image` and `label`, others to the text after their
+    /// last slash; [`ConvertReport::renamed`] lists them. A name that still does not fit a `.beton` (16
+    /// ASCII characters) is an error, unless it is renamed here.
     pub rename: Vec<(String, String)>,
-    /// Bytes of a page of a `.beton`: see [`WriteOptions::page_size`](super::WriteOptions).
+    /// The size of a page of a `.beton` in bytes: see [`WriteOptions::page_size`](super::WriteOptions).
     pub page_size: u32,
-    /// Threads that read and encode, at most 1024; `None` is one a core. What is written does not
-    /// depend on it.
+    /// The number of threads that read and encode, at most 1024; `None` is one per core. What is written
+    /// does not depend on it.
     pub threads: Option<NonZeroUsize>,
     /// What to do with samples that can't be read.
-    pub damaged: Damaged,
-    /// Replace what lies at the destination, and begin anew where a conversion of something else was
-    /// stopped. Shards of the same template that are not written anew are deleted in the end.
+    pub damaged: OnUnreadable,
+    /// Replaces what is at the destination, and starts from the beginning if the interrupted conversion
+    /// there was another one. At the end, shards of the same template that were not written are deleted.
     pub overwrite: bool,
-    /// Draws a bar on stderr, if that is a terminal.
+    /// Draws a progress bar on stderr, if stderr is a terminal.
     pub progress: bool,
 }
 
 impl Default for ConvertOptions {
-    /// No limits on shards, images without loss, FFCV's page size, a thread a core, nothing overwritten,
-    /// no bar.
+    /// No limits on shards, images without loss, FFCV's page size, one thread per core, nothing
+    /// overwritten, no progress bar.
     fn default() -> Self {
         Self {
             max_samples: None,
@@ -96,26 +99,26 @@ impl Default for ConvertOptions {
             rename: vec![],
             page_size: 1 << 23,
             threads: None,
-            damaged: Damaged::default(),
+            damaged: OnUnreadable::default(),
             overwrite: false,
             progress: false,
         }
     }
 }
 
-/// Samples of a unit of what has no shards.
+/// The default number of samples in a chunk of a `.beton` or a folder.
 const UNIT: u64 = 10_000;
 
-/// What is written, by the name of the destination.
+/// The output format, which follows from the destination's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum OutputFormat {
     Beton,
     Tar,
     TfRecord,
     Folder,
 }
 
-impl Form {
+impl OutputFormat {
     fn of(dst: &Path) -> Self {
         let extension = dst.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
         match extension.as_deref() {
@@ -127,23 +130,27 @@ impl Form {
     }
 }
 
-/// Whether the name asks for what is not written, and would be a strange one for a folder.
+/// Returns true if the name asks for compressed shards, which are not written; it would be a strange
+/// name for a folder.
 fn is_compressed(dst: &Path) -> bool {
     let extension = dst.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
     matches!(extension.as_deref(), Some("gz" | "tgz" | "zst" | "bz2" | "xz" | "zip"))
 }
 
-/// Writes a dataset in another form, which the name of `dst` says: `x.beton`, `x-{000000}.tar`,
+/// Writes a dataset in the format that the name of `dst` selects: `x.beton`, `x-{000000}.tar`,
 /// `x-{00000}-of-{N}.tfrecord`, or a folder of images.
 ///
-/// A conversion that was stopped, at whatever moment, goes on when it is asked for again: what is
-/// whole is kept, and in the end every byte is as if it had never been stopped. Until then a file
-/// `DST.fuseloop-convert.json` lies beside.
+/// A conversion that was interrupted, at whatever moment, resumes when the function is called again:
+/// complete outputs are kept, and the result is the same to the byte as if it had never been
+/// interrupted. Until then a journal `DST.fuseloop-convert.json` stays beside the destination.
 ///
 /// - **tar**: WebDataset's shards. The first image is `jpg` or `png`, the int `label` is `cls`, other
-///   fields are `NAME.jpg`, `.cls`, `.txt` (floats), `.bin`, `.json`, `.npy`; names that are such
-///   already stay. Keys are the source's own with what could lead a reader astray replaced, or the
-///   sample's number.
+///   fields are `NAME.jpg`, `.cls`, `.txt` (floats), `.bin`, `.json`, `.npy`; a name that already has
+///   such an extension stays. Keys are the source's own, with unsafe characters and path components
+///   replaced, or the sample's number.
+/// - **TFRecord**: a `tf.train.Example` per sample, a feature per field. Floats have 32 bits; a second
+///   feature stores a float that needs 64. Arrays are lists if lists hold every bit, otherwise bytes.
+/// - **folder**: `DST/cat/00000123.jpg` if the fields are one image and one int, its class. Otherwise
 ///   all images in `DST` and their other fields in `DST/metadata.jsonl`, which must then be numbers,
 ///   text or JSON.
 ///
@@ -160,17 +167,17 @@ fn is_compressed(dst: &Path) -> bool {
 ///
 /// # Errors
 ///
-/// See [`ConvertError`]. What is whole by then stays, and is kept by the next attempt.
+/// See [`ConvertError`]. Outputs that were complete by then stay, and the next attempt keeps them.
 pub fn convert(
     source: &dyn Source,
     dst: impl AsRef<Path>,
     options: &ConvertOptions,
 ) -> Result<ConvertReport, ConvertError> {
     let dst = dst.as_ref();
-    Job::new(source, dst, options, &unwatched, Form::of(dst))?.run()
+    DatasetConversion::new(source, dst, options, &unwatched, OutputFormat::of(dst))?.run()
 }
 
-/// [`convert`] to WebDataset's tar shards, whatever the template's name ends in.
+/// Like [`convert`], but always writes WebDataset's tar shards, whatever the template's extension.
 ///
 /// # Errors
 ///
@@ -180,10 +187,10 @@ pub fn write_tar(
     template: impl AsRef<Path>,
     options: &ConvertOptions,
 ) -> Result<ConvertReport, ConvertError> {
-    Job::new(source, template.as_ref(), options, &unwatched, Form::Tar)?.run()
+    DatasetConversion::new(source, template.as_ref(), options, &unwatched, OutputFormat::Tar)?.run()
 }
 
-/// [`convert`] to TFRecord shards, whatever the template's name ends in.
+/// Like [`convert`], but always writes TFRecord shards, whatever the template's extension.
 ///
 /// # Errors
 ///
@@ -193,32 +200,34 @@ pub fn write_tfrecord(
     template: impl AsRef<Path>,
     options: &ConvertOptions,
 ) -> Result<ConvertReport, ConvertError> {
-    Job::new(source, template.as_ref(), options, &unwatched, Form::TfRecord)?.run()
+    DatasetConversion::new(source, template.as_ref(), options, &unwatched, OutputFormat::TfRecord)?
+        .run()
 }
 
-/// One conversion.
-struct Job<'a> {
+/// The conversion of one dataset.
+struct DatasetConversion<'a> {
     source: &'a dyn Source,
     dst: PathBuf,
     options: &'a ConvertOptions,
-    watch: Watcher<'a>,
-    form: Form,
-    /// The source's, as they are called in what is written.
+    watch: StepObserver<'a>,
+    form: OutputFormat,
+    /// The source's fields, with their names in the output.
     fields: Vec<FieldSpec>,
-    /// Names of the source's classes.
+    /// The source's class names.
     names: Option<ClassNames>,
 }
 
-impl<'a> Job<'a> {
+impl<'a> DatasetConversion<'a> {
     fn new(
         source: &'a dyn Source,
         dst: &Path,
         options: &'a ConvertOptions,
-        watch: Watcher<'a>,
-        form: Form,
+        watch: StepObserver<'a>,
+        form: OutputFormat,
     ) -> Result<Self, ConvertError> {
         let fields = renamed(source.fields(), form, &options.rename)?;
-        // `x/` and `x` are one place: what lies beside it is named by its name.
+        // `x/` and `x` are the same destination, so a trailing slash is removed: files beside it are
+        // named after it.
         Ok(Self {
             source,
             dst: dst.components().collect(),
@@ -236,16 +245,16 @@ impl<'a> Job<'a> {
         self.threads()?;
         let unread = |message| WriteError::Classes { message };
         self.names = self.source.class_names().map_err(unread)?;
-        let print = self.print(form)?;
+        let print = self.conversion_id(form)?;
         let report = match form {
-            Form::Beton => self.beton(&print),
-            Form::Tar | Form::TfRecord => self.shards(form, &print),
-            Form::Folder => self.folder(&print),
+            OutputFormat::Beton => self.beton(&print),
+            OutputFormat::Tar | OutputFormat::TfRecord => self.shards(form, &print),
+            OutputFormat::Folder => self.folder(&print),
         }?;
         Ok(ConvertReport { renamed: changes(self.source.fields(), &self.fields), ..report })
     }
 
-    fn check_options(&self, form: Form) -> Result<(), ConvertError> {
+    fn check_options(&self, form: OutputFormat) -> Result<(), ConvertError> {
         let ConvertOptions { max_samples, max_bytes, shards, image, .. } = self.options;
         image.check().map_err(|cause| WriteError::Options { field: "image".to_owned(), cause })?;
         let reason = match (max_samples, max_bytes, shards) {
@@ -253,7 +262,7 @@ impl<'a> Job<'a> {
             (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => {
                 "how many shards, and how large they are: only one of both can be chosen"
             }
-            _ if form == Form::Folder && is_compressed(&self.dst) => {
+            _ if form == OutputFormat::Folder && is_compressed(&self.dst) => {
                 "compressed shards are not written: they can't be read in any order"
             }
             _ => return Ok(()),
@@ -261,17 +270,17 @@ impl<'a> Job<'a> {
         Err(ConvertError::Options { reason })
     }
 
-    /// What is told of a damaged sample that is left out.
+    /// Returns the journal entry for a damaged sample that is left out.
     ///
     /// # Errors
     ///
-    /// If it is not to be left out.
-    fn left_out(
+    /// If the sample must not be left out.
+    fn skipped_entry(
         &self,
         sample: SampleId,
-        cause: SampleError,
+        cause: WriteSampleError,
     ) -> Result<(u64, String), ConvertError> {
-        if self.options.damaged == Damaged::Fail || !cause.is_damage() {
+        if self.options.damaged == OnUnreadable::Fail || !cause.is_damage() {
             return Err(WriteError::Sample { sample, path: None, cause }.into());
         }
         Ok((sample.0, cause.to_string()))
@@ -281,17 +290,17 @@ impl<'a> Job<'a> {
         Ok(thread_count(self.options.threads)?)
     }
 
-    /// Samples of a unit of what has no shards.
+    /// Returns the number of samples in a chunk of a `.beton` or a folder.
     fn unit(&self) -> u64 {
         self.options.max_samples.unwrap_or(UNIT)
     }
 
-    /// Does the work of `write` with the notes of an earlier attempt, or new ones. `taken` is what lies
-    /// at the destination: it may not be replaced unless that is asked for, or an attempt has put it
-    /// there.
-    fn noted(
+    /// Runs `write` with the journal of an earlier attempt, or a new one. `taken` returns a path that
+    /// exists at the destination: it is an error, unless overwriting is allowed or an earlier attempt
+    /// has written it.
+    fn with_journal(
         &self,
-        print: &Print,
+        print: &ConversionId,
         taken: impl Fn() -> Result<Option<PathBuf>, ConvertError>,
         write: impl FnOnce(&mut Journal<'a>) -> Result<ConvertReport, ConvertError>,
     ) -> Result<ConvertReport, ConvertError> {
@@ -308,28 +317,29 @@ impl<'a> Job<'a> {
         let outcome = write(&mut journal);
         if outcome.is_ok() {
             journal.remove()?;
-        } else if journal.units().is_empty() && (is_asked || matches!(taken(), Ok(None))) {
-            // Nothing to go on with. The error is the one to be told, not one of these.
-            let _ = delete(&self.parts_dir());
+        } else if journal.chunks().is_empty() && (is_asked || matches!(taken(), Ok(None))) {
+            // There is nothing to resume. The first error is returned; errors of the clean-up are
+            // ignored.
+            let _ = delete(&self.chunks_dir());
             journal.forget();
         }
         outcome
     }
 
-    /// Where parts lie until they are put together.
-    fn parts_dir(&self) -> PathBuf {
+    /// Returns the directory of the chunks that are concatenated at the end.
+    fn chunks_dir(&self) -> PathBuf {
         let mut name = OsString::from(".");
         name.push(self.dst.file_name().unwrap_or_default());
         name.push(".fuseloop-parts");
         folder_of(&self.dst).join(name)
     }
 
-    /// What a conversion must have in common with the one that it goes on with.
+    /// Returns the identity of the conversion, which a resumed conversion must share.
     ///
     /// # Errors
     ///
-    /// If it would write where it reads.
-    fn print(&self, form: Form) -> Result<Print, ConvertError> {
+    /// If the conversion would write where it reads.
+    fn conversion_id(&self, form: OutputFormat) -> Result<ConversionId, ConvertError> {
         let mut print = Fingerprint::default();
         print.number(self.origin(form)?);
         print.number(self.source.fingerprint());
@@ -338,7 +348,7 @@ impl<'a> Job<'a> {
             print.text(&field.name);
             print.text(&format!("{:?}", field.kind));
         }
-        // A folder's classes are called by them.
+        // The class names determine the names of a folder's class directories.
         for (number, name) in self.names.iter().flat_map(ClassNames::iter) {
             print.number(number.cast_unsigned());
             print.text(name);
@@ -348,7 +358,7 @@ impl<'a> Job<'a> {
             "{form:?} of {max_samples:?} samples, {max_bytes:?} bytes, {shards:?} shards, pages of {page_size}, {image:?}"
         );
         let source = format!("{:016x}", print.value());
-        Ok(Print { source, options, samples: self.source.len() })
+        Ok(ConversionId { source, options, samples: self.source.len() })
     }
 
     fn bar(&self, journal: &Journal<'_>) -> Bar {

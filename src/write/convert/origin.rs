@@ -1,41 +1,42 @@
-//! What a conversion reads from: whether it has changed since, and whether it would be written over.
+//! The files that a conversion reads: detects changes to them, and protects them from being overwritten.
 //!
 //! | DST          | is refused if                                                          |
 //! |--------------|------------------------------------------------------------------------|
-//! | a folder     | a file that is read lies in it, or it lies in a folder that is read    |
-//! | file, shards | a file that is read lies there                                         |
+//! | a folder     | it contains a file that is read, or is inside a folder that is read   |
+//! | file, shards | one of them is a file that is read                                    |
 //!
-//! Paths are compared without links and `..`. A file beside the images of a folder is no image of it,
-//! so a `.beton` or a shard may lie there.
+//! Paths are compared without links and `..`. A file beside the images of a folder is not one of its
+//! images, so a `.beton` or a shard may be written there.
 //!
-//! The fingerprint has the size and the time of each file, so that a folder whose files were exchanged
-//! under the same names is another source. One call to the system a file, several at a time.
+//! The fingerprint covers the size and the modification time of each file, so that a folder whose files
+//! were exchanged under the same names is another source. It takes one system call per file, several at
+//! a time.
 
-use super::cutter::other_shards;
-use super::{ConvertError, Form, Job};
+use super::shard_splitter::other_shards;
+use super::{ConvertError, DatasetConversion, OutputFormat};
 use crate::source::Fingerprint;
 use crate::threads::ThreadsError;
 use crate::write::WriteError;
-use crate::write::ordered::Crew;
+use crate::write::encode_threads::EncodeThreads;
 use crate::write::shards::Template;
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
 use std::path::{Component, Path, PathBuf};
 
-/// Paths that are held in memory at once.
+/// The number of paths in memory at once.
 const AT_ONCE: usize = 1 << 16;
 
-/// Paths that are worth a thread.
+/// The number of paths for which one more thread is started.
 const PER_THREAD: usize = 256;
 
-impl Job<'_> {
-    /// Looks at all that is read: what tells it from what it was before a change.
+impl DatasetConversion<'_> {
+    /// Returns a fingerprint of all files that are read, which changes when one of them does.
     ///
     /// # Errors
     ///
-    /// If what is written would lie in it, or it in that.
-    pub(super) fn origin(&self, form: Form) -> Result<u64, ConvertError> {
-        let written = Written::new(form, &self.dst)?;
+    /// If the output would be inside the input, or the input inside the output.
+    pub(super) fn origin(&self, form: OutputFormat) -> Result<u64, ConvertError> {
+        let written = DestinationPath::new(form, &self.dst)?;
         let mut print = Fingerprint::default();
         let mut parents = Parents::default();
         let mut paths = self.source.paths();
@@ -45,8 +46,8 @@ impl Job<'_> {
                 return Ok(print.value());
             }
             let threads = self.threads()?.min(1 + some.len() / PER_THREAD);
-            Crew { first: 0, end: some.len() as u64, threads }.run(
-                |id| Ok(Found::at(&some[id.0 as usize])),
+            EncodeThreads { first: 0, end: some.len() as u64, threads }.run(
+                |id| Ok(FileIdentity::at(&some[id.0 as usize])),
                 |_| 0,
                 |id, found| {
                     let to_error = |cause| WriteError::Sample { sample: id, path: None, cause };
@@ -62,27 +63,27 @@ impl Job<'_> {
     }
 }
 
-/// What will be written, without links in its path.
-enum Written {
+/// The output paths, without links.
+enum DestinationPath {
     Folder(PathBuf),
-    /// Those that are there.
+    /// The output files that exist.
     Files(HashSet<PathBuf>),
 }
 
-impl Written {
-    fn new(form: Form, dst: &Path) -> Result<Self, ConvertError> {
+impl DestinationPath {
+    fn new(form: OutputFormat, dst: &Path) -> Result<Self, ConvertError> {
         Ok(match form {
-            Form::Folder => Self::Folder(real(dst)),
-            Form::Beton => Self::Files(HashSet::from([real(dst)])),
-            Form::Tar | Form::TfRecord => {
-                // A folder that can't be listed has none, or is an error of its own later.
+            OutputFormat::Folder => Self::Folder(real(dst)),
+            OutputFormat::Beton => Self::Files(HashSet::from([real(dst)])),
+            OutputFormat::Tar | OutputFormat::TfRecord => {
+                // A folder that can't be listed has no shards, or causes an error of its own later.
                 let there = other_shards(&Template::parse(dst)?, &[]).unwrap_or_default();
                 Self::Files(there.iter().map(|path| real(path)).collect())
             }
         })
     }
 
-    /// Refuses to write where `path` is read, which is `real` without links.
+    /// Refuses an output that would overwrite `path`, which is read; `real` is `path` without links.
     fn check(
         &self,
         dst: &Path,
@@ -104,22 +105,23 @@ impl Written {
     }
 }
 
-/// What the system says of a path.
-struct Found {
-    /// Without links, where that takes more than the real path of its folder.
+/// The metadata of a path.
+struct FileIdentity {
+    /// The path without links, if it is a link or a directory. Otherwise the folder's real path is
+    /// sufficient.
     real: Option<PathBuf>,
     is_dir: bool,
     file: Option<Metadata>,
 }
 
-impl Found {
+impl FileIdentity {
     fn at(path: &Path) -> Self {
         let found = fs::symlink_metadata(path).ok();
         let is_link = found.as_ref().is_some_and(Metadata::is_symlink);
         let found = if is_link { fs::metadata(path).ok() } else { found };
         let is_dir = found.as_ref().is_some_and(Metadata::is_dir);
         let real = (is_link || is_dir).then(|| real(path));
-        // A folder's own time changes with any file that is put there.
+        // A folder's own modification time changes with any file that is added, so it is not used.
         Self { real, is_dir, file: found.filter(|_| !is_dir) }
     }
 
@@ -131,7 +133,8 @@ impl Found {
     }
 }
 
-/// The real paths of files without one: that of their folder, which is looked up once for those in it.
+/// Resolves the paths of plain files: the real path of their folder is looked up once for consecutive
+/// files.
 #[derive(Default)]
 struct Parents {
     last: Option<(PathBuf, PathBuf)>,
@@ -149,7 +152,7 @@ impl Parents {
     }
 }
 
-/// A path without links and `..`, of which the end need not be there.
+/// Resolves links and `..` in a path whose last components need not exist.
 fn real(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut real = PathBuf::new();

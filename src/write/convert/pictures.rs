@@ -1,56 +1,57 @@
-//! Images on their way into files: as they are, or as the options ask.
+//! Converts images to files: unchanged, or as the options require.
 //!
 //! | given    | `Lossless`  | stored as JPEG (`Jpg`, ..)              | stored raw (`Raw`, ..)  |
 //! |----------|-------------|-----------------------------------------|-------------------------|
-//! | JPEG     | its bytes   | its bytes, or encoded if size or quality are asked for | a PNG of its pixels |
-//! | PNG      | its bytes   | encoded: lossy                          | its bytes, or a PNG of it made smaller |
+//! | JPEG     | its bytes   | its bytes, or encoded if a size or a quality is set | a PNG of its pixels |
+//! | PNG      | its bytes   | encoded: lossy                          | its bytes, or a smaller PNG             |
 //! | pixels   | a PNG       | encoded: lossy                          | a PNG                   |
 //!
-//! The rules are those of a `.beton` (`image.rs`), but that raw pixels are a PNG: a file needs a header.
+//! The rules are those of a `.beton` (`image.rs`), except that raw pixels become a PNG, because a file
+//! needs a header.
 
 use crate::sample::{Limits, SampleId};
 use crate::source::{FieldSpec, ImageMode, OwnedImage, OwnedValue};
 use crate::write::cut::StoredImage;
-use crate::write::image::{self, Place};
+use crate::write::image::{self, InputPosition};
 use crate::write::mode::ImageOptions;
-use crate::write::pixels::Pixels;
+use crate::write::pixels::PixelReader;
 use crate::write::shards::png_file;
-use crate::write::value::SampleError;
+use crate::write::value::WriteSampleError;
 use crate::write::{ImageError, ImageInput, Reencoded};
 use std::sync::{Mutex, PoisonError};
 
-/// What makes files of images, for several threads.
-pub(super) struct Pictures<'a> {
+/// Converts images to files, for several threads.
+pub(super) struct ImageFiles<'a> {
     options: &'a ImageOptions,
-    /// Decoders that no thread is using.
-    idle: Mutex<Vec<Pixels>>,
+    /// The decoders that no thread is using.
+    idle: Mutex<Vec<PixelReader>>,
 }
 
-impl<'a> Pictures<'a> {
+impl<'a> ImageFiles<'a> {
     pub(super) fn new(options: &'a ImageOptions) -> Self {
         Self { options, idle: Mutex::default() }
     }
 
-    /// Makes a JPEG or PNG file of every image of a sample. Says what was encoded.
+    /// Converts every image of a sample to a JPEG or PNG file. Returns which images were encoded.
     ///
     /// # Errors
     ///
-    /// If an image is damaged where it must be decoded, or can't be encoded.
+    /// If an image that must be decoded is damaged, or an image can't be encoded.
     pub(super) fn to_files(
         &self,
         record: &mut [OwnedValue],
         fields: &[FieldSpec],
         sample: SampleId,
-    ) -> Result<Vec<Reencoded>, SampleError> {
+    ) -> Result<Vec<Reencoded>, WriteSampleError> {
         let mut reencoded = vec![];
         for (field, (value, spec)) in record.iter_mut().zip(fields).enumerate() {
-            // A value of another kind than its field is refused where it is written.
+            // A value whose kind is not its field's is refused when it is written.
             if !value.fits(&spec.kind) {
                 continue;
             }
             if let OwnedValue::Image(image) = value {
                 let name = || spec.name.clone();
-                let change = self.to_file(image, Place { sample, field }, name)?;
+                let change = self.to_file(image, InputPosition { sample, field }, name)?;
                 Reencoded::count(&mut reencoded, change);
             }
         }
@@ -60,16 +61,17 @@ impl<'a> Pictures<'a> {
     fn to_file(
         &self,
         image: &mut OwnedImage,
-        place: Place,
+        place: InputPosition,
         field: impl Fn() -> String,
-    ) -> Result<Option<Reencoded>, SampleError> {
+    ) -> Result<Option<Reencoded>, WriteSampleError> {
         let from = image.mode;
         let (mut change, mut original) = (None, None);
         if !self.options.is_untouched() {
             original = (from == ImageMode::Png).then(|| image.bytes.clone());
             let given = std::mem::replace(image, OwnedImage::png(vec![]));
             let stored = self.stored(given, place);
-            let stored = stored.map_err(|cause| SampleError::Image { field: field(), cause })?;
+            let stored =
+                stored.map_err(|cause| WriteSampleError::Image { field: field(), cause })?;
             change = stored.reencoded;
             let (width, height) = (u32::from(stored.width), u32::from(stored.height));
             *image = OwnedImage { mode: stored.mode, width, height, bytes: stored.bytes };
@@ -82,26 +84,28 @@ impl<'a> Pictures<'a> {
             *image = OwnedImage::png(bytes);
             return Ok(None);
         }
-        let png = png_file(image)
-            .map_err(|error| SampleError::Source(format!("field {:?}: {error}", field()).into()))?;
+        let png = png_file(image).map_err(|error| {
+            WriteSampleError::Source(format!("field {:?}: {error}", field()).into())
+        })?;
         *image = OwnedImage::png(png);
         Ok(Some(Reencoded { from, to: ImageMode::Png, is_lossy, images: 1 }))
     }
 
-    /// What a `.beton` would store of it.
-    fn stored(&self, image: OwnedImage, place: Place) -> Result<StoredImage, ImageError> {
+    /// Converts the image to the form that a `.beton` would store.
+    fn stored(&self, image: OwnedImage, place: InputPosition) -> Result<StoredImage, ImageError> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut pixels = idle.pop().unwrap_or_else(|| Pixels::new(Limits::DEFAULT));
+        let mut pixels = idle.pop().unwrap_or_else(|| PixelReader::new(Limits::DEFAULT));
         drop(idle);
-        // After a panic it is not given back: nobody knows what state it is in.
-        let stored = image::store(anew(image), self.options, place, &Limits::DEFAULT, &mut pixels)?;
+        // After a panic the decoder is not returned to the pool, because its state is unknown.
+        let stored =
+            image::store(to_input(image), self.options, place, &Limits::DEFAULT, &mut pixels)?;
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(pixels);
         Ok(stored)
     }
 }
 
-/// An image to be stored as the options say, whatever it was stored as before.
-pub(super) fn anew(image: OwnedImage) -> ImageInput {
+/// Converts a stored image to an input image, which is stored as the options say.
+pub(super) fn to_input(image: OwnedImage) -> ImageInput {
     let OwnedImage { mode, width, height, bytes } = image;
     match mode {
         ImageMode::Raw => ImageInput::Rgb { pixels: bytes, width, height },

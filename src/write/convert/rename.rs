@@ -1,35 +1,36 @@
-//! What fields are called in what is written.
+//! The names of fields in the output.
 //!
-//! | a name                                     | becomes                                           |
+//! | field name                                 | name in the output                                |
 //! |--------------------------------------------|---------------------------------------------------|
-//! | asked for: `ConvertOptions::rename`        | what is asked for                                 |
-//! | any, if all names fit the destination      | itself                                            |
+//! | listed in `ConvertOptions::rename`         | the name given there                              |
+//! | any, if all names fit the destination      | unchanged                                         |
 //! | else `image/encoded`, `image/class/label` (TensorFlow's) | `image`, `label`                    |
-//! | else one that fits                         | itself                                            |
-//! | else one whose last part fits: `a/b/depth` | that: `depth`                                     |
-//! | else                                       | refused                                           |
+//! | else one that fits                         | unchanged                                         |
+//! | else one whose last component fits: `a/b/depth` | the last component: `depth`                  |
+//! | else                                       | an error                                          |
 //!
-//! A `.beton` has room for 16 ASCII characters; a file's name has no slash, backslash, colon or control
-//! character; a feature of TFRecord can be called anything. No two fields may be called the same.
+//! A `.beton` has space for 16 ASCII characters; a file name has no slash, backslash, colon or control
+//! character; a feature of TFRecord can have any name. No two fields may have the same name.
 
-use super::{ConvertError, Form};
+use super::{ConvertError, OutputFormat};
 use crate::source::FieldSpec;
 use crate::write::shards::is_file_name;
 
-/// Names that TensorFlow's datasets of pictures have.
+/// Field names of TensorFlow's image datasets.
 const WELL_KNOWN: [(&str, &str); 2] = [("image/encoded", "image"), ("image/class/label", "label")];
 
-/// Characters of a field's name in a `.beton`.
+/// The maximum length of a field's name in a `.beton`.
 const BETON: usize = 16;
 
-/// The fields as they will be called.
+/// Returns the fields with their names in the output.
 ///
 /// # Errors
 ///
-/// If a name that is asked for does not fit, one that must change can't, or two would be the same.
+/// If a requested name does not fit, a name that must change can't be shortened, or two names would be
+/// the same.
 pub(super) fn renamed(
     fields: &[FieldSpec],
-    form: Form,
+    form: OutputFormat,
     asked: &[(String, String)],
 ) -> Result<Vec<FieldSpec>, ConvertError> {
     check_asked(fields, form, asked)?;
@@ -55,7 +56,7 @@ pub(super) fn renamed(
     Ok(new)
 }
 
-/// What is called otherwise than in the source.
+/// Returns the fields with another name than in the source: from, to.
 pub(super) fn changes(old: &[FieldSpec], new: &[FieldSpec]) -> Vec<(String, String)> {
     let pairs = old.iter().zip(new).filter(|(old, new)| old.name != new.name);
     pairs.map(|(old, new)| (old.name.clone(), new.name.clone())).collect()
@@ -63,7 +64,7 @@ pub(super) fn changes(old: &[FieldSpec], new: &[FieldSpec]) -> Vec<(String, Stri
 
 fn check_asked(
     fields: &[FieldSpec],
-    form: Form,
+    form: OutputFormat,
     asked: &[(String, String)],
 ) -> Result<(), ConvertError> {
     for (place, (from, to)) in asked.iter().enumerate() {
@@ -81,8 +82,8 @@ fn check_asked(
     Ok(())
 }
 
-/// A name that fits, in place of one that may not.
-fn fitting(name: &str, form: Form) -> Result<String, ConvertError> {
+/// Returns a name that fits.
+fn fitting(name: &str, form: OutputFormat) -> Result<String, ConvertError> {
     if let Some((_, known)) = WELL_KNOWN.iter().find(|(long, _)| *long == name) {
         return Ok((*known).to_owned());
     }
@@ -97,17 +98,19 @@ fn fitting(name: &str, form: Form) -> Result<String, ConvertError> {
     }
 }
 
-fn fits(form: Form, name: &str) -> bool {
+fn fits(form: OutputFormat, name: &str) -> bool {
     match form {
-        Form::Beton => name.len() <= BETON && name.bytes().all(|byte| (1..128).contains(&byte)),
-        Form::Tar | Form::Folder => is_file_name(&name.to_lowercase()),
-        Form::TfRecord => true,
+        OutputFormat::Beton => {
+            name.len() <= BETON && name.bytes().all(|byte| (1..128).contains(&byte))
+        }
+        OutputFormat::Tar | OutputFormat::Folder => is_file_name(&name.to_lowercase()),
+        OutputFormat::TfRecord => true,
     }
 }
 
-fn room(form: Form) -> &'static str {
+fn room(form: OutputFormat) -> &'static str {
     match form {
-        Form::Beton => "a field of a .beton has a name of at most 16 ASCII characters",
+        OutputFormat::Beton => "a field of a .beton has a name of at most 16 ASCII characters",
         _ => "it would be part of the name of a file",
     }
 }
@@ -125,7 +128,11 @@ mod tests {
     use super::*;
     use crate::source::FieldKind;
 
-    fn names(form: Form, names: &[&str], asked: &[(&str, &str)]) -> Result<Vec<String>, String> {
+    fn names(
+        form: OutputFormat,
+        names: &[&str],
+        asked: &[(&str, &str)],
+    ) -> Result<Vec<String>, String> {
         let field = |name: &&str| FieldSpec { name: (*name).to_owned(), kind: FieldKind::Int };
         let fields: Vec<FieldSpec> = names.iter().map(field).collect();
         let owned = |(a, b): &(&str, &str)| ((*a).to_owned(), (*b).to_owned());
@@ -138,9 +145,9 @@ mod tests {
 
     #[test]
     fn names_that_fit_stay_and_tensorflow_s_are_shortened() {
-        for form in [Form::Beton, Form::Tar, Form::Folder] {
+        for form in [OutputFormat::Beton, OutputFormat::Tar, OutputFormat::Folder] {
             let short = Ok(["label", "image", "height"].map(str::to_owned).to_vec());
-            let want = if form == Form::Beton {
+            let want = if form == OutputFormat::Beton {
                 Ok(["label", "image", "image/height"].map(str::to_owned).to_vec())
             } else {
                 short
@@ -148,17 +155,20 @@ mod tests {
             assert_eq!(names(form, &IMAGENET, &[]), want, "{form:?}");
         }
         let same = |form, given: &[&str]| assert_eq!(names(form, given, &[]).unwrap(), given);
-        same(Form::TfRecord, &IMAGENET);
-        same(Form::Beton, &["image/encoded", "sixteen_letters_"]);
+        same(OutputFormat::TfRecord, &IMAGENET);
+        same(OutputFormat::Beton, &["image/encoded", "sixteen_letters_"]);
         let deep = ["scene/left/depth", "scene/intrinsics"];
-        assert_eq!(names(Form::Beton, &["scene/camera/depth"], &[]).unwrap(), ["depth"]);
-        same(Form::Beton, &deep);
+        assert_eq!(names(OutputFormat::Beton, &["scene/camera/depth"], &[]).unwrap(), ["depth"]);
+        same(OutputFormat::Beton, &deep);
     }
 
     #[test]
     fn what_is_asked_for_comes_first() {
         let asked = [("image/class/label", "y"), ("image/height", "rows")];
-        assert_eq!(names(Form::Beton, &IMAGENET, &asked).unwrap(), ["y", "image/encoded", "rows"]);
+        assert_eq!(
+            names(OutputFormat::Beton, &IMAGENET, &asked).unwrap(),
+            ["y", "image/encoded", "rows"]
+        );
     }
 
     #[test]
@@ -166,20 +176,21 @@ mod tests {
         let told =
             |form, given: &[&str], asked: &[(&str, &str)]| names(form, given, asked).unwrap_err();
         let long = "seventeen_letters";
-        let error = told(Form::Beton, &[long], &[]);
+        let error = told(OutputFormat::Beton, &[long], &[]);
         assert!(
             error.contains("at most 16 ASCII")
                 && error.contains("`--rename seventeen_letters=NAME`"),
             "{error}"
         );
-        let error = told(Form::Beton, &["a/class_of_the_pixel/x", "b/class_of_the_pixel/x"], &[]);
+        let error =
+            told(OutputFormat::Beton, &["a/class_of_the_pixel/x", "b/class_of_the_pixel/x"], &[]);
         assert!(error.contains("would both be called \"x\""), "{error}");
-        let error = told(Form::Beton, &["a"], &[("b", "c")]);
+        let error = told(OutputFormat::Beton, &["a"], &[("b", "c")]);
         assert_eq!(error, r#"no field named "b"; available: ["a"]"#);
-        let error = told(Form::Beton, &["a"], &[("a", long)]);
+        let error = told(OutputFormat::Beton, &["a"], &[("a", long)]);
         assert!(error.contains("field \"a\" can't be called"), "{error}");
-        assert!(told(Form::Beton, &["a", "b"], &[("a", "b")]).contains("both"));
-        assert!(told(Form::Beton, &["a"], &[("a", "x"), ("a", "y")]).contains("twice"));
-        assert!(told(Form::Tar, &["a"], &[("a", "b/c")]).contains("name of a file"));
+        assert!(told(OutputFormat::Beton, &["a", "b"], &[("a", "b")]).contains("both"));
+        assert!(told(OutputFormat::Beton, &["a"], &[("a", "x"), ("a", "y")]).contains("twice"));
+        assert!(told(OutputFormat::Tar, &["a"], &[("a", "b/c")]).contains("name of a file"));
     }
 }

@@ -1,48 +1,51 @@
-//! What a conversion has done.
+//! The report of a conversion.
 
 use super::journal::Journal;
 use crate::sample::SampleId;
 use crate::write::report::{Reencoded, Skipped, SkippedSample};
-use crate::write::value::SampleError;
+use crate::write::value::WriteSampleError;
 
-/// What was converted.
+/// What a conversion has written.
 #[derive(Debug)]
 pub struct ConvertReport {
-    /// Samples written, those of earlier attempts among them.
+    /// The number of samples written, including those of earlier attempts.
     pub samples: u64,
-    /// Samples of the source that earlier attempts had dealt with.
+    /// The number of samples of the source that earlier attempts had processed.
     pub resumed: u64,
-    /// Samples left out because they are damaged.
+    /// The samples that were left out because they are damaged.
     pub skipped: Skipped,
-    /// Images that are not as they were in the source, by kind.
+    /// The images that are not stored as in the source, by kind.
     pub reencoded: Vec<Reencoded>,
-    /// Fields that are called otherwise than in the source: from, to.
+    /// The fields with another name than in the source: from, to.
     pub renamed: Vec<(String, String)>,
-    /// Files written: shards, or a folder's; a `.beton` is one.
+    /// The number of files written: shards, or the files of a folder; a `.beton` is one.
     pub files: u64,
-    /// Bytes of these files.
+    /// The size of these files in bytes.
     pub bytes: u64,
-    /// What who reads the new dataset should know, a sentence each.
+    /// Notes for readers of the new dataset, a sentence each.
     pub notes: Vec<String>,
 }
 
 impl ConvertReport {
-    /// What all units have come to. `resumed` samples of the source were dealt with before.
+    /// Adds up all chunks of the journal. `resumed` samples of the source were processed before.
     pub(super) fn of(journal: &Journal<'_>, resumed: u64) -> Self {
         let mut skipped = Skipped::default();
-        for unit in journal.units() {
+        for unit in journal.chunks() {
             for (sample, told) in &unit.skipped {
-                let cause = SampleError::Source(told.clone().into());
+                let cause = WriteSampleError::Source(told.clone().into());
                 skipped.add(SkippedSample { sample: SampleId(*sample), path: None, cause });
             }
-            // The notes have as many words of each unit as the report has of all.
+            // The journal lists as many skipped samples for each chunk as the report does for all
+            // chunks.
             skipped.count += unit.skipped_count - unit.skipped.len() as u64;
         }
         let mut reencoded = vec![];
-        for unit in journal.units() {
+        for unit in journal.chunks() {
             Reencoded::count(&mut reencoded, unit.reencoded.iter().copied());
         }
-        let sum = |count: fn(&super::journal::Unit) -> u64| journal.units().iter().map(count).sum();
+        let sum = |count: fn(&super::journal::OutputChunk) -> u64| {
+            journal.chunks().iter().map(count).sum()
+        };
         Self {
             samples: sum(|unit| unit.samples),
             resumed,

@@ -1,5 +1,5 @@
-//! Conversions read back by readers that share no code with the writer, stopped at every step, and
-//! given keys that would lead a reader astray.
+//! Tests conversions: read back by readers that share no code with the writer, interrupted at every
+//! step, and given hostile keys.
 
 #[path = "../../../tests/common/files.rs"]
 mod files;
@@ -11,7 +11,7 @@ use crate::source::{
     OwnedValue, Record, SampleLocation, Tar,
 };
 use crate::write::WriteError;
-use crate::write::step::Step;
+use crate::write::step::FileStep;
 use files::files;
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ use std::io::{self, Read as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
-/// Samples of every kind, drawn by their number; some damaged, some with keys.
+/// A source of samples of every kind, generated from their number; some are damaged, some have keys.
 struct Drawn {
     fields: Vec<FieldSpec>,
     samples: u64,
@@ -62,13 +62,13 @@ fn classes(samples: u64) -> Drawn {
     Drawn { fields, samples, damaged: vec![], keys: no_key, names: None }
 }
 
-/// An image and its class, all with names; numbers that are not the order of these.
+/// An image and its class; all classes have names, in another order than their numbers.
 fn named(samples: u64) -> Drawn {
     let names = (0..10).map(|number| (number, format!("class {}", 9 - number))).collect();
     Drawn { names: Some(names), ..classes(samples) }
 }
 
-/// Bytes that no coder made: what is stored is not looked at.
+/// Bytes that begin like a JPEG but can't be decoded: conversions store them without decoding.
 fn jpeg(n: u64) -> Vec<u8> {
     let len = n * 7919 % 3000;
     let body = (0..len).map(|i| (i * 31 + n) as u8);
@@ -126,14 +126,14 @@ impl Source for Drawn {
     }
 }
 
-/// What a conversion leaves in an empty folder.
+/// Returns the files that a conversion writes into an empty folder.
 fn converted(source: &Drawn, dst: &str, options: &ConvertOptions) -> BTreeMap<String, Vec<u8>> {
     let dir = tempfile::tempdir().unwrap();
     convert(source, dir.path().join(dst), options).unwrap();
     files(dir.path())
 }
 
-/// The members of shards, in order, as the `tar` crate reads them.
+/// Returns the members of shards, in order, as the `tar` crate reads them.
 fn members(shards: &BTreeMap<String, Vec<u8>>) -> Vec<(String, Vec<u8>)> {
     let mut members = vec![];
     for shard in shards.values() {
@@ -168,7 +168,7 @@ fn table(samples: u64) -> Drawn {
     source
 }
 
-/// Every form, with limits that make several units of it.
+/// Every format, with limits that produce several chunks of it.
 fn forms() -> [(&'static str, Drawn, ConvertOptions); 9] {
     [
         ("x-{000}.tar", drawn(30), limits(0, 40_000, 0)),
@@ -209,7 +209,7 @@ fn tar_shards_have_all_members_in_order() {
     }
 }
 
-/// The data of TFRecord's frames; their checksums are looked at by the writer's own tests.
+/// Returns the data of TFRecord's frames; the writer's own tests check the checksums.
 fn records(mut file: &[u8]) -> Vec<Vec<u8>> {
     let mut records = vec![];
     while let Some((length, rest)) = file.split_first_chunk::<8>() {
@@ -220,7 +220,7 @@ fn records(mut file: &[u8]) -> Vec<Vec<u8>> {
     records
 }
 
-/// The fields of a protobuf message that have bytes (wire type 2), read plainly.
+/// Returns the fields of a protobuf message that have bytes (wire type 2).
 fn wire(mut message: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let mut fields = vec![];
     while !message.is_empty() {
@@ -247,7 +247,7 @@ fn varint(bytes: &mut &[u8]) -> u64 {
     }
 }
 
-/// An Example's features: which list (1 bytes, 2 floats, 3 ints), and what its `value` has.
+/// Returns an Example's features: the number of the list (1 bytes, 2 floats, 3 ints), and its `value`.
 fn features(example: &[u8]) -> BTreeMap<String, (u64, Vec<u8>)> {
     let map = &wire(example)[0].1;
     let entry = |(_, entry): (u64, Vec<u8>)| {
@@ -338,7 +338,7 @@ fn a_beton_of_parts_is_the_beton_written_in_one() {
     }
 }
 
-/// Keys as an enemy would choose them, twice each.
+/// Hostile keys, each of them twice.
 fn hostile(n: u64) -> Option<String> {
     let keys = [
         "../x".to_owned(),
@@ -414,7 +414,7 @@ fn a_link_in_a_folder_is_not_followed_out_of_it() {
 #[test]
 fn a_folder_with_more_fields_has_a_table() {
     let found = converted(&table(20), "t", &limits(6, 0, 0));
-    // Three files a sample of its own: the second picture and two arrays.
+    // Each sample has three more files: the second image and two arrays.
     assert_eq!(found.len(), 20 * 4 + 1);
     let table = String::from_utf8(found["t/metadata.jsonl"].clone()).unwrap();
     assert_eq!(table.lines().count(), 20);
@@ -441,11 +441,11 @@ fn damaged_samples_end_it_or_are_left_out() {
             }
             other => panic!("{other}"),
         }
-        // What was whole is noted; where nothing was, nothing is left.
+        // Complete chunks are recorded; if there are none, nothing is left.
         let left = files(dir.path());
         let is_noted = left.contains_key(&format!("{dst}.fuseloop-convert.json"));
         assert!(is_noted || left.is_empty(), "{dst}: {:?}", left.keys());
-        let skip = ConvertOptions { damaged: Damaged::Skip, ..options };
+        let skip = ConvertOptions { damaged: OnUnreadable::Skip, ..options };
         let report = convert(&source, &path, &skip).unwrap();
         assert_eq!((report.samples, report.skipped.count), (source.samples - 2, 2), "{dst}");
         assert_eq!(report.skipped.first[1].sample, SampleId(6));
@@ -454,7 +454,7 @@ fn damaged_samples_end_it_or_are_left_out() {
     }
 }
 
-/// Converts, and has the step of this number refused; `None` if there are not so many.
+/// Converts, and refuses step `number`; returns `None` if there are fewer steps.
 fn refused_at(
     source: &dyn Source,
     dst: &Path,
@@ -464,23 +464,26 @@ fn refused_at(
     failed_at(source, dst, options, number, |_| Err(io::ErrorKind::StorageFull.into()))
 }
 
-/// Converts, and has the step of this number answered by `answer`.
+/// Converts, and answers step `number` with `answer`.
 fn failed_at(
     source: &dyn Source,
     dst: &Path,
     options: &ConvertOptions,
     number: usize,
-    answer: impl Fn(Step<'_>) -> io::Result<()> + Sync,
+    answer: impl Fn(FileStep<'_>) -> io::Result<()> + Sync,
 ) -> Option<ConvertError> {
     let left = Mutex::new(number);
-    let refuse = |step: Step<'_>| {
+    let refuse = |step: FileStep<'_>| {
         let mut left = left.lock().unwrap();
         let is_last = *left == 0;
         *left = left.wrapping_sub(1);
         drop(left);
         if is_last { answer(step) } else { Ok(()) }
     };
-    Job::new(source, dst, options, &refuse, Form::of(dst)).unwrap().run().err()
+    DatasetConversion::new(source, dst, options, &refuse, OutputFormat::of(dst))
+        .unwrap()
+        .run()
+        .err()
 }
 
 #[test]
@@ -535,7 +538,7 @@ fn notes_of_something_else_are_refused_and_replaced_when_asked() {
     assert!(
         told(&classes(40), &limits(6, 0, 0)).contains("other options was stopped here: Tar of")
     );
-    // What is there is as it was: the right one goes on.
+    // The refused attempts have changed nothing: the right conversion resumes.
     assert!(convert(&classes(40), &path, &five).unwrap().resumed > 0);
     assert!(!notes.exists());
 
@@ -549,7 +552,8 @@ fn notes_of_something_else_are_refused_and_replaced_when_asked() {
     assert_eq!(files(dir.path()), converted(&classes(40), "x-{000}.tar", &limits(7, 0, 0)));
 }
 
-/// Who is killed before he has looked has no more right to replace what is there than before.
+/// A process killed before it has checked the destination does not gain the right to replace what is
+/// there.
 #[test]
 fn what_is_there_is_kept_whenever_a_conversion_dies() {
     for (dst, source, options) in forms() {
@@ -559,18 +563,20 @@ fn what_is_there_is_kept_whenever_a_conversion_dies() {
         let there = files(dir.path());
         for step in 0..6 {
             let left = Mutex::new(step);
-            let die = |_: Step<'_>| {
+            let die = |_: FileStep<'_>| {
                 let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
                 *left -= 1;
                 if *left < 0 { panic!("killed") } else { Ok(()) }
             };
-            let job = Job::new(&source, &path, &options, &die, Form::of(&path)).unwrap();
+            let job =
+                DatasetConversion::new(&source, &path, &options, &die, OutputFormat::of(&path))
+                    .unwrap();
             let _ = catch_unwind(AssertUnwindSafe(|| job.run()));
             let told = convert(&source, &path, &options).unwrap_err();
             assert!(matches!(told, ConvertError::Exists { .. }), "{dst} {step}: {told}");
             assert!(files(dir.path()) == there, "{dst} {step}");
         }
-        // The same before the first line was written.
+        // The same if the first line was not written yet.
         let notes = dir.path().join(format!("{dst}.fuseloop-convert.json"));
         fs::write(notes, "").unwrap();
         let told = convert(&source, &path, &options).unwrap_err();
@@ -607,15 +613,18 @@ fn two_conversions_to_one_place_are_refused() {
     let path = dir.path().join("x-{0}.tar");
     let source = classes(9);
     let told = Mutex::new(vec![]);
-    let again = |step: Step<'_>| {
-        if step == Step::Rename {
+    let again = |step: FileStep<'_>| {
+        if step == FileStep::Rename {
             let error = convert(&source, &path, &limits(3, 0, 0)).unwrap_err();
             told.lock().unwrap().push(error.to_string());
         }
         Ok(())
     };
     let options = limits(3, 0, 0);
-    Job::new(&source, &path, &options, &again, Form::Tar).unwrap().run().unwrap();
+    DatasetConversion::new(&source, &path, &options, &again, OutputFormat::Tar)
+        .unwrap()
+        .run()
+        .unwrap();
     let told = told.into_inner().unwrap();
     assert_eq!(told.len(), 3);
     assert!(told.iter().all(|told| told.contains("is being written by another process")));
@@ -642,7 +651,7 @@ fn options_and_fields_without_sense_are_refused() {
     assert!(files(dir.path()).is_empty());
 }
 
-/// What a tar shard or a folder gives: nobody has looked at the JPEG's header.
+/// A source like a tar shard or a folder, which has not read the JPEG's header.
 struct Unseen(Vec<FieldSpec>, Vec<u8>);
 
 impl Source for Unseen {
@@ -673,7 +682,7 @@ fn a_jpeg_without_a_size_gets_its_own_in_a_beton() {
     assert_eq!((image.width, image.height, image.bytes), (20, 10, jpeg));
 }
 
-/// The last number behind `"end":` in the notes, replaced.
+/// Replaces the last `"end"` in the journal.
 fn with_end(notes: &Path, end: u64) {
     let text = fs::read_to_string(notes).unwrap();
     let at = text.rfind("\"end\":").unwrap() + 6;
@@ -739,7 +748,7 @@ fn a_source_that_changed_under_the_same_names_is_another() {
     }
 }
 
-/// Whatever it is called, no conversion writes where it reads.
+/// No conversion writes where it reads, whatever path names the place.
 #[test]
 fn a_destination_that_is_the_source_or_lies_one_in_the_other_is_refused() {
     let dir = photos();
@@ -769,7 +778,7 @@ fn a_destination_that_is_the_source_or_lies_one_in_the_other_is_refused() {
         refused(&tar, dst);
     }
     refused(&folder(&path.join("labels.csv")), "photos/cat");
-    // Beside it is a place like any other.
+    // Destinations beside the source are allowed.
     for dst in ["photos.tar", "cats", "photos/x-{000}.tar", "shards/photos-{000}.tfrecord"] {
         convert(&photos, path.join(dst), &ConvertOptions::default()).unwrap();
     }
@@ -817,7 +826,7 @@ fn tensorflow_s_names_are_shortened_and_said() {
     assert_eq!(report.renamed, vec![pair("image/class/label", "y")], "all others fit");
 }
 
-/// `FUSELOOP_FAULTS=1000` has every step from 0 to 999 fail.
+/// `FUSELOOP_FAULTS=1000` makes every step from 0 to 999 fail.
 #[test]
 fn the_nth_step_that_fails_is_an_error_with_its_path_and_an_interrupted_one_is_none() {
     let (source, options) = (classes(200), limits(1, 0, 0));
@@ -827,15 +836,15 @@ fn the_nth_step_that_fails_is_an_error_with_its_path_and_an_interrupted_one_is_n
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         fs::create_dir(at("io")).unwrap();
-        let failed = |_: Step<'_>| Err(io::Error::from_raw_os_error(5));
+        let failed = |_: FileStep<'_>| Err(io::Error::from_raw_os_error(5));
         let told = failed_at(&source, &at("io/x-{000}.tar"), &options, number, failed);
         let told = told.unwrap().to_string();
         assert!(told.contains(at("io").to_str().unwrap()), "{number}: {told}");
         assert!(told.contains("os error 5"), "{number}: {told}");
 
         fs::create_dir(at("cut")).unwrap();
-        let interrupted = |step: Step<'_>| match step {
-            Step::Write { .. } => Err(io::ErrorKind::Interrupted.into()),
+        let interrupted = |step: FileStep<'_>| match step {
+            FileStep::Write { .. } => Err(io::ErrorKind::Interrupted.into()),
             _ => Ok(()),
         };
         let told = failed_at(&source, &at("cut/x-{000}.tar"), &options, number, interrupted);

@@ -1,43 +1,43 @@
-//! A value as the bytes of a file of its own.
+//! Converts a value to the bytes of a file.
 //!
 //! | value        | bytes                                                                        |
 //! |--------------|------------------------------------------------------------------------------|
-//! | image        | the JPEG or PNG as it is; raw pixels as a PNG                                 |
+//! | image        | the JPEG or PNG unchanged; raw pixels as a PNG                                |
 //! | int          | decimal                                                                      |
-//! | float        | the shortest decimal that reads back as the same: `0.1`, `1e300`, `NaN`, `inf` |
-//! | bytes        | as they are                                                                  |
+//! | float        | the shortest decimal that reads back unchanged: `0.1`, `1e300`, `NaN`, `inf` |
+//! | bytes        | unchanged                                                                    |
 //! | JSON         | the text up to the NUL that FFCV stores                                      |
-//! | array        | NumPy's format 1.0: a header of a multiple of 64 bytes, the elements         |
+//! | array        | NumPy's format 1.0: a header of a multiple of 64 bytes, then the elements    |
 
 use crate::source::{FieldKind, FieldSpec, ImageMode, NdType, OwnedImage, OwnedValue};
-use crate::write::value::SampleError;
+use crate::write::value::WriteSampleError;
 
 /// One file of a sample.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::write) struct Member {
-    /// What stands behind the key and a dot.
+    /// The part of the file name after the key and a dot.
     pub(in crate::write) extension: String,
     pub(in crate::write) bytes: Vec<u8>,
 }
 
-/// The bytes of a value of `field`.
+/// Returns the file bytes of a value of `field`.
 ///
 /// # Errors
 ///
-/// If the value is not of the field's kind, or a raw picture has no pixels.
+/// If the value is not of the field's kind, or a raw image has no pixels.
 pub(in crate::write) fn file_bytes(
     value: OwnedValue,
     field: &FieldSpec,
-) -> Result<Vec<u8>, SampleError> {
+) -> Result<Vec<u8>, WriteSampleError> {
     if !value.fits(&field.kind) {
         let (expected, found) = (field.kind.word(), word(&value));
-        return Err(SampleError::Kind { field: field.name.clone(), expected, found });
+        return Err(WriteSampleError::Kind { field: field.name.clone(), expected, found });
     }
     match (value, &field.kind) {
         (OwnedValue::Int(value), _) => Ok(value.to_string().into_bytes()),
         (OwnedValue::Float(value), _) => Ok(format!("{value:?}").into_bytes()),
         (OwnedValue::Image(image), _) => picture(image).map_err(|error| {
-            SampleError::Source(format!("field {:?}: {error}", field.name).into())
+            WriteSampleError::Source(format!("field {:?}: {error}", field.name).into())
         }),
         (OwnedValue::Json(text), _) => Ok(json_text(text)),
         (
@@ -50,7 +50,7 @@ pub(in crate::write) fn file_bytes(
     }
 }
 
-/// A value's kind in a word, for messages.
+/// Returns the name of a value's kind, for messages.
 pub(in crate::write) fn word(value: &OwnedValue) -> &'static str {
     match value {
         OwnedValue::Float(_) => "float",
@@ -63,19 +63,19 @@ pub(in crate::write) fn word(value: &OwnedValue) -> &'static str {
     }
 }
 
-/// JSON without FFCV's final NUL.
+/// Removes FFCV's final NUL from JSON text.
 pub(in crate::write) fn json_text(mut text: Vec<u8>) -> Vec<u8> {
     let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
     text.truncate(end);
     text
 }
 
-/// What a picture's file is called behind the last dot.
+/// Returns the extension of an image file.
 pub(in crate::write) fn extension(picture: &[u8]) -> &'static str {
     if picture.starts_with(b"\x89PNG") { "png" } else { "jpg" }
 }
 
-/// A picture as a file.
+/// Converts an image to a file.
 fn picture(image: OwnedImage) -> Result<Vec<u8>, png::EncodingError> {
     if image.mode != ImageMode::Raw {
         return Ok(image.bytes);
@@ -83,11 +83,11 @@ fn picture(image: OwnedImage) -> Result<Vec<u8>, png::EncodingError> {
     png_file(&image)
 }
 
-/// Raw pixels as a PNG.
+/// Encodes raw pixels as a PNG.
 ///
 /// # Errors
 ///
-/// If there are none, or not as many as its sides say.
+/// If there are no pixels, or their number does not match the image's size.
 pub(in crate::write) fn png_file(image: &OwnedImage) -> Result<Vec<u8>, png::EncodingError> {
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, image.width, image.height);
@@ -99,7 +99,7 @@ pub(in crate::write) fn png_file(image: &OwnedImage) -> Result<Vec<u8>, png::Enc
     Ok(bytes)
 }
 
-/// An array as NumPy saves it.
+/// Returns an array as NumPy saves it.
 fn npy(dtype: NdType, shape: &[u64], elements: &[u8]) -> Vec<u8> {
     const PREAMBLE: usize = 10;
     let sides: String = shape.iter().map(|side| format!("{side}, ")).collect();
@@ -107,8 +107,8 @@ fn npy(dtype: NdType, shape: &[u64], elements: &[u8]) -> Vec<u8> {
     let header = (PREAMBLE + dict.len() + 1).next_multiple_of(64);
     let mut bytes = Vec::with_capacity(header + elements.len());
     bytes.extend(b"\x93NUMPY\x01\x00");
-    // At most 32 sides of 20 digits in a file; a source of the user's own may have more, which
-    // NumPy itself has not.
+    // A file has at most 32 dimensions of 20 digits; a user's own source may have more, which NumPy
+    // itself does not support.
     bytes.extend(u16::try_from(header - PREAMBLE).unwrap_or(u16::MAX).to_le_bytes());
     bytes.extend(dict.bytes());
     bytes.resize(header - 1, b' ');
@@ -121,7 +121,7 @@ fn npy(dtype: NdType, shape: &[u64], elements: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn of(value: OwnedValue, kind: FieldKind) -> Result<Vec<u8>, SampleError> {
+    fn of(value: OwnedValue, kind: FieldKind) -> Result<Vec<u8>, WriteSampleError> {
         file_bytes(value, &FieldSpec { name: "f".to_owned(), kind })
     }
 

@@ -1,25 +1,25 @@
-//! Fields to extensions: what a member of a sample is called behind its key.
+//! Maps fields to extensions: the name of an archive member after its key.
 //!
 //! | field                              | extension         | bytes                                 |
 //! |------------------------------------|-------------------|---------------------------------------|
 //! | the first image                    | `jpg` or `png`    | the JPEG or PNG; raw pixels as PNG    |
 //! | another image `seg`                | `seg.jpg`, `.png` |                                       |
-//! | the int `label`, or the only one   | `cls`             | decimal                               |
+//! | the int `cls`, `label`, or only int | `cls`             | decimal                               |
 //! | another int `n`                    | `n.cls`           | decimal                               |
 //! | a float `x`                        | `x.txt`           | decimal, every bit of it              |
-//! | bytes `b`                          | `b.bin`           | as they are                           |
+//! | bytes `b`                          | `b.bin`           | unchanged                             |
 //! | JSON `meta`                        | `meta.json`       | the text                              |
 //! | an array or tensor `depth`         | `depth.npy`       | NumPy's file                          |
 //! | user-defined                       | refused           |                                       |
 //!
-//! A field that is called by an extension of its kind keeps it: what was read from WebDataset's shards
-//! (`jpg`, `cls`, `caption.txt`, `npy`) is written under the same names. `txt`, `cls`, `json` and `npy`
-//! are what WebDataset's own decoders make text, ints, objects and arrays of.
+//! A field whose name ends with an extension of its kind keeps the name: fields read from WebDataset's
+//! shards (`jpg`, `cls`, `caption.txt`, `npy`) are written under the same names. WebDataset's own
+//! decoders turn `txt`, `cls`, `json` and `npy` into text, ints, objects and arrays.
 
 use crate::source::{FieldKind, FieldSpec};
 use std::collections::HashMap;
 
-/// Bytes that are known by these names keep them.
+/// Extensions that a bytes field keeps.
 const KEPT_BYTES: [&str; 19] = [
     "bin",
     "txt",
@@ -44,47 +44,47 @@ const KEPT_BYTES: [&str; 19] = [
 
 const KEPT_INTS: [&str; 7] = ["cls", "cls2", "class", "count", "index", "inx", "id"];
 
-/// Why fields make no shards.
+/// Why the fields can't be written to shards or files.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ColumnError {
-    /// A user-defined field: what its bytes mean is not known.
+pub enum ShardFieldError {
+    /// A user-defined field: the meaning of its bytes is unknown.
     #[error("field {field:?} is user-defined: what its bytes mean is not known")]
     Custom {
-        /// Its name.
+        /// The field's name.
         field: String,
     },
-    /// A field without a name that can stand in a file's.
+    /// A field whose name can't be used in a file name.
     #[error("field {field:?} can't be the name of a file")]
     Name {
-        /// Its name.
+        /// The field's name.
         field: String,
     },
-    /// Two fields that would be called the same.
+    /// Two fields that would have the same name.
     #[error("fields {first:?} and {second:?} would both be called {name:?}")]
     Same {
-        /// One.
+        /// The first field.
         first: String,
-        /// The other.
+        /// The second field.
         second: String,
-        /// What they would be called.
+        /// The name that both would have.
         name: String,
     },
-    /// A folder is of pictures.
+    /// A folder of images needs an image field.
     #[error("there is no image field, and a folder is of images")]
     NoImage,
 }
 
-/// What the members of every sample are called, in the order of the fields. Those of images lack
-/// their `jpg` or `png`, which is a sample's own: `""` or `"seg."`.
+/// The member names of every sample, in the order of the fields. Those of images lack the final `jpg` or
+/// `png`, which differs between samples: `""` or `"seg."`.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::write) struct Columns(pub(in crate::write) Vec<String>);
 
 impl Columns {
     /// # Errors
     ///
-    /// See [`ColumnError`].
-    pub(in crate::write) fn new(fields: &[FieldSpec]) -> Result<Self, ColumnError> {
+    /// See [`ShardFieldError`].
+    pub(in crate::write) fn new(fields: &[FieldSpec]) -> Result<Self, ShardFieldError> {
         let first_image = fields.iter().position(|field| field.kind == FieldKind::RgbImage);
         let label = label(fields);
         let mut names = Vec::with_capacity(fields.len());
@@ -94,9 +94,9 @@ impl Columns {
                 FieldKind::RgbImage => image(&clean(field)?, Some(place) == first_image, fields),
                 FieldKind::Int if Some(place) == label => "cls".to_owned(),
                 kind => other(&clean(field)?, kind)
-                    .ok_or_else(|| ColumnError::Custom { field: field.name.clone() })?,
+                    .ok_or_else(|| ShardFieldError::Custom { field: field.name.clone() })?,
             };
-            // An image's two names are taken at once.
+            // An image reserves both of its possible names.
             let all = match field.kind {
                 FieldKind::RgbImage => vec![format!("{name}jpg"), format!("{name}png")],
                 _ => vec![name.clone()],
@@ -104,7 +104,7 @@ impl Columns {
             for one in all {
                 if let Some(first) = taken.insert(one.clone(), &field.name) {
                     let (first, second) = (first.clone(), field.name.clone());
-                    return Err(ColumnError::Same { first, second, name: one });
+                    return Err(ShardFieldError::Same { first, second, name: one });
                 }
             }
             names.push(name);
@@ -113,7 +113,7 @@ impl Columns {
     }
 }
 
-/// The int that is a sample's class: the one called so, else the only one.
+/// Returns the int field that is a sample's class: the one named `cls`, else `label`, else the only int.
 pub(in crate::write) fn label(fields: &[FieldSpec]) -> Option<usize> {
     let ints = || fields.iter().enumerate().filter(|(_, field)| field.kind == FieldKind::Int);
     let called = |name| ints().find(|(_, field)| field.name == name);
@@ -123,33 +123,35 @@ pub(in crate::write) fn label(fields: &[FieldSpec]) -> Option<usize> {
     named.or(only).map(|(place, _)| place)
 }
 
-/// A field's name in small letters, as WebDataset reads it, and none that ends a file's name.
-fn clean(field: &FieldSpec) -> Result<String, ColumnError> {
+/// Returns a field's name in lower case, as WebDataset reads it, or an error if it can't be part of a
+/// file name.
+fn clean(field: &FieldSpec) -> Result<String, ShardFieldError> {
     let name = field.name.to_lowercase();
     if !is_file_name(&name) {
-        return Err(ColumnError::Name { field: field.name.clone() });
+        return Err(ShardFieldError::Name { field: field.name.clone() });
     }
     Ok(name)
 }
 
-/// Whether a field of this name, in small letters, can be called by it behind a key.
+/// Returns true if this name, in lower case, can follow the key in a file name.
 pub(in crate::write) fn is_file_name(name: &str) -> bool {
     let is_bad = |c: char| c.is_control() || matches!(c, '/' | '\\' | ':');
     let is_odd = name.split('.').any(str::is_empty) || name.ends_with("__");
     !is_odd && name.len() <= MOST && !name.contains(is_bad)
 }
 
-/// Most bytes of a field's name: with a key of 220 it stays far below what any reader takes.
+/// The maximum length of a field's name in bytes: with a key of 220 it stays far below the limit of any
+/// reader.
 const MOST: usize = 100;
 
-/// The part of an image's name before `jpg` or `png`.
+/// Returns the part of an image's name before `jpg` or `png`.
 fn image(name: &str, is_first: bool, fields: &[FieldSpec]) -> String {
     let (before, last) = name.rsplit_once('.').unwrap_or(("", name));
     let is_kept = ["jpg", "jpeg", "png"].contains(&last);
     match (is_kept, before) {
         (true, "") => String::new(),
         (true, before) => format!("{before}."),
-        // Another field may be called `jpg` by its own name: that one has the better claim.
+        // A field that is itself named `jpg` has priority for the plain name.
         (false, _) if is_first && !fields.iter().any(is_plain_picture) => String::new(),
         (false, _) => format!("{name}."),
     }
@@ -160,7 +162,7 @@ fn is_plain_picture(field: &FieldSpec) -> bool {
     field.kind == FieldKind::RgbImage && names.iter().any(|n| field.name.eq_ignore_ascii_case(n))
 }
 
-/// The name of a field that is no image; `None` if it can't be written.
+/// Returns the name of a field that is no image; `None` if the field can't be written.
 fn other(name: &str, kind: &FieldKind) -> Option<String> {
     let (kept, extension): (&[&str], _) = match kind {
         FieldKind::Int => (&KEPT_INTS, "cls"),

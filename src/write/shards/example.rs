@@ -1,50 +1,52 @@
-//! A sample as a `tf.train.Example` (tensorflow/core/example/{example,feature}.proto): a feature a
-//! field, of the field's name, and beside it what the feature does not say.
+//! Encodes a sample as a `tf.train.Example` (tensorflow/core/example/{example,feature}.proto): one
+//! feature per field, with the field's name, and additional features for what the first can't express.
 //!
 //! | field                                | feature                                             |
 //! |--------------------------------------|-----------------------------------------------------|
 //! | image                                | `bytes_list`: the JPEG or PNG; raw pixels as PNG    |
 //! | int                                  | `int64_list`                                        |
-//! | float                                | `float_list`: rounded to 32 bits, which is all it has |
+//! | float                                | `float_list`: rounded to 32 bits, the list's type    |
 //! | bytes, JSON                          | `bytes_list`; JSON without FFCV's final NUL         |
 //! | array, tensor                        | a list that holds every bit, else their bytes       |
 //! | user-defined                         | refused                                             |
 //!
-//! Types, shapes, the other half of floats and the order of fields stand beside it, by the convention of
-//! `source/tfrecord/marks.rs`: read back, each field is what it was, to the bit. Features are sorted by
-//! name, so that the same sample is the same bytes.
+//! Types, shapes, the exact value of 64-bit floats and the order of fields are stored in additional
+//! features, by the convention of `source/tfrecord/marks.rs`: each field reads back the same, to the
+//! bit. Features are sorted by name, so that equal samples are equal bytes.
 
 use super::bytes::{file_bytes, word};
-use super::column::ColumnError;
-use crate::source::example::{BytesList, Example, Feature, Features, FloatList, Int64List, Kind};
+use super::column::ShardFieldError;
+use crate::source::example::{
+    BytesList, Example, ExampleFeature, Features, FloatList, Int64List, Kind,
+};
 use crate::source::{FieldKind, FieldSpec, OwnedValue, Record, looks_like_a_picture, marks};
-use crate::write::value::SampleError;
+use crate::write::value::WriteSampleError;
 use prost::Message as _;
 use std::collections::{BTreeMap, HashMap};
 
-/// Whether samples of these fields can be examples.
+/// Checks that samples of these fields can be written as examples.
 ///
 /// # Errors
 ///
-/// See [`ColumnError`].
-pub(in crate::write) fn check_fields(fields: &[FieldSpec]) -> Result<(), ColumnError> {
+/// See [`ShardFieldError`].
+pub(in crate::write) fn check_fields(fields: &[FieldSpec]) -> Result<(), ShardFieldError> {
     let reserved = "the order of all fields".to_owned();
     let mut taken = HashMap::from([(marks::ORDER.to_owned(), &reserved)]);
     for field in fields {
         if let FieldKind::Custom { .. } = field.kind {
-            return Err(ColumnError::Custom { field: field.name.clone() });
+            return Err(ShardFieldError::Custom { field: field.name.clone() });
         }
         for name in beside(field).into_iter().chain([field.name.clone()]) {
             if let Some(first) = taken.insert(name.clone(), &field.name) {
                 let (first, second) = (first.clone(), field.name.clone());
-                return Err(ColumnError::Same { first, second, name });
+                return Err(ShardFieldError::Same { first, second, name });
             }
         }
     }
     Ok(())
 }
 
-/// The features that may stand beside a field's own.
+/// Returns the names of the additional features that a field may have.
 fn beside(field: &FieldSpec) -> Vec<String> {
     let mut names = vec![];
     match field.kind {
@@ -58,17 +60,17 @@ fn beside(field: &FieldSpec) -> Vec<String> {
     names
 }
 
-/// The bytes of a sample's Example.
+/// Returns the bytes of a sample's Example.
 ///
 /// # Errors
 ///
-/// If a value is not of its field's kind, or a raw picture has no pixels.
+/// If a value is not of its field's kind, or a raw image has no pixels.
 pub(in crate::write) fn encode_record(
     record: Record,
     fields: &[FieldSpec],
-) -> Result<Vec<u8>, SampleError> {
+) -> Result<Vec<u8>, WriteSampleError> {
     if record.len() != fields.len() {
-        return Err(SampleError::Count { found: record.len(), expected: fields.len() });
+        return Err(WriteSampleError::Count { found: record.len(), expected: fields.len() });
     }
     let mut feature = BTreeMap::new();
     for (value, field) in record.into_iter().zip(fields) {
@@ -77,7 +79,7 @@ pub(in crate::write) fn encode_record(
     if !fields.is_sorted_by_key(|field| &field.name) {
         let value = fields.iter().map(|field| field.name.clone().into_bytes()).collect();
         let kind = Some(Kind::Bytes(BytesList { value }));
-        feature.insert(marks::ORDER.to_owned(), Feature { kind });
+        feature.insert(marks::ORDER.to_owned(), ExampleFeature { kind });
     }
     Ok(Example { context: Some(Features { feature }), lists: None }.encode_to_vec())
 }
@@ -85,14 +87,14 @@ pub(in crate::write) fn encode_record(
 fn put(
     value: OwnedValue,
     field: &FieldSpec,
-    features: &mut BTreeMap<String, Feature>,
-) -> Result<(), SampleError> {
+    features: &mut BTreeMap<String, ExampleFeature>,
+) -> Result<(), WriteSampleError> {
     if !value.fits(&field.kind) {
         let (expected, found) = (field.kind.word(), word(&value));
-        return Err(SampleError::Kind { field: field.name.clone(), expected, found });
+        return Err(WriteSampleError::Kind { field: field.name.clone(), expected, found });
     }
     let mut add = |name: &str, list| {
-        features.insert(name.to_owned(), Feature { kind: Some(list) });
+        features.insert(name.to_owned(), ExampleFeature { kind: Some(list) });
     };
     let mut dtype = None;
     let list = match (value, &field.kind) {
@@ -117,7 +119,7 @@ fn put(
         }
         (value, kind) => {
             let value = file_bytes(value, field)?;
-            // A reader tells a picture from bytes by how they begin.
+            // A reader distinguishes images from bytes by their first bytes.
             let is_picture = looks_like_a_picture(&value);
             let is_told = match kind {
                 FieldKind::RgbImage => is_picture,
@@ -147,7 +149,7 @@ fn bytes(value: Vec<u8>) -> Kind {
 mod tests {
     use super::*;
 
-    fn encoded(dtype: &str, shape: Vec<u64>, elements: &[u8]) -> BTreeMap<String, Feature> {
+    fn encoded(dtype: &str, shape: Vec<u64>, elements: &[u8]) -> BTreeMap<String, ExampleFeature> {
         let kind = FieldKind::NdArray { dtype: dtype.parse().unwrap(), shape };
         let fields = [FieldSpec { name: "a".to_owned(), kind }];
         check_fields(&fields).unwrap();
@@ -156,7 +158,7 @@ mod tests {
         Example::decode(&bytes[..]).unwrap().context.unwrap().feature
     }
 
-    fn list(features: &BTreeMap<String, Feature>, name: &str) -> Kind {
+    fn list(features: &BTreeMap<String, ExampleFeature>, name: &str) -> Kind {
         features[name].kind.clone().unwrap()
     }
 
@@ -194,8 +196,8 @@ mod tests {
         let array = FieldKind::NdArray { dtype: "<f4".parse().unwrap(), shape: vec![1, 1] };
         let field = |name: &str, kind| FieldSpec { name: name.to_owned(), kind };
         let fields = [field("a", array), field("a/shape", FieldKind::Int)];
-        assert!(matches!(check_fields(&fields), Err(ColumnError::Same { .. })));
+        assert!(matches!(check_fields(&fields), Err(ShardFieldError::Same { .. })));
         let custom = [field("c", FieldKind::Custom { row_size: 1, align: 1 })];
-        assert!(matches!(check_fields(&custom), Err(ColumnError::Custom { .. })));
+        assert!(matches!(check_fields(&custom), Err(ShardFieldError::Custom { .. })));
     }
 }

@@ -1,26 +1,27 @@
-//! The names of samples: a source's own keys, made such that no reader can be led astray by them.
+//! Makes safe sample names from a source's own keys, so that no reader can be led astray.
 //!
 //! | in a key                                     | becomes                                       |
 //! |----------------------------------------------|-----------------------------------------------|
-//! | an image's extension at the end (`.jpg`)     | nothing: the member has its own               |
-//! | a dot in the last part                       | `_`: WebDataset takes what follows for the extension |
-//! | parts that are empty, `.` or `..`            | nothing: `/etc/x` is `etc/x`, `../x` is `x`   |
+//! | an image's extension at the end (`.jpg`)     | removed: the member has its own extension     |
+//! | a dot in the last component                  | `_`: WebDataset takes what follows as the extension |
+//! | components that are empty, `.` or `..`       | removed: `/etc/x` is `etc/x`, `../x` is `x`   |
 //! | control characters, backslashes, colons      | `_`                                           |
-//! | `__` at the very beginning                   | `_`: WebDataset passes over `__such__` members|
-//! | more than 200 bytes                          | cut                                           |
+//! | `__` at the very beginning                   | `_`: WebDataset skips `__such__` members      |
+//! | more than 200 bytes                          | truncated                                     |
 //!
-//! A key that has changed in any way but the first gets `-` and the sample's number, so that it is
-//! told from others. A sample without a key is called by its number: `00000123`.
+//! A key that was changed in any other way than by the first row gets `-` and the sample's number
+//! appended, so that it stays unique. A sample without a key is named by its number: `00000123`.
 
 use crate::sample::SampleId;
 
-/// Most bytes of a key, its number not counted. A file's name has 255 on most systems.
+/// The maximum length of a key in bytes, without its number. A file name has at most 255 bytes on most
+/// systems.
 const MOST: usize = 200;
 
-/// What the names of pictures end in.
+/// The extensions of image files.
 const PICTURES: [&str; 3] = [".jpg", ".jpeg", ".png"];
 
-/// The name of a sample in an archive: parts of letters between slashes.
+/// Returns the name of a sample in an archive: safe components between slashes.
 pub(in crate::write) fn safe_key(key: Option<&str>, sample: SampleId) -> String {
     let numbered = || format!("{:08}", sample.0);
     let Some(given) = key else { return numbered() };
@@ -31,12 +32,12 @@ pub(in crate::write) fn safe_key(key: Option<&str>, sample: SampleId) -> String 
     let key = folders.chain([clean(last, true)]).collect::<Vec<_>>().join("/");
     let key = key.strip_prefix('_').filter(|rest| rest.starts_with('_')).unwrap_or(&key);
     let cut = &key[..key.floor_char_boundary(MOST)];
-    // A cut may leave a slash at the end: a folder's name is no sample's.
+    // Truncation may leave a slash at the end, which would name a folder.
     let cut = cut.trim_end_matches('/');
     if cut == given { cut.to_owned() } else { format!("{cut}-{}", sample.0) }
 }
 
-/// A key without its folders.
+/// Returns a key without its folders.
 pub(in crate::write) fn last_part(key: &str) -> &str {
     key.rsplit('/').next().unwrap_or(key)
 }

@@ -1,10 +1,10 @@
-//! Shards: what other loaders read, written from any source.
+//! Writes any source in the shard formats of other loaders.
 //!
 //! | file          | holds                                                                     |
 //! |---------------|---------------------------------------------------------------------------|
 //! | `name.rs`     | the names of shards: `train-{000000}.tar`                                  |
-//! | `key.rs`      | the names of samples: keys that stay inside an archive                     |
-//! | `column.rs`   | fields to extensions: `jpg`, `cls`, `depth.npy`                            |
+//! | `key.rs`      | the names of samples: safe keys inside an archive                     |
+//! | `column.rs`   | from fields to extensions: `jpg`, `cls`, `depth.npy`                            |
 //! | `bytes.rs`    | a value as a file's bytes                                                  |
 //! | `tar.rs`      | members of a tar archive                                                   |
 //! | `example.rs`  | a sample as a `tf.train.Example`                                           |
@@ -18,7 +18,7 @@ mod name;
 mod record;
 mod tar;
 
-pub use column::ColumnError;
+pub use column::ShardFieldError;
 pub use name::TemplateError;
 
 pub(super) use bytes::{Member, extension, file_bytes, json_text, png_file};

@@ -1,27 +1,27 @@
-//! The names of shards.
+//! Templates for the names of shards.
 //!
-//! | written                         | names                                                      |
+//! | template                        | file names                                                 |
 //! |---------------------------------|------------------------------------------------------------|
 //! | `train-{000000}.tar`            | `train-000000.tar`, `train-000001.tar`, ...: as many digits as zeros |
-//! | `train-%06d.tar`                | the same, as WebDataset's `ShardWriter` has it              |
-//! | `x-{00000}-of-{N}.tfrecord`     | `x-00000-of-00016.tfrecord`, ...: how many there are is known before the first is written |
-//! | `train.tar`                     | this one file                                              |
+//! | `train-%06d.tar`                | the same, in the syntax of WebDataset's `ShardWriter`       |
+//! | `x-{00000}-of-{N}.tfrecord`     | `x-00000-of-00016.tfrecord`, ...: the number of shards is known before the first is written |
+//! | `train.tar`                     | this single file                                           |
 //!
-//! Numbers are in the file's name, never in a folder's. More shards than the digits can say have
-//! more digits.
+//! The number is in the file's name, never in a folder's. If there are more shards than the digits can
+//! express, the numbers get more digits.
 
 use std::path::{Path, PathBuf};
 
-/// Most digits that a number is padded to.
+/// The maximum number of digits that a number is padded to.
 const MOST_DIGITS: usize = 12;
 
-/// Why a text names no shards.
+/// Why a text is not a template for shards.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path:?}: {reason}")]
 pub struct TemplateError {
     /// The text.
     pub path: PathBuf,
-    /// What is wrong.
+    /// The problem.
     pub reason: &'static str,
 }
 
@@ -30,14 +30,14 @@ pub struct TemplateError {
 pub(in crate::write) struct Template {
     folder: PathBuf,
     before: String,
-    number: Option<Number>,
+    number: Option<NumberSuffix>,
 }
 
-/// What follows the first number.
+/// The number in a template, and what follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Number {
+struct NumberSuffix {
     digits: usize,
-    /// Between the number and the count, if there is one.
+    /// The text between the number and the count, if there is a count.
     of: Option<String>,
     after: String,
 }
@@ -45,7 +45,7 @@ struct Number {
 impl Template {
     /// # Errors
     ///
-    /// If the name is no UTF-8, or its signs make no sense.
+    /// If the name is not UTF-8, or its placeholders are invalid.
     pub(in crate::write) fn parse(path: &Path) -> Result<Self, TemplateError> {
         let wrong = |reason| TemplateError { path: path.to_owned(), reason };
         let name = path.file_name().ok_or(wrong("it names no file"))?;
@@ -76,24 +76,24 @@ impl Template {
             }
             Some(_) => return Err(wrong("one number of the shard, and at most one {N} after it")),
         };
-        let number = Some(Number { digits, of, after: after.to_owned() });
+        let number = Some(NumberSuffix { digits, of, after: after.to_owned() });
         Ok(Self { folder, before: before.to_owned(), number })
     }
 
-    /// Whether there may be more than one.
+    /// Returns true if the template can name more than one shard.
     pub(in crate::write) fn has_number(&self) -> bool {
         self.number.is_some()
     }
 
-    /// Whether the names say how many there are.
+    /// Returns true if the names contain the number of shards.
     pub(in crate::write) fn has_count(&self) -> bool {
         self.number.as_ref().is_some_and(|number| number.of.is_some())
     }
 
-    /// The path with the signs written out as braces: `x-{000}-of-{N}.tar`.
+    /// Returns the template's path with placeholders in braces: `x-{000}-of-{N}.tar`.
     pub(in crate::write) fn named(&self) -> PathBuf {
         let mut name = self.before.clone();
-        if let Some(Number { digits, of, after }) = &self.number {
+        if let Some(NumberSuffix { digits, of, after }) = &self.number {
             name.push_str(&format!("{{{}}}", "0".repeat((*digits).max(1))));
             if let Some(of) = of {
                 name.push_str(&format!("{of}{{N}}"));
@@ -103,15 +103,15 @@ impl Template {
         self.folder.join(name)
     }
 
-    /// Where the shards lie.
+    /// Returns the folder of the shards.
     pub(in crate::write) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The path of a shard; `count` is only looked at where the names say it.
+    /// Returns the path of a shard; `count` is used only if the names contain it.
     pub(in crate::write) fn path(&self, shard: u64, count: u64) -> PathBuf {
         let mut name = self.before.clone();
-        if let Some(Number { digits, of, after }) = &self.number {
+        if let Some(NumberSuffix { digits, of, after }) = &self.number {
             name.push_str(&format!("{shard:0digits$}"));
             if let Some(of) = of {
                 name.push_str(&format!("{of}{count:0digits$}"));
@@ -121,9 +121,11 @@ impl Template {
         self.folder.join(name)
     }
 
-    /// Whether a file of this name is such a shard, of whatever number.
+    /// Returns true if a file of this name is a shard of the template, of whatever number.
     pub(in crate::write) fn matches(&self, name: &str) -> bool {
-        let Some(Number { digits, of, after }) = &self.number else { return name == self.before };
+        let Some(NumberSuffix { digits, of, after }) = &self.number else {
+            return name == self.before;
+        };
         let inside = name.strip_prefix(&*self.before).and_then(|rest| rest.strip_suffix(&**after));
         let is_number = |text: &str| {
             text.len() >= *digits && !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
@@ -145,7 +147,7 @@ enum Sign {
     Count,
 }
 
-/// The first sign of a text, with what stands before it and after.
+/// Returns the first placeholder of a text, with the text before and after it.
 fn next_sign(text: &str) -> Option<(&str, Sign, &str)> {
     text.char_indices().find_map(|(at, _)| {
         let (before, rest) = text.split_at(at);
@@ -153,7 +155,7 @@ fn next_sign(text: &str) -> Option<(&str, Sign, &str)> {
     })
 }
 
-/// The sign that a text begins with.
+/// Parses the placeholder at the beginning of a text.
 fn sign(text: &str) -> Option<(Sign, &str)> {
     if let Some(inside) = text.strip_prefix('{') {
         let (inside, after) = inside.split_once('}')?;

@@ -7,11 +7,11 @@
 //! u32   masked CRC-32C of the data
 //! ```
 //!
-//! `source/tfrecord/frame.rs` says what a masked one is.
+//! `source/tfrecord/frame.rs` defines the masked CRC.
 
 use crate::source::masked_crc32c;
 
-/// A record around `data`.
+/// Returns the frame of `data`.
 pub(in crate::write) fn frame(data: &[u8]) -> Vec<u8> {
     let length = (data.len() as u64).to_le_bytes();
     let mut bytes = Vec::with_capacity(data.len() + 16);
@@ -26,7 +26,7 @@ pub(in crate::write) fn frame(data: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// The polynomial, bit by bit.
+    /// Computes CRC-32C bit by bit.
     fn plain_crc(bytes: &[u8]) -> u32 {
         let mut crc = u32::MAX;
         for &byte in bytes {

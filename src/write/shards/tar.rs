@@ -1,30 +1,30 @@
-//! Members of a tar archive, POSIX ustar: every header is 512 bytes, the bytes of a member are filled
-//! up with zeros to a multiple of that, and 1024 zeros end the archive.
+//! Writes members of a tar archive, POSIX ustar: every header is 512 bytes, a member's bytes are padded
+//! with zeros to a multiple of 512, and 1024 zeros end the archive.
 //!
-//! | offset | size | field      | here                                             |
+//! | offset | size | field      | value                                            |
 //! |-------:|-----:|------------|--------------------------------------------------|
-//! |      0 |  100 | `name`     | the last 100 bytes of a long name, from a slash on |
+//! |      0 |  100 | `name`     | the name; the part of a long one after a slash, at most 100 bytes |
 //! |    100 |    8 | `mode`     | 0000644                                          |
 //! |    108 |   16 | `uid, gid` | 0                                                |
 //! |    124 |   12 | `size`     | octal, 11 digits                                 |
 //! |    136 |   12 | `mtime`    | 0: the same samples give the same archive        |
-//! |    148 |    8 | `chksum`   | the sum of all bytes, these eight taken as blanks |
+//! |    148 |    8 | `chksum`   | the sum of all bytes, with these eight as spaces |
 //! |    156 |    1 | `typeflag` | `0` a file, `x` a PAX header for the next one    |
 //! |    257 |    8 | `magic`    | `ustar`, NUL, `00`                               |
-//! |    345 |  155 | `prefix`   | what stands before the slash of a long name      |
+//! |    345 |  155 | `prefix`   | the part of a long name before that slash        |
 //!
-//! A name that does not fit, or is not ASCII, and a size from 8 GiB on go into a PAX header
+//! A name that does not fit or is not ASCII, and a size of 8 GiB or more, go into a PAX header
 //! (`LENGTH path=NAME\n`) before the member's own.
 
-/// What ends an archive.
+/// The end of an archive.
 pub(in crate::write) const END: [u8; 1024] = [0; 1024];
 
 const BLOCK: usize = 512;
 
-/// The first size that 11 octal digits can't say.
+/// The first size that 11 octal digits can't express.
 const OCTAL_END: u64 = 1 << 33;
 
-/// All that stands before the bytes of a member.
+/// Returns the header blocks before the bytes of a member.
 pub(in crate::write) fn member_header(name: &str, size: u64) -> Vec<u8> {
     let split = split_name(name);
     let mut records = String::new();
@@ -40,21 +40,21 @@ pub(in crate::write) fn member_header(name: &str, size: u64) -> Vec<u8> {
         bytes.extend(records.as_bytes());
         bytes.extend(padding(records.len() as u64));
     }
-    // Where the header before says it better, what stands here is not looked at.
+    // If a PAX header precedes, readers ignore the name or size here.
     let short = split.unwrap_or(("", "long name"));
     let octal = if size < OCTAL_END { size } else { 0 };
     bytes.extend(block(short, octal, b'0'));
     bytes
 }
 
-/// Zeros that follow `size` bytes.
+/// Returns the zeros that follow `size` bytes.
 pub(in crate::write) fn padding(size: u64) -> &'static [u8] {
     const ZEROS: [u8; BLOCK] = [0; BLOCK];
     let used = (size % BLOCK as u64) as usize;
     if used == 0 { &[] } else { &ZEROS[used..] }
 }
 
-/// A name in two parts that fit a header: prefix and name.
+/// Splits a name into two parts that fit a header: prefix and name.
 fn split_name(name: &str) -> Option<(&str, &str)> {
     if !name.is_ascii() {
         return None;
@@ -68,7 +68,7 @@ fn split_name(name: &str) -> Option<(&str, &str)> {
     (!name.is_empty()).then_some((prefix, name))
 }
 
-/// `LENGTH KEY=VALUE\n`, whose length counts its own digits.
+/// Returns `LENGTH KEY=VALUE\n`, whose length counts its own digits.
 fn pax_record(key: &str, value: &str) -> String {
     let rest = format!(" {key}={value}\n");
     let mut length = rest.len();
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use std::io::Read as _;
 
-    /// What the `tar` crate reads of an archive of these members.
+    /// Returns the members that the `tar` crate reads from an archive of `members`.
     fn read(members: &[(String, Vec<u8>)]) -> Vec<(String, Vec<u8>)> {
         let mut archive = vec![];
         for (name, bytes) in members {
@@ -151,7 +151,7 @@ mod tests {
         let bytes = member_header("a", size);
         assert_eq!(bytes.len(), 1536);
         assert_eq!(&bytes[512..512 + 23], b"23 size=12345678901234\n");
-        // A sparse stand-in for 12 TB: the crate is asked for the size alone.
+        // No 12 TB are written: the crate only reads the size.
         let mut archive = tar::Archive::new(&bytes[..]);
         assert_eq!(archive.entries().unwrap().next().unwrap().unwrap().size(), size);
     }

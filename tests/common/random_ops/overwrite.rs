@@ -48,12 +48,12 @@ fn on_floats(op: Arc<dyn Op>, back: bool) -> InOrder {
     if back {
         list.push(Arc::new(Convert::to(DType::U8)));
     }
-    InOrder([Member { ops: list, when: 1 }])
+    InOrder([ChoiceBranch { ops: list, when: 1 }])
 }
 
 /// A choice of one outcome: its ops in order, as one op of a list.
 #[derive(Debug)]
-struct InOrder([Member; 1]);
+struct InOrder([ChoiceBranch; 1]);
 
 impl Op for InOrder {
     fn name(&self) -> &'static str {
@@ -64,8 +64,8 @@ impl Op for InOrder {
         self.0[0].ops.iter().try_fold(input.clone(), |before, op| op.output(&before))
     }
 
-    fn class(&self) -> Class<'_> {
-        Class::Choice(self)
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Choice(self)
     }
 }
 
@@ -74,7 +74,7 @@ impl ChoiceOp for InOrder {
         1
     }
 
-    fn members(&self) -> &[Member] {
+    fn branches(&self) -> &[ChoiceBranch] {
         &self.0
     }
 

@@ -3,8 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
-use fuseloop::device::bench::{Bench, Pages, Resident};
-use fuseloop::device::check::{Failure, Trial};
+use fuseloop::device::bench::{Bench, HostPages, Resident};
+use fuseloop::device::check::{CheckBatch, CheckFailure};
 use fuseloop::plan::ImagePlan;
 use fuseloop_fakecuda::{Report, on_fake_gpu};
 use fuseloop_ops::*;
@@ -14,14 +14,14 @@ const SETTINGS: [(&str, &str); 2] =
     [("FUSELOOP_NVRTC", "/nowhere/libnvrtc.so.12"), ("FUSELOOP_KERNEL_CACHE", "off")];
 
 /// A batch whose kernel is shipped.
-fn trial() -> Trial {
+fn trial() -> CheckBatch {
     let device = ToDevice::to(Device::Cuda(0));
     let ops = ops![device, Normalize::imagenet(), Convert::to(DType::F16), ToChannelsFirst];
     let input = ImageType::decoded(Dim::fixed(9), Dim::fixed(13));
     let plan = ImagePlan::on_device(ops, input, NumberRule::Fused).unwrap();
     let picture = |row: usize| (0..9 * 13 * 3).map(|k| (k * 7 + row * 31) as u8).collect();
     let pictures: Vec<_> = (0..4).map(|row| (Size::new(9, 13), picture(row))).collect();
-    Trial::new(plan, None, &pictures, 1).unwrap()
+    CheckBatch::new(plan, None, &pictures, 1).unwrap()
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn a_trial_is_launched_timed_and_sent_as_batches() {
         let (millis, stats) = bench.pipelined(&trial, 9).unwrap();
         assert!(millis > 0.0);
         assert_eq!(stats.batches, 6 + 9);
-        for pages in [Pages::Pageable, Pages::Registered, Pages::Allocated] {
+        for pages in [HostPages::Pageable, HostPages::Registered, HostPages::Allocated] {
             assert!(bench.upload(pages, 5000, 2).unwrap() > 0.0, "{pages:?}");
         }
         assert!(bench.copy(5000, 2).unwrap() > 0.0);
@@ -55,14 +55,14 @@ fn what_was_not_launched_is_seen() {
         let trial = trial();
         let bench = Bench::open(0).unwrap();
         let checked = Resident::new(&bench, &trial, 1).unwrap().check();
-        assert!(matches!(checked, Err(Failure::Launch(_))), "{checked:?}");
+        assert!(matches!(checked, Err(CheckFailure::Launch(_))), "{checked:?}");
         let sent = bench.pipelined(&trial, 2);
-        assert!(matches!(sent, Err(Failure::Launch(_))), "{sent:?}");
+        assert!(matches!(sent, Err(CheckFailure::Launch(_))), "{sent:?}");
     });
     // And by the host alone, with nobody to refuse it.
     let nothing = trial().run(|launch| {
         assert_eq!(launch.rows, 4);
         Ok(())
     });
-    assert!(matches!(nothing, Err(Failure::Differs { .. })), "{nothing:?}");
+    assert!(matches!(nothing, Err(CheckFailure::Differs { .. })), "{nothing:?}");
 }

@@ -8,14 +8,18 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
+#[path = "../../common/rounds.rs"]
+mod rounds;
+
 mod common;
 
 use common::nvrtc::Nvrtc;
-use fuseloop::device::check::{Launch, Trial};
+use fuseloop::device::check::{CheckBatch, Launch};
 use fuseloop::plan::{ImagePlan, LabelPlan};
 use fuseloop_fakecuda::ptx::{Grid, Memory, Program};
 use fuseloop_kernels::shipped_ptx;
 use fuseloop_ops::*;
+use rounds::rounds;
 use std::sync::Arc;
 
 const OPTIONS: [&str; 3] = ["--gpu-architecture=compute_75", "--std=c++17", "--fmad=false"];
@@ -26,7 +30,7 @@ fn pictures(rng: &mut Rng, size: Size, count: usize) -> Vec<(Size, Vec<u8>)> {
 }
 
 /// Runs a trial's kernels on PTX.
-fn run(trial: &Trial, ptx: &str) {
+fn run(trial: &CheckBatch, ptx: &str) {
     let program = Program::parse(ptx).unwrap();
     let outcome = trial.run(|launch: Launch<'_>| {
         let mut memory = Memory::default();
@@ -46,7 +50,7 @@ fn run(trial: &Trial, ptx: &str) {
 }
 
 /// A usual pipeline on pictures of `size`.
-fn usual(dtype: DType, first: bool, mixed: bool, size: Size, side: Size) -> Trial {
+fn usual(dtype: DType, first: bool, mixed: bool, size: Size, side: Size) -> CheckBatch {
     let mut ops = ops![
         ToDevice::to(Device::Cuda(0)),
         RandomHorizontalFlip::new(0.5).unwrap(),
@@ -71,7 +75,7 @@ fn usual(dtype: DType, first: bool, mixed: bool, size: Size, side: Size) -> Tria
     let label = LabelPlan::new(label, DType::I64).unwrap();
     let mut rng = SampleKey::new(4, size.height, size.width.into()).op(0);
     let label = mixed.then_some(&label);
-    Trial::new(plan, label, &pictures(&mut rng, size, 3), 6).unwrap()
+    CheckBatch::new(plan, label, &pictures(&mut rng, size, 3), 6).unwrap()
 }
 
 #[test]
@@ -94,7 +98,7 @@ fn shipped_kernels_give_the_bits_of_the_oracle() {
 }
 
 /// Ops of every kind that a device has.
-fn random(number: u64) -> Option<Trial> {
+fn random(number: u64) -> Option<CheckBatch> {
     let rng = &mut SampleKey::new(17, 0, number).op(0);
     let size = Size::new(2 + rng.below(9), 2 + rng.below(40));
     let colour: [fn() -> Arc<dyn Op>; 12] = [
@@ -129,13 +133,13 @@ fn random(number: u64) -> Option<Trial> {
     let rules = [NumberRule::Exact, NumberRule::Fused, NumberRule::Relaxed];
     let input = ImageType::decoded(Dim::fixed(size.height), Dim::fixed(size.width));
     let plan = ImagePlan::on_device(ops, input, rules[rng.below(3) as usize]).unwrap();
-    Trial::new(plan, None, &pictures(rng, size, 3), number).ok()
+    CheckBatch::new(plan, None, &pictures(rng, size, 3), number).ok()
 }
 
 #[test]
 fn random_programs_give_the_bits_of_the_oracle() {
     let Some(nvrtc) = Nvrtc::real() else { return };
-    let count = std::env::var("FUSELOOP_KERNELS").map_or(12, |n| n.parse::<u64>().unwrap() / 10);
+    let count = rounds("FUSELOOP_KERNELS", 120) / 10;
     let mut ran = 0;
     for trial in (0..count).filter_map(random) {
         let compiled = nvrtc.compile_alone(trial.source(), &OPTIONS).unwrap();

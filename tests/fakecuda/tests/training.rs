@@ -14,7 +14,7 @@ mod common;
 
 use common::gpu;
 use common::training::{LISTS, Trainer, builder, epoch, file, on_cpu};
-use fuseloop::device::{DeviceError, Gpu, KernelOrigin, Stream};
+use fuseloop::device::{DeviceError, DeviceStream, Gpu, KernelOrigin};
 use fuseloop::{LoadError, Loader};
 use fuseloop_fakecuda::{Report, has_host_compiler, on_fake_gpu};
 
@@ -164,7 +164,7 @@ fn kept_batches_stay_as_they_are() {
         let mut failed = None;
         for batch in loader.epoch(0).unwrap() {
             match batch {
-                Ok(batch) => capsules.push(batch.dlpack("image", Stream::Unordered).unwrap()),
+                Ok(batch) => capsules.push(batch.dlpack("image", DeviceStream::Unordered).unwrap()),
                 Err(error) => {
                     failed = Some(error);
                     break;

@@ -5,7 +5,9 @@
 //! `FUSELOOP_SLICE=3/10` tries the fourth of ten parts, from a seed of its own: the same orders again.
 #![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
 
-use std::env;
+#[path = "../../common/rounds.rs"]
+mod rounds;
+
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -15,10 +17,11 @@ use fuseloop_interleavings::DType;
 use fuseloop_interleavings::batch::{Batch, RowsMut, TensorSpec};
 use fuseloop_interleavings::faults::{self, Fault};
 use fuseloop_interleavings::run::{
-    Damaged, Delivery, Engine, EngineOptions, FillError, LastBatch, Pass, RunError, Schedule,
-    Stage, Watch,
+    Delivery, Engine, EngineOptions, FillError, LastBatch, OnFailure, Progress, RunError, RunOrder,
+    RunRequest, Stage,
 };
-use fuseloop_interleavings::sample::{Epoch, SampleId, UNKNOWN, Visit};
+use fuseloop_interleavings::sample::{Epoch, SampleId, SampleRef, UNKNOWN};
+use rounds::rounds;
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::{Arc, mpsc};
@@ -26,13 +29,10 @@ use shuttle::{Config, Runner, thread};
 
 /// Runs `scenario` in many orders, or in this process's slice of them.
 fn explore(scenario: impl Fn() + Send + Sync + Clone + 'static) {
-    let schedules = env::var("FUSELOOP_SCHEDULES").map_or(2000, |text| text.parse().unwrap());
-    match env::var("FUSELOOP_SLICE") {
-        Err(_) => explore_in(schedules, None, scenario),
-        Ok(text) => {
-            let (part, of) = text.split_once('/').unwrap();
-            explore_in(schedules / of.parse::<usize>().unwrap(), part.parse().ok(), scenario);
-        }
+    let schedules = rounds("FUSELOOP_SCHEDULES", 2000);
+    match rounds::slice() {
+        (0, 1) => explore_in(schedules, None, scenario),
+        (slice, of) => explore_in(schedules / of, Some(slice as u64), scenario),
     }
 }
 
@@ -139,25 +139,27 @@ impl Stage for Rows {
         n(self.chunk)
     }
 
-    fn worker(&self, _watch: Watch) {}
+    fn worker(&self, _watch: Progress) {}
 
     fn fill(
         &self,
         (): &mut (),
         _epoch: Epoch,
-        visits: &[Visit],
+        visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError> {
         let mut rows = rows.output(0).chunks_exact_mut(ROW);
         visits.iter().zip(&mut rows).try_for_each(|(visit, row)| self.one(visit.sample, row))
     }
 
-    fn damaged(&self, _: Epoch, visit: Visit, _: u32, _: &FillError) -> Damaged {
+    fn on_failure(&self, _: Epoch, visit: SampleRef, _: u32, _: &FillError) -> OnFailure {
         match (self.at)(visit.sample.0) {
-            At::Skip => Damaged::Skip,
-            At::End => Damaged::End,
-            At::Substitute => Damaged::Substitute(Visit::once(SampleId(visit.sample.0 % 8 + 1000))),
-            _ => Damaged::Fail,
+            At::Skip => OnFailure::Skip,
+            At::End => OnFailure::End,
+            At::Substitute => {
+                OnFailure::Substitute(SampleRef::once(SampleId(visit.sample.0 % 8 + 1000)))
+            }
+            _ => OnFailure::Fail,
         }
     }
 
@@ -184,9 +186,9 @@ fn engine(options: EngineOptions) -> Engine<Rows> {
     Engine::new(options).unwrap()
 }
 
-fn pass(stage: &Arc<Rows>, samples: u64, size: usize) -> Pass<Rows> {
+fn pass(stage: &Arc<Rows>, samples: u64, size: usize) -> RunRequest<Rows> {
     let ids = (0..samples).map(SampleId).collect::<Vec<_>>();
-    Pass::new(Arc::clone(stage), Epoch(0), Box::new(ids), n(size))
+    RunRequest::new(Arc::clone(stage), Epoch(0), Box::new(ids), n(size))
 }
 
 /// The batch holds `ids`, filled and finished once.
@@ -230,7 +232,7 @@ fn a_run_that_begins_in_the_midst_gives_the_rest() {
     explore(|| {
         let (engine, stage) = (engine(options()), Arc::new(Rows::new(1)));
         let first_batch = some(5) as u64 - 1;
-        let run = engine.start(Pass { first_batch, ..pass(&stage, 7, 2) }).unwrap();
+        let run = engine.start(RunRequest { first_batch, ..pass(&stage, 7, 2) }).unwrap();
         let indices = run.map(|batch| {
             let batch = batch.unwrap();
             assert_right(&batch, 7, 2);
@@ -335,13 +337,13 @@ fn damaged_rows_are_left_out_or_replaced_the_same_in_every_order() {
 /// Samples without a known number.
 struct Endless;
 
-impl Schedule for Endless {
+impl RunOrder for Endless {
     fn samples(&self) -> u64 {
         UNKNOWN
     }
 
-    fn visits(&self, places: Range<u64>, visits: &mut Vec<Visit>) {
-        visits.extend(places.map(|place| Visit::once(SampleId(place))));
+    fn visits(&self, places: Range<u64>, visits: &mut Vec<SampleRef>) {
+        visits.extend(places.map(|place| SampleRef::once(SampleId(place))));
     }
 }
 
@@ -358,8 +360,8 @@ fn ending(delivery: Delivery, last: LastBatch) {
     let engine = engine(options());
     let which = some(2) - 1;
     let stage = Arc::new(Rows { at: AFTER[which], ..Rows::new(some(3)) });
-    let pass = Pass::new(stage, Epoch(0), Box::new(Endless), n(2));
-    let mut run = engine.start(Pass { delivery, last, ..pass }).unwrap();
+    let pass = RunRequest::new(stage, Epoch(0), Box::new(Endless), n(2));
+    let mut run = engine.start(RunRequest { delivery, last, ..pass }).unwrap();
     assert_eq!((run.remaining(), run.size_hint()), (UNKNOWN, (0, None)));
     let mut seen: Vec<_> = run
         .by_ref()
@@ -402,7 +404,7 @@ fn out_of_order_every_batch_comes_once_and_an_error_after_all_before_it() {
         let at = if is_bad { BAD } else { |_| At::Fine };
         let stage = Arc::new(Rows { at, ..Rows::new(some(2)) });
         let delivery = Delivery::Unordered;
-        let run = engine.start(Pass { delivery, ..pass(&stage, 10, 2) }).unwrap();
+        let run = engine.start(RunRequest { delivery, ..pass(&stage, 10, 2) }).unwrap();
         let mut seen = Vec::new();
         let mut failed = false;
         for batch in run {
@@ -443,7 +445,7 @@ fn at_the_cap_a_batch_dropped_elsewhere_lets_the_run_go_on() {
         drop(send);
         holder.join().unwrap();
         let most = engine.options().max_slots.unwrap().get() as u64;
-        assert!(engine.headroom().slots_allocated <= most);
+        assert!(engine.utilization().slots_allocated <= most);
     });
 }
 

@@ -17,7 +17,9 @@
 //! finishes a batch.
 #![allow(clippy::unwrap_used, reason = "a test that finds something else has failed")]
 
-use std::env;
+#[path = "../../common/rounds.rs"]
+mod rounds;
+
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,8 +27,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fuseloop_interleavings::DType;
 use fuseloop_interleavings::batch::{Batch, RowsMut, TensorSpec};
 use fuseloop_interleavings::faults::{self, Fault};
-use fuseloop_interleavings::run::{Engine, EngineOptions, FillError, Pass, RunError, Stage, Watch};
-use fuseloop_interleavings::sample::{Epoch, SampleId, Visit};
+use fuseloop_interleavings::run::{
+    Engine, EngineOptions, FillError, Progress, RunError, RunRequest, Stage,
+};
+use fuseloop_interleavings::sample::{Epoch, SampleId, SampleRef};
+use rounds::rounds;
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 use shuttle::sync::Arc;
 use shuttle::{Config, Runner, thread};
@@ -135,12 +140,8 @@ impl Scheduler for Exhaustive {
 
 /// Tries every order of a scenario, or this process's slice of them.
 fn explore(name: &str, scenario: impl Fn() + Send + Sync + 'static) {
-    let preemptions = env::var("FUSELOOP_PREEMPTIONS").map_or(1, |text| text.parse().unwrap());
-    let slice = env::var("FUSELOOP_SLICE").map_or((0, 1), |text| {
-        let (part, of) = text.split_once('/').unwrap();
-        (part.parse().unwrap(), of.parse().unwrap())
-    });
-    let orders = explore_in(preemptions, slice, scenario);
+    let preemptions = rounds("FUSELOOP_PREEMPTIONS", 1);
+    let orders = explore_in(preemptions, rounds::slice(), scenario);
     println!("{name}: {orders} orders with at most {preemptions} preemptions");
 }
 
@@ -189,13 +190,13 @@ impl Stage for Rows {
         &self.tensors
     }
 
-    fn worker(&self, _watch: Watch) {}
+    fn worker(&self, _watch: Progress) {}
 
     fn fill(
         &self,
         (): &mut (),
         _epoch: Epoch,
-        visits: &[Visit],
+        visits: &[SampleRef],
         rows: &mut RowsMut<'_>,
     ) -> Result<(), FillError> {
         let sample = visits[0].sample;
@@ -222,9 +223,9 @@ fn engine(max_slots: Option<usize>) -> Engine<Rows> {
 }
 
 /// Batches of two rows, of samples from 0 on.
-fn pass(stage: &Arc<Rows>, samples: u64) -> Pass<Rows> {
+fn pass(stage: &Arc<Rows>, samples: u64) -> RunRequest<Rows> {
     let ids = (0..samples).map(SampleId).collect::<Vec<_>>();
-    Pass::new(Arc::clone(stage), Epoch(0), Box::new(ids), n(2))
+    RunRequest::new(Arc::clone(stage), Epoch(0), Box::new(ids), n(2))
 }
 
 fn assert_right(batch: &Batch, samples: u64) {

@@ -1,21 +1,21 @@
-//! The bits of entropy-coded data, from the first of a byte to the last.
+//! Reads the bits of entropy-coded data, most significant bit first.
 //!
 //! ```text
 //! coded bytes   12 ff 00 34      ->      bits of   12 ff 34
 //! ```
 //!
-//! An `ff` in the data is followed by a stuffed `00` (T.81, F.1.2.3). Stuffing is taken out of a
-//! whole segment first: `ff` is rare, so this is mostly copying, and reading then is eight bytes
-//! at a time without a look at them.
+//! An `ff` in the data is followed by a stuffed `00` (T.81, F.1.2.3). A whole segment is unstuffed
+//! first: `ff` is rare, so this is mostly copying, and afterwards eight bytes are read at a time without
+//! a test for `ff`.
 
 use super::super::scans::find_ff;
 
-/// Zeros behind a segment's bytes, so that eight can be read at any place of it and beyond.
+/// Zeros after a segment's bytes, so that eight bytes can be read at any offset and beyond the end.
 const PAD: usize = 16;
 
-/// Copies the bytes of a segment without their stuffing, and with [`PAD`] zeros behind.
+/// Copies the bytes of a segment without their stuffing, and appends [`PAD`] zeros.
 ///
-/// `None` if an `ff` is followed by something else, a marker or nothing, or there is no memory.
+/// Returns `None` if an `ff` is followed by anything but `00`, or if there is no memory.
 pub(super) fn unstuff(coded: &[u8], bytes: &mut Vec<u8>) -> Option<()> {
     bytes.clear();
     bytes.try_reserve(coded.len() + PAD).ok()?;
@@ -36,56 +36,57 @@ pub(super) fn unstuff(coded: &[u8], bytes: &mut Vec<u8>) -> Option<()> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bits<'a> {
     bytes: &'a [u8],
-    place: Place,
+    place: BitPosition,
 }
 
-/// A place between two bits of a segment.
+/// A position between two bits of a segment.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place {
-    /// Offset of the first byte that is not in `word`, or not with all its bits.
+pub(super) struct BitPosition {
+    /// Offset of the first byte that is not, or not with all its bits, in `word`.
     at: usize,
-    /// The next bits, the first of them on top.
+    /// The next bits, left-aligned.
     word: u64,
-    /// How many of them are known.
+    /// The number of valid bits in `word`.
     count: u32,
 }
 
 impl<'a> Bits<'a> {
-    /// The bits from `place` on of a segment that [`unstuff`] wrote.
-    pub(super) fn new(bytes: &'a [u8], place: Place) -> Self {
+    /// Reads the bits from `position` on, of a segment that [`unstuff`] wrote.
+    pub(super) fn new(bytes: &'a [u8], place: BitPosition) -> Self {
         Self { bytes, place }
     }
 
-    /// How far it has come.
-    pub(super) fn place(&self) -> Place {
+    /// Returns the current position.
+    pub(super) fn place(&self) -> BitPosition {
         self.place
     }
 
-    /// Makes at least 56 bits known. `None` if the segment's end lies behind.
+    /// Refills `word` to at least 56 valid bits. Returns `None` past the end of the segment and its
+    /// padding.
     #[inline(always)]
     pub(super) fn refill(&mut self) -> Option<()> {
         let next = self.bytes.get(self.place.at..)?.first_chunk()?;
-        // Bits beyond `count` may be there already: they are the same ones.
+        // Bits beyond `count` may be in `word` already: they are the same bits.
         self.place.word |= u64::from_be_bytes(*next) >> self.place.count;
         self.place.at += (63 - self.place.count as usize) >> 3;
         self.place.count |= 56;
         Some(())
     }
 
-    /// The next 64 bits, as many of them as are known.
+    /// Returns the next 64 bits, of which `count` are valid.
     #[inline(always)]
     pub(super) fn peek(&self) -> u64 {
         self.place.word
     }
 
-    /// Passes over `n` known bits, 63 at most.
+    /// Skips `n` valid bits, 63 at most.
     #[inline(always)]
     pub(super) fn consume(&mut self, n: u32) {
         self.place.word <<= n & 63;
         self.place.count = self.place.count.wrapping_sub(n);
     }
 
-    /// Whether no more was consumed than the segment has.
+    /// Returns whether no more bits were consumed than the segment has.
     pub(super) fn is_inside(&self) -> bool {
         let len = self.bytes.len().saturating_sub(PAD);
         self.place.at * 8 <= len * 8 + self.place.count as usize
@@ -122,7 +123,7 @@ mod tests {
         bytes.extend_from_slice(&[0; PAD]);
         let bit = |n: usize| u64::from(coded.get(n / 8).copied().unwrap_or(0) >> (7 - n % 8) & 1);
         for step in 1..=31 {
-            let (mut bits, mut at) = (Bits::new(&bytes, Place::default()), 0);
+            let (mut bits, mut at) = (Bits::new(&bytes, BitPosition::default()), 0);
             while at + step <= 8 * coded.len() {
                 bits.refill().unwrap();
                 let expected = (at..at + step).fold(0, |value, n| value << 1 | bit(n));
@@ -137,7 +138,7 @@ mod tests {
     #[test]
     fn what_lies_behind_the_end_is_noticed() {
         let bytes = [0; PAD + 2];
-        let mut bits = Bits::new(&bytes, Place::default());
+        let mut bits = Bits::new(&bytes, BitPosition::default());
         bits.refill().unwrap();
         bits.consume(16);
         assert!(bits.is_inside());

@@ -4,16 +4,16 @@
 //! DC code, difference | AC code, value | ... | AC code, value | end        at most 63 values
 //! ```
 //!
-//! What is not a block is an error, here and in [`skip`]: codes that are none, more than 63
-//! values, bits that end before. The end of the bits is noticed late, by zeros read behind it: a
-//! segment's blocks count only once [`Bits::is_inside`] says so.
+//! Anything that is not a block is an error, here and in [`skip`](Codes::skip): bits that are no code,
+//! more than 63 values, bits that end early. The end of the bits is noticed late, because zeros are read
+//! past it: the blocks of a segment are valid only once [`Bits::is_inside`] returns true.
 
 use super::bits::Bits;
-use super::huffman::{Entry, Rare, Table};
+use super::huffman::{CodeEntry, CodeTable, Rare};
 use fuseloop_kernels::ORDER;
 
-/// Where each coefficient is stored, in the order of the file (T.81, figure 5).
-pub(super) const PLACES: [u8; 64] = places();
+/// Where each coefficient is stored, in the file's order (T.81, figure 5).
+pub(super) const POSITIONS: [u8; 64] = places();
 
 #[rustfmt::skip]
 const ZIGZAG: [u8; 64] = [
@@ -35,16 +35,16 @@ const fn places() -> [u8; 64] {
 /// A component's tables.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Codes<'a> {
-    /// Of the DC differences.
-    pub(super) dc: &'a Table,
-    /// Of the other coefficients.
-    pub(super) ac: &'a Table,
+    /// The codes of DC differences.
+    pub(super) dc: &'a CodeTable,
+    /// The codes of AC coefficients.
+    pub(super) ac: &'a CodeTable,
 }
 
 impl Codes<'_> {
-    /// Reads a block into `block`, which is zeros, and adds its difference to `dc`.
+    /// Reads a block into `block`, which must be zeros, and adds the DC difference to `dc`.
     ///
-    /// Returns the place behind its last coefficient: 1 if it is DC alone.
+    /// Returns the index after the last coefficient: 1 if the block is DC alone.
     #[inline(always)]
     pub(super) fn read(
         self,
@@ -54,10 +54,10 @@ impl Codes<'_> {
     ) -> Option<usize> {
         self.difference(bits, dc)?;
         block[0] = i16::try_from(*dc).ok()?;
-        self.values(bits, |at, value| block[usize::from(PLACES[at & 63] & 63)] = value as i16)
+        self.values(bits, |at, value| block[usize::from(POSITIONS[at & 63] & 63)] = value as i16)
     }
 
-    /// Passes over a block, and adds its difference to `dc`.
+    /// Skips a block, and adds its DC difference to `dc`.
     #[inline(always)]
     pub(super) fn skip(self, bits: &mut Bits<'_>, dc: &mut i32) -> Option<()> {
         self.difference(bits, dc)?;
@@ -77,12 +77,12 @@ impl Codes<'_> {
         Some(())
     }
 
-    /// Reads all but the first coefficient. As many bits are known before as one look needs.
+    /// Reads all coefficients but the first. The caller has refilled enough bits for one lookup.
     #[inline(always)]
     fn values(self, bits: &mut Bits<'_>, mut store: impl FnMut(usize, i32)) -> Option<usize> {
         let mut next = 1;
         loop {
-            // Looked up while more bits are on their way; those are enough for two.
+            // The lookup runs while the refill loads further bits; these are enough for two lookups.
             let first = self.ac.look(bits.peek());
             bits.refill()?;
             if next + first.run() > 63 {
@@ -103,13 +103,13 @@ impl Codes<'_> {
         }
     }
 
-    /// Reads what is not looked up at once, or would lie outside of the block. At least 32 bits
-    /// are known before, and as many as one look needs after. Whether the block goes on.
+    /// Reads a code that a lookup does not resolve, or whose value would lie outside the block. Needs at
+    /// least 32 valid bits, and leaves enough for one lookup. Returns whether the block continues.
     #[inline(always)]
     fn rare(
         self,
         bits: &mut Bits<'_>,
-        entry: Entry,
+        entry: CodeEntry,
         next: &mut usize,
         store: &mut impl FnMut(usize, i32),
     ) -> Option<bool> {
@@ -137,9 +137,14 @@ impl Codes<'_> {
     }
 }
 
-/// Stores a value and passes over it.
+/// Stores a value and skips its bits.
 #[inline(always)]
-fn take(bits: &mut Bits<'_>, entry: Entry, next: &mut usize, store: &mut impl FnMut(usize, i32)) {
+fn take(
+    bits: &mut Bits<'_>,
+    entry: CodeEntry,
+    next: &mut usize,
+    store: &mut impl FnMut(usize, i32),
+) {
     *next += entry.run();
     store(*next, entry.value(bits.peek()));
     bits.consume(entry.bits());
@@ -148,22 +153,22 @@ fn take(bits: &mut Bits<'_>, entry: Entry, next: &mut usize, store: &mut impl Fn
 
 #[cfg(test)]
 mod tests {
-    use super::super::bits::{Place, unstuff};
-    use super::super::huffman::Kind;
+    use super::super::bits::{BitPosition, unstuff};
+    use super::super::huffman::TableKind;
     use super::*;
 
     /// DC sizes 0, 1, 2 as `00`, `01`, `10`; AC end, 0/1, 3/2, sixteen zeros as `00`, `01`, `100`,
     /// `101`.
-    fn tables() -> (Table, Table) {
+    fn tables() -> (CodeTable, CodeTable) {
         let mut dc = [0; 16];
         dc[1] = 3;
         let mut ac = [0; 16];
         (ac[1], ac[2]) = (2, 2);
-        let dc = Table::new(Kind::Dc, &dc, &[0, 1, 2]).unwrap();
-        (dc, Table::new(Kind::Ac, &ac, &[0, 0x01, 0x32, 0xf0]).unwrap())
+        let dc = CodeTable::new(TableKind::Dc, &dc, &[0, 1, 2]).unwrap();
+        (dc, CodeTable::new(TableKind::Ac, &ac, &[0, 0x01, 0x32, 0xf0]).unwrap())
     }
 
-    /// Reads a block of `code`, and passes over it: the block, its length, the DC value.
+    /// Reads a block of `code`, and skips it: returns the block, its length and the DC value.
     fn read(code: &str) -> Option<([i16; 64], usize, i32)> {
         let code: Vec<char> = code.chars().filter(|c| *c != ' ').collect();
         let coded: Vec<u8> = code
@@ -176,7 +181,7 @@ mod tests {
         unstuff(&coded, &mut bytes).unwrap();
         let (dc, ac) = tables();
         let codes = Codes { dc: &dc, ac: &ac };
-        let mut bits = Bits::new(&bytes, Place::default());
+        let mut bits = Bits::new(&bytes, BitPosition::default());
         let mut passing = bits;
         let (mut sum, mut other) = (100, 100);
         let mut block = [0; 64];
@@ -191,7 +196,8 @@ mod tests {
     #[test]
     fn a_block_is_read_in_the_order_of_the_zigzag() {
         let mut expected = [0; 64];
-        (expected[0], expected[PLACES[1] as usize], expected[PLACES[5] as usize]) = (97, 1, -2);
+        (expected[0], expected[POSITIONS[1] as usize], expected[POSITIONS[5] as usize]) =
+            (97, 1, -2);
         assert_eq!(
             read("10 00, 01 1, 100 01, 00".replace(',', "").as_str()),
             Some((expected, 6, 97))
@@ -199,7 +205,7 @@ mod tests {
         let mut expected = [0; 64];
         expected[0] = 100;
         assert_eq!(read("00 00"), Some((expected, 1, 100)));
-        (expected[PLACES[17] as usize], expected[PLACES[34] as usize]) = (-1, 1);
+        (expected[POSITIONS[17] as usize], expected[POSITIONS[34] as usize]) = (-1, 1);
         assert_eq!(read("00 101 01 0 101 01 1 00"), Some((expected, 35, 100)));
     }
 

@@ -1,4 +1,4 @@
-//! What decoding needs of a JPEG's headers, and which JPEGs are decoded here.
+//! Tables that decoding reads from a JPEG's headers, and which JPEGs are decoded here.
 //!
 //! ```text
 //! ffc0 or ffc1   8 bits, 1 component, or 3 of luma 1x1, 2x1, 1x2 or 2x2 and chroma 1x1
@@ -8,33 +8,33 @@
 //! ffda           all components, in the frame's order, all 64 coefficients
 //! ```
 //!
-//! Anything else, and anything wrong, is left to the other decoder: its verdict is the one.
+//! Any other file, and any damaged one, is left to the other decoder, whose verdict counts.
 
 use super::super::headers::{APP1, DHT, DQT, DRI, Headers, SOS, Segments};
-use super::entropy::{Codes, PLACES};
-use super::huffman::{Kind, Table};
+use super::entropy::{Codes, POSITIONS};
+use super::huffman::{CodeTable, TableKind};
 
 const DAC: u8 = 0xcc;
 const DNL: u8 = 0xdc;
 const APP14: u8 = 0xee;
 const EXTENDED_XMP: &[u8] = b"http://ns.adobe.com/xmp/extension/\0";
 
-/// A picture's tables. Huffman tables are kept for the next picture, which often has the same.
+/// An image's tables. Huffman tables are cached for the next image, which often has the same ones.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
-    dc: [Option<Box<Table>>; 4],
-    ac: [Option<Box<Table>>; 4],
-    /// The segments that `dc` and `ac` were read from, each with its length before it.
+    dc: [Option<Box<CodeTable>>; 4],
+    ac: [Option<Box<CodeTable>>; 4],
+    /// The segments that `dc` and `ac` were read from, each preceded by its length.
     read_from: Vec<u8>,
-    /// Those of the present picture.
+    /// The same segments of the current image.
     definitions: Vec<u8>,
-    /// Steps, each where its coefficient is.
+    /// Quantization steps, each at its coefficient's index.
     steps: [Option<[i16; 64]>; 4],
 }
 
 /// A colour component.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Channel {
+pub(super) struct CoreComponent {
     /// Columns of blocks in an MCU.
     pub(super) h: usize,
     /// Rows of blocks in an MCU.
@@ -44,30 +44,30 @@ pub(super) struct Channel {
     ac: usize,
 }
 
-/// The components of a picture, one or three.
+/// The components of an image, one or three.
 #[derive(Clone, Debug)]
-pub(super) struct Frame {
-    channels: [Channel; 3],
+pub(super) struct FrameComponents {
+    channels: [CoreComponent; 3],
     count: usize,
 }
 
-impl Frame {
-    /// The components in order.
-    pub(super) fn channels(&self) -> &[Channel] {
+impl FrameComponents {
+    /// Returns the components in order.
+    pub(super) fn channels(&self) -> &[CoreComponent] {
         &self.channels[..self.count]
     }
 
-    /// The codes of a component.
+    /// Returns the codes of a component.
     pub(super) fn codes<'a>(&self, channel: usize, tables: &'a Tables) -> Option<Codes<'a>> {
-        let Channel { dc, ac, .. } = self.channels.get(channel)?;
+        let CoreComponent { dc, ac, .. } = self.channels.get(channel)?;
         let dc = tables.dc.get(*dc)?.as_ref()?;
         Some(Codes { dc, ac: tables.ac.get(*ac)?.as_ref()? })
     }
 }
 
 impl Tables {
-    /// Reads what is not in `headers` yet. `None` if the picture is not decoded here.
-    pub(super) fn read(&mut self, bytes: &[u8], headers: &Headers) -> Option<Frame> {
+    /// Reads the tables that `headers` does not hold. Returns `None` if the image is not decoded here.
+    pub(super) fn read(&mut self, bytes: &[u8], headers: &Headers) -> Option<FrameComponents> {
         if headers.progressive || !is_sampled_simply(headers) {
             return None;
         }
@@ -89,7 +89,7 @@ impl Tables {
                 DQT => self.quantise(body)?,
                 DAC | DNL => return None,
                 DRI if body.len() != 2 => return None,
-                // Too short for what it says it is, which is an error to the other decoder.
+                // Shorter than its identifier requires, which is an error in the other decoder.
                 APP1 if body.starts_with(EXTENDED_XMP) && body.len() < EXTENDED_XMP.len() + 40 => {
                     return None;
                 }
@@ -110,19 +110,19 @@ impl Tables {
         let (tables, []) = body.as_chunks::<65>() else { return None };
         for [number, steps @ ..] in tables {
             let table = self.steps.get_mut(usize::from(*number))?.insert([0; 64]);
-            for (place, step) in PLACES.iter().zip(steps) {
+            for (place, step) in POSITIONS.iter().zip(steps) {
                 table[usize::from(*place)] = i16::from(*step);
             }
         }
         Some(())
     }
 
-    /// Makes the Huffman tables, unless they are the last picture's.
+    /// Builds the Huffman tables, unless they equal the previous image's.
     fn define(&mut self) -> Option<()> {
         if self.definitions == self.read_from {
             return Some(());
         }
-        self.read_from.clear(); // until all of it was read
+        self.read_from.clear(); // until all of the definitions were read
         self.dc = [const { None }; 4];
         self.ac = [const { None }; 4];
         let definitions = std::mem::take(&mut self.definitions);
@@ -136,37 +136,42 @@ impl Tables {
         Some(())
     }
 
-    /// Makes the tables of a segment.
+    /// Builds the tables of one segment.
     fn define_all(&mut self, mut body: &[u8]) -> Option<()> {
         while let Some((&id, rest)) = body.split_first() {
             let (counts, rest) = rest.split_first_chunk()?;
             let symbols = counts.iter().map(|&count| usize::from(count)).sum();
             let (symbols, rest) = rest.split_at_checked(symbols)?;
             let (tables, kind) = match id >> 4 {
-                0 => (&mut self.dc, Kind::Dc),
-                1 => (&mut self.ac, Kind::Ac),
+                0 => (&mut self.dc, TableKind::Dc),
+                1 => (&mut self.ac, TableKind::Ac),
                 _ => return None,
             };
             *tables.get_mut(usize::from(id & 15))? =
-                Some(Box::new(Table::new(kind, counts, symbols)?));
+                Some(Box::new(CodeTable::new(kind, counts, symbols)?));
             body = rest;
         }
         Some(())
     }
 
-    /// Puts together what the scan's header, `body`, names.
-    fn frame(&self, headers: &Headers, body: &[u8], quantised: [usize; 3]) -> Option<Frame> {
+    /// Collects the tables that the scan's header, `body`, names.
+    fn frame(
+        &self,
+        headers: &Headers,
+        body: &[u8],
+        quantised: [usize; 3],
+    ) -> Option<FrameComponents> {
         let count = headers.components.len();
         let (named, parameters) = body.get(1..)?.split_at_checked(2 * count)?;
         if parameters != [0, 63, 0] {
             return None;
         }
-        let empty = Channel { h: 1, v: 1, steps: [0; 64], dc: 0, ac: 0 };
-        let mut frame = Frame { channels: [empty; 3], count };
+        let empty = CoreComponent { h: 1, v: 1, steps: [0; 64], dc: 0, ac: 0 };
+        let mut frame = FrameComponents { channels: [empty; 3], count };
         for (i, [id, codes]) in named.as_chunks::<2>().0.iter().enumerate() {
             let component = headers.components.get(i).filter(|component| component.id == *id)?;
             let (h, v) = if count == 1 { (1, 1) } else { (component.h, component.v) };
-            *frame.channels.get_mut(i)? = Channel {
+            *frame.channels.get_mut(i)? = CoreComponent {
                 h: h.into(),
                 v: v.into(),
                 steps: (*self.steps.get(quantised[i])?)?,
@@ -179,7 +184,8 @@ impl Tables {
     }
 }
 
-/// Whether the components and their factors are among those at the top, in one scan.
+/// Returns whether the components and their factors are among those in the module's documentation, in
+/// one scan.
 fn is_sampled_simply(headers: &Headers) -> bool {
     if headers.scan.ids.len() != headers.components.len() {
         return false;
@@ -189,14 +195,14 @@ fn is_sampled_simply(headers: &Headers) -> bool {
         [y, cb, cr] => {
             let distinct = y.id != cb.id && cb.id != cr.id && y.id != cr.id;
             let chroma = [cb, cr].iter().all(|component| (component.h, component.v) == (1, 1));
-            // These ids say that the components are red, green and blue.
+            // These ids mean that the components are red, green and blue.
             distinct && chroma && y.h <= 2 && y.v <= 2 && [y.id, cb.id, cr.id] != *b"RGB"
         }
         _ => false,
     }
 }
 
-/// Whether an Adobe segment says that three components are YCbCr.
+/// Returns whether an Adobe segment declares three components as YCbCr.
 fn is_ycbcr(headers: &Headers, body: &[u8]) -> bool {
     headers.components.len() == 3 && body.len() >= 12 && body[11] == 1
 }

@@ -4,79 +4,80 @@
 //! next bits   code | value's bits | ...        code -> symbol = run:4 size:4
 //! ```
 //!
-//! The codes of a table are in order: by length, and then by number. The first [`LOOK`] bits
-//! look up a shorter code at once, with all that it says; a longer one is searched for by length.
+//! The codes of a table are ordered by length, and then by number. The first [`LOOKUP_BITS`] bits
+//! resolve a shorter code in one lookup, with all that the code says; a longer code is searched by
+//! length.
 
-/// Bits that are looked up at once.
-const LOOK: u32 = 10;
+/// Bits that one lookup covers.
+const LOOKUP_BITS: u32 = 10;
 
-/// The most bits of a code with its value that are looked up at once: with two of them and
-/// [`LOOK`] bits more, 56 bits are enough.
-const MOST: u32 = 23;
+/// The most bits of a code with its value that one lookup resolves: for two such codes and
+/// [`LOOKUP_BITS`] bits more, 56 bits are enough.
+const MAX_LOOKUP_BITS: u32 = 23;
 
-/// What a code says.
+/// The meaning of a code.
 ///
 /// | bits   |                                                                           |
 /// |-------:|---------------------------------------------------------------------------|
-/// |   0..8 | bits of the code and of the value behind it                               |
+/// |   0..8 | bits of the code and of the value after it                                |
 /// |  8..16 | bits of the code                                                          |
 /// | 16..24 | bits of the value                                                         |
 /// | 24..32 | zeros before it; [`END`](Self::END) and above are not followed by a value |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry(u32);
+pub(super) struct CodeEntry(u32);
 
-impl Entry {
-    /// All that is left of the block is zeros.
+impl CodeEntry {
+    /// The rest of the block is zeros.
     const END: u8 = 64;
     /// Sixteen zeros.
     const ZEROS: u8 = 65;
-    /// Longer than [`LOOK`] bits, with its value longer than [`MOST`], or no code.
+    /// Longer than [`LOOKUP_BITS`] bits, or longer than [`MAX_LOOKUP_BITS`] with its value, or no code.
     const LONG: Self = Self(66 << 24);
 
-    /// Whether it ends a block.
+    /// Returns whether the code ends a block.
     #[inline(always)]
     pub(super) fn is_end(self) -> bool {
         self.run() == usize::from(Self::END)
     }
 
-    fn new(symbol: u8, code: u32, kind: Kind) -> Self {
+    fn new(symbol: u8, code: u32, kind: TableKind) -> Self {
         let size = u32::from(symbol & 15);
         let run = match (kind, symbol) {
-            (Kind::Dc, _) => 0,
-            (Kind::Ac, 0xf0) => Self::ZEROS,
-            (Kind::Ac, _) if size == 0 => Self::END,
-            (Kind::Ac, _) => symbol >> 4,
+            (TableKind::Dc, _) => 0,
+            (TableKind::Ac, 0xf0) => Self::ZEROS,
+            (TableKind::Ac, _) if size == 0 => Self::END,
+            (TableKind::Ac, _) => symbol >> 4,
         };
         Self((code + size) | code << 8 | size << 16 | u32::from(run) << 24)
     }
 
-    /// Zeros before the value, [`END`](Self::END), or more if it is something rare.
+    /// Returns the zeros before the value; [`END`](Self::END) or more for a code without one.
     #[inline(always)]
     pub(super) fn run(self) -> usize {
         (self.0 >> 24) as usize
     }
 
-    /// Bits of the code and of its value.
+    /// Returns the bits of the code and of its value together.
     #[inline(always)]
     pub(super) fn bits(self) -> u32 {
         self.0 & 255
     }
 
-    /// The value behind the code, which `bits` begin with (F.2.2.1, EXTEND).
+    /// Returns the value after the code with which `bits` begin (F.2.2.1, EXTEND).
     #[inline(always)]
     pub(super) fn value(self, bits: u64) -> i32 {
         let (code, size) = (self.0 >> 8 & 63, self.0 >> 16 & 63);
         let bits = bits << code;
-        // A value that begins with 0 is negative: the bits less 2^size - 1.
+        // A value that begins with 0 is negative: its bits minus 2^size - 1.
         let negative = !((bits as i64) >> 63);
         let value = (bits >> 1 >> (63 - size)) as i64;
         (value + (negative & ((-1 << size) + 1))) as i32
     }
 }
 
-/// What a table's symbols mean.
+/// The meaning of a table's symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TableKind {
     /// The size of a difference.
     Dc,
     /// A run of zeros, and the size of a value.
@@ -85,41 +86,44 @@ pub(super) enum Kind {
 
 /// A table of codes.
 #[derive(Clone, Debug)]
-pub(super) struct Table {
-    kind: Kind,
-    lookup: [Entry; 1 << LOOK],
-    /// For each length the 16 bits behind those that a code of it begins; 0 if there is none.
+pub(super) struct CodeTable {
+    kind: TableKind,
+    lookup: [CodeEntry; 1 << LOOKUP_BITS],
+    /// For each length, one more than the largest 16 bits that begin with a code of this length; 0 if
+    /// there is no such code.
     ends: [u32; 17],
-    /// For each length the place of a code's symbol, less the code.
+    /// For each length, the index of a code's symbol minus the code.
     offsets: [i32; 17],
     symbols: [u8; 256],
 }
 
-/// A code that is not looked up at once, or is not followed by a value.
+/// A code that a lookup does not resolve, or that is not followed by a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rare {
-    /// A code with a value after all.
-    Value(Entry),
+    /// A code with a value.
+    Value(CodeEntry),
     /// The end of the block.
-    End(Entry),
+    End(CodeEntry),
     /// Sixteen zeros.
-    Zeros(Entry),
+    Zeros(CodeEntry),
 }
 
-impl Table {
-    /// The table of so many codes of each length from 1 on, and their symbols in order.
+impl CodeTable {
+    /// Builds the table from the number of codes of each length from 1 on, and their symbols in order.
     ///
-    /// `None` for what can't be: codes that don't fit into their length, one of ones only
-    /// (which T.81 leaves unused), or a difference of 16 bits.
-    pub(super) fn new(kind: Kind, counts: &[u8; 16], symbols: &[u8]) -> Option<Self> {
+    /// Returns `None` for an impossible table: codes that do not fit into their length, a code of ones
+    /// only (which T.81 leaves unused), or a difference of 16 bits.
+    pub(super) fn new(kind: TableKind, counts: &[u8; 16], symbols: &[u8]) -> Option<Self> {
         let mut table = Self {
             kind,
-            lookup: [Entry::LONG; 1 << LOOK],
+            lookup: [CodeEntry::LONG; 1 << LOOKUP_BITS],
             ends: [0; 17],
             offsets: [0; 17],
             symbols: [0; 256],
         };
-        if symbols.len() > 256 || (kind == Kind::Dc && symbols.iter().any(|&symbol| symbol > 15)) {
+        if symbols.len() > 256
+            || (kind == TableKind::Dc && symbols.iter().any(|&symbol| symbol > 15))
+        {
             return None;
         }
         table.symbols[..symbols.len()].copy_from_slice(symbols);
@@ -141,46 +145,48 @@ impl Table {
         (place == symbols.len()).then_some(table)
     }
 
-    /// Enters the codes of `length` from `code` on.
+    /// Enters the codes of `length`, of which `code` is the first.
     fn fill(&mut self, code: u32, length: u32, symbols: &[u8]) {
-        if length > LOOK {
+        if length > LOOKUP_BITS {
             return;
         }
-        let each = 1 << (LOOK - length);
+        let each = 1 << (LOOKUP_BITS - length);
         let places = self.lookup[code as usize * each..].chunks_exact_mut(each);
         for (places, &symbol) in places.zip(symbols) {
-            let entry = Entry::new(symbol, length, self.kind);
-            if entry.bits() <= MOST {
+            let entry = CodeEntry::new(symbol, length, self.kind);
+            if entry.bits() <= MAX_LOOKUP_BITS {
                 places.fill(entry);
             }
         }
     }
 
-    /// What `bits` begin with; a run of [`END`](Entry::END) or more is [`rare`](Self::rare).
+    /// Looks up the code with which `bits` begin; see [`rare`](Self::rare) for a run of
+    /// [`END`](CodeEntry::END) or more.
     #[inline(always)]
-    pub(super) fn look(&self, bits: u64) -> Entry {
-        self.lookup[(bits >> (64 - LOOK)) as usize]
+    pub(super) fn look(&self, bits: u64) -> CodeEntry {
+        self.lookup[(bits >> (64 - LOOKUP_BITS)) as usize]
     }
 
-    /// What `bits` begin with, of which `entry` is known. `None` if it is no code.
+    /// Resolves the code with which `bits` begin; `entry` is its lookup. Returns `None` if it is no
+    /// code.
     #[cold]
     #[inline(never)]
-    pub(super) fn rare(&self, bits: u64, entry: Entry) -> Option<Rare> {
-        let entry = if entry == Entry::LONG { self.search(bits)? } else { entry };
+    pub(super) fn rare(&self, bits: u64, entry: CodeEntry) -> Option<Rare> {
+        let entry = if entry == CodeEntry::LONG { self.search(bits)? } else { entry };
         Some(match (entry.0 >> 24) as u8 {
-            Entry::END => Rare::End(entry),
-            Entry::ZEROS => Rare::Zeros(entry),
+            CodeEntry::END => Rare::End(entry),
+            CodeEntry::ZEROS => Rare::Zeros(entry),
             _ => Rare::Value(entry),
         })
     }
 
-    /// What `bits` begin with, length by length.
-    fn search(&self, bits: u64) -> Option<Entry> {
+    /// Searches the code with which `bits` begin, length by length.
+    fn search(&self, bits: u64) -> Option<CodeEntry> {
         let bits = (bits >> 48) as u32;
         let length = (1..=16).find(|&length| bits < self.ends[length as usize])?;
         let place = (bits >> (16 - length)) as i32 + self.offsets[length as usize];
         let symbol = self.symbols.get(usize::try_from(place).ok()?)?;
-        Some(Entry::new(*symbol, length, self.kind))
+        Some(CodeEntry::new(*symbol, length, self.kind))
     }
 }
 
@@ -199,7 +205,7 @@ mod tests {
 
     #[test]
     fn codes_and_their_values_are_those_of_the_standard() {
-        let table = Table::new(Kind::Dc, &DC.0, &DC.1).unwrap();
+        let table = CodeTable::new(TableKind::Dc, &DC.0, &DC.1).unwrap();
         for (bits, consumed, value) in [
             ("00", 2, 0),
             ("010 0", 4, -1),
@@ -221,11 +227,11 @@ mod tests {
     fn a_code_is_looked_up_as_it_is_searched_for() {
         let counts = [1; 16];
         let symbols: Vec<u8> = (0..16_u8).map(|i| i.wrapping_mul(0x3b)).collect();
-        let table = Table::new(Kind::Ac, &counts, &symbols).unwrap();
+        let table = CodeTable::new(TableKind::Ac, &counts, &symbols).unwrap();
         for bits in (0..=0xffff_u64).map(|bits| bits << 48) {
             let found = table.look(bits);
             let searched = table.search(bits);
-            assert!(found == Entry::LONG || searched == Some(found), "{bits:x}");
+            assert!(found == CodeEntry::LONG || searched == Some(found), "{bits:x}");
             assert_eq!(searched.is_none(), bits == 0xffff << 48, "{bits:x}");
         }
     }
@@ -233,7 +239,8 @@ mod tests {
     #[test]
     fn what_an_ac_code_says_is_told_apart() {
         let table =
-            Table::new(Kind::Ac, &counts(&[(2, 3), (12, 1)]), &[0, 0xf0, 0x21, 0x35]).unwrap();
+            CodeTable::new(TableKind::Ac, &counts(&[(2, 3), (12, 1)]), &[0, 0xf0, 0x21, 0x35])
+                .unwrap();
         let rare = |bits| table.rare(top(bits), table.look(top(bits)));
         assert!(matches!(rare("00"), Some(Rare::End(entry)) if entry.bits() == 2));
         assert!(matches!(rare("01"), Some(Rare::Zeros(entry)) if entry.bits() == 2));
@@ -247,15 +254,15 @@ mod tests {
     #[test]
     fn tables_that_cannot_be_are_refused() {
         let new = |kind, pairs: &[(usize, u8)], symbols: &[u8]| {
-            Table::new(kind, &counts(pairs), symbols).is_some()
+            CodeTable::new(kind, &counts(pairs), symbols).is_some()
         };
-        assert!(new(Kind::Ac, &[], &[]));
-        assert!(new(Kind::Dc, &[(1, 1)], &[15]));
-        assert!(!new(Kind::Dc, &[(1, 1)], &[16]));
-        assert!(!new(Kind::Ac, &[(1, 2)], &[1, 2]), "a code of ones");
-        assert!(!new(Kind::Ac, &[(1, 1), (2, 3)], &[1, 2, 3, 4]), "too many");
-        assert!(!new(Kind::Ac, &[(2, 2)], &[1]), "a symbol too few");
-        assert!(!new(Kind::Ac, &[(2, 2)], &[1, 2, 3]), "one too many");
+        assert!(new(TableKind::Ac, &[], &[]));
+        assert!(new(TableKind::Dc, &[(1, 1)], &[15]));
+        assert!(!new(TableKind::Dc, &[(1, 1)], &[16]));
+        assert!(!new(TableKind::Ac, &[(1, 2)], &[1, 2]), "a code of ones");
+        assert!(!new(TableKind::Ac, &[(1, 1), (2, 3)], &[1, 2, 3, 4]), "too many");
+        assert!(!new(TableKind::Ac, &[(2, 2)], &[1]), "a symbol too few");
+        assert!(!new(TableKind::Ac, &[(2, 2)], &[1, 2, 3]), "one too many");
     }
 
     fn counts(pairs: &[(usize, u8)]) -> [u8; 16] {

@@ -1,80 +1,80 @@
-//! Baseline JPEG, window by window: the usual files, decoded here.
+//! Baseline JPEG: decodes windows of the usual files.
 //!
 //! ```text
 //! headers -> tables     segments -> bits -> coefficients -> samples -> pixels of the window
 //! ```
 //!
-//! What lies outside of the window is passed over in the bits, and nothing more is made of it.
-//! The pixels are those of zune-jpeg, bit for bit: the same arithmetic, in the same order. One thing
-//! is libjpeg's instead: the last column or row of a picture of an even number of them, not a
-//! multiple of 16, whose chroma has half as many ([`stripe`]). What is unusual ([`frame`]) and what
-//! is damaged is not decoded here at all: then zune-jpeg is asked, and says what it always said.
+//! Bits outside the window are read past, and nothing is decoded from them. The pixels equal
+//! zune-jpeg's, bit for bit: the same arithmetic, in the same order. One rule is libjpeg's instead: the
+//! last column or row of an image that has an even number of them, not a multiple of 16, and half as
+//! many of chroma ([`mcu_row`]). Unusual files ([`frame`]) and damaged files are not decoded here at
+//! all: they are left to zune-jpeg, which also reports what is wrong.
 //!
 //! | file       | from bytes to pixels                                       |
 //! |------------|------------------------------------------------------------|
-//! | `frame`    | what the headers say, and which files are taken            |
+//! | `frame`    | tables from the headers, and which files are decoded here  |
 //! | `bits`     | a segment's bits                                           |
 //! | `huffman`  | codes                                                      |
 //! | `entropy`  | a block's coefficients                                     |
-//! | `segments` | from MCU to MCU, over restart markers                      |
-//! | `stripe`   | samples of a row of MCUs, and the window's pixels of them  |
+//! | `mcu_reader` | from MCU to MCU, over restart markers                    |
+//! | `mcu_row`  | samples of a row of MCUs, and the window's pixels in it    |
 //! | `upsample` | chroma for every pixel                                     |
 
 mod bits;
 mod entropy;
 mod frame;
 mod huffman;
-mod segments;
-mod stripe;
+mod mcu_reader;
+mod mcu_row;
 mod upsample;
 
 use super::headers::Headers;
 use super::scans::{Grid, SingleScan, mcus};
 use frame::Tables;
-use fuseloop_kernels::{Work, for_cpu};
+use fuseloop_kernels::{CpuWork, for_cpu};
 use fuseloop_ops::Window;
-use segments::Reader;
-use stripe::{Part, Stripe};
+use mcu_reader::McuReader;
+use mcu_row::{DecodeRegion, McuRow};
 
-/// Decodes windows. One for each worker: it keeps its buffers.
+/// Decodes windows. Each worker has its own, which reuses its buffers.
 #[derive(Debug, Default)]
 pub(super) struct Core {
     tables: Tables,
     /// A segment's bytes without stuffing.
     segment: Vec<u8>,
-    stripe: Stripe,
+    stripe: McuRow,
 }
 
-/// A JPEG that can be decoded here, and where its segments lie.
+/// A JPEG that can be decoded here, with the byte ranges of its segments.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Source<'a> {
+pub(super) struct IndexedJpeg<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) headers: &'a Headers,
     pub(super) scan: &'a SingleScan<'a>,
 }
 
 impl Core {
-    /// Writes the pixels of `wanted`, a window inside the picture, to `pixels`, packed.
+    /// Writes the pixels of `wanted`, a window inside the image, to `pixels`, packed.
     ///
-    /// `None` if the picture is not one of those decoded here, or is damaged. Then `pixels` hold
-    /// anything.
+    /// Returns `None` if the image is not one of those decoded here, or is damaged. The contents of
+    /// `pixels` are unspecified in that case.
     pub(super) fn decode(
         &mut self,
-        source: Source<'_>,
+        source: IndexedJpeg<'_>,
         wanted: Window,
         pixels: &mut [u8],
     ) -> Option<()> {
         let frame = self.tables.read(source.bytes, source.headers)?;
-        let part = Part::holding(wanted, source.headers);
+        let part = DecodeRegion::holding(wanted, source.headers);
         self.stripe.begin(&part, frame.channels());
         let Self { tables, segment, stripe } = self;
-        let reader = Reader::new(source, &frame, tables, &part, segment)?;
-        for_cpu(Job { reader, part: &part, stripe, pixels })
+        let reader = McuReader::new(source, &frame, tables, &part, segment)?;
+        for_cpu(WindowDecode { reader, part: &part, stripe, pixels })
     }
 }
 
-impl Part {
-    /// The MCUs that `wanted` needs.
+impl DecodeRegion {
+    /// Returns the MCUs that `wanted` needs.
     fn holding(wanted: Window, headers: &Headers) -> Self {
         let grid = Grid::of(headers);
         let rows = mcus(wanted.top, wanted.height, headers.size.height, grid.mcu_height);
@@ -83,15 +83,15 @@ impl Part {
     }
 }
 
-/// All of a window's decoding.
-struct Job<'a> {
-    reader: Reader<'a>,
-    part: &'a Part,
-    stripe: &'a mut Stripe,
+/// The whole decoding of one window.
+struct WindowDecode<'a> {
+    reader: McuReader<'a>,
+    part: &'a DecodeRegion,
+    stripe: &'a mut McuRow,
     pixels: &'a mut [u8],
 }
 
-impl Work for Job<'_> {
+impl CpuWork for WindowDecode<'_> {
     type Output = Option<()>;
 
     #[inline(always)]

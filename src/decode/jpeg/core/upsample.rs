@@ -1,21 +1,21 @@
-//! Chroma of half the rows or columns, for every pixel: a triangle filter.
+//! Upsamples chroma that has half the rows or columns, with a triangle filter.
 //!
 //! ```text
 //! out[2i]   = (3 in[i] + in[i-1] + 2) >> 2
 //! out[2i+1] = (3 in[i] + in[i+1] + 2) >> 2        at an edge the neighbour is in[i] itself
 //! ```
 //!
-//! The two values for a chroma sample lie a quarter of it to either side of its centre (JFIF 1.02:
-//! chroma is centred between the pixels). Of both directions, the vertical is done first, and
-//! rounded.
+//! The two outputs for a chroma sample lie a quarter of its width to either side of its centre (JFIF
+//! 1.02: chroma is centred between the pixels). If both directions are upsampled, the vertical one comes
+//! first, and its result is rounded.
 
-/// A value a quarter of the way from `near` to `far`.
+/// Returns the value a quarter of the way from `near` to `far`.
 #[inline(always)]
 fn between(near: u8, far: u8) -> u8 {
     ((3 * u16::from(near) + u16::from(far) + 2) >> 2) as u8
 }
 
-/// The row between `near` and the row `far` above or below it.
+/// Writes the row between `near` and the row `far` above or below it.
 #[inline(always)]
 pub(super) fn rows(near: &[u8], far: &[u8], out: &mut [u8]) {
     for ((out, &near), &far) in out.iter_mut().zip(near).zip(far) {
@@ -23,7 +23,7 @@ pub(super) fn rows(near: &[u8], far: &[u8], out: &mut [u8]) {
     }
 }
 
-/// A row of twice as many columns. The first and the last sample have no neighbour beyond.
+/// Writes a row of twice as many columns. The first and the last sample have no neighbour beyond them.
 #[inline(always)]
 pub(super) fn columns(row: &[u8], out: &mut [u8]) {
     let (Some(&first), Some(&last)) = (row.first(), row.last()) else { return };

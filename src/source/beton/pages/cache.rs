@@ -1,17 +1,18 @@
-//! The pages of one run: which are here, which comes next, and who goes for it. No threads, no I/O.
+//! The pages of one run: which are in memory, which is read next, and who reads it. This file has no
+//! threads and no I/O.
 //!
 //! ```text
 //!            start                arrive             last use, or no longer worth its room
 //! missing ─────────▶ being read ─────────▶ here ───────────────────────────────────────▶ missing, gone
 //! ```
 //!
-//! How far the run is, is told by the pages: of one of which `n` values were taken, the `n`th use's
-//! place has been reached. So nobody needs to know at which place a sample is.
+//! The pages tell how far the run is: when `n` values of a page were taken, the run has reached the
+//! position of the page's `n`th use. So the position of a sample in the run need not be known.
 //!
-//! Nobody waits for memory that somebody else holds. A page is only begun with the memory it will
-//! lie in; whoever wants one that can't be begun reads his value directly.
+//! No thread waits for memory that another thread holds. Reading a page starts only when there is memory
+//! for it; a thread that needs a page for which there is none reads its value directly.
 
-use super::plan::{Part, Plan};
+use super::plan::{PagePlan, PageRange};
 use super::stats::Counters;
 use crate::source::ReadErrorKind;
 use crate::source::file::LINE;
@@ -21,29 +22,29 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A page takes another's room if at least one in so many of its bytes will be used before that
-/// other is wanted back. At 200 MB/s and 1 ms a request a page of 2 MiB takes 11 ms, and so do ten
-/// values of 20 KB; a quarter of a page is 26 of them. It is also the most that such pages may make
-/// of the bytes read.
+/// A page replaces another if at least one in this many of its bytes will be used before the other is
+/// needed again. At 200 MB/s and 1 ms a request, a page of 2 MiB takes 11 ms, and so do ten values of 20
+/// KB; a quarter of a page is 26 of them. Such pages also read at most this many times the bytes that
+/// are needed.
 const WORTH: u64 = 4;
 
-/// A page's memory, with what was read of it.
+/// The memory of a page, and the ranges that were read into it.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     pub(super) bytes: Vec<u8>,
-    /// What is there, by file offset.
-    pub(super) parts: Vec<Part>,
-    pub(super) failure: Option<Failure>,
+    /// The ranges that were read, in the order of their file offsets.
+    pub(super) parts: Vec<PageRange>,
+    pub(super) failure: Option<PageFailure>,
 }
 
-/// Why the rest of a page is not there.
+/// Why the rest of a page is missing.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(super) struct PageFailure {
     /// The page's number in the file.
     pub(super) page: u64,
     /// The first byte that could not be read.
     pub(super) at: u64,
-    /// What the system said; `None` at the end of the file.
+    /// The system's error; `None` at the end of the file.
     pub(super) cause: Option<(io::ErrorKind, String)>,
 }
 
@@ -54,11 +55,12 @@ impl AsRef<[u8]> for Page {
 }
 
 impl Page {
-    /// Where in the memory a value lies; `None` if it was not asked for when the page was read.
+    /// Returns the range of a value in the memory; `None` if the value was not asked for when the page
+    /// was read.
     ///
     /// # Errors
     ///
-    /// If it could not be read.
+    /// Fails if the value could not be read.
     pub(super) fn find(&self, ptr: u64, size: u64) -> Result<Option<Range<usize>>, ReadErrorKind> {
         let after = self.parts.partition_point(|part| part.start <= ptr);
         if let Some(part) = after.checked_sub(1).and_then(|place| self.parts.get(place)) {
@@ -75,8 +77,8 @@ impl Page {
     }
 }
 
-impl Failure {
-    /// The error of a value that it concerns.
+impl PageFailure {
+    /// Returns the error for a value that the failure affects.
     fn of(&self, ptr: u64, size: u64) -> ReadErrorKind {
         match &self.cause {
             None => ReadErrorKind::Short { ptr, size, found: self.at.saturating_sub(ptr) },
@@ -92,60 +94,61 @@ impl Failure {
     }
 }
 
-/// A page to be read, with the memory it will lie in.
-pub(super) struct Job {
+/// A page to be read, and the memory to read it into.
+pub(super) struct PageRead {
     pub(super) page: usize,
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<PageRange>,
     pub(super) bytes: Vec<u8>,
-    /// Whether it was read before.
+    /// True if the page was read before.
     pub(super) again: bool,
 }
 
-/// What holds for a whole run.
+/// The limits of a run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
-    /// Most bytes of pages.
+pub(super) struct PageLimits {
+    /// The most bytes of pages.
     pub(super) budget: u64,
-    /// Pages are read for uses up to so many places ahead of the furthest one reached...
+    /// Pages are read for uses up to this many positions ahead of the furthest one reached...
     pub(super) window: u32,
-    /// ... or while there are fewer than this that no value was taken of.
+    /// ... or while fewer pages than this are unused, that is, no value was taken from them.
     pub(super) ahead: usize,
-    /// Uses so many places behind the furthest one won't come any more: their sample was damaged.
+    /// Uses more than this many positions behind the furthest one will not come any more: their sample
+    /// was damaged.
     pub(super) lag: u32,
 }
 
 /// The pages of one run.
-pub(super) struct Cache {
-    plan: Arc<Plan>,
+pub(super) struct PageCache {
+    plan: Arc<PagePlan>,
     counters: Arc<Counters>,
-    bounds: Bounds,
+    bounds: PageLimits,
     entries: Vec<Entry>,
-    /// Pages that are missing, by their next use. What is out of date is put right when it comes up.
+    /// Pages that are missing, by their next use. An outdated entry is corrected when it comes up.
     missing: BinaryHeap<Reverse<(u32, usize)>>,
-    /// Begun because somebody waits for them; no I/O thread is at them yet.
-    wanted: VecDeque<Job>,
-    /// Pages that are here, and such as are being read.
+    /// Pages that a thread waits for and that no I/O thread has taken yet.
+    wanted: VecDeque<PageRead>,
+    /// The pages in memory; `reading` are those that are being read.
     here: Vec<usize>,
     reading: Vec<usize>,
-    /// Pages of no more use, which somebody may still hold.
+    /// Pages that are no longer needed, but may still be borrowed.
     retired: Vec<Arc<Page>>,
-    /// Memory without a page.
+    /// Memory that holds no page.
     free: Vec<Vec<u8>>,
-    /// Bytes of all memory there is for pages, whoever has it.
+    /// The bytes of all memory for pages, whether it is free, in a page, or borrowed.
     held: u64,
-    /// The furthest place known to be reached.
+    /// The furthest position known to be reached.
     furthest: u32,
-    /// There was no room: nothing is begun before this place is reached, or a page goes.
+    /// There was no memory: no page is started before this position is reached or a page is dropped.
     blocked_until: u32,
-    /// An I/O thread found nothing to do before this place is reached.
-    look_at: u32,
-    /// Something has happened that an I/O thread should have a look at.
-    look: bool,
+    /// There is nothing to do for an I/O thread before this position is reached.
+    check_at: u32,
+    /// True if something has changed that an I/O thread should check.
+    has_changed: bool,
 }
 
 #[derive(Default)]
 struct Entry {
-    /// Values taken of it.
+    /// The number of values that were taken from the page.
     used: usize,
     state: State,
     was_read: bool,
@@ -159,8 +162,8 @@ enum State {
     Here(Arc<Page>),
 }
 
-impl Cache {
-    pub(super) fn new(plan: Arc<Plan>, bounds: Bounds, counters: Arc<Counters>) -> Self {
+impl PageCache {
+    pub(super) fn new(plan: Arc<PagePlan>, bounds: PageLimits, counters: Arc<Counters>) -> Self {
         let pages = 0..plan.pages();
         let missing = pages.clone().map(|page| Reverse((plan.uses(page)[0], page)));
         Self {
@@ -177,28 +180,28 @@ impl Cache {
             held: 0,
             furthest: 0,
             blocked_until: 0,
-            look_at: 0,
-            look: true,
+            check_at: 0,
+            has_changed: true,
         }
     }
 
-    /// Whether an I/O thread should have a look.
-    pub(super) fn needs_a_look(&self) -> bool {
-        self.look || self.furthest >= self.look_at
+    /// Returns whether an I/O thread should check for work.
+    pub(super) fn needs_check(&self) -> bool {
+        self.has_changed || self.furthest >= self.check_at
     }
 
-    /// Begins a page that is missing, if it can be begun: somebody is about to wait for it.
-    pub(super) fn want(&mut self, page: usize) {
+    /// Starts a page that is missing, if there is memory for it: a thread is about to wait for the page.
+    pub(super) fn request(&mut self, page: usize) {
         if self.reclaim() {
             self.blocked_until = 0;
-            self.look = true;
+            self.has_changed = true;
         }
         if matches!(self.entries[page].state, State::Missing)
             && self.furthest >= self.blocked_until
             && let Some(job) = self.start(page)
         {
             self.wanted.push_back(job);
-            self.look = true;
+            self.has_changed = true;
         }
     }
 
@@ -206,7 +209,8 @@ impl Cache {
         matches!(self.entries[page].state, State::Reading)
     }
 
-    /// Takes a value of a page, if it is here, and counts that in any case.
+    /// Returns the page for a value that is taken from it, if the page is in memory. The use is counted
+    /// in any case.
     pub(super) fn take(&mut self, page: usize) -> Option<Arc<Page>> {
         let uses = self.plan.uses(page);
         let entry = &mut self.entries[page];
@@ -214,10 +218,10 @@ impl Cache {
             State::Here(page) => Some(Arc::clone(page)),
             _ => None,
         };
-        // One that is asked for again, after a panic, is not counted beyond the last.
+        // A value that is asked for again, after a panic, is not counted beyond the last use.
         if let Some(&place) = uses.get(entry.used) {
             entry.used += 1;
-            self.look |= entry.used == 1;
+            self.has_changed |= entry.used == 1;
             self.furthest = self.furthest.max(place);
             if entry.used == uses.len() {
                 self.retire(page);
@@ -226,27 +230,27 @@ impl Cache {
         taken
     }
 
-    /// The page to be read next, of those that are wanted or will be soon.
-    pub(super) fn next_job(&mut self) -> Option<Job> {
-        self.look = false;
-        self.look_at = u32::MAX;
+    /// Returns the page to be read next: one that a thread waits for, or one that will be needed soon.
+    pub(super) fn next_job(&mut self) -> Option<PageRead> {
+        self.has_changed = false;
+        self.check_at = u32::MAX;
         if let Some(job) = self.wanted.pop_front() {
             return Some(job);
         }
         let (place, page) = self.soonest()?;
         let reach = self.furthest.saturating_add(self.bounds.window);
         if place > reach && self.unused() >= self.bounds.ahead {
-            self.look_at = place - self.bounds.window;
+            self.check_at = place - self.bounds.window;
             return None;
         }
         let job = if self.furthest >= self.blocked_until { self.start(page) } else { None };
         if job.is_none() {
-            self.look_at = self.blocked_until;
+            self.check_at = self.blocked_until;
         }
         job
     }
 
-    /// Enters what was read.
+    /// Adds a page that was read.
     pub(super) fn arrive(&mut self, page: usize, read: Page) {
         self.reading.retain(|&other| other != page);
         self.here.push(page);
@@ -257,7 +261,7 @@ impl Cache {
         }
     }
 
-    /// Gives all memory back but what somebody holds: the run is over.
+    /// Frees all memory that is not borrowed: the run is over.
     pub(super) fn close(&mut self) {
         while let Some(&page) = self.here.last() {
             self.evict(page);
@@ -267,7 +271,7 @@ impl Cache {
         self.shrink_to(0);
     }
 
-    /// Gives memory without a page back, until all there is is `most` bytes or none is left.
+    /// Frees memory that holds no page, until `most` bytes are left in total or no such memory is left.
     fn shrink_to(&mut self, most: u64) {
         while self.held > most
             && let Some(bytes) = self.free.pop()
@@ -277,7 +281,7 @@ impl Cache {
         }
     }
 
-    /// The missing page whose next use comes first, with its place.
+    /// Returns the missing page whose next use comes first; before it, the position of that use.
     fn soonest(&mut self) -> Option<(u32, usize)> {
         while let Some(&Reverse((place, page))) = self.missing.peek() {
             let missing = matches!(self.entries[page].state, State::Missing);
@@ -293,26 +297,26 @@ impl Cache {
         None
     }
 
-    /// Place of the next use of a page that may still come.
+    /// Returns the position of the next use of a page that may still come.
     fn next_use(&self, page: usize) -> Option<u32> {
         let left = &self.plan.uses(page)[self.entries[page].used..];
         let overdue = |&place: &u32| place.saturating_add(self.bounds.lag) < self.furthest;
         left.get(left.partition_point(overdue)).copied()
     }
 
-    /// Pages read, or being read, that no value was taken of.
+    /// Returns the number of pages, read or being read, from which no value was taken.
     fn unused(&self) -> usize {
         let pages = self.here.iter().chain(&self.reading);
         pages.filter(|&&page| self.entries[page].used == 0).count()
     }
 
-    /// Gives a page its memory; from then on it is being read. `None` if there is no room for it.
-    fn start(&mut self, page: usize) -> Option<Job> {
+    /// Takes memory for a page, which then counts as being read. `None` if there is no memory for it.
+    fn start(&mut self, page: usize) -> Option<PageRead> {
         self.next_use(page)?;
-        let parts = self.plan.parts(page, self.entries[page].used);
+        let parts = self.plan.ranges_to_read(page, self.entries[page].used);
         let len = parts.iter().map(|part| part.len).sum();
         let Some(bytes) = self.room(page, len) else {
-            // To look for room costs as much as some values do: once every few is often enough.
+            // Looking for memory costs as much as some values do, so it is done once every few values.
             self.blocked_until = self.furthest.saturating_add(self.bounds.window / 64 + 1);
             return None;
         };
@@ -320,11 +324,11 @@ impl Cache {
         entry.state = State::Reading;
         let again = std::mem::replace(&mut entry.was_read, true);
         self.reading.push(page);
-        Some(Job { page, parts, bytes, again })
+        Some(PageRead { page, parts, bytes, again })
     }
 
-    /// Memory for `len` bytes of a page: of the sizes that are powers of two, so that what one page
-    /// leaves fits the next.
+    /// Returns memory for `len` bytes of a page. Its size is a power of two, so that the memory of one
+    /// page fits the next.
     fn room(&mut self, page: usize, len: usize) -> Option<Vec<u8>> {
         let size = len.checked_next_power_of_two()?;
         if size as u64 > self.bounds.budget {
@@ -344,7 +348,7 @@ impl Cache {
         }
     }
 
-    /// Memory that whoever reads into it fills first: not under the lock.
+    /// Returns new memory. The I/O thread initializes it when it reads, which is not under the lock.
     fn allocate(&mut self, size: usize) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(size.checked_add(LINE)?).ok()?;
@@ -353,29 +357,29 @@ impl Cache {
         Some(bytes)
     }
 
-    /// The page that nobody holds whose next use is farthest, if `len` bytes of `page` are worth
-    /// its room.
+    /// Returns the page to evict: of the pages that are not borrowed, the one with the farthest next
+    /// use, if `len` bytes of `page` are worth its memory.
     fn victim(&self, page: usize, len: u64) -> Option<usize> {
         let is_lent = |page: usize| match &self.entries[page].state {
             State::Here(page) => Arc::strong_count(page) > 1,
             _ => true,
         };
         let idle = self.here.iter().copied().filter(|&other| !is_lent(other));
-        // One without a next use before all others.
+        // A page without a next use comes before all others.
         let by_need = idle.map(|other| (Reverse(self.next_use(other).map(Reverse)), other));
         let (Reverse(back), victim) = by_need.max()?;
         let worth = back.is_none_or(|Reverse(back)| self.is_worth(page, len, back));
         worth.then_some(victim)
     }
 
-    /// Whether enough of a page's `len` bytes will be used before place `back`.
+    /// Returns whether enough of a page's `len` bytes will be used before position `back`.
     fn is_worth(&self, page: usize, len: u64, back: u32) -> bool {
         let left = &self.plan.uses(page)[self.entries[page].used..];
         let before = left.partition_point(|&place| place < back);
         self.plan.bytes_of(page, before).saturating_mul(WORTH) >= len && before > 0
     }
 
-    /// Gives up a page that nobody holds; it is read again for its next use.
+    /// Drops a page that is not borrowed; the page is read again for its next use.
     fn evict(&mut self, page: usize) {
         if let State::Here(gone) = std::mem::take(&mut self.entries[page].state) {
             self.retired.push(gone);
@@ -387,7 +391,7 @@ impl Cache {
         self.reclaim();
     }
 
-    /// Gives up a page of which all was used.
+    /// Drops a page after its last use.
     fn retire(&mut self, page: usize) {
         let entry = &mut self.entries[page];
         if let State::Here(_) = entry.state
@@ -396,11 +400,12 @@ impl Cache {
             self.retired.push(gone);
             self.here.retain(|&other| other != page);
             self.blocked_until = 0;
-            self.look = true;
+            self.has_changed = true;
         }
     }
 
-    /// Takes the memory of pages of no more use that nobody holds. Says whether there was any.
+    /// Takes the memory of pages that are no longer needed and not borrowed. Returns whether there was
+    /// any.
     fn reclaim(&mut self) -> bool {
         let before = self.free.len();
         for page in std::mem::take(&mut self.retired) {
@@ -413,13 +418,13 @@ impl Cache {
     }
 }
 
-impl Drop for Cache {
+impl Drop for PageCache {
     fn drop(&mut self) {
         self.counters.give_back(self.held);
     }
 }
 
-/// Bytes of a page that memory has room for, wherever in its first line they begin.
+/// Returns the size of a page that fits into memory, wherever in its first cache line the page begins.
 fn size_of_page(memory: &Vec<u8>) -> usize {
     memory.capacity().saturating_sub(LINE)
 }
@@ -428,10 +433,11 @@ fn size_of_page(memory: &Vec<u8>) -> usize {
 mod tests {
     use super::*;
 
-    /// Bytes 100 to 109 and 150 to 159 of a file, the latter cut after 154.
+    /// Returns a page with bytes 100 to 109 and 150 to 159 of a file, where the second range was cut
+    /// after byte 154.
     fn page(cause: Option<(io::ErrorKind, String)>) -> Page {
-        let part = |start, len, at| Part { start, len, at };
-        let failure = Some(Failure { page: 3, at: 155, cause });
+        let part = |start, len, at| PageRange { start, len, at };
+        let failure = Some(PageFailure { page: 3, at: 155, cause });
         Page { bytes: vec![0; 32], parts: vec![part(100, 10, 0), part(150, 5, 10)], failure }
     }
 

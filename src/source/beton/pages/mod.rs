@@ -1,30 +1,30 @@
-//! The process cache: a run's pages, read ahead by threads of their own into memory of their own.
+//! The process cache: its own threads read the pages of a run ahead, into its own memory.
 //!
 //! ```text
-//! begin   plan.rs      the tables alone  -> the pages of the run, and by page the places of its uses
+//! begin   plan.rs      the tables alone  -> the pages of the run, and the positions of each page's uses
 //! read    threads.rs   I/O threads: the page whose next use comes soonest, while there is room
-//! value   cache.rs     here: lent     being read: waited for     neither: read directly
-//! room    cache.rs     a page goes at its last use; before that, the one whose next use is farthest
+//! value   cache.rs     in memory: borrowed     being read: wait     neither: read directly
+//! room    cache.rs     a page is dropped after its last use; before that, the one with the farthest next use
 //! ```
 //!
-//! | | |
-//! |----------|-----------------------------------------------------------------------------|
-//! | memory   | `budget_bytes` of pages; 4 bytes a value of the run (16 to begin), 100 a page |
-//! | begin    | one look at the row of each sample and one sort, on all cores               |
-//! | reads    | a page once, from its first needed byte to its last, if the budget allows    |
-//! | threads  | `io_threads`, from `begin` until the run's view is dropped                   |
+//! |         |                                                                                     |
+//! |---------|-------------------------------------------------------------------------------------|
+//! | memory  | `budget_bytes` of pages; per value of the run 4 bytes (16 in `begin`), per page 100 |
+//! | begin   | one lookup of the row of each sample and one sort, on all cores                     |
+//! | reads   | each page once, from its first needed byte to its last, if the budget allows        |
+//! | threads | `io_threads`, from `begin` until the run's view is dropped                          |
 //!
-//! What plain reads ([`Beton`]) leave to the system's cache: no read of a page, but of one value
-//! after another. A disk far away, or one that turns, likes whole pages better; and pages that are
-//! read before they are needed are not waited for.
+//! Plain reads ([`Beton`]) read one value after another, and leave pages to the system's cache. A remote
+//! disk, or a rotating one, is faster at whole pages; and no thread waits for pages that are read before
+//! they are needed.
 //!
-//! Which page to give up when room is short is Belady's rule (IBM Systems Journal 5(2), 1966): the
-//! schedule is known, so the rule can be kept. One thing is added: a page is not read in another's
-//! place if little of it will be used before that other is wanted back. A shuffled epoch on a small
-//! budget would else read a page for each value; its values are read directly, one by one.
+//! When memory is short, the page to evict is chosen by Belady's rule (IBM Systems Journal 5(2), 1966):
+//! the schedule is known, so the rule can be applied. There is one addition: a page does not replace
+//! another if little of it will be used before the other is needed again. Otherwise a shuffled epoch on
+//! a small budget would read a page for each value; instead its values are read directly, one by one.
 //!
-//! A value that lies before the first page or crosses from one to the next, as no writer of ours or
-//! FFCV's leaves it, is read directly.
+//! A value that begins before the first page or crosses from one page to the next is read directly.
+//! Neither our writer nor FFCV's writes such values.
 
 mod cache;
 mod plan;
@@ -33,26 +33,26 @@ mod threads;
 
 pub use stats::PageStats;
 
-use super::{Beton, FieldSpec, ImageStats, read::Located};
+use super::{Beton, FieldSpec, ImageStats, read::ValueLocation};
 use crate::sample::SampleId;
 use crate::source::{
     BoxError, Buffer, ClassNames, ReadErrorKind, Record, RunPlan, SampleLocation, Source, Value,
 };
 use crate::threads::{self as limits, ThreadsError};
-use plan::Plan;
+use plan::PagePlan;
 use stats::Counters;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use threads::{Lent, Reading};
+use threads::{BorrowedValue, PageReads};
 
-/// How pages are kept and read ahead.
+/// How pages are cached and read ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessCache {
-    /// Most bytes of pages in memory, for each run. Default 1 GiB. With less than a page, values
-    /// are read directly.
+    /// The most bytes of pages in memory, for each run. The default is 1 GiB. With less than a page,
+    /// values are read directly.
     pub budget_bytes: u64,
-    /// Threads that read pages, for each run, at most 1024. Default 4.
+    /// The number of threads that read pages, for each run, at most 1024. The default is 4.
     pub io_threads: NonZeroUsize,
 }
 
@@ -64,7 +64,7 @@ impl Default for ProcessCache {
 }
 
 impl ProcessCache {
-    /// Refuses more threads than may be asked for.
+    /// Returns an error if there are more threads than are allowed.
     pub(crate) fn check(&self) -> Result<(), ThreadsError> {
         limits::check("io_threads", self.io_threads.get())
     }
@@ -72,45 +72,45 @@ impl ProcessCache {
 
 /// A `.beton` file whose pages are read ahead of the samples of a run.
 ///
-/// A run begins with [`Source::begin`], which loaders call; what is read outside one is read as
-/// [`Beton`] reads it. A file held in memory is lent from there.
+/// A run begins with [`Source::begin`], which loaders call. Outside a run, values are read as [`Beton`]
+/// reads them. Values of a file in memory are borrowed from there.
 pub struct PagedBeton {
     beton: Arc<Beton>,
     options: ProcessCache,
     counters: Arc<Counters>,
-    /// In the view of one run: its pages.
-    run: Option<Reading>,
+    /// The pages of the run, in the view of one run.
+    run: Option<PageReads>,
 }
 
 impl PagedBeton {
-    /// An open file, to be read by pages.
+    /// Wraps an open file, to read it by pages.
     #[must_use]
     pub fn new(beton: impl Into<Arc<Beton>>, options: ProcessCache) -> Self {
         let counters = Arc::new(Counters::default());
         Self { beton: beton.into(), options, counters, run: None }
     }
 
-    /// The file.
+    /// Returns the file.
     #[must_use]
     pub fn beton(&self) -> &Beton {
         &self.beton
     }
 
-    /// What was read so far, in all runs.
+    /// Returns the counts of what was read so far, in all runs.
     #[must_use]
     pub fn stats(&self) -> PageStats {
         self.counters.stats()
     }
 
-    /// A stored value's bytes: lent from its page, else read into the buffer.
+    /// Returns a stored value's bytes, borrowed from its page, otherwise read into the buffer.
     fn stored<'a>(
         &'a self,
-        run: &Reading,
+        run: &PageReads,
         (ptr, size): (u64, u64),
         buffer: &'a mut Buffer,
     ) -> Result<&'a [u8], ReadErrorKind> {
         self.counters.needed(size);
-        if let Some(Lent { page, range }) = run.lend(ptr, size)? {
+        if let Some(BorrowedValue { page, range }) = run.borrow(ptr, size)? {
             let held = buffer.held.insert(page);
             let bytes: &[u8] = (**held).as_ref();
             return Ok(&bytes[range]);
@@ -151,15 +151,16 @@ impl Source for PagedBeton {
         field: usize,
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
-        // Whoever waits for a page holds none: else it might be its own room that it waits for.
+        // A thread that waits for a page holds none: it could be waiting for the memory of the page that
+        // it holds.
         buffer.held = None;
         let Some(run) = &self.run else {
             return Source::value(&*self.beton, sample, field, buffer);
         };
         match self.beton.located(sample, field)? {
-            Located::Here(value) => Ok(value),
-            Located::Stored(stored) if stored.size == 0 => Ok(stored.value(&[])),
-            Located::Stored(stored) => {
+            ValueLocation::InRow(value) => Ok(value),
+            ValueLocation::InPages(stored) if stored.size == 0 => Ok(stored.value(&[])),
+            ValueLocation::InPages(stored) => {
                 let bytes = self.stored(run, (stored.ptr, stored.size), buffer)?;
                 Ok(stored.value(bytes))
             }
@@ -186,8 +187,8 @@ impl Source for PagedBeton {
         self.beton.class_names()
     }
 
-    fn page(&self, sample: SampleId) -> Option<u64> {
-        self.beton.page(sample)
+    fn locality_group(&self, sample: SampleId) -> Option<u64> {
+        self.beton.locality_group(sample)
     }
 
     fn fingerprint(&self) -> u64 {
@@ -200,12 +201,12 @@ impl Source for PagedBeton {
         }
     }
 
-    /// A view that reads ahead. `None` where there is nothing to gain: a file in memory, a run
-    /// without stored values or of more than 2^32 samples.
+    /// Returns a view that reads ahead. `None` if there is nothing to gain: for a file in memory, a run
+    /// without stored values, or a run of more than 2^32 samples.
     fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Arc<dyn Source>>, BoxError> {
         let Some(reader) = self.beton.bytes.reader() else { return Ok(None) };
-        let Some(plan) = Plan::new(&self.beton, run)? else { return Ok(None) };
-        let reading = Reading::begin(plan, run, &self.options, &self.counters, reader)?;
+        let Some(plan) = PagePlan::new(&self.beton, run)? else { return Ok(None) };
+        let reading = PageReads::begin(plan, run, &self.options, &self.counters, reader)?;
         Ok(Some(Arc::new(Self {
             beton: Arc::clone(&self.beton),
             options: self.options,

@@ -1,9 +1,10 @@
-//! Which pages a run uses, and when: from the tables alone.
+//! The plan of a run: which pages it uses, and when, from the tables alone.
 //!
-//! A *place* is a sample's number in the run's order, from 0; a *use* is a value that the run reads,
-//! at its place. Kept are, by page, the places of its uses in order: 4 bytes a use.
+//! A *position* is a sample's number in the run's order, from 0; a *use* is a value that the run reads,
+//! at its position. The plan stores, for each page, the positions of its uses in order: 4 bytes for each
+//! use.
 
-use super::super::read::{Beton, Located, Stored};
+use super::super::read::{Beton, StoredBytes, ValueLocation};
 use crate::parallel;
 use crate::sample::SampleId;
 use crate::source::{BoxError, FieldKind, ReadErrorKind, RunPlan, Upcoming};
@@ -11,54 +12,54 @@ use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Samples that one thread looks up in a stroke: well under a millisecond.
+/// The number of samples that one thread looks up in one piece of work: well under a millisecond.
 const CHUNK: u64 = 4096;
 
-/// Values this near to each other are read as one. Reading 64 KiB takes less than one more request,
-/// on whatever pages are of use for.
+/// Values with gaps of at most this many bytes are read as one. Reading 64 KiB takes less time than one
+/// more request, on any storage that pages are useful for.
 const GAP: u32 = 64 << 10;
 
-/// The pages of a run, by their number.
-pub(super) struct Plan {
+/// The pages that a run uses, in the order of their numbers.
+pub(super) struct PagePlan {
     beton: Arc<Beton>,
     upcoming: Arc<dyn Upcoming>,
     fields: Vec<usize>,
     layout: PageLayout,
     pages: Vec<PageUse>,
-    /// Places of uses, by page.
+    /// The positions of the uses, page by page.
     places: Vec<u32>,
 }
 
-/// Where pages lie.
+/// The layout of the pages in the file.
 #[derive(Clone, Copy)]
 struct PageLayout {
     start: u64,
     size: u64,
 }
 
-/// A page, as a run uses it.
+/// A page that a run uses.
 struct PageUse {
     number: u32,
-    /// Its uses among `places`.
+    /// The range of the page's uses in the plan's list of positions.
     uses: Range<usize>,
-    /// From its first needed byte to the end of its last, from the page's start.
+    /// The range from the first needed byte to the end of the last, relative to the page's start.
     needed: Range<u32>,
-    /// Bytes of its uses. A value used twice counts twice.
+    /// The bytes of all uses. A value that is used twice counts twice.
     bytes: u64,
 }
 
-/// Bytes of a page that are read at one go.
+/// A range of a page that is read in one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Part {
-    /// File offset.
+pub(super) struct PageRange {
+    /// The offset of the range in the file.
     pub(super) start: u64,
-    /// Bytes.
+    /// The size of the range in bytes.
     pub(super) len: usize,
-    /// Where they lie in the page's memory.
+    /// The offset of the range in the page's memory.
     pub(super) at: usize,
 }
 
-/// A use.
+/// One use of a page.
 #[derive(Clone, Copy)]
 struct Use {
     page: u32,
@@ -68,7 +69,8 @@ struct Use {
 }
 
 impl PageLayout {
-    /// The page that a value lies in, and where; `None` if it lies in none, or in two.
+    /// Returns the page that holds a value, and the value's range in the page; `None` if the value is in
+    /// no page, or in two.
     fn find(&self, ptr: u64, size: u64) -> Option<(u32, Range<u32>)> {
         let from = ptr.checked_sub(self.start)?;
         let last = from.checked_add(size)?.checked_sub(1)?;
@@ -76,18 +78,19 @@ impl PageLayout {
         if last / self.size != page {
             return None;
         }
-        // Within a page, whose size is a `u32`.
+        // The offset is inside a page, whose size is a `u32`.
         let at = |from: u64| u32::try_from(from % self.size).ok();
         Some((u32::try_from(page).ok()?, at(from)?..at(last)? + 1))
     }
 }
 
-impl Plan {
-    /// The plan of a run; `None` if it uses no page, or has more places than can be told apart.
+impl PagePlan {
+    /// Returns the plan of a run; `None` if the run uses no page, or has more positions than a `u32` can
+    /// count.
     ///
     /// # Errors
     ///
-    /// If there is no memory for it, or the system starts no threads to make it.
+    /// Fails if there is no memory for the plan, or if the system starts no threads to build it.
     pub(super) fn new(beton: &Arc<Beton>, run: &RunPlan) -> Result<Option<Self>, BoxError> {
         let header = beton.header();
         let size = u64::from(header.page_size);
@@ -108,7 +111,7 @@ impl Plan {
         Ok(if plan.pages.is_empty() { None } else { Some(plan) })
     }
 
-    /// Every use of a page, by page and place.
+    /// Collects every use of a page, in the order of pages and positions.
     fn collect_uses(&self) -> Result<Vec<Use>, BoxError> {
         let count = self.upcoming.samples();
         let mut uses = vec![];
@@ -122,7 +125,7 @@ impl Plan {
         Ok(uses)
     }
 
-    /// How many of the fields have values in pages.
+    /// Returns the number of fields that have values in pages.
     fn stored_fields(&self) -> usize {
         let kind = |&&field: &&usize| self.beton.fields().get(field).map(|spec| &spec.kind);
         let stored =
@@ -130,7 +133,7 @@ impl Plan {
         self.fields.iter().filter(stored).count()
     }
 
-    /// The uses of the samples at these places, which are below 2^32.
+    /// Returns the uses of the samples at these positions, which are below 2^32.
     fn uses_at(&self, places: Range<u64>) -> Vec<Use> {
         let (mut uses, mut samples) = (vec![], vec![]);
         self.upcoming.at(places.clone(), &mut samples);
@@ -142,11 +145,13 @@ impl Plan {
         uses
     }
 
-    /// Calls `each` with the page and the place in it of every value of a sample that lies in one.
+    /// Calls `each` for every value of a sample that is in a page, with the page and the value's range
+    /// in it.
     fn values(&self, sample: SampleId, mut each: impl FnMut(u32, Range<u32>)) {
         for &field in &self.fields {
-            // One that can't be read is an error when it is asked for.
-            if let Ok(Located::Stored(Stored { ptr, size, .. })) = self.beton.located(sample, field)
+            // A value that can't be read is an error when it is asked for.
+            if let Ok(ValueLocation::InPages(StoredBytes { ptr, size, .. })) =
+                self.beton.located(sample, field)
                 && let Some((page, at)) = self.layout.find(ptr, size)
             {
                 each(page, at);
@@ -171,20 +176,20 @@ impl Plan {
         Ok(())
     }
 
-    /// How many pages there are.
+    /// Returns the number of pages.
     pub(super) fn pages(&self) -> usize {
         self.pages.len()
     }
 
-    /// The page's number in the file, from 0.
+    /// Returns the page's number in the file, from 0.
     pub(super) fn number(&self, page: usize) -> u64 {
         self.pages[page].number.into()
     }
 
-    /// The page that a value lies in, if the run uses it.
+    /// Returns the page that holds a value, if the run uses that page.
     pub(super) fn find(&self, ptr: u64, size: u64) -> Option<usize> {
         let (number, _) = self.layout.find(ptr, size)?;
-        // Mostly the run uses all pages from the first on.
+        // A run usually uses all pages from the first on.
         let guess = number.checked_sub(self.pages.first()?.number)? as usize;
         if self.pages.get(guess).is_some_and(|page| page.number == number) {
             return Some(guess);
@@ -192,19 +197,19 @@ impl Plan {
         self.pages.binary_search_by_key(&number, |page| page.number).ok()
     }
 
-    /// The places of a page's uses, in order.
+    /// Returns the positions of a page's uses, in order.
     pub(super) fn uses(&self, page: usize) -> &[u32] {
         &self.places[self.pages[page].uses.clone()]
     }
 
-    /// About how many bytes `uses` of a page's uses are.
+    /// Returns about how many bytes there are in `uses` of a page's uses.
     pub(super) fn bytes_of(&self, page: usize, uses: usize) -> u64 {
         self.pages[page].bytes / self.uses(page).len() as u64 * uses as u64
     }
 
-    /// What to read of a page of which `used` uses are over: all from the first needed byte to the
-    /// last, or, where that is more than double the need, only what is needed.
-    pub(super) fn parts(&self, page: usize, used: usize) -> Vec<Part> {
+    /// Returns the ranges to read of a page after `used` of its uses: everything from the first needed
+    /// byte to the last, or only what is needed, if everything is more than double that.
+    pub(super) fn ranges_to_read(&self, page: usize, used: usize) -> Vec<PageRange> {
         let needed = self.pages[page].needed.clone();
         let left = self.uses(page).len() - used;
         let most = u64::from(needed.end - needed.start) / 2;
@@ -220,12 +225,12 @@ impl Plan {
         let part = |range: Range<u32>| {
             let len = (range.end - range.start) as usize;
             at += len;
-            Part { start: start + u64::from(range.start), len, at: at - len }
+            PageRange { start: start + u64::from(range.start), len, at: at - len }
         };
         ranges.into_iter().map(part).collect()
     }
 
-    /// The bytes of the uses that are left, those near to each other together.
+    /// Returns the byte ranges of the remaining uses; ranges near to each other are merged.
     fn ranges(&self, page: usize, used: usize) -> Vec<Range<u32>> {
         let (number, mut samples, mut found) = (self.pages[page].number, vec![], vec![]);
         let mut places = self.uses(page)[used..].to_vec();

@@ -1,30 +1,30 @@
-//! What the cache counts.
+//! The counts of the cache.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What a [`PagedBeton`](super::PagedBeton) has read, over all its runs.
+/// The counts of what a [`PagedBeton`](super::PagedBeton) has read, in all its runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageStats {
-    /// Bytes read from the file: of pages, and of values that were read directly.
+    /// The bytes read from the file, for pages and for values that were read directly.
     pub bytes_read: u64,
-    /// Bytes of the values that were asked for.
+    /// The bytes of the values that were asked for.
     pub bytes_needed: u64,
-    /// Pages read, whole or in part.
+    /// The number of pages read, whole or in part.
     pub pages_read: u64,
-    /// Of these, such as had been read before in the same run.
+    /// The number of pages that had been read before in the same run.
     pub pages_read_again: u64,
-    /// Values that no page in memory held.
+    /// The number of values that were in no page in memory.
     pub values_read_directly: u64,
-    /// Bytes of memory for pages, now.
+    /// The bytes of memory for pages, now.
     pub held_bytes: u64,
-    /// The most there have been.
+    /// The most bytes of memory for pages so far.
     pub peak_held_bytes: u64,
-    /// How long threads waited for pages, added up.
+    /// The time that threads waited for pages, added up.
     pub waited: Duration,
 }
 
-/// The same, being counted.
+/// The counters behind [`PageStats`].
 #[derive(Default)]
 pub(super) struct Counters {
     bytes_read: AtomicU64,

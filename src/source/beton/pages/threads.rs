@@ -1,18 +1,18 @@
-//! The threads that read pages, and how those who want values wait for them.
+//! The threads that read pages, and how threads that need values wait for them.
 //!
-//! | condition | who waits        | who tells                                       |
-//! |-----------|------------------|-------------------------------------------------|
-//! | `work`    | I/O threads      | a value taken, if that makes a difference; the end |
-//! | `arrived` | whoever wants a value | a page read                                |
+//! | condition | who waits     | who notifies                                     |
+//! |-----------|---------------|--------------------------------------------------|
+//! | `work`    | I/O threads   | a taken value, if it makes a difference; the end |
+//! | `arrived` | value readers | a page that was read                             |
 //!
-//! An I/O thread waits for nobody while it has a page to read, and a page that is waited for is
-//! some I/O thread's, or at the head of the queue. Dropping the run does not wait for a slow read:
+//! An I/O thread does not wait while it has a page to read, and a page that a thread waits for is being
+//! read by an I/O thread or is at the head of the queue. Dropping the run does not wait for a slow read:
 //! its thread ends when the read does. A forked process has no I/O threads: there values are read
 //! directly.
 
 use super::ProcessCache;
-use super::cache::{Bounds, Cache, Failure, Job, Page};
-use super::plan::Plan;
+use super::cache::{Page, PageCache, PageFailure, PageLimits, PageRead};
+use super::plan::PagePlan;
 use super::stats::Counters;
 use crate::panicked::message;
 use crate::source::file::{LINE, ReadAt, read_all_at, skew};
@@ -26,22 +26,22 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-/// The pages of a run, being read until this is dropped.
-pub(super) struct Reading {
+/// The pages of a run, which are read until this is dropped.
+pub(super) struct PageReads {
     shared: Arc<Shared>,
-    /// The process that has the threads.
+    /// The process that the threads belong to.
     process: Process,
 }
 
 /// A value in a page.
-pub(super) struct Lent {
-    /// Kept as long as the value is looked at.
+pub(super) struct BorrowedValue {
+    /// The page, which is held for as long as the value is used.
     pub(super) page: Arc<Page>,
     pub(super) range: Range<usize>,
 }
 
 struct Shared {
-    plan: Arc<Plan>,
+    plan: Arc<PagePlan>,
     counters: Arc<Counters>,
     state: Mutex<State>,
     work: Condvar,
@@ -49,20 +49,21 @@ struct Shared {
 }
 
 struct State {
-    cache: Cache,
-    /// I/O threads asleep.
+    cache: PageCache,
+    /// The number of I/O threads that are waiting.
     idle: usize,
     stopping: bool,
 }
 
-impl Reading {
+impl PageReads {
     /// Starts the threads.
     ///
     /// # Errors
     ///
-    /// If there are too many, or the system gives none; fewer than asked for will do.
+    /// Fails if there are too many threads, or if the system starts none; fewer threads than asked for
+    /// are enough.
     pub(super) fn begin(
-        plan: Plan,
+        plan: PagePlan,
         run: &RunPlan,
         options: &ProcessCache,
         counters: &Arc<Counters>,
@@ -71,18 +72,18 @@ impl Reading {
         options.check()?;
         let (plan, counters) = (Arc::new(plan), Arc::clone(counters));
         let bounds = bounds(run, options);
-        let cache = Cache::new(Arc::clone(&plan), bounds, Arc::clone(&counters));
+        let cache = PageCache::new(Arc::clone(&plan), bounds, Arc::clone(&counters));
         let state = Mutex::new(State { cache, idle: 0, stopping: false });
         let (work, arrived) = (Condvar::new(), Condvar::new());
         let shared = Arc::new(Shared { plan, counters, state, work, arrived });
-        // From here on its end ends the threads.
+        // From here on, dropping `reading` ends the threads.
         let reading = Self { shared, process: Process::current() };
         for index in 0..options.io_threads.get() {
             let (shared, reader) = (Arc::clone(&reading.shared), Arc::clone(reader));
             let thread = thread::Builder::new().name(format!("fuseloop-io-{index}"));
             let read = move || {
                 shared.read_pages(&*reader);
-                drop(shared); // with the memory, before the file
+                drop(shared); // frees the memory before the file is closed
             };
             match thread.spawn(read) {
                 Ok(_) => {}
@@ -95,12 +96,17 @@ impl Reading {
         Ok(reading)
     }
 
-    /// The page that holds a value, and where in it; `None` if it must be read directly.
+    /// Returns the page that holds a value, and the value's range in it; `None` if the value must be
+    /// read directly.
     ///
     /// # Errors
     ///
-    /// If the page could not be read that far.
-    pub(super) fn lend(&self, ptr: u64, size: u64) -> Result<Option<Lent>, ReadErrorKind> {
+    /// Fails if the page could not be read up to the value's end.
+    pub(super) fn borrow(
+        &self,
+        ptr: u64,
+        size: u64,
+    ) -> Result<Option<BorrowedValue>, ReadErrorKind> {
         let shared = &*self.shared;
         let Some(index) = shared.plan.find(ptr, size) else { return Ok(None) };
         if self.process.is_forked() {
@@ -110,7 +116,7 @@ impl Reading {
         if state.stopping {
             return Ok(None);
         }
-        state.cache.want(index);
+        state.cache.request(index);
         shared.wake(&state);
         if state.cache.is_being_read(index) {
             state = shared.wait_for(index, state);
@@ -119,12 +125,12 @@ impl Reading {
         shared.wake(&state);
         drop(state);
         let Some(page) = page else { return Ok(None) };
-        Ok(page.find(ptr, size)?.map(|range| Lent { page, range }))
+        Ok(page.find(ptr, size)?.map(|range| BorrowedValue { page, range }))
     }
 }
 
-impl Reading {
-    /// Ends the threads and gives the memory back, but what is lent. From here on values are read
+impl PageReads {
+    /// Ends the threads and frees the memory that is not borrowed. From here on, values are read
     /// directly.
     pub(super) fn end(&self) {
         if self.process.is_forked() {
@@ -139,34 +145,34 @@ impl Reading {
     }
 }
 
-impl Drop for Reading {
+impl Drop for PageReads {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-fn bounds(run: &RunPlan, options: &ProcessCache) -> Bounds {
+fn bounds(run: &RunPlan, options: &ProcessCache) -> PageLimits {
     let batches =
         |count: usize| u32::try_from(run.batch_size.saturating_mul(count)).unwrap_or(u32::MAX);
     let ahead = run.batches_ahead;
-    Bounds {
+    PageLimits {
         budget: options.budget_bytes,
         window: batches(ahead.saturating_add(1)),
         ahead: options.io_threads.get().saturating_mul(2),
-        // Workers are at no more batches than these at once.
+        // Workers have no more batches than this in flight.
         lag: batches(ahead.saturating_add(2)),
     }
 }
 
 impl Shared {
-    /// What may panic under the lock leaves it as it was: the user's order of samples, asked for
-    /// the part of a page that is needed.
+    /// Locks the state. A panic under the lock leaves the state valid: only the user's order of samples
+    /// may panic there, when it is asked for the ranges of a page that are needed.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wake(&self, state: &State) {
-        if state.idle > 0 && state.cache.needs_a_look() {
+        if state.idle > 0 && state.cache.needs_check() {
             self.work.notify_one();
         }
     }
@@ -184,7 +190,7 @@ impl Shared {
         state
     }
 
-    /// What an I/O thread does.
+    /// Runs an I/O thread.
     fn read_pages(&self, reader: &dyn ReadAt) {
         while let Some(job) = self.next_job() {
             let (page, again) = (job.page, job.again);
@@ -196,8 +202,8 @@ impl Shared {
         }
     }
 
-    /// Waits for a page to read; `None` at the end.
-    fn next_job(&self) -> Option<Job> {
+    /// Waits for a page to read; returns `None` at the end.
+    fn next_job(&self) -> Option<PageRead> {
         let mut state = self.lock();
         loop {
             if state.stopping {
@@ -205,7 +211,7 @@ impl Shared {
             }
             if let Some(job) = state.cache.next_job() {
                 if state.idle > 0 {
-                    self.work.notify_one(); // there may be one more
+                    self.work.notify_one(); // there may be another page to read
                 }
                 return Some(job);
             }
@@ -216,9 +222,9 @@ impl Shared {
     }
 }
 
-/// Reads the parts of a page, up to the first that can't be read.
-fn read_page(reader: &dyn ReadAt, job: Job, number: u64) -> Page {
-    let Job { mut parts, mut bytes, .. } = job;
+/// Reads the ranges of a page, up to the first that can't be read.
+fn read_page(reader: &dyn ReadAt, job: PageRead, number: u64) -> Page {
+    let PageRead { mut parts, mut bytes, .. } = job;
     let end = parts.last().map_or(0, |part| part.at + part.len);
     if bytes.len() < end + LINE {
         bytes.resize(end + LINE, 0);
@@ -234,7 +240,7 @@ fn read_page(reader: &dyn ReadAt, job: Job, number: u64) -> Page {
             .unwrap_or_else(|panic| (0, Err(io::Error::other(said(&*panic)))));
         let cause = outcome.err().map(|error| (error.kind(), error.to_string()));
         if cause.is_some() || found < part.len {
-            failure = Some(Failure { page: number, at: part.start + found as u64, cause });
+            failure = Some(PageFailure { page: number, at: part.start + found as u64, cause });
         }
         part.len = found;
         kept += 1;
@@ -246,7 +252,7 @@ fn read_page(reader: &dyn ReadAt, job: Job, number: u64) -> Page {
     Page { bytes, parts, failure }
 }
 
-/// What the reader's panic said.
+/// Returns the message of a reader's panic.
 fn said(panic: &(dyn Any + Send)) -> String {
     format!("the reader panicked: {}", message(panic))
 }

@@ -1,4 +1,4 @@
-//! A run's objects, fetched ahead of its samples.
+//! Read-ahead of a run's objects.
 //!
 //! ```text
 //! RunPlan ─▶ plan.rs: the next places' extents, merged into requests
@@ -10,11 +10,11 @@
 //!
 //! | | |
 //! |---------|---------------------------------------------------------------------------------|
-//! | order   | blocks that are wanted first are fetched first; reads may come in any order         |
+//! | order   | the blocks that are needed first are fetched first; reads may come in any order      |
 //! | horizon | the batches that are begun ahead, and 8 more                                        |
-//! | memory  | 256 MiB of blocks a run, and a block for each read that is being copied              |
-//! | errors  | of a block: its values are read one by one, each with an error of its own            |
-//! | end     | when the shards are dropped: requests under way are given up, nothing is left        |
+//! | memory  | 256 MiB of blocks per run, plus a block for each read that is being copied           |
+//! | errors  | if a block fails, its values are read one by one, each with its own error            |
+//! | end     | when the shards are dropped, requests in flight are aborted and no task is left      |
 
 mod plan;
 #[cfg(test)]
@@ -33,24 +33,25 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tokio::task::AbortHandle;
-use window::{Bounds, Found, Key, Window};
+use window::{AheadLimits, BlockWindow, Key, ReadOutcome};
 
-/// Batches planned beyond those that are begun: the more, the longer the requests; the fewer, the
-/// less was fetched in vain where a run is left.
+/// The number of batches planned beyond those that are begun. More batches give longer requests; fewer
+/// batches waste fewer requests if a run ends early.
 const MORE_BATCHES: usize = 8;
 
-/// Most bytes of blocks of a run.
+/// The largest number of bytes of a run's blocks.
 const ROOM: u64 = 256 << 20;
 
-/// Requests at a time: what a line of 1 Gbit/s takes of servers that give each some 10 MB/s.
+/// The number of requests in flight: enough to fill a line of 1 Gbit/s from servers that send some 10
+/// MB/s per request.
 const REQUESTS: usize = 16;
 
-/// The shards as one run reads them: ranges that the run will want, fetched ahead and together.
-/// `None` where none of them is remote.
+/// Returns the shards as one run reads them: the ranges that the run will need are merged and fetched
+/// ahead. `None` if no shard is remote.
 ///
 /// # Errors
 ///
-/// If the system gives no threads, or the first plan has no memory.
+/// If the system can't start threads, or there is no memory for the first plan.
 pub(in crate::source) fn ahead(
     shards: &Shards,
     run: &RunPlan,
@@ -63,13 +64,13 @@ fn ahead_within(
     shards: &Shards,
     run: &RunPlan,
     extents: Arc<dyn Extents>,
-    bounds: Bounds,
+    bounds: AheadLimits,
 ) -> Result<Option<Shards>, BoxError> {
     let objects: Vec<Option<Object>> = shards.all().iter().map(object_of).collect();
     if objects.iter().all(Option::is_none) {
         return Ok(None);
     }
-    let reading = Arc::new(Reading(Shared::begin(objects.clone(), run, extents, bounds)?));
+    let reading = Arc::new(ReadAheadRun(Shared::begin(objects.clone(), run, extents, bounds)?));
     let views = shards.all().iter().zip(objects).enumerate().map(|(shard, (whole, object))| {
         let Some(object) = object else { return Ok(whole.clone()) };
         let planned = Planned { reading: Arc::clone(&reading), shard, object };
@@ -80,7 +81,7 @@ fn ahead_within(
     Ok(Some(Shards::new(views?)))
 }
 
-/// The object that a shard is, if it is one.
+/// The remote object that a shard is read from, if it is remote.
 fn object_of(shard: &Shard) -> Option<Object> {
     let mut reader: &dyn Any = &**shard.bytes.reader()?;
     if let Some(shared) = reader.downcast_ref::<Arc<dyn ReadAt>>() {
@@ -89,10 +90,10 @@ fn object_of(shard: &Shard) -> Option<Object> {
     reader.downcast_ref::<Object>().cloned()
 }
 
-fn bounds(run: &RunPlan) -> Bounds {
+fn bounds(run: &RunPlan) -> AheadLimits {
     let places = |batches: usize| run.batch_size.saturating_mul(batches) as u64;
     let ahead = run.batches_ahead;
-    Bounds {
+    AheadLimits {
         room: ROOM,
         requests: REQUESTS,
         horizon: places(ahead.saturating_add(MORE_BATCHES)),
@@ -101,8 +102,8 @@ fn bounds(run: &RunPlan) -> Bounds {
     }
 }
 
-/// Ends what is under way when the last view of it goes.
-struct Reading(Arc<Shared>);
+/// Aborts the requests in flight when the last view is dropped.
+struct ReadAheadRun(Arc<Shared>);
 
 struct Shared {
     objects: Vec<Option<Object>>,
@@ -112,14 +113,14 @@ struct Shared {
 }
 
 struct State {
-    window: Window,
+    window: BlockWindow,
     tasks: HashMap<Key, AbortHandle>,
     stopping: bool,
 }
 
 /// One shard of the run.
 struct Planned {
-    reading: Arc<Reading>,
+    reading: Arc<ReadAheadRun>,
     shard: usize,
     object: Object,
 }
@@ -129,11 +130,12 @@ impl Shared {
         objects: Vec<Option<Object>>,
         run: &RunPlan,
         extents: Arc<dyn Extents>,
-        bounds: Bounds,
+        bounds: AheadLimits,
     ) -> Result<Arc<Self>, BoxError> {
         runtime()?;
         let sizes = objects.iter().map(|object| object.as_ref().map(Object::size)).collect();
-        let state = State { window: Window::new(bounds), tasks: HashMap::new(), stopping: false };
+        let state =
+            State { window: BlockWindow::new(bounds), tasks: HashMap::new(), stopping: false };
         let shared = Arc::new(Self {
             objects,
             planner: Mutex::new(Planner::new(run.clone(), extents, sizes)),
@@ -148,7 +150,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Plans more places, if there are too few, and unless somebody else is at it.
+    /// Plans more positions, if too few are planned and no other thread is planning.
     fn plan(self: &Arc<Self>) -> io::Result<()> {
         let Ok(mut planner) = self.planner.try_lock() else { return Ok(()) };
         while !planner.is_done() {
@@ -172,15 +174,15 @@ impl Shared {
         }
     }
 
-    /// Has a block fetched.
+    /// Starts to fetch a block.
     fn start(self: &Arc<Self>, state: &mut State, key: Key) {
         let Some((shard, range)) = state.window.start(key) else { return };
         let object = self.objects.get(shard).cloned().flatten();
-        // That there are both was seen when the run began.
+        // Both were checked when the run began.
         let (Ok(runtime), Some(object)) = (runtime(), object) else {
             return state.window.arrive(key, None);
         };
-        let coming = Coming { shared: Arc::clone(self), key, bytes: None };
+        let coming = BlockInFlight { shared: Arc::clone(self), key, bytes: None };
         let task = runtime.spawn(async move {
             let fetched = object.fetch(range).await;
             coming.arrives(fetched.ok());
@@ -188,7 +190,7 @@ impl Shared {
         state.tasks.insert(key, task.abort_handle());
     }
 
-    /// Copies what a read wants, if it was planned and there is room.
+    /// Copies the bytes of a read, if it was planned and there is room.
     fn read(
         self: &Arc<Self>,
         planned: &Planned,
@@ -200,20 +202,20 @@ impl Shared {
         let mut state = self.lock();
         loop {
             match state.window.find(planned.shard, &range) {
-                Found::Nothing => {
+                ReadOutcome::Nothing => {
                     drop(state);
                     self.plan()?;
                     return planned.object.read_at(bytes, start);
                 }
-                Found::NoRoom(key) => {
+                ReadOutcome::NoRoom(key) => {
                     state.window.used(key, &range);
                     break;
                 }
-                Found::Start(key) => self.start(&mut state, key),
-                Found::Coming => {
+                ReadOutcome::Start(key) => self.start(&mut state, key),
+                ReadOutcome::Coming => {
                     state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }
-                Found::Here(key, block) => {
+                ReadOutcome::Here(key, block) => {
                     drop(state);
                     let from = (range.start - key.1) as usize;
                     bytes[..count].copy_from_slice(&block[from..from + count]);
@@ -228,7 +230,7 @@ impl Shared {
         planned.object.read_directly(bytes, start)
     }
 
-    /// A read is over: there may be room, and more to plan.
+    /// Called after a read: there may be room for the next block, and more to plan.
     fn after(self: &Arc<Self>, key: Key, range: &Range<u64>) -> io::Result<()> {
         let mut state = self.lock();
         state.window.used(key, range);
@@ -242,20 +244,20 @@ impl Shared {
     }
 }
 
-/// A block under way: it arrives, or its task is given up.
-struct Coming {
+/// A block in flight: the task delivers its bytes, or is aborted.
+struct BlockInFlight {
     shared: Arc<Shared>,
     key: Key,
     bytes: Option<Vec<u8>>,
 }
 
-impl Coming {
+impl BlockInFlight {
     fn arrives(mut self, bytes: Option<Vec<u8>>) {
         self.bytes = bytes;
     }
 }
 
-impl Drop for Coming {
+impl Drop for BlockInFlight {
     fn drop(&mut self) {
         let bytes = self.bytes.take();
         let mut state = self.shared.lock();
@@ -267,7 +269,7 @@ impl Drop for Coming {
     }
 }
 
-impl Drop for Reading {
+impl Drop for ReadAheadRun {
     fn drop(&mut self) {
         if runtime::check().is_err() {
             return;

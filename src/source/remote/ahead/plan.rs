@@ -1,4 +1,4 @@
-//! What a run will want next, and in which requests.
+//! Plans the requests for the next samples of a run.
 //!
 //! ```text
 //! order:    s7 s2 s9 s3 ..            the next places of the run
@@ -6,8 +6,8 @@
 //! requests: ████░██  ███  ██████      merged where the gap is short, up to 8 MiB
 //! ```
 //!
-//! A gap is worth reading where that takes less than one more request: with 16 at a time on a line of
-//! 1 Gbit/s each moves 8 MB/s, and 30 ms of it are 240 KB.
+//! Reading a gap is worthwhile if it takes less time than one more request. With 16 requests in flight
+//! on a line of 1 Gbit/s, each moves 8 MB/s, so the 30 ms of a request correspond to 240 KB.
 
 use crate::source::RunPlan;
 use crate::source::shards::Extents;
@@ -15,35 +15,35 @@ use std::collections::TryReserveError;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Widest gap that is read along.
+/// The widest gap that is read instead of split into two requests.
 pub(super) const GAP: u64 = 256 << 10;
 
-/// Longest request of several values: at 8 MB/s each a second, of which a request's own time is 3%.
+/// The longest request for several values: one second at 8 MB/s, of which the request itself takes 3%.
 pub(super) const LONGEST: u64 = 8 << 20;
 
-/// Bytes that a sample will be read from.
+/// A byte range that a sample will be read from.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Wanted {
+pub(super) struct WantedRange {
     pub(super) shard: usize,
     pub(super) start: u64,
     pub(super) end: u64,
-    /// The sample's number in the run, from 0.
+    /// The sample's position in the run, from 0.
     pub(super) place: u64,
 }
 
 /// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Request {
+pub(super) struct RangeRequest {
     pub(super) shard: usize,
     pub(super) bytes: Range<u64>,
-    /// What it is for, in the order of the bytes.
-    pub(super) wanted: Vec<Wanted>,
+    /// The ranges that the request covers, in byte order.
+    pub(super) wanted: Vec<WantedRange>,
 }
 
-/// The requests for all that is wanted.
-pub(super) fn merge(mut wanted: Vec<Wanted>) -> Vec<Request> {
+/// Merges ranges into requests.
+pub(super) fn merge(mut wanted: Vec<WantedRange>) -> Vec<RangeRequest> {
     wanted.sort_unstable();
-    let mut requests: Vec<Request> = vec![];
+    let mut requests: Vec<RangeRequest> = vec![];
     for part in wanted {
         match requests.last_mut() {
             Some(last) if last.takes(&part) => {
@@ -52,31 +52,31 @@ pub(super) fn merge(mut wanted: Vec<Wanted>) -> Vec<Request> {
             }
             _ => {
                 let (shard, bytes) = (part.shard, part.start..part.end);
-                requests.push(Request { shard, bytes, wanted: vec![part] });
+                requests.push(RangeRequest { shard, bytes, wanted: vec![part] });
             }
         }
     }
     requests
 }
 
-impl Request {
-    fn takes(&self, part: &Wanted) -> bool {
+impl RangeRequest {
+    fn takes(&self, part: &WantedRange) -> bool {
         self.shard == part.shard
             && part.start <= self.bytes.end.saturating_add(GAP)
             && (part.end <= self.bytes.end || part.end - self.bytes.start <= LONGEST)
     }
 
-    /// The place that wants it first.
+    /// The first position that needs the request.
     pub(super) fn first(&self) -> u64 {
         self.wanted.iter().map(|part| part.place).min().unwrap_or_default()
     }
 }
 
-/// The places of a run, taken some at a time.
+/// Plans the positions of a run, a number of them at a time.
 pub(super) struct Planner {
     run: RunPlan,
     extents: Arc<dyn Extents>,
-    /// Bytes of each shard; `None` for one that is here.
+    /// The length of each shard in bytes; `None` for a local shard.
     sizes: Vec<Option<u64>>,
     next: u64,
 }
@@ -86,7 +86,7 @@ impl Planner {
         Self { run, extents, sizes, next: 0 }
     }
 
-    /// Places that are planned.
+    /// The number of positions planned.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
@@ -95,12 +95,12 @@ impl Planner {
         self.next >= self.run.upcoming.samples()
     }
 
-    /// What the next `count` places want of shards that are elsewhere.
+    /// Returns the byte ranges that the next `count` positions need from remote shards.
     ///
     /// # Errors
     ///
-    /// If there is no memory to write it down.
-    pub(super) fn take(&mut self, count: u64) -> Result<Vec<Wanted>, TryReserveError> {
+    /// If there is no memory for the list.
+    pub(super) fn take(&mut self, count: u64) -> Result<Vec<WantedRange>, TryReserveError> {
         let places = self.next..self.next.saturating_add(count).min(self.run.upcoming.samples());
         self.next = places.end;
         let (mut samples, mut parts, mut wanted) = (vec![], vec![], vec![]);
@@ -110,11 +110,11 @@ impl Planner {
             parts.clear();
             self.extents.extents(sample, &self.run.fields, &mut parts);
             wanted.extend(parts.iter().filter_map(|(shard, bytes)| {
-                // What lies beyond an object's end is an error when it is asked for.
+                // A range beyond an object's end is an error when it is read.
                 let size = self.sizes.get(*shard).copied().flatten()?;
                 let is_there = bytes.start < bytes.end && bytes.end <= size;
                 let &Range { start, end } = bytes;
-                is_there.then_some(Wanted { shard: *shard, start, end, place })
+                is_there.then_some(WantedRange { shard: *shard, start, end, place })
             }));
         }
         Ok(wanted)
@@ -125,8 +125,8 @@ impl Planner {
 mod tests {
     use super::*;
 
-    fn wanted(shard: usize, bytes: Range<u64>, place: u64) -> Wanted {
-        Wanted { shard, start: bytes.start, end: bytes.end, place }
+    fn wanted(shard: usize, bytes: Range<u64>, place: u64) -> WantedRange {
+        WantedRange { shard, start: bytes.start, end: bytes.end, place }
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!((requests.len(), requests[0].bytes.clone()), (1, 0..3 * LONGEST));
     }
 
-    /// Whatever is wanted lies whole in a request that names it, and gaps are short.
+    /// Every wanted range lies within a request that lists it, and gaps are short.
     #[test]
     fn any_list_is_covered() {
         arbtest::arbtest(|random| {

@@ -1,10 +1,10 @@
-//! Runs over objects on a server of our own: the bytes, the requests, the memory, the end.
+//! Runs over objects on a test server: the bytes, the requests, the memory, the end.
 
 use super::super::opened::Object;
 use super::super::server::{Answer, Server};
 use super::super::tests::{bytes, hasty, open};
 use super::plan::{GAP, LONGEST};
-use super::{Bounds, Reading, Shared, Window, ahead_within};
+use super::{AheadLimits, BlockWindow, ReadAheadRun, Shared, ahead_within};
 use crate::sample::{Epoch, SampleId};
 use crate::source::file::FileBytes;
 use crate::source::shards::{Extents, Shard, Shards};
@@ -15,7 +15,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Samples of one length, side by side in several objects; every eleventh has two parts.
+/// Samples of equal length, adjacent in several objects; every eleventh sample has two ranges.
 #[derive(Clone)]
 struct Even {
     shards: usize,
@@ -75,12 +75,12 @@ impl Case {
         self.even.each * self.even.shards as u64
     }
 
-    fn run(&self, order: &[u64], bounds: Bounds) -> Shards {
+    fn run(&self, order: &[u64], bounds: AheadLimits) -> Shards {
         let run = plan(order);
         ahead_within(&self.shards, &run, Arc::new(self.even.clone()), bounds).unwrap().unwrap()
     }
 
-    /// Reads a sample, and holds it against its object.
+    /// Reads a sample and compares it with its object.
     fn read(&self, view: &Shards, sample: u64) -> Result<(), String> {
         let (mut parts, mut buffer) = (vec![], vec![]);
         self.even.extents(SampleId(sample), &[], &mut parts);
@@ -119,17 +119,17 @@ fn plan(order: &[u64]) -> RunPlan {
     }
 }
 
-fn bounds() -> Bounds {
-    Bounds { room: 64 << 20, requests: 16, horizon: 160, lag: 64, misses: 16 }
+fn bounds() -> AheadLimits {
+    AheadLimits { room: 64 << 20, requests: 16, horizon: 160, lag: 64, misses: 16 }
 }
 
 fn shared(view: &Shards) -> Arc<Shared> {
     let reader: &dyn std::any::Any = &**view.all()[0].bytes.reader().unwrap();
-    let Reading(shared) = &*reader.downcast_ref::<super::Planned>().unwrap().reading;
+    let ReadAheadRun(shared) = &*reader.downcast_ref::<super::Planned>().unwrap().reading;
     Arc::clone(shared)
 }
 
-fn window<T>(view: &Shards, see: impl FnOnce(&Window) -> T) -> T {
+fn window<T>(view: &Shards, see: impl FnOnce(&BlockWindow) -> T) -> T {
     see(&shared(view).lock().window)
 }
 
@@ -169,9 +169,9 @@ fn any_order_of_asking_gives_the_bytes() {
         (&some, &straight),
     ] {
         for (workers, room) in [(1, 64 << 20), (4, 64 << 20), (4, 20_000), (2, 0)] {
-            let view = case.run(planned, Bounds { room, ..bounds() });
+            let view = case.run(planned, AheadLimits { room, ..bounds() });
             assert_eq!(case.read_all(&view, asked, workers), 0);
-            let peak = window(&view, Window::peak);
+            let peak = window(&view, BlockWindow::peak);
             assert!(peak <= room, "{peak} of {room}");
         }
     }
@@ -183,13 +183,14 @@ fn neighbours_come_in_few_requests() {
     let straight: Vec<u64> = (0..case.samples()).collect();
     let view = case.run(&straight, bounds());
     assert_eq!(case.read_all(&view, &straight, 1), 0);
-    // Strokes of 80 samples: five of them, and three seams between objects.
+    // Strokes of 80 samples: five requests, plus one at each of three boundaries between objects.
     let log = case.server.take_log();
     assert!(log.len() <= 8, "{}", log.len());
     let asked: u64 = log.iter().map(|asked| asked.range.end - asked.range.start).sum();
     assert_eq!(asked, 8_000_000);
-    assert_eq!(window(&view, Window::held), 0);
-    // Blocks of 50 neighbours, shuffled within: half of each is in sight, its gaps are short.
+    assert_eq!(window(&view, BlockWindow::held), 0);
+    // Blocks of 50 adjacent samples, shuffled within each block: half of a block is planned at a time,
+    // and its gaps are short.
     let blocks = shuffled((0..8).collect(), 3);
     let local: Vec<u64> =
         blocks.iter().flat_map(|b| shuffled((b * 50..b * 50 + 50).collect(), b + 9)).collect();
@@ -202,7 +203,7 @@ fn neighbours_come_in_few_requests() {
 
 #[test]
 fn far_neighbours_are_asked_for_one_by_one() {
-    // Further apart than a gap that is read along.
+    // Samples further apart than the widest gap that is read.
     let case = Case::new(1, 40, GAP + 1000);
     let order = shuffled((0..40).step_by(3).collect(), 4);
     let view = case.run(&order, bounds());
@@ -219,10 +220,10 @@ fn far_neighbours_are_asked_for_one_by_one() {
 fn blocks_are_fetched_before_they_are_asked_for_and_not_all() {
     let case = Case::new(1, 4000, 100);
     let order = shuffled((0..4000).collect(), 5);
-    let view = case.run(&order, Bounds { horizon: 40, ..bounds() });
-    until("the first are here", || window(&view, Window::is_idle));
+    let view = case.run(&order, AheadLimits { horizon: 40, ..bounds() });
+    until("the first are here", || window(&view, BlockWindow::is_idle));
     case.server.take_log();
-    // All there is to read for 10 samples is here.
+    // All ranges of the first 10 samples have arrived.
     assert_eq!(case.read_all(&view, &order[..10], 1), 0);
     assert_eq!(case.server.take_log(), []);
     assert!(window(&view, |w| w.planned()) <= 40);
@@ -233,11 +234,11 @@ fn what_is_never_asked_for_goes() {
     let case = Case::new(1, 2000, 1000);
     let order: Vec<u64> = shuffled((0..2000).collect(), 6);
     let view = case.run(&order, bounds());
-    // Every third sample is damaged, or kept elsewhere.
+    // Every third sample is damaged, or cached elsewhere.
     let asked: Vec<u64> =
         order.iter().copied().enumerate().filter(|(k, _)| k % 3 != 0).map(|(_, s)| s).collect();
     assert_eq!(case.read_all(&view, &asked, 2), 0);
-    let blocks = window(&view, Window::blocks);
+    let blocks = window(&view, BlockWindow::blocks);
     assert!(blocks < 10, "{blocks} blocks are left");
 }
 
@@ -247,7 +248,7 @@ fn a_run_that_skips_far_is_planned_from_there() {
     let order: Vec<u64> = (0..4000).collect();
     let view = case.run(&order, bounds());
     assert_eq!(case.read_all(&view, &order[2000..], 1), 0);
-    // It takes a few reads to see that, and no more.
+    // The planner notices after a few reads.
     assert!(window(&view, |w| w.planned()) > 3000);
 }
 
@@ -288,7 +289,7 @@ fn shards_that_are_here_are_left_alone() {
     let even = Even { shards: 1, each: 5, len: 100 };
     let run = plan(&[0, 1, 2]);
     assert!(ahead_within(&here, &run, Arc::new(even.clone()), bounds()).unwrap().is_none());
-    // One here, one elsewhere.
+    // One local object, one remote.
     let server = Server::start();
     let object: Arc<dyn ReadAt> =
         Arc::new(Object::open_with(&server.put("/b", vec![2; 500]), hasty(), None).unwrap());

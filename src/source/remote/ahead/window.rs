@@ -1,65 +1,66 @@
-//! The blocks of one run: which are here, which is fetched next, which may go. No threads, no I/O.
+//! The state of one run's blocks: which have arrived, which to fetch next, which can be dropped. No
+//! threads, no I/O.
 //!
 //! ```text
 //! add ─▶ waiting ──start: fewer than 16, and room──▶ coming ──▶ here ─▶ gone: last use, or passed
 //!                                                    └ failed: gone, read directly
 //! ```
 //!
-//! How far the run is, is told by its reads: of a planned part the place is known. A part whose
-//! sample was never asked for, as it was damaged or is kept elsewhere, is passed when the run is as
-//! far beyond it as batches may be begun at once.
+//! The reads show how far the run is, because the position of each planned range is known. A range that
+//! is never read, because its sample is damaged or cached elsewhere, is dropped once the run is further
+//! beyond it than the batches that may be in flight at once.
 //!
-//! Nobody waits for room that somebody else holds: a block that is asked for and can't be started is
-//! read directly. So any order of asking ends.
+//! A read never waits for room that other blocks occupy: if its block can't be started, the read
+//! bypasses the window. Every order of reads therefore ends.
 
-use super::plan::{Request, Wanted, merge};
+use super::plan::{RangeRequest, WantedRange, merge};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Blocks looked at for a part: others may overlap the one before it only at the seams of two plans.
+/// The number of blocks searched for a range: blocks overlap only where two plans meet.
 const LOOKED_AT: usize = 4;
 
-/// What holds for a whole run.
+/// The limits of a run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
-    /// Most bytes of blocks that are here or coming.
+pub(super) struct AheadLimits {
+    /// The largest number of bytes of blocks that have arrived or are in flight.
     pub(super) room: u64,
-    /// Requests at a time.
+    /// The number of requests in flight.
     pub(super) requests: usize,
-    /// Places that are planned ahead.
+    /// The number of positions planned ahead.
     pub(super) horizon: u64,
-    /// Parts so many places behind won't be asked for any more.
+    /// A range this number of positions behind will not be read any more.
     pub(super) lag: u64,
-    /// Reads of what is not planned, one after another, that say that the plan fell behind.
+    /// The number of consecutive reads outside the plan after which the plan is considered to be behind.
     pub(super) misses: u64,
 }
 
-/// Shard, first byte, and a number that tells it from others that begin there.
+/// The shard, the first byte, and a number that distinguishes blocks that begin at the same byte.
 pub(super) type Key = (usize, u64, u64);
 
-pub(super) struct Window {
-    bounds: Bounds,
-    blocks: BTreeMap<Key, Block>,
-    /// Waiting blocks, by the place that wants them first.
+pub(super) struct BlockWindow {
+    bounds: AheadLimits,
+    blocks: BTreeMap<Key, BlockEntry>,
+    /// The waiting blocks, by the first position that needs them.
     queue: BTreeSet<(u64, Key)>,
     coming: usize,
-    /// Bytes of those that are here or coming.
+    /// The number of bytes of blocks that have arrived or are in flight.
     held: u64,
     peak: u64,
-    /// Places before this one were reached, as far as is known.
+    /// The run has reached all positions before this one, as far as is known.
     reached: u64,
-    /// Places before this one were planned.
+    /// All positions before this one are planned.
     planned: u64,
     misses: u64,
     numbers: u64,
 }
 
-struct Block {
+struct BlockEntry {
     end: u64,
     first: u64,
     last: u64,
-    /// Uses that have not come, as (end of the part, place).
+    /// The remaining uses, as (end of the range, position).
     uses: BTreeSet<(u64, u64)>,
     state: State,
 }
@@ -70,20 +71,20 @@ enum State {
     Here(Arc<Vec<u8>>),
 }
 
-/// What becomes of a read.
-pub(super) enum Found {
-    /// Not planned.
+/// The answer to a read.
+pub(super) enum ReadOutcome {
+    /// The range is not planned.
     Nothing,
-    /// Planned, and there is no room for it now.
+    /// The range is planned, but there is no room for its block now.
     NoRoom(Key),
-    /// Not asked for so far: it is to be started.
+    /// The block is not started: the caller starts it.
     Start(Key),
     Coming,
     Here(Key, Arc<Vec<u8>>),
 }
 
-impl Window {
-    pub(super) fn new(bounds: Bounds) -> Self {
+impl BlockWindow {
+    pub(super) fn new(bounds: AheadLimits) -> Self {
         Self {
             bounds,
             blocks: BTreeMap::new(),
@@ -98,18 +99,18 @@ impl Window {
         }
     }
 
-    /// How many places to plan now; 0 if there are enough.
+    /// The number of positions to plan now; 0 if enough are planned.
     pub(super) fn lacks(&self) -> u64 {
-        // As many at once as give long requests, and half as many as are in sight: so there are
-        // always some that are here.
+        // One stroke is half of the horizon: enough positions at once for long requests, while the other
+        // half always has blocks that have arrived.
         let stroke = (self.bounds.horizon / 2).max(1);
         let reached = if self.blocks.is_empty() { self.planned } else { self.reached };
         let is_short = self.planned + stroke <= reached.saturating_add(self.bounds.horizon);
         if is_short { stroke } else { 0 }
     }
 
-    /// Enters what the places before `planned` want.
-    pub(super) fn add(&mut self, wanted: Vec<Wanted>, planned: u64) {
+    /// Adds the ranges that the positions before `planned` need.
+    pub(super) fn add(&mut self, wanted: Vec<WantedRange>, planned: u64) {
         self.drop_passed();
         self.planned = planned;
         let mut rest = vec![];
@@ -127,8 +128,8 @@ impl Window {
         }
     }
 
-    fn insert(&mut self, request: &Request) {
-        // What never fits is read directly.
+    fn insert(&mut self, request: &RangeRequest) {
+        // A block that can never fit is read directly.
         if request.bytes.end - request.bytes.start > self.bounds.room {
             return;
         }
@@ -136,35 +137,35 @@ impl Window {
         let key = (request.shard, request.bytes.start, self.numbers);
         let first = request.first();
         let (uses, state) = (BTreeSet::new(), State::Waiting);
-        let mut block = Block { end: request.bytes.end, first, last: first, uses, state };
+        let mut block = BlockEntry { end: request.bytes.end, first, last: first, uses, state };
         request.wanted.iter().for_each(|part| block.add(part));
         self.blocks.insert(key, block);
         self.queue.insert((first, key));
     }
 
-    /// The block that holds all of a range.
+    /// The block that covers a whole range.
     fn covering(&self, shard: usize, range: &Range<u64>) -> Option<Key> {
         let before = self.blocks.range((shard, 0, 0)..=(shard, range.start, u64::MAX)).rev();
         let mut near = before.take(LOOKED_AT);
         near.find(|(_, block)| range.end <= block.end).map(|(key, _)| *key)
     }
 
-    /// What there is for a read.
-    pub(super) fn find(&mut self, shard: usize, range: &Range<u64>) -> Found {
+    /// Looks up the block for a read.
+    pub(super) fn find(&mut self, shard: usize, range: &Range<u64>) -> ReadOutcome {
         let Some(key) = self.covering(shard, range) else {
             self.missed();
-            return Found::Nothing;
+            return ReadOutcome::Nothing;
         };
         self.misses = 0;
         match &self.blocks[&key].state {
-            State::Waiting if self.has_room(key) => Found::Start(key),
-            State::Waiting => Found::NoRoom(key),
-            State::Coming => Found::Coming,
-            State::Here(bytes) => Found::Here(key, Arc::clone(bytes)),
+            State::Waiting if self.has_room(key) => ReadOutcome::Start(key),
+            State::Waiting => ReadOutcome::NoRoom(key),
+            State::Coming => ReadOutcome::Coming,
+            State::Here(bytes) => ReadOutcome::Here(key, Arc::clone(bytes)),
         }
     }
 
-    /// Many reads of what is not planned: the run is beyond the plan.
+    /// Counts a read outside the plan: after many of them, the run must be beyond the plan.
     fn missed(&mut self) {
         self.misses += 1;
         if self.misses >= self.bounds.misses {
@@ -173,7 +174,7 @@ impl Window {
         }
     }
 
-    /// The next block to be fetched, if one may be.
+    /// The next block to fetch, if one can be fetched now.
     pub(super) fn next(&mut self) -> Option<Key> {
         let &(_, key) = self.queue.first()?;
         (self.coming < self.bounds.requests && self.has_room(key)).then_some(key)
@@ -183,7 +184,7 @@ impl Window {
         self.blocks.get(&key).is_some_and(|block| self.held + block.len(key) <= self.bounds.room)
     }
 
-    /// A waiting block is fetched from now on. Gives its bytes' place.
+    /// Marks a waiting block as in flight. Returns its shard and byte range.
     pub(super) fn start(&mut self, key: Key) -> Option<(usize, Range<u64>)> {
         let block = self.blocks.get_mut(&key)?;
         block.state = State::Coming;
@@ -194,7 +195,8 @@ impl Window {
         Some((key.0, key.1..block.end))
     }
 
-    /// It is here; or it failed, and its samples are to be read one by one: they may do better.
+    /// Stores the bytes of a block. Drops a block that failed: its samples are then read one by one,
+    /// which may succeed.
     pub(super) fn arrive(&mut self, key: Key, bytes: Option<Vec<u8>>) {
         self.coming = self.coming.saturating_sub(1);
         let Some(block) = self.blocks.get_mut(&key) else { return };
@@ -205,7 +207,7 @@ impl Window {
         }
     }
 
-    /// A read of a block is over: the uses that ended in it have come.
+    /// Called after a read of a block: removes the uses that end within the range.
     pub(super) fn used(&mut self, key: Key, range: &Range<u64>) {
         let Some(block) = self.blocks.get_mut(&key) else { return };
         let mut after = range.start;
@@ -223,7 +225,7 @@ impl Window {
 
     fn drop_passed(&mut self) {
         let (lag, reached) = (self.bounds.lag, self.reached);
-        let is_passed = |block: &Block| {
+        let is_passed = |block: &BlockEntry| {
             block.last.saturating_add(lag) < reached && !matches!(block.state, State::Coming)
         };
         let passed = self.blocks.iter().filter(|(_, block)| is_passed(block));
@@ -234,7 +236,7 @@ impl Window {
     fn remove(&mut self, key: Key) {
         let Some(block) = self.blocks.get(&key) else { return };
         match block.state {
-            // It is removed when it arrives.
+            // The block is removed when it arrives.
             State::Coming => return,
             State::Waiting => drop(self.queue.remove(&(block.first, key))),
             State::Here(_) => self.held -= block.len(key),
@@ -242,43 +244,43 @@ impl Window {
         self.blocks.remove(&key);
     }
 
-    /// Most bytes that were held so far.
+    /// The largest number of bytes held so far.
     #[cfg(test)]
     pub(super) fn peak(&self) -> u64 {
         self.peak
     }
 
-    /// Bytes that are held.
+    /// The number of bytes held.
     #[cfg(test)]
     pub(super) fn held(&self) -> u64 {
         self.held
     }
 
-    /// Places that are planned.
+    /// The number of positions planned.
     #[cfg(test)]
     pub(super) fn planned(&self) -> u64 {
         self.planned
     }
 
-    /// Whether nothing is coming, or waits to.
+    /// Returns true if no block is in flight or waiting.
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
         self.coming == 0 && self.queue.is_empty()
     }
 
-    /// Blocks in any state.
+    /// The number of blocks in any state.
     #[cfg(test)]
     pub(super) fn blocks(&self) -> usize {
         self.blocks.len()
     }
 }
 
-impl Block {
+impl BlockEntry {
     fn len(&self, key: Key) -> u64 {
         self.end - key.1
     }
 
-    fn add(&mut self, part: &Wanted) {
+    fn add(&mut self, part: &WantedRange) {
         self.last = self.last.max(part.place);
         self.uses.insert((part.end, part.place));
     }

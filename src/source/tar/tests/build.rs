@@ -1,30 +1,30 @@
-//! Archives, header by header: also such as no writer writes.
+//! Archives built header by header, including ones that no writer would write.
 
 use crate::source::tar::header::BLOCK;
 
-/// An archive in the making.
+/// An archive that is being built.
 #[derive(Clone, Default)]
 pub(super) struct Archive(pub(super) Vec<u8>);
 
 impl Archive {
-    /// A file.
+    /// Adds a file.
     pub(super) fn file(self, name: &str, data: &[u8]) -> Self {
         self.member(b'0', name.as_bytes(), data)
     }
 
-    /// A header of any kind and its data.
+    /// Adds a header of any kind and its data.
     pub(super) fn member(mut self, kind: u8, name: &[u8], data: &[u8]) -> Self {
         self.0.extend(header(kind, name, format!("{:011o}\0", data.len()).as_bytes()));
         self.data(data)
     }
 
-    /// A header that says `size`, and no data.
+    /// Adds a header with this size, and no data.
     pub(super) fn claims(mut self, kind: u8, name: &[u8], size: &[u8]) -> Self {
         self.0.extend(header(kind, name, size));
         self
     }
 
-    /// Data, padded.
+    /// Adds data, padded.
     pub(super) fn data(mut self, data: &[u8]) -> Self {
         self.0.extend(data);
         let len = self.0.len().next_multiple_of(BLOCK);
@@ -32,19 +32,19 @@ impl Archive {
         self
     }
 
-    /// A PAX header for the next member.
+    /// Adds a PAX header for the next member.
     pub(super) fn pax(self, records: &[(&str, &str)]) -> Self {
         self.member(b'x', b"pax", &pax(records))
     }
 
-    /// With the zeros of its end.
+    /// Adds the zeros of the end.
     pub(super) fn end(mut self) -> Vec<u8> {
         self.0.extend([0; 2 * BLOCK]);
         self.0
     }
 }
 
-/// Records of a PAX header.
+/// The records of a PAX header.
 pub(super) fn pax(records: &[(&str, &str)]) -> Vec<u8> {
     let record = |&(key, value): &(&str, &str)| {
         let rest = format!(" {key}={value}\n");
@@ -54,7 +54,7 @@ pub(super) fn pax(records: &[(&str, &str)]) -> Vec<u8> {
     records.iter().map(record).collect::<String>().into_bytes()
 }
 
-/// A header with its sum.
+/// A header with its checksum.
 pub(super) fn header(kind: u8, name: &[u8], size: &[u8]) -> [u8; BLOCK] {
     let mut block = [0; BLOCK];
     block[..name.len().min(100)].copy_from_slice(&name[..name.len().min(100)]);
@@ -65,7 +65,7 @@ pub(super) fn header(kind: u8, name: &[u8], size: &[u8]) -> [u8; BLOCK] {
     summed(block)
 }
 
-/// With its sum put right.
+/// Corrects the checksum of a header.
 pub(super) fn summed(mut block: [u8; BLOCK]) -> [u8; BLOCK] {
     block[148..156].fill(b' ');
     let sum: u64 = block.iter().map(|&byte| u64::from(byte)).sum();

@@ -1,4 +1,4 @@
-//! Shards cut at every byte, with every bit of them turned, and on disks that stammer.
+//! Shards cut at every byte, with every bit flipped, and from disks that return a few bytes at a time.
 
 use super::build::usual;
 use super::*;
@@ -38,7 +38,7 @@ fn a_shard_cut_at_any_byte_is_refused_or_ends_between_members() {
             Err(_) => refused += 1,
             Ok(found) => {
                 assert!(len % 512 == 0 || len > whole.len() - 512, "{len} bytes were read");
-                // Of the last sample parts may be missing: nothing says so.
+                // Members of the last sample may be missing: the archive does not say so.
                 let (_, before) = found.split_last().unwrap();
                 assert_eq!(before, &all[..before.len()], "{len} bytes");
             }
@@ -65,7 +65,7 @@ fn a_turned_bit_in_a_header_is_seen() {
         let read = both(&bytes, &small());
         let (start, place) = (bit / 8 / 512 * 512, bit / 8 % 512);
         if is_header(&whole[start..start + 512]) {
-            // In the sum's own field a leading zero may have become a space.
+            // In the checksum field, a leading zero may have become a space.
             let is_same = (148..156).contains(&place) && read == Ok(all.clone());
             assert!(read.is_err() || is_same, "bit {bit}");
         }
@@ -80,7 +80,7 @@ fn a_turned_bit_in_a_header_is_seen() {
     }
 }
 
-/// Gives a few bytes at a time, is interrupted before each, and counts.
+/// Returns a few bytes at a time, is interrupted before each read, and counts the reads.
 struct Stammering(Vec<u8>, AtomicU64, u64);
 
 impl ReadAt for Stammering {

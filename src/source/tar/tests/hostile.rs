@@ -1,5 +1,4 @@
-//! Archives that nobody means well with: each is read as it should be, or refused in words, and no file
-//! appears anywhere.
+//! Malicious archives: each is read correctly or refused with a message, and no file appears anywhere.
 
 use super::build::{Archive, header, pax, summed};
 use super::*;
@@ -9,11 +8,11 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Keys of an archive that is read, or a part of why it is refused.
+/// The keys of an archive that is read, or a fragment of the error if it is refused.
 type Told = Result<&'static [&'static str], &'static str>;
 
 const HUGE: &[u8] = b"\x80\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff";
-/// Names that fill a header's field but for one byte, and wholly.
+/// Names that fill a header's field except for one byte, and completely.
 const EDGE_99: &str = concat!(
     "12345678901234567890123456789012345678901234567",
     "890123456789012345678901234567890123456789012345.txt"
@@ -23,7 +22,7 @@ const EDGE_100: &str = concat!(
     "901234567890123456789012345678901234567890123456.txt"
 );
 
-/// Their keys, without `.txt`.
+/// The keys of those names, without `.txt`.
 const KEY_99: &[&str] = &[EDGE_99.split_at(95).0];
 const KEY_100: &[&str] = &[EDGE_100.split_at(96).0];
 
@@ -41,7 +40,7 @@ fn sparse(more: bool) -> Archive {
     archive.data(&vec![0; if more { 512 } else { 0 }]).data(b"s").file("a.txt", b"x")
 }
 
-/// Names are keys and nothing else; links are not followed.
+/// Names are only keys; links are not followed.
 fn names() -> Vec<(&'static str, Vec<u8>, Told)> {
     let a = || of("a.txt");
     vec![
@@ -101,7 +100,7 @@ fn names() -> Vec<(&'static str, Vec<u8>, Told)> {
         ),
         ("99 bytes", of(EDGE_99).end(), Ok(KEY_99)),
         ("100 bytes and no NUL", of(EDGE_100).end(), Ok(KEY_100)),
-        // The size in PAX stands: what the header would have as members is the file's bytes.
+        // The PAX size applies: the data contains headers of its own, which are not members.
         (
             "PAX smuggling",
             a().pax(&[("size", "2048")])
@@ -115,7 +114,7 @@ fn names() -> Vec<(&'static str, Vec<u8>, Told)> {
     ]
 }
 
-/// Where readers differ, and what no memory holds.
+/// Archives that readers interpret differently, and sizes that no memory can hold.
 fn refused() -> Vec<(&'static str, Vec<u8>, Told)> {
     let a = || of("a.txt");
     let inner = || of("evil.txt").end();
@@ -295,7 +294,7 @@ fn gz(bytes: &[u8]) -> Vec<u8> {
     packer.finish().unwrap()
 }
 
-/// 640 MiB of zeros take some 600 KB, and a plain shard may have a member of as many.
+/// 640 MiB of zeros compress to some 600 KB; a plain shard may have a member of that size.
 #[test]
 fn a_compressed_member_of_640_mib_is_over_the_default_limit() {
     let shard = of("a.txt").claims(b'0', b"b.bin", b"05000000000\0").data(&[0; 512]).0;
@@ -311,7 +310,7 @@ fn a_compressed_member_of_640_mib_is_over_the_default_limit() {
     assert!(error.contains("a member of 671088640 bytes, and the file ends"), "{error}");
 }
 
-/// What is small and unpacks to very much.
+/// Small files that unpack to very many bytes.
 #[test]
 fn bombs_are_refused_before_they_go_off() {
     let size = b"00037777777\0";
@@ -340,7 +339,7 @@ fn bombs_are_refused_before_they_go_off() {
     }
 }
 
-/// A value over the limit costs its own sample alone.
+/// A value over the limit makes only its own sample unreadable.
 #[test]
 fn a_value_over_the_limit_is_one_damaged_sample() {
     let limits = Limits { max_sample_bytes: 10, ..Limits::SMALL };

@@ -27,7 +27,7 @@ fn an_index_file_stands_for_the_headers() {
     assert_eq!(loaded.fingerprint(), scanned.fingerprint());
     assert_eq!(index_shards(spec, &|_, _| {}).unwrap(), report);
 
-    // Headers that are not looked at may be damaged; a shard that is another may not.
+    // Damage in headers that are not read is not noticed; a shard that was replaced is refused.
     let path = dir.path().join("1.tar");
     fs::write(&path, Archive::default().file("a.txt", b"x").file("a.cls", b"1").end()).unwrap();
     let told = Tar::open_with(spec, &small()).map(drop).unwrap_err().to_string();

@@ -1,5 +1,5 @@
-//! Tar shards as a whole: what real writers wrote, what hostile ones would, a second reader, and the two
-//! ways of reading held against each other.
+//! Tar shards as a whole: archives by real writers and hostile ones, a second reader, and a comparison
+//! of the two ways to read a shard.
 
 mod build;
 mod damaged;
@@ -20,10 +20,10 @@ fn small() -> TarOptions {
     TarOptions::default().limits(Limits::SMALL)
 }
 
-/// Keys and records of all samples, or why they can't be had.
+/// The keys and records of all samples, or the error.
 type Read = Result<Vec<(String, Result<Record, String>)>, String>;
 
-/// All samples by their places; each value both ways.
+/// All samples by number; each value is read by both methods.
 fn in_order(tar: &Tar) -> Vec<(String, Result<Record, String>)> {
     let mut buffer = Buffer::default();
     let mut one = |sample| {
@@ -40,7 +40,7 @@ fn in_order(tar: &Tar) -> Vec<(String, Result<Record, String>)> {
     (0..tar.len()).map(|sample| one(SampleId(sample))).collect()
 }
 
-/// All samples as a pass gives them.
+/// All samples in the order of a pass.
 fn in_sequence(stream: &TarStream) -> Read {
     use crate::source::stream::Item;
     let mut items = stream.open(&PASS).map_err(|error| error.to_string())?;
@@ -58,13 +58,13 @@ fn in_sequence(stream: &TarStream) -> Read {
     Ok(found)
 }
 
-/// What both ways of reading give, held against each other.
+/// Reads an archive by index and in sequence, and compares the results.
 fn both(bytes: &[u8], options: &TarOptions) -> Read {
     let placed = Tar::from_bytes_with(bytes, options);
     let placed = placed.map(|tar| in_order(&tar)).map_err(|error| error.to_string());
     let streamed = TarStream::from_bytes(bytes, options).map_err(|error| error.to_string());
     let streamed = streamed.and_then(|stream| in_sequence(&stream));
-    // A stream learns of damage when it comes there: a field that can't be had may be told first.
+    // A stream finds damage when it reaches it, so the error of an unreadable field may come first.
     match (&placed, &streamed) {
         (Ok(_), _) | (_, Ok(_)) => assert_eq!(placed, streamed),
         (Err(_), Err(_)) => {}

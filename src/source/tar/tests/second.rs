@@ -1,12 +1,12 @@
-//! The `tar` crate and Python's `tarfile` as other readers: the same files at the same places, in any
-//! archive that both take.
+//! The `tar` crate and Python's `tarfile` as reference readers: they find the same files at the same
+//! offsets in any archive that both accept.
 //!
 //! `FUSELOOP_ARCHIVES=10000 cargo test --release --lib tar::tests::second`
 
 use super::build::{Archive, pax};
 use super::*;
 use crate::source::shards::Shard;
-use crate::source::tar::error::Found;
+use crate::source::tar::error::LocatedDamage;
 use crate::source::tar::header::text;
 use crate::source::tar::members::Members;
 use arbitrary::{Result, Unstructured};
@@ -14,7 +14,7 @@ use fuseloop_ops::SampleKey;
 
 type Files = Vec<(Vec<u8>, u64, u64)>;
 
-fn ours(bytes: &[u8]) -> std::result::Result<Files, Found> {
+fn ours(bytes: &[u8]) -> std::result::Result<Files, LocatedDamage> {
     let mut members = Members::plain(&Shard::held("a.tar", bytes));
     let mut files = vec![];
     while let Some(member) = members.next()? {
@@ -28,9 +28,10 @@ fn theirs(bytes: &[u8]) -> std::io::Result<Files> {
     for entry in ::tar::Archive::new(bytes).entries()? {
         let entry = entry?;
         let kind = entry.header().entry_type();
-        // A long name ends at its first NUL: theirs has all there are but one.
+        // A long name ends at its first NUL; the `tar` crate removes only one NUL.
         let name = text(&entry.path_bytes()).to_vec();
-        // They give a global header as a member, and it takes what was told of the file behind it.
+        // The `tar` crate returns a global header as a member and applies the preceding PAX header to
+        // it, not to the file behind it.
         if kind.is_pax_global_extensions() && name != text(&entry.header().path_bytes()) {
             return Err(std::io::Error::other("a name for a global header"));
         }
@@ -50,7 +51,7 @@ fn name(u: &mut Unstructured<'_>) -> Result<String> {
     Ok(name?.trim_matches('/').to_owned() + "x")
 }
 
-/// An archive as writers write them: any of the ways to say a long name or a size.
+/// An archive as real writers write it: with any encoding of a long name or size.
 fn regular(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let mut archive = Archive::default();
     for _ in 0..u.int_in_range(1..=8)? {
@@ -78,13 +79,13 @@ fn regular(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     Ok(archive.end())
 }
 
-/// Words at random, of which an archive is made.
+/// Random words that an archive is built from.
 fn words(number: u64) -> Vec<u8> {
     let mut draws = SampleKey::new(3, 0, number).op(0);
     (0..4000).map(|_| draws.below(256) as u8).collect()
 }
 
-/// How many archives are looked at.
+/// The number of archives to test.
 fn rounds() -> u64 {
     let asked = std::env::var("FUSELOOP_ARCHIVES").ok().and_then(|count| count.parse().ok());
     asked.unwrap_or(500)
@@ -108,7 +109,7 @@ fn a_second_reader_finds_the_same_files_at_the_same_places() {
     assert!(files > rounds());
 }
 
-/// Prints the files of the archives it is given the paths of, a line of JSON for each.
+/// Reads paths of archives and prints the files of each, as one line of JSON.
 const TARFILE: &str = r#"
 import json, sys, tarfile
 for path in sys.stdin.read().split("\n"):
@@ -121,8 +122,8 @@ for path in sys.stdin.read().split("\n"):
         print("null")
 "#;
 
-/// What Python's `tarfile` finds in each archive; `None` where it refuses one. No answer at all without a
-/// Python.
+/// The files that Python's `tarfile` finds in each archive; `None` for an archive that it refuses.
+/// Returns `None` if there is no Python.
 fn of_python(archives: &[Vec<u8>]) -> Option<Vec<Option<Files>>> {
     use std::io::Write as _;
     use std::process::{Command, Stdio};
@@ -137,7 +138,7 @@ fn of_python(archives: &[Vec<u8>]) -> Option<Vec<Option<Files>>> {
     let output = python.wait_with_output().unwrap();
     assert!(output.status.success(), "python3 failed: {:?}", output.status);
     let file = |file: &serde_json::Value| -> Option<(Vec<u8>, u64, u64)> {
-        // A letter for each byte.
+        // One letter per byte.
         let name = file[0].as_str()?.chars().map(|c| c as u8).collect();
         Some((name, file[1].as_u64()?, file[2].as_u64()?))
     };
@@ -162,14 +163,14 @@ fn pythons_tarfile_finds_the_same_files_at_the_same_places() {
     for (number, (bytes, theirs)) in archives.iter().zip(found).enumerate() {
         assert_eq!(Some(ours(bytes).unwrap()), theirs, "archive {number}");
     }
-    // Literal, so that not all of them can be wrong in the same way.
+    // Literal names, so that all readers can't be wrong in the same way.
     let plain = Archive::default().file("a.txt", b"one").file("b.txt", &[0; 600]).end();
     let want = vec![(b"a.txt".to_vec(), 512, 3), (b"b.txt".to_vec(), 1536, 600)];
     assert_eq!(ours(&plain).unwrap(), want);
     assert_eq!(of_python(&[plain]).unwrap(), [Some(want)]);
 }
 
-/// With a digit or a kind of some header changed, its sum put right.
+/// Changes a digit or a kind in some header and corrects its checksum.
 fn changed(mut bytes: Vec<u8>, u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let headers: Vec<usize> = (0..bytes.len())
         .step_by(512)

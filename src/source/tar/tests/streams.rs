@@ -1,4 +1,4 @@
-//! Shards in sequence: shuffled, shared out, skipped, and damaged on the way.
+//! Shards in sequence: shuffled, divided among ranks, skipped, and damaged.
 
 use super::build::Archive;
 use super::*;
@@ -7,7 +7,7 @@ use crate::source::stream::{Item, Stream};
 use std::collections::BTreeSet;
 use std::fs;
 
-/// Ten shards of three samples, numbered through.
+/// Ten shards of three samples each, with consecutive numbers.
 fn folder() -> (tempfile::TempDir, String) {
     let dir = tempfile::tempdir().unwrap();
     for shard in 0..10 {
@@ -61,7 +61,7 @@ fn shards_are_shuffled_anew_for_each_epoch_and_turn_and_shared_out() {
         assert_eq!(shares.iter().map(Vec::len).collect::<Vec<_>>(), [12, 9, 9]);
         let all: BTreeSet<_> = shares.concat().into_iter().collect();
         assert_eq!(all.len(), 30);
-        // Shard k of the shuffled order is rank k mod world's.
+        // Shard k of the shuffled order belongs to rank k mod world.
         assert_eq!(shares[1][..3], keys(&shuffled, pass)[3..6]);
     }
     let prints = [&plain, &shuffled, &shuffled.clone().split_by_rank(1, 3).unwrap()];

@@ -1,4 +1,4 @@
-//! Files that are cut, changed, or not what was asked for.
+//! Files that are cut, changed, or different from the request.
 
 use super::super::sequence::Sequence;
 use super::plain::{Numbers, example, framed, plain_masked};
@@ -12,7 +12,8 @@ fn small() -> Vec<u8> {
     [record(0), record(1)].concat()
 }
 
-/// What every record of a file is, read in any order and in sequence; `None` where it can't be opened.
+/// For each record, whether it can be read, in any order and in sequence; `None` if the file can't be
+/// opened.
 fn both_ways(bytes: &[u8]) -> (Option<Vec<bool>>, Vec<bool>) {
     let options = TfOptions::default()
         .feature("n", Feature::Int)
@@ -108,7 +109,8 @@ fn what_is_asked_for_must_make_fields() {
     assert_eq!(of_bytes(&[], &asked(Feature::Int)).unwrap().len(), 0);
 }
 
-/// A record whose data is damaged is its item's error; a compressed file that is cut ends the stream.
+/// A record whose data is damaged is an error of its item; a compressed file that is cut ends the
+/// stream.
 #[test]
 fn a_stream_goes_on_behind_a_damaged_record() {
     use std::io::Write as _;
@@ -146,7 +148,7 @@ fn a_stream_goes_on_behind_a_damaged_record() {
     }
 }
 
-/// A record of 512 MiB: fine where it is stored plain, too much to unpack to.
+/// A record of 512 MiB: accepted in a plain file, refused in a compressed one.
 #[test]
 fn a_compressed_record_over_the_limit_is_not_unpacked() {
     use std::io::Write as _;

@@ -26,7 +26,7 @@ fn bytes(hex: &Json) -> Vec<u8> {
     pairs.map(byte).collect()
 }
 
-/// Numbers as they lie in an array.
+/// Numbers as they are stored in an array.
 fn packed(values: &Json) -> Vec<u8> {
     let values = values.as_array().unwrap().iter();
     let bytes = values.map(|value| match value.as_i64() {
@@ -94,7 +94,10 @@ fn tensorflows_examples_are_read() {
     let source = TfRecords::open_with(&format!("{spec}::{spec}"), &options).unwrap();
     let twice = [want(&names), want(&names)].concat();
     assert_eq!(all(&source), twice);
-    assert_eq!((source.page(SampleId(6)), source.page(SampleId(7))), (Some(0), Some(1)));
+    assert_eq!(
+        (source.locality_group(SampleId(6)), source.locality_group(SampleId(7))),
+        (Some(0), Some(1))
+    );
 }
 
 #[test]
@@ -211,7 +214,7 @@ fn numbers(u: &mut Unstructured<'_>) -> arbitrary::Result<Numbers> {
     })
 }
 
-/// What a feature must be read as, by the table at the top of `features.rs`.
+/// The type and value of a feature, by the table at the top of `features.rs`.
 fn expected(values: &Numbers) -> Option<(Feature, OwnedValue)> {
     let floats = |all: &[f32]| all.iter().flat_map(|value| value.to_le_bytes()).collect();
     let ints = |all: &[i64]| all.iter().flat_map(|value| value.to_le_bytes()).collect();

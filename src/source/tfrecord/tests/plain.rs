@@ -1,4 +1,4 @@
-//! The format, written plainly once more: what reading it is held against.
+//! A second, plain writer of the format, which the reader is checked against.
 
 use super::super::frame;
 
@@ -11,7 +11,7 @@ pub(super) fn plain_crc(bytes: &[u8]) -> u32 {
     })
 }
 
-/// The same by a table of bytes: a third way, and fast enough for long texts.
+/// The same with a table of bytes: a third implementation, fast enough for long texts.
 fn table_crc(bytes: &[u8]) -> u32 {
     let table: [u32; 256] = std::array::from_fn(|byte| {
         (0..8).fold(
@@ -27,7 +27,7 @@ fn masked(crc: u32) -> u32 {
     ((crc >> 15) | (crc << 17)).wrapping_add(0xa282_ead8)
 }
 
-/// As the TFRecord guide has it: `((crc >> 15) | (crc << 17)) + 0xa282ead8`.
+/// The formula of the TFRecord guide: `((crc >> 15) | (crc << 17)) + 0xa282ead8`.
 pub(super) fn plain_masked(bytes: &[u8]) -> [u8; 4] {
     let crc = plain_crc(bytes);
     crc.rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes()
@@ -69,7 +69,7 @@ fn feature(values: &Numbers) -> Vec<u8> {
             let bytes: Vec<u8> = all.iter().flat_map(|value| value.to_le_bytes()).collect();
             tagged(2, &tagged(1, &bytes))
         }
-        // Not packed, as old writers wrote them.
+        // Not packed, as old writers stored them.
         Numbers::Ints(all) if all.len() == 2 => {
             let one = |value: &i64| [vec![8], varint(*value as u64)].concat();
             tagged(3, &all.iter().flat_map(one).collect::<Vec<_>>())
@@ -94,7 +94,7 @@ fn the_crc_is_castagnolis() {
     assert_eq!(plain_crc(&[0; 32]), 0x8a91_36aa);
     assert_eq!(plain_crc(b"123456789"), 0xe306_9283);
     assert_eq!(crc32c::crc32c(b"123456789"), 0xe306_9283);
-    // All of RFC 3720's vectors, and what TensorFlow's own hash test has masked.
+    // All vectors of RFC 3720, and the masked values of TensorFlow's own hash test.
     let ascending: Vec<u8> = (0..32).collect();
     let descending: Vec<u8> = (0..32).rev().collect();
     for (bytes, want) in [
@@ -106,7 +106,7 @@ fn the_crc_is_castagnolis() {
         assert_eq!((plain_crc(bytes), crc32c::crc32c(bytes)), (want, want));
         assert_eq!(table_crc(bytes), want);
     }
-    // Every length up to what a reader takes in one stroke, from every place modulo a word.
+    // Every length up to the largest single read, from every offset modulo a word.
     let bytes: Vec<u8> = (0..1100_u32).map(|i| ((i * i) >> 3) as u8).collect();
     for start in 0..8 {
         for end in start..bytes.len() {

@@ -1,7 +1,7 @@
 //! A training loop: pipelines that end on a device, and somebody who reads the batches there.
 
 use super::gpu::{self, Pinned};
-use fuseloop::device::{DeviceTensorError, Stream, StreamHandle};
+use fuseloop::device::{DeviceStream, DeviceTensorError, StreamHandle};
 use fuseloop::loader::Loader;
 use fuseloop::ops::*;
 use fuseloop::write::WriteMode;
@@ -108,9 +108,9 @@ impl Trainer {
     }
 
     #[allow(unsafe_code, reason = "a handle")]
-    pub(crate) fn stream(&self) -> Stream {
+    pub(crate) fn stream(&self) -> DeviceStream {
         // SAFETY: it is never destroyed before the batches are dropped.
-        Stream::Handle(unsafe { StreamHandle::new(self.stream) })
+        DeviceStream::Handle(unsafe { StreamHandle::new(self.stream) })
     }
 
     /// Asks for a batch to be read, and lets it go before it has been.

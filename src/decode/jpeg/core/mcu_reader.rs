@@ -1,0 +1,158 @@
+//! Reads MCU after MCU, over restart markers (T.81, F.1.2.3 and E.2.4).
+//!
+//! ```text
+//! MCU      0    1    2  | 3    4    5  | 6 ...        an interval of 3
+//! segment  0              1              2            DC prediction restarts in each
+//! ```
+//!
+//! A segment that contains no MCU of the window is skipped. A segment that contains some is read whole,
+//! or down to the window's last row: MCUs beside the window are skipped bit by bit, and damage in them
+//! is an error.
+
+use super::IndexedJpeg;
+use super::bits::{BitPosition, Bits, unstuff};
+use super::entropy::Codes;
+use super::frame::{FrameComponents, Tables};
+use super::mcu_row::{DecodeRegion, McuRow};
+use fuseloop_kernels::{idct, idct_flat};
+
+/// A block of an MCU.
+#[derive(Clone, Copy, Debug)]
+struct McuBlock<'a> {
+    channel: usize,
+    steps: &'a [i16; 64],
+    /// The block's column and row in the MCU.
+    place: [usize; 2],
+    codes: Codes<'a>,
+}
+
+/// Most blocks of an MCU: four of luma and two of chroma.
+const BLOCKS: usize = 6;
+
+/// Reads the MCUs of a region in order.
+pub(super) struct McuReader<'a> {
+    source: IndexedJpeg<'a>,
+    part: &'a DecodeRegion,
+    /// The blocks of an MCU, in the file's order.
+    blocks: [McuBlock<'a>; BLOCKS],
+    count: usize,
+    segment: &'a mut Vec<u8>,
+    /// The current segment's bounds in MCUs: the next one to read and the end; both 0 before the first
+    /// segment.
+    next: u64,
+    end: u64,
+    place: BitPosition,
+    dc: [i32; 3],
+}
+
+impl<'a> McuReader<'a> {
+    /// Returns a reader at the beginning; `None` if a component has no tables.
+    pub(super) fn new(
+        source: IndexedJpeg<'a>,
+        frame: &'a FrameComponents,
+        tables: &'a Tables,
+        part: &'a DecodeRegion,
+        segment: &'a mut Vec<u8>,
+    ) -> Option<Self> {
+        let steps = &frame.channels().first()?.steps;
+        let codes = frame.codes(0, tables)?;
+        let first = McuBlock { channel: 0, steps, place: [0; 2], codes };
+        let (mut blocks, mut count) = ([first; BLOCKS], 0);
+        for (channel, factors) in frame.channels().iter().enumerate() {
+            let codes = frame.codes(channel, tables)?;
+            for at in 0..factors.h * factors.v {
+                let place = [at % factors.h, at / factors.h];
+                *blocks.get_mut(count)? = McuBlock { channel, steps: &factors.steps, place, codes };
+                count += 1;
+            }
+        }
+        let (place, dc) = (BitPosition::default(), [0; 3]);
+        Some(Self { source, part, blocks, count, segment, next: 0, end: 0, place, dc })
+    }
+
+    /// Reads a row of the region's MCUs into `mcu_row`.
+    #[inline(always)]
+    pub(super) fn row(&mut self, row: u64, stripe: &mut McuRow) -> Option<()> {
+        let begin = row * self.part.grid.columns;
+        let (mut at, end) = (begin + self.part.columns.start, begin + self.part.columns.end);
+        while at < end {
+            self.pass(at.min(self.end))?;
+            if at >= self.end {
+                self.close()?;
+                self.open(at)?;
+                continue;
+            }
+            let until = end.min(self.end);
+            let first = (at - begin - self.part.columns.start) as usize;
+            self.read(until, first, stripe)?;
+            at = until;
+        }
+        Some(())
+    }
+
+    /// Reads the rest of the current segment.
+    #[inline(always)]
+    pub(super) fn finish(&mut self) -> Option<()> {
+        self.pass(self.end)?;
+        self.close()
+    }
+
+    /// Checks that the current segment held all bits that were read.
+    fn close(&self) -> Option<()> {
+        Bits::new(self.segment, self.place).is_inside().then_some(())
+    }
+
+    /// Opens the segment that contains an MCU.
+    fn open(&mut self, mcu: u64) -> Option<()> {
+        let IndexedJpeg { bytes, headers, scan } = self.source;
+        let last = self.part.rows.end * self.part.grid.columns;
+        let interval = match headers.restart_interval {
+            0 => last,
+            interval => interval.into(),
+        };
+        let segment = mcu / interval;
+        unstuff(&bytes[scan.segment(usize::try_from(segment).ok()?)], self.segment)?;
+        self.next = segment * interval;
+        self.end = (self.next + interval).min(last);
+        self.place = BitPosition::default();
+        self.dc = [0; 3];
+        Some(())
+    }
+
+    /// Skips the MCUs before `mcu`.
+    #[inline(always)]
+    fn pass(&mut self, mcu: u64) -> Option<()> {
+        let (mut bits, mut dc) = (Bits::new(self.segment, self.place), self.dc);
+        let blocks = &self.blocks[..self.count];
+        for _ in self.next..mcu {
+            for block in blocks {
+                block.codes.skip(&mut bits, &mut dc[block.channel])?;
+            }
+        }
+        (self.next, self.place, self.dc) = (mcu, bits.place(), dc);
+        Some(())
+    }
+
+    /// Reads the MCUs before `mcu`; the first of them is at index `first` of the region's row.
+    #[inline(always)]
+    fn read(&mut self, mcu: u64, first: usize, stripe: &mut McuRow) -> Option<()> {
+        let (mut bits, mut dc) = (Bits::new(self.segment, self.place), self.dc);
+        let blocks = &self.blocks[..self.count];
+        for (nth, _) in (self.next..mcu).enumerate() {
+            for &McuBlock { channel, steps, place, codes } in blocks {
+                let mut block = [0; 64];
+                let length = codes.read(&mut bits, &mut dc[channel], &mut block)?;
+                // A product that no valid image has would wrap, and the short path would then differ
+                // from the long one.
+                let flat = i16::checked_mul(block[0], steps[0])?;
+                let (out, stride) = stripe.block_mut(channel, first + nth, place);
+                match length {
+                    1 => idct_flat(flat, out, stride),
+                    _ => idct(&block, steps, out, stride),
+                }
+            }
+        }
+        (self.next, self.place, self.dc) = (mcu, bits.place(), dc);
+        Some(())
+    }
+}

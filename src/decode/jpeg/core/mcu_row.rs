@@ -1,0 +1,170 @@
+//! A row of MCUs as samples, and the pixels of that row.
+//!
+//! ```text
+//! blocks -> planes of samples -> chroma upsampled -> RGB, directly in the output
+//! ```
+//!
+//! Above its own rows, each plane stores the last row of the previous row of MCUs. With half the rows of
+//! chroma, the last row of pixels of an MCU row needs chroma of the next MCU row, so those pixels are
+//! written together with the next one's.
+//!
+//! Chroma has half as many samples as the image has columns or rows, rounded up; the encoder fills up
+//! the last MCU with others. Those others do not belong to the image, and no pixel is computed from
+//! them: as in libjpeg, the last sample has no neighbour beyond it (`compptr->downsampled_width` in
+//! jdsample.c, `set_bottom_pointers` in jdmainct.c).
+
+use super::super::scans::Grid;
+use super::frame::CoreComponent;
+use super::upsample;
+use fuseloop_kernels::{gray_row, ycbcr_row};
+use fuseloop_ops::{RGB, Size, Window};
+use std::ops::Range;
+
+/// Samples of a component, by rows.
+#[derive(Debug, Default)]
+struct Plane {
+    /// Columns and rows of blocks that the component has in an MCU.
+    h: usize,
+    v: usize,
+    columns: usize,
+    /// Columns that belong to the image; the columns after them only fill up its last MCU.
+    shown: usize,
+    /// The last row of the previous row of MCUs, then the rows of this one.
+    samples: Vec<u8>,
+}
+
+/// A row of MCUs. Each decoder has its own, which reuses its buffers.
+#[derive(Debug, Default)]
+pub(super) struct McuRow {
+    planes: [Plane; 3],
+    channels: usize,
+    /// For each chroma component, an interpolated row, and one with as many columns as luma has.
+    scratch: [[Vec<u8>; 2]; 2],
+}
+
+/// The region of an image that is decoded.
+#[derive(Clone, Debug)]
+pub(super) struct DecodeRegion {
+    pub(super) grid: Grid,
+    /// Rows and columns of MCUs.
+    pub(super) rows: Range<u64>,
+    pub(super) columns: Range<u64>,
+    /// The pixels to write; all of them are in those MCUs.
+    pub(super) wanted: Window,
+    /// The size of the whole image.
+    pub(super) size: Size,
+}
+
+impl Plane {
+    fn row(&self, row: usize) -> &[u8] {
+        &self.samples[row * self.columns..][..self.columns]
+    }
+}
+
+impl McuRow {
+    /// Sizes the buffers for the rows of a region.
+    pub(super) fn begin(&mut self, part: &DecodeRegion, channels: &[CoreComponent]) {
+        let mcus = (part.columns.end - part.columns.start) as usize;
+        self.channels = channels.len();
+        for (plane, channel) in self.planes.iter_mut().zip(channels) {
+            (plane.h, plane.v, plane.columns) = (channel.h, channel.v, 8 * channel.h * mcus);
+            let per_column = (part.grid.mcu_width / 8) / channel.h as u32;
+            let columns = u64::from(part.size.width.div_ceil(per_column));
+            let before = 8 * channel.h as u64 * part.columns.start;
+            plane.shown = plane.columns.min((columns - before) as usize);
+            // Old samples are overwritten before they are read, except for the row before the image's
+            // first.
+            plane.samples.resize((1 + 8 * channel.v) * plane.columns, 0);
+        }
+        for [between, wide] in &mut self.scratch {
+            between.resize(8 * mcus, 0);
+            wide.resize(16 * mcus, 0);
+        }
+    }
+
+    /// Returns where the samples of block (`x`, `y`) of the region's MCU `mcu` in this row are written,
+    /// and the distance between rows.
+    #[inline(always)]
+    pub(super) fn block_mut(
+        &mut self,
+        channel: usize,
+        mcu: usize,
+        [x, y]: [usize; 2],
+    ) -> (&mut [u8], usize) {
+        let plane = &mut self.planes[channel];
+        let start = (1 + 8 * y) * plane.columns + 8 * (mcu * plane.h + x);
+        (&mut plane.samples[start..], plane.columns)
+    }
+
+    /// Writes the pixels that this row of MCUs, `row` of the image, completes.
+    #[inline(always)]
+    pub(super) fn write(&mut self, part: &DecodeRegion, row: u64, pixels: &mut [u8]) {
+        let grid = part.grid;
+        let (mcu, wanted) = (u64::from(grid.mcu_height), part.wanted);
+        let late = u64::from(self.channels == 3 && mcu > 8);
+        let end = (row + 1) * mcu - if row + 1 == grid.rows { 0 } else { late };
+        let end = end.min((wanted.top + wanted.height).into());
+        let width = wanted.width as usize * RGB;
+        for y in (row * mcu).saturating_sub(late).max(wanted.top.into())..end {
+            let at = (y - u64::from(wanted.top)) as usize * width;
+            self.write_row(part, row, y, &mut pixels[at..at + width]);
+        }
+        for plane in &mut self.planes[..self.channels] {
+            let last = 8 * plane.v * plane.columns;
+            plane.samples.copy_within(last.., 0);
+        }
+    }
+
+    #[inline(always)]
+    fn write_row(&mut self, part: &DecodeRegion, row: u64, y: u64, out: &mut [u8]) {
+        let Self { planes: [luma, chroma @ ..], channels, scratch } = self;
+        let left = part.columns.start * u64::from(part.grid.mcu_width);
+        let left = (u64::from(part.wanted.left) - left) as usize;
+        let columns = left..left + part.wanted.width as usize;
+        let luma_row = luma.row((y + 1 - row * u64::from(part.grid.mcu_height)) as usize);
+        if *channels == 1 {
+            return gray_row(&luma_row[columns], out);
+        }
+        let rows = chroma_rows(part, row, y);
+        let [for_cb, for_cr] = scratch;
+        let cb = &chroma_row(&chroma[0], luma, rows, for_cb)[columns.clone()];
+        let cr = &chroma_row(&chroma[1], luma, rows, for_cr)[columns.clone()];
+        ycbcr_row(&luma_row[columns], cb, cr, out);
+    }
+}
+
+/// Returns the rows of the chroma planes that row `y` of the image is computed from: near and far.
+fn chroma_rows(part: &DecodeRegion, row: u64, y: u64) -> [usize; 2] {
+    let place = |at: u64| (at + 1 - 8 * row) as usize;
+    if part.grid.mcu_height == 8 {
+        return [place(y); 2];
+    }
+    let near = y / 2;
+    let far = if y.is_multiple_of(2) {
+        near.saturating_sub(1)
+    } else {
+        (near + 1).min(u64::from(part.size.height.div_ceil(2)) - 1)
+    };
+    [place(near), place(far)]
+}
+
+/// Returns a row of chroma with as many columns as luma.
+#[inline(always)]
+fn chroma_row<'a>(
+    plane: &'a Plane,
+    luma: &Plane,
+    [near, far]: [usize; 2],
+    [between, wide]: &'a mut [Vec<u8>; 2],
+) -> &'a [u8] {
+    let row = if luma.v == 1 {
+        &plane.row(near)[..plane.shown]
+    } else {
+        upsample::rows(plane.row(near), plane.row(far), between);
+        &between[..plane.shown]
+    };
+    if luma.h == 1 {
+        return row;
+    }
+    upsample::columns(row, wide);
+    wide
+}

@@ -1,0 +1,207 @@
+//! The device's data of a slot: its page locks, and the batch that was uploaded from it.
+//!
+//! ```text
+//!   slot is filled ──submit──▶ pages locked, copies enqueued, then the event `copied` ──▶ batch
+//!   batch dropped  ──batch_dropped──▶ its readers' streams recorded, the device's memory released
+//!   slot is taken  ──reclaim─▶ waits for `copied`: then the slot may be written again
+//!   slot dropped   ──drop────▶ the same, then unlocks the pages
+//! ```
+
+#![allow(unsafe_code, reason = "pages of memory that others write to")]
+
+use std::any::Any;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fuseloop_ops::DType;
+
+use super::context::Context;
+use super::device_buffer::{ReaderGuard, SharedBuffer};
+use super::handles::{CudaEvent, OwnedStream, PageLock};
+use crate::batch::SlotExtension;
+use crate::device::{DeviceError, DeviceStream};
+
+/// The device's data of a slot.
+pub(crate) struct PinnedSlot {
+    pub(super) context: Arc<Context>,
+    ordinal: u32,
+    copied: CudaEvent,
+    /// True if copies were enqueued that were not waited for yet.
+    copying: bool,
+    /// The locked pages of the slot's tensors, by tensor.
+    locks: Vec<(usize, PageLock)>,
+    /// True if the system refused to lock pages: it is not tried again.
+    refused: bool,
+    cargo: Option<DeviceBatch>,
+}
+
+/// A batch on the device.
+pub(super) struct DeviceBatch {
+    pub(super) held: Arc<SharedBuffer>,
+    pub(super) places: Arc<[TensorRange]>,
+    /// The index in the batch of each tensor in `places`.
+    pub(super) outputs: Vec<usize>,
+    pub(super) rows: usize,
+    pub(super) uses: Mutex<Vec<ReaderGuard>>,
+}
+
+/// The range of one tensor in the memory of a batch.
+#[derive(Debug)]
+pub(super) struct TensorRange {
+    pub(super) offset: usize,
+    pub(super) row_bytes: usize,
+    pub(super) dtype: DType,
+    /// The shape of one sample.
+    pub(super) shape: Vec<usize>,
+}
+
+/// A tensor on the device.
+#[derive(Clone, Debug)]
+pub(crate) struct LocatedTensor {
+    pub(crate) address: u64,
+    /// The shape, the batch first.
+    pub(crate) shape: Vec<usize>,
+    pub(crate) dtype: DType,
+    pub(crate) device: u32,
+    offset: usize,
+    bytes: usize,
+}
+
+impl PinnedSlot {
+    /// The minimum bytes for which locked pages are faster: the driver copies less through its own.
+    const WORTH_LOCKING: usize = 64 << 10;
+
+    pub(super) fn new(context: &Arc<Context>, ordinal: u32) -> Result<Self, DeviceError> {
+        Ok(Self {
+            context: Arc::clone(context),
+            ordinal,
+            copied: CudaEvent::new(context)?,
+            copying: false,
+            locks: Vec::new(),
+            refused: false,
+            cargo: None,
+        })
+    }
+
+    /// Returns the slot's extension, if it is of this type.
+    pub(crate) fn of(companion: &dyn SlotExtension) -> Option<&Self> {
+        (companion as &dyn Any).downcast_ref()
+    }
+
+    /// Locks the pages of the slot's tensor `output`, whose rows in use are `memory`. Returns false if
+    /// the system refuses: then copies from these pages are slower, but still correct.
+    ///
+    /// # Safety
+    ///
+    /// `memory` starts at the beginning of a tensor of the slot that this value extends.
+    pub(super) unsafe fn lock_pages(&mut self, output: usize, memory: &[u8]) -> bool {
+        if memory.len() < Self::WORTH_LOCKING {
+            return true;
+        }
+        if self.locks.iter().any(|(of, lock)| *of == output && lock.covers(memory)) {
+            return true;
+        }
+        if self.refused {
+            return false;
+        }
+        // The lock of an earlier batch with fewer rows is dropped before a longer lock is created.
+        self.locks.retain(|(of, _)| *of != output);
+        // SAFETY: memory of a slot starts at a page and stays mapped as long as the slot, which drops
+        // this value first.
+        match unsafe { PageLock::new(&self.context, memory) } {
+            Ok(lock) => self.locks.push((output, lock)),
+            Err(_) => self.refused = true,
+        }
+        !self.refused
+    }
+
+    /// Notes that copies from the slot begin.
+    pub(super) fn begin_copies(&mut self) {
+        self.copying = true;
+    }
+
+    /// Notes that all copies were enqueued on `queue`.
+    pub(super) fn end_copies(&self, queue: &OwnedStream) -> Result<(), DeviceError> {
+        self.copied.record(queue)
+    }
+
+    /// Returns the event after the last copy.
+    pub(super) fn copied(&self) -> &CudaEvent {
+        &self.copied
+    }
+
+    /// Stores the uploaded batch; `None` if the upload failed and no copy is in flight.
+    pub(super) fn set_batch(&mut self, cargo: Option<DeviceBatch>) {
+        self.copying = cargo.is_some();
+        self.cargo = cargo;
+    }
+
+    /// Returns the GPU's number.
+    pub(crate) fn ordinal(&self) -> u32 {
+        self.ordinal
+    }
+
+    /// Returns the address and shape of the batch's tensor number `output`; `None` if it is not on the
+    /// device.
+    pub(crate) fn find(&self, output: usize) -> Option<LocatedTensor> {
+        let cargo = self.cargo.as_ref()?;
+        let k = cargo.outputs.iter().position(|of| *of == output)?;
+        let place = &cargo.places[k];
+        Some(LocatedTensor {
+            address: cargo.held.buffer().memory.address() + place.offset as u64,
+            shape: std::iter::once(cargo.rows).chain(place.shape.iter().copied()).collect(),
+            dtype: place.dtype,
+            device: self.ordinal,
+            offset: place.offset,
+            bytes: cargo.rows * place.row_bytes,
+        })
+    }
+
+    /// Makes `stream` wait for the batch. Until the batch is dropped, `stream` counts as a reader of it.
+    pub(crate) fn make_ready_on(&self, stream: DeviceStream) -> Result<(), DeviceError> {
+        let Some(cargo) = &self.cargo else { return Ok(()) };
+        let mut uses = cargo.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        if !uses.iter().any(|begun| begun.is_of(stream)) {
+            uses.push(ReaderGuard::begin(&cargo.held, stream)?);
+        }
+        Ok(())
+    }
+
+    /// Does the same until the returned guard is dropped; `None` if nothing is on the device.
+    pub(crate) fn guard_for(
+        &self,
+        stream: DeviceStream,
+    ) -> Option<Result<ReaderGuard, DeviceError>> {
+        self.cargo.as_ref().map(|cargo| ReaderGuard::begin(&cargo.held, stream))
+    }
+
+    /// Reads the bytes of a tensor; waits for the device.
+    pub(crate) fn read(&self, found: &LocatedTensor) -> Result<Vec<u8>, DeviceError> {
+        let Some(cargo) = &self.cargo else { return Ok(Vec::new()) };
+        let mut bytes = vec![0; found.bytes];
+        let queue = OwnedStream::new(&self.context)?;
+        queue.wait(&cargo.held.buffer().ready)?;
+        queue.download(&cargo.held.buffer().memory, found.offset, &mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+impl SlotExtension for PinnedSlot {
+    fn batch_dropped(&mut self) {
+        self.cargo = None;
+    }
+
+    fn reclaim(&mut self) {
+        self.cargo = None;
+        if self.copying {
+            // A lost context copies nothing any more, so an error also means that no copy is in flight.
+            let _ = self.copied.synchronize();
+            self.copying = false;
+        }
+    }
+}
+
+impl Drop for PinnedSlot {
+    fn drop(&mut self) {
+        self.reclaim();
+    }
+}

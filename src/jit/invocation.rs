@@ -1,0 +1,741 @@
+//! Runs one sample through one block: fills the parameter block, checks every address, runs the code.
+//!
+//! Everything that compiled code reads and writes is decided here, from slices of known length:
+//!
+//! ```text
+//! source pixels ─┬───────────────▶ passes                         (no rows are produced)
+//!                └─▶ row producer ──▶ produced rows ─▶ passes
+//! ```
+//!
+//! An image that a shift moves partly out of view, or whose columns are mirrored before a resize, is
+//! first copied into a padded image of its own: the only pass over memory outside the loop itself.
+
+use super::call::{self, LevelsState, ProducedWindow, RowFunctionKind, RowFunctionState};
+use super::check::{BlockRun, MemoryRegion, States, TestHookCell};
+use super::compile::CompiledBody;
+use super::emit::BodySpec;
+use super::param_block::{HEADER, HeaderWord, ParamBlock, PassWord, shuffles};
+use crate::plan::block::{Reduction, pixel_op};
+use crate::plan::compose::{AxisMap, Composed, PassMap, Rect, compose};
+use crate::plan::{Block, Draws, FusedOp, ImagePlan};
+use fuseloop_ops::area::{AreaRows, AreaScratch, AreaTables};
+use fuseloop_ops::bilinear::Taps;
+use fuseloop_ops::rows::RowScratch;
+use fuseloop_ops::{
+    DType, GeometryStep, Histogram, ImageView, Layout, LevelTable, NoMemory, RowProducer, Size,
+    memory,
+};
+use std::ops::Range;
+use std::panic::resume_unwind;
+
+/// The minimum width that compiled code accepts: one group of pixels.
+const NARROWEST: u32 = 8;
+
+/// The minimum width of an image to resize: a vector of 16 bytes.
+const NARROWEST_RESIZE: u32 = 6;
+
+/// The bytes after a row that a vector may overwrite or read.
+const SLACK: usize = 64;
+
+/// The working memory of one worker. It grows to what the largest sample needs and is reused.
+#[derive(Debug, Default)]
+pub(super) struct WorkerScratch {
+    record: ParamBlock,
+    rows: Taps,
+    columns: Taps,
+    /// The columns' weights in pairs, each pair four times.
+    column_pairs: Vec<[i16; 8]>,
+    wide: Vec<i16>,
+    resized: Vec<u8>,
+    float_row: Vec<f32>,
+    framed: Vec<u8>,
+    area_tables: Option<AreaTables>,
+    area: AreaScratch,
+    filter: RowScratch,
+    tables: Vec<LevelTable>,
+    counts: Option<Box<[Histogram; 4]>>,
+    byte_row: Vec<u8>,
+    pub(super) test_hook: TestHookCell,
+}
+
+/// Decoded pixels: a whole image, or the region around the pixels that are read.
+#[derive(Clone, Copy, Debug)]
+pub struct DecodedPixels<'a> {
+    /// The pixels.
+    pub view: ImageView<'a>,
+    /// Row of the whole image that the view begins with.
+    pub top: u32,
+    /// Column of the whole image that the view begins with.
+    pub left: u32,
+    /// Size of the whole image.
+    pub whole: Size,
+}
+
+impl<'a> DecodedPixels<'a> {
+    /// A whole image.
+    #[must_use]
+    pub fn whole(view: ImageView<'a>) -> Self {
+        Self { view, top: 0, left: 0, whole: view.size() }
+    }
+
+    /// Returns the region of the whole image that was decoded.
+    fn rect(&self) -> Rect {
+        let (top, left) = (i64::from(self.top), i64::from(self.left));
+        let Size { height, width } = self.view.size();
+        Rect { top, bottom: top + i64::from(height), left, right: left + i64::from(width) }
+    }
+}
+
+/// The pixels that passes load from; they start with pixel (`top`, `left`).
+#[derive(Clone, Copy, Debug)]
+struct Base<'a> {
+    pixels: &'a [u8],
+    stride: usize,
+    top: i64,
+    left: i64,
+}
+
+/// One run of a block for one sample.
+pub(super) struct Invocation<'a> {
+    plan: &'a ImagePlan,
+    block: &'a Block,
+    compiled: &'a CompiledBody,
+    draws: &'a Draws,
+    source: DecodedPixels<'a>,
+    body: LoopBody<'a>,
+    composed: Composed,
+}
+
+/// The loop body that a sample runs: its fused ops, the flat op that each comes from, and the tables
+/// that are the same for every sample, by flat op.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LoopBody<'a> {
+    pub(super) links: &'a [FusedOp],
+    pub(super) leaves: &'a [usize],
+    pub(super) fixed: &'a [(usize, Box<LevelTable>)],
+}
+
+/// The reason why compiled code did not run. The contents of the output are undefined then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NotRun {
+    /// The image is too small for vectors, or its code could not be compiled: the oracle can run
+    /// instead.
+    Evaluate,
+    /// The system has no memory for an intermediate image.
+    Memory(NoMemory),
+}
+
+impl From<NoMemory> for NotRun {
+    fn from(error: NoMemory) -> Self {
+        Self::Memory(error)
+    }
+}
+
+impl<'a> Invocation<'a> {
+    /// Prepares the block at `index` of `plan` for the sample of `draws` and `source`.
+    pub(super) fn new(
+        plan: &'a ImagePlan,
+        index: usize,
+        compiled: &'a CompiledBody,
+        draws: &'a Draws,
+        source: DecodedPixels<'a>,
+        body: LoopBody<'a>,
+    ) -> Self {
+        let block = &plan.blocks()[index];
+        let leaf = |(_, position): &(Reduction, usize)| body.leaves[*position];
+        let readings: Vec<usize> = compiled.readings.iter().map(leaf).collect();
+        let composed = compose(block, draws, &readings, source.whole);
+        Self { plan, block, compiled, draws, source, body, composed }
+    }
+
+    /// Returns the size of the block's output for this sample.
+    pub(super) fn output(&self) -> Size {
+        self.composed.output
+    }
+
+    /// Runs the block, writing `out`.
+    ///
+    /// # Panics
+    ///
+    /// If `out` does not have the length and alignment of the output, or the source lacks pixels that
+    /// the draws need.
+    pub(super) fn run(&self, memory: &mut WorkerScratch, out: &mut [u8]) -> Result<(), NotRun> {
+        if is_too_narrow(&self.composed) {
+            return Err(NotRun::Evaluate);
+        }
+        memory.record.reset(self.compiled.layout);
+        self.set_output(memory, out)?;
+        self.set_byte_row(memory)?;
+        self.set_slots(&mut memory.record);
+        self.set_tables(memory);
+        match &self.composed.resampled {
+            Some((stage, motion)) => self.run_with_produced_rows(memory, stage, motion)?,
+            None => self.run_plain(memory)?,
+        }
+        Ok(())
+    }
+
+    fn set_output(&self, memory: &mut WorkerScratch, out: &mut [u8]) -> Result<(), NoMemory> {
+        let pixels = self.composed.output.pixels() as usize;
+        let element = self.block.dtype.bytes();
+        assert_eq!(out.len(), bytes_of(self.composed.output, element), "bytes of the output");
+        let planar = self.block.layout == Layout::ChannelsFirst;
+        let record = &mut memory.record;
+        set(record, HeaderWord::Out, out.as_mut_ptr() as u64);
+        set(record, HeaderWord::Plane, if planar { (pixels * element) as u64 } else { 0 });
+        if self.block.streams || !matches!(self.block.dtype, DType::U8 | DType::F32) {
+            // Row functions store whole elements.
+            assert!((out.as_ptr() as usize).is_multiple_of(element), "an element's address");
+            let values = 3 * self.composed.output.width as usize;
+            memory::resize(&mut memory.float_row, values, "a row of floats")?;
+            set(record, HeaderWord::FloatRow, memory.float_row.as_mut_ptr() as u64);
+        }
+        Ok(())
+    }
+
+    fn set_slots(&self, record: &mut ParamBlock) {
+        let slots = self.compiled.layout.slots();
+        let numbers = &self.draws.params[self.block.params.clone()];
+        for (index, number) in numbers.iter().enumerate() {
+            record.set_slot(slots + 16 * index as i32, *number);
+        }
+    }
+
+    /// Computes the tables that need no counted levels, and sets the addresses of all tables.
+    fn set_tables(&self, memory: &mut WorkerScratch) {
+        if self.block.tables == 0 {
+            return;
+        }
+        memory.tables.resize(self.block.tables, [[0.0; 256]; 3]);
+        for (link, leaf) in self.body.links.iter().zip(self.body.leaves) {
+            let FusedOp::Table { table, counted } = *link else { continue };
+            let fixed = self.body.fixed.iter().find(|(of, _)| of == leaf);
+            let address = match fixed {
+                Some((_, fixed)) => fixed.as_ptr(),
+                None => memory.tables[table].as_ptr(),
+            };
+            memory.record.set(self.compiled.layout.table(table), address as u64);
+            if fixed.is_none()
+                && !counted
+                && let Some(step) = self.block.groups.iter().find(|step| step.flat_ops[0] == *leaf)
+            {
+                let none = &[[0; 256]; 3];
+                self.plan.table(&step.flat_ops, self.draws, none, &mut memory.tables[table]);
+            }
+        }
+    }
+
+    /// Returns true if reduction number `index` changes anything for these draws.
+    fn reading_runs(&self, index: usize) -> bool {
+        let (reading, position) = self.compiled.readings[index];
+        let Reduction::Mean { part, slot, .. } = reading else { return true };
+        let leaf = self.body.leaves[position];
+        let kind = self.plan.flat_ops()[leaf].kind.pixel(part);
+        pixel_op(self.plan.flat_ops(), leaf, part).zip(kind).is_some_and(|(op, kind)| {
+            let first = slot + 1 - kind.param_count;
+            !op.is_identity(&self.draws.params[first..=slot])
+        })
+    }
+
+    /// Returns true if passes read the image before it is stored.
+    fn has_reductions(&self) -> bool {
+        !self.compiled.readings.is_empty()
+    }
+
+    /// Returns true if a rectangle of the source was decoded and no padding hides any of it, so that
+    /// passes can read it in place.
+    fn can_read_in_place(&self, part: &Rect) -> bool {
+        let shown = self.composed.frame.map_or(Rect::of(self.source.whole), |(shown, _)| shown);
+        shown.contains(part) && self.source.rect().contains(part)
+    }
+
+    fn run_plain(&self, memory: &mut WorkerScratch) -> Result<(), NoMemory> {
+        let wanted = union(&self.composed.passes);
+        let base = if self.can_read_in_place(&wanted) {
+            Base {
+                pixels: self.source.view.data(),
+                stride: self.source.view.stride(),
+                top: i64::from(self.source.top),
+                left: i64::from(self.source.left),
+            }
+        } else {
+            let rows = AxisMap { sign: 1, offset: wanted.top };
+            let columns = AxisMap { sign: 1, offset: wanted.left };
+            let stride = self.copy_padded(&mut memory.framed, rows, columns, wanted.size())?;
+            Base { pixels: &memory.framed, stride, top: wanted.top, left: wanted.left }
+        };
+        for (index, pass) in self.composed.passes.iter().enumerate() {
+            self.set_pass(&mut memory.record, index, pass, base, base.stride as i64);
+        }
+        let pixels = base.pixels.as_ptr_range();
+        self.call(memory, pixels, None);
+        Ok(())
+    }
+
+    fn run_with_produced_rows(
+        &self,
+        memory: &mut WorkerScratch,
+        stage: &PassMap,
+        motion: &GeometryStep,
+    ) -> Result<(), NoMemory> {
+        let wanted = union(&self.composed.passes);
+        let stores_all = self.has_reductions();
+        let row_bytes = (wanted.size().width as usize).next_multiple_of(4) * 3 + SLACK;
+        let rows = if stores_all { wanted.size().height as usize } else { 1 };
+        memory::resize(
+            &mut memory.resized,
+            rows.checked_mul(row_bytes).expect(TOO_LARGE),
+            "a resized picture",
+        )?;
+        let stride = if stores_all { row_bytes } else { 0 };
+        set(&mut memory.record, HeaderWord::ProducesRows, 1);
+        set(&mut memory.record, HeaderWord::Resized, memory.resized.as_mut_ptr() as u64);
+        set(&mut memory.record, HeaderWord::ResizedStride, stride as u64);
+        set(&mut memory.record, HeaderWord::ResizedRows, rows as u64);
+
+        let base =
+            Base { pixels: &memory.resized, stride: row_bytes, top: wanted.top, left: wanted.left };
+        for (index, pass) in self.composed.passes.iter().enumerate() {
+            if stores_all {
+                self.set_pass(&mut memory.record, index, pass, base, row_bytes as i64);
+            } else {
+                // All rows share one buffer: the resize tables select the row instead.
+                let along =
+                    PassMap { rows: AxisMap { sign: 1, offset: wanted.top }, ..pass.clone() };
+                self.set_pass(&mut memory.record, index, &along, base, 0);
+                let first = pass.rows.offset - wanted.top;
+                set(&mut memory.record, HeaderWord::FirstRow, first as u64);
+                set(&mut memory.record, HeaderWord::RowStep, pass.rows.sign as u64);
+            }
+        }
+        self.prepare_rows(memory, stage, motion, wanted)
+    }
+
+    /// Sets up the producer of the rows and runs the block.
+    fn prepare_rows(
+        &self,
+        memory: &mut WorkerScratch,
+        stage: &PassMap,
+        motion: &GeometryStep,
+        wanted: Rect,
+    ) -> Result<(), NoMemory> {
+        let reads = stage.reads();
+        let upright = stage.rows.sign == 1 && stage.columns.sign == 1;
+        let mut framed = std::mem::take(&mut memory.framed);
+        let view = if upright && self.can_read_in_place(&reads) {
+            let part = fuseloop_ops::Window {
+                top: (reads.top - i64::from(self.source.top)) as u32,
+                left: (reads.left - i64::from(self.source.left)) as u32,
+                height: stage.size.height,
+                width: stage.size.width,
+            };
+            self.source.view.crop(part)
+        } else {
+            self.copy_padded(&mut framed, stage.rows, stage.columns, stage.size)?;
+            ImageView::packed(&framed, stage.size)
+        };
+        let view = view.expect("the part was checked to lie inside the pixels");
+        match self.block.rows {
+            Some(RowProducer::Compiled) => {
+                self.resize_bilinear(memory, view, motion.output(view.size()), wanted)?;
+            }
+            _ => self.call_row_producer(memory, view, motion, wanted)?,
+        }
+        memory.framed = framed;
+        Ok(())
+    }
+
+    fn resize_bilinear(
+        &self,
+        memory: &mut WorkerScratch,
+        view: ImageView<'_>,
+        to: Size,
+        wanted: Rect,
+    ) -> Result<(), NoMemory> {
+        let from = view.size();
+        // Above 4 taps there is code for even numbers only; a source this much taller has enough rows
+        // for it.
+        let group = if to.height > 2 && from.height > 2 * to.height { 2 } else { 1 };
+        memory.rows.set(from.height, to.height, wanted.top..wanted.bottom, group, 1);
+        assert!(memory.rows.count() <= from.height as usize, "taps would leave the source");
+        memory.columns.set(from.width, to.width, wanted.left..wanted.right, 2, 6);
+        memory.columns.pad_to((wanted.size().width as usize).next_multiple_of(4));
+        let pairs = memory.columns.weights().as_chunks::<2>().0.iter();
+        memory.column_pairs.clear();
+        memory.column_pairs.extend(pairs.map(|&[a, b]| [a, b, a, b, a, b, a, b]));
+        let widest = (from.width as usize).max(memory.columns.count());
+        memory::resize(&mut memory.wide, 3 * widest + SLACK, "a wide row")?;
+        let words = [
+            (HeaderWord::Source, view.data().as_ptr() as u64),
+            (HeaderWord::Stride, view.stride() as u64),
+            (HeaderWord::LastVector, 3 * u64::from(from.width) - 16),
+            (HeaderWord::RowFirst, memory.rows.first().as_ptr() as u64),
+            (HeaderWord::RowWeights, memory.rows.weights().as_ptr() as u64),
+            (HeaderWord::RowTaps, memory.rows.count() as u64),
+            (HeaderWord::ColumnFirst, memory.columns.first().as_ptr() as u64),
+            (HeaderWord::ColumnWeights, memory.column_pairs.as_ptr() as u64),
+            (HeaderWord::ColumnPairs, memory.columns.count() as u64 / 2),
+            (HeaderWord::Columns, memory.columns.first().len() as u64),
+            (HeaderWord::Wide, memory.wide.as_mut_ptr() as u64),
+        ];
+        for (word, value) in words {
+            set(&mut memory.record, word, value);
+        }
+        self.call(memory, view.data().as_ptr_range(), None);
+        Ok(())
+    }
+
+    /// Runs the block with a row function that produces its rows.
+    fn call_row_producer(
+        &self,
+        memory: &mut WorkerScratch,
+        view: ImageView<'_>,
+        motion: &GeometryStep,
+        wanted: Rect,
+    ) -> Result<(), NoMemory> {
+        let to = motion.output(view.size());
+        let inside = |column: i64| column.clamp(0, i64::from(to.width)) as u32;
+        let columns = inside(wanted.left)..inside(wanted.right);
+        let lead = (i64::from(columns.start) - wanted.left) as usize * 3;
+        let lead = if columns.is_empty() { 0 } else { lead };
+        let bytes = columns.len() * 3;
+        let window = ProducedWindow { height: to.height, top: wanted.top, lead, bytes };
+        match motion.filter() {
+            Some(filter) => {
+                let mut scratch = std::mem::take(&mut memory.filter);
+                let rows = filter.rows(view, columns, &mut scratch)?;
+                self.call_with(memory, window, RowFunctionKind::Filter(rows));
+                memory.filter = scratch;
+            }
+            None => {
+                let tables = memory.area_tables.take();
+                let mut tables = tables
+                    .unwrap_or_else(|| AreaTables::new(view.size(), to).expect("no side is 0"));
+                tables.rebuild(view.size(), to).expect("no side is 0");
+                let mut scratch = std::mem::take(&mut memory.area);
+                let rows = AreaRows::new(&tables, view, columns, &mut scratch);
+                let rows = rows.expect("the tables are of this size, the columns cut to it");
+                self.call_with(memory, window, RowFunctionKind::Area(rows));
+                memory.area = scratch;
+                memory.area_tables = Some(tables);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the block, whose rows `maker` produces.
+    fn call_with(
+        &self,
+        memory: &mut WorkerScratch,
+        window: ProducedWindow,
+        maker: RowFunctionKind<'_>,
+    ) {
+        let mut state = RowFunctionState { maker, window, panic: None };
+        let at = std::ptr::from_mut(&mut state) as u64;
+        set(&mut memory.record, HeaderWord::Maker, at);
+        let row = (window.lead + window.bytes) as u64;
+        self.call(memory, [].as_ptr_range(), Some((at, row)));
+        if let Some(panic) = state.panic.take() {
+            resume_unwind(panic);
+        }
+    }
+
+    /// Copies the image that `rows` and `columns` map to the source, packed, and fills everything
+    /// outside the visible rectangle with the padding colour. Returns the bytes of a row.
+    fn copy_padded(
+        &self,
+        to: &mut Vec<u8>,
+        rows: AxisMap,
+        columns: AxisMap,
+        size: Size,
+    ) -> Result<usize, NoMemory> {
+        let (shown, fill) = self.composed.frame.unwrap_or((Rect::of(self.source.whole), [0; 3]));
+        let pixels = self.source.rect();
+        let stride = size.width as usize * 3;
+        memory::resize(to, bytes_of(size, 1), "a picture in its frame")?;
+        // The columns of the copy whose pixels are visible and decoded, as one range.
+        let (left, right) = (shown.left.max(pixels.left), shown.right.min(pixels.right));
+        let (first, end) = if columns.sign == 1 {
+            (left - columns.offset, right - columns.offset)
+        } else {
+            (columns.offset - right + 1, columns.offset - left + 1)
+        };
+        let width = i64::from(size.width);
+        let (first, end) = (first.clamp(0, width) as usize, end.clamp(0, width) as usize);
+        for (y, row) in to.chunks_exact_mut(stride.max(1)).enumerate() {
+            let from = rows.sign * y as i64 + rows.offset;
+            let is_shown =
+                from >= shown.top.max(pixels.top) && from < shown.bottom.min(pixels.bottom);
+            let (first, end) = if is_shown && first < end { (first, end) } else { (0, 0) };
+            paint(&mut row[..3 * first], fill);
+            paint(&mut row[3 * end..], fill);
+            if first < end {
+                let source = self.source.view.row((from - pixels.top) as u32);
+                let at = columns.sign * first as i64 + columns.offset - pixels.left;
+                copy_row(&mut row[3 * first..3 * end], source, at as usize, columns.sign == 1);
+            }
+        }
+        Ok(stride)
+    }
+
+    fn set_pass(
+        &self,
+        record: &mut ParamBlock,
+        index: usize,
+        pass: &PassMap,
+        base: Base<'_>,
+        row_bytes: i64,
+    ) {
+        let reads = pass.reads();
+        let rows_used = if row_bytes == 0 { 1 } else { reads.bottom - base.top };
+        // An op may draw any size or offset: the products may not fit in 64 bits.
+        let last_row = i128::from(rows_used - 1) * base.stride as i128;
+        let end = last_row + 3 * i128::from(reads.right - base.left);
+        assert!(
+            reads.top >= base.top && reads.left >= base.left && end <= base.pixels.len() as i128,
+            "a pass would read outside its pixels: {reads:?}"
+        );
+        let at = self.compiled.layout.pass(index);
+        let mirrored = pass.columns.sign == -1;
+        let row = (pass.rows.offset - base.top) * base.stride as i64;
+        let group = if mirrored { i64::from(NARROWEST) - 1 } else { 0 };
+        let column = 3 * (pass.columns.offset - base.left - group);
+        let low = (base.pixels.as_ptr() as u64).wrapping_add_signed(row + column);
+        let (first, last) = if mirrored { (low + 8, low) } else { (low, low + 8) };
+        let words = [
+            (PassWord::First, first),
+            (PassWord::Last, last),
+            (PassWord::RowStep, (pass.rows.sign * row_bytes) as u64),
+            (PassWord::PixelStep, if mirrored { -3i64 as u64 } else { 3 }),
+            (PassWord::Rows, u64::from(pass.size.height)),
+            (PassWord::LastGroup, u64::from(pass.size.width - NARROWEST)),
+            (PassWord::Shuffles, SHUFFLES[usize::from(mirrored)].0.as_ptr() as u64),
+            (PassWord::Runs, u64::from(index == 0 || self.reading_runs(index - 1))),
+        ];
+        for (word, value) in words {
+            record.set(at + 8 * word as i32, value);
+        }
+        for (number, r) in &pass.regions {
+            let numbers = [r.left, r.right, r.top, r.bottom].map(clamp_i32);
+            record.set_region(self.compiled.layout.region(index, *number), numbers);
+        }
+        for (number, [rows, columns]) in &pass.maps {
+            let numbers = [columns.sign, columns.offset, rows.sign, rows.offset].map(clamp_i32);
+            record.set_region(self.compiled.layout.map(index, *number), numbers);
+        }
+    }
+
+    /// Runs the block on the parameter block, which has the block's layout, was zeroed and then filled
+    /// by the functions above for one sample:
+    ///
+    /// 1. `set_output` asserted that the output has rows x columns x 3 elements, and the
+    ///    passes count those rows and columns;
+    /// 2. `set_pass` asserted that every pixel of a pass is in its base's slice, and groups access
+    ///    no byte outside the pass, which is at least a group wide (`is_too_narrow`);
+    /// 3. a resize reads rows `first..first + taps` of its view, which end inside it (tested in
+    ///    `bilinear`), at columns of its width, at least 16 bytes; it writes rows of `resized` and
+    ///    `wide`, which were sized for it with slack for the last vector;
+    /// 4. a row function writes `lead + bytes` bytes, a row of `resized`; a function that stores rows stores
+    ///    aligned elements (`set_output`);
+    /// 5. levels are counted in rows of `byte_row`, which is sized for the widest pass;
+    ///    tables are in `memory` or fixed, and are only indexed by 0..=255;
+    /// 6. the states of row functions live in this frame and the caller's.
+    ///
+    /// `pixels` are the bytes that the block reads besides those of `memory`. `maker` is the address of
+    /// the row producer's state and the bytes of a row, if a row function produces the rows.
+    #[allow(unsafe_code, reason = "the record was filled just before")]
+    fn call(
+        &self,
+        memory: &mut WorkerScratch,
+        pixels: Range<*const u8>,
+        maker: Option<(u64, u64)>,
+    ) {
+        let mut stand_in = std::mem::take(&mut memory.test_hook);
+        let regions = if stand_in.0.is_some() { self.regions(memory, pixels) } else { vec![] };
+        let WorkerScratch { record, tables, counts, .. } = memory;
+        let mut leaves = vec![0; if self.has_reductions() { self.block.tables } else { 0 }];
+        for (reading, position) in &self.compiled.readings {
+            if let Reduction::Levels { table } = reading {
+                leaves[*table] = self.body.leaves[*position];
+            }
+        }
+        let counts = counts.get_or_insert_with(|| Box::new([[[0; 256]; 3]; 4]));
+        let (plan, draws) = (self.plan, self.draws);
+        let leaves = &leaves;
+        let mut state = LevelsState { plan, draws, counts, tables, leaves, panic: None };
+        let levels = std::ptr::from_mut(&mut state) as u64;
+        if self.has_reductions() {
+            set(record, HeaderWord::Levels, levels);
+        }
+        let constants = &self.compiled.constants;
+        match &mut stand_in.0 {
+            // SAFETY: by 1 to 6 above, every address in the parameter block is valid for what the block
+            // reads and writes there; the callers of this function borrow all of those slices until it
+            // returns.
+            None => unsafe { call::run(&self.compiled.code, record, constants) },
+            Some(run) => {
+                let (plan, links) = (self.plan, self.body.links);
+                let spec = BodySpec::new(plan.flat_ops(), self.block, links, plan.rule());
+                let arguments = [record.as_mut_ptr() as u64, 1, constants.as_ptr() as u64];
+                let states = States { maker, levels: self.has_reductions().then_some(levels) };
+                // SAFETY: as above; the regions are those slices.
+                run(&mut unsafe { BlockRun::new(spec, arguments, regions, states) });
+            }
+        }
+        memory.test_hook = stand_in;
+        if self.block.streams {
+            fuseloop_kernels::end_streams();
+        }
+        if let Some(panic) = state.panic.take() {
+            resume_unwind(panic);
+        }
+    }
+
+    fn set_byte_row(&self, memory: &mut WorkerScratch) -> Result<(), NoMemory> {
+        if self.has_reductions() {
+            let widest = self.composed.passes.iter().map(|pass| pass.size.width).max();
+            let bytes = 3 * widest.unwrap_or(0) as usize;
+            memory::resize(&mut memory.byte_row, bytes, "a row of bytes")?;
+            set(&mut memory.record, HeaderWord::ByteRow, memory.byte_row.as_mut_ptr() as u64);
+        }
+        Ok(())
+    }
+
+    /// Returns the slices that the parameter block's addresses point into.
+    fn regions(&self, memory: &mut WorkerScratch, pixels: Range<*const u8>) -> Vec<MemoryRegion> {
+        let output = 3 * self.composed.output.pixels() * self.block.dtype.bytes() as u64;
+        let (address, end) = (pixels.start as u64, pixels.end as u64);
+        let mut regions = vec![
+            MemoryRegion { name: "pixels", address, bytes: end - address, writable: false },
+            MemoryRegion {
+                name: "output",
+                address: memory.record.get(8 * HeaderWord::Out as i32),
+                bytes: output,
+                writable: true,
+            },
+            MemoryRegion::write("record", memory.record.words()),
+            MemoryRegion::read("constants", &self.compiled.constants),
+            MemoryRegion::read("shuffles", &SHUFFLES[0].0),
+            MemoryRegion::read("shuffles", &SHUFFLES[1].0),
+            MemoryRegion::read("rows' taps", memory.rows.first()),
+            MemoryRegion::read("rows' weights", memory.rows.weights()),
+            MemoryRegion::read("columns' taps", memory.columns.first()),
+            MemoryRegion::read("columns' weights", &memory.column_pairs),
+            MemoryRegion::write("wide row", &mut memory.wide),
+            MemoryRegion::write("made rows", &mut memory.resized),
+            MemoryRegion::write("row of floats", &mut memory.float_row),
+            MemoryRegion::write("row of bytes", &mut memory.byte_row),
+            MemoryRegion::read("tables", &memory.tables),
+        ];
+        let fixed = self.body.fixed.iter().filter(|(leaf, _)| self.body.leaves.contains(leaf));
+        regions.extend(fixed.map(|(_, table)| MemoryRegion::read("fixed table", table.as_slice())));
+        regions
+    }
+}
+
+/// The panic message for an image that does not fit in the address space.
+const TOO_LARGE: &str = "a picture has more bytes than there are addresses";
+
+/// Returns the bytes of an image whose channels have `element` bytes each.
+fn bytes_of(size: Size, element: usize) -> usize {
+    let pixels = usize::try_from(size.pixels()).ok();
+    pixels.and_then(|pixels| pixels.checked_mul(3 * element)).expect(TOO_LARGE)
+}
+
+fn set(record: &mut ParamBlock, word: HeaderWord, value: u64) {
+    debug_assert!(8 * (word as i32) < HEADER);
+    record.set(8 * word as i32, value);
+}
+
+fn is_too_narrow(composed: &Composed) -> bool {
+    let is_narrow = |(stage, motion): &(PassMap, GeometryStep)| {
+        motion.produces_rows() && stage.size.width < NARROWEST_RESIZE
+    };
+    composed.passes.iter().any(|pass| pass.size.width < NARROWEST || pass.size.height == 0)
+        || composed.resampled.as_ref().is_some_and(is_narrow)
+}
+
+fn union(passes: &[PassMap]) -> Rect {
+    let first = passes[0].reads();
+    passes[1..].iter().fold(first, |union, pass| union.union(&pass.reads()))
+}
+
+fn clamp_i32(value: i64) -> i32 {
+    value.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
+}
+
+fn paint(row: &mut [u8], fill: [u8; 3]) {
+    for pixel in row.as_chunks_mut::<3>().0 {
+        *pixel = fill;
+    }
+}
+
+/// Copies pixels of `source` from column `at` on, forwards or backwards.
+fn copy_row(to: &mut [u8], source: &[u8], at: usize, forwards: bool) {
+    if forwards {
+        to.copy_from_slice(&source[3 * at..][..to.len()]);
+        return;
+    }
+    let pixels = source[..3 * (at + 1)].as_chunks::<3>().0.iter().rev();
+    for (to, from) in to.as_chunks_mut::<3>().0.iter_mut().zip(pixels) {
+        *to = *from;
+    }
+}
+
+/// The vectors that [`shuffles`] names, aligned for loads.
+#[repr(align(16))]
+struct Shuffles([[u8; 16]; shuffles::BYTES / 16]);
+
+/// The shuffles for a group in order, and for a mirrored group.
+static SHUFFLES: [Shuffles; 2] = [shuffles_of(false), shuffles_of(true)];
+
+/// A group's first half is loaded from its byte 0 and the second half from byte 8; in a mirrored group
+/// the halves swap and the pixels run backwards.
+const fn shuffles_of(mirrored: bool) -> Shuffles {
+    let mut all = [[NOTHING; 16]; shuffles::BYTES / 16];
+    let mut index = 0;
+    while index < 6 {
+        let (half, channel) = (index / 3, index % 3);
+        let mut lane = 0;
+        while lane < 4 {
+            let pixel = 4 * half + lane;
+            all[index][4 * lane] = from_load(mirrored, half, pixel, channel);
+            lane += 1;
+        }
+        index += 1;
+    }
+    let (interleaved, planar) = (shuffles::INTERLEAVED as usize, shuffles::PLANAR as usize);
+    let mut index = 0;
+    while index < 4 {
+        let (vector, load) = (index / 2, index % 2);
+        let mut byte = 0;
+        while byte < 16 {
+            let at = 8 * vector + byte;
+            all[interleaved / 16 + index][byte] = from_load(mirrored, load, at / 3, at % 3);
+            let at = 16 * vector + byte;
+            if at < 24 {
+                all[planar / 16 + index][byte] = from_load(mirrored, load, at % 8, at / 8);
+            }
+            byte += 1;
+        }
+        index += 1;
+    }
+    let ones = shuffles::ALL as usize / 16;
+    (all[ones - 2], all[ones - 1]) = ([0; 16], [0; 16]);
+    (all[ones], all[ones + 1]) = ([0xFF; 16], [0xFF; 16]);
+    Shuffles(all)
+}
+
+/// The shuffle index that yields a zero byte.
+const NOTHING: u8 = 0x80;
+
+/// The byte of load `load` that holds a pixel's channel, or [`NOTHING`] if the pixel is in the other
+/// half.
+const fn from_load(mirrored: bool, load: usize, pixel: usize, channel: usize) -> u8 {
+    let byte = 3 * (if mirrored { 7 - pixel } else { pixel }) + channel;
+    if load != pixel / 4 {
+        return NOTHING;
+    }
+    let begins = if (load == 1) != mirrored { 8 } else { 0 };
+    (byte - begins) as u8
+}

@@ -1,0 +1,230 @@
+//! The parameter block of one sample: everything that compiled code reads about the sample.
+//!
+//! ```text
+//! words of 8 bytes                                   offset
+//! ┌──────────────────────────────────────────────┐
+//! │ header: output, order, resize tables         │   0
+//! │ pass 0: the stored image                     │   HEADER
+//! │   its rectangles and maps, 16 bytes each     │
+//! │ pass 1..: one for each reduction             │   ...
+//! │ addresses of tables, 16 bytes each           │   ...
+//! │ op parameters, 16 bytes each: f32 x 4        │   ...
+//! └──────────────────────────────────────────────┘
+//! ```
+//!
+//! Compiled code loops over an array of parameter blocks. Only [`Invocation`](super::invocation::Invocation)
+//! fills them, and it is responsible for every address it writes there.
+
+use crate::plan::Block;
+use std::ops::Range;
+
+/// The words of the header, in order.
+#[derive(Clone, Copy, Debug)]
+#[repr(i32)]
+pub(crate) enum HeaderWord {
+    /// The address of the output.
+    Out,
+    /// The bytes from one plane of the output to the next.
+    Plane,
+    /// 1 if this sample's rows are produced by a resize or a filter, else 0.
+    ProducesRows,
+    /// The address of a row of `f32`, for outputs of 16 bits.
+    FloatRow,
+    /// The address of the first pixel to resize.
+    Source,
+    /// The bytes from one row of the resize's source to the next.
+    Stride,
+    /// The bytes of one row of the resize's source less 16: the offset of the last vector.
+    LastVector,
+    /// The address of a table: the first source row of each output row, `i32`.
+    RowFirst,
+    /// The address of the weights of each output row, `i16`.
+    RowWeights,
+    /// The number of weights of an output row.
+    RowTaps,
+    /// The address of a table: the first source column of each output column, in bytes of `wide`, `i32`.
+    ColumnFirst,
+    /// The address of the weights of each output column: pairs of `i16`, each pair four times.
+    ColumnWeights,
+    /// The number of pairs of weights of an output column.
+    ColumnPairs,
+    /// The number of output columns, rounded up to a multiple of 4.
+    Columns,
+    /// The address of a row of `i16`: a row whose height is resized and whose width is not yet.
+    Wide,
+    /// The address of the produced rows.
+    Resized,
+    /// The bytes from one produced row to the next; 0 if all rows share one buffer.
+    ResizedStride,
+    /// The number of produced rows, if all are stored.
+    ResizedRows,
+    /// The first row of the resize tables that the stored image uses.
+    FirstRow,
+    /// 1 or -1: the step from one row of the resize tables to the next.
+    RowStep,
+    /// The address of the state of the row function that produces rows.
+    Maker,
+    /// The address of the state of the row functions that count levels and compute tables.
+    Levels,
+    /// The address of a row of bytes, for counting levels.
+    ByteRow,
+    /// Pads the header to a multiple of 16 bytes.
+    Padding,
+}
+
+/// The bytes of the header.
+pub(crate) const HEADER: i32 = 8 * (HeaderWord::Padding as i32 + 1);
+
+/// The words of a pass, in order.
+#[derive(Clone, Copy, Debug)]
+#[repr(i32)]
+pub(crate) enum PassWord {
+    /// The address that the first four pixels of a group are loaded from.
+    First,
+    /// The address that the last four pixels of a group are loaded from.
+    Last,
+    /// The bytes from one row to the next.
+    RowStep,
+    /// The bytes from one pixel to the next: 3 or -3.
+    PixelStep,
+    /// The number of rows.
+    Rows,
+    /// The number of columns less 8: the column where the last group starts.
+    LastGroup,
+    /// The address of the shuffles of a group.
+    Shuffles,
+    /// 1 if the pass runs, else 0: a reduction whose result no op uses is skipped.
+    Runs,
+}
+
+/// The bytes of a pass, without its rectangles and maps.
+pub(crate) const PASS: i32 = 8 * (PassWord::Runs as i32 + 1);
+
+/// The bytes of a rectangle, `x0, x1, y0, y1` as `i32`, and of a map: sign and offset of the columns,
+/// then of the rows.
+pub(crate) const REGION: i32 = 16;
+
+/// The data at [`PassWord::Shuffles`], by offset: the shuffles of a group's two loads, and masks.
+pub(crate) mod shuffles {
+    /// Six shuffles that unpack channels to `i32`: of the first four pixels, then of the last four.
+    pub(crate) const UNPACK: i32 = 0;
+    /// Four shuffles that copy bytes, channels last: from both loads for the output's bytes 0..16, then
+    /// from both loads for its bytes 8..24.
+    pub(crate) const INTERLEAVED: i32 = UNPACK + 6 * 16;
+    /// Four shuffles that copy bytes, channels first: from both loads for red and green, then for blue.
+    pub(crate) const PLANAR: i32 = INTERLEAVED + 4 * 16;
+    /// Eight lanes of all ones after eight lanes of zeros: a mask of a group's pixels. A load that
+    /// starts `r` lanes earlier masks out the first `r` pixels.
+    pub(crate) const ALL: i32 = PLANAR + 6 * 16;
+    /// The bytes of all shuffles and masks.
+    pub(crate) const BYTES: usize = ALL as usize + 32;
+}
+
+/// The layout of the parameter blocks of one block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ParamLayout {
+    regions: i32,
+    maps: i32,
+    passes: i32,
+    tables: i32,
+    slots: i32,
+}
+
+impl ParamLayout {
+    /// The layout for a loop body of `block` with `readings` reductions.
+    pub(crate) fn new(block: &Block, readings: usize) -> Self {
+        Self {
+            regions: block.regions.len() as i32,
+            maps: block.position_ops.len() as i32,
+            passes: 1 + readings as i32,
+            tables: block.tables as i32,
+            slots: block.params.len() as i32,
+        }
+    }
+
+    /// Returns the offset of pass `index`.
+    pub(crate) fn pass(self, index: usize) -> i32 {
+        HEADER + index as i32 * (PASS + (self.regions + self.maps) * REGION)
+    }
+
+    /// Returns the offset of a rectangle of a pass.
+    pub(crate) fn region(self, pass: usize, region: usize) -> i32 {
+        self.pass(pass) + PASS + region as i32 * REGION
+    }
+
+    /// Returns the offset of a map of a pass.
+    pub(crate) fn map(self, pass: usize, map: usize) -> i32 {
+        self.region(pass, self.regions as usize + map)
+    }
+
+    /// Returns the offset of a table's address.
+    pub(crate) fn table(self, table: usize) -> i32 {
+        self.pass(self.passes as usize) + 16 * table as i32
+    }
+
+    /// Returns the offset of the block's first op parameter.
+    pub(crate) fn slots(self) -> i32 {
+        self.table(self.tables as usize)
+    }
+
+    /// Returns the byte range of the op parameters.
+    pub(crate) fn all_slots(self) -> Range<i32> {
+        self.slots()..self.slots() + 16 * self.slots
+    }
+
+    /// Returns the bytes of a parameter block: a multiple of 16.
+    pub(crate) fn bytes(self) -> usize {
+        (self.slots() + 16 * self.slots) as usize
+    }
+}
+
+/// The memory of a parameter block, aligned to 16 bytes.
+#[derive(Debug, Default)]
+pub(crate) struct ParamBlock {
+    words: Vec<u128>,
+}
+
+impl ParamBlock {
+    /// Zeroes the memory and resizes it to `layout`.
+    pub(crate) fn reset(&mut self, layout: ParamLayout) {
+        self.words.clear();
+        self.words.resize(layout.bytes() / 16, 0);
+    }
+
+    /// Writes a word at a byte offset that is a multiple of 8.
+    pub(crate) fn set(&mut self, offset: i32, word: u64) {
+        let (place, high) = (offset as usize / 16, offset % 16 != 0);
+        let shift = if high { 64 } else { 0 };
+        let kept = self.words[place] & !(u128::from(u64::MAX) << shift);
+        self.words[place] = kept | (u128::from(word) << shift);
+    }
+
+    /// Returns the word at a byte offset that is a multiple of 8.
+    pub(crate) fn get(&self, offset: i32) -> u64 {
+        let shift = if offset % 16 != 0 { 64 } else { 0 };
+        (self.words[offset as usize / 16] >> shift) as u64
+    }
+
+    /// Writes a number into all four lanes of an op parameter.
+    pub(crate) fn set_slot(&mut self, offset: i32, number: f32) {
+        let lane = u128::from(number.to_bits());
+        self.words[offset as usize / 16] = lane | lane << 32 | lane << 64 | lane << 96;
+    }
+
+    /// Writes the four numbers of a rectangle or a map.
+    pub(crate) fn set_region(&mut self, offset: i32, numbers: [i32; 4]) {
+        let lanes = numbers.map(|n| u128::from(n as u32));
+        self.words[offset as usize / 16] =
+            lanes[0] | lanes[1] << 32 | lanes[2] << 64 | lanes[3] << 96;
+    }
+
+    /// Returns the whole parameter block.
+    pub(crate) fn words(&mut self) -> &mut [u128] {
+        &mut self.words
+    }
+
+    /// Returns the address of the first byte.
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.words.as_mut_ptr().cast()
+    }
+}

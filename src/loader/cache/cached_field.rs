@@ -1,0 +1,83 @@
+//! A cached value of one field.
+
+use super::disk::FileExtent;
+use crate::source::{EncodedImage, OwnedValue, Value};
+
+/// A cached value of one field. Its bytes are in the cache file if `place` is set.
+pub(super) struct CachedField {
+    pub(super) field: usize,
+    pub(super) value: OwnedValue,
+    pub(super) place: Option<FileExtent>,
+}
+
+impl CachedField {
+    /// Creates an entry with its value in memory.
+    pub(super) fn held(field: usize, value: OwnedValue) -> Self {
+        Self { field, value, place: None }
+    }
+
+    /// Returns the value, with its bytes replaced by `bytes`.
+    pub(super) fn with_bytes<'a>(&self, bytes: &'a [u8]) -> Value<'a> {
+        match &self.value {
+            OwnedValue::Float(value) => Value::Float(*value),
+            OwnedValue::Int(value) => Value::Int(*value),
+            OwnedValue::Image(image) => {
+                let (mode, width, height) = (image.mode, image.width, image.height);
+                Value::Image(EncodedImage { mode, width, height, bytes })
+            }
+            OwnedValue::Bytes(_) => Value::Bytes(bytes),
+            OwnedValue::NdArray(_) => Value::NdArray(bytes),
+            OwnedValue::Json(_) => Value::Json(bytes),
+            OwnedValue::Custom(_) => Value::Custom(bytes),
+        }
+    }
+
+    /// Returns the bytes of the value; a number has none.
+    pub(super) fn bytes_mut(&mut self) -> Option<&mut Vec<u8>> {
+        match &mut self.value {
+            OwnedValue::Float(_) | OwnedValue::Int(_) => None,
+            OwnedValue::Image(image) => Some(&mut image.bytes),
+            OwnedValue::Bytes(bytes)
+            | OwnedValue::NdArray(bytes)
+            | OwnedValue::Json(bytes)
+            | OwnedValue::Custom(bytes) => Some(bytes),
+        }
+    }
+}
+
+/// Returns the number of bytes of a value; 0 for a number.
+pub(super) fn stored_bytes(value: &Value<'_>) -> u64 {
+    match value {
+        Value::Float(_) | Value::Int(_) => 0,
+        Value::Image(image) => image.bytes.len() as u64,
+        Value::Bytes(bytes) | Value::NdArray(bytes) | Value::Json(bytes) | Value::Custom(bytes) => {
+            bytes.len() as u64
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::OwnedImage;
+
+    #[test]
+    fn a_value_whose_bytes_lie_elsewhere_is_the_same_value() {
+        let values = [
+            OwnedValue::Int(-4),
+            OwnedValue::Float(0.5),
+            OwnedValue::Image(OwnedImage::rgb(1, 2, vec![1, 2, 3, 4, 5, 6])),
+            OwnedValue::Image(OwnedImage::jpeg(vec![7])),
+            OwnedValue::Bytes(vec![]),
+            OwnedValue::NdArray(vec![8; 9]),
+            OwnedValue::Json(b"{}\0".to_vec()),
+            OwnedValue::Custom(vec![1]),
+        ];
+        for value in values {
+            let mut part = CachedField::held(3, value.clone());
+            let bytes = part.bytes_mut().map(std::mem::take).unwrap_or_default();
+            assert_eq!(part.with_bytes(&bytes), value.borrowed());
+            assert_eq!(stored_bytes(&value.borrowed()), bytes.len() as u64);
+        }
+    }
+}

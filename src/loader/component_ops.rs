@@ -1,0 +1,97 @@
+//! Ops for one component of a dataset that is combined from several by
+//! [`Stream::mix`](crate::source::Stream::mix), `concat`, `interleave` or
+//! [`source::Concat`](crate::source::Concat).
+//!
+//! ```text
+//! a sample of component 0 ─▶ pipeline_of(0, "image") ─┐
+//! a sample of component 1 ─▶ pipeline_of(1, "image") ─┼─▶ rows of one shape and type: one tensor,
+//! a sample of component 2 ─▶ pipeline("image") ───────┘   mixed by the output's own list
+//! ```
+//!
+//! The list of a component is planned as if it were the output's own: with the same field, the same
+//! draws, and the sizes known of all samples. A sample's row is therefore the row that a loader with
+//! only that list produces.
+
+use super::LoadError;
+use super::compile::{CompileContext, FieldPlan, OutputPlan, plan_field};
+use super::outputs::OutputSpec;
+use crate::jit::KernelCache;
+use crate::sample::Epoch;
+use crate::source::Source;
+use fuseloop_ops::{Layout, Op, OpClass, Ops};
+use std::sync::Arc;
+
+/// Plans and compiles the lists of the dataset's components for an epoch.
+///
+/// # Errors
+///
+/// If a list does not fit, or its rows differ in shape, type or layout from those of its output.
+pub(super) fn add(
+    source: &dyn Source,
+    outputs: &[OutputSpec],
+    works: &mut [OutputPlan],
+    epoch: Epoch,
+    setup: &CompileContext,
+    cache: &mut KernelCache,
+) -> Result<(), LoadError> {
+    for (output, work) in outputs.iter().zip(works) {
+        for (part, make) in &output.parts {
+            let refused =
+                |reason| LoadError::Part { output: output.name.clone(), part: *part, reason };
+            let titled = output.named(format!("{} of part {part}", output.name));
+            let ops = make(epoch)
+                .map_err(|error| LoadError::Param { output: titled.name.clone(), error })?;
+            check_lists(&ops, &work.work).map_err(refused)?;
+            let own = plan_field(source, &titled, ops, false, setup, cache)?;
+            check_rows(&own, &work.work).map_err(refused)?;
+            work.of_parts.insert(*part, own);
+        }
+    }
+    Ok(())
+}
+
+/// Refuses ops that are only allowed in the output's own list.
+fn check_lists(ops: &Ops, main: &FieldPlan) -> Result<(), String> {
+    let is_device = |op: &Arc<dyn Op>| matches!(op.class(), OpClass::Device(_));
+    let is_batch = |op: &Arc<dyn Op>| matches!(op.class(), OpClass::Batch(_));
+    if matches!(main, FieldPlan::Collated(_)) {
+        return Err("a collated output has no ops".to_owned());
+    }
+    if let Some(op) = ops.iter().chain(main.ops()).find(|op| is_device(op)) {
+        let name = op.name();
+        return Err(format!("{name} is in a list of this output: parts are made on the CPU"));
+    }
+    if let Some(op) = ops.iter().find(|op| is_batch(op)) {
+        let name = op.name();
+        return Err(format!(
+            "{name} mixes all samples of a batch: put it in the output's own list"
+        ));
+    }
+    let is_image = matches!(main, FieldPlan::Image(_));
+    match main.ops().iter().find(|op| is_batch(op)).filter(|_| !is_image) {
+        Some(op) => Err(format!("{} mixes this output, which is no image", op.name())),
+        None => Ok(()),
+    }
+}
+
+/// Refuses rows that differ from the output's own.
+fn check_rows(found: &FieldPlan, wanted: &FieldPlan) -> Result<(), String> {
+    let rows = |work: &FieldPlan| (work.dtype(), work.shape(), layout(work));
+    if rows(found) == rows(wanted) {
+        return Ok(());
+    }
+    let words = |work: &FieldPlan| match layout(work) {
+        Some(layout) => format!("{:?} {:?} {layout:?}", work.dtype(), work.shape()),
+        None => format!("{:?} {:?}", work.dtype(), work.shape()),
+    };
+    let (found, wanted) = (words(found), words(wanted));
+    Err(format!("they make {found}, the output's own list makes {wanted}"))
+}
+
+/// Returns the layout of an image's channels, which mixing a batch depends on.
+fn layout(work: &FieldPlan) -> Option<Layout> {
+    match work {
+        FieldPlan::Image(kernel) => Some(kernel.plan().output().layout),
+        _ => None,
+    }
+}

@@ -1,0 +1,304 @@
+//! Flattens a list of ops: the ops in containers move into the list, each guarded by the outcomes that
+//! the container may draw.
+//!
+//! ```text
+//! [crop, RandomChoice[blur, [grey, invert]], flip]
+//!   ──▶  crop,  blur if choice 0 is 0,  grey if it is 1,  invert if it is 1,  flip
+//! ```
+//!
+//! Ops that can't run for the same sample are *exclusive*: they may share a loop's only row producer, a
+//! table or a parameter. Flattening also checks every op against the type it gets, and leaves out ops
+//! that do nothing.
+
+use super::kind::OpKind;
+use super::{ImagePlan, PlanError, batch_ops};
+use fuseloop_ops::{
+    ChoiceOp, DType, ImageType, Layout, NumberRule, Op, OpClass, Ops, Type, TypeError, stream,
+};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Most flat ops of one pipeline.
+const MAX_FLAT_OPS: usize = 1024;
+
+/// Most containers around an op.
+const MAX_DEPTH: usize = 8;
+
+/// Most outcomes of one choice: a guard has one bit for each.
+const MAX_OUTCOMES: usize = 128;
+
+/// An op that contains no other ops, with the conditions under which it runs.
+#[derive(Debug, Clone)]
+pub struct FlatOp {
+    /// The op.
+    pub op: Arc<dyn Op>,
+    /// The op's own description, as queried when the list was planned.
+    pub kind: OpKind,
+    /// The index, in the user's list, of the op or of the container that it is in.
+    pub place: usize,
+    /// The op runs if all of these guards allow it.
+    pub guards: Vec<Guard>,
+    /// The random stream of the op's draws.
+    pub stream: u64,
+    /// The type of the op's input.
+    pub input: ImageType,
+    /// The type of the op's output.
+    pub output: ImageType,
+    /// The index of its first parameter, if it has any.
+    pub first_param: usize,
+    /// The plan of one step of the op's chains, if the op mixes images.
+    pub step: Option<Arc<ImagePlan>>,
+}
+
+/// A choice, and the outcomes of it that allow an op.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Guard {
+    /// The index in the list of choices.
+    pub choice: usize,
+    /// Bit `k` is set if outcome `k` allows the op.
+    pub when: u128,
+}
+
+/// An op that draws which other ops run.
+#[derive(Debug, Clone)]
+pub struct Choice {
+    /// The op.
+    pub op: Arc<dyn Op>,
+    /// The choice is drawn if all of these guards allow it.
+    pub guards: Vec<Guard>,
+    /// The random stream of the draw.
+    pub stream: u64,
+    /// The number of outcomes.
+    pub outcomes: usize,
+}
+
+impl FlatOp {
+    /// Returns whether the two ops never run for the same sample.
+    #[must_use]
+    pub fn is_exclusive_with(&self, other: &Self) -> bool {
+        let clash = |a: &Guard, b: &Guard| a.choice == b.choice && a.when & b.when == 0;
+        self.guards.iter().any(|a| other.guards.iter().any(|b| clash(a, b)))
+    }
+}
+
+/// The result of flattening a list of ops.
+#[derive(Debug, Default)]
+pub(super) struct FlatList {
+    pub(super) flat_ops: Vec<FlatOp>,
+    pub(super) choices: Vec<Choice>,
+    /// Indices in the user's list and names of the ops that were left out.
+    pub(super) removed: Vec<(usize, &'static str)>,
+    /// The type after each op of the user's list.
+    pub(super) types: Vec<ImageType>,
+}
+
+impl FlatList {
+    /// Returns the index of `ToDevice`, if the list has one. The ops after it run on the device.
+    pub(super) fn to_device(&self) -> Option<usize> {
+        self.flat_ops.iter().position(|leaf| leaf.kind == OpKind::Device)
+    }
+
+    /// Checks that a device gets what it can process: u8 images, all of one size.
+    fn check_device(&self) -> Result<(), PlanError> {
+        let Some(at) = self.to_device().filter(|at| has_sample_ops(&self.flat_ops[at + 1..]))
+        else {
+            return Ok(());
+        };
+        let FlatOp { op, input, place, .. } = &self.flat_ops[at];
+        let expected = if input.size().is_none() {
+            "images of one size (put it after the crop or resize)"
+        } else if (input.dtype, input.layout) != (DType::U8, Layout::ChannelsLast) {
+            "a u8 image, channels last (put Normalize, Convert and ToChannelsFirst after it, or it last)"
+        } else {
+            return Ok(());
+        };
+        let found = Type::Image(*input).to_string();
+        Err(PlanError::Type { place: *place, error: TypeError { op: op.name(), expected, found } })
+    }
+}
+
+/// Returns whether any of these ops works on samples.
+pub(super) fn has_sample_ops(leaves: &[FlatOp]) -> bool {
+    leaves.iter().any(|leaf| leaf.kind != OpKind::Batch)
+}
+
+/// Flattens `ops`, for images of type `input`.
+pub(super) fn flatten(
+    ops: &Ops,
+    input: ImageType,
+    rule: NumberRule,
+) -> Result<FlatList, PlanError> {
+    let mut walk = Flattening {
+        flat: FlatList::default(),
+        place: 0,
+        seen: HashMap::new(),
+        rule,
+        viewed: false,
+    };
+    let mut current = input;
+    for (place, op) in ops.iter().enumerate() {
+        walk.place = place;
+        batch_ops::check_last(ops, place)?;
+        current = walk.add_op(op, &[], current, 0)?;
+        walk.flat.types.push(current);
+    }
+    walk.flat.check_device()?;
+    Ok(walk.flat)
+}
+
+/// The state of flattening a list.
+struct Flattening {
+    flat: FlatList,
+    /// The index of the current op in the user's list.
+    place: usize,
+    /// How often each op name occurred.
+    seen: HashMap<&'static str, usize>,
+    rule: NumberRule,
+    /// True once a `View` has changed the element type.
+    viewed: bool,
+}
+
+impl Flattening {
+    /// Adds one op; returns the type after it.
+    fn add_op(
+        &mut self,
+        op: &Arc<dyn Op>,
+        guards: &[Guard],
+        input: ImageType,
+        depth: usize,
+    ) -> Result<ImageType, PlanError> {
+        let stream = self.stream(op.name());
+        if let OpClass::Choice(choice) = op.class() {
+            if depth == MAX_DEPTH {
+                return Err(self.refuse(op.as_ref(), "at most 8 containers around an op", input));
+            }
+            return self.add_choice(op, choice, stream, guards, input, depth);
+        }
+        if matches!(op.class(), OpClass::Label(_)) {
+            return Err(self.refuse(op.as_ref(), "a label or an array", input));
+        }
+        if depth > 0 && matches!(op.class(), OpClass::Batch(_)) {
+            let expected = "a finished batch (put it last, outside of containers)";
+            return Err(self.refuse(op.as_ref(), expected, input));
+        }
+        if let OpClass::Device(_) = op.class()
+            && (depth > 0 || self.flat.to_device().is_some())
+        {
+            let expected = "to stand in a list once, outside of containers";
+            return Err(self.refuse(op.as_ref(), expected, input));
+        }
+        let is_view = matches!(op.class(), OpClass::View(_));
+        if is_view && depth > 0 {
+            return Err(self.refuse(
+                op.as_ref(),
+                "every sample (put it outside of containers)",
+                input,
+            ));
+        }
+        let may_follow = is_view
+            || matches!(op.class(), OpClass::Layout(_) | OpClass::Batch(_) | OpClass::Device(_));
+        if self.viewed && !may_follow {
+            return Err(self.refuse(op.as_ref(), "an image before its View", input));
+        }
+        self.viewed |= is_view;
+        let before = Type::Image(input);
+        let place = self.place;
+        let after = op.output(&before).map_err(|error| PlanError::Type { place, error })?;
+        let Type::Image(after) = after else {
+            return Err(self.refuse(op.as_ref(), "a label or an array", input));
+        };
+        if op.does_nothing(&before) {
+            self.flat.removed.push((place, op.name()));
+            return Ok(after);
+        }
+        if self.flat.flat_ops.len() == MAX_FLAT_OPS {
+            return Err(PlanError::TooManyFlatOps { place, op: op.name(), most: MAX_FLAT_OPS });
+        }
+        let op = op.for_input(&before).unwrap_or_else(|| Arc::clone(op));
+        let kind = OpKind::of(op.class(), &input, self.rule);
+        let kind = kind.map_err(|error| PlanError::Op { place, op: op.name(), error })?;
+        let guards = guards.to_vec();
+        let step = self.plan_chain_step(op.as_ref(), input)?;
+        let (output, first_param) = (after, 0);
+        self.flat.flat_ops.push(FlatOp {
+            op,
+            kind,
+            place,
+            guards,
+            stream,
+            input,
+            output,
+            first_param,
+            step,
+        });
+        Ok(after)
+    }
+
+    /// Adds the branches of a choice. The type after the choice must be the same for every outcome.
+    fn add_choice(
+        &mut self,
+        op: &Arc<dyn Op>,
+        choice: &dyn ChoiceOp,
+        stream: u64,
+        guards: &[Guard],
+        input: ImageType,
+        depth: usize,
+    ) -> Result<ImageType, PlanError> {
+        let outcomes = choice.outcomes();
+        if !(1..=MAX_OUTCOMES).contains(&outcomes) {
+            return Err(self.refuse(op.as_ref(), "at most 128 outcomes of a choice", input));
+        }
+        let index = self.flat.choices.len();
+        let made = Choice { op: Arc::clone(op), guards: guards.to_vec(), stream, outcomes };
+        self.flat.choices.push(made);
+        let mut types = vec![input; outcomes];
+        for member in choice.branches() {
+            let runs = |outcome: &usize| member.when >> outcome & 1 == 1;
+            let Some(first) = (0..outcomes).find(runs) else { continue };
+            let mut current = types[first];
+            if let Some(other) = (0..outcomes).filter(runs).find(|&o| types[o] != current) {
+                return Err(self.uneven(op.as_ref(), current, types[other]));
+            }
+            let mut inner = guards.to_vec();
+            inner.push(Guard { choice: index, when: member.when });
+            for op in &member.ops {
+                current = self.add_op(op, &inner, current, depth + 1)?;
+            }
+            (0..outcomes).filter(runs).for_each(|outcome| types[outcome] = current);
+        }
+        match types.iter().find(|found| **found != types[0]) {
+            Some(other) => Err(self.uneven(op.as_ref(), types[0], *other)),
+            None => Ok(types[0]),
+        }
+    }
+
+    /// Plans one step of the chains of an op that mixes images.
+    fn plan_chain_step(
+        &self,
+        op: &dyn Op,
+        input: ImageType,
+    ) -> Result<Option<Arc<ImagePlan>>, PlanError> {
+        let OpClass::Mix(mix) = op.class() else { return Ok(None) };
+        let plan = ImagePlan::of_any_size(mix.step().clone(), input, self.rule)?;
+        if plan.output() != input {
+            return Err(self.uneven(op, input, plan.output()));
+        }
+        Ok(Some(Arc::new(plan)))
+    }
+
+    fn stream(&mut self, name: &'static str) -> u64 {
+        let occurrence = self.seen.entry(name).or_default();
+        *occurrence += 1;
+        stream(name, *occurrence - 1)
+    }
+
+    fn refuse(&self, op: &dyn Op, expected: &'static str, input: ImageType) -> PlanError {
+        let error = TypeError { op: op.name(), expected, found: Type::Image(input).to_string() };
+        PlanError::Type { place: self.place, error }
+    }
+
+    fn uneven(&self, op: &dyn Op, a: ImageType, b: ImageType) -> PlanError {
+        let [one, other] = [a, b].map(|t| Type::Image(t).to_string());
+        PlanError::Uneven { place: self.place, op: op.name(), one, other }
+    }
+}

@@ -1,0 +1,132 @@
+//! Why a JPEG is left unchanged.
+
+use crate::decode::DecodeError;
+
+/// Why a JPEG is left unchanged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unchanged {
+    /// Another format, or no image at all.
+    #[error("it is not a JPEG")]
+    NotJpeg,
+    /// Arithmetic coding, which none of our decoders reads.
+    #[error("it is coded arithmetically")]
+    Arithmetic,
+    /// Lossless or hierarchical: no baseline file has the same pixels.
+    #[error("it is a lossless or hierarchical JPEG (marker ff{marker:02x})")]
+    Process {
+        /// The frame header's marker.
+        marker: u8,
+    },
+    /// Samples of a depth other than 8 bits.
+    #[error("it has {bits} bits a sample, a baseline JPEG has 8")]
+    Depth {
+        /// Bits of a sample.
+        bits: u8,
+    },
+    /// A number of components that neither gray, colour nor CMYK has.
+    #[error("it has {found} components, expected 1, 3 or 4")]
+    Components {
+        /// The number of components.
+        found: u8,
+    },
+    /// The height is stored only after the pixels (in a DNL segment).
+    #[error("its header leaves its height open")]
+    OpenHeight,
+    /// The image has more pixels or coefficients than the limits allow.
+    #[error("it needs {needed} coefficients, the limit is {max}")]
+    Pixels {
+        /// The number of coefficients, including padding.
+        needed: u64,
+        /// The limit: four for each pixel.
+        max: u64,
+    },
+    /// The file, or its re-cut form, has more bytes than the limits allow.
+    #[error("it is of {len} bytes, the limit is {max}")]
+    Bytes {
+        /// The number of bytes.
+        len: u64,
+        /// The limit.
+        max: u64,
+    },
+    /// More scans than an image of its size can need.
+    #[error("it has {found} scans, the limit at its size is {max}")]
+    Scans {
+        /// The number of scans.
+        found: usize,
+        /// The limit.
+        max: u64,
+    },
+    /// A segment that a file of one scan can't hold.
+    #[error("a segment ff{marker:02x} behind its first scan, or of an unknown kind")]
+    Misplaced {
+        /// The segment's marker.
+        marker: u8,
+    },
+    /// Coefficients that no 8-bit image has, and that no baseline file can hold.
+    #[error("a coefficient is out of a baseline JPEG's range")]
+    Coefficient,
+    /// A header or the pixels are damaged, or cut short.
+    #[error("it is damaged: {reason}")]
+    Damaged {
+        /// The decoder's message.
+        reason: String,
+    },
+    /// The re-cut file can't be decoded: files of its kind are not supported at all.
+    #[error("it can't be decoded: {0}")]
+    Undecodable(DecodeError),
+    /// The re-cut file decodes to other pixels.
+    #[error("the re-cut file's pixels differ")]
+    Differs,
+    /// A panic during re-cutting. The next image is not affected.
+    #[error("a panic: {message}")]
+    Panicked {
+        /// The panic's message.
+        message: String,
+    },
+}
+
+impl Unchanged {
+    /// Returns the cause in one or two words, the same for all files with that cause, for counting.
+    #[must_use]
+    pub fn cause(&self) -> &'static str {
+        match self {
+            Self::NotJpeg => "not a JPEG",
+            Self::Arithmetic => "arithmetic",
+            Self::Process { .. } => "lossless or hierarchical",
+            Self::Depth { .. } => "not 8 bits",
+            Self::Components { .. } => "components",
+            Self::OpenHeight => "open height",
+            Self::Pixels { .. } => "too many pixels",
+            Self::Bytes { .. } => "too many bytes",
+            Self::Scans { .. } => "too many scans",
+            Self::Misplaced { .. } => "misplaced segment",
+            Self::Coefficient => "coefficient out of range",
+            Self::Damaged { .. } => "damaged",
+            Self::Undecodable(_) => "not decodable",
+            Self::Differs => "pixels differ",
+            Self::Panicked { .. } => "panic",
+        }
+    }
+
+    /// Wraps a decoder's error message.
+    pub(super) fn damaged(reason: &dyn ToString) -> Self {
+        Self::Damaged { reason: reason.to_string() }
+    }
+}
+
+impl From<DecodeError> for Unchanged {
+    fn from(error: DecodeError) -> Self {
+        match error {
+            DecodeError::NotJpeg { .. } => Self::NotJpeg,
+            DecodeError::Process { marker: 0xc9 | 0xca | 0xcb | 0xcd | 0xce | 0xcf } => {
+                Self::Arithmetic
+            }
+            DecodeError::Process { marker } => Self::Process { marker },
+            DecodeError::Depth { bits } => Self::Depth { bits },
+            DecodeError::Components { found } => Self::Components { found },
+            DecodeError::OpenHeight => Self::OpenHeight,
+            error => Self::damaged(&error),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Files that appear whole or not at all.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use tempfile::{Builder, NamedTempFile};
+
+/// Creates a temporary file beside `path`. The process's umask decides who may read the file, as for any
+/// other file: those who may read the data may read what is stored about it.
+pub(super) fn create(path: &Path) -> io::Result<NamedTempFile> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut options = Builder::new();
+    options.prefix(".fuseloop-part-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        options.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    options.tempfile_in(folder.unwrap_or(Path::new(".")))
+}
+
+/// Moves the file to `path`, replacing what is there. The file stays open.
+pub(super) fn persist(file: NamedTempFile, path: &Path) -> io::Result<File> {
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)
+}
+
+/// Writes a whole file.
+pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    use io::Write as _;
+    let mut file = create(path)?;
+    file.write_all(bytes)?;
+    persist(file, path).map(drop)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn others_may_read_it_as_any_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |name: &str| {
+            std::fs::metadata(dir.path().join(name)).unwrap().permissions().mode() & 0o777
+        };
+        super::write(&dir.path().join("ours"), b"1").unwrap();
+        super::write(&dir.path().join("ours"), b"2").unwrap();
+        std::fs::write(dir.path().join("any"), b"2").unwrap();
+        assert_eq!(mode("ours"), mode("any"));
+        assert_eq!(std::fs::read(dir.path().join("ours")).unwrap(), b"2");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+}

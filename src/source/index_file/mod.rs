@@ -1,0 +1,294 @@
+//! Index files: the positions of a shard's samples, stored beside the shard as `NAME.fidx`.
+//!
+//! | offset | size | field   |                                                           |
+//! |-------:|-----:|---------|-----------------------------------------------------------|
+//! |      0 |    8 | magic   | `\x89FIDX\r\n\x1a`: shows a conversion of line ends       |
+//! |      8 |    4 | version | 1                                                         |
+//! |     12 |    4 | kind    | 1: tar; 2: TFRecord                                       |
+//! |     16 |    8 | length  | of the shard, in bytes                                    |
+//! |     24 |    4 | ends    | CRC-32C of the shard's first 64 KiB, then its last 64 KiB |
+//! |     28 |      | table   | see `table.rs`                                            |
+//! |     -4 |    4 | CRC-32C | of all bytes before it                                    |
+//!
+//! All numbers are little-endian. A shard whose length or ends differ is another shard, and the index is
+//! refused. A shard that was changed in its middle only, byte for byte, is not recognized as another
+//! shard: its samples are still at the same positions.
+//!
+//! An index is read wherever there is one, but only [`index_shards`] writes it. The file appears whole
+//! or not at all.
+
+mod table;
+
+use super::shards::{Shard, ShardIndex, Shards};
+use super::{BoxError, Location, atomic_file, open, tar, tfrecord};
+use crate::parallel;
+use crate::sample::Limits;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const MAGIC: &[u8; 8] = b"\x89FIDX\r\n\x1a";
+const VERSION: u32 = 1;
+const HEAD: usize = 28;
+
+/// The number of bytes of either end that the checksum covers.
+const END: u64 = 64 << 10;
+
+/// The format of the shard that an index belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::source) enum Kind {
+    Tar = 1,
+    TfRecord = 2,
+}
+
+/// The result of indexing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IndexReport {
+    /// The number of shards that now have an index.
+    pub shards: usize,
+    /// The number of samples in these shards.
+    pub samples: u64,
+    /// The size of the index files in bytes.
+    pub bytes: u64,
+}
+
+/// Writes an index file beside each shard that a text names, over an index that is there. Several shards
+/// are read at a time. After each shard, `progress` is called with the number of shards that are done
+/// and the number of all shards.
+///
+/// With an index, opening a shard reads the index and no headers. [`Tar`](super::Tar) and
+/// [`TfRecords`](super::TfRecords) find the index by its name.
+///
+/// ```no_run
+/// use fuseloop::source::index_shards;
+/// let report = index_shards("train-{000..255}.tar", &|done, of| println!("{done} of {of}"))?;
+/// println!("{} samples", report.samples);
+/// # Ok::<(), fuseloop::source::BoxError>(())
+/// ```
+///
+/// # Errors
+///
+/// Fails with the name of the first shard that is damaged, compressed or remote, or beside which no file
+/// can be written. The shards before it keep the index that was written.
+pub fn index_shards(
+    spec: &str,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<IndexReport, BoxError> {
+    let shards = Shards::open(spec)?;
+    let (done, of) = (AtomicUsize::new(0), shards.all().len());
+    let one = |shard: &Shard| -> Result<(u64, u64), BoxError> {
+        let (kind, index) = scan(shard)?;
+        let bytes = save(shard, kind, &index)?;
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1, of);
+        Ok((index.len() as u64, bytes))
+    };
+    let mut report = IndexReport::default();
+    for one in parallel::map(shards.all(), one)? {
+        let (samples, bytes) = one?;
+        report.shards += 1;
+        report.samples += samples;
+        report.bytes += bytes;
+    }
+    Ok(report)
+}
+
+/// Finds the samples of a shard. The shard's name tells its format.
+fn scan(shard: &Shard) -> Result<(Kind, ShardIndex), BoxError> {
+    match open::FileFormat::of_name(shard.location.file_name()) {
+        open::FileFormat::TfRecords => {
+            Ok((Kind::TfRecord, tfrecord::scan(shard, &Limits::DEFAULT)?))
+        }
+        _ => Ok((Kind::Tar, tar::scan(shard, &Limits::DEFAULT)?)),
+    }
+}
+
+/// Reads the index beside a shard; `None` if there is none.
+///
+/// # Errors
+///
+/// Fails if the index is damaged, has another version, or belongs to another shard.
+pub(in crate::source) fn load(shard: &Shard, kind: Kind) -> Result<Option<ShardIndex>, BoxError> {
+    let Some(path) = beside(&shard.location) else { return Ok(None) };
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let refused = |message: String| -> BoxError {
+        format!("{}: {message}", Location::Path(path.clone())).into()
+    };
+    let found = super::file::FileBytes::open(&path).map_err(|error| refused(error.to_string()))?;
+    // A table has a few dozen bytes for a member at most, and each member has a header of its own in the
+    // shard.
+    let most = shard.bytes.len().saturating_mul(4).saturating_add(END);
+    if found.len() > most {
+        return Err(refused(format!("an index of {} bytes for this shard", found.len())));
+    }
+    let bytes = found.copy(0, found.len()).map_err(|error| refused(error.to_string()))?;
+    decode(&bytes, shard, kind).map(Some).map_err(refused)
+}
+
+/// Writes the index of a local shard beside the shard; returns the size of the index file in bytes.
+///
+/// # Errors
+///
+/// Fails if the shard is remote or can't be read, or with the system's error.
+pub(in crate::source) fn save(
+    shard: &Shard,
+    kind: Kind,
+    index: &ShardIndex,
+) -> Result<u64, BoxError> {
+    let path = beside(&shard.location)
+        .ok_or_else(|| format!("{}: an index is written beside files only", shard.location))?;
+    let bytes = encode(shard, kind, index)?;
+    let written = atomic_file::write(&path, &bytes);
+    written.map_err(|error| format!("{}: {error}", Location::Path(path.clone())))?;
+    Ok(bytes.len() as u64)
+}
+
+/// Returns a checksum of an index's content: the same for an index that was loaded and for one that a
+/// scan built.
+pub(in crate::source) fn digest(index: &ShardIndex) -> u32 {
+    crc32c::crc32c(&table::encode(index))
+}
+
+fn beside(location: &Location) -> Option<PathBuf> {
+    let Location::Path(path) = location else { return None };
+    let mut name = path.clone().into_os_string();
+    name.push(".fidx");
+    Some(name.into())
+}
+
+fn encode(shard: &Shard, kind: Kind, index: &ShardIndex) -> Result<Vec<u8>, BoxError> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend(VERSION.to_le_bytes());
+    bytes.extend((kind as u32).to_le_bytes());
+    bytes.extend(shard.bytes.len().to_le_bytes());
+    bytes.extend(ends(shard)?.to_le_bytes());
+    bytes.extend(table::encode(index));
+    let sum = crc32c::crc32c(&bytes);
+    bytes.extend(sum.to_le_bytes());
+    Ok(bytes)
+}
+
+fn decode(bytes: &[u8], shard: &Shard, kind: Kind) -> Result<ShardIndex, String> {
+    let damaged = || "the index is damaged: run `fuseloop index` again".to_owned();
+    let (body, sum) = bytes.split_last_chunk::<4>().ok_or_else(damaged)?;
+    let head: &[u8; HEAD] = body.first_chunk().ok_or_else(damaged)?;
+    let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    if !head.starts_with(MAGIC) || crc32c::crc32c(body) != u32::from_le_bytes(*sum) {
+        return Err(damaged());
+    }
+    if word(8) != VERSION {
+        let found = word(8);
+        return Err(format!("an index of version {found}, this build reads {VERSION}"));
+    }
+    let len = u64::from(word(16)) | u64::from(word(20)) << 32;
+    let is_ours = word(12) == kind as u32
+        && len == shard.bytes.len()
+        && word(24) == ends(shard).map_err(|error| error.to_string())?;
+    if !is_ours {
+        return Err("the index is not of this file: run `fuseloop index` again".to_owned());
+    }
+    table::decode(&body[HEAD..], len).ok_or_else(damaged)
+}
+
+/// Returns the checksum of a shard's two ends.
+fn ends(shard: &Shard) -> Result<u32, BoxError> {
+    let (len, mut buffer) = (shard.bytes.len(), vec![]);
+    let head = crc32c::crc32c(shard.get(&(0..len.min(END)), &mut buffer)?);
+    let tail = shard.get(&(len.saturating_sub(END)..len), &mut buffer)?;
+    Ok(crc32c::crc32c_append(head, tail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn shard(len: usize) -> (tempfile::TempDir, Shard) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.tar");
+        fs::write(&path, vec![7; len]).unwrap();
+        (dir, Shard::open(Location::Path(path)).unwrap())
+    }
+
+    fn index() -> ShardIndex {
+        let mut index = ShardIndex::default();
+        for sample in 0..3u64 {
+            index.add("jpg", sample * 100..sample * 100 + 40).unwrap();
+            index.add("cls", sample * 100 + 50..sample * 100 + 51).unwrap();
+            index.end(format!("key/{sample}").as_bytes()).unwrap();
+        }
+        index
+    }
+
+    #[test]
+    fn an_index_comes_back_as_it_was_saved() {
+        let (dir, shard) = shard(1000);
+        assert_eq!(load(&shard, Kind::Tar).unwrap(), None);
+        let bytes = save(&shard, Kind::Tar, &index()).unwrap();
+        assert_eq!(load(&shard, Kind::Tar).unwrap(), Some(index()));
+        let names: Vec<_> = fs::read_dir(dir.path()).unwrap().collect();
+        assert_eq!(names.len(), 2);
+        assert_eq!(fs::metadata(dir.path().join("a.tar.fidx")).unwrap().len(), bytes);
+        save(&shard, Kind::Tar, &ShardIndex::default()).unwrap();
+        assert_eq!(load(&shard, Kind::Tar).unwrap(), Some(ShardIndex::default()));
+    }
+
+    #[test]
+    fn an_index_of_another_file_is_refused() {
+        let (dir, shard) = shard(200_000);
+        save(&shard, Kind::Tar, &index()).unwrap();
+        let path = dir.path().join("a.tar");
+        let told = || {
+            let again = Shard::open(Location::Path(path.clone())).unwrap();
+            load(&again, Kind::Tar).map(drop).map_err(|error| error.to_string())
+        };
+        assert_eq!(told(), Ok(()));
+        for at in [0, 199_999] {
+            let mut bytes = vec![7; 200_000];
+            bytes[at] = 8;
+            fs::write(&path, bytes).unwrap();
+            assert!(told().unwrap_err().ends_with(
+                "a.tar.fidx: the index is not of this file: run `fuseloop index` again"
+            ));
+        }
+        fs::write(&path, vec![7; 200_001]).unwrap();
+        assert!(told().unwrap_err().contains("not of this file"));
+    }
+
+    #[test]
+    fn an_index_cut_or_changed_anywhere_is_refused() {
+        let (dir, shard) = shard(1000);
+        save(&shard, Kind::Tar, &index()).unwrap();
+        let path = dir.path().join("a.tar.fidx");
+        let whole = fs::read(&path).unwrap();
+        for len in 0..whole.len() {
+            assert!(decode(&whole[..len], &shard, Kind::Tar).is_err(), "{len} bytes");
+        }
+        for bit in 0..whole.len() * 8 {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(&bytes, &shard, Kind::Tar).is_err(), "bit {bit}");
+        }
+        fs::write(&path, vec![0; 100_000]).unwrap();
+        let told = load(&shard, Kind::Tar).unwrap_err().to_string();
+        assert!(told.ends_with("an index of 100000 bytes for this shard"), "{told}");
+        assert!(decode(&whole, &shard, Kind::Tar).is_ok());
+    }
+
+    /// The checksum is corrected, so that the table itself must be checked.
+    #[test]
+    fn a_table_changed_anywhere_is_refused_or_lies_within_the_shard() {
+        let (_dir, shard) = shard(1000);
+        let whole = encode(&shard, Kind::Tar, &index()).unwrap();
+        for bit in HEAD * 8..(whole.len() - 4) * 8 {
+            let mut bytes = whole[..whole.len() - 4].to_vec();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let sum = crc32c::crc32c(&bytes);
+            bytes.extend(sum.to_le_bytes());
+            let Ok(index) = decode(&bytes, &shard, Kind::Tar) else { continue };
+            for part in (0..index.len()).flat_map(|sample| index.members(sample)) {
+                assert!(part.range().end <= 1000 && usize::from(part.name) < index.names().len());
+            }
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! A stream as a loader's source: a sample's number is its position in a pass.
+//!
+//! ```text
+//! pass     0 1 2 3 4 5 6 7 8 9 | not pulled yet
+//! of this rank:  * . * . * . * . * .   the others are passed over
+//! kept             2   4   6   8     until their batches are surely past
+//! ```
+//!
+//! A thread that asks for a position pulls the items up to it, under a lock. That is cheap: an item is a
+//! reference to a sample of another source, or the result of a sequential read. The thread then reads
+//! the item without the lock. This module starts no threads.
+//!
+//! A position may be asked for twice, because a chunk of rows that failed is filled again row by row.
+//! Items are therefore stored until the loader is done with their batch: when the loader asks for an
+//! item of batch b, it is done with all items before batch `b + 1 - batches ahead` that it has asked
+//! for. An earlier position that is asked for after that (the first positions of a padded rank, an
+//! inspector) is read from a second pass, begun from its start.
+//!
+//! The end of the stream is an answer like an item: [`StreamEnd::End`] at its position and at every later
+//! one. An error of the stream itself is returned the same way.
+
+use super::pass_cursor::PassCursor;
+use super::{Item, Pass, Stream};
+use crate::sample::{Epoch, SampleId, UNKNOWN};
+use crate::source::{
+    BoxError, Buffer, ClassNames, FieldSpec, ImageStats, Record, RunPlan, SampleLocation, Source,
+    Value,
+};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The reason why a stream has no item at a position, nor at any later one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StreamEnd {
+    /// The stream has ended.
+    #[error("the stream has ended after {items} items")]
+    End {
+        /// The number of items of the stream.
+        items: u64,
+    },
+    /// The stream can't continue.
+    #[error("item {item} of the stream: {message}")]
+    Broke {
+        /// The number of items that came before the error.
+        item: u64,
+        /// The cause.
+        message: String,
+    },
+}
+
+/// A stream as a source; see the top of the file.
+pub(crate) struct StreamSource {
+    stream: Stream,
+    pass: Pass,
+    state: Mutex<PlayedState>,
+}
+
+/// The number of rows of a run that are listed in one call: asking the order for each row alone would be
+/// slower.
+const LISTED_AT_ONCE: u64 = 256;
+
+struct PlayedState {
+    plan: Option<RunPlan>,
+    cursor: PassCursor,
+    /// The number of rows of the run that are, or were, listed in `wanted`.
+    listed: u64,
+    wanted: VecDeque<u64>,
+    /// The pulled items of the run in order, from row `base` on.
+    kept: VecDeque<KeptItem>,
+    base: u64,
+    /// A second pass, for positions behind the first.
+    again: Option<PassCursor>,
+    halt: Option<(u64, StreamEnd)>,
+}
+
+struct KeptItem {
+    place: u64,
+    item: Item,
+    is_asked_for: bool,
+}
+
+impl StreamSource {
+    /// The stream outside of a run: its pass in epoch 0 with seed 0.
+    pub(crate) fn new(stream: Stream) -> Self {
+        Self::begun(stream, Pass { seed: 0, epoch: Epoch(0), turn: 0 }, None)
+    }
+
+    fn begun(stream: Stream, pass: Pass, plan: Option<RunPlan>) -> Self {
+        let books = PlayedState {
+            plan,
+            cursor: PassCursor::default(),
+            listed: 0,
+            wanted: VecDeque::new(),
+            kept: VecDeque::new(),
+            base: 0,
+            again: None,
+            halt: None,
+        };
+        Self { stream, pass, state: Mutex::new(books) }
+    }
+
+    fn item(&self, place: u64) -> Result<Item, BoxError> {
+        let mut books = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let item = books.item(&self.stream, &self.pass, place)?;
+        drop(books);
+        item.check(self.stream.fields())?;
+        Ok(item)
+    }
+}
+
+impl PlayedState {
+    fn item(&mut self, stream: &Stream, pass: &Pass, place: u64) -> Result<Item, StreamEnd> {
+        self.list();
+        while self.wanted.front().is_some_and(|&wanted| wanted <= place) {
+            self.pull(stream, pass)?;
+            self.list();
+        }
+        if let Some(item) = self.take(place) {
+            return Ok(item);
+        }
+        match &self.halt {
+            Some((from, halt)) if place >= *from => Err(halt.clone()),
+            _ => self.once_more(stream, pass, place),
+        }
+    }
+
+    /// Lists the next rows of the run in `wanted`.
+    fn list(&mut self) {
+        let Some(plan) = self.plan.as_ref().filter(|_| self.wanted.is_empty()) else { return };
+        let upto = self.listed.saturating_add(LISTED_AT_ONCE).min(plan.upcoming.samples());
+        if self.listed >= upto || self.halt.is_some() {
+            return;
+        }
+        let mut samples = vec![];
+        plan.upcoming.at(self.listed..upto, &mut samples);
+        self.listed = upto;
+        let last = self.kept.back().map_or(self.cursor.next(), |kept| kept.place + 1);
+        // A padded rank repeats its first positions at its end: they come from the second pass.
+        let mut next = last.max(self.cursor.next());
+        for SampleId(place) in samples {
+            if place < next {
+                self.listed = plan.upcoming.samples();
+                break;
+            }
+            next = place + 1;
+            self.wanted.push_back(place);
+        }
+    }
+
+    /// Pulls the next item of the run.
+    fn pull(&mut self, stream: &Stream, pass: &Pass) -> Result<(), StreamEnd> {
+        let Some(place) = self.wanted.pop_front() else { return Ok(()) };
+        let is_first = self.cursor.next() == 0;
+        let pulled = self.cursor.at(stream, pass, place);
+        match if is_first { self.check_begin(place, pulled) } else { pulled } {
+            Ok(item) => {
+                self.kept.push_back(KeptItem { place, item, is_asked_for: false });
+                Ok(())
+            }
+            Err(halt) => {
+                self.wanted.clear();
+                self.halt = Some((self.cursor.next(), halt.clone()));
+                self.cursor.close();
+                Err(halt)
+            }
+        }
+    }
+
+    /// Refuses a run that begins beyond the stream's last batch: the stream had more items when the
+    /// cursor was saved.
+    fn check_begin(&self, place: u64, pulled: Result<Item, StreamEnd>) -> Result<Item, StreamEnd> {
+        let batch = self.plan.as_ref().map_or(1, |plan| plan.batch_size.max(1) as u64);
+        match pulled {
+            // A position inside the last batch is valid: that batch was short.
+            Err(StreamEnd::End { items: item })
+                if place > 0 && place - item.min(place) >= batch =>
+            {
+                let message = format!(
+                    "the cursor stands at row {place}, and the stream ends after {item}: it is of another dataset or damaged; begin the epoch anew"
+                );
+                Err(StreamEnd::Broke { item, message })
+            }
+            pulled => pulled,
+        }
+    }
+
+    /// Returns the stored item of a position, and drops the items that the loader is done with.
+    fn take(&mut self, place: u64) -> Option<Item> {
+        let at = self.kept.binary_search_by_key(&place, |kept| kept.place).ok()?;
+        let kept = &mut self.kept[at];
+        kept.is_asked_for = true;
+        let item = kept.item.clone();
+        if let Some(RunPlan { batch_size, batches_ahead, .. }) = &self.plan {
+            let (batch_size, ahead) = ((*batch_size).max(1) as u64, (*batches_ahead).max(1) as u64);
+            let batch = (self.base + at as u64) / batch_size;
+            let done = (batch + 1).saturating_sub(ahead) * batch_size;
+            while self.base < done && self.kept.front().is_some_and(|kept| kept.is_asked_for) {
+                self.kept.pop_front();
+                self.base += 1;
+            }
+        }
+        Some(item)
+    }
+
+    /// Reads an item behind the run's position from the second pass.
+    fn once_more(&mut self, stream: &Stream, pass: &Pass, place: u64) -> Result<Item, StreamEnd> {
+        if !stream.is_exact() {
+            let message = "it can't be had again: items come as they are ready".to_owned();
+            return Err(StreamEnd::Broke { item: place, message });
+        }
+        let mut tape = self.again.take().filter(|tape| tape.next() <= place).unwrap_or_default();
+        let item = tape.at(stream, pass, place)?;
+        self.again = Some(tape);
+        Ok(item)
+    }
+}
+
+impl Source for StreamSource {
+    fn fields(&self) -> &[FieldSpec] {
+        self.stream.fields()
+    }
+
+    fn len(&self) -> u64 {
+        self.stream.known_len().unwrap_or(UNKNOWN)
+    }
+
+    fn read(&self, sample: SampleId) -> Result<Record, BoxError> {
+        self.item(sample.0)?.read()
+    }
+
+    fn name(&self) -> String {
+        self.stream.name()
+    }
+
+    fn value<'a>(
+        &'a self,
+        sample: SampleId,
+        field: usize,
+        buffer: &'a mut Buffer,
+    ) -> Result<Value<'a>, BoxError> {
+        buffer.store_item(sample, || self.item(sample.0))?;
+        buffer.item_value(field)
+    }
+
+    fn components(&self) -> usize {
+        self.stream.component_count()
+    }
+
+    fn component(&self, sample: SampleId, buffer: &mut Buffer) -> Result<usize, BoxError> {
+        buffer.store_item(sample, || self.item(sample.0))?;
+        buffer.item_component()
+    }
+
+    fn image_stats(&self, field: usize) -> Option<ImageStats> {
+        self.stream.image_stats(field)
+    }
+
+    fn longest(&self, field: usize) -> Option<u64> {
+        self.stream.longest(field)
+    }
+
+    fn locate(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
+        self.item(sample.0).ok()?.locate(field)
+    }
+
+    fn paths(&self) -> Box<dyn Iterator<Item = PathBuf> + '_> {
+        self.stream.paths()
+    }
+
+    fn class_names(&self) -> Result<Option<ClassNames>, BoxError> {
+        self.stream.class_names()
+    }
+
+    fn fingerprint(&self) -> u64 {
+        self.stream.fingerprint()
+    }
+
+    fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Arc<dyn Source>>, BoxError> {
+        let pass = Pass { seed: run.seed, epoch: run.epoch, turn: 0 };
+        Ok(Some(Arc::new(Self::begun(self.stream.clone(), pass, Some(run.clone())))))
+    }
+}

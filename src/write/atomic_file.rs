@@ -1,0 +1,391 @@
+//! Writes a file that appears at its path complete or not at all.
+//!
+//! ```text
+//! .train.beton.fuseloop-x7Gq2k.partial    written, locked while its writer is alive
+//!     fsync -> rename to train.beton -> fsync of the directory
+//! ```
+//!
+//! A reader therefore finds the old file or the complete new one, at whatever moment the writer is
+//! killed. The kernel releases a dead writer's lock, so the next writer of the same path can tell a
+//! leftover from a live writer's file: it deletes a leftover, and refuses to start beside a live writer.
+//! On a file system without locks, leftovers stay, and two writers of one path each produce a complete
+//! file, of which the later one stays.
+
+use super::step::{FileStep, ObserveStep, ObservedFile};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
+
+/// The number of attempts to create an unfinished file: each failure means that another writer deleted
+/// it.
+pub(super) const TRIES: u32 = 16;
+
+/// The suffix of the name of every unfinished file.
+pub(super) const SUFFIX: &str = ".partial";
+
+/// Why a file could not be put at its path.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TargetError {
+    /// The path has no last component, or names a directory.
+    #[error("{path:?} is a directory, a file is expected")]
+    Directory {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The path is a pipe, a device or the like, which a rename must not replace.
+    #[error("{path:?} is neither a regular file nor free")]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The existing file has no write permission.
+    #[error("{path:?} is read-only: it is left as it is")]
+    ReadOnly {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Another writer of the same path is alive.
+    #[error("{path:?} is being written by another process, in {partial:?}")]
+    Busy {
+        /// The path.
+        path: PathBuf,
+        /// The other writer's unfinished file.
+        partial: PathBuf,
+    },
+    /// A system call failed.
+    #[error("{path:?}: cannot {action}: {source}")]
+    Io {
+        /// The action that was tried.
+        action: &'static str,
+        /// The path of the action.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+impl TargetError {
+    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+}
+
+/// An unfinished file for a path. If dropped before [`commit`](Self::commit), it is deleted and the path
+/// stays as it was.
+#[derive(Debug)]
+pub(super) struct AtomicFile {
+    path: PathBuf,
+    dir: PathBuf,
+    partial: NamedTempFile,
+}
+
+impl AtomicFile {
+    /// Creates an empty unfinished file beside `path`, on the same file system.
+    ///
+    /// A symbolic link is followed: the file that it points to is replaced.
+    ///
+    /// # Errors
+    ///
+    /// See [`TargetError`]. On an error, the file at `path` has not been touched.
+    pub(super) fn create(path: &Path) -> Result<Self, TargetError> {
+        let path = resolve(path)?;
+        let name = path.file_name().ok_or_else(|| TargetError::Directory { path: path.clone() })?;
+        let dir = match path.parent() {
+            Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        fs::metadata(&dir).map_err(TargetError::io("find the directory", &dir))?;
+        let mut prefix = OsString::from(".");
+        prefix.push(name);
+        prefix.push(".fuseloop-");
+        let partial = create_locked(&dir, &prefix)?;
+        let lock = |entry: &fs::DirEntry| {
+            // Opening a pipe would block: only a regular file can be a leftover.
+            let is_file = entry.file_type().is_ok_and(|found| found.is_file());
+            if is_file { File::open(entry.path()).ok() } else { None }
+        };
+        clean_up(&dir, &prefix, partial.path(), &path, lock, |file| fs::remove_file(file))?;
+        Ok(Self { path, dir, partial })
+    }
+
+    /// Returns the unfinished file, open for reading and writing. To be called once: it assumes position
+    /// 0.
+    pub(super) fn file<'a, W: ObserveStep>(&'a self, watch: &'a W) -> ObservedFile<'a, W> {
+        ObservedFile::new(self.partial.as_file(), watch)
+    }
+
+    /// Returns the unfinished file, of which `at` bytes are written, to continue behind them.
+    pub(super) fn rest<'a, W: ObserveStep>(&'a self, at: u64, watch: &'a W) -> ObservedFile<'a, W> {
+        ObservedFile::at_offset(self.partial.as_file(), at, watch)
+    }
+
+    /// Returns the unfinished file's path, for errors of writing.
+    pub(super) fn partial_path(&self) -> &Path {
+        self.partial.path()
+    }
+
+    /// Makes the file durable and renames it to its path.
+    ///
+    /// # Errors
+    ///
+    /// If a system call fails. Only if syncing the directory fails is the new file already in place.
+    pub(super) fn commit(self, watch: &impl ObserveStep) -> Result<(), TargetError> {
+        let Self { path, dir, partial } = self;
+        watch(FileStep::Sync)
+            .and_then(|()| partial.as_file().sync_all())
+            .map_err(TargetError::io("sync", partial.path()))?;
+        // Checked again, because writing may take hours: a directory, or a file protected in the
+        // meantime, must not be replaced.
+        check_replaceable(&path)?;
+        watch(FileStep::Rename)
+            .and_then(|()| partial.persist(&path).map_err(|e| e.error))
+            .map_err(TargetError::io("rename into place", &path))?;
+        watch(FileStep::SyncDir)
+            .and_then(|()| sync_dir(&dir))
+            .map_err(TargetError::io("sync", &dir))
+    }
+}
+
+/// Follows a link at `path`, and checks that what is there may be replaced.
+fn resolve(path: &Path) -> Result<PathBuf, TargetError> {
+    let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
+    let path = if is_link {
+        fs::canonicalize(path).map_err(TargetError::io("follow the link", path))?
+    } else {
+        path.to_owned()
+    };
+    check_replaceable(&path)?;
+    Ok(path)
+}
+
+/// Checks that what is at `path` may be replaced. The path may also be free.
+pub(super) fn check_replaceable(path: &Path) -> Result<(), TargetError> {
+    let found = match fs::metadata(path) {
+        Ok(found) => found,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(TargetError::io("look at it", path)(e)),
+    };
+    if found.is_dir() {
+        return Err(TargetError::Directory { path: path.to_owned() });
+    }
+    if !found.is_file() {
+        return Err(TargetError::NotAFile { path: path.to_owned() });
+    }
+    if found.permissions().readonly() {
+        return Err(TargetError::ReadOnly { path: path.to_owned() });
+    }
+    Ok(())
+}
+
+/// Opens a file of our own, for a lock or a journal; creates it empty if it is new. Returns `None` if
+/// anything but a regular file is there: opening a FIFO would block, and a link may lead anywhere.
+pub(super) fn open_own(path: &Path) -> io::Result<Option<File>> {
+    if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Ok(None);
+    }
+    File::options().read(true).write(true).create(true).truncate(false).open(path).map(Some)
+}
+
+/// Creates and locks an unfinished file. The lock shows other writers that its owner is alive.
+fn create_locked(dir: &Path, prefix: &OsStr) -> Result<NamedTempFile, TargetError> {
+    let mut tries = TRIES;
+    loop {
+        let partial = builder(prefix)
+            .tempfile_in(dir)
+            .map_err(TargetError::io("create an unfinished file in it", dir))?;
+        match partial.as_file().try_lock() {
+            // Another writer may have deleted the file as a leftover before it was locked.
+            Ok(()) if partial.path().exists() => return Ok(partial),
+            Ok(()) | Err(TryLockError::WouldBlock) if tries > 0 => tries -= 1,
+            // Without locks, the file is still written and renamed as a whole.
+            _ => return Ok(partial),
+        }
+    }
+}
+
+fn builder(prefix: &OsStr) -> tempfile::Builder<'_, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(prefix).suffix(SUFFIX);
+    // A dataset gets the permissions of the umask. The 0600 of a temporary file would stay after the
+    // rename.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder
+}
+
+/// Deletes the files in a folder that killed writers of the same path left: those with the writers'
+/// prefix and suffix, other than `own`. `lock` opens the file on which the entry's writer would hold a
+/// lock, if the entry can be a leftover.
+///
+/// # Errors
+///
+/// [`TargetError::Busy`] if one of the writers is alive.
+pub(super) fn clean_up(
+    folder: &Path,
+    prefix: &OsStr,
+    own: &Path,
+    path: &Path,
+    lock: impl Fn(&fs::DirEntry) -> Option<File>,
+    delete: impl Fn(&Path) -> io::Result<()>,
+) -> Result<(), TargetError> {
+    let listing = fs::read_dir(folder).map_err(TargetError::io("list", folder))?;
+    for entry in listing.flatten() {
+        let (partial, name) = (entry.path(), entry.file_name());
+        let name = name.as_encoded_bytes();
+        let is_partial =
+            name.starts_with(prefix.as_encoded_bytes()) && name.ends_with(SUFFIX.as_bytes());
+        if !is_partial || partial.file_name() == own.file_name() {
+            continue;
+        }
+        let Some(file) = lock(&entry) else { continue };
+        let is_alive = match file.try_lock() {
+            // The lock is held until the entry is deleted: a writer that has just created the entry
+            // might otherwise use it.
+            Ok(()) => match delete(&partial) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+                // A live writer has put its own lock file into the directory.
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => true,
+                Err(error) => return Err(TargetError::io("delete a leftover", &partial)(error)),
+                Ok(()) => false,
+            },
+            Err(TryLockError::WouldBlock) => true,
+            Err(TryLockError::Error(_)) => false,
+        };
+        if is_alive {
+            return Err(TargetError::Busy { path: path.to_owned(), partial });
+        }
+    }
+    Ok(())
+}
+
+/// Makes a rename in `dir` durable.
+#[cfg(unix)]
+pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// Does nothing: other systems have no such call, or refuse it on directories.
+#[cfg(not(unix))]
+pub(super) fn sync_dir(_dir: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::step::unwatched;
+    use super::*;
+    use std::io::Write as _;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn an_uncommitted_file_leaves_the_old_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.beton");
+        fs::write(&path, "old").unwrap();
+        let target = AtomicFile::create(&path).unwrap();
+        target.file(&unwatched).write_all(b"new").unwrap();
+        drop(target);
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(names(dir.path()), ["a.beton"]);
+    }
+
+    #[test]
+    fn a_committed_file_replaces_the_old_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.beton");
+        fs::write(&path, "old").unwrap();
+        let target = AtomicFile::create(&path).unwrap();
+        target.file(&unwatched).write_all(b"new").unwrap();
+        target.commit(&unwatched).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(names(dir.path()), ["a.beton"]);
+    }
+
+    #[test]
+    fn a_dead_writers_leftover_is_deleted_and_a_strangers_file_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.beton");
+        fs::write(dir.path().join(".a.beton.fuseloop-dead.partial"), "part").unwrap();
+        fs::write(dir.path().join(".b.beton.fuseloop-dead.partial"), "part").unwrap();
+        AtomicFile::create(&path).unwrap().commit(&unwatched).unwrap();
+        assert_eq!(names(dir.path()), [".b.beton.fuseloop-dead.partial", "a.beton"]);
+    }
+
+    #[test]
+    fn two_writers_of_one_path_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.beton");
+        let first = AtomicFile::create(&path).unwrap();
+        let error = AtomicFile::create(&path).unwrap_err();
+        assert!(matches!(error, TargetError::Busy { .. }), "{error}");
+        let message = error.to_string();
+        assert!(message.contains("is being written by another process"), "{message}");
+        first.commit(&unwatched).unwrap();
+        AtomicFile::create(&path).unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_replaced_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = AtomicFile::create(dir.path()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("{:?} is a directory, a file is expected", dir.path())
+        );
+
+        let path = dir.path().join("a.beton");
+        fs::write(&path, "old").unwrap();
+        let mut permissions = fs::metadata(&path).unwrap().permissions();
+        permissions.set_readonly(true);
+        fs::set_permissions(&path, permissions).unwrap();
+        let error = AtomicFile::create(&path).unwrap_err();
+        assert_eq!(error.to_string(), format!("{path:?} is read-only: it is left as it is"));
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+
+        let error = AtomicFile::create(&dir.path().join("no/such/a.beton")).unwrap_err();
+        let found = format!("{:?}: cannot find the directory: ", dir.path().join("no/such"));
+        assert!(error.to_string().starts_with(&found), "{error}");
+        assert!(AtomicFile::create(Path::new("")).is_err());
+        assert!(AtomicFile::create(Path::new("/")).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_device_is_refused_and_a_link_is_followed() {
+        let error = AtomicFile::create(Path::new("/dev/null")).unwrap_err();
+        assert_eq!(error.to_string(), "\"/dev/null\" is neither a regular file nor free");
+
+        let dir = tempfile::tempdir().unwrap();
+        let (real, link) = (dir.path().join("real.beton"), dir.path().join("link.beton"));
+        fs::write(&real, "old").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let target = AtomicFile::create(&link).unwrap();
+        target.file(&unwatched).write_all(b"new").unwrap();
+        target.commit(&unwatched).unwrap();
+        assert_eq!(fs::read(&real).unwrap(), b"new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_written_file_is_readable_by_those_the_umask_admits() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let (ours, plain) = (dir.path().join("a"), dir.path().join("b"));
+        AtomicFile::create(&ours).unwrap().commit(&unwatched).unwrap();
+        fs::write(&plain, "").unwrap();
+        let mode = |path| fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode(&ours), mode(&plain));
+    }
+}

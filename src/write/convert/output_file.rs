@@ -1,0 +1,174 @@
+//! Produces the files of one sample in a folder of images, and the sample's line of the table.
+//!
+//! A line of `metadata.jsonl` has `file_name`, and for the other fields
+//!
+//! | field          | column                                          |
+//! |----------------|-------------------------------------------------|
+//! | int, float     | a number; NaN and infinity are refused          |
+//! | bytes          | text; bytes that are not UTF-8 are refused       |
+//! | JSON           | itself                                          |
+//! | image, array   | `NAME_file_name`: the name of a separate file   |
+
+use super::ImageFiles;
+use super::classes::ClassFolders;
+use super::layout::read_keyed;
+use crate::sample::SampleId;
+use crate::source::{ClassNames, FieldKind, FieldSpec, OwnedValue, Record, Source};
+use crate::write::Reencoded;
+use crate::write::shards::{
+    Columns, ShardFieldError, extension, file_bytes, json_text, last_part, safe_key,
+};
+use crate::write::value::WriteSampleError;
+use serde_json::{Map, Number, Value};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// The maximum number of bytes of a key in a file name: with the number and a field's name it stays
+/// below 255.
+const MOST_KEY: usize = 100;
+
+/// The maximum number of classes: their numbers have five digits.
+const MOST_CLASSES: i64 = 100_000;
+
+/// How a sample's fields are stored in the folder.
+pub(super) enum Shape {
+    Classes { label: usize, folders: ClassFolders },
+    Table { columns: Vec<String>, extensions: Columns },
+}
+
+impl Shape {
+    pub(super) fn new(
+        fields: &[FieldSpec],
+        names: Option<&ClassNames>,
+    ) -> Result<Self, ShardFieldError> {
+        let image = |field: &FieldSpec| field.kind == FieldKind::RgbImage;
+        let first = fields.iter().position(image).ok_or(ShardFieldError::NoImage)?;
+        let extensions = Columns::new(fields)?;
+        let label = fields.iter().position(|field| field.kind == FieldKind::Int);
+        if let (2, Some(label)) = (fields.len(), label) {
+            return Ok(Self::Classes { label, folders: ClassFolders::new(names) });
+        }
+        let mut taken = HashMap::new();
+        let mut columns = Vec::with_capacity(fields.len());
+        for (place, field) in fields.iter().enumerate() {
+            let column = match &field.kind {
+                _ if place == first => "file_name".to_owned(),
+                FieldKind::RgbImage | FieldKind::NdArray { .. } | FieldKind::TorchTensor { .. } => {
+                    format!("{}_file_name", field.name)
+                }
+                _ => field.name.clone(),
+            };
+            if let Some(first) = taken.insert(column.clone(), &field.name) {
+                let (first, second) = (first.clone(), field.name.clone());
+                return Err(ShardFieldError::Same { first, second, name: column });
+            }
+            columns.push(column);
+        }
+        Ok(Self::Table { columns, extensions })
+    }
+
+    pub(super) fn leaves(
+        &self,
+        source: &dyn Source,
+        fields: &[FieldSpec],
+        pictures: &ImageFiles<'_>,
+        id: SampleId,
+    ) -> Result<(Vec<OutputFile>, String, Vec<Reencoded>), WriteSampleError> {
+        let (key, mut record) = read_keyed(source, id)?;
+        let reencoded = pictures.to_files(&mut record, fields, id)?;
+        let stem = stem(key.as_deref(), id);
+        match self {
+            Self::Classes { label, folders } => {
+                let (leaf, class) = class_leaf(record, (*label, folders), fields, &stem)?;
+                Ok((vec![leaf], format!("{class}\n"), reencoded))
+            }
+            Self::Table { columns, extensions } => {
+                let (leaves, line) = table_leaves(record, fields, columns, extensions, &stem)?;
+                Ok((leaves, line, reencoded))
+            }
+        }
+    }
+}
+
+/// A file of a sample, not yet written, with its path relative to the folder.
+pub(super) struct OutputFile {
+    pub(super) path: PathBuf,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// Returns the stem of the names of a sample's files.
+fn stem(key: Option<&str>, id: SampleId) -> String {
+    let number = format!("{:08}", id.0);
+    let Some(key) = key else { return number };
+    let key = safe_key(Some(key), id);
+    let key = last_part(&key);
+    format!("{number}_{}", &key[..key.floor_char_boundary(MOST_KEY)])
+}
+
+fn class_leaf(
+    record: Record,
+    (label, folders): (usize, &ClassFolders),
+    fields: &[FieldSpec],
+    stem: &str,
+) -> Result<(OutputFile, i64), WriteSampleError> {
+    let (mut class, mut picture) = (None, Vec::new());
+    for (place, (value, field)) in record.into_iter().zip(fields).enumerate() {
+        match value {
+            OwnedValue::Int(value) if place == label => class = Some(value),
+            value => picture = file_bytes(value, field)?,
+        }
+    }
+    let class = class.filter(|class| (0..MOST_CLASSES).contains(class)).ok_or_else(|| {
+        let told = format!("its class is not from 0 to {}", MOST_CLASSES - 1);
+        WriteSampleError::Source(told.into())
+    })?;
+    let name = format!("{stem}.{}", extension(&picture));
+    Ok((OutputFile { path: Path::new(&folders.folder(class)).join(name), bytes: picture }, class))
+}
+
+fn table_leaves(
+    record: Record,
+    fields: &[FieldSpec],
+    columns: &[String],
+    extensions: &Columns,
+    stem: &str,
+) -> Result<(Vec<OutputFile>, String), WriteSampleError> {
+    let (mut leaves, mut line) = (Vec::new(), Map::new());
+    let rows = record.into_iter().zip(fields).zip(columns).zip(&extensions.0);
+    for (((value, field), column), name) in rows {
+        let bytes = file_bytes(value, field)?;
+        let wrong =
+            |told: &str| WriteSampleError::Source(format!("field {:?}: {told}", field.name).into());
+        let value = match &field.kind {
+            FieldKind::RgbImage | FieldKind::NdArray { .. } | FieldKind::TorchTensor { .. } => {
+                let is_picture = field.kind == FieldKind::RgbImage;
+                let ending = if is_picture { extension(&bytes) } else { "" };
+                let name = format!("{stem}.{name}{ending}");
+                leaves.push(OutputFile { path: name.clone().into(), bytes });
+                Value::String(name)
+            }
+            kind => column_value(kind, bytes).map_err(wrong)?,
+        };
+        line.insert(column.clone(), value);
+    }
+    Ok((leaves, format!("{}\n", Value::Object(line))))
+}
+
+/// Converts a value for the table.
+fn column_value(kind: &FieldKind, bytes: Vec<u8>) -> Result<Value, &'static str> {
+    let text = String::from_utf8(bytes).map_err(|_| "its bytes are no UTF-8 text")?;
+    match kind {
+        FieldKind::Int => text.parse::<i64>().map(Value::from).map_err(|_| "it is no whole number"),
+        FieldKind::Float => text
+            .parse::<f64>()
+            .ok()
+            .and_then(Number::from_f64)
+            .map(Value::Number)
+            .ok_or("JSON has no NaN and no infinity"),
+        FieldKind::Json => {
+            let text = json_text(text.into_bytes());
+            serde_json::from_slice(&text).map_err(|_| "it is no JSON")
+        }
+        _ => Ok(Value::String(text)),
+    }
+}

@@ -1,0 +1,382 @@
+//! Writes shards one after another: several threads encode samples, one thread lays them out and splits
+//! them.
+//!
+//! A shard ends before a sample
+//!
+//! | if                                       | option                                 |
+//! |------------------------------------------|----------------------------------------|
+//! | the shard has its share of the samples   | `shards`, `max_samples`                |
+//! | the sample would exceed the maximum size | `max_bytes`, if the shard has a sample |
+//!
+//! Keys need only be unique within their shard. So the content of a shard depends on nothing but the
+//! sample it begins at.
+
+use super::journal::{ConversionId, OutputChunk};
+use super::layout::{EncodedSample, SamplePieces, ShardLayout};
+use super::{
+    Bar, ConvertError, ConvertOptions, ConvertReport, DatasetConversion, ImageFiles, Journal,
+    OutputFormat,
+};
+use crate::sample::SampleId;
+use crate::threads::ThreadsError;
+use crate::write::atomic_file::AtomicFile;
+use crate::write::encode_threads::EncodeThreads;
+use crate::write::report::CountedList;
+use crate::write::shards::Template;
+use crate::write::step::StepObserver;
+use crate::write::value::WriteSampleError;
+use crate::write::{Reencoded, WriteError};
+use std::collections::HashSet;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// The size of the write buffer in bytes.
+const BUFFER: usize = 1 << 20;
+
+/// The default number of samples in a shard, as in WebDataset's `ShardWriter`.
+const MAX_SAMPLES: u64 = 100_000;
+/// The default size of a shard in bytes, as in WebDataset's `ShardWriter`.
+const MAX_BYTES: u64 = 3_000_000_000;
+
+/// The limits of shards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ShardLimits {
+    samples: u64,
+    cut: ShardEnd,
+    /// The number of shards, as far as their names contain it.
+    count: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ShardEnd {
+    /// This number of shards, whose sample counts differ by at most one.
+    Even(u64),
+    Most {
+        samples: u64,
+        bytes: u64,
+    },
+}
+
+impl ShardLimits {
+    fn new(
+        template: &Template,
+        samples: u64,
+        options: &ConvertOptions,
+    ) -> Result<Self, ConvertError> {
+        let ConvertOptions { max_samples, max_bytes, shards, .. } = *options;
+        let refused = |reason| Err(ConvertError::Options { reason });
+        let even = |shards: u64| ShardEnd::Even(shards.clamp(1, samples.max(1)));
+        let cut = match (max_samples, max_bytes, shards) {
+            (None, None, None) if !template.has_number() => ShardEnd::Even(1),
+            (None, None, Some(1)) => ShardEnd::Even(1),
+            _ if !template.has_number() => {
+                return refused("the name has no number for several shards: train-{000000}.tar");
+            }
+            (None, None, Some(shards)) => even(shards),
+            (_, Some(_), _) if template.has_count() => {
+                return refused("names with {N} say how many shards there are: bytes don't");
+            }
+            (None, None, None) if template.has_count() => {
+                return refused("names with {N} want to know how many shards, or samples of one");
+            }
+            (None, None, None) => ShardEnd::Most { samples: MAX_SAMPLES, bytes: MAX_BYTES },
+            (samples, bytes, _) => ShardEnd::Most {
+                samples: samples.unwrap_or(u64::MAX),
+                bytes: bytes.unwrap_or(u64::MAX),
+            },
+        };
+        let count = match cut {
+            ShardEnd::Even(shards) => shards,
+            ShardEnd::Most { samples: most, .. } => samples.div_ceil(most).max(1),
+        };
+        Ok(Self { samples, cut, count })
+    }
+
+    /// Returns the end of a shard that begins at `first`, unless it reaches its maximum size before.
+    fn end(&self, shard: u64, first: u64) -> u64 {
+        match self.cut {
+            ShardEnd::Even(shards) => {
+                let end = (u128::from(shard) + 1) * u128::from(self.samples) / u128::from(shards);
+                // At most `samples`.
+                end as u64
+            }
+            ShardEnd::Most { samples, .. } => first.saturating_add(samples),
+        }
+    }
+
+    fn max_bytes(&self) -> u64 {
+        match self.cut {
+            ShardEnd::Even(_) => u64::MAX,
+            ShardEnd::Most { bytes, .. } => bytes,
+        }
+    }
+}
+
+impl DatasetConversion<'_> {
+    /// Writes tar or TFRecord shards.
+    pub(super) fn shards(
+        &self,
+        form: OutputFormat,
+        print: &ConversionId,
+    ) -> Result<ConvertReport, ConvertError> {
+        let template = Template::parse(&self.dst)?;
+        let layout = ShardLayout::new(form, &self.fields)?;
+        let plan = ShardLimits::new(&template, self.source.len(), self.options)?;
+        let taken = || Ok(other_shards(&template, &[])?.pop());
+        self.with_journal(print, taken, |journal| {
+            self.write_shards(&template, &layout, plan, journal)
+        })
+    }
+
+    fn write_shards(
+        &self,
+        template: &Template,
+        layout: &ShardLayout,
+        plan: ShardLimits,
+        journal: &mut Journal<'_>,
+    ) -> Result<ConvertReport, ConvertError> {
+        let path = |shard: usize| template.path(shard as u64, plan.count);
+        journal.check(|shard, unit| {
+            fs::symlink_metadata(path(shard)).is_ok_and(|f| f.is_file() && f.len() == unit.bytes)
+        })?;
+        let (first, end) = (journal.end(), self.source.len());
+        let bar = self.bar(journal);
+        let pictures = ImageFiles::new(&self.options.image);
+        let mut cutter =
+            ShardSplitter { job: self, layout, plan, template, journal, bar, open: None };
+        let threads = self.threads()?;
+        EncodeThreads { first, end, threads }.run(
+            |id| layout.make(self.source, &self.fields, &pictures, id),
+            EncodedSample::held,
+            |id, made| cutter.take(id, made),
+            |source| WriteError::from(ThreadsError::Refused { wanted: threads, source }).into(),
+        )?;
+        cutter.finish_all(end)?;
+        let journal = cutter.journal;
+        self.name_classes(&template.named())?;
+        if self.options.overwrite {
+            let written: Vec<PathBuf> = (0..journal.chunks().len()).map(path).collect();
+            for stale in other_shards(template, &written)? {
+                super::journal::delete(&stale)?;
+            }
+        }
+        Ok(ConvertReport::of(journal, first))
+    }
+}
+
+/// Returns the files whose names match the template, other than those in `known`.
+pub(super) fn other_shards(
+    template: &Template,
+    known: &[PathBuf],
+) -> Result<Vec<PathBuf>, ConvertError> {
+    let known: HashSet<&Path> = known.iter().map(PathBuf::as_path).collect();
+    let list = ConvertError::io("list", template.folder());
+    let listing = fs::read_dir(template.folder()).map_err(list)?;
+    let named = listing
+        .flatten()
+        .filter(|entry| entry.file_name().to_str().is_some_and(|name| template.matches(name)));
+    let paths = named.map(|entry| template.folder().join(entry.file_name()));
+    Ok(paths.filter(|path| !known.contains(&**path)).collect())
+}
+
+/// Writes samples to shards, in order.
+struct ShardSplitter<'a, 'j> {
+    job: &'a DatasetConversion<'a>,
+    layout: &'a ShardLayout,
+    plan: ShardLimits,
+    template: &'a Template,
+    journal: &'a mut Journal<'j>,
+    bar: Bar,
+    open: Option<OpenShard<'a>>,
+}
+
+/// A shard that is being written.
+struct OpenShard<'a> {
+    target: AtomicFile,
+    watch: StepObserver<'a>,
+    buffer: Vec<u8>,
+    /// The number of bytes passed to the system.
+    written: u64,
+    /// The end of the shard, unless it reaches its maximum size before.
+    end: u64,
+    unit: OutputChunk,
+    keys: HashSet<String>,
+    skipped: CountedList<(u64, String)>,
+}
+
+impl<'a> ShardSplitter<'a, '_> {
+    /// Takes the next sample.
+    fn take(
+        &mut self,
+        id: SampleId,
+        made: Result<EncodedSample, WriteSampleError>,
+    ) -> Result<(), ConvertError> {
+        if self.open.as_ref().is_some_and(|shard| shard.end <= id.0) {
+            self.finish(id.0)?;
+        }
+        match made {
+            Ok(made) => self.put(id, &made),
+            Err(cause) => {
+                let told = self.job.skipped_entry(id, cause)?;
+                self.open(id.0)?.skipped.add(told);
+                self.bar.add(0);
+                Ok(())
+            }
+        }
+    }
+
+    fn put(&mut self, id: SampleId, made: &EncodedSample) -> Result<(), ConvertError> {
+        let (layout, most) = (self.layout, self.plan.max_bytes());
+        let shard = self.open(id.0)?;
+        let mut laid = layout.lay(made, id, &shard.keys);
+        let grown = shard.len() + laid.size() + layout.end().len() as u64;
+        if grown > most && shard.unit.samples > 0 {
+            self.finish(id.0)?;
+            laid = layout.lay(made, id, &HashSet::new());
+        }
+        self.bar.add(laid.size());
+        let shard = self.open(id.0)?;
+        Reencoded::count(&mut shard.unit.reencoded, made.reencoded.iter().copied());
+        shard.add(laid)
+    }
+
+    /// Returns the shard for the next sample; a new shard begins at sample `first`.
+    fn open(&mut self, first: u64) -> Result<&mut OpenShard<'a>, ConvertError> {
+        let shard = match self.open.take() {
+            Some(shard) => shard,
+            None => {
+                let number = self.journal.chunks().len() as u64;
+                let target = AtomicFile::create(&self.template.path(number, self.plan.count))?;
+                let end = self.plan.end(number, first);
+                OpenShard::new(target, self.job.watch, first, end)
+            }
+        };
+        Ok(self.open.insert(shard))
+    }
+
+    /// Finishes the open shard, which has the samples up to `end`.
+    fn finish(&mut self, end: u64) -> Result<(), ConvertError> {
+        let Some(shard) = self.open.take() else { return Ok(()) };
+        let unit = shard.finish(self.layout.end(), end)?;
+        self.journal.add(unit)
+    }
+
+    /// Finishes the last shard. A dataset without samples has one shard as well.
+    fn finish_all(&mut self, end: u64) -> Result<(), ConvertError> {
+        if self.journal.chunks().is_empty() {
+            self.open(0)?;
+        }
+        self.finish(end)
+    }
+}
+
+impl<'a> OpenShard<'a> {
+    fn new(target: AtomicFile, watch: StepObserver<'a>, first: u64, end: u64) -> Self {
+        let unit = OutputChunk { first, files: 1, ..OutputChunk::default() };
+        let (keys, skipped) = (HashSet::new(), CountedList::default());
+        let buffer = Vec::with_capacity(BUFFER);
+        Self { target, watch, buffer, written: 0, end, unit, keys, skipped }
+    }
+
+    /// Returns the size of the shard so far in bytes.
+    fn len(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    fn add(&mut self, laid: SamplePieces<'_>) -> Result<(), ConvertError> {
+        for (before, bytes, after) in &laid.pieces {
+            [before, *bytes, after].into_iter().try_for_each(|piece| self.write(piece))?;
+        }
+        if !laid.key.is_empty() {
+            self.keys.insert(laid.key);
+        }
+        self.unit.samples += 1;
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ConvertError> {
+        if self.buffer.len() + bytes.len() > BUFFER {
+            self.flush()?;
+        }
+        if bytes.len() > BUFFER {
+            return self.give(bytes);
+        }
+        self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), ConvertError> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        self.give(&buffer)?;
+        buffer.clear();
+        self.buffer = buffer;
+        Ok(())
+    }
+
+    fn give(&mut self, bytes: &[u8]) -> Result<(), ConvertError> {
+        self.target
+            .rest(self.written, &self.watch)
+            .write_all(bytes)
+            .map_err(ConvertError::write(self.target.partial_path()))?;
+        self.written += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Finishes the shard, which has the samples up to `end`, and moves it to its path.
+    fn finish(mut self, ending: &[u8], end: u64) -> Result<OutputChunk, ConvertError> {
+        self.write(ending)?;
+        self.flush()?;
+        self.target.commit(&self.watch)?;
+        let mut unit = OutputChunk { end, bytes: self.written, ..self.unit };
+        unit.skip(&self.skipped);
+        Ok(unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(
+        name: &str,
+        samples: u64,
+        options: &ConvertOptions,
+    ) -> Result<ShardLimits, ConvertError> {
+        ShardLimits::new(&Template::parse(Path::new(name)).unwrap(), samples, options)
+    }
+
+    fn limits(samples: u64, bytes: u64, shards: u64) -> ConvertOptions {
+        let some = |n| (n > 0).then_some(n);
+        ConvertOptions {
+            max_samples: some(samples),
+            max_bytes: some(bytes),
+            shards: some(shards),
+            ..ConvertOptions::default()
+        }
+    }
+
+    #[test]
+    fn even_shards_share_all_samples() {
+        for (samples, shards) in [(10, 3), (9, 3), (2, 5), (0, 4), (u64::MAX, 7)] {
+            let plan = plan("x-{0}-of-{N}.tar", samples, &limits(0, 0, shards)).unwrap();
+            let ends: Vec<u64> = (0..plan.count).map(|k| plan.end(k, 0)).collect();
+            assert_eq!(*ends.last().unwrap(), samples);
+            let sizes: Vec<u64> =
+                ends.iter().scan(0, |at, end| Some(end - std::mem::replace(at, *end))).collect();
+            let (least, most) = (sizes.iter().min().unwrap(), sizes.iter().max().unwrap());
+            assert!(most - least <= 1 && (samples == 0 || *least > 0), "{sizes:?}");
+        }
+    }
+
+    #[test]
+    fn names_and_limits_go_together() {
+        assert!(plan("x.tar", 9, &limits(0, 0, 0)).is_ok());
+        assert!(plan("x.tar", 9, &limits(5, 0, 0)).is_err());
+        assert!(plan("x.tar", 9, &limits(0, 0, 2)).is_err());
+        assert!(plan("x-{0}-of-{N}.tar", 9, &limits(0, 5, 0)).is_err());
+        assert!(plan("x-{0}-of-{N}.tar", 9, &limits(0, 0, 0)).is_err());
+        assert_eq!(plan("x-{0}-of-{N}.tar", 9, &limits(4, 0, 0)).unwrap().count, 3);
+        assert_eq!(plan("x-{0}.tar", 9, &limits(4, 0, 0)).unwrap().end(2, 8), 12);
+    }
+}

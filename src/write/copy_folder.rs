@@ -1,0 +1,311 @@
+//! Copies a folder and re-cuts its JPEGs: the same names, the same directories.
+//!
+//! | file of SRC                                   | at the same path in DST             |
+//! |-----------------------------------------------|-------------------------------------|
+//! | begins like a JPEG, or is named .jpg or .jpeg  | re-cut, or copied if it can't be    |
+//! | any other                                     | copied                              |
+//! | name begins with a dot, dead link, loop, pipe | nothing; counted                    |
+//!
+//! Links are followed: what they lead to is copied, once for each link (`walk.rs`). A file appears
+//! complete or not at all (`staging.rs`). Existing files are replaced, unless SRC itself is made of
+//! them.
+
+use super::atomic_file::TargetError;
+use super::dir_tree::{DirTree, check_outside, make_dirs};
+use super::options::{OnUnreadable, RecutOptions};
+use super::report::{
+    CountedList, SizeChange, Skipped, SkippedSample, UnchangedCause, UnchangedFile,
+};
+use super::source_file::SourceFile;
+use super::staging::StagingDir;
+use super::value::WriteSampleError;
+use super::{ImageError, WriteError, bar};
+use crate::recut::Recutter;
+use crate::sample::SampleId;
+use crate::source::{Ignored, LinkCounts, ListError, SourceError};
+use crate::threads::ThreadsError;
+use indicatif::ProgressBar;
+use std::io::Write as _;
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, ScopedJoinHandle};
+
+/// Why a dataset was not re-cut.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecutError {
+    /// The `.beton` file can't be opened.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The new `.beton` file can't be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The folder can't be listed.
+    #[error(transparent)]
+    List(#[from] ListError),
+    /// The new file would replace the one that is re-cut.
+    #[error("{path:?} is the file that is to be re-cut: give the new one another name")]
+    Same {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The destination is a file.
+    #[error("{path:?} is a file, a folder is expected")]
+    NotAFolder {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The destination is inside the source folder, or would replace parts of it.
+    #[error("{dst:?} lies in {src:?}, which is to be re-cut: choose a place outside")]
+    Inside {
+        /// The folder that is copied.
+        src: PathBuf,
+        /// A directory of the copy.
+        dst: PathBuf,
+    },
+    /// A file can't be read.
+    #[error("{path:?}: {cause}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        cause: ImageError,
+    },
+    /// A file can't be put at its path.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// The threads can't be started, or too many are requested.
+    #[error(transparent)]
+    Threads(#[from] ThreadsError),
+}
+
+/// The report of a re-cut folder.
+#[derive(Debug, Default)]
+pub struct RecutFolderReport {
+    /// The number of re-cut JPEGs.
+    pub recut: u64,
+    /// The bytes of the re-cut JPEGs, before and after.
+    pub recut_bytes: SizeChange,
+    /// The JPEGs that can't be re-cut, and were copied unchanged.
+    pub kept: CountedList<UnchangedFile>,
+    /// The number of other files, copied unchanged.
+    pub copied: u64,
+    /// The bytes of all files, before and after.
+    pub bytes: SizeChange,
+    /// The files left out because they can't be read. A sample's number is the file's index in the list
+    /// of files.
+    pub skipped: Skipped,
+    /// The entries that were not copied because they are neither a regular file nor a directory, or
+    /// because their name begins with a dot.
+    pub ignored: Ignored,
+    /// How the links in the folder were treated.
+    pub links: LinkCounts,
+}
+
+/// Copies a folder and re-cuts its JPEGs, so that windows of them are cheap to decode. No pixel changes.
+///
+/// A JPEG that can't be re-cut is copied unchanged and listed in [`RecutFolderReport::kept`].
+///
+/// ```no_run
+/// use fuseloop::write::{RecutOptions, recut_folder};
+///
+/// let report = recut_folder("imagenet/train", "tiled/train", &RecutOptions::default())?;
+/// println!("{} re-cut, {} other files", report.recut, report.copied);
+/// # Ok::<(), fuseloop::write::RecutError>(())
+/// ```
+///
+/// # Errors
+///
+/// See [`RecutError`]. Files that were finished by then stay; each of them is complete.
+pub fn recut_folder(
+    src: impl AsRef<Path>,
+    dst: impl AsRef<Path>,
+    options: &RecutOptions,
+) -> Result<RecutFolderReport, RecutError> {
+    let (src, dst) = (src.as_ref(), dst.as_ref());
+    check_outside(src, dst)?;
+    let threads = options.thread_count()?;
+    let tree = DirTree::of(src, options.links)?;
+    let dirs = make_dirs(src, dst, &tree)?;
+    let staging = StagingDir::create(dst)?;
+    let mirror = FolderCopy { dst, files: &tree.files, staging: &staging, options };
+    let mut report = mirror.run(threads)?;
+    staging.finish(dirs.iter().map(PathBuf::as_path))?;
+    (report.ignored, report.links) = (tree.ignored, tree.links);
+    Ok(report)
+}
+
+/// The copy of a folder.
+#[derive(Clone, Copy)]
+struct FolderCopy<'a> {
+    dst: &'a Path,
+    files: &'a [(PathBuf, PathBuf)],
+    staging: &'a StagingDir,
+    options: &'a RecutOptions,
+}
+
+/// How a file was copied.
+enum CopyOutcome {
+    Recut(SizeChange),
+    Kept(UnchangedCause, u64),
+    Copied(u64),
+    Skipped(ImageError),
+}
+
+/// The work of one thread.
+#[derive(Default)]
+struct CopyCounts {
+    report: RecutFolderReport,
+    failed: Option<(usize, RecutError)>,
+}
+
+impl FolderCopy<'_> {
+    /// Copies all files.
+    ///
+    /// # Errors
+    ///
+    /// The error of the first failing file, in the order of the files: when one fails, all files before
+    /// it are in progress or finished.
+    fn run(self, threads: usize) -> Result<RecutFolderReport, RecutError> {
+        let bar = self.options.progress.then(|| bar(Some(self.files.len() as u64), "files"));
+        let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let work = || {
+            let mut share = CopyCounts::default();
+            let mut recutter = Recutter::new(self.options.tile, self.options.limits);
+            while !over.load(Ordering::Relaxed) {
+                let place = next.fetch_add(1, Ordering::Relaxed);
+                if place >= self.files.len() {
+                    break;
+                }
+                if let Err(error) = self.one(place, &mut recutter, &mut share.report) {
+                    over.store(true, Ordering::Relaxed);
+                    share.failed = Some((place, error));
+                }
+                bar.iter().for_each(|bar| bar.inc(1));
+            }
+            share
+        };
+        let shares = on_threads(threads, &work, &over);
+        bar.iter().for_each(ProgressBar::finish_and_clear);
+        merge(shares?)
+    }
+
+    /// Copies a file and counts it.
+    fn one(
+        &self,
+        place: usize,
+        recutter: &mut Recutter,
+        report: &mut RecutFolderReport,
+    ) -> Result<(), RecutError> {
+        let (path, name) = &self.files[place];
+        let done = match self.copy(place as u64, path, &self.dst.join(name), recutter) {
+            Err(RecutError::File { cause, .. }) if self.options.damaged == OnUnreadable::Skip => {
+                CopyOutcome::Skipped(cause)
+            }
+            done => done?,
+        };
+        report.add(place as u64, path, done);
+        Ok(())
+    }
+
+    /// Copies a file; a JPEG is re-cut if it can be.
+    fn copy(
+        &self,
+        place: u64,
+        from: &Path,
+        to: &Path,
+        recutter: &mut Recutter,
+    ) -> Result<CopyOutcome, RecutError> {
+        let unreadable = |cause| RecutError::File { path: from.to_owned(), cause };
+        let mut source =
+            SourceFile::open(from, self.options.limits.max_sample_bytes).map_err(unreadable)?;
+        let cut = source.recut(recutter);
+        let (mut file, staged) = self.staging.file(place)?;
+        let bytes = cut.as_ref().ok().and_then(Option::as_deref).unwrap_or(&source.bytes);
+        file.write_all(bytes).map_err(TargetError::io("write", &staged))?;
+        let mut before = source.bytes.len() as u64;
+        let after = bytes.len() as u64;
+        if !matches!(cut, Ok(Some(_))) {
+            before += source.copy_rest(&mut file, &staged)?.map_err(unreadable)?;
+        }
+        self.staging.put((file, staged), to)?;
+        Ok(match cut {
+            Ok(Some(_)) => CopyOutcome::Recut(SizeChange { before, after }),
+            Ok(None) => CopyOutcome::Copied(before),
+            Err(cause) => CopyOutcome::Kept(cause, before),
+        })
+    }
+}
+
+/// Runs `work` on several threads. If one can't be started, sets `over`, which ends the threads already
+/// running.
+fn on_threads(
+    count: usize,
+    work: &(impl Fn() -> CopyCounts + Sync),
+    over: &AtomicBool,
+) -> Result<Vec<CopyCounts>, RecutError> {
+    thread::scope(|scope| {
+        let spawn = |number| {
+            let builder = thread::Builder::new().name(format!("fuseloop-recut-{number}"));
+            builder.spawn_scoped(scope, work).map_err(|source| {
+                over.store(true, Ordering::Relaxed);
+                RecutError::from(ThreadsError::Refused { wanted: count, source })
+            })
+        };
+        let handles = (0..count).map(spawn).collect::<Result<Vec<_>, _>>()?;
+        let joined = handles.into_iter().map(ScopedJoinHandle::join);
+        Ok(joined.map(|share| share.unwrap_or_else(|panic| resume_unwind(panic))).collect())
+    })
+}
+
+/// Merges the work of all threads.
+fn merge(mut shares: Vec<CopyCounts>) -> Result<RecutFolderReport, RecutError> {
+    let failed = shares.iter_mut().filter_map(|share| share.failed.take());
+    if let Some((_, error)) = failed.min_by_key(|(place, _)| *place) {
+        return Err(error);
+    }
+    let mut all = RecutFolderReport::default();
+    let (mut kept, mut skipped) = (Vec::new(), Vec::new());
+    for CopyCounts { report, .. } in shares {
+        all.recut += report.recut;
+        all.copied += report.copied;
+        all.recut_bytes.add(report.recut_bytes);
+        all.bytes.add(report.bytes);
+        kept.push(report.kept);
+        skipped.push(report.skipped);
+    }
+    all.kept = CountedList::merge(kept.into_iter(), |file| file.place);
+    all.skipped = CountedList::merge(skipped.into_iter(), |file| file.sample);
+    Ok(all)
+}
+
+impl RecutFolderReport {
+    fn add(&mut self, place: u64, path: &Path, done: CopyOutcome) {
+        let same = |bytes| SizeChange { before: bytes, after: bytes };
+        let path = path.to_owned();
+        match done {
+            CopyOutcome::Recut(change) => {
+                self.recut += 1;
+                self.recut_bytes.add(change);
+                self.bytes.add(change);
+            }
+            CopyOutcome::Copied(bytes) => {
+                self.copied += 1;
+                self.bytes.add(same(bytes));
+            }
+            CopyOutcome::Kept(cause, bytes) => {
+                self.kept.add(UnchangedFile { place, path, cause });
+                self.bytes.add(same(bytes));
+            }
+            CopyOutcome::Skipped(cause) => {
+                let cause = WriteSampleError::Source(cause.into());
+                self.skipped.add(SkippedSample {
+                    sample: SampleId(place),
+                    path: Some(path),
+                    cause,
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Lists a folder, and creates the same directories elsewhere.
+
+use super::atomic_file::TargetError;
+use super::copy_folder::RecutError;
+use crate::source::{FolderWalk, Ignored, LinkCounts, Links, ListError, PendingDir, Rules};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The contents of a folder.
+pub(super) struct DirTree {
+    /// The directories relative to the folder, parents first; the first is the folder itself.
+    pub(super) dirs: Vec<PathBuf>,
+    /// The files: their full path, and their path relative to the folder.
+    pub(super) files: Vec<(PathBuf, PathBuf)>,
+    /// The real paths of all directories.
+    real: BTreeSet<PathBuf>,
+    pub(super) ignored: Ignored,
+    pub(super) links: LinkCounts,
+}
+
+impl DirTree {
+    pub(super) fn of(src: &Path, links: Links) -> Result<Self, ListError> {
+        let real = fs::canonicalize(src).map_err(ListError::io(src))?;
+        let rules = Rules::new(|_| None, links, vec![real.clone()]);
+        let mut walk = FolderWalk::new(&rules);
+        let (mut dirs, mut files, mut reals) = (Vec::new(), Vec::new(), BTreeSet::new());
+        for found in walk.below(src, PendingDir::root(real))? {
+            let paths = found.files.iter().map(|name| found.path.join(name));
+            files.extend(paths.map(|path| (src.join(&path), path)));
+            dirs.push(found.path);
+            reals.insert(found.real);
+        }
+        Ok(Self { dirs, files, real: reals, ignored: walk.ignored, links: walk.links })
+    }
+}
+
+/// Refuses a destination that is a file or inside the source folder, before anything is created there.
+pub(super) fn check_outside(src: &Path, dst: &Path) -> Result<(), RecutError> {
+    let real = fs::canonicalize(src).map_err(ListError::io(src))?;
+    if fs::metadata(dst).is_ok_and(|found| !found.is_dir()) {
+        return Err(RecutError::NotAFolder { path: dst.to_owned() });
+    }
+    let absolute = std::path::absolute(dst).map_err(TargetError::io("resolve", dst))?;
+    let there = absolute.ancestors().find_map(|path| fs::canonicalize(path).ok());
+    if there.is_some_and(|there| there.starts_with(&real)) {
+        return Err(RecutError::Inside { src: src.to_owned(), dst: dst.to_owned() });
+    }
+    Ok(())
+}
+
+/// Creates the copy's directories. If one of them exists as a link into the source folder, this is an
+/// error: nothing is written there.
+pub(super) fn make_dirs(
+    src: &Path,
+    dst: &Path,
+    tree: &DirTree,
+) -> Result<Vec<PathBuf>, RecutError> {
+    let mut made = Vec::with_capacity(tree.dirs.len());
+    for dir in &tree.dirs {
+        let is_top = dir.as_os_str().is_empty();
+        let dir = if is_top { dst.to_owned() } else { dst.join(dir) };
+        fs::create_dir_all(&dir).map_err(TargetError::io("create the directory", &dir))?;
+        let real = fs::canonicalize(&dir).map_err(TargetError::io("resolve", &dir))?;
+        if real.ancestors().any(|real| tree.real.contains(real)) {
+            return Err(RecutError::Inside { src: src.to_owned(), dst: dir });
+        }
+        made.push(dir);
+    }
+    Ok(made)
+}
