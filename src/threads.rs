@@ -15,9 +15,7 @@ pub(crate) const MOST: usize = 1024;
 #[non_exhaustive]
 pub enum ThreadsError {
     /// More threads than one object may start.
-    #[error(
-        "{found} {what}: at most {MOST} can be asked for, and more than one a core rarely help"
-    )]
+    #[error("{found} {what}: the limit is {MOST}, and more than one per core rarely help")]
     TooMany {
         /// The noun for the threads in the message, such as `workers`.
         what: &'static str,
@@ -36,7 +34,7 @@ pub enum ThreadsError {
     },
     /// The threads belong to the process that this one was forked from.
     #[error(
-        "this process was forked from process {parent}, which has the threads that this waits for: open the dataset after the fork, or start workers by spawn"
+        "this process was forked from process {parent}, which owns the worker threads: open the dataset after the fork, or start workers by spawn"
     )]
     Forked {
         /// The process that has the threads.
@@ -81,8 +79,8 @@ mod tests {
         let text = check("workers", usize::MAX).unwrap_err().to_string();
         assert_eq!(
             text,
-            "18446744073709551615 workers: at most 1024 can be asked for, and more than one a core \
-             rarely help"
+            "18446744073709551615 workers: the limit is 1024, and more than one per core rarely \
+             help"
         );
         let source = io::Error::from(io::ErrorKind::WouldBlock);
         let text = ThreadsError::Refused { wanted: 2, source }.to_string();

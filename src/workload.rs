@@ -189,7 +189,7 @@ impl fmt::Display for Workload {
 
 /// The error for a name that no workload has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no such workload, there are {known}", known = known())]
+#[error("no workload named `{name}`; available: {known}", known = known())]
 pub struct UnknownWorkload {
     /// The name given.
     pub name: String,

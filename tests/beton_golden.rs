@@ -194,7 +194,7 @@ fn what_is_no_picture_has_no_size() {
     let label = beton.field_index("label").unwrap();
     assert_eq!(beton.image_stats(label), None);
     let error = beton.image_size(SampleId(0), label).unwrap_err();
-    assert_eq!(error.to_string(), "sample 0 (label): the field is int, not a picture");
+    assert_eq!(error.to_string(), "sample 0 (label): the field is int, not an image");
 }
 
 #[test]

@@ -304,7 +304,7 @@ fn limits_are_the_callers() {
     };
     assert_eq!(
         refusal(Limits { max_pixels: 1, ..Limits::DEFAULT }, 0),
-        "sample 0 (image): a picture of 2 x 1 pixels, the limit is 1 pixels"
+        "sample 0 (image): an image of 2 x 1 pixels, the limit is 1 pixels"
     );
     assert_eq!(
         refusal(Limits { max_sample_bytes: 2, ..Limits::DEFAULT }, 2),
@@ -454,15 +454,15 @@ fn a_wrong_value_is_named() {
     let image = ImageCell { mode: ImageMode::Raw, width: 2, height: 1, ptr: DATA + 64 };
     assert_eq!(
         with_image(ImageCell { height: 0, ..image }),
-        "sample 0 (image): a picture of 2 x 0 pixels, in the sample table at byte 4188"
+        "sample 0 (image): an image of 2 x 0 pixels, in the sample table at byte 4188"
     );
     assert_eq!(
         with_image(ImageCell { width: u16::MAX, height: u16::MAX, ..image }),
-        "sample 0 (image): a picture of 65535 x 65535 pixels, the limit is 178956970 pixels"
+        "sample 0 (image): an image of 65535 x 65535 pixels, the limit is 178956970 pixels"
     );
     assert_eq!(
         with_image(ImageCell { width: 3, ..image }),
-        "sample 0 (image): a raw picture of 3 x 1 pixels has 6 bytes at byte 6208, expected 9"
+        "sample 0 (image): a raw image of 3 x 1 pixels has 6 bytes at byte 6208, expected 9"
     );
     assert_eq!(
         with_image(ImageCell { ptr: DATA, ..image }),
@@ -500,12 +500,12 @@ fn no_value_lies_in_a_table_or_past_the_end() {
 fn a_sample_or_field_that_is_not_there_is_named() {
     let beton = open(&Parts::small().bytes()).unwrap();
     let refusal = |sample, field| beton.owned(SampleId(sample), field).unwrap_err().to_string();
-    assert_eq!(refusal(2, 0), "sample 2 (image): there is no such sample, the file has 2");
+    assert_eq!(refusal(2, 0), "sample 2 (image): no such sample: the file has 2");
     assert_eq!(
         refusal(u64::MAX, 1),
-        "sample 18446744073709551615 (label): there is no such sample, the file has 2"
+        "sample 18446744073709551615 (label): no such sample: the file has 2"
     );
-    assert_eq!(refusal(0, 4), "sample 0 (#4): there is no such field, the file has 4");
+    assert_eq!(refusal(0, 4), "sample 0 (#4): no such field: the file has 4");
 }
 
 #[test]
@@ -540,7 +540,7 @@ fn no_control_byte_of_a_name_reaches_a_message() {
     parts.rows[0][0] =
         Cell::Image(ImageCell { mode: ImageMode::Raw, width: 0, height: 1, ptr: DATA });
     let message = read_message(&parts.bytes(), 0);
-    assert!(message.starts_with("sample 0 (\\u{1b}[31mred\\n): a picture of"), "{message}");
+    assert!(message.starts_with("sample 0 (\\u{1b}[31mred\\n): an image of"), "{message}");
 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a\u{1b}[2Jb.beton");
@@ -556,10 +556,7 @@ fn the_path_is_said_once() {
     assert!(matches!(error.kind, SourceErrorKind::Open(OpenError::Io(_))));
     let beton = open(&Parts::small().bytes()).unwrap();
     let error = beton.owned(SampleId(2), 1).unwrap_err().in_file("train.beton");
-    assert_eq!(
-        error.to_string(),
-        "train.beton: sample 2 (label): there is no such sample, the file has 2"
-    );
+    assert_eq!(error.to_string(), "train.beton: sample 2 (label): no such sample: the file has 2");
 }
 
 #[test]

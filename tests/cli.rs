@@ -166,7 +166,7 @@ fn a_summary_says_what_was_re_encoded_and_what_is_called_otherwise() {
     assert_eq!(refused(path, &["convert", "a.tar", "b.beton", "--rename", "image"]).0, 2);
     let (code, errors) = refused(path, &["convert", "photos", "photos/", "--force"]);
     assert!(
-        code == 1 && errors.contains("lie one in the other: choose a place outside"),
+        code == 1 && errors.contains("are inside one another: choose a separate output"),
         "{errors}"
     );
 }
@@ -516,8 +516,8 @@ fn verify_lists_what_is_damaged_and_fails() {
     );
     for word in [
         "2 damaged samples, 2 damaged values:\n",
-        "  entries of the sample table that make no sense: 1\n",
-        "  pictures that can't be decoded: 1\n",
+        "  invalid entries of the sample table: 1\n",
+        "  images that can't be decoded: 1\n",
         &listed,
         "  sample 4: photos.beton (image) at byte ",
         "note: records that no sample refers to: 1, ",
@@ -590,7 +590,7 @@ fn a_dump_overwrites_only_by_force() {
     fs::write(&label, "mine").unwrap();
     let (code, errors) = refused(dir.path(), &dump);
     assert_eq!(code, 1);
-    assert!(errors.contains("label_0000.npy is there already\nhelp: `--force`"), "{errors}");
+    assert!(errors.contains("label_0000.npy already exists\nhelp: `--force`"), "{errors}");
     assert_eq!(fs::read(&label).unwrap(), b"mine");
     assert!(!dir.path().join("dump/image_0000.npy").exists(), "nothing was written before");
     told(dir.path(), &[&dump[..], &["--force"]].concat());
@@ -775,15 +775,15 @@ fn what_ops_shows_can_be_pasted() {
 fn pictures_without_bound_are_refused_by_the_op_that_would_make_them() {
     let dir = dataset();
     let cases = [
-        (r#"{ op = "CenterCrop", size = 30000 }"#, "CenterCrop makes a picture of 30000x30000"),
-        (r#"{ op = "Pad", padding = 65535 }, "#, "Pad makes a picture of 1311"),
+        (r#"{ op = "CenterCrop", size = 30000 }"#, "CenterCrop produces an image of 30000x30000"),
+        (r#"{ op = "Pad", padding = 65535 }, "#, "Pad produces an image of 1311"),
         (
             r#"{ op = "RandomZoomOut", side_range = [1.0, 1e9], p = 0.999 }"#,
-            "RandomZoomOut makes a picture of ",
+            "RandomZoomOut produces an image of ",
         ),
         (
             r#"{ op = "RandomResizedCrop", size = 65535 }"#,
-            "RandomResizedCrop makes a picture of 65535",
+            "RandomResizedCrop produces an image of 65535",
         ),
     ];
     for (op, expected) in cases {
@@ -815,7 +815,7 @@ fn batches_of_more_than_their_limit_are_refused() {
     assert_eq!(code, 1);
     let expected = "4 batches of 1000000 samples take ";
     assert!(errors.contains(expected) && errors.contains("the limit is 68719476736"), "{errors}");
-    assert!(errors.contains("take smaller batches"), "{errors}");
+    assert!(errors.contains("use smaller batches"), "{errors}");
 }
 
 #[test]
@@ -872,7 +872,7 @@ fn an_error_names_the_cause_and_the_next_step() {
     for (args, message, help) in [
         (&["info", "none.beton"][..], "none.beton: No such file", "fuseloop write FOLDER"),
         (&["info", "empty"], "no .jpg, .jpeg or .png file", "what can be opened"),
-        (&["bench", "none-*.tar"], "none-*.tar: no file is named so", "what can be opened"),
+        (&["bench", "none-*.tar"], "none-*.tar: no file matches", "what can be opened"),
         (&["convert", "text.tar", "x.beton"], "text.tar", "what can be opened"),
         (&["bench", "text.beton"], "text.beton: version", "is it a .beton file?"),
         (&["explain", "short.beton"], "ends inside its header", "is it a .beton file?"),
@@ -892,10 +892,10 @@ fn an_error_names_the_cause_and_the_next_step() {
             "tiled",
         ),
         (&["recut", "none", "x"], "none: No such file", "check the path"),
-        (&["recut", "photos", "photos"], "which is to be re-cut", "a place of its own"),
-        (&["recut", "photos", "photos/cat/new"], "choose a place outside", "a place of its own"),
+        (&["recut", "photos", "photos"], "which is to be re-cut", "another path"),
+        (&["recut", "photos", "photos/cat/new"], "choose a folder outside", "another path"),
         (&["recut", "photos", "text.beton"], "text.beton\" is a file", "name a folder"),
-        (&["recut", "photos.beton", "photos.beton"], "another name", "a place of its own"),
+        (&["recut", "photos.beton", "photos.beton"], "another name", "another path"),
         (&["recut", "photos.beton", "photos"], "is a directory", "name a file"),
         (&["recut", "text.beton", "x.beton"], "text.beton: version", "is it a .beton file?"),
         (
@@ -905,15 +905,15 @@ fn an_error_names_the_cause_and_the_next_step() {
         ),
         (
             &["bench", "photos.beton", "-p", "op.toml"],
-            "op.toml:2:10: there is no op",
+            "op.toml:2:10: no op named",
             "`fuseloop ops`",
         ),
         (&["dump", "photos.beton", "-o", "d", "-p", "param.toml"], "`sise`, did you", "ops NAME`"),
         (&["explain", "photos.beton", "-p", "field.toml"], "no field picture", "fuseloop info"),
         (&["explain", "photos.beton", "-p", "photos.beton"], "more than", "is TOML"),
         (&["explain", "photos.beton", "-p", "short.beton"], "not TOML", "is TOML"),
-        (&["replay", "photos.beton", "--sample", "6"], "no such sample, the file has 6", "from 0"),
-        (&["ops", "Resise"], "no op `Resise`, did you mean `Resize`?", "`fuseloop ops`"),
+        (&["replay", "photos.beton", "--sample", "6"], "no such sample: the file has 6", "from 0"),
+        (&["ops", "Resise"], "no op named `Resise`, did you mean `Resize`?", "`fuseloop ops`"),
         (&["demo", "-o", "no/such/x.png"], "no/such/x.png: No such file", "check the path"),
     ] {
         let output = fuseloop(path, args);

@@ -263,8 +263,8 @@ fn rows_have_room_for_what_is_asked_and_longer_ones_are_refused_or_cut() {
     for form in [Collate::pad(), Collate::ragged(), Collate::list()] {
         assert_eq!(
             to(form).unwrap_err().to_string(),
-            "batch 0: sample 1: the source (text): a length of 3, rows have room for 2: collate \
-             `to` more, or `truncate`"
+            "batch 0: sample 1: the source (text): a length of 3, rows have room for 2: raise \
+             `to`, or use `truncate`"
         );
     }
     let long = Texts::new(values.clone()).loader().collate("text", Collate::pad().to(20));
@@ -280,7 +280,7 @@ fn bytes_that_are_no_whole_elements_are_refused() {
         let loader = builder.order(Order::Sequential).build().unwrap();
         assert_eq!(
             loader.epoch(0).unwrap().next().unwrap().unwrap_err().to_string(),
-            "batch 0: sample 2: the source (text): 15 bytes are no whole number of items of 8 bytes"
+            "batch 0: sample 2: the source (text): 15 bytes are not a whole number of items of 8 bytes"
         );
     }
 }
@@ -296,19 +296,19 @@ fn what_can_not_be_is_told_when_the_loader_is_made() {
     let text = |form| refused(texts().collate("text", form));
     assert_eq!(
         text(Collate::pad().of(DType::U8, &[]).with(256.0)),
-        "output text: 256 is no u8 to pad with"
+        "output text: the padding value 256 does not fit u8"
     );
     assert_eq!(
         text(Collate::pad().of(DType::I16, &[]).with(0.5)),
-        "output text: 0.5 is no i16 to pad with"
+        "output text: the padding value 0.5 does not fit i16"
     );
     assert_eq!(
         text(Collate::pad().of(DType::F16, &[]).with(1e6)),
-        "output text: 1000000 is no f16 to pad with"
+        "output text: the padding value 1000000 does not fit f16"
     );
     assert_eq!(
         text(Collate::list().with(1.0)),
-        "output text: `with` is for `pad`: here nothing is padded"
+        "output text: `with` sets the padding value, but nothing is padded: use `pad`"
     );
     assert_eq!(
         text(Collate::pad().of(DType::F32, &[2, 0])),
@@ -323,28 +323,31 @@ fn what_can_not_be_is_told_when_the_loader_is_made() {
     );
     assert_eq!(
         text(Collate::pad().to_size(2, 3)),
-        "output text: `to_size` is for pictures: give `to(max)`"
+        "output text: `to_size` is for images: use `to(max)`"
     );
-    assert_eq!(text(Collate::pad().to(0)), "output text: at most 0 elements: give 1 or more");
+    assert_eq!(
+        text(Collate::pad().to(0)),
+        "output text: a limit of 0 elements, expected at least 1"
+    );
     assert_eq!(
         text(Collate::pad().to(usize::MAX)),
         format!("field text: a value of {} bytes is over the limit of 1073741824", usize::MAX)
     );
     assert_eq!(
         refused(texts().collate("place", Collate::pad())),
-        "output place: collate is for bytes, JSON and images, and this is int: its samples are of \
-         one size"
+        "output place: collate is for bytes, JSON and images; this field is int: its samples all \
+         have one size"
     );
     assert_eq!(
         refused(texts().collate("txet", Collate::pad())),
-        "there is no output txet, there are text, place"
+        "no output named txet; available: text, place"
     );
     let view = texts().collate("text", Collate::pad()).view("text.length", "place", |_| Ok(ops![]));
     assert_eq!(refused(view), "output text.length: a field or another output has this name");
     let unknown = || Texts { knows_longest: false, ..Texts::new(vec![vec![0; 8]]) }.loader();
     assert_eq!(
         refused(unknown().collate("text", Collate::ragged())),
-        "output text: the source does not say how long its longest value is: give `to(max)`"
+        "output text: the source does not report the length of its longest value: use `to(max)`"
     );
     let told = unknown().collate("text", Collate::ragged().to(8)).build().unwrap();
     let batch = told.epoch(0).unwrap().next().unwrap().unwrap();
@@ -388,7 +391,7 @@ fn json_comes_without_its_final_nul() {
     let form = Collate::pad().of(DType::I64, &[]);
     assert_eq!(
         refused(Loader::open(&path).unwrap().collate("meta", form)),
-        "output meta: `of` is for bytes, and this is json: its elements are u8"
+        "output meta: `of` is for bytes; this field is json: its elements are u8"
     );
 }
 
@@ -520,36 +523,36 @@ fn pictures_of_unknown_size_have_the_room_that_is_given() {
     }
     assert_eq!(
         first(Collate::pad().to_size(3, 5)).unwrap_err().to_string(),
-        "batch 0: sample 2: the source (image): a picture of 4x2, rows have room for 3x5: collate \
-         `to_size` more, or `truncate`"
+        "batch 0: sample 2: the source (image): an image of 4x2, rows have room for 3x5: raise \
+         `to_size`, or use `truncate`"
     );
     let image = |form| refused(pictures(&sizes).collate("image", form));
     assert_eq!(
         image(Collate::pad()),
-        "output image: the source does not say how large its pictures are: give \
+        "output image: the source does not report the sizes of its images: use \
          `to_size(height, width)`, in a pipeline file `to_size = [height, width]`"
     );
     assert_eq!(
         image(Collate::list().to(4)),
-        "output image: `to` is a length, and these are pictures: give `to_size(height, width)`"
+        "output image: `to` is a length, but this field has images: use `to_size(height, width)`"
     );
     assert_eq!(
         image(Collate::ragged()),
-        "output image: pictures differ in height and width, ragged is one length: take `pad` or \
+        "output image: images differ in height and width, ragged has one length: use `pad` or \
          `list`"
     );
     assert_eq!(
         image(Collate::pad().to_size(0, 5)),
-        "output image: at most 0 elements: give 1 or more"
+        "output image: a limit of 0 elements, expected at least 1"
     );
     assert_eq!(
         image(Collate::pad().of(DType::F32, &[])),
-        "output image: `of` is for bytes, and this is image: its elements are u8"
+        "output image: `of` is for bytes; this field is image: its elements are u8"
     );
     let ops = pictures(&sizes).pipeline("image", |_| Ok(ops![Resize::new(8, 8)?, ToChannelsFirst]));
     assert_eq!(
         refused(ops.collate("image", Collate::pad())),
-        "output image: collate takes a field as it is stored, and this has ops: Resize, \
+        "output image: collate takes a field as it is stored: remove its ops, Resize, \
          ToChannelsFirst"
     );
 }

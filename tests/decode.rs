@@ -445,7 +445,7 @@ fn raw_pixels_are_the_files_own_bytes() {
     assert_eq!(decoded.window(window).unwrap().row(0), [12, 13, 14, 15, 16, 17]);
 
     let error = decoder.size(&EncodedImage { height: 3, ..image }).unwrap_err();
-    assert_eq!(error.to_string(), "a raw picture of 3x3 needs 27 bytes, 18 are stored");
+    assert_eq!(error.to_string(), "a raw image of 3x3 needs 27 bytes, 18 are stored");
     let error = decoder.size(&EncodedImage { height: 0, ..image }).unwrap_err();
     assert_eq!(error, DecodeError::Empty { size: Size::new(0, 3) });
     let error = decoder.size(&EncodedImage { width: u32::MAX, height: u32::MAX, ..image });

@@ -170,7 +170,7 @@ fn a_gpu_by_number_is_had_or_refused() {
         let error = refusal(builder);
         assert!(matches!(error, LoadError::Device(DeviceError::NoDriver)), "{error:?}");
         let line = error.to_string();
-        assert!(!line.contains('\n') && line.contains("take the device \"cpu\""), "{line}");
+        assert!(!line.contains('\n') && line.contains("use the device \"cpu\""), "{line}");
     }
 }
 
@@ -327,7 +327,7 @@ fn bench_and_explain_say_where_they_run() {
     for line in ["bench FILE -e 1 -n 1", "explain FILE -n 0"] {
         let args: Vec<&str> = line.split(' ').collect();
         let on = |device| says(&[&args[..], &["--device", device]].concat());
-        let reason = "device: cpu, since a GPU was asked for, but";
+        let reason = "device: cpu, since a GPU was requested, but";
         assert_eq!(on("auto").matches(reason).count(), 1, "{}", on("auto"));
         assert!(!on("cpu").contains("device:") && !says(&args).contains("device:"));
         let told: Value =

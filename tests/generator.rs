@@ -150,7 +150,7 @@ fn a_late_item_is_named_and_can_be_asked_for_again() {
     }
     let error = queue.next_timeout(ms(30)).unwrap().unwrap_err();
     let told = error.to_string();
-    assert!(told.starts_with("queue validation: ticket 1 is not there after "), "{told}");
+    assert!(told.starts_with("queue validation: ticket 1 is not ready after "), "{told}");
     assert!(told.contains("; 1 of 2 producers are inside the function: ticket 1 for "), "{told}");
     let GenerateError::TimedOut { waited, busy, .. } = error else { panic!("{told}") };
     assert!(waited >= ms(30) && busy[0].elapsed >= ms(30));

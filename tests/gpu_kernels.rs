@@ -180,7 +180,7 @@ fn what_no_kernel_does_is_refused() {
     let resize = Resize::new(8, 8).unwrap();
     assert_eq!(
         refused(ops![device(), resize, Normalize::imagenet()]),
-        "op 1 of the list, Resize, can't run on a device: it makes rows of a whole picture: put it before ToDevice"
+        "op 1 of the list, Resize, can't run on a device: it resamples a whole image: put it before ToDevice"
     );
     let error = refused(ops![device(), RandomEqualize::new(1.0).unwrap()]);
     assert!(

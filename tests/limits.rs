@@ -51,7 +51,7 @@ fn a_function_that_nobody_declared_is_an_error() {
     }
     for name in ["getpid", "system", "no_such_function", ""] {
         let error = check::declare(name).unwrap_err();
-        assert!(error.to_string().contains("nobody declared"), "{name}: {error}");
+        assert!(error.to_string().contains("an undeclared function"), "{name}: {error}");
     }
     for name in check::row_functions() {
         assert!(check::declare(name).is_ok(), "{name}");

@@ -173,7 +173,7 @@ fn what_does_not_fit_is_refused_when_built() {
     let error = refused(open());
     assert!(error.contains("can't share a batch: add RandomResizedCrop"), "{error}");
     let error = refused(open().pipeline("imgae", |_| jitter(32)));
-    assert_eq!(error, "there is no field imgae, the file has image, label");
+    assert_eq!(error, "no field named imgae; available: image, label");
     let error = refused(open().pipeline("image", |_| jitter(0)));
     assert!(error.contains("RandomResizedCrop: height is 0, expected 1..=65535"), "{error}");
     let error = refused(builder(&path).indices([1, 3]));

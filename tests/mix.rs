@@ -296,8 +296,8 @@ fn a_label_that_follows_no_image_is_refused() {
     let error = refused(with_label(|| ops![MixUp::new(0.4).unwrap()]));
     assert_eq!(
         error,
-        "output label: no image is mixed as this label is: put MixUp, with the same parameters, \
-         last in an image's list"
+        "output label: no image has the same mixing ops as this label: put MixUp, with \
+         the same parameters, last in an image's list"
     );
     let error = refused(with_label(|| ops![CutMix::new(0.2).unwrap()]));
     assert!(error.contains("put CutMix, with the same parameters"), "{error}");
@@ -306,8 +306,8 @@ fn a_label_that_follows_no_image_is_refused() {
         .view("small", "image", move |_| Ok(ops![Resize::new(8, 9)?, cutmix()]));
     assert_eq!(
         refused(two_sizes),
-        "output label: its share by CutMix follows from the size of the images mixed so, but \
-         there are 24x24 and 8x9"
+        "output label: the share by CutMix depends on the image size, but the mixed images \
+         have two sizes, 24x24 and 8x9"
     );
     let error =
         refused(builder(&path).pipeline("image", |_| {

@@ -627,8 +627,8 @@ fn a_sampler_that_breaks_its_word_is_an_error() {
         prepared.epoch(1, Epoch(0), None).map(drop).unwrap_err().to_string()
     };
     assert_eq!(said(Err("out of luck")), "order broken: out of luck");
-    assert_eq!(said(Ok(vec![4])), "order broken: it gave 1 samples, and said that it gives 2");
-    let stray = "order broken: it gave sample 3, which is not in the subset";
+    assert_eq!(said(Ok(vec![4])), "order broken: it returned 1 samples, expected 2 as announced");
+    let stray = "order broken: it returned sample 3, which is not in the subset";
     assert_eq!(said(Ok(vec![4, 3])), stray);
 }
 

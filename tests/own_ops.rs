@@ -253,17 +253,17 @@ fn an_op_that_asks_for_what_it_has_not_is_refused_by_name() {
     };
     assert_eq!(
         refused(1, false, far),
-        "op 1 of the list (Constant): instruction 0 of its code reads slot 8388608, but the op has \
-         1 slot(s)"
+        "op 1 of the list (Constant): instruction 0 of its code reads parameter 8388608, but the \
+         op has 1 parameter(s)"
     );
     assert_eq!(
         refused(1 << 24, false, far),
-        "op 1 of the list (Constant): it asks for 16777216 slots, at most 4096 are given"
+        "op 1 of the list (Constant): it needs 16777216 parameters; the limit is 4096"
     );
     assert_eq!(
         refused(0, true, |_, pixels| pixels),
-        "op 1 of the list (Constant): it needs the mean, which goes to its last slot, but it has \
-         no slot"
+        "op 1 of the list (Constant): it needs the mean, which is stored in its last parameter, \
+         but it declares no parameter"
     );
     let placed = refused(1, false, |e, pixels| {
         let [row, column] = e.position();
@@ -392,8 +392,8 @@ fn rows_that_nobody_planned_are_a_panic_that_says_so() {
             let plan = plan(ops![Mover(motions)]).unwrap();
             plan.draw(SampleKey::new(0, 0, 0), SIZE, &mut Draws::default());
         });
-        assert!(said.starts_with("Mover drew steps whose rows are made by [Called"), "{said}");
-        assert!(said.ends_with("but its `makes_rows` said None"), "{said}");
+        assert!(said.starts_with("Mover drew steps whose rows are produced by [Called"), "{said}");
+        assert!(said.ends_with("but its `row_producer` returned None"), "{said}");
     }
 }
 

@@ -140,8 +140,8 @@ fn what_the_users_code_says_comes_with_batch_sample_and_field() {
 #[test]
 fn a_record_that_is_not_as_the_fields_say_is_refused() {
     for (read, wanted) in [
-        ((|| Ok(vec![])) as fn() -> Result<Record, BoxError>, "a record of 0 values"),
-        (|| Ok([record(11, raw(11)), record(11, raw(11))].concat()), "a record of 4 values"),
+        ((|| Ok(vec![])) as fn() -> Result<Record, BoxError>, "the record has 0 values"),
+        (|| Ok([record(11, raw(11)), record(11, raw(11))].concat()), "the record has 4 values"),
         (|| Ok(vec![OwnedValue::Int(1), OwnedValue::Int(1)]), "the record has an int"),
         (
             || Ok(vec![OwnedValue::Image(raw(11)), OwnedValue::Float(1.0)]),

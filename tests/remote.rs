@@ -142,7 +142,7 @@ fn that_there_are_no_credentials_is_told() {
     }
     command.env("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1");
     let told = run(&mut command).unwrap_err();
-    let want = "s3://bucket/a: there are no credentials: set AWS_ACCESS_KEY_ID";
+    let want = "s3://bucket/a: no credentials found: set AWS_ACCESS_KEY_ID";
     assert!(told.contains(want), "{told}");
 }
 
@@ -175,7 +175,7 @@ fn settings_that_are_not_supported_are_told() {
     let mut command = child("s3://bucket/a", file.path());
     command.env("AWS_SKIP_SIGNATURE", "true").env("AWS_ALLOW_INVALID_CERTIFICATES", "true");
     let told = run(&mut command).unwrap_err();
-    let want = "s3://bucket/a: its settings are wrong: allow_invalid_certificates is not supported: \
+    let want = "s3://bucket/a: invalid settings: allow_invalid_certificates is not supported: \
                 name the certificate to trust in SSL_CERT_FILE";
     assert!(told.contains(want), "{told}");
 }

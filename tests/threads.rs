@@ -35,7 +35,7 @@ const TOO_MANY: [usize; 3] = [1025, 20_000, usize::MAX];
 #[track_caller]
 fn assert_bounded(error: &impl ToString, found: usize) {
     let text = error.to_string();
-    assert!(text.contains(&found.to_string()) && text.contains("at most 1024"), "{text}");
+    assert!(text.contains(&found.to_string()) && text.contains("the limit is 1024"), "{text}");
 }
 
 /// Names the folder of datasets to a child.

@@ -140,7 +140,7 @@ fn a_picture_of_another_size_than_its_cell_says_is_found() {
     let (report, path, _dir) =
         found_after(WriteMode::Raw, |path, bytes| bytes[cell(path, 5) + 1] ^= 1);
     let (_, _, offset, error) = only(&report);
-    assert!(error.contains("a raw picture of"), "{error}");
+    assert!(error.contains("a raw image of"), "{error}");
     assert!(offset.is_some_and(|at| at > cell(&path, SAMPLES) as u64));
 }
 

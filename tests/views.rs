@@ -236,21 +236,21 @@ fn outputs_that_do_not_fit_are_refused_by_name() {
     let error = refused(open().view("label", "image", |_| crop(16)));
     assert_eq!(error, "output label: a field or another output has this name");
     let error = refused(open().view("b", "imgae", none));
-    assert_eq!(error, "there is no output imgae, there are image, label");
+    assert_eq!(error, "no output named imgae; available: image, label");
     let error = refused(open().view("b", "image", none));
     assert!(error.starts_with("output b: images of 60..=86 x "), "{error}");
     let error = refused(open().view("b", "image", |_| crop(0)));
     assert_eq!(error, "output b: RandomResizedCrop: height is 0, expected 1..=65535");
     let error = refused(open().branch("b", "image", 4, none));
-    assert_eq!(error, "output b: it branches after 4 ops of a list of 3");
+    assert_eq!(error, "output b: it branches after 4 ops, but the list has 3");
     let error = refused(open().share_draws("image", "mask"));
-    assert_eq!(error, "there is no output mask, there are image, label");
+    assert_eq!(error, "no output named mask; available: image, label");
     let view = || open().view("b", "image", |_| crop(16));
     let error = refused(view().share_draws("b", "image").share_draws("image", "b"));
-    assert_eq!(error, "output b can't share the draws of image: they share in a circle");
+    assert_eq!(error, "output b can't share the draws of image: the sharing forms a cycle");
     let error = refused(view().branch("c", "image", 1, none).share_draws("c", "b"));
     assert_eq!(
         error,
-        "output c can't share the draws of b: it is a branch: it draws as its output does"
+        "output c can't share the draws of b: it is a branch, which always draws as its output does"
     );
 }

@@ -202,6 +202,6 @@ fn as_many_threads_as_the_limit_may_be_asked_for_and_no_more() {
     let write = |threads| write_iter((0..10).map(row), &fields(), &path, &options(threads));
     assert_eq!(write(1024).unwrap().samples, 10);
     let told = write(usize::MAX).unwrap_err().to_string();
-    assert!(told.contains("at most 1024 can be asked for"), "{told}");
+    assert!(told.contains("the limit is 1024"), "{told}");
     assert_no_threads_left();
 }

@@ -110,7 +110,7 @@ fn pairs<'a, const N: usize>(
 ) -> impl Iterator<Item = (&'a mut [u8; N], &'a [u8; N])> {
     assert_eq!(own.len(), partner.len(), "bytes of two rows");
     let ((own, []), (partner, [])) = (own.as_chunks_mut(), partner.as_chunks()) else {
-        panic!("a row that ends inside a value")
+        panic!("the row's length is not a multiple of the element size")
     };
     own.iter_mut().zip(partner)
 }
@@ -145,7 +145,9 @@ fn blend_16(
 }
 
 fn load(bytes: &[u8], bits: &mut [u16]) {
-    let (values, []) = bytes.as_chunks() else { panic!("a row that ends inside a value") };
+    let (values, []) = bytes.as_chunks() else {
+        panic!("the row's length is not a multiple of the element size")
+    };
     bits.iter_mut().zip(values).for_each(|(bits, value)| *bits = u16::from_ne_bytes(*value));
 }
 
@@ -256,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a row that ends inside a value")]
+    #[should_panic(expected = "the row's length is not a multiple of the element size")]
     fn a_part_of_a_value_is_a_mistake() {
         blend_f32(&mut [0; 6], &[0; 6], 0.5);
     }

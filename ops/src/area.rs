@@ -52,7 +52,7 @@ pub enum AreaError {
         out: Size,
     },
     /// The tables were built for images of another size.
-    #[error("the picture is {found}, the tables were built for {expected}")]
+    #[error("the image is {found}, but the tables were built for {expected}")]
     Source {
         /// The size of the image.
         found: Size,
@@ -60,7 +60,7 @@ pub enum AreaError {
         expected: Size,
     },
     /// The requested columns are outside the output.
-    #[error("columns {start}..{end} of an output {width} wide")]
+    #[error("columns {start}..{end} are outside the output, which is {width} wide")]
     Columns {
         /// The first requested column.
         start: u32,

@@ -175,7 +175,7 @@ fn quantize(shares: &[f64], out: &mut [i16]) {
 #[must_use]
 pub fn resize(source: &ImageView<'_>, size: Size) -> Vec<u8> {
     let from = source.size();
-    assert!(from.pixels() > 0 && size.pixels() > 0, "an empty picture can't be resized");
+    assert!(from.pixels() > 0 && size.pixels() > 0, "cannot resize an image without pixels");
     let (rows, columns) = (Taps::new(from.height, size.height), Taps::new(from.width, size.width));
     let mut out = Vec::new();
     for y in 0..size.height as usize {

@@ -21,8 +21,8 @@ pub(crate) fn output(
     for outcome in 1..choice.outcomes() {
         let other = of(outcome)?;
         if other != first {
-            let found = format!("{first} or {other}, as it is drawn");
-            return Err(TypeError { op: name, expected: "ops that all give one type", found });
+            let found = format!("{first} or {other}, depending on the draw");
+            return Err(TypeError { op: name, expected: "lists with the same output type", found });
         }
     }
     Ok(first)
@@ -55,8 +55,8 @@ pub(crate) mod tests {
         let error = crate::Op::output(&choice, &photo()).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "RandomChoice takes ops that all give one type, but gets a u8 image [16, 20, 3] or \
-             a f32 image [16, 20, 3], as it is drawn"
+            "RandomChoice takes lists with the same output type, but gets a u8 image [16, 20, 3] \
+             or a f32 image [16, 20, 3], depending on the draw"
         );
     }
 

@@ -48,7 +48,7 @@ impl Op for Convert {
             }
             image @ Type::Image(_) => Err(TypeError {
                 op: self.name(),
-                expected: "an image of u8 or f32 (convert it once, to the last type)",
+                expected: "an image of u8 or f32 (convert it only once, directly to the final type)",
                 found: image.to_string(),
             }),
             Type::Tensor { shape, .. } => Ok(Type::Tensor { dtype: self.to, shape: shape.clone() }),

@@ -106,7 +106,7 @@ impl Emit {
     /// needs.
     fn push(&mut self, instruction: Instruction) -> u32 {
         let most = Program::MAX_INSTRUCTIONS;
-        assert!(self.instructions.len() < most, "an op's code has more than {most} instructions");
+        assert!(self.instructions.len() < most, "an op recorded more than {most} instructions");
         let first = self.values;
         self.values += instruction.results();
         self.instructions.push(instruction);

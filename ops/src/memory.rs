@@ -7,7 +7,7 @@
 /// The system could not allocate memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the system has no memory for {bytes} bytes of {what}: work on smaller pictures, or on fewer at once"
+    "out of memory: could not allocate {bytes} bytes for {what}; use smaller images, or fewer at once"
 )]
 pub struct NoMemory {
     /// The number of bytes that were needed.
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             format!(
-                "the system has no memory for {bytes} bytes of rows: work on smaller pictures, or on fewer at once"
+                "out of memory: could not allocate {bytes} bytes for rows; use smaller images, or fewer at once"
             )
         );
         assert!(reserve(&mut kept, usize::MAX, "rows").is_err());

@@ -526,6 +526,6 @@ pub(crate) fn on_image(
 pub(crate) fn on_one_label(op: &'static str, input: &Type) -> Result<(), TypeError> {
     match input {
         Type::Tensor { dtype: DType::I64, shape } if shape.iter().product::<usize>() == 1 => Ok(()),
-        found => Err(TypeError { op, expected: "one i64 a sample", found: found.to_string() }),
+        found => Err(TypeError { op, expected: "one i64 per sample", found: found.to_string() }),
     }
 }

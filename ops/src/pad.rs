@@ -29,7 +29,7 @@ use crate::{
 /// The numbers of pixels on each side of an image.
 ///
 /// Converts from the forms that torchvision accepts: one number for all sides,
-/// `[left and right, top and bottom]`, or `[left, top, right, bottom]`.
+/// `[horizontal, vertical]`, or `[left, top, right, bottom]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sides {
     /// Columns to the left.

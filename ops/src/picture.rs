@@ -28,7 +28,7 @@ impl FloatImage {
 
     /// Builds an image from pixels in row order.
     fn collect(size: Size, pixels: impl Iterator<Item = [f32; 3]>) -> Result<Self, NoMemory> {
-        let mut collected = memory::with_capacity(size.pixels() as usize, "a picture of numbers")?;
+        let mut collected = memory::with_capacity(size.pixels() as usize, "an f32 image")?;
         collected.extend(pixels);
         Ok(Self { size, pixels: collected })
     }

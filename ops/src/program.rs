@@ -149,7 +149,9 @@ pub struct Program {
 #[non_exhaustive]
 pub enum ProgramError {
     /// A parameter that the op does not have.
-    #[error("instruction {at} of its code reads slot {slot}, but the op has {slots} slot(s)")]
+    #[error(
+        "instruction {at} of its code reads parameter {slot}, but the op has {slots} parameter(s)"
+    )]
     Slot {
         /// Index of the instruction.
         at: usize,
@@ -161,15 +163,15 @@ pub enum ProgramError {
     /// An operand that is not defined at this point, or is of another kind.
     #[error(
         "instruction {at} of its code takes a value that is not defined there or is of another \
-         kind: use only values that this call of `emit` made, outside of `where_any` none that \
-         were made inside, and `place` only if `uses_place` says so"
+         kind: use only values that this call of `emit` returned, outside of `where_any` none \
+         that were returned inside, and `position` only if `uses_position` returns true"
     )]
     Value {
         /// Index of the instruction.
         at: usize,
     },
     /// A `where_any` that did not return.
-    #[error("its code begins a `where_any` that does not end")]
+    #[error("its `emit` begins a `where_any` that does not return")]
     Open,
 }
 

@@ -31,7 +31,7 @@
 //! assert_eq!(ops[1].name(), "ToChannelsFirst");
 //!
 //! let error = build_ops(&SpecValue::from(vec![SpecValue::from("Resise")])).unwrap_err();
-//! assert_eq!(error.to_string(), "there is no op `Resise`, did you mean `Resize`?");
+//! assert_eq!(error.to_string(), "no op named `Resise`, did you mean `Resize`?");
 //! # Ok::<(), fuseloop_ops::registry::SpecError>(())
 //! ```
 

@@ -141,7 +141,7 @@ impl Rng {
     ///
     /// If `count` is 0.
     pub fn below(&mut self, count: u32) -> u32 {
-        assert!(count > 0, "a draw from nothing");
+        assert!(count > 0, "cannot draw from 0 values");
         loop {
             let product = u64::from(self.0.next_u32()) * u64::from(count);
             let low = product as u32;

@@ -187,7 +187,7 @@ impl<'a> ImageView<'a> {
     /// If `y` is not below the height.
     #[must_use]
     pub fn row(&self, y: u32) -> &'a [u8] {
-        assert!(y < self.size.height, "row {y} of {}", self.size);
+        assert!(y < self.size.height, "row {y} is outside the image of {}", self.size);
         let start = y as usize * self.stride;
         &self.data[start..start + self.size.width as usize * RGB]
     }

@@ -177,7 +177,7 @@ fn hint(key: &str) -> String {
 
 fn number<T: FromStr>(text: &str, section: &str, value: &str) -> Result<T, ParamError> {
     let read = value.parse();
-    read.map_err(|_| refused(&format!("`{text}`, with `{section}`, whose number is none")))
+    read.map_err(|_| refused(&format!("`{text}`, with `{section}`, which has no valid number")))
 }
 
 fn refused(found: &str) -> ParamError {
@@ -433,7 +433,7 @@ mod tests {
              n, mmax and inc with whole numbers"
         );
         assert!(message("rand-w0").contains("with the key `w`, expected"));
-        assert!(message("rand-m9x").contains("with `m9x`, whose number is none"));
+        assert!(message("rand-m9x").contains("with `m9x`, which has no valid number"));
         assert!(message("augmix-m3").contains("config is `augmix-m3`, expected"));
     }
 

@@ -336,7 +336,7 @@ impl<'a, T: Element> TensorView<'a, T> {
 #[non_exhaustive]
 pub enum TensorError {
     /// The pipeline has no output of this name.
-    #[error("no tensor '{name}' in the batch, it has: {known}")]
+    #[error("no tensor named '{name}'; available: {known}")]
     NoSuchTensor {
         /// The name asked for.
         name: String,
@@ -344,7 +344,7 @@ pub enum TensorError {
         known: String,
     },
     /// The elements are of another type.
-    #[error("tensor '{name}' holds {stored}, asked for as {asked}")]
+    #[error("tensor '{name}' holds {stored}, but was requested as {asked}")]
     WrongType {
         /// The tensor.
         name: String,
@@ -354,7 +354,7 @@ pub enum TensorError {
         asked: DType,
     },
     /// The samples differ in size, so they have no common shape.
-    #[error("the samples of '{name}' differ in size: ask for it with `{with}`")]
+    #[error("the samples of '{name}' differ in size: use `{with}`")]
     Uneven {
         /// The tensor.
         name: String,
@@ -362,21 +362,21 @@ pub enum TensorError {
         with: &'static str,
     },
     /// The tensor is on a device.
-    #[error("'{name}' lies on a device: ask for it with `device_tensor`, or `to_host` for a copy")]
+    #[error("'{name}' is on a device: use `device_tensor`, or `to_host` for a copy")]
     OnDevice {
         /// The tensor.
         name: String,
     },
     /// The tensor is in host memory.
     #[error(
-        "'{name}' lies in the host's memory: ask for it with `tensor` (only what is after ToDevice lies on a device)"
+        "'{name}' is in host memory: use `tensor` (only the output of the ops after ToDevice is on a device)"
     )]
     OnHost {
         /// The tensor.
         name: String,
     },
     /// The samples all have one size.
-    #[error("the samples of '{name}' are of one size: ask for it with `tensor`")]
+    #[error("the samples of '{name}' all have one size: use `tensor`")]
     Even {
         /// The tensor.
         name: String,
@@ -415,7 +415,7 @@ pub enum SlotError {
         rows: usize,
     },
     /// No tensor holds the sizes of the rows.
-    #[error("output '{name}': there is no i64 tensor with the sizes of its rows")]
+    #[error("output '{name}': no i64 tensor has the sizes of its rows")]
     Sizes {
         /// The output.
         name: String,
@@ -487,9 +487,9 @@ mod tests {
         let pool = pool(1);
         let batch = filled(&pool, &[0]);
         let error = batch.tensor::<f32>("picture").unwrap_err();
-        assert_eq!(error.to_string(), "no tensor 'picture' in the batch, it has: image, label");
+        assert_eq!(error.to_string(), "no tensor named 'picture'; available: image, label");
         let error = batch.tensor::<half::f16>("image").unwrap_err();
-        assert_eq!(error.to_string(), "tensor 'image' holds f32, asked for as f16");
+        assert_eq!(error.to_string(), "tensor 'image' holds f32, but was requested as f16");
     }
 
     #[test]

@@ -395,20 +395,20 @@ mod tests {
         let one = batch(list, &[1]);
         assert_eq!(
             told(one.tensor::<i16>("text").unwrap_err()),
-            "the samples of 'text' differ in size: ask for it with `list`"
+            "the samples of 'text' differ in size: use `list`"
         );
         assert!(one.bytes("text").is_err() && one.ragged::<i16>("text").is_err());
         assert_eq!(
             told(batch(ragged, &[1]).tensor::<i16>("text").unwrap_err()),
-            "the samples of 'text' differ in size: ask for it with `ragged`"
+            "the samples of 'text' differ in size: use `ragged`"
         );
         assert_eq!(
             told(one.ragged::<i64>("text.length").unwrap_err()),
-            "the samples of 'text.length' are of one size: ask for it with `tensor`"
+            "the samples of 'text.length' all have one size: use `tensor`"
         );
         assert_eq!(
             told(one.list::<i32>("text").err().unwrap()),
-            "tensor 'text' holds i16, asked for as i32"
+            "tensor 'text' holds i16, but was requested as i32"
         );
     }
 
@@ -429,7 +429,7 @@ mod tests {
             specs[1] = of;
             BatchSpec::new(&specs, NonZeroUsize::MIN).unwrap_err().to_string()
         };
-        let message = "output 'text': there is no i64 tensor with the sizes of its rows";
+        let message = "output 'text': no i64 tensor has the sizes of its rows";
         let lengths = |dtype, shape: &[usize]| TensorSpec::new("n", dtype, shape);
         assert_eq!(refused(2, lengths(DType::I64, &[1])), message);
         assert_eq!(refused(0, lengths(DType::I64, &[1])), message);

@@ -88,7 +88,8 @@ pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
             black_box(batch);
         })?);
     }
-    let stats = Stats::between(&before, &loader.utilization());
+    let mut stats = Stats::between(&before, &loader.utilization());
+    stats.failed_loops = loader.stats().failed_loops;
     let trace = |path| trace::write(&loader, args.epochs.get(), batches, path);
     let report = Report {
         samples: loader.samples(),

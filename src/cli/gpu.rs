@@ -88,7 +88,7 @@ mod tests {
             kernels: None,
         };
         let text = none.words();
-        assert!(text.starts_with("no GPU: a GPU was asked for, but the NVIDIA driver's"), "{text}");
+        assert!(text.starts_with("no GPU: a GPU was requested, but the NVIDIA driver's"), "{text}");
         assert!(text.contains("no compiler: ") && text.contains("tried libnvrtc.so.12"), "{text}");
         assert_eq!(none.json()["gpus"], json!([]));
         assert_eq!(none.json()["no_gpu"], DeviceError::NoDriver.to_string());

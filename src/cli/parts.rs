@@ -193,6 +193,6 @@ mod tests {
         assert_eq!(indices(path.to_str().unwrap()).unwrap(), [5, 2]);
         fs::write(&path, "5\nx\n").unwrap();
         let error = indices(path.to_str().unwrap()).unwrap_err().to_string();
-        assert!(error.ends_with("line 2 is no number of a sample"), "{error}");
+        assert!(error.ends_with("line 2 is not a sample number"), "{error}");
     }
 }

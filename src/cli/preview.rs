@@ -159,7 +159,7 @@ fn cell(pixels: &[u8], size: Size, captions: Vec<String>) -> Result<Cell, NoMemo
     if let Some((pixels, size)) = ImageView::packed(pixels, size).and_then(|p| fitted(p, CELL)) {
         return Ok(Cell { pixels, size, captions });
     }
-    let mut copy = memory::with_capacity(pixels.len(), "a picture")?;
+    let mut copy = memory::with_capacity(pixels.len(), "an image")?;
     copy.extend_from_slice(pixels);
     Ok(Cell { pixels: copy, size, captions })
 }

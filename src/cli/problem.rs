@@ -37,7 +37,7 @@ pub(super) enum Problem {
     Recut(#[from] RecutError),
     #[error(transparent)]
     Convert(#[from] ConvertError),
-    #[error("{}: line {line} is no number of a sample", .path.display())]
+    #[error("{}: line {line} is not a sample number", .path.display())]
     NotANumber { path: PathBuf, line: usize },
     #[error("{range}: more samples than a range may name")]
     LongRange { range: String },
@@ -61,9 +61,9 @@ pub(super) enum Problem {
     Png { path: PathBuf, error: png::EncodingError },
     #[error("cannot start the threads: {0}")]
     Threads(#[from] rayon::ThreadPoolBuildError),
-    #[error("a drawn picture: {0}")]
+    #[error("a drawn image: {0}")]
     Draw(#[from] jpeg_encoder::EncodingError),
-    #[error("{} is there already", .path.display())]
+    #[error("{} already exists", .path.display())]
     Exists { path: PathBuf },
     #[error("{} is not empty", .path.display())]
     NotEmpty { path: PathBuf },
@@ -71,14 +71,14 @@ pub(super) enum Problem {
     NoImages { path: PathBuf, known: String },
     #[error("{}: the file has no samples", .path.display())]
     Empty { path: PathBuf },
-    #[error("{}: it can only be read from its beginning to its end", .path.display())]
+    #[error("{}: this dataset can only be read sequentially", .path.display())]
     InSequence { path: PathBuf },
     #[error(transparent)]
     Verify(#[from] VerifyError),
     /// `verify` has found damage and reported it on stdout.
     #[error("{}: {}", .path.display(), damage(*.samples))]
     Damaged { path: PathBuf, samples: u64, has_list: bool },
-    #[error("a sheet of {cells} pictures, at most {most} are drawn")]
+    #[error("a sheet of {cells} images, the limit is {most}")]
     Sheet { cells: usize, most: usize },
     /// The reader of the output has closed it, or the disk of the output is full.
     #[error("cannot write to the output: {0}")]
@@ -146,17 +146,17 @@ fn damage(samples: u64) -> String {
     }
 }
 
-const WRITE: &str = "`fuseloop write FOLDER OUT.beton` makes a file of a folder of JPEGs";
+const WRITE: &str = "`fuseloop write FOLDER OUT.beton` converts a folder of JPEGs";
 
-const AGAIN: &str = "it is not whole: copy it again, or write it again with `fuseloop write`";
+const AGAIN: &str =
+    "the file is incomplete: copy it again, or write it again with `fuseloop write`";
 
-const DAMAGED: &str =
-    "the sample is damaged: `fuseloop write` with `--verify --damaged skip` leaves such ones out";
+const DAMAGED: &str = "the sample is damaged: `fuseloop write` with `--verify --damaged skip` leaves such samples out";
 
 fn sample_help(cause: &SampleCause) -> Option<&'static str> {
     match cause {
         SampleCause::Read(ReadErrorKind::NoSuchSample { .. }) => {
-            Some("samples are counted from 0; `fuseloop info FILE` says how many there are")
+            Some("samples are numbered from 0; `fuseloop info FILE` shows how many there are")
         }
         _ => Some(DAMAGED),
     }
@@ -172,7 +172,7 @@ fn load_help(error: &LoadError) -> Option<&'static str> {
         LoadError::BatchSize => Some("`--batch-size 64` is usual"),
         LoadError::NoSuchField { .. } => Some("`fuseloop info FILE` shows the file's fields"),
         LoadError::Workers => Some("without `--workers` there is one for each core"),
-        LoadError::Device(_) => Some("`fuseloop info --gpu` shows what there is"),
+        LoadError::Device(_) => Some("`fuseloop info --gpu` shows the available devices"),
         LoadError::Run(error) => run_help(error),
         _ => None,
     }
@@ -190,10 +190,10 @@ fn source_help(error: &SourceError) -> Option<&'static str> {
         | OpenError::AllocationTable { .. }
         | OpenError::SampleTable { .. } => Some(AGAIN),
         OpenError::Field(FieldError::CustomUnknown { .. }) => Some(
-            "`fuseloop info FILE --custom NAME=BYTES:ALIGN` shows it; in a program `OpenOptions::custom_fields` says how wide it is",
+            "`fuseloop info FILE --custom NAME=BYTES:ALIGN` shows it; in a program, declare it in `OpenOptions::custom_fields`",
         ),
         OpenError::Header(_) | OpenError::Field(_) => {
-            Some("is it a .beton file? `fuseloop write FOLDER OUT.beton` makes one")
+            Some("is it a .beton file? `fuseloop write FOLDER OUT.beton` writes one")
         }
         _ => None,
     }
@@ -201,9 +201,9 @@ fn source_help(error: &SourceError) -> Option<&'static str> {
 
 fn plan_help(error: &PlanError) -> Option<&'static str> {
     match error {
-        PlanError::Varies { .. } => {
-            Some("these images vary in size: `--workload W1`, W2, W3 and W5 make one size of them")
-        }
+        PlanError::Varies { .. } => Some(
+            "these images vary in size: `--workload W1`, W2, W3 and W5 resize them to one size",
+        ),
         PlanError::Type { .. } => Some(
             "`fuseloop info FILE` shows the sizes of the images; `--workload W1` takes any size",
         ),
@@ -227,7 +227,7 @@ fn op_help(cause: &SpecCause) -> Option<&'static str> {
         // If the owner is not an op, it is a setting, and the message already lists the settings.
         SpecCause::UnknownParam { owner, .. } if registry::find(owner).is_err() => None,
         SpecCause::UnknownOp { .. } | SpecCause::NotAnOp { .. } => {
-            Some("`fuseloop ops` lists the ops there are")
+            Some("`fuseloop ops` lists all ops")
         }
         _ => Some("`fuseloop ops NAME` shows what an op takes, with an example"),
     }
@@ -268,17 +268,17 @@ fn convert_help(error: &ConvertError) -> Option<&'static str> {
             cause: WriteSampleError::TooLarge { .. },
             ..
         }) => Some("give a larger `--page-size`, or `--max-resolution`, or `--write-mode jpg`"),
-        ConvertError::Write(WriteError::Sample { .. }) => {
-            Some("`--damaged skip` leaves such samples out and lists them; what is whole is kept")
-        }
+        ConvertError::Write(WriteError::Sample { .. }) => Some(
+            "`--damaged skip` leaves such samples out and lists them; complete outputs are kept",
+        ),
         ConvertError::Write(error) => write_help(error),
         ConvertError::Source(error) => source_help(error),
         ConvertError::Exists { .. } => Some("`--force` overwrites it"),
         ConvertError::Journal { .. } => {
-            Some("run that one again to go on with it, or begin anew with `--force`")
+            Some("run that conversion again to resume it, or start over with `--force`")
         }
         ConvertError::Same { .. } | ConvertError::Inside { .. } => {
-            Some("the original stays as it is: choose another place")
+            Some("choose another output: the original is never changed")
         }
         _ => None,
     }
@@ -286,7 +286,7 @@ fn convert_help(error: &ConvertError) -> Option<&'static str> {
 
 fn target_help(error: &TargetError) -> Option<&'static str> {
     match error {
-        TargetError::Busy { .. } => Some("wait for it, or end it"),
+        TargetError::Busy { .. } => Some("wait for that process, or end it"),
         TargetError::Directory { .. } => Some("name a file in it, such as `train.beton`"),
         TargetError::ReadOnly { .. } => Some("remove it, or choose another name"),
         TargetError::Io { source, .. } => io_help(source),
@@ -306,7 +306,7 @@ fn recut_help(error: &RecutError) -> Option<&'static str> {
         RecutError::Write(error) => write_help(error),
         RecutError::List(ListError::Io { source, .. }) => io_help(source),
         RecutError::Same { .. } | RecutError::Inside { .. } => {
-            Some("the original stays as it is: give the copy a place of its own")
+            Some("choose another path for the copy: the original is never changed")
         }
         RecutError::NotAFolder { .. } => Some("name a folder for the copy, which may be new"),
         RecutError::File { cause: ImageError::Read { .. }, .. } => {
@@ -319,8 +319,8 @@ fn recut_help(error: &RecutError) -> Option<&'static str> {
 
 fn io_help(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
-        io::ErrorKind::NotFound => Some("check the path: its folder must be there"),
-        io::ErrorKind::PermissionDenied => Some("choose a place that you may read and write"),
+        io::ErrorKind::NotFound => Some("check the path: its folder must exist"),
+        io::ErrorKind::PermissionDenied => Some("choose a path that you may read and write"),
         io::ErrorKind::StorageFull => Some("the disk is full: make room, or choose another"),
         _ => None,
     }

@@ -7,8 +7,9 @@ use fuseloop_ops::{Size, Window};
 #[non_exhaustive]
 pub enum DecodeError {
     /// The requested window has no pixels, or is not inside the image.
-    #[error("rows {}+{} and columns {}+{} asked of a picture of {size}",
-        wanted.top, wanted.height, wanted.left, wanted.width)]
+    #[error("window of rows {}..{}, columns {}..{} is empty or outside the image of {size}",
+        wanted.top, wanted.top.saturating_add(wanted.height),
+        wanted.left, wanted.left.saturating_add(wanted.width))]
     Window {
         /// The requested window.
         wanted: Window,
@@ -16,7 +17,7 @@ pub enum DecodeError {
         size: Size,
     },
     /// The image has no pixels.
-    #[error("the picture is {size}: it has no pixels")]
+    #[error("the image is {size}: it has no pixels")]
     Empty {
         /// The image's size.
         size: Size,
@@ -38,7 +39,7 @@ pub enum DecodeError {
         max: u64,
     },
     /// The number of a raw image's bytes does not match its size.
-    #[error("a raw picture of {size} needs {expected} bytes, {found} are stored")]
+    #[error("a raw image of {size} needs {expected} bytes, {found} are stored")]
     RawLength {
         /// The size in the sample table.
         size: Size,
@@ -94,7 +95,7 @@ pub enum DecodeError {
         marker: u8,
     },
     /// Samples of a depth other than 8 bits.
-    #[error("a JPEG of {bits} bits a sample, only 8 are supported")]
+    #[error("a JPEG of {bits} bits per sample, only 8 are supported")]
     Depth {
         /// Bits of a sample.
         bits: u8,
@@ -106,7 +107,7 @@ pub enum DecodeError {
         found: u8,
     },
     /// The height is stored only after the pixels (in a DNL segment).
-    #[error("a JPEG whose header leaves its height open is not supported")]
+    #[error("a JPEG without a height in its header (DNL) is not supported")]
     OpenHeight,
     /// Chroma is subsampled in a ratio that would be decoded wrong.
     #[error("JPEG component {component} is sampled {h}x{v} where the finest is {h_max}x{v_max}")]
@@ -153,7 +154,7 @@ pub enum DecodeError {
         len: usize,
     },
     /// Fewer bits than any image of this size can be coded in.
-    #[error("{found} bytes of pixels cannot be a picture of {size}, which needs {least}")]
+    #[error("{found} bytes of pixels cannot be an image of {size}, which needs {least}")]
     TooShort {
         /// The size in the header.
         size: Size,
@@ -163,7 +164,7 @@ pub enum DecodeError {
         least: u64,
     },
     /// Fewer or more restart markers than the restart interval asks for.
-    #[error("{found} restart markers in the JPEG, its interval asks for {expected}")]
+    #[error("the JPEG has {found} restart markers, but its restart interval requires {expected}")]
     Restarts {
         /// The number of markers found.
         found: u64,
@@ -197,14 +198,14 @@ mod tests {
         for (error, expected) in [
             (
                 E::Window { wanted, size },
-                "rows 1+3 and columns 2+4 asked of a picture of 3x4".to_owned(),
+                "window of rows 1..4, columns 2..6 is empty or outside the image of 3x4".to_owned(),
             ),
-            (E::Empty { size: Size::new(0, 4) }, "the picture is 0x4: it has no pixels".into()),
+            (E::Empty { size: Size::new(0, 4) }, "the image is 0x4: it has no pixels".into()),
             (E::Pixels { size, max: 5 }, "3x4 is 12 pixels, the limit is 5".into()),
             (E::Bytes { len, max }, "200 bytes are stored, the limit is 100".into()),
             (
                 E::RawLength { size, expected: 36, found: 35 },
-                "a raw picture of 3x4 needs 36 bytes, 35 are stored".into(),
+                "a raw image of 3x4 needs 36 bytes, 35 are stored".into(),
             ),
             (
                 E::SizeMismatch { header: size, table: Size::new(4, 3) },
@@ -222,9 +223,9 @@ mod tests {
                 "damaged JPEG header: a second frame at byte 7".into(),
             ),
             (E::Process { marker: 0xc3 }, "JPEG process 3 (marker ffc3) is not supported".into()),
-            (E::Depth { bits: 12 }, "a JPEG of 12 bits a sample, only 8 are supported".into()),
+            (E::Depth { bits: 12 }, "a JPEG of 12 bits per sample, only 8 are supported".into()),
             (E::Components { found: 2 }, "a JPEG of 2 components, expected 1, 3 or 4".into()),
-            (E::OpenHeight, "a JPEG whose header leaves its height open is not supported".into()),
+            (E::OpenHeight, "a JPEG without a height in its header (DNL) is not supported".into()),
             (
                 E::Sampling { component: 1, h: 3, v: 1, h_max: 3, v_max: 2 },
                 "JPEG component 1 is sampled 3x1 where the finest is 3x2".into(),
@@ -234,11 +235,11 @@ mod tests {
             (E::Truncated { len: 99 }, "the JPEG is cut short: 99 bytes and no end marker".into()),
             (
                 E::TooShort { size, found: 1, least: 2 },
-                "1 bytes of pixels cannot be a picture of 3x4, which needs 2".into(),
+                "1 bytes of pixels cannot be an image of 3x4, which needs 2".into(),
             ),
             (
                 E::Restarts { found: 1, expected: 5 },
-                "1 restart markers in the JPEG, its interval asks for 5".into(),
+                "the JPEG has 1 restart markers, but its restart interval requires 5".into(),
             ),
             (E::Damaged { reason: "bad code".into() }, "damaged JPEG: bad code".into()),
             (E::Memory { bytes: 7 }, "no memory for 7 bytes of pixels".into()),

@@ -51,7 +51,9 @@ impl PngDecoder {
         let mut reader = decoder.read_info().map_err(damaged)?;
         let (width, height) = reader.info().size();
         if Size::new(height, width) != size {
-            return Err(DecodeError::Png { reason: "two readings of its header differ".into() });
+            return Err(DecodeError::Png {
+                reason: "two decoders read different sizes from its header".into(),
+            });
         }
         if let Some(palette) = &reader.info().palette {
             check_palette(palette.len())?;
@@ -318,11 +320,11 @@ mod tests {
         let mut huge = golden("rgb8.png");
         huge[16..24].copy_from_slice(&[0, 0, 0x20, 0, 0, 0, 0x20, 0]);
         let error = told(&mut decoder, &huge);
-        assert!(error.ends_with("cannot be a picture of 8192x8192, which needs 195083"), "{error}");
+        assert!(error.ends_with("cannot be an image of 8192x8192, which needs 195083"), "{error}");
         huge[16..24].copy_from_slice(&[0xff; 8]);
         assert!(told(&mut decoder, &huge).contains("the limit is 178956970"));
         huge[16..24].fill(0);
-        assert_eq!(told(&mut decoder, &huge), "the picture is 0x0: it has no pixels");
+        assert_eq!(told(&mut decoder, &huge), "the image is 0x0: it has no pixels");
         assert!(told(&mut decoder, &golden("rgb8.png")[..20]).contains("inside its header"));
     }
 }

@@ -138,11 +138,11 @@ impl CheckBatch {
         let mut draws = Draws::default();
         for (row, (size, pixels)) in pictures.iter().enumerate() {
             plan.draw(SampleKey::new(seed, 0, row as u64), *size, &mut draws);
-            let view = ImageView::packed(pixels, *size).expect("a picture of its size");
+            let view = ImageView::packed(pixels, *size).expect("an image of its size");
             let bytes = image.staged_bytes();
             let row = &mut staged.of_mut()[row * bytes..][..bytes];
             let host = crate::jit::try_evaluate_host(&plan, &view, &draws);
-            let host = host.expect("memory for small pictures");
+            let host = host.expect("memory for small images");
             row[..host.len()].copy_from_slice(&host);
             image.record(&draws, row);
             want.push(evaluate(&plan, &view, &draws));

@@ -76,7 +76,7 @@ impl DeviceImage {
             let leaf = of_device.get(1).map_or(0, |block| block.ops.start.min(leaves.len() - 1));
             return refuse(
                 &leaves[leaf],
-                "it needs what is before it stored: put it before ToDevice".into(),
+                "it needs the image before it in memory: put it before ToDevice".into(),
             );
         };
         let means = needed(plan, own).unwrap_or_default(); // `refused` rejected ops that count levels
@@ -121,7 +121,7 @@ impl DeviceImage {
         write_mix(rows, record, at, mixed);
     }
 
-    /// Returns the words of the arguments that [`image::ProgramRange::sizes`] describes.
+    /// Returns the words of the arguments for the sizes of the image, in the order of `image::SIZES`.
     fn sizes(&self) -> [u32; image::SIZES] {
         let (to, from) = (self.plan.output_size(), self.staged);
         let bytes = [self.staged_bytes() as u32, self.record_at() as u32];

@@ -6,7 +6,7 @@
 pub enum DeviceError {
     /// This build lacks the feature `cuda`.
     #[error(
-        "cuda:{ordinal} was asked for, but this build has no CUDA in it: build with the feature `cuda`, or take the device \"cpu\""
+        "cuda:{ordinal} was requested, but this build lacks CUDA: build with the feature `cuda`, or use the device \"cpu\""
     )]
     NotBuilt {
         /// The number of the requested device.
@@ -14,12 +14,12 @@ pub enum DeviceError {
     },
     /// The driver's library can't be loaded.
     #[error(
-        "a GPU was asked for, but the NVIDIA driver's library (libcuda.so.1) is not on this machine: install the driver, or take the device \"cpu\" or \"auto\""
+        "a GPU was requested, but the NVIDIA driver's library (libcuda.so.1) is not on this machine: install the driver, or use the device \"cpu\" or \"auto\""
     )]
     NoDriver,
     /// A toolkit's stub was loaded in place of the driver.
     #[error(
-        "libcuda.so is the CUDA toolkit's stub, not a driver: take its `stubs` folder off LD_LIBRARY_PATH"
+        "libcuda.so is the CUDA toolkit's stub, not a driver: remove its `stubs` folder from LD_LIBRARY_PATH"
     )]
     StubDriver,
     /// The driver is older than the oldest supported CUDA.
@@ -42,7 +42,7 @@ pub enum DeviceError {
     },
     /// No GPU has the requested number.
     #[error(
-        "cuda:{asked} was asked for, but this process sees {have} GPU(s): CUDA_VISIBLE_DEVICES decides which"
+        "cuda:{asked} was requested, but this process sees {have} GPU(s): CUDA_VISIBLE_DEVICES decides which"
     )]
     NoSuchDevice {
         /// The number of the requested device.
@@ -79,7 +79,7 @@ pub enum DeviceError {
     },
     /// The device has not enough memory.
     #[error(
-        "no {bytes} bytes of GPU memory for {what}: take smaller batches, or fewer of them (`device_batches`)"
+        "cannot allocate {bytes} bytes of GPU memory for {what}: use smaller batches, or lower `device_batches`"
     )]
     NoMemory {
         /// The requested bytes.
@@ -89,7 +89,7 @@ pub enum DeviceError {
     },
     /// The user holds all buffers.
     #[error(
-        "all {limit} batches on the device are still held: drop or copy what you keep, or allow more (`device_batches`)"
+        "all {limit} device buffers are in use: drop or copy the batches you hold, or raise `device_batches`"
     )]
     AllHeld {
         /// The number of buffers.
@@ -107,7 +107,7 @@ pub enum DeviceError {
     },
     /// The stream's number is not one that DLPack defines.
     #[error(
-        "stream {stream} is none that DLPack knows: 1 and 2 are CUDA's own, -1 is none, others are handles"
+        "stream {stream} is not a DLPack stream: expected 1 (legacy), 2 (per thread), -1 (no synchronization) or a handle above 2"
     )]
     BadStream {
         /// The number that was passed.
@@ -135,15 +135,15 @@ mod tests {
     fn each_says_in_one_line_what_to_do() {
         says(
             &DeviceError::NotBuilt { ordinal: 1 },
-            "cuda:1 was asked for, but this build has no CUDA in it: build with the feature `cuda`, or take the device \"cpu\"",
+            "cuda:1 was requested, but this build lacks CUDA: build with the feature `cuda`, or use the device \"cpu\"",
         );
         says(
             &DeviceError::NoDriver,
-            "a GPU was asked for, but the NVIDIA driver's library (libcuda.so.1) is not on this machine: install the driver, or take the device \"cpu\" or \"auto\"",
+            "a GPU was requested, but the NVIDIA driver's library (libcuda.so.1) is not on this machine: install the driver, or use the device \"cpu\" or \"auto\"",
         );
         says(
             &DeviceError::StubDriver,
-            "libcuda.so is the CUDA toolkit's stub, not a driver: take its `stubs` folder off LD_LIBRARY_PATH",
+            "libcuda.so is the CUDA toolkit's stub, not a driver: remove its `stubs` folder from LD_LIBRARY_PATH",
         );
         says(
             &DeviceError::DriverTooOld { found_major: 11, found_minor: 8 },
@@ -155,7 +155,7 @@ mod tests {
         );
         says(
             &DeviceError::NoSuchDevice { asked: 3, have: 1 },
-            "cuda:3 was asked for, but this process sees 1 GPU(s): CUDA_VISIBLE_DEVICES decides which",
+            "cuda:3 was requested, but this process sees 1 GPU(s): CUDA_VISIBLE_DEVICES decides which",
         );
         says(
             &DeviceError::Forked,
@@ -179,11 +179,11 @@ mod tests {
         );
         says(
             &DeviceError::NoMemory { bytes: 7, what: "a batch" },
-            "no 7 bytes of GPU memory for a batch: take smaller batches, or fewer of them (`device_batches`)",
+            "cannot allocate 7 bytes of GPU memory for a batch: use smaller batches, or lower `device_batches`",
         );
         says(
             &DeviceError::AllHeld { limit: 4 },
-            "all 4 batches on the device are still held: drop or copy what you keep, or allow more (`device_batches`)",
+            "all 4 device buffers are in use: drop or copy the batches you hold, or raise `device_batches`",
         );
         says(
             &DeviceError::CannotRun { place: 2, op: "Blur", reason: "it is none".to_owned() },
@@ -191,7 +191,7 @@ mod tests {
         );
         says(
             &DeviceError::BadStream { stream: 0 },
-            "stream 0 is none that DLPack knows: 1 and 2 are CUDA's own, -1 is none, others are handles",
+            "stream 0 is not a DLPack stream: expected 1 (legacy), 2 (per thread), -1 (no synchronization) or a handle above 2",
         );
         says(
             &DeviceError::Driver { call: "cuInit", reason: "why".to_owned() },

@@ -6,8 +6,8 @@
 //! scratch:                  words of all rows that one kernel passes to the next, zeroed before
 //! ```
 //!
-//! All kernels of a program take one struct by value, the program's [`arguments`](Program::arguments),
-//! and run in order, each with a grid of `(rows, parts)` blocks of [`THREADS`](Program::THREADS).
+//! All kernels of a program take one struct by value, the program's [`arguments`](DeviceProgram::arguments),
+//! and run in order, each with a grid of `(rows, parts)` blocks of [`THREADS`](DeviceProgram::THREADS).
 
 use super::DeviceError;
 use super::codegen::{self, Piece, Untranslatable};

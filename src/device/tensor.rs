@@ -84,8 +84,8 @@ impl Batch {
         name: &str,
         stream: DeviceStream,
     ) -> Result<DeviceTensor<'_>, DeviceTensorError> {
-        let (freight, found) = self.find_on_device(name)?;
-        freight.make_ready_on(stream)?;
+        let (pinned, found) = self.find_on_device(name)?;
+        pinned.make_ready_on(stream)?;
         Ok(DeviceTensor { found, batch: PhantomData })
     }
 
@@ -109,8 +109,8 @@ impl Batch {
         name: &str,
         stream: DeviceStream,
     ) -> Result<DlpackCapsule, DeviceTensorError> {
-        let (freight, found) = self.find_on_device(name)?;
-        let guard = freight.guard_for(stream).ok_or_else(|| on_host(name))??;
+        let (pinned, found) = self.find_on_device(name)?;
+        let guard = pinned.guard_for(stream).ok_or_else(|| on_host(name))??;
         Ok(DlpackCapsule::new(&found, guard))
     }
 
@@ -121,16 +121,14 @@ impl Batch {
     ///
     /// See [`device_tensor`](Self::device_tensor).
     pub fn to_host(&self, name: &str) -> Result<Vec<u8>, DeviceTensorError> {
-        let (freight, found) = self.find_on_device(name)?;
-        Ok(freight.read(&found)?)
+        let (pinned, found) = self.find_on_device(name)?;
+        Ok(pinned.read(&found)?)
     }
 
     fn find_on_device(&self, name: &str) -> Result<(&PinnedSlot, LocatedTensor), TensorError> {
         let (output, beside) = self.tensor_extension(name)?;
-        let freight = beside.and_then(PinnedSlot::of);
-        freight
-            .and_then(|freight| Some((freight, freight.find(output)?)))
-            .ok_or_else(|| on_host(name))
+        let pinned = beside.and_then(PinnedSlot::of);
+        pinned.and_then(|pinned| Some((pinned, pinned.find(output)?))).ok_or_else(|| on_host(name))
     }
 }
 

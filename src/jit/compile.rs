@@ -37,7 +37,7 @@ pub enum CompileError {
     #[error("a compiled block {0} (please report this)")]
     Unsafe(&'static str),
     /// The code is larger than any sensible pipeline needs.
-    #[error("a block compiled to {bytes} bytes of code, at most {MAX_CODE} are allowed")]
+    #[error("a block compiled to {bytes} bytes of code; the limit is {MAX_CODE}")]
     TooLarge {
         /// The bytes of the compiled code.
         bytes: usize,
@@ -81,7 +81,7 @@ fn find_reason() -> Option<&'static str> {
 
 #[cfg(not(target_arch = "x86_64"))]
 fn find_reason() -> Option<&'static str> {
-    Some("only x86-64 is compiled for in this version")
+    Some("this version compiles for x86-64 only")
 }
 
 /// Compiles one list of fused ops. `perf` shows the code under `name`.
@@ -195,7 +195,7 @@ fn import(
     words: &[Type],
 ) -> Result<FuncRef, CompileError> {
     if !row_functions().any(|(known, _)| known == name) {
-        return Err(CompileError::Unsafe("calls a function that nobody declared"));
+        return Err(CompileError::Unsafe("calls an undeclared function"));
     }
     let mut signature = module.make_signature();
     signature.params = words.iter().copied().map(AbiParam::new).collect();
@@ -227,7 +227,7 @@ fn check_code(context: &cranelift_codegen::Context, allowed: usize) -> Result<us
     };
     let calls_others = !buffer.relocs().iter().all(is_declared);
     if calls_others || context.func.dfg.ext_funcs.len() > allowed {
-        return Err(CompileError::Unsafe("calls something it did not declare"));
+        return Err(CompileError::Unsafe("calls an undeclared function"));
     }
     let bytes = compiled.code_buffer().len();
     if bytes > MAX_CODE { Err(CompileError::TooLarge { bytes }) } else { Ok(bytes) }

@@ -285,7 +285,7 @@ impl<'a> Invocation<'a> {
         memory::resize(
             &mut memory.resized,
             rows.checked_mul(row_bytes).expect(TOO_LARGE),
-            "a resized picture",
+            "a resized image",
         )?;
         let stride = if stores_all { row_bytes } else { 0 };
         set(&mut memory.record, HeaderWord::ProducesRows, 1);
@@ -452,7 +452,7 @@ impl<'a> Invocation<'a> {
         let (shown, fill) = self.composed.frame.unwrap_or((Rect::of(self.source.whole), [0; 3]));
         let pixels = self.source.rect();
         let stride = size.width as usize * 3;
-        memory::resize(to, bytes_of(size, 1), "a picture in its frame")?;
+        memory::resize(to, bytes_of(size, 1), "a padded image")?;
         // The columns of the copy whose pixels are visible and decoded, as one range.
         let (left, right) = (shown.left.max(pixels.left), shown.right.min(pixels.right));
         let (first, end) = if columns.sign == 1 {
@@ -634,7 +634,7 @@ impl<'a> Invocation<'a> {
 }
 
 /// The panic message for an image that does not fit in the address space.
-const TOO_LARGE: &str = "a picture has more bytes than there are addresses";
+const TOO_LARGE: &str = "an image does not fit in the address space";
 
 /// Returns the bytes of an image whose channels have `element` bytes each.
 fn bytes_of(size: Size, element: usize) -> usize {

@@ -182,7 +182,7 @@ impl<'a> KernelTimer<'a> {
         let bare_draws = made.map(|made| made.without(place.draws));
         let mut black = vec![];
         let bytes = made.map_or(0, |made| 3 * made.size.pixels() as usize);
-        if memory::resize(&mut black, bytes, "a black picture").is_err() {
+        if memory::resize(&mut black, bytes, "a black image").is_err() {
             return Ok(None);
         }
         let ready =

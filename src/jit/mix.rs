@@ -33,10 +33,10 @@ pub(super) fn mix(
     };
     let MixBuffers { sums, from, to } = buffers;
     sums.clear();
-    memory::reserve(sums, pixels.len(), "the sums of a mixed picture")?;
+    memory::reserve(sums, pixels.len(), "the sums of a mixed image")?;
     sums.extend(pixels.iter().map(|&v| f32::from(v) * mixed.mixture.keep));
-    memory::resize(to, pixels.len(), "a chain's picture")?;
-    memory::resize(from, pixels.len(), "a chain's picture")?;
+    memory::resize(to, pixels.len(), "an image of a chain")?;
+    memory::resize(from, pixels.len(), "an image of a chain")?;
     let mut steps = mixed.steps.iter();
     for &(weight, length) in &mixed.mixture.chains {
         from.copy_from_slice(pixels);

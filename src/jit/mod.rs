@@ -156,6 +156,15 @@ impl Kernel {
         self.blocks.iter().map(|block| block.len()).chain(steps).sum()
     }
 
+    /// Returns the number of loop bodies that could not be compiled so far, and the error of the first.
+    /// Their samples are evaluated op by op: the same bits, but slowly. There should be none.
+    #[must_use]
+    pub fn failed_loops(&self) -> (usize, Option<String>) {
+        let steps = self.steps.iter().map(|(_, kernel)| kernel.failed_loops());
+        let all = self.blocks.iter().map(|block| block.failed()).chain(steps);
+        all.fold((0, None), |(count, error), (more, other)| (count + more, error.or(other)))
+    }
+
     /// Returns true if this kernel and `other` run the same compiled code.
     #[must_use]
     pub fn shares_code_with(&self, other: &Self) -> bool {
@@ -203,7 +212,23 @@ impl Kernel {
                 self.code_bytes()
             ),
         };
-        self.plan.explain() + &code
+        let failed = match self.failed_loops() {
+            (0, _) => String::new(),
+            (count, error) => format!(
+                "{count} loop(s) could not be compiled ({}): their samples are evaluated op by op, \
+                 slowly; please report this\n",
+                error.unwrap_or_default()
+            ),
+        };
+        self.plan.explain() + &code + &failed
+    }
+
+    /// Makes a loop body fail to compile, for tests of what is said about it.
+    #[cfg(test)]
+    pub(crate) fn fail_a_loop(&self) {
+        let links = vec![FusedOp::Paint { region: usize::MAX }];
+        let error = |_: &[FusedOp], _| Err(CompileError::Unsafe("can trap"));
+        assert!(self.blocks[0].get(&links, error).is_none());
     }
 
     /// Computes one sample's output from its decoded pixels. If a device runs the end of the plan, the
@@ -212,7 +237,7 @@ impl Kernel {
     /// # Panics
     ///
     /// If the length of `out` is not [`ImagePlan::host_bytes`], or `out` is not aligned to its elements,
-    /// or `source` lacks pixels of [`ImagePlan::wanted`], or the system has no memory for the images
+    /// or `source` lacks pixels of [`ImagePlan::needed_window`], or the system has no memory for the images
     /// between the ops.
     pub fn run(
         &self,
@@ -221,7 +246,7 @@ impl Kernel {
         draws: &Draws,
         out: &mut [u8],
     ) {
-        self.try_run(scratch, source, draws, out).expect("memory for the pictures of a sample");
+        self.try_run(scratch, source, draws, out).expect("memory for the images of a sample");
     }
 
     /// Like [`run`](Self::run), but returns an error if memory runs out: the size of the images is a
@@ -294,7 +319,7 @@ impl Kernel {
                 return invocation.run(memory, out);
             }
             let output = invocation.output();
-            memory::resize(to, output.pixels() as usize * 3, "a picture between two ops")?;
+            memory::resize(to, output.pixels() as usize * 3, "an image between two ops")?;
             invocation.run(memory, to)?;
             if let Some(leaf) = block.host.filter(|leaf| draws.active[*leaf]) {
                 self.plan.run_host_op(leaf, draws, output, to);

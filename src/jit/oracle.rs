@@ -19,7 +19,7 @@ use fuseloop_ops::{
 /// images between the ops.
 #[must_use]
 pub fn evaluate(plan: &ImagePlan, source: &ImageView<'_>, draws: &Draws) -> Vec<u8> {
-    try_evaluate(plan, source, draws).expect("memory for the pictures of a sample")
+    try_evaluate(plan, source, draws).expect("memory for the images of a sample")
 }
 
 /// Like [`evaluate`], but returns an error if memory runs out: the size of the images is a user's

@@ -3,11 +3,14 @@
 //!
 //! A sample's draws select its loop body, once per sample: nothing is looked up per pixel. The number of
 //! bodies is bounded when the plan is built.
+//!
+//! A body that does not compile is a bug of ours. Its samples are evaluated op by op: the bits are the
+//! same, but the samples are slow. So it is counted, and reported on stderr once per process.
 
 use super::compile::{CompileError, CompiledBody};
 use crate::plan::FusedOp;
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Once, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// The loop bodies of one block.
@@ -22,6 +25,8 @@ pub(crate) struct Variants {
 struct Others {
     /// `None` for a body that could not be compiled.
     bodies: HashMap<Vec<FusedOp>, Option<Arc<CompiledBody>>>,
+    /// The error of the first body that could not be compiled.
+    error: Option<String>,
     time: Duration,
 }
 
@@ -55,15 +60,28 @@ impl Variants {
         drop(others);
         let start = Instant::now();
         // Not under the lock, so that other threads run. Two may compile the same body; one is stored.
-        let body = compile(links, number).ok().map(Arc::new);
+        let body = compile(links, number);
+        if let Err(error) = &body {
+            report(error);
+        }
         let mut others = self.others.write().unwrap_or_else(PoisonError::into_inner);
         others.time += start.elapsed();
+        let body = body.map_err(|error| others.error.get_or_insert_with(|| error.to_string()));
+        let body = body.ok().map(Arc::new);
         others.bodies.entry(links.to_vec()).or_insert(body).clone()
     }
 
     /// The number of loop bodies compiled so far.
     pub(crate) fn len(&self) -> usize {
-        1 + self.read(|others| others.bodies.len())
+        1 + self.read(|others| others.bodies.values().flatten().count())
+    }
+
+    /// The number of loop bodies that could not be compiled, and the error of the first.
+    pub(crate) fn failed(&self) -> (usize, Option<String>) {
+        self.read(|others| {
+            let failed = others.bodies.values().filter(|body| body.is_none()).count();
+            (failed, others.error.clone())
+        })
     }
 
     /// The total compile time so far.
@@ -82,4 +100,16 @@ impl Variants {
     fn read<T>(&self, read: impl FnOnce(&Others) -> T) -> T {
         read(&self.others.read().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// Reports a loop body that could not be compiled, once per process.
+fn report(error: &CompileError) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        eprintln!(
+            "fuseloop: warning: a loop could not be compiled ({error}). Samples that need it are \
+             evaluated op by op: the same bits, but slowly. This is a bug in fuseloop: please report \
+             this line with the list of ops. `Loader::explain` counts such loops."
+        );
+    });
 }

@@ -542,7 +542,7 @@ impl LoaderBuilder {
             return refused("indices or filters".to_owned(), cure);
         }
         if self.cache.is_some() {
-            let cure = "take `Stream::cache_in_memory`, before what shuffles it";
+            let cure = "use `Stream::cache_in_memory` before the shuffle";
             return refused("cache of samples by their numbers".to_owned(), cure);
         }
         if self.setup.on_damaged == OnDamaged::Substitute {

@@ -82,10 +82,10 @@ impl DatasetInfo for SourceInfo<'_> {
 
     fn class(&self, field: &str, sample: SampleId) -> Result<i64, BoxError> {
         let place = self.0.field_index(field);
-        let place = place.ok_or_else(|| format!("there is no field {}", Escaped(field)))?;
+        let place = place.ok_or_else(|| format!("no field named {}", Escaped(field)))?;
         match self.0.value(sample, place, &mut Buffer::default())? {
             Value::Int(class) => Ok(class),
-            _ => Err(format!("field {} is not of ints", Escaped(field)).into()),
+            _ => Err(format!("field {} does not hold ints", Escaped(field)).into()),
         }
     }
 }

@@ -405,20 +405,20 @@ pub(super) fn check_names(outputs: &[OutputPlan]) -> Result<(), LoadError> {
 pub enum CollateError {
     /// The samples of the field all have one size.
     #[error(
-        "collate is for bytes, JSON and images, and this is {kind}: its samples are of one size"
+        "collate is for bytes, JSON and images; this field is {kind}: its samples all have one size"
     )]
     Kind {
         /// The kind of the field.
         kind: &'static str,
     },
     /// The field has ops.
-    #[error("collate takes a field as it is stored, and this has ops: {ops}")]
+    #[error("collate takes a field as it is stored: remove its ops, {ops}")]
     Ops {
         /// The ops.
         ops: String,
     },
     /// An element type was set for a field other than bytes.
-    #[error("`of` is for bytes, and this is {kind}: its elements are u8")]
+    #[error("`of` is for bytes; this field is {kind}: its elements are u8")]
     Elements {
         /// The kind of the field.
         kind: &'static str,
@@ -430,7 +430,7 @@ pub enum CollateError {
         inner: Vec<usize>,
     },
     /// The padding value does not fit the element type.
-    #[error("{value} is no {dtype} to pad with")]
+    #[error("the padding value {value} does not fit {dtype}")]
     Value {
         /// The number.
         value: f64,
@@ -438,26 +438,26 @@ pub enum CollateError {
         dtype: DType,
     },
     /// A padding value was set, but nothing is padded.
-    #[error("`with` is for `pad`: here nothing is padded")]
+    #[error("`with` sets the padding value, but nothing is padded: use `pad`")]
     Nothing,
     /// Images can't be ragged, which has one length.
-    #[error("pictures differ in height and width, ragged is one length: take `pad` or `list`")]
+    #[error("images differ in height and width, ragged has one length: use `pad` or `list`")]
     Ragged,
     /// A length was set for images.
-    #[error("`to` is a length, and these are pictures: give `to_size(height, width)`")]
+    #[error("`to` is a length, but this field has images: use `to_size(height, width)`")]
     Length,
     /// An image size was set for bytes.
-    #[error("`to_size` is for pictures: give `to(max)`")]
+    #[error("`to_size` is for images: use `to(max)`")]
     Size,
     /// The maximum size is 0.
-    #[error("at most 0 elements: give 1 or more")]
+    #[error("a limit of 0 elements, expected at least 1")]
     Empty,
     /// The source does not report the length of its longest value.
-    #[error("the source does not say how long its longest value is: give `to(max)`")]
+    #[error("the source does not report the length of its longest value: use `to(max)`")]
     NoLongest,
     /// The source does not report the sizes of its images.
     #[error(
-        "the source does not say how large its pictures are: give `to_size(height, width)`, in a \
+        "the source does not report the sizes of its images: use `to_size(height, width)`, in a \
          pipeline file `to_size = [height, width]`"
     )]
     NoSize,
@@ -468,7 +468,7 @@ pub enum CollateError {
 #[non_exhaustive]
 pub enum CollateCause {
     /// The bytes are not a whole number of items.
-    #[error("{bytes} bytes are no whole number of items of {item} bytes")]
+    #[error("{bytes} bytes are not a whole number of items of {item} bytes")]
     NotWhole {
         /// The bytes of the sample.
         bytes: usize,
@@ -476,7 +476,7 @@ pub enum CollateCause {
         item: usize,
     },
     /// The sample is longer than the rows.
-    #[error("a length of {found}, rows have room for {max}: collate `to` more, or `truncate`")]
+    #[error("a length of {found}, rows have room for {max}: raise `to`, or use `truncate`")]
     TooLong {
         /// The number of items of the sample.
         found: usize,
@@ -484,9 +484,7 @@ pub enum CollateCause {
         max: usize,
     },
     /// The image is larger than the rows.
-    #[error(
-        "a picture of {found}, rows have room for {max}: collate `to_size` more, or `truncate`"
-    )]
+    #[error("an image of {found}, rows have room for {max}: raise `to_size`, or use `truncate`")]
     TooLarge {
         /// The size of the image.
         found: Size,

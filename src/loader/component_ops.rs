@@ -38,7 +38,7 @@ pub(super) fn add(
         for (part, make) in &output.parts {
             let refused =
                 |reason| LoadError::Part { output: output.name.clone(), part: *part, reason };
-            let titled = output.named(format!("{} of part {part}", output.name));
+            let titled = output.named(format!("{} of component {part}", output.name));
             let ops = make(epoch)
                 .map_err(|error| LoadError::Param { output: titled.name.clone(), error })?;
             check_lists(&ops, &work.work).map_err(refused)?;
@@ -55,11 +55,11 @@ fn check_lists(ops: &Ops, main: &FieldPlan) -> Result<(), String> {
     let is_device = |op: &Arc<dyn Op>| matches!(op.class(), OpClass::Device(_));
     let is_batch = |op: &Arc<dyn Op>| matches!(op.class(), OpClass::Batch(_));
     if matches!(main, FieldPlan::Collated(_)) {
-        return Err("a collated output has no ops".to_owned());
+        return Err("a collated output takes no ops".to_owned());
     }
     if let Some(op) = ops.iter().chain(main.ops()).find(|op| is_device(op)) {
         let name = op.name();
-        return Err(format!("{name} is in a list of this output: parts are made on the CPU"));
+        return Err(format!("component ops run on the CPU only: remove {name}"));
     }
     if let Some(op) = ops.iter().find(|op| is_batch(op)) {
         let name = op.name();
@@ -69,7 +69,7 @@ fn check_lists(ops: &Ops, main: &FieldPlan) -> Result<(), String> {
     }
     let is_image = matches!(main, FieldPlan::Image(_));
     match main.ops().iter().find(|op| is_batch(op)).filter(|_| !is_image) {
-        Some(op) => Err(format!("{} mixes this output, which is no image", op.name())),
+        Some(op) => Err(format!("{} mixes this output, which is not an image", op.name())),
         None => Ok(()),
     }
 }
@@ -85,7 +85,7 @@ fn check_rows(found: &FieldPlan, wanted: &FieldPlan) -> Result<(), String> {
         None => format!("{:?} {:?}", work.dtype(), work.shape()),
     };
     let (found, wanted) = (words(found), words(wanted));
-    Err(format!("they make {found}, the output's own list makes {wanted}"))
+    Err(format!("the rows are {found}, expected {wanted} as in the output's own list"))
 }
 
 /// Returns the layout of an image's channels, which mixing a batch depends on.

@@ -44,19 +44,19 @@ pub struct Cursor {
 #[non_exhaustive]
 pub enum CursorError {
     /// The text is not a cursor.
-    #[error("this is no cursor: {reason}")]
+    #[error("not a cursor: {reason}")]
     Text {
         /// The reason.
         reason: String,
     },
     /// The cursor has another version.
-    #[error("a cursor of form {found}; this release knows form {VERSION}")]
+    #[error("cursor format {found}, this release reads format {VERSION}")]
     Version {
         /// The version of the cursor.
         found: u64,
     },
     /// The cursor belongs to another dataset, order, plan or seed.
-    #[error("the cursor is of another {what}: {cursor}, here {own}")]
+    #[error("the cursor belongs to another {what}: {cursor}, expected {own}")]
     Other {
         /// The one that differs: `dataset`, `order`, `plan` or `seed`.
         what: &'static str,
@@ -67,7 +67,7 @@ pub enum CursorError {
     },
     /// The position is inside a batch, for the current batch size and number of ranks.
     #[error(
-        "the cursor stands at row {position} of the epoch, which is not between two batches of {rows} rows: keep batch size times ranks as it was"
+        "the cursor is at row {position} of the epoch, which is not between two batches of {rows} rows: keep batch size times ranks as it was"
     )]
     InsideBatch {
         /// The number of rows delivered.
@@ -77,7 +77,7 @@ pub enum CursorError {
     },
     /// The position is beyond the last row of the epoch.
     #[error(
-        "the cursor stands at row {position} of an epoch of {rows} rows: it is of another dataset or damaged; begin the epoch anew"
+        "the cursor is at row {position} of an epoch of {rows} rows: it belongs to another dataset or is damaged; start the epoch again"
     )]
     Beyond {
         /// The number of rows delivered.
@@ -90,11 +90,11 @@ pub enum CursorError {
     Unordered,
     /// Items of the stream come in the order in which they are ready, so every pass differs.
     #[error(
-        "items of the stream come as they are ready (`deterministic: false`): there is no going on from a place in it"
+        "items of the stream come as they are ready (`deterministic: false`): such an epoch can't be resumed"
     )]
     Inexact,
     /// No epoch was started.
-    #[error("no epoch was begun: there is no place to note")]
+    #[error("no epoch was started: call `epoch` first")]
     NotBegun,
 }
 
@@ -162,13 +162,13 @@ impl FromStr for Cursor {
             serde_json::from_str(text).map_err(|error| no(error.to_string()))?;
         let number = |name: &str| {
             let found = value.get(name).and_then(serde_json::Value::as_u64);
-            found.ok_or_else(|| no(format!("it has no number {}", Escaped(name))))
+            found.ok_or_else(|| no(format!("the number {} is missing", Escaped(name))))
         };
         let word = |name: &str| {
             let found = value.get(name).and_then(|word| word.as_str());
             let found = found.filter(|word| word.len() == 16);
             let word = found.and_then(|word| u64::from_str_radix(word, 16).ok());
-            word.ok_or_else(|| no(format!("it has no word {} of 16 hex digits", Escaped(name))))
+            word.ok_or_else(|| no(format!("{} is missing or not 16 hex digits", Escaped(name))))
         };
         let found = number("fuseloop")?;
         if found != VERSION {
@@ -220,19 +220,19 @@ mod tests {
     #[test]
     fn what_is_no_cursor_is_refused() {
         let told = |text: &str| text.parse::<Cursor>().unwrap_err().to_string();
-        assert!(told("").starts_with("this is no cursor: "));
-        assert_eq!(told("{}"), "this is no cursor: it has no number fuseloop");
-        assert_eq!(told("{\"fuseloop\":2}"), "a cursor of form 2; this release knows form 1");
+        assert!(told("").starts_with("not a cursor: "));
+        assert_eq!(told("{}"), "not a cursor: the number fuseloop is missing");
+        assert_eq!(told("{\"fuseloop\":2}"), "cursor format 2, this release reads format 1");
         let text = CURSOR.to_string();
         assert_eq!(
             told(&text.replace("000000000000000", "")),
-            "this is no cursor: it has no word dataset of 16 hex digits"
+            "not a cursor: dataset is missing or not 16 hex digits"
         );
         assert_eq!(
             told(&text.replace("\"epoch\":3", "\"epoch\":4294967296")),
-            "this is no cursor: epoch 4294967296 is too large"
+            "not a cursor: epoch 4294967296 is too large"
         );
-        assert_eq!(told(&" ".repeat(5000)), "this is no cursor: 5000 bytes, at most 4096 are read");
+        assert_eq!(told(&" ".repeat(5000)), "not a cursor: 5000 bytes, at most 4096 are read");
     }
 
     #[test]
@@ -241,9 +241,12 @@ mod tests {
         assert_eq!(CURSOR.check(&Cursor { epoch: 0, position: 0, ..CURSOR }), Ok(()));
         assert_eq!(
             told(Cursor { dataset: 255, ..CURSOR }),
-            "the cursor is of another dataset: 0000000000000001, here 00000000000000ff"
+            "the cursor belongs to another dataset: 0000000000000001, expected 00000000000000ff"
         );
-        assert_eq!(told(Cursor { seed: 7, ..CURSOR }), "the cursor is of another seed: 42, here 7");
+        assert_eq!(
+            told(Cursor { seed: 7, ..CURSOR }),
+            "the cursor belongs to another seed: 42, expected 7"
+        );
         assert!(told(Cursor { order: 9, ..CURSOR }).contains("another order"));
         assert!(told(Cursor { plan: 9, ..CURSOR }).contains("another plan"));
     }
@@ -255,6 +258,6 @@ mod tests {
         assert!(CURSOR.first_batch(60, 1000).is_err());
         assert!(CURSOR.first_batch(0, 1000).is_err());
         let told = CURSOR.first_batch(64, 639).unwrap_err().to_string();
-        assert!(told.starts_with("the cursor stands at row 640 of an epoch of 639 rows"), "{told}");
+        assert!(told.starts_with("the cursor is at row 640 of an epoch of 639 rows"), "{told}");
     }
 }

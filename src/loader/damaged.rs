@@ -124,13 +124,13 @@ mod tests {
 
     #[test]
     fn a_sample_is_listed_once_and_its_rows_are_counted() {
-        let ward = DamageLog::default();
-        assert_eq!(ward.report().to_string(), "no damaged sample\n");
-        ward.note(SampleId(9), Epoch(0), 0, &"a.beton (image): cut");
-        ward.note(SampleId(4), Epoch(0), 1, &"a.beton (image): gone");
-        ward.note(SampleId(9), Epoch(1), 0, &"a.beton (image): cut");
+        let log = DamageLog::default();
+        assert_eq!(log.report().to_string(), "no damaged sample\n");
+        log.note(SampleId(9), Epoch(0), 0, &"a.beton (image): cut");
+        log.note(SampleId(4), Epoch(0), 1, &"a.beton (image): gone");
+        log.note(SampleId(9), Epoch(1), 0, &"a.beton (image): cut");
         assert_eq!(
-            ward.report().to_string(),
+            log.report().to_string(),
             "2 damaged samples, 2 rows lost\n\
              sample 4 (epoch 0): a.beton (image): gone\n\
              sample 9 (epoch 0): a.beton (image): cut\n"
@@ -139,9 +139,9 @@ mod tests {
 
     #[test]
     fn the_list_is_bounded() {
-        let ward = DamageLog::default();
-        (0..2000).for_each(|id| ward.note(SampleId(id), Epoch(0), 0, &"gone"));
-        let report = ward.report();
+        let log = DamageLog::default();
+        (0..2000).for_each(|id| log.note(SampleId(id), Epoch(0), 0, &"gone"));
+        let report = log.report();
         assert!(report.samples.len() == LISTED && report.is_cut && report.rows == 2000);
     }
 }

@@ -29,7 +29,7 @@ pub enum LoadError {
     #[error(transparent)]
     Dataset(BoxError),
     /// A pipeline or a setting names a field that the dataset does not have.
-    #[error("there is no field {}, the file has {known}", Escaped(name))]
+    #[error("no field named {}; available: {known}", Escaped(name))]
     NoSuchField {
         /// The name given.
         name: String,
@@ -49,7 +49,7 @@ pub enum LoadError {
         second: String,
     },
     /// A view, a branch or shared draws name an output that does not exist.
-    #[error("there is no output {}, there are {known}", Escaped(name))]
+    #[error("no output named {}; available: {known}", Escaped(name))]
     NoSuchOutput {
         /// The name given.
         name: String,
@@ -63,7 +63,7 @@ pub enum LoadError {
         name: String,
     },
     /// A branch starts beyond the end of a list of ops.
-    #[error("output {}: it branches after {keep} ops of a list of {found}", Escaped(output))]
+    #[error("output {}: it branches after {keep} ops, but the list has {found}", Escaped(output))]
     Branch {
         /// The branch.
         output: String,
@@ -84,7 +84,7 @@ pub enum LoadError {
     },
     /// A label is mixed, but no image is mixed by the same ops.
     #[error(
-        "output {}: no image is mixed as this label is: put {ops}, with the same parameters, last in an image's list",
+        "output {}: no image has the same mixing ops as this label: put {ops}, with the same parameters, last in an image's list",
         Escaped(output)
     )]
     MixedAlone {
@@ -95,7 +95,7 @@ pub enum LoadError {
     },
     /// A label's share depends on the size of an image, and the images have different sizes.
     #[error(
-        "output {}: its share by {ops} follows from the size of the images mixed so, but there are {} and {}",
+        "output {}: the share by {ops} depends on the image size, but the mixed images have two sizes, {} and {}",
         Escaped(output), sizes[0], sizes[1]
     )]
     MixedSizes {
@@ -123,10 +123,7 @@ pub enum LoadError {
         error: PlanError,
     },
     /// A pipeline was set for a field that takes no ops.
-    #[error(
-        "field {} is {kind}: ops are taken for images, ints, floats and arrays",
-        Escaped(field)
-    )]
+    #[error("field {} is {kind}: only images, ints, floats and arrays take ops", Escaped(field))]
     NoPipeline {
         /// The field.
         field: String,
@@ -134,7 +131,7 @@ pub enum LoadError {
         kind: &'static str,
     },
     /// The ops of a component of the dataset don't fit those of the output.
-    #[error("output {}: ops of part {part}: {reason}", Escaped(output))]
+    #[error("output {}: ops of component {part}: {reason}", Escaped(output))]
     Part {
         /// The output.
         output: String,
@@ -144,14 +141,14 @@ pub enum LoadError {
         reason: String,
     },
     /// An image field has no readable image.
-    #[error("field {} has no readable picture: its size can't be known", Escaped(field))]
+    #[error("field {} has no readable image, so its size is unknown", Escaped(field))]
     NoPictures {
         /// The field.
         field: String,
     },
     /// The source does not report the length of the longest value of a field.
     #[error(
-        "field {}: the source does not say how long its longest value is: leave the field out, collate it `to` a length, or have `longest` say it",
+        "field {}: the source does not report the length of its longest value: leave the field out, collate it `to` a length, or implement `Source::longest`",
         Escaped(field)
     )]
     NoLongest {
@@ -178,7 +175,7 @@ pub enum LoadError {
     },
     /// The batches exceed the memory limit.
     #[error(
-        "{batches} batches of {batch_size} samples take {bytes} bytes, {row_bytes} a sample; the limit is {max}: take smaller batches, fewer of them ahead or smaller pictures, or give a `memory_limit` of your own"
+        "{batches} batches of {batch_size} samples take {bytes} bytes, {row_bytes} a sample; the limit is {max}: use smaller batches, fewer batches ahead or smaller images, or set `memory_limit`"
     )]
     BatchBytes {
         /// The bytes of all batches.
@@ -374,7 +371,9 @@ pub enum SampleCause {
     #[error(transparent)]
     Read(#[from] ReadErrorKind),
     /// The value is longer than the longest value that the source reported.
-    #[error("a value of {found} bytes, where the source's longest is said to have {longest}")]
+    #[error(
+        "a value of {found} bytes is longer than the longest that the source reported, {longest}: fix `Source::longest`"
+    )]
     TooLong {
         /// The bytes of the value.
         found: usize,

@@ -10,7 +10,7 @@ use crate::decode::Decoder;
 use crate::jit::{DecodedPixels, Kernel, Scratch, try_evaluate};
 use crate::plan::Draws;
 use crate::sample::{Epoch, SampleId};
-use crate::source::{Buffer, EncodedImage, Source as Dataset, Upcoming, Value};
+use crate::source::{Buffer, EncodedImage, Source, Upcoming, Value};
 use fuseloop_ops::{ImageView, SampleKey, Size, Window, memory};
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl Upcoming for EmptyRun {
 
 /// Inspects samples of one image field in one epoch; see [`Loader::inspect`].
 pub struct Inspector {
-    source: Arc<dyn Dataset>,
+    source: Arc<dyn Source>,
     stage: Arc<LoaderStage>,
     kernel: Arc<Kernel>,
     output: usize,
@@ -192,7 +192,7 @@ impl Inspector {
         if plan.staged().is_some() {
             row = try_evaluate(plan, &whole.view, &draws)?; // the row that a device produces, bit for bit
         }
-        let mut pixels = memory::with_capacity((3 * size.pixels()) as usize, "a picture")?;
+        let mut pixels = memory::with_capacity((3 * size.pixels()) as usize, "an image")?;
         (0..size.height).for_each(|y| pixels.extend_from_slice(whole.view.row(y)));
         Ok(Inspected { draws, wanted, pixels, row })
     }
@@ -246,7 +246,7 @@ impl Inspector {
 }
 
 fn image<'a>(
-    source: &'a dyn Dataset,
+    source: &'a dyn Source,
     sample: SampleId,
     field: usize,
     buffer: &'a mut Buffer,

@@ -128,7 +128,7 @@ impl OutputRequest {
         for (output, with) in &self.shares {
             let (output, with) = (find(&outputs, output)?, find(&outputs, with)?);
             if outputs[output].is_branch {
-                let reason = "it is a branch: it draws as its output does";
+                let reason = "it is a branch, which always draws as its output does";
                 return Err(shared(&outputs, output, with, reason));
             }
             shares.retain(|&(sharing, _)| sharing != output);
@@ -267,11 +267,11 @@ fn set_component_ops(
         output.is_branch && output.own != own && output.steps.iter().any(|step| step.of == own)
     });
     let reason = if count < 2 {
-        "the dataset is one: parts are those of a mix, concat or interleave".to_owned()
+        "the dataset has no components: they come from mix, concat or interleave".to_owned()
     } else if part >= count {
-        format!("the dataset has {count} parts, the first is 0")
+        format!("the dataset has {count} components, numbered from 0")
     } else if outputs[place].is_branch || is_branched {
-        "a branch and what it branches from have one list for all parts".to_owned()
+        "a branch and the output it branches from need one list for all components".to_owned()
     } else {
         outputs[place].parts.push((part, make));
         return Ok(());
@@ -310,7 +310,7 @@ fn share_draws(outputs: &mut [OutputSpec], shares: &[(usize, usize)]) -> Result<
         let (mut last, mut links) = (first, 1);
         while let Some(next) = with(last) {
             if links > shares.len() {
-                return Err(shared(outputs, output, first, "they share in a circle"));
+                return Err(shared(outputs, output, first, "the sharing forms a cycle"));
             }
             (last, links) = (next, links + 1);
         }

@@ -17,7 +17,7 @@ use crate::plan::Draws;
 use crate::run::{FillError, OnFailure, Phase, Progress, Stage};
 use crate::sample::{Epoch, Limits, SampleId, SampleRef};
 use crate::source::stream::StreamEnd;
-use crate::source::{Buffer, EncodedImage, FieldKind, Source as Dataset, Value};
+use crate::source::{Buffer, EncodedImage, FieldKind, Source, Value};
 use fuseloop_ops::{BatchKey, SampleKey, Size, Window, stream};
 use std::error::Error;
 use std::fmt::Write as _;
@@ -29,7 +29,7 @@ use std::time::Duration;
 /// Fills the rows of batches from a source.
 #[derive(Clone)]
 pub(super) struct LoaderStage {
-    source: Arc<dyn Dataset>,
+    source: Arc<dyn Source>,
     outputs: Arc<[OutputPlan]>,
     /// The fields that are read, each with the outputs computed from it.
     fields: Vec<(usize, Vec<usize>)>,
@@ -101,7 +101,7 @@ const CHUNK_SAMPLES: usize = 32;
 
 impl LoaderStage {
     pub(super) fn new(
-        source: Arc<dyn Dataset>,
+        source: Arc<dyn Source>,
         outputs: Vec<OutputPlan>,
         way: Option<Upload>,
         epoch: Epoch,
@@ -139,7 +139,7 @@ impl LoaderStage {
     }
 
     /// Returns the same stage with another source: the one that a run reads from.
-    pub(super) fn over(&self, source: Arc<dyn Dataset>) -> Self {
+    pub(super) fn over(&self, source: Arc<dyn Source>) -> Self {
         Self { source, ..self.clone() }
     }
 
@@ -168,6 +168,16 @@ impl LoaderStage {
 
     pub(super) fn tensors(&self) -> &[TensorSpec] {
         &self.tensors
+    }
+
+    /// Returns the number of loop bodies that could not be compiled.
+    pub(super) fn failed_loops(&self) -> usize {
+        let works = self.outputs.iter().flat_map(OutputPlan::all_works);
+        let failed = works.map(|work| match work {
+            FieldPlan::Image(kernel) => kernel.failed_loops().0,
+            _ => 0,
+        });
+        failed.sum()
     }
 
     pub(super) fn compile_time(&self) -> Duration {
@@ -203,7 +213,7 @@ impl LoaderStage {
     /// same plan.
     pub(super) fn part(
         &self,
-        source: &dyn Dataset,
+        source: &dyn Source,
         sample: SampleId,
         buffer: &mut Buffer,
     ) -> Result<usize, SampleCause> {
@@ -236,8 +246,12 @@ impl LoaderStage {
             let _ = writeln!(text, "{}:", output.title);
             text.push_str(&output.work.explain());
             for (part, work) in &output.of_parts {
-                let _ =
-                    write!(text, "{}, samples of part {part}:\n{}", output.title, work.explain());
+                let _ = write!(
+                    text,
+                    "{}, samples of component {part}:\n{}",
+                    output.title,
+                    work.explain()
+                );
             }
         }
         text

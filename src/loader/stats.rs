@@ -42,6 +42,9 @@ pub struct Stats {
     pub samples: u64,
     /// The number of batches delivered.
     pub batches: u64,
+    /// The number of loops of the last epoch's pipelines that could not be compiled: their samples are
+    /// evaluated op by op, slowly. There should be none; [`between`](Self::between) does not count them.
+    pub failed_loops: usize,
 }
 
 /// The side that slows the others down.
@@ -86,6 +89,7 @@ impl Stats {
             consumer_waited: headroom.consumer_waited,
             samples: headroom.samples,
             batches: headroom.batches,
+            failed_loops: 0,
         }
     }
 
@@ -221,7 +225,15 @@ impl fmt::Display for Stats {
         )?;
         let waited = percent(self.consumer_share());
         writeln!(f, "consumer     waited {waited} of the time for batches")?;
-        write!(f, "bottleneck   {}", self.verdict())
+        write!(f, "bottleneck   {}", self.verdict())?;
+        match self.failed_loops {
+            0 => Ok(()),
+            failed => write!(
+                f,
+                "\nwarning      {failed} loop(s) could not be compiled: their samples are evaluated op \
+                 by op, slowly; `explain` has the error, please report it"
+            ),
+        }
     }
 }
 
@@ -242,7 +254,8 @@ impl Loader {
     /// ```
     #[must_use]
     pub fn stats(&self) -> Stats {
-        Stats::up_to(&self.utilization())
+        let failed_loops = self.current().failed_loops();
+        Stats { failed_loops, ..Stats::up_to(&self.utilization()) }
     }
 
     /// Starts a trace of what every thread does, of at most `limit` events per thread; 0 ends the trace.
@@ -273,8 +286,13 @@ fn percent(share: f64) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 mod tests {
     use super::*;
+    use crate::jit;
+    use crate::sample::SampleId;
+    use crate::source::{BoxError, FieldKind, FieldSpec, OwnedImage, OwnedValue, Record, Source};
+    use fuseloop_ops::{CenterCrop, ops};
 
     /// Builds the statistics of two workers for a second, with phases in milliseconds.
     fn stats(parts: &[(Phase, u64)], waited: u64) -> Stats {
@@ -291,7 +309,49 @@ mod tests {
             consumer_waited: Duration::from_millis(waited),
             samples: 1000,
             batches: 10,
+            failed_loops: 0,
         }
+    }
+
+    /// Eight images.
+    struct Images([FieldSpec; 1]);
+
+    impl Source for Images {
+        fn fields(&self) -> &[FieldSpec] {
+            &self.0
+        }
+
+        fn len(&self) -> u64 {
+            8
+        }
+
+        fn read(&self, _: SampleId) -> Result<Record, BoxError> {
+            Ok(vec![OwnedValue::Image(OwnedImage::rgb(16, 16, vec![7; 768]))])
+        }
+    }
+
+    #[test]
+    fn a_loop_that_does_not_compile_is_counted_and_explained() {
+        if jit::unsupported().is_some() {
+            println!("skipped: nothing is compiled here");
+            return;
+        }
+        let images = Images([FieldSpec { name: "image".into(), kind: FieldKind::RgbImage }]);
+        let builder =
+            Loader::from_source(images).pipeline("image", |_| Ok(ops![CenterCrop::new(8, 8)?]));
+        let loader = builder.build().unwrap();
+        let (_, _, kernel) = loader.current().image("image").unwrap();
+        assert_eq!((loader.stats().failed_loops, kernel.failed_loops()), (0, (0, None)));
+        assert!(!loader.explain().contains("could not be compiled"));
+        let bodies = kernel.loop_bodies();
+        kernel.fail_a_loop();
+        kernel.fail_a_loop();
+        let expected =
+            "1 loop(s) could not be compiled (a compiled block can trap (please report this))";
+        assert!(loader.explain().contains(expected), "{}", loader.explain());
+        let stats = loader.stats().to_string();
+        assert!(stats.contains("warning      1 loop(s) could not be compiled"), "{stats}");
+        assert_eq!(kernel.loop_bodies(), bodies, "a body that failed is not one that was compiled");
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub enum OrderError {
         samples: u64,
     },
     /// An order that must be held in memory has too many samples.
-    #[error("order {order}: {samples} samples; it can hold at most {most}: take sequential")]
+    #[error("order {order}: {samples} samples; the limit is {most}: use `sequential`")]
     TooMany {
         /// The order's name.
         order: String,
@@ -82,7 +82,7 @@ pub enum OrderError {
         source: BoxError,
     },
     /// A [`Sampler`](super::Sampler) returned a different number of samples than it announced.
-    #[error("order {order}: it gave {found} samples, and said that it gives {said}")]
+    #[error("order {order}: it returned {found} samples, expected {said} as announced")]
     CustomCount {
         /// The sampler's name.
         order: String,
@@ -92,7 +92,7 @@ pub enum OrderError {
         said: u64,
     },
     /// A [`Sampler`](super::Sampler) returned a sample that is not in the subset.
-    #[error("order {order}: it gave sample {sample}, which is not in the subset")]
+    #[error("order {order}: it returned sample {sample}, which is not in the subset")]
     Stray {
         /// The sampler's name.
         order: String,
@@ -100,7 +100,7 @@ pub enum OrderError {
         sample: SampleId,
     },
     /// A rank is not below the number of ranks.
-    #[error("rank {rank} of {world} ranks: ranks go from 0 to one less than there are")]
+    #[error("rank {rank} of {world} ranks: expected a rank below the number of ranks")]
     Rank {
         /// The rank.
         rank: u32,

@@ -425,7 +425,7 @@ fn add(block: &mut Block, leaves: &[FlatOp], leaf: usize) -> usize {
         }
         OpKind::Shuffled(parts) => return block.add_shuffled(leaf, parts),
         OpKind::Cast(DType::U8) if input.dtype != DType::U8 => {
-            block.add_group(leaf, FusedOp::Round)
+            block.add_group(leaf, FusedOp::Round);
         }
         OpKind::Host | OpKind::Mix => block.host = Some(leaf),
         // A device gets bytes. If no group comes before, values are bytes already.

@@ -142,7 +142,7 @@ impl PassMap {
                 }
             }
             GeometryStep::Resize { .. } | GeometryStep::Rows(_) => {
-                *self = Self::new(motion.output(self.size))
+                *self = Self::new(motion.output(self.size));
             }
         }
     }

@@ -250,7 +250,7 @@ fn filtered(filter: &RowFilter, from: Size) -> String {
             format!("kernel {columns}x{rows}, sigma {x}, {y}")
         }
         RowFilter::BoxBlur { kernel: [columns, rows] } => format!("kernel {columns}x{rows}"),
-        _ => "rows made anew".to_owned(),
+        _ => "rows recomputed".to_owned(),
     }
 }
 

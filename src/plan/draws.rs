@@ -246,7 +246,7 @@ impl Draws {
 /// Draws for all steps of a mixture's chains, each with its own key.
 fn mix_steps(plan: &ImagePlan, key: SampleKey, size: Size, mixture: &Mixture) -> Vec<Draws> {
     let steps: u64 = mixture.chains.iter().map(|(_, steps)| u64::from(*steps)).sum();
-    assert!(steps <= MAX_MIX_STEPS, "a mixture of {steps} steps, at most {MAX_MIX_STEPS} are run");
+    assert!(steps <= MAX_MIX_STEPS, "a mixture has {steps} steps; the limit is {MAX_MIX_STEPS}");
     let draw = |step| {
         let mut draws = Draws::default();
         plan.draw(key.field(step as usize), size, &mut draws);
@@ -261,7 +261,7 @@ fn check_geometry(leaf: &FlatOp, motions: &[GeometryStep]) {
     let (name, planned) = (leaf.op.name(), leaf.kind.rows());
     assert!(
         makers.is_empty() || makers.len() == 1 && planned == Some(makers[0]),
-        "{name} drew steps whose rows are made by {makers:?}, but its `makes_rows` said {planned:?}"
+        "{name} drew steps whose rows are produced by {makers:?}, but its `row_producer` returned {planned:?}"
     );
 }
 

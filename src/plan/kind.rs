@@ -96,16 +96,20 @@ pub(super) struct PixelCode<'a> {
 #[non_exhaustive]
 pub enum OpError {
     /// More parameters than a parameter block has room for.
-    #[error("it asks for {found} slots, at most {MAX_SLOTS} are given")]
+    #[error("it needs {found} parameters; the limit is {MAX_SLOTS}")]
     TooManyParams {
         /// The number of parameters.
         found: usize,
     },
     /// The op has no parameter to store the mean in.
-    #[error("it needs the mean, which goes to its last slot, but it has no slot")]
+    #[error(
+        "it needs the mean, which is stored in its last parameter, but it declares no parameter"
+    )]
     NoParamForMean,
     /// A part of a shuffled op uses a pixel's position.
-    #[error("a part of it uses its place, which only an op by itself can: list it as an op")]
+    #[error(
+        "an op inside it uses the pixel position, which only a separate op can: put that op into the list itself"
+    )]
     PlacedPart,
     /// Its code is refused.
     #[error("{0}")]

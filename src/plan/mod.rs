@@ -80,7 +80,7 @@ pub enum PlanError {
         width: String,
     },
     /// Too many ops.
-    #[error("{found} ops in one list, at most {MAX_OPS} are taken")]
+    #[error("{found} ops in one list; the limit is {MAX_OPS}")]
     TooLong {
         /// The number of ops.
         found: usize,
@@ -95,7 +95,7 @@ pub enum PlanError {
     },
     /// A sample's row has too many bytes.
     #[error(
-        "a sample takes {bytes} bytes as {}, the limit is {max}: make smaller pictures, or raise `max_row_bytes` (LoaderBuilder::limits)",
+        "a sample takes {bytes} bytes as {}, the limit is {max}: produce smaller images, or raise `max_row_bytes` (LoaderBuilder::limits)",
         Type::Image(*output)
     )]
     RowBytes {
@@ -107,7 +107,9 @@ pub enum PlanError {
         max: u64,
     },
     /// Too many ops, counting those in containers.
-    #[error("op {place} of the list ({op}): with the ops in containers there are more than {most}")]
+    #[error(
+        "op {place} of the list ({op}): with the ops in containers, the list has more than {most} ops"
+    )]
     TooManyFlatOps {
         /// The op's index in the list, from 0.
         place: usize,
@@ -118,7 +120,7 @@ pub enum PlanError {
     },
     /// Alternatives of different types, which can't share a batch.
     #[error(
-        "op {place} of the list: {op} gives {one} or {other}, as it is drawn; both must be the same"
+        "op {place} of the list: {op} produces {one} or {other}, depending on its draw; both must be equal"
     )]
     Uneven {
         /// The op's index in the list, from 0.
@@ -132,7 +134,7 @@ pub enum PlanError {
     },
     /// A block needs too many loop bodies.
     #[error(
-        "ops {first}..={last} of the list may need {found} loop bodies, one for each order and choice of ops; at most {most} are compiled. Put a Resize between, or list the ops themselves"
+        "ops {first}..={last} of the list may need {found} loop bodies, one for each order and choice of ops; at most {most} are compiled. Put a Resize between them, or list the ops themselves"
     )]
     TooManyVariants {
         /// The index of the block's first op, from 0.
@@ -146,7 +148,7 @@ pub enum PlanError {
     },
     /// A block has too much code to compile quickly.
     #[error(
-        "ops {first}..={last} of the list would need {found} steps of code in one block, at most {most} are compiled: each contrast repeats what comes before it, for each order of shuffled ops. Put a Resize between, or take fewer"
+        "ops {first}..={last} of the list would need {found} steps of code in one block, at most {most} are compiled: each contrast repeats what comes before it, for each order of shuffled ops. Put a Resize between them, or use fewer ops"
     )]
     TooManySteps {
         /// The index of the block's first op, from 0.

@@ -19,7 +19,7 @@ pub(crate) const MOST_SIDE: u32 = 1 << 20;
 /// An image over the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{op} makes a picture of {size}, which is {} pixels; the limit is {max}, and {MOST_SIDE} for a side: ask the op for smaller pictures, or raise `max_pixels` (LoaderBuilder::limits)",
+    "{op} produces an image of {size}, which is {} pixels; the limit is {max}, and {MOST_SIDE} for a side: use smaller sizes, or raise `max_pixels` (LoaderBuilder::limits)",
     size.pixels()
 )]
 pub struct TooManyPixels {
@@ -155,14 +155,14 @@ mod tests {
     #[test]
     fn an_op_too_large_for_every_sample_is_refused_before_any() {
         let crop = || CenterCrop::new(30, 30).unwrap();
-        let cure = "ask the op for smaller pictures, or raise `max_pixels` (LoaderBuilder::limits)";
+        let cure = "use smaller sizes, or raise `max_pixels` (LoaderBuilder::limits)";
         for (ops, op, size, pixels) in [
             (ops![CenterCrop::new(201, 200).unwrap(), crop()], "CenterCrop", "201x200", 40_200),
             (ops![crop(), Pad::new(90).unwrap(), crop()], "Pad", "210x210", 44_100),
         ] {
             let place = ops.iter().position(|found| found.name() == op).unwrap();
             let expected = format!(
-                "op {place} of the list: {op} makes a picture of {size}, which is {pixels} pixels; the limit is 40000, and 1048576 for a side: {cure}"
+                "op {place} of the list: {op} produces an image of {size}, which is {pixels} pixels; the limit is 40000, and 1048576 for a side: {cure}"
             );
             assert_eq!(refused(ops), Err(expected));
         }
@@ -180,13 +180,13 @@ mod tests {
                 .check_size(&Limits::DEFAULT)
                 .unwrap_err()
                 .to_string()
-                .contains("RandomZoomOut makes a picture of 65535x65535")
+                .contains("RandomZoomOut produces an image of 65535x65535")
         );
         // The op may be skipped, so its smallest image is 100 x 100, within the limit; the one drawn
         // here is 300 x 300.
         let sometimes = RandomZoomOut::new([0; 3], 3.0..=3.0, 0.999_999).unwrap();
         let error = refused(ops![sometimes, crop()]).unwrap_err();
-        assert!(error.starts_with("RandomZoomOut makes a picture of 300x300"), "{error}");
+        assert!(error.starts_with("RandomZoomOut produces an image of 300x300"), "{error}");
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
         let floats = ops![CenterCrop::new(50, 50).unwrap(), Convert::to(DType::F32)];
         assert_eq!(
             refused(floats),
-            Err("a sample takes 30000 bytes as a f32 image [50, 50, 3], the limit is 10000: make smaller pictures, or raise `max_row_bytes` (LoaderBuilder::limits)".to_owned())
+            Err("a sample takes 30000 bytes as a f32 image [50, 50, 3], the limit is 10000: produce smaller images, or raise `max_row_bytes` (LoaderBuilder::limits)".to_owned())
         );
         assert_eq!(refused(ops![CenterCrop::new(50, 50).unwrap()]), Ok(()));
     }

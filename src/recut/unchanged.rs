@@ -19,7 +19,7 @@ pub enum Unchanged {
         marker: u8,
     },
     /// Samples of a depth other than 8 bits.
-    #[error("it has {bits} bits a sample, a baseline JPEG has 8")]
+    #[error("it has {bits} bits per sample, a baseline JPEG has 8")]
     Depth {
         /// Bits of a sample.
         bits: u8,
@@ -31,7 +31,7 @@ pub enum Unchanged {
         found: u8,
     },
     /// The height is stored only after the pixels (in a DNL segment).
-    #[error("its header leaves its height open")]
+    #[error("its header has no height (DNL)")]
     OpenHeight,
     /// The image has more pixels or coefficients than the limits allow.
     #[error("it needs {needed} coefficients, the limit is {max}")]
@@ -42,7 +42,7 @@ pub enum Unchanged {
         max: u64,
     },
     /// The file, or its re-cut form, has more bytes than the limits allow.
-    #[error("it is of {len} bytes, the limit is {max}")]
+    #[error("it has {len} bytes; the limit is {max}")]
     Bytes {
         /// The number of bytes.
         len: u64,
@@ -58,7 +58,7 @@ pub enum Unchanged {
         max: u64,
     },
     /// A segment that a file of one scan can't hold.
-    #[error("a segment ff{marker:02x} behind its first scan, or of an unknown kind")]
+    #[error("segment ff{marker:02x} is of an unknown kind, or after the first scan")]
     Misplaced {
         /// The segment's marker.
         marker: u8,

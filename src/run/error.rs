@@ -75,7 +75,7 @@ pub enum RunError {
     },
     /// The budget is smaller than the minimum number of slots that a run needs.
     #[error(
-        "a batch takes {slot_bytes} bytes and {needed} must fit, the budget is {max_bytes} bytes"
+        "the budget is {max_bytes} bytes, but {needed} batches of {slot_bytes} bytes must fit: raise it, or use smaller batches"
     )]
     Budget {
         /// Bytes of one slot.
@@ -103,7 +103,7 @@ pub enum RunError {
     #[error(transparent)]
     Threads(#[from] ThreadsError),
     /// The system could not create a thread.
-    #[error("no thread for worker {worker}: {source}")]
+    #[error("cannot start worker {worker}: {source}")]
     Spawn {
         /// The worker, from 0.
         worker: usize,
@@ -156,8 +156,8 @@ mod tests {
             "batch 2: panic after its last sample: oh",
         );
         told(
-            RunError::Schedule { batch: 3, message: "gave 1 of 2 samples".into() },
-            "batch 3: the order of samples: gave 1 of 2 samples",
+            RunError::Schedule { batch: 3, message: "returned 1 of 2 samples".into() },
+            "batch 3: the order of samples: returned 1 of 2 samples",
         );
         told(
             RunError::SlotsHeld { batch: 4, max_slots: 2, waited },
@@ -173,12 +173,12 @@ mod tests {
         );
         told(
             RunError::Budget { slot_bytes: 600, needed: 2, max_bytes: 1000 },
-            "a batch takes 600 bytes and 2 must fit, the budget is 1000 bytes",
+            "the budget is 1000 bytes, but 2 batches of 600 bytes must fit: raise it, or use smaller batches",
         );
         told(RunError::Stopped, "the engine has stopped");
         let error = RunError::from(SlotError::NoMemory { bytes: 12 });
         told(error, "no memory for a tensor of 12 bytes");
         let source = io::Error::other("too many");
-        told(RunError::Spawn { worker: 3, source }, "no thread for worker 3: too many");
+        told(RunError::Spawn { worker: 3, source }, "cannot start worker 3: too many");
     }
 }

@@ -53,7 +53,7 @@ impl<S> RunContext<S> {
             return Err(RunError::Schedule { batch, message: message(&*panic) });
         }
         if visits.len() as u64 != last - first {
-            let message = format!("gave {} of {} samples", visits.len(), last - first);
+            let message = format!("returned {} of {} samples", visits.len(), last - first);
             return Err(RunError::Schedule { batch, message });
         }
         Ok(())

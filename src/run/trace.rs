@@ -88,14 +88,14 @@ mod tests {
 
     #[test]
     fn a_full_tape_counts_what_it_loses() {
-        let tape = EventBuffer::default();
-        assert!(!tape.is_on());
-        tape.start(2);
-        (0..5).for_each(|i| tape.push(event(i)));
-        assert_eq!(tape.take(), (vec![event(0), event(1)], 3));
-        tape.push(event(7));
-        assert_eq!(tape.take(), (vec![event(7)], 0));
-        tape.start(0);
-        assert!(!tape.is_on());
+        let buffer = EventBuffer::default();
+        assert!(!buffer.is_on());
+        buffer.start(2);
+        (0..5).for_each(|i| buffer.push(event(i)));
+        assert_eq!(buffer.take(), (vec![event(0), event(1)], 3));
+        buffer.push(event(7));
+        assert_eq!(buffer.take(), (vec![event(7)], 0));
+        buffer.start(0);
+        assert!(!buffer.is_on());
     }
 }

@@ -137,7 +137,7 @@ impl ClassTable {
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, String> {
         let wrong = |reason: String| {
             let path = path.to_string_lossy();
-            format!("{}: {reason}; mend it, or delete it to go without names", Escaped(&path))
+            format!("{}: {reason}; repair it, or delete it to use no class names", Escaped(&path))
         };
         match text_of_ours(path).map_err(|error| wrong(error.to_string()))? {
             None => Ok(None),
@@ -149,9 +149,9 @@ impl ClassTable {
         let value: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         if value["version"] != VERSION {
             let found = &value["version"];
-            return Err(format!("names of classes, version {found}; this reader knows {VERSION}"));
+            return Err(format!("class names of version {found}, this release reads {VERSION}"));
         }
-        let classes = value["classes"].as_array().ok_or("it has no list of classes")?;
+        let classes = value["classes"].as_array().ok_or("the list of classes is missing")?;
         let class = |class: &Value| {
             let text = |key: &str| match class.get(key) {
                 None => Some(None),
@@ -164,13 +164,14 @@ impl ClassTable {
             })
         };
         let classes = classes.iter().map(|value| {
-            class(value).ok_or_else(|| format!("{value} is no class of a number and a name"))
+            class(value)
+                .ok_or_else(|| format!("{value} is not a class: expected a number and a name"))
         });
         let table = Self(classes.collect::<Result<_, _>>()?);
         let (mut numbers, mut folders) = (BTreeSet::new(), BTreeSet::new());
         for ClassEntry { number, name, folder } in &table.0 {
             if !numbers.insert(number) {
-                return Err(format!("class {number} stands there twice"));
+                return Err(format!("class {number} is listed twice"));
             }
             if let Some(folder) = folder.as_ref().or(name.as_ref()).filter(|f| !folders.insert(*f))
             {
@@ -357,13 +358,13 @@ mod tests {
             assert_eq!(read(stranger), Ok(None), "{stranger}");
         }
         let ours = |rest: &str| read(&format!("{BEGIN}{rest}")).unwrap_err();
-        assert!(ours("\"version\":2}").contains("version 2; this reader knows 1"));
+        assert!(ours("\"version\":2}").contains("version 2, this release reads 1"));
         assert!(ours("\"version\":1").contains("EOF"));
-        assert!(ours("\"version\":1}").contains("no list of classes"));
+        assert!(ours("\"version\":1}").contains("list of classes is missing"));
         let list = |classes: &str| ours(&format!("\"version\":1,\"classes\":[{classes}]}}"));
-        assert!(list("{\"name\":\"a\"}").contains("no class of a number and a name"));
-        assert!(list("{\"number\":1,\"name\":2}").contains("no class of a number and a name"));
-        assert!(list("{\"number\":1},{\"number\":1}").contains("class 1 stands there twice"));
+        assert!(list("{\"name\":\"a\"}").contains("expected a number and a name"));
+        assert!(list("{\"number\":1,\"name\":2}").contains("expected a number and a name"));
+        assert!(list("{\"number\":1},{\"number\":1}").contains("class 1 is listed twice"));
         let twice = "{\"number\":1,\"name\":\"a\"},{\"number\":2,\"folder\":\"a\"}";
         assert!(list(twice).contains("two classes are in the folder \"a\""));
         assert!(list(twice).contains("classes.json: ") && list(twice).contains("delete it"));

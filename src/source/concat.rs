@@ -60,7 +60,9 @@ impl Concat {
 
     fn existing(&self, sample: SampleId) -> Result<(&dyn Source, SampleId), BoxError> {
         let found = self.source_of(sample);
-        found.ok_or_else(|| format!("there are {} samples", Source::len(self)).into())
+        found.ok_or_else(|| {
+            format!("no such sample: there are {} samples", Source::len(self)).into()
+        })
     }
 
     /// Combines the answers of all components with `both`; `None` if a component has no answer.
@@ -115,7 +117,9 @@ impl Source for Concat {
             return one.component(sample, buffer);
         }
         let found = self.starts.locate(sample).map(|(part, _)| part);
-        found.ok_or_else(|| format!("there are {} samples", Source::len(self)).into())
+        found.ok_or_else(|| {
+            format!("no such sample: there are {} samples", Source::len(self)).into()
+        })
     }
 
     fn image_stats(&self, field: usize) -> Option<ImageStats> {

@@ -37,7 +37,7 @@ pub enum LocationError {
     },
     /// The scheme of the address is not supported.
     #[error(
-        "{}: {}:// is not known; s3, gs, http, https and file are",
+        "{}: {}:// is not supported; available: s3, gs, http, https and file",
         Escaped(spec),
         Escaped(scheme)
     )]
@@ -64,7 +64,7 @@ pub enum LocationError {
         reason: String,
     },
     /// No file has such a name.
-    #[error("{}: no file is named so", Escaped(spec))]
+    #[error("{}: no file matches", Escaped(spec))]
     Nothing {
         /// The text.
         spec: String,
@@ -217,7 +217,7 @@ fn choices(inside: &str) -> Result<Vec<String>, &'static str> {
     };
     let number = |text: &str| {
         let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-        is_number.then(|| text.parse::<u64>().ok()).flatten().ok_or("a range wants two numbers")
+        is_number.then(|| text.parse::<u64>().ok()).flatten().ok_or("a range needs two numbers")
     };
     let (from, to) = (number(first)?, number(last)?);
     if from > to {
@@ -259,17 +259,17 @@ mod tests {
         );
         assert_eq!(
             told("ftp://x"),
-            "ftp://x: ftp:// is not known; s3, gs, http, https and file are"
+            "ftp://x: ftp:// is not supported; available: s3, gs, http, https and file"
         );
-        assert_eq!(told("a-{1..x}"), "a-{1..x}: a range wants two numbers");
+        assert_eq!(told("a-{1..x}"), "a-{1..x}: a range needs two numbers");
         assert_eq!(told("a-{3..1}"), "a-{3..1}: a range that runs backwards");
         assert_eq!(told("a-{1"), "a-{1: a { without its }");
         assert_eq!(
             told("{0..999}{0..999}{0..9}"),
             "{0..999}{0..999}{0..9}: more than 1048576 files"
         );
-        assert_eq!(told("nowhere/*.tar"), "nowhere/*.tar: no file is named so");
-        assert_eq!(told(""), ": no file is named so");
+        assert_eq!(told("nowhere/*.tar"), "nowhere/*.tar: no file matches");
+        assert_eq!(told(""), ": no file matches");
     }
 
     #[test]

@@ -88,7 +88,7 @@ fn check_ids(owner: u32, mode: u32, own: u32) -> io::Result<()> {
     if mode & 0o022 != 0 {
         let mode = mode & 0o777;
         return refused(format!(
-            "others may write to it (its mode is {mode:o}): take that away with `chmod go-w`"
+            "others may write to it (its mode is {mode:o}): remove that right with `chmod go-w`"
         ));
     }
     Ok(())

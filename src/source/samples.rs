@@ -107,7 +107,7 @@ pub trait Source: Send + Sync + 'static {
         buffer: &'a mut Buffer,
     ) -> Result<Value<'a>, BoxError> {
         buffer.load_record((address(self), sample), self.fields(), || self.read(sample))?;
-        buffer.record_value(field).ok_or_else(|| format!("it has no field {field}").into())
+        buffer.record_value(field).ok_or_else(|| format!("field {field} does not exist").into())
     }
 
     /// Returns how many component datasets the source is built from; 1 if it is a single dataset. Each
@@ -330,7 +330,9 @@ impl Buffer {
 pub(super) fn check_record(record: &Record, fields: &[FieldSpec]) -> Result<(), BoxError> {
     if record.len() != fields.len() {
         let (found, wanted) = (record.len(), fields.len());
-        return Err(format!("a record of {found} values, there are {wanted} fields").into());
+        return Err(
+            format!("the record has {found} values, expected {wanted} (one per field)").into()
+        );
     }
     match record.iter().zip(fields).find(|(value, field)| !value.fits(&field.kind)) {
         None => Ok(()),
@@ -444,7 +446,7 @@ mod tests {
             let mut buffer = Buffer::default();
             two(record).value(SampleId(0), 0, &mut buffer).unwrap_err().to_string()
         };
-        assert_eq!(told(vec![]), "a record of 0 values, there are 2 fields");
+        assert_eq!(told(vec![]), "the record has 0 values, expected 2 (one per field)");
         let error = told(vec![OwnedValue::Int(4), OwnedValue::Int(5)]);
         assert_eq!(error, "field b is Bytes, the record has an int");
     }

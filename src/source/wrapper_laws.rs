@@ -256,7 +256,16 @@ fn several_sources_as_one_answer_for_each() {
     }
     let two: Arc<dyn Source> = Arc::new(Concat::new([probe(0), probe(50)]).unwrap());
     // Together the sources have other counts, and each source is a component.
-    let except = ["len", "name", "path", "paths", "components", "component", "image_stats", "locality_group"];
+    let except = [
+        "len",
+        "name",
+        "path",
+        "paths",
+        "components",
+        "component",
+        "image_stats",
+        "locality_group",
+    ];
     for source in [&two, &begun(&two)] {
         for sample in 0..10 {
             let (plain, first) = (probe(sample / 5 * 50), sample / 5 * 5);

@@ -39,7 +39,7 @@ const PARAMS: &[ParamInfo] = &[
     optional("dtype", ParamKind::DType, "the elements that bytes are read as"),
     optional("inner", ParamKind::Ids, "the shape of an item: [4] for boxes"),
     optional("to", ParamKind::Whole, "most items of a sample"),
-    optional("to_size", ParamKind::Size, "most pixels of a picture"),
+    optional("to_size", ParamKind::Size, "most pixels of an image"),
     optional("truncate", ParamKind::Bool, "whether what is larger is cut off"),
     optional("with", ParamKind::Number, "what is padded with"),
 ];

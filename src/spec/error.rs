@@ -34,7 +34,7 @@ pub enum ParseCause {
     #[error("not TOML: {0}")]
     Toml(String),
     /// A value is neither number, text, list nor table.
-    #[error("{found}: a date has no place here")]
+    #[error("{found}: dates are not supported; expected a number, text, list or table")]
     Date {
         /// The text of the value.
         found: String,

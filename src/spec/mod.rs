@@ -145,7 +145,7 @@ const RULES: [(&str, NumberRule); 3] =
 const TOP: &[ParamInfo] = &[
     optional("fields", ParamKind::Table, "the ops of each field"),
     optional("batch_size", ParamKind::Whole, "samples of a batch"),
-    optional("seed", ParamKind::Whole, "what order and draws depend on"),
+    optional("seed", ParamKind::Whole, "seed of the order and of the draws"),
     optional(
         "order",
         ParamKind::Word(&["sequential", "random", "quasi_random"]),
@@ -155,7 +155,7 @@ const TOP: &[ParamInfo] = &[
     optional(
         "on_damaged",
         ParamKind::Word(&["fail", "skip", "substitute"]),
-        "what becomes of damaged samples",
+        "how damaged samples are handled",
     ),
     optional("unordered", ParamKind::Bool, "whether batches are delivered as they are finished"),
     optional("memory_limit", ParamKind::Whole, "most bytes of all batches together"),
@@ -167,10 +167,10 @@ const TOP: &[ParamInfo] = &[
     ),
     optional("recompile", ParamKind::Bool, "whether pipelines are made for each epoch"),
     optional("workers", ParamKind::Whole, "threads"),
-    optional("batches_ahead", ParamKind::Whole, "batches begun before they are asked for"),
-    optional("device", ParamKind::Text, "where what stands after ToDevice is computed"),
+    optional("batches_ahead", ParamKind::Whole, "batches started before they are requested"),
+    optional("device", ParamKind::Text, "device that runs the ops after ToDevice"),
     optional("device_batches", ParamKind::Whole, "most batches on the device at a time"),
-    optional("exif_orientation", ParamKind::Bool, "whether JPEGs are turned as they say"),
+    optional("exif_orientation", ParamKind::Bool, "whether the EXIF orientation is applied"),
     optional("without", ParamKind::Words, "fields to leave out of the batches"),
     optional("collate", ParamKind::Table, "how samples that differ in size become a batch"),
 ];

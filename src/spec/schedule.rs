@@ -32,7 +32,7 @@ const PARAMS: &[ParamInfo] = &[
         "epochs",
         ParamKind::NumberOrRange,
         ParamValue::Int(16),
-        "over so many, or [first, last]",
+        "number of epochs, or [first, last]",
     ),
     optional("step", ParamKind::Number, "values are multiples of it"),
 ];

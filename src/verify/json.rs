@@ -28,7 +28,7 @@ pub(super) fn check(stored: &[u8]) -> Result<(), ValueError> {
     let end = stored.iter().position(|&byte| byte == 0).ok_or_else(|| error((len, "no NUL")))?;
     let text = &stored[..end];
     if let Err(wrong) = std::str::from_utf8(text) {
-        return Err(error((wrong.valid_up_to(), "no UTF-8")));
+        return Err(error((wrong.valid_up_to(), "invalid UTF-8")));
     }
     JsonReader { text, at: 0, open: vec![] }.document().map_err(error)
 }
@@ -124,7 +124,7 @@ impl JsonReader<'_> {
         let length = match self.text.get(self.at + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
             Some(b'u') if self.text.get(self.at + 2..self.at + 6).is_some_and(hex) => 6,
-            _ => return Err(self.wrong("no such escape")),
+            _ => return Err(self.wrong("unknown escape")),
         };
         self.at += length;
         Ok(())
@@ -223,8 +223,8 @@ mod tests {
             ("1e", "more after the value", 1),
             ("-", "a value was expected", 0),
             ("\"a", "a string has no end", 2),
-            ("\"\\x\"", "no such escape", 1),
-            ("\"\\u12\"", "no such escape", 1),
+            ("\"\\x\"", "unknown escape", 1),
+            ("\"\\u12\"", "unknown escape", 1),
             ("\"\t\"", "a control character in a string", 1),
             ("nul", "a value was expected", 0),
         ] {
@@ -233,7 +233,10 @@ mod tests {
             assert_eq!(check(format!("{text}\0").as_bytes()), error, "{text}");
         }
         assert_eq!(check(b"1"), Err(ValueError::Json { what: "no NUL", at: 1, len: 1 }));
-        assert_eq!(check(b"\"\xff\"\0"), Err(ValueError::Json { what: "no UTF-8", at: 1, len: 4 }));
+        assert_eq!(
+            check(b"\"\xff\"\0"),
+            Err(ValueError::Json { what: "invalid UTF-8", at: 1, len: 4 })
+        );
         assert!(is_json("1\0 whatever"), "FFCV cuts at the first NUL");
     }
 

@@ -59,17 +59,17 @@ impl DamageKind {
 impl fmt::Display for DamageKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Cell => "entries of the sample table that make no sense",
+            Self::Cell => "invalid entries of the sample table",
             Self::Pointer => "pointers that lead to no value",
             Self::FileCut => "values that the file ends in",
             Self::Unreadable => "values that the system could not read",
-            Self::PictureCut => "pictures cut short",
-            Self::PictureDamaged => "pictures that can't be decoded",
-            Self::PictureUnsupported => "pictures of a kind that is not supported",
+            Self::PictureCut => "images cut short",
+            Self::PictureDamaged => "images that can't be decoded",
+            Self::PictureUnsupported => "images of a kind that is not supported",
             Self::OverLimit => "values over the limits",
             Self::Json => "texts that are not JSON",
             Self::Source => "values that the source could not give",
-            Self::Panicked => "values that a panic was met in (a bug: please report it)",
+            Self::Panicked => "values that caused a panic (a bug: please report it)",
         })
     }
 }

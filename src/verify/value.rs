@@ -67,8 +67,8 @@ impl<'s> Checker<'s> {
     /// Checks a value. A panic, in the decoder or in a user's source, becomes this value's error and
     /// does not end the whole check.
     fn value(&mut self, sample: SampleId, field: usize) -> Result<IntactValue, ValueError> {
-        let (source, desk) = (self.source, &mut self.scratch);
-        let checked = catch_unwind(AssertUnwindSafe(|| desk.check(source, sample, field)));
+        let (source, scratch) = (self.source, &mut self.scratch);
+        let checked = catch_unwind(AssertUnwindSafe(|| scratch.check(source, sample, field)));
         checked.unwrap_or_else(|panic| {
             // The buffers may be in any state after a panic, so they are not used again.
             self.scratch = CheckScratch::new(self.limits);

@@ -36,13 +36,13 @@ pub enum TargetError {
         path: PathBuf,
     },
     /// The path is a pipe, a device or the like, which a rename must not replace.
-    #[error("{path:?} is neither a regular file nor free")]
+    #[error("{path:?} exists and is not a regular file")]
     NotAFile {
         /// The path.
         path: PathBuf,
     },
     /// The existing file has no write permission.
-    #[error("{path:?} is read-only: it is left as it is")]
+    #[error("{path:?} is read-only: it was not replaced")]
     ReadOnly {
         /// The path.
         path: PathBuf,
@@ -350,7 +350,7 @@ mod tests {
         permissions.set_readonly(true);
         fs::set_permissions(&path, permissions).unwrap();
         let error = AtomicFile::create(&path).unwrap_err();
-        assert_eq!(error.to_string(), format!("{path:?} is read-only: it is left as it is"));
+        assert_eq!(error.to_string(), format!("{path:?} is read-only: it was not replaced"));
         assert_eq!(fs::read(&path).unwrap(), b"old");
 
         let error = AtomicFile::create(&dir.path().join("no/such/a.beton")).unwrap_err();
@@ -364,7 +364,7 @@ mod tests {
     #[test]
     fn a_device_is_refused_and_a_link_is_followed() {
         let error = AtomicFile::create(Path::new("/dev/null")).unwrap_err();
-        assert_eq!(error.to_string(), "\"/dev/null\" is neither a regular file nor free");
+        assert_eq!(error.to_string(), "\"/dev/null\" exists and is not a regular file");
 
         let dir = tempfile::tempdir().unwrap();
         let (real, link) = (dir.path().join("real.beton"), dir.path().join("link.beton"));

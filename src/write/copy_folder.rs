@@ -57,7 +57,7 @@ pub enum RecutError {
         path: PathBuf,
     },
     /// The destination is inside the source folder, or would replace parts of it.
-    #[error("{dst:?} lies in {src:?}, which is to be re-cut: choose a place outside")]
+    #[error("{dst:?} is inside {src:?}, which is to be re-cut: choose a folder outside")]
     Inside {
         /// The folder that is copied.
         src: PathBuf,

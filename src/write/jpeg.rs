@@ -30,7 +30,7 @@ pub enum HeadError {
         len: usize,
     },
     /// A byte that is not a marker is found where a marker is expected.
-    #[error("byte {at} of the JPEG is {found:#04x} where a marker is due")]
+    #[error("byte {at} of the JPEG is {found:#04x} where a marker is expected")]
     NoMarker {
         /// The offset of the byte.
         at: usize,
@@ -250,7 +250,7 @@ mod tests {
                 "not a JPEG: it begins with [89, 50, 4e, 47], not with ff d8",
             ),
             (vec![0xff, 0xd8, 0xff], "the JPEG ends at byte 3, before its frame header"),
-            (vec![0xff, 0xd8, 7], "byte 2 of the JPEG is 0x07 where a marker is due"),
+            (vec![0xff, 0xd8, 7], "byte 2 of the JPEG is 0x07 where a marker is expected"),
             (
                 vec![0xff, 0xd8, 0xff, 0xd9],
                 "the JPEG has no frame header before marker 0xd9 at byte 2",

@@ -83,7 +83,7 @@ pub(super) fn concat(
         files.push(Beton::open(path, &options.limits)?);
     }
     let Some(first) = files.first() else {
-        return Err(ConvertError::Options { reason: "no files to put together" });
+        return Err(ConvertError::Options { reason: "no files to concatenate" });
     };
     for (path, file) in paths.iter().zip(&files) {
         check_same_fields(paths[0], first.fields(), path, file.fields())?;
@@ -111,7 +111,7 @@ pub fn subset_beton(
     check_other(src, out)?;
     let file = Beton::open(src, &options.limits)?;
     if let Some(sample) = samples.iter().find(|&&sample| sample >= file.len()) {
-        let reason = format!("there is no sample {sample}, it has {}", file.len());
+        let reason = format!("sample {sample} does not exist: the file has {} samples", file.len());
         return Err(ConvertError::Pick { path: src.to_owned(), reason });
     }
     let picked = samples.iter().map(|&sample| (&file, SampleId(sample)));
@@ -181,9 +181,9 @@ impl Split {
     fn ranges(&self, samples: u64) -> Result<Vec<Range<u64>>, ConvertError> {
         let refused = |reason| Err(ConvertError::Options { reason });
         let ends: Vec<u64> = match self {
-            Self::Parts(0) => return refused("no parts"),
+            Self::Parts(0) => return refused("0 parts requested, expected at least 1"),
             Self::Parts(parts) if *parts > samples.max(1) => {
-                return refused("more parts than there are samples");
+                return refused("more parts than samples");
             }
             Self::Parts(parts) => {
                 let share = |k: u64| u128::from(k) * u128::from(samples) / u128::from(*parts);
@@ -194,7 +194,7 @@ impl Split {
                 let is_share = |share: &f64| *share > 0.0 && *share <= 1.0;
                 let sum: f64 = shares.iter().sum();
                 if shares.is_empty() || !shares.iter().all(is_share) || sum > 1.0 + 1e-9 {
-                    return refused("shares are above 0, and 1 at most all together");
+                    return refused("each share must be above 0, and their sum at most 1");
                 }
                 share_ends(shares, samples)
             }
@@ -278,8 +278,8 @@ fn check_same_fields(
     }
     let differs = wanted.iter().zip(found).find(|(wanted, found)| wanted != found);
     let reason = match differs {
-        Some((wanted, found)) => format!("{found:?} in place of {wanted:?}"),
-        None => format!("{} fields in place of {}", found.len(), wanted.len()),
+        Some((wanted, found)) => format!("{found:?}, expected {wanted:?}"),
+        None => format!("{} fields, expected {}", found.len(), wanted.len()),
     };
     Err(ConvertError::Fields { first: first.to_owned(), path: path.to_owned(), reason })
 }
@@ -379,7 +379,7 @@ mod tests {
         let want: Vec<_> = [8, 0, 3, 3].map(|n: usize| all[n].clone()).into();
         assert_eq!(read(&out), want);
         let error = subset_beton(&src, &[9], &out, &options()).unwrap_err().to_string();
-        assert!(error.ends_with("there is no sample 9, it has 9"), "{error}");
+        assert!(error.ends_with("sample 9 does not exist: the file has 9 samples"), "{error}");
         assert_eq!(read(&out), want, "the old file stays");
     }
 
@@ -393,8 +393,8 @@ mod tests {
         let told = |files: &[&PathBuf], out: &Path| {
             concat_beton(files, out, &options()).unwrap_err().to_string()
         };
-        assert!(told(&[&a, &b], &out).ends_with("1 fields in place of 2"));
-        assert!(told(&[&a, &a], &a).contains("is read for this"));
+        assert!(told(&[&a, &b], &out).ends_with("1 fields, expected 2"));
+        assert!(told(&[&a, &a], &a).contains("is an input of this command"));
         assert!(told(&[], &out).contains("no files"));
         assert!(!out.exists());
         let split = |split, name| split_beton(&a, &split, dir.path().join(name), false, &options());

@@ -142,7 +142,7 @@ fn resize(
     let mut rows = AreaRows::new(&tables, view, 0..out.width, scratch)?;
     let row_bytes = out.width as usize * RGB;
     let mut rgb = vec![];
-    memory::resize(&mut rgb, row_bytes * out.height as usize, "a picture")?;
+    memory::resize(&mut rgb, row_bytes * out.height as usize, "an image")?;
     for (y, row) in (0..out.height).zip(rgb.chunks_exact_mut(row_bytes)) {
         rows.row(y, row);
     }

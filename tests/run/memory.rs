@@ -147,8 +147,8 @@ fn a_budget_for_less_than_two_batches_is_refused() {
     };
     assert_eq!(start(2 * SLOT, 3).unwrap(), 4);
     assert_eq!(start(SLOT, 1).unwrap(), 4);
-    let message = "a batch takes 105 bytes and 2 must fit, the budget is 209 bytes";
+    let message = "the budget is 209 bytes, but 2 batches of 105 bytes must fit: raise it, or use smaller batches";
     assert_eq!(start(2 * SLOT - 1, 3).unwrap_err().to_string(), message);
-    let message = "a batch takes 105 bytes and 1 must fit, the budget is 104 bytes";
+    let message = "the budget is 104 bytes, but 1 batches of 105 bytes must fit: raise it, or use smaller batches";
     assert_eq!(start(SLOT - 1, 1).unwrap_err().to_string(), message);
 }

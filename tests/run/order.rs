@@ -108,7 +108,7 @@ impl RunOrder for Liar {
 #[test]
 fn a_wrong_schedule_is_an_error_at_its_batch() {
     let engine = engine(2);
-    for (panics, message) in [(true, "no order"), (false, "gave 4 of 5 samples")] {
+    for (panics, message) in [(true, "no order"), (false, "returned 4 of 5 samples")] {
         let stage = Arc::new(Numbers::new(1));
         let pass = RunRequest { schedule: Box::new(Liar(panics)), ..pass(&stage, 0, 5) };
         let mut batches = engine.start(pass).unwrap();

@@ -47,7 +47,7 @@ fn what_can_not_be_filtered_is_told() {
     let (_dir, path) = pictures(5);
     let told = |builder: LoaderBuilder| builder.build().err().unwrap().to_string();
     let no_field = told(builder(&path).filter("lable", is_small));
-    assert_eq!(no_field, "there is no field lable, the file has image, label");
+    assert_eq!(no_field, "no field named lable; available: image, label");
     let at = crate::damaged::mode_of(&path, 3);
     crate::dataset::damage(&path, |bytes| bytes[at] = 9);
     let unreadable = told(builder(&path).filter("image", |_| true));

@@ -70,7 +70,7 @@ fn a_cursor_of_something_else_is_refused_by_name() {
         builder.build().unwrap().resume(&cursor).err().unwrap().to_string()
     };
     let is_of = |text: String, what: &str| {
-        assert!(text.starts_with(&format!("the cursor is of another {what}: ")), "{text}");
+        assert!(text.starts_with(&format!("the cursor belongs to another {what}: ")), "{text}");
     };
     is_of(told(builder(&other_path)), "dataset");
     is_of(told(builder(&path).seed(SEED + 1)), "seed");
@@ -81,7 +81,7 @@ fn a_cursor_of_something_else_is_refused_by_name() {
     is_of(told(builder(&path).without("label")), "plan");
     assert_eq!(
         told(builder(&path).batch_size(5)),
-        "the cursor stands at row 6 of the epoch, which is not between two batches of 5 rows: keep batch size times ranks as it was"
+        "the cursor is at row 6 of the epoch, which is not between two batches of 5 rows: keep batch size times ranks as it was"
     );
     assert!(told(builder(&path).batch_size(4)).contains("batches of 4 rows"));
     // Between two batches all the same.
@@ -102,7 +102,7 @@ fn a_cursor_beyond_the_epoch_is_refused() {
     assert!(all(loader.resume(&end).unwrap()).is_empty());
     for position in [13, 18, u64::MAX] {
         let told = loader.resume(&Cursor { position, ..end }).err().unwrap().to_string();
-        let begin = format!("the cursor stands at row {position} of an epoch of 12 rows: ");
+        let begin = format!("the cursor is at row {position} of an epoch of 12 rows: ");
         assert!(told.starts_with(&begin), "{told}");
     }
 }
@@ -141,7 +141,7 @@ fn there_is_no_place_without_an_epoch_or_without_order() {
     let (_dir, path) = pictures(12);
     let loader = builder(&path).unordered(true).build().unwrap();
     let told = loader.cursor().unwrap_err().to_string();
-    assert_eq!(told, "no epoch was begun: there is no place to note");
+    assert_eq!(told, "no epoch was started: call `epoch` first");
     let batches = loader.epoch(0).unwrap();
     let told = batches.cursor().unwrap_err().to_string();
     assert_eq!(told, "batches are delivered unordered: a cursor needs them in order");

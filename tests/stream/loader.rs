@@ -190,7 +190,7 @@ fn a_stream_that_ends_before_its_known_length_is_an_error() {
     }
     let loader = builder(&Stream::new(Short(numbers(0, 6)))).build().unwrap();
     let error = loader.epoch(0).unwrap().find_map(Result::err).unwrap().to_string();
-    assert!(error.contains("it ends here, 9 items were promised"), "{error}");
+    assert!(error.contains("the stream ends here, expected 9 items"), "{error}");
 }
 
 /// Where the end is not known, passing over what was delivered finds it.
@@ -207,7 +207,7 @@ fn a_cursor_beyond_the_end_of_a_stream_is_refused() {
         assert_eq!((told(8), told(end)), (None, None));
         for position in [16, 400] {
             let told = told(position).unwrap_or_default();
-            assert!(told.contains(&format!("the cursor stands at row {position}")), "{told}");
+            assert!(told.contains(&format!("the cursor is at row {position}")), "{told}");
         }
     }
 }

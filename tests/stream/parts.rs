@@ -170,7 +170,7 @@ fn the_lists_are_made_anew_with_the_others() {
     assert_eq!(rows(&loader, 2), rows(&alone, 2));
     let smaller = |_| Ok(ops![RandomCrop::new(3, 4)?]);
     let error = loader.set_pipeline("image", smaller).unwrap_err().to_string();
-    assert!(error.contains("they make U8 [4, 4, 3] ChannelsLast"), "{error}");
+    assert!(error.contains("the rows are U8 [4, 4, 3] ChannelsLast"), "{error}");
     assert_eq!(rows(&loader, 2), rows(&alone, 2));
 }
 
@@ -197,7 +197,11 @@ fn labels_views_and_an_inspector_too() {
         }
     }
     assert_eq!(place, wanted.len());
-    assert!(loader.explain().contains("field image, samples of part 1:"), "{}", loader.explain());
+    assert!(
+        loader.explain().contains("field image, samples of component 1:"),
+        "{}",
+        loader.explain()
+    );
 }
 
 #[test]
@@ -228,28 +232,31 @@ fn what_does_not_fit_is_refused_with_words() {
     };
     assert_eq!(
         of(from_mix(), 1, || ops![RandomCrop::new(4, 5).unwrap()]),
-        "output image: ops of part 1: they make U8 [4, 5, 3] ChannelsLast, the output's own list \
-         makes U8 [4, 4, 3] ChannelsLast"
+        "output image: ops of component 1: the rows are U8 [4, 5, 3] ChannelsLast, expected U8 \
+         [4, 4, 3] ChannelsLast as in the output's own list"
     );
     let half = of(from_mix(), 0, || ops![RandomCrop::new(4, 4).unwrap(), Convert::to(DType::F16)]);
-    assert!(half.contains("part 0: they make F16 [4, 4, 3]"), "{half}");
+    assert!(half.contains("component 0: the rows are F16 [4, 4, 3]"), "{half}");
     let beyond = of(from_mix(), 2, crop);
-    assert_eq!(beyond, "output image: ops of part 2: the dataset has 2 parts, the first is 0");
+    assert_eq!(
+        beyond,
+        "output image: ops of component 2: the dataset has 2 components, numbered from 0"
+    );
     for one in [Stream::concat([numbers(0, 3).stream()]).unwrap(), numbers(0, 3).stream()] {
-        assert!(of(setting(Loader::from_stream(one)), 0, crop).contains("the dataset is one"));
+        assert!(of(setting(Loader::from_stream(one)), 0, crop).contains("no components"));
     }
     let device = of(from_mix(), 1, || {
         let mut ops = crop();
         ops.extend(ops![ToDevice::new("auto").unwrap()]);
         ops
     });
-    assert!(device.contains("ToDevice is in a list of this output"), "{device}");
+    assert!(device.contains("component ops run on the CPU only: remove ToDevice"), "{device}");
     let branch = told(from_mix().branch("more", "image", 1, |_| Ok(vec![])));
-    assert!(branch.contains("a branch and what it branches from"), "{branch}");
+    assert!(branch.contains("a branch and the output it branches from"), "{branch}");
     let unknown = told(from_mix().pipeline_of(1, "picture", |_| Ok(crop())));
-    assert!(unknown.contains("there is no output picture"), "{unknown}");
+    assert!(unknown.contains("no output named picture"), "{unknown}");
     let param = told(from_mix().pipeline_of(1, "image", |_| Ok(ops![RandomInvert::new(2.0)?])));
-    assert!(param.starts_with("output image of part 1: "), "{param}");
+    assert!(param.starts_with("output image of component 1: "), "{param}");
 }
 
 #[test]

@@ -159,7 +159,7 @@ fn what_does_not_fit_together_is_refused_in_words() {
     other.fields[1] = FieldSpec { name: "label".into(), kind: FieldKind::Float };
     let other = other.stream();
     let told = |made: Result<Stream, StreamError>| made.err().unwrap().to_string();
-    assert_eq!(told(Stream::concat([])), "concat of no streams: give 1 or more");
+    assert_eq!(told(Stream::concat([])), "concat: no streams, expected at least 1");
     assert_eq!(
         told(Stream::concat([one.clone(), other.clone()])),
         "concat: stream 1 (numbers from 0) has [image RgbImage, label Float], stream 0 has \
@@ -176,10 +176,10 @@ fn what_does_not_fit_together_is_refused_in_words() {
     );
     for weight in [-1.0, f64::NAN, f64::INFINITY, 0.0] {
         let error = told(Stream::mix([(one.clone(), weight)], MixEnd::First));
-        assert!(error.starts_with("mix: stream 0 has the weight"), "{error}");
+        assert!(error.starts_with("mix: stream 0 has weight"), "{error}");
     }
     let empty = numbers(0, 0).held().stream().repeat_forever();
-    assert_eq!(until_error(&empty).1, "numbers from 0 has no items: it can't be repeated for ever");
+    assert_eq!(until_error(&empty).1, "numbers from 0 has no items: it can't be repeated forever");
 }
 
 #[test]

@@ -418,7 +418,7 @@ fn a_copy_inside_its_original_is_refused_and_leaves_no_trace() {
     for dst in [src.clone(), src.join("a"), src.join("new/er"), src.join("a/../b/x")] {
         let error = recut_folder(&src, &dst, &RecutOptions::default()).unwrap_err();
         assert!(matches!(error, RecutError::Inside { .. }), "{error}");
-        assert!(error.to_string().ends_with("choose a place outside"), "{error}");
+        assert!(error.to_string().ends_with("choose a folder outside"), "{error}");
     }
     assert!(all_below(&src) == before);
     let missing = recut_folder(src.join("no"), dir.path().join("x"), &RecutOptions::default());
@@ -457,6 +457,6 @@ fn links_are_followed_in_the_original_and_refused_in_the_copy() {
     fs::create_dir_all(links.join("a")).unwrap();
     symlink(src.join("a/1.jpg"), links.join("a/1.jpg")).unwrap();
     let error = recut_folder(&src, &links, &RecutOptions::default()).unwrap_err().to_string();
-    assert!(error.contains("1.jpg\" is neither a regular file nor free"), "{error}");
+    assert!(error.contains("1.jpg\" exists and is not a regular file"), "{error}");
     assert!(all_below(&other) == before);
 }

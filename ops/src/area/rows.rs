@@ -195,7 +195,7 @@ impl<'a> AreaRows<'a> {
     ///
     /// If `y` is not below the output's height, or `dst` has another length.
     pub fn row(&mut self, y: u32, dst: &mut [u8]) {
-        assert!(y < self.tables.out.height, "row {y} of {}", self.tables.out);
+        assert!(y < self.tables.out.height, "row {y} is outside the output of {}", self.tables.out);
         assert_eq!(dst.len(), self.columns.len() * RGB, "bytes for {:?}", self.columns);
         if dst.is_empty() {
             return;

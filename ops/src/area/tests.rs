@@ -158,9 +158,9 @@ fn sizes_without_pixels_and_windows_outside_are_refused() {
     let source = ImageView::packed(&pixels, some).unwrap();
     let other = ImageView::packed(&pixels, Size::new(3, 3)).unwrap();
     let refused = AreaRows::new(&tables, other, 0..4, &mut scratch).unwrap_err();
-    assert_eq!(refused.to_string(), "the picture is 3x3, the tables were built for 2x3");
+    assert_eq!(refused.to_string(), "the image is 3x3, but the tables were built for 2x3");
     let refused = AreaRows::new(&tables, source, 1..5, &mut scratch).unwrap_err();
-    assert_eq!(refused.to_string(), "columns 1..5 of an output 4 wide");
+    assert_eq!(refused.to_string(), "columns 1..5 are outside the output, which is 4 wide");
 }
 
 /// Returns the SHA-256 in hexadecimal. OpenCV's outputs are stored as digests only.

@@ -18,7 +18,7 @@ pub struct SpecError {
 #[non_exhaustive]
 pub enum SpecCause {
     /// No op has this name.
-    #[error("there is no op `{name}`{}", mean(.nearest))]
+    #[error("no op named `{name}`{}", mean(.nearest))]
     UnknownOp {
         /// The given name.
         name: String,
@@ -38,7 +38,7 @@ pub enum SpecCause {
         known: Vec<&'static str>,
     },
     /// A parameter without a default was not given.
-    #[error("{owner} needs `{param}`: {expected}")]
+    #[error("{owner}: `{param}` is missing, expected {expected}")]
     Missing {
         /// The op.
         owner: &'static str,
@@ -63,13 +63,13 @@ pub enum SpecCause {
     #[error(transparent)]
     Param(#[from] ParamError),
     /// An item of a list of ops is not an op.
-    #[error("an op is a name, or a table with a name as its `op`, not {found}")]
+    #[error("expected an op (a name, or a table with the key `op`), found {found}")]
     NotAnOp {
         /// The value found.
         found: String,
     },
     /// A value that should be a list of ops is not a list.
-    #[error("ops are given as a list, not {found}")]
+    #[error("expected a list of ops, found {found}")]
     NotAList {
         /// The value found.
         found: String,
@@ -109,8 +109,8 @@ fn mean(nearest: &Option<&'static str>) -> String {
 fn mean_or_known(nearest: &Option<&'static str>, known: &[&'static str]) -> String {
     match (nearest, known) {
         (Some(_), _) => mean(nearest),
-        (None, []) => ", it takes none".to_owned(),
-        (None, known) => format!(", it takes `{}`", known.join("`, `")),
+        (None, []) => "; it has no parameters".to_owned(),
+        (None, known) => format!("; its parameters: `{}`", known.join("`, `")),
     }
 }
 

@@ -30,18 +30,14 @@ const INTERPOLATE: ParamInfo = with_default(
 pub(super) const P: ParamInfo =
     with_default("p", ParamKind::Number, ParamValue::Float(0.5), "share of the images");
 
-pub(super) const FILL: ParamInfo = with_default(
-    "fill",
-    ParamKind::Color,
-    ParamValue::Int(0),
-    "colour of what comes in from outside",
-);
+pub(super) const FILL: ParamInfo =
+    with_default("fill", ParamKind::Color, ParamValue::Int(0), "fill colour outside the image");
 
 const PADDING_MODE: ParamInfo = with_default(
     "padding_mode",
     ParamKind::Word(&["constant", "edge", "reflect", "symmetric"]),
     ParamValue::Word("constant"),
-    "what a frame shows: `fill`, the pixels at the edge, or the picture mirrored",
+    "what a frame shows: `fill`, the pixels at the edge, or the mirrored image",
 );
 
 pub(super) const OPS: &[OpInfo] = &[

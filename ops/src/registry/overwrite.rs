@@ -110,25 +110,25 @@ pub(super) const OPS: &[OpInfo] = &[
     OpInfo {
         name: "Poison",
         class: OVERWRITE,
-        summary: "blends a fixed picture into some samples",
+        summary: "blends a fixed image into some samples",
         params: &[
             required(
                 "size",
                 ParamKind::Size,
                 ParamValue::Ints(&[1, 2]),
-                "of the images and the picture",
+                "of the samples and of the blended image",
             ),
             required(
                 "mask",
                 ParamKind::Numbers,
                 ParamValue::Ints(&[255, 0, 0, 255, 0, 0]),
-                "the picture: red, green and blue of each pixel, 0 to 255, row by row",
+                "the blended image: red, green and blue of each pixel, 0 to 255, row by row",
             ),
             required(
                 "alpha",
                 ParamKind::Numbers,
                 ParamValue::Floats(&[0.5, 0.5]),
-                "the picture's weight in each pixel, 0 to 1",
+                "the blended image's weight in each pixel, 0 to 1",
             ),
             required("indices", ParamKind::Ids, ParamValue::Ints(&[0, 7]), "the samples"),
         ],

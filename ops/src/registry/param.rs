@@ -122,7 +122,7 @@ impl fmt::Display for ParamKind {
             Self::Integer => "a whole number",
             Self::Size => "pixels, or [height, width]",
             Self::Kernel => "pixels, or [width, height]",
-            Self::Sides => "pixels, [left and right, top and bottom] or [left, top, right, bottom]",
+            Self::Sides => "pixels, [horizontal, vertical] or [left, top, right, bottom]",
             Self::Pair => "[across, down]",
             Self::Range => "[low, high]",
             Self::NumberOrRange => "a number, or [low, high]",

@@ -23,27 +23,24 @@ const OPS_OF: ParamInfo = required(
 const POLICIES: [(&str, Policy); 3] =
     [("imagenet", Policy::ImageNet), ("cifar10", Policy::Cifar10), ("svhn", Policy::Svhn)];
 
-const INTERPOLATION: ParamInfo = optional(
-    "interpolation",
-    WARP_INTERPOLATION,
-    "what warps read between pixels; nearest if left out",
-);
+const INTERPOLATION: ParamInfo =
+    optional("interpolation", WARP_INTERPOLATION, "interpolation of warps; default: nearest");
 
 const FILL: ParamInfo =
-    optional("fill", ParamKind::Color, "what comes in from outside; black if left out");
+    optional("fill", ParamKind::Color, "fill colour outside the image; default: black");
 
 /// The interpolation of `RandAugment`, which also accepts timm's configurations with other
 /// defaults.
 const TIMM_INTERPOLATION: ParamInfo = optional(
     "interpolation",
     WARP_INTERPOLATION,
-    "what warps read between pixels; if left out nearest, with a config one of the others by a coin",
+    "interpolation of warps; default: nearest, or with a config one of the others at random",
 );
 
 const TIMM_FILL: ParamInfo = optional(
     "fill",
     ParamKind::Color,
-    "what comes in from outside; if left out black, with a config 128",
+    "fill colour outside the image; default: black, or 128 with a config",
 );
 
 const BINS: ParamInfo = with_default(
@@ -57,7 +54,7 @@ pub(super) const OPS: &[OpInfo] = &[
     OpInfo {
         name: "AugMix",
         class: POLICY,
-        summary: "mixes the picture with what random chains of actions make of it",
+        summary: "mixes the image with the results of random chains of actions",
         params: &[
             with_default(
                 "severity",
@@ -66,7 +63,7 @@ pub(super) const OPS: &[OpInfo] = &[
                 "magnitudes are below it, of 1..=10",
             ),
             with_default("mixture_width", ParamKind::Whole, ParamValue::Int(3), "how many chains"),
-            optional("chain_depth", ParamKind::Whole, "steps of every chain; 1 to 3 if left out"),
+            optional("chain_depth", ParamKind::Whole, "steps of every chain; default: 1 to 3"),
             with_default(
                 "alpha",
                 ParamKind::Number,
@@ -159,7 +156,7 @@ pub(super) const OPS: &[OpInfo] = &[
         summary: "runs one of a list of ops",
         params: &[
             OPS_OF,
-            optional("weights", ParamKind::Numbers, "how likely each is, all alike if left out"),
+            optional("weights", ParamKind::Numbers, "relative weight of each; default: all equal"),
         ],
         aliases: &[],
         build: |args| {

@@ -132,26 +132,26 @@ fn a_slip_is_answered_with_the_name_meant() {
     for (table, told) in [
         (
             op_of("RandomResizeCrop", &[]),
-            "there is no op `RandomResizeCrop`, did you mean `RandomResizedCrop`?",
+            "no op named `RandomResizeCrop`, did you mean `RandomResizedCrop`?",
         ),
         (
             op_of("HorizontalFlip", &[]),
-            "there is no op `HorizontalFlip`, did you mean `RandomHorizontalFlip`?",
+            "no op named `HorizontalFlip`, did you mean `RandomHorizontalFlip`?",
         ),
-        (op_of("Transmogrify", &[]), "there is no op `Transmogrify`"),
+        (op_of("Transmogrify", &[]), "no op named `Transmogrify`"),
         (
             op_of("RandomResizedCrop", &[("size", size.clone()), ("scael", scale.clone())]),
             "RandomResizedCrop has no parameter `scael`, did you mean `scale`?",
         ),
         (
             op_of("Resize", &[("size", size.clone()), ("magic", scale.clone())]),
-            "Resize has no parameter `magic`, it takes `size`, `side`, `max_size`, `interpolation`",
+            "Resize has no parameter `magic`; its parameters: `size`, `side`, `max_size`, `interpolation`",
         ),
         (
             op_of("Squeeze", &[("axis", size.clone())]),
-            "Squeeze has no parameter `axis`, it takes none",
+            "Squeeze has no parameter `axis`; it has no parameters",
         ),
-        (op_of("Resize", &[]), "Resize needs `size`: pixels, or [height, width]"),
+        (op_of("Resize", &[]), "Resize: `size` is missing, expected pixels, or [height, width]"),
         (
             op_of("RandomResizedCrop", &[("size", size), ("scale", scale)]),
             "RandomResizedCrop: scale is 0.5, expected [low, high]",
@@ -171,7 +171,10 @@ fn a_slip_is_answered_with_the_name_meant() {
             op_of("OneHot", &[("classes", SpecValue::from(-1))]),
             "OneHot: classes is -1, expected a whole number, 0 or more",
         ),
-        (SpecTable::default(), "an op is a name, or a table with a name as its `op`, not a table"),
+        (
+            SpecTable::default(),
+            "expected an op (a name, or a table with the key `op`), found a table",
+        ),
     ] {
         assert_eq!(message(table), told);
     }
@@ -211,7 +214,7 @@ fn a_list_is_bounded() {
 fn what_is_no_list_of_ops_is_refused() {
     assert_eq!(
         build_ops(&SpecValue::from("Resize")).unwrap_err().to_string(),
-        "ops are given as a list, not \"Resize\""
+        "expected a list of ops, found \"Resize\""
     );
     let number = SpecValue::from(vec![SpecValue::from(5)]);
     assert!(build_ops(&number).unwrap_err().to_string().ends_with("not 5"));

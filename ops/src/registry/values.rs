@@ -68,7 +68,7 @@ pub(super) const OPS: &[OpInfo] = &[
     OpInfo {
         name: "ToDevice",
         class: VALUES,
-        summary: "what comes after it, of images and labels, is computed on a device",
+        summary: "runs the ops after it, on images and labels, on a device",
         params: &[required(
             "device",
             ParamKind::Word(DEVICES),

@@ -9,15 +9,12 @@ use super::{
 use crate::{ParamError, RandomAffine, RandomPerspective, RandomRotation};
 
 const fn interpolation(default: &'static str) -> ParamInfo {
-    const DOC: &str = "how the picture is read between its pixels";
+    const DOC: &str = "interpolation between pixels";
     with_default("interpolation", WARP_INTERPOLATION, ParamValue::Word(default), DOC)
 }
 
-const CENTER: ParamInfo = optional(
-    "center",
-    ParamKind::Pair,
-    "in pixels from the top left corner; the middle if left out",
-);
+const CENTER: ParamInfo =
+    optional("center", ParamKind::Pair, "in pixels from the top left corner; default: the middle");
 
 const DEGREES: ParamInfo = required(
     "degrees",
@@ -33,11 +30,7 @@ pub(super) const OPS: &[OpInfo] = &[
         summary: "turns, shifts, scales and shears an image at random",
         params: &[
             DEGREES,
-            optional(
-                "translate",
-                ParamKind::Pair,
-                "most that it shifts, in shares of width and height",
-            ),
+            optional("translate", ParamKind::Pair, "largest shift, as shares of width and height"),
             optional("scale", ParamKind::Range, "range of the factor"),
             optional("shear", ParamKind::Shear, "degrees; a number s is -s..s along x"),
             interpolation("nearest"),
@@ -80,7 +73,7 @@ pub(super) const OPS: &[OpInfo] = &[
                 "expand",
                 ParamKind::Bool,
                 ParamValue::Bool(false),
-                "whether the output is as large as all of the turned picture",
+                "whether the output is enlarged to hold the whole turned image",
             ),
             CENTER,
             FILL,

@@ -223,7 +223,7 @@ impl FilterRows<'_> {
     /// If `y` is not below the output's height, or `out` is of another length.
     #[inline(always)]
     pub fn row(&mut self, y: u32, out: &mut [u8]) {
-        assert!(y < self.height, "row {y} of {}", self.height);
+        assert!(y < self.height, "row {y} is outside the output of {} rows", self.height);
         assert_eq!(out.len(), self.bytes, "bytes of a row");
         if out.is_empty() {
             return;
@@ -280,7 +280,7 @@ fn clamp(value: f32, low: f32, high: f32) -> f32 {
 /// Grows the memory of a cached row to at least `len`: a filter caches as many rows as its kernel
 /// or its scale spans.
 fn grow_kept<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> Result<(), NoMemory> {
-    memory::resize(buffer, len.max(buffer.len()), "rows that a filter keeps")
+    memory::resize(buffer, len.max(buffer.len()), "rows that a filter caches")
 }
 
 /// Grows `buffer` to at least `len`. Its contents are unspecified.

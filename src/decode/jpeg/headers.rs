@@ -224,10 +224,10 @@ impl Segments<'_> {
         let at = self.at + fill + 1;
         let marker = bytes[at - 1];
         if marker == EOI {
-            return Err(DecodeError::Header { what: "the end of the picture", at });
+            return Err(DecodeError::Header { what: "the end of the image", at });
         }
         if matches!(marker, 0 | 1 | 0xd0..=SOI) {
-            return Err(DecodeError::Header { what: "a marker that has no place here", at });
+            return Err(DecodeError::Header { what: "an unexpected marker", at });
         }
         let Some(length) = be16(bytes, at) else { return Err(truncated) };
         let body = at + 2..at + usize::from(length);
@@ -317,8 +317,8 @@ pub(super) mod tests {
             (vec![scan(1)], header("a scan before any frame", 4)),
             (vec![vec![0xff, 0xfe, 0, 1]], header("a segment of a wrong length", 4)),
             (vec![gray[..12].to_vec(), scan(1)], header("no marker", 15)),
-            (vec![vec![0xff, EOI]], header("the end of the picture", 4)),
-            (vec![vec![0xff, 0xd0]], header("a marker that has no place here", 4)),
+            (vec![vec![0xff, EOI]], header("the end of the image", 4)),
+            (vec![vec![0xff, 0xd0]], header("an unexpected marker", 4)),
             (vec![vec![0xff, 0xff, 0xff]], DecodeError::HeaderTruncated { len: 5 }),
             (vec![gray.clone()], DecodeError::HeaderTruncated { len: 15 }),
         ] {

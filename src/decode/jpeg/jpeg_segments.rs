@@ -120,7 +120,7 @@ impl JpegSegments {
     ) -> Result<ScanSegments, DecodeError> {
         let (at, end) = (segment.at, segment.body.end);
         let scan = Scan::parse(&bytes[segment.body.clone()], at, end)?;
-        let unknown = DecodeError::Header { what: "a scan of a component that is not there", at };
+        let unknown = DecodeError::Header { what: "a scan of an undeclared component", at };
         let place =
             |id: &u8| self.frame.components.iter().position(|component| component[0] == *id);
         let components: Option<Vec<usize>> = scan.ids.iter().map(place).collect();

@@ -248,7 +248,7 @@ fn decode_into(file: &[u8], size: Size, pixels: &mut [u8]) -> Result<(), DecodeE
     let mut decoder = zune_jpeg::JpegDecoder::new_with_options(ZCursor::new(file), options);
     decoder.decode_headers().map_err(|error| damaged(&error))?;
     if decoder.dimensions() != Some((size.width as usize, size.height as usize)) {
-        return Err(damaged(&"two readings of its header differ"));
+        return Err(damaged(&"two decoders read different sizes from its header"));
     }
     decoder.decode_into(pixels).map_err(|error| damaged(&error))
 }

@@ -209,7 +209,7 @@ pub(crate) fn refused(plan: &ImagePlan, block: &Block) -> Option<Untranslatable>
     for (index, leaf) in leaves {
         match &leaf.kind {
             OpKind::Geometry { rows: Some(_), .. } => {
-                return refuse(index, "it makes rows of a whole picture: put it before ToDevice");
+                return refuse(index, "it resamples a whole image: put it before ToDevice");
             }
             OpKind::Table { counted: true, .. } => {
                 return refuse(index, "it counts levels first: put it before ToDevice");
@@ -218,7 +218,7 @@ pub(crate) fn refused(plan: &ImagePlan, block: &Block) -> Option<Untranslatable>
                 return refuse(index, "it is plain Rust: put it before ToDevice");
             }
             OpKind::Shuffled(parts) if parts.len() > 8 => {
-                return refuse(index, "a record has room for eight shuffled parts");
+                return refuse(index, "it shuffles more than eight ops: put it before ToDevice");
             }
             _ => {}
         }

@@ -168,7 +168,9 @@ impl Nvrtc {
         target: CompileTarget,
     ) -> Result<Vec<u8>, DeviceError> {
         let text = |text: &str| {
-            CString::new(text).map_err(|_| DeviceError::Compile { log: "a zero in it".to_owned() })
+            CString::new(text).map_err(|_| DeviceError::Compile {
+                log: "the source contains a zero byte".to_owned(),
+            })
         };
         let options = options.iter().map(|option| text(option)).collect::<Result<Vec<_>, _>>()?;
         let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();

@@ -31,7 +31,7 @@ pub(crate) struct PinnedSlot {
     locks: Vec<(usize, PageLock)>,
     /// True if the system refused to lock pages: it is not tried again.
     refused: bool,
-    cargo: Option<DeviceBatch>,
+    batch: Option<DeviceBatch>,
 }
 
 /// A batch on the device.
@@ -78,7 +78,7 @@ impl PinnedSlot {
             copying: false,
             locks: Vec::new(),
             refused: false,
-            cargo: None,
+            batch: None,
         })
     }
 
@@ -130,9 +130,9 @@ impl PinnedSlot {
     }
 
     /// Stores the uploaded batch; `None` if the upload failed and no copy is in flight.
-    pub(super) fn set_batch(&mut self, cargo: Option<DeviceBatch>) {
-        self.copying = cargo.is_some();
-        self.cargo = cargo;
+    pub(super) fn set_batch(&mut self, batch: Option<DeviceBatch>) {
+        self.copying = batch.is_some();
+        self.batch = batch;
     }
 
     /// Returns the GPU's number.
@@ -143,25 +143,25 @@ impl PinnedSlot {
     /// Returns the address and shape of the batch's tensor number `output`; `None` if it is not on the
     /// device.
     pub(crate) fn find(&self, output: usize) -> Option<LocatedTensor> {
-        let cargo = self.cargo.as_ref()?;
-        let k = cargo.outputs.iter().position(|of| *of == output)?;
-        let place = &cargo.places[k];
+        let batch = self.batch.as_ref()?;
+        let k = batch.outputs.iter().position(|of| *of == output)?;
+        let place = &batch.places[k];
         Some(LocatedTensor {
-            address: cargo.held.buffer().memory.address() + place.offset as u64,
-            shape: std::iter::once(cargo.rows).chain(place.shape.iter().copied()).collect(),
+            address: batch.held.buffer().memory.address() + place.offset as u64,
+            shape: std::iter::once(batch.rows).chain(place.shape.iter().copied()).collect(),
             dtype: place.dtype,
             device: self.ordinal,
             offset: place.offset,
-            bytes: cargo.rows * place.row_bytes,
+            bytes: batch.rows * place.row_bytes,
         })
     }
 
     /// Makes `stream` wait for the batch. Until the batch is dropped, `stream` counts as a reader of it.
     pub(crate) fn make_ready_on(&self, stream: DeviceStream) -> Result<(), DeviceError> {
-        let Some(cargo) = &self.cargo else { return Ok(()) };
-        let mut uses = cargo.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(batch) = &self.batch else { return Ok(()) };
+        let mut uses = batch.uses.lock().unwrap_or_else(PoisonError::into_inner);
         if !uses.iter().any(|begun| begun.is_of(stream)) {
-            uses.push(ReaderGuard::begin(&cargo.held, stream)?);
+            uses.push(ReaderGuard::begin(&batch.held, stream)?);
         }
         Ok(())
     }
@@ -171,27 +171,27 @@ impl PinnedSlot {
         &self,
         stream: DeviceStream,
     ) -> Option<Result<ReaderGuard, DeviceError>> {
-        self.cargo.as_ref().map(|cargo| ReaderGuard::begin(&cargo.held, stream))
+        self.batch.as_ref().map(|batch| ReaderGuard::begin(&batch.held, stream))
     }
 
     /// Reads the bytes of a tensor; waits for the device.
     pub(crate) fn read(&self, found: &LocatedTensor) -> Result<Vec<u8>, DeviceError> {
-        let Some(cargo) = &self.cargo else { return Ok(Vec::new()) };
+        let Some(batch) = &self.batch else { return Ok(Vec::new()) };
         let mut bytes = vec![0; found.bytes];
         let queue = OwnedStream::new(&self.context)?;
-        queue.wait(&cargo.held.buffer().ready)?;
-        queue.download(&cargo.held.buffer().memory, found.offset, &mut bytes)?;
+        queue.wait(&batch.held.buffer().ready)?;
+        queue.download(&batch.held.buffer().memory, found.offset, &mut bytes)?;
         Ok(bytes)
     }
 }
 
 impl SlotExtension for PinnedSlot {
     fn batch_dropped(&mut self) {
-        self.cargo = None;
+        self.batch = None;
     }
 
     fn reclaim(&mut self) {
-        self.cargo = None;
+        self.batch = None;
         if self.copying {
             // A lost context copies nothing any more, so an error also means that no copy is in flight.
             let _ = self.copied.synchronize();

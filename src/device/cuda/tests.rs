@@ -152,5 +152,5 @@ fn what_is_not_on_the_device_is_said_to_be_on_the_host() {
     let error = batch.to_host("other").unwrap_err();
     assert!(matches!(error, DeviceTensorError::Tensor(_)), "{error}");
     let error = batch.device_tensor("nothing", DeviceStream::Legacy).unwrap_err();
-    assert_eq!(error.to_string(), "no tensor 'nothing' in the batch, it has: label, other, image");
+    assert_eq!(error.to_string(), "no tensor named 'nothing'; available: label, other, image");
 }

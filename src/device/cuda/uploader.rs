@@ -138,16 +138,16 @@ impl Uploader {
         outputs: &[usize],
     ) -> Result<(), DeviceError> {
         self.check(rows, outputs);
-        let mut freight = self.pinned_slot(rows)?;
+        let mut pinned = self.pinned_slot(rows)?;
         for &output in outputs {
             // SAFETY: the value extends this slot, and `check` saw that the rows are the whole batch.
-            if !unsafe { freight.lock_pages(output, rows.output(output)) } {
+            if !unsafe { pinned.lock_pages(output, rows.output(output)) } {
                 self.counts.pageable.fetch_add(1, Ordering::Relaxed);
             }
         }
-        let outcome = self.send(&mut freight, rows, outputs);
+        let outcome = self.send(&mut pinned, rows, outputs);
         if let Some(beside) = rows.extension() {
-            *beside = Some(freight);
+            *beside = Some(pinned);
         }
         outcome
     }
@@ -171,9 +171,9 @@ impl Uploader {
         let context = &self.gpu.context;
         let kept = rows.extension().and_then(Option::take);
         let kept = kept.and_then(|kept| (kept as Box<dyn Any>).downcast::<PinnedSlot>().ok());
-        if let Some(mut freight) = kept.filter(|kept| Arc::ptr_eq(&kept.context, context)) {
-            freight.reclaim();
-            return Ok(freight);
+        if let Some(mut pinned) = kept.filter(|kept| Arc::ptr_eq(&kept.context, context)) {
+            pinned.reclaim();
+            return Ok(pinned);
         }
         Ok(Box::new(PinnedSlot::new(context, self.gpu.info().ordinal)?))
     }
@@ -181,26 +181,26 @@ impl Uploader {
     /// Enqueues all work of a batch on the device, or none.
     fn send(
         &self,
-        freight: &mut PinnedSlot,
+        pinned: &mut PinnedSlot,
         rows: &mut RowsMut<'_>,
         outputs: &[usize],
     ) -> Result<(), DeviceError> {
         let held = self.buffers.take()?;
         let mut turn = self.next_entry.lock().unwrap_or_else(PoisonError::into_inner);
         let (stage, buffer) = (&self.ring[*turn], held.buffer());
-        let copied = self.enqueue_copies(freight, rows, outputs, stage, buffer);
+        let copied = self.enqueue_copies(pinned, rows, outputs, stage, buffer);
         if let Err(error) =
-            copied.and_then(|()| self.enqueue_kernels(freight, rows.len(), stage, buffer))
+            copied.and_then(|()| self.enqueue_kernels(pinned, rows.len(), stage, buffer))
         {
             // Work that was enqueued before the error must end before its memory is used again.
             self.wait();
-            freight.set_batch(None);
+            pinned.set_batch(None);
             return Err(error);
         }
         *turn = (*turn + 1) % RING;
         drop(turn);
         self.counts.batches.fetch_add(1, Ordering::Relaxed);
-        freight.set_batch(Some(DeviceBatch {
+        pinned.set_batch(Some(DeviceBatch {
             held,
             places: Arc::clone(&self.places),
             outputs: outputs.to_vec(),
@@ -212,14 +212,14 @@ impl Uploader {
 
     fn enqueue_copies(
         &self,
-        freight: &mut PinnedSlot,
+        pinned: &mut PinnedSlot,
         rows: &mut RowsMut<'_>,
         outputs: &[usize],
         stage: &RingEntry,
         buffer: &DeviceBuffer,
     ) -> Result<(), DeviceError> {
         self.copy.wait(&stage.drained)?;
-        freight.begin_copies();
+        pinned.begin_copies();
         // First the tensors that need not wait for readers.
         self.upload(rows, outputs, TensorOrigin::Computed, &stage.memory, |k| self.staged[k])?;
         if self.program.tensors.iter().any(|tensor| tensor.made == TensorOrigin::Copied) {
@@ -228,7 +228,7 @@ impl Uploader {
                 self.places[k].offset
             })?;
         }
-        freight.end_copies(&self.copy)
+        pinned.end_copies(&self.copy)
     }
 
     /// Enqueues the copies of the tensors whose origin is `origin`.
@@ -255,12 +255,12 @@ impl Uploader {
 
     fn enqueue_kernels(
         &self,
-        freight: &PinnedSlot,
+        pinned: &PinnedSlot,
         rows: usize,
         stage: &RingEntry,
         buffer: &DeviceBuffer,
     ) -> Result<(), DeviceError> {
-        self.compute.wait(freight.copied())?;
+        self.compute.wait(pinned.copied())?;
         buffer.wait_for_users(&self.compute)?;
         if self.program.scratch > 0 {
             self.compute.zero(&self.scratch, 0, self.program.scratch * rows)?;

@@ -182,8 +182,8 @@ mod tests {
     }
 
     fn kept(cache: &SampleCache) -> Option<OwnedValue> {
-        let seat = cache.look(SAMPLE_3);
-        seat.kept?.value(1, &mut vec![]).map(OwnedValue::from)
+        let lookup = cache.look(SAMPLE_3);
+        lookup.kept?.value(1, &mut vec![]).map(OwnedValue::from)
     }
 
     #[test]

@@ -120,19 +120,19 @@ impl ReadError {
 #[non_exhaustive]
 pub enum ReadErrorKind {
     /// The dataset does not have this sample.
-    #[error("there is no such sample, the file has {samples}")]
+    #[error("no such sample: the file has {samples}")]
     NoSuchSample {
         /// Samples of the dataset.
         samples: u64,
     },
     /// The dataset does not have this field.
-    #[error("there is no such field, the file has {fields}")]
+    #[error("no such field: the file has {fields}")]
     NoSuchField {
         /// Fields of the dataset.
         fields: usize,
     },
     /// An image was asked for, but the field holds something else.
-    #[error("the field is {found}, not a picture")]
+    #[error("the field is {found}, not an image")]
     NotAnImage {
         /// The field's kind.
         found: &'static str,
@@ -146,7 +146,7 @@ pub enum ReadErrorKind {
         at: u64,
     },
     /// An image without pixels.
-    #[error("a picture of {width} x {height} pixels, in the sample table at byte {at}")]
+    #[error("an image of {width} x {height} pixels, in the sample table at byte {at}")]
     EmptyImage {
         /// Columns.
         width: u32,
@@ -156,7 +156,7 @@ pub enum ReadErrorKind {
         at: u64,
     },
     /// More pixels than the limit.
-    #[error("a picture of {width} x {height} pixels, the limit is {limit} pixels")]
+    #[error("an image of {width} x {height} pixels, the limit is {limit} pixels")]
     Pixels {
         /// Columns.
         width: u32,
@@ -238,7 +238,7 @@ pub enum ReadErrorKind {
     },
     /// The bytes of a raw image are not `width * height * 3`.
     #[error(
-        "a raw picture of {width} x {height} pixels has {found} bytes at byte {ptr}, expected {expected}"
+        "a raw image of {width} x {height} pixels has {found} bytes at byte {ptr}, expected {expected}"
     )]
     RawSize {
         /// Columns.

@@ -55,7 +55,7 @@ fn wrong(message: impl Into<Cow<'static, str>>) -> ColumnError {
 }
 
 fn npy(bytes: &[u8]) -> Result<Array<'_>, ColumnError> {
-    let rest = bytes.strip_prefix(b"\x93NUMPY").ok_or_else(|| wrong("no .npy or .npz file"))?;
+    let rest = bytes.strip_prefix(b"\x93NUMPY").ok_or_else(|| wrong("not a .npy or .npz file"))?;
     let short = || wrong("a .npy file that ends within its header");
     let (len, rest) = match rest {
         [1, _, rest @ ..] => {

@@ -101,13 +101,13 @@ pub enum ColumnError {
         at: usize,
     },
     /// The image is in a format that can't be decoded.
-    #[error("a picture that is neither JPEG nor PNG")]
+    #[error("an image that is neither JPEG nor PNG")]
     Picture,
     /// The bytes are not an array, or not one that a tensor can hold.
     #[error("{0}")]
     Array(Cow<'static, str>),
     /// The array has another dtype or shape than the field.
-    #[error("an array of {found:?} of {dtype}, the field's are {expected:?}")]
+    #[error("an array of shape {found:?} and dtype {dtype}, expected {expected:?}")]
     Shape {
         /// The dimensions of the array.
         found: Vec<u64>,

@@ -22,7 +22,7 @@ pub enum ListError {
     #[error(transparent)]
     Threads(#[from] ThreadsError),
     /// No image was found.
-    #[error("{path:?}: no .jpg, .jpeg or .png file is in it ({ignored} others are{})", and(links))]
+    #[error("{path:?}: no .jpg, .jpeg or .png file found ({ignored} other names{})", and(links))]
     Empty {
         /// The folder.
         path: PathBuf,
@@ -77,7 +77,7 @@ pub enum ListError {
         max: u64,
     },
     /// There are 2^32 directories or more, so the files of another one can't be listed.
-    #[error("{path:?}: a name in it cannot be kept")]
+    #[error("{path:?}: 2^32 directories were listed already, the limit")]
     Many {
         /// The directory that is one too many.
         path: PathBuf,
@@ -86,7 +86,7 @@ pub enum ListError {
     #[error(transparent)]
     Location(#[from] LocationError),
     /// An address was given, but only local files can be read.
-    #[error("{name}: a folder's images are read from this machine's files alone")]
+    #[error("{name}: folders of images can only be read from local files")]
     Address {
         /// The address.
         name: String,

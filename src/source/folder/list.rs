@@ -242,7 +242,7 @@ mod tests {
     fn a_folder_without_images_is_refused() {
         let dir = tree(&["a/1.gif", "a/2.txt"]);
         let error = ImageList::from_folder(dir.path(), Links::Follow).unwrap_err().to_string();
-        assert!(error.ends_with("no .jpg, .jpeg or .png file is in it (2 others are)"), "{error}");
+        assert!(error.ends_with("no .jpg, .jpeg or .png file found (2 other names)"), "{error}");
         assert!(matches!(
             ImageList::open(&dir.path().join("no"), Links::Follow),
             Err(ListError::Io { .. })

@@ -298,7 +298,7 @@ impl Folder {
 
     /// Reads a sample's image file.
     fn load(&self, sample: SampleId, bytes: &mut Vec<u8>) -> Result<(), BoxError> {
-        let path = self.file(sample).ok_or_else(|| format!("there is no sample {sample}"))?;
+        let path = self.file(sample).ok_or_else(|| format!("sample {sample} does not exist"))?;
         read_file(&path, self.limits.max_sample_bytes, bytes)
             .map_err(|error| format!("{}: {error}", Escaped(&path.to_string_lossy())).into())
     }
@@ -307,14 +307,14 @@ impl Folder {
     fn column(&self, sample: SampleId, field: usize) -> Result<Value<'_>, BoxError> {
         let place = usize::try_from(sample.0).unwrap_or(usize::MAX);
         let column = field.checked_sub(1).and_then(|field| self.columns.get(field));
-        let column = column.ok_or_else(|| format!("it has no field {field}"))?;
+        let column = column.ok_or_else(|| format!("field {field} does not exist"))?;
         let value = match column {
             TableColumn::Int(values) => values.get(place).copied().map(Value::Int),
             TableColumn::Float(values) => values.get(place).copied().map(Value::Float),
             TableColumn::Bytes(texts) => texts.get(place).map(Value::Bytes),
             TableColumn::Json(texts) => texts.get(place).map(Value::Json),
         };
-        value.ok_or_else(|| format!("there is no sample {sample}").into())
+        value.ok_or_else(|| format!("sample {sample} does not exist").into())
     }
 }
 

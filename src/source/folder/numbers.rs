@@ -54,9 +54,9 @@ impl ClassNumbers {
             .find(|((place, _), number)| number.is_none() && used.contains(place));
         if let Some(((_, class), _)) = unknown {
             let (path, class) = (path.to_string_lossy(), Escaped(class));
-            let told = "has no number for the class folder";
+            let told = "no number for the class folder";
             let help = "add it there, or delete the file to number classes by their names";
-            let reason = format!("{}: it {told} \"{class}\": {help}", Escaped(&path));
+            let reason = format!("{}: {told} \"{class}\": {help}", Escaped(&path));
             return Err(ListError::Classes { reason });
         }
         let names = table.names();

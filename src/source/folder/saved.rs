@@ -61,11 +61,13 @@ impl Saved {
             return Err(bad("not a listing"));
         }
         if crc32c::crc32c(bytes) != u32::from_le_bytes(*check) {
-            return Err(bad("a listing that was cut or changed: delete it, or save it anew"));
+            return Err(bad(
+                "the listing is damaged (wrong checksum): delete it, or save it again",
+            ));
         }
         let Some(rest) = bytes.strip_prefix(MAGIC) else { return Ok(None) };
         let saved = Self::parse(rest);
-        saved.map(Some).ok_or_else(|| bad("a listing that says what cannot be"))
+        saved.map(Some).ok_or_else(|| bad("the listing is invalid although its checksum is right: delete it, or save it again"))
     }
 
     fn parse(mut rest: &[u8]) -> Option<Self> {

@@ -93,17 +93,17 @@ impl PathTable {
             if name.is_empty() || name == "image" || heads[..place].contains(name) {
                 return Err(bad(
                     1,
-                    format!("a column called {name:?}: empty, twice, or the image's"),
+                    format!("column name {name:?} is empty, repeated, or reserved for the image"),
                 ));
             }
         }
         let (mut names, mut dirs) = (Names::default(), HashMap::new());
         for (line, cells) in &mut lines {
             let Json::String(path) = cells.remove(path_column) else {
-                return Err(bad(*line, "the path is no text".into()));
+                return Err(bad(*line, "the path is not a text".into()));
             };
             add(&mut names, &mut dirs, &path)
-                .ok_or_else(|| bad(*line, format!("{path:?} is no path of a file")))?;
+                .ok_or_else(|| bad(*line, format!("{path:?} is not the path of a file")))?;
         }
         let mut classes = ClassNumbers::default();
         let columns = heads.into_iter().enumerate().map(|(place, name)| {
@@ -249,16 +249,18 @@ fn from_json_lines(path: &Path, limits: &Limits) -> Result<Cells, ListError> {
             continue;
         }
         let parsed: Json = serde_json::from_slice(text).map_err(|e| bad(e.to_string()))?;
-        let Json::Object(mut object) = parsed else { return Err(bad("no JSON object".into())) };
+        let Json::Object(mut object) = parsed else { return Err(bad("not a JSON object".into())) };
         if names.is_empty() {
             names = object.keys().cloned().collect();
         }
         if object.len() != names.len() || object.is_empty() {
             let (found, wanted) = (object.len(), names.len());
-            return Err(bad(format!("{found} keys, the first line has {wanted}")));
+            return Err(bad(format!("{found} keys, expected {wanted} as in the first line")));
         }
         let cell = |name: &String| {
-            object.remove(name).ok_or_else(|| bad(format!("no {name:?}, as the first line has")))
+            object
+                .remove(name)
+                .ok_or_else(|| bad(format!("key {name:?} is missing; the first line has it")))
         };
         lines.push((line, names.iter().map(cell).collect::<Result<_, _>>()?));
     }

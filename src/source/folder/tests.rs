@@ -172,7 +172,7 @@ mod unix {
         fs::remove_file(at("b/2.jpg")).unwrap();
         let options = FolderOptions::default().links(Links::Refuse);
         let error = Folder::open(dir.path(), &options).unwrap_err().to_string();
-        assert!(error.ends_with("(4 others are; 4 links refused)"), "{error}");
+        assert!(error.ends_with("(4 other names; 4 links refused)"), "{error}");
     }
 
     /// A directory is read once for every link that leads to it, as by `os.walk(followlinks=True)`.
@@ -291,8 +291,8 @@ fn patterns_take_the_class_from_the_folder() {
     assert_eq!(rows(&folder)[0].0, spec("b/x/1.jpg"));
     assert!(folder.read(SampleId(0)).is_ok());
     let told = |pattern: &str| open(pattern).unwrap_err().to_string();
-    assert!(told(&spec("*.jpg")).ends_with("no file is named so"));
-    assert!(told("s3://bucket/{0..1}.jpg").contains("this machine's files alone"));
+    assert!(told(&spec("*.jpg")).ends_with("no file matches"));
+    assert!(told("s3://bucket/{0..1}.jpg").contains("only be read from local files"));
     assert!(folder.save_listing(dir.path().join("saved")).is_err());
 }
 
@@ -342,11 +342,11 @@ fn lines_of_json_are_a_table() {
     assert_eq!(values, want);
     assert_eq!(folder.classes(), ["cat", "dog"]);
     let told = |text: &str| table("t.jsonl", text).unwrap_err().to_string();
-    assert!(told("{\"path\": 1}").ends_with("line 1: the path is no text"));
-    assert!(told("{\"path\": \"1\"}\n{\"p\": \"1\"}").contains("line 2: no \"path\""));
-    assert!(told("[]").ends_with("line 1: no JSON object"));
+    assert!(told("{\"path\": 1}").ends_with("line 1: the path is not a text"));
+    assert!(told("{\"path\": \"1\"}\n{\"p\": \"1\"}").contains("line 2: key \"path\""));
+    assert!(told("[]").ends_with("line 1: not a JSON object"));
     assert!(told("{").contains("line 1: EOF"));
-    assert!(told("{\"path\": \"..\"}").contains("\"..\" is no path of a file"));
+    assert!(told("{\"path\": \"..\"}").contains("\"..\" is not the path of a file"));
 }
 
 #[test]
@@ -357,8 +357,8 @@ fn a_table_without_a_header_is_path_and_label() {
     assert_eq!(rows(&folder), [row("a.jpg", 1), row("b.jpg", 0)]);
     let told = |text: &str| table("t.csv", text).unwrap_err().to_string();
     assert!(told("a.jpg,1\nb.jpg\n").ends_with("line 2: 1 columns, expected 2"));
-    assert!(told("path,image\na.jpg,1\n").contains("a column called \"image\""));
-    assert!(told("path,x,x\na.jpg,1,1\n").contains("a column called \"x\""));
+    assert!(told("path,image\na.jpg,1\n").contains("column name \"image\""));
+    assert!(told("path,x,x\na.jpg,1,1\n").contains("column name \"x\""));
     assert!(told("").contains("no .jpg"));
 }
 

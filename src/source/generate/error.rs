@@ -33,7 +33,7 @@ pub enum GenerateError {
     },
     /// No item was ready in time. The queue can be asked again.
     #[error(
-        "queue {}: {} is not there after {waited:?}; {}",
+        "queue {}: {} is not ready after {waited:?}; {}",
         Escaped(queue), awaited(*ticket), inside(busy, *producers)
     )]
     TimedOut {
@@ -71,7 +71,7 @@ pub enum GenerateError {
         error: ThreadsError,
     },
     /// The system could not start a thread.
-    #[error("queue {}: no thread for producer {producer}: {source}", Escaped(queue))]
+    #[error("queue {}: can't start producer {producer}: {source}", Escaped(queue))]
     Spawn {
         /// The queue.
         queue: String,
@@ -81,7 +81,7 @@ pub enum GenerateError {
         source: io::Error,
     },
     /// All producers have ended although the stream has not. This should never happen.
-    #[error("queue {}: all its producers are gone", Escaped(queue))]
+    #[error("queue {}: all producers have ended", Escaped(queue))]
     Stopped {
         /// The queue.
         queue: String,
@@ -127,13 +127,13 @@ mod tests {
                 producers: 4,
                 busy: vec![busy(7, 1600), busy(9, 200)],
             },
-            "queue train: ticket 7 is not there after 1.5s; 2 of 4 producers are inside the \
+            "queue train: ticket 7 is not ready after 1.5s; 2 of 4 producers are inside the \
              function: ticket 7 for 1.6s, ticket 9 for 200.0ms",
         );
         let (ticket, busy) = (None, vec![]);
         told(
             GenerateError::TimedOut { queue: queue(), ticket, waited, producers: 1, busy },
-            "queue train: an item is not there after 1.5s; 0 of 1 producers are inside the \
+            "queue train: an item is not ready after 1.5s; 0 of 1 producers are inside the \
              function",
         );
         told(
@@ -143,8 +143,8 @@ mod tests {
         let source = io::Error::other("too many");
         told(
             GenerateError::Spawn { queue: queue(), producer: 3, source },
-            "queue train: no thread for producer 3: too many",
+            "queue train: can't start producer 3: too many",
         );
-        told(GenerateError::Stopped { queue: queue() }, "queue train: all its producers are gone");
+        told(GenerateError::Stopped { queue: queue() }, "queue train: all producers have ended");
     }
 }

@@ -53,11 +53,12 @@ impl Generated {
         let make = Arc::new(move |job: ProducerTask| function(epoch, job.ticket).map(Some));
         let books = Lookahead::new(plan, self.generator.bound());
         let producers = Arc::new(Producers::start(&self.generator, books, make)?);
-        let mut crews = self.run_producers.lock().unwrap_or_else(PoisonError::into_inner);
-        let (ended, at_work) = crews.drain(..).partition(|crew: &Arc<_>| crew.is_over());
-        *crews = at_work;
-        crews.push(Arc::clone(&producers));
-        drop(crews);
+        let mut running = self.run_producers.lock().unwrap_or_else(PoisonError::into_inner);
+        let (ended, at_work) =
+            running.drain(..).partition(|producers: &Arc<_>| producers.is_over());
+        *running = at_work;
+        running.push(Arc::clone(&producers));
+        drop(running);
         drop::<Vec<_>>(ended);
         Ok(GeneratedRun { source: self, producers })
     }

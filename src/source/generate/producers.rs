@@ -163,11 +163,11 @@ impl<B: QueueState> Producers<B> {
         };
         let (monitor, patience) = (Arc::new(monitor), *patience);
         let process = Process::current();
-        let mut crew = Self { monitor, make, threads: vec![], patience, process };
+        let mut running = Self { monitor, make, threads: vec![], patience, process };
         for index in 0..*producers {
-            crew.spawn(index)?;
+            running.spawn(index)?;
         }
-        Ok(crew)
+        Ok(running)
     }
 
     fn spawn(&mut self, index: usize) -> Result<(), GenerateError> {

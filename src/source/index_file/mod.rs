@@ -119,7 +119,10 @@ pub(in crate::source) fn load(shard: &Shard, kind: Kind) -> Result<Option<ShardI
     // shard.
     let most = shard.bytes.len().saturating_mul(4).saturating_add(END);
     if found.len() > most {
-        return Err(refused(format!("an index of {} bytes for this shard", found.len())));
+        return Err(refused(format!(
+            "the index has {} bytes, at most {most} are possible for this shard: run `fuseloop index` again",
+            found.len()
+        )));
     }
     let bytes = found.copy(0, found.len()).map_err(|error| refused(error.to_string()))?;
     decode(&bytes, shard, kind).map(Some).map_err(refused)
@@ -135,8 +138,9 @@ pub(in crate::source) fn save(
     kind: Kind,
     index: &ShardIndex,
 ) -> Result<u64, BoxError> {
-    let path = beside(&shard.location)
-        .ok_or_else(|| format!("{}: an index is written beside files only", shard.location))?;
+    let path = beside(&shard.location).ok_or_else(|| {
+        format!("{}: an index can only be written beside a local file", shard.location)
+    })?;
     let bytes = encode(shard, kind, index)?;
     let written = atomic_file::write(&path, &bytes);
     written.map_err(|error| format!("{}: {error}", Location::Path(path.clone())))?;
@@ -185,7 +189,7 @@ fn decode(bytes: &[u8], shard: &Shard, kind: Kind) -> Result<ShardIndex, String>
         && len == shard.bytes.len()
         && word(24) == ends(shard).map_err(|error| error.to_string())?;
     if !is_ours {
-        return Err("the index is not of this file: run `fuseloop index` again".to_owned());
+        return Err("the index belongs to another file: run `fuseloop index` again".to_owned());
     }
     table::decode(&body[HEAD..], len).ok_or_else(damaged)
 }
@@ -248,11 +252,11 @@ mod tests {
             bytes[at] = 8;
             fs::write(&path, bytes).unwrap();
             assert!(told().unwrap_err().ends_with(
-                "a.tar.fidx: the index is not of this file: run `fuseloop index` again"
+                "a.tar.fidx: the index belongs to another file: run `fuseloop index` again"
             ));
         }
         fs::write(&path, vec![7; 200_001]).unwrap();
-        assert!(told().unwrap_err().contains("not of this file"));
+        assert!(told().unwrap_err().contains("belongs to another file"));
     }
 
     #[test]
@@ -271,7 +275,7 @@ mod tests {
         }
         fs::write(&path, vec![0; 100_000]).unwrap();
         let told = load(&shard, Kind::Tar).unwrap_err().to_string();
-        assert!(told.ends_with("an index of 100000 bytes for this shard"), "{told}");
+        assert!(told.contains("the index has 100000 bytes, at most "), "{told}");
         assert!(decode(&whole, &shard, Kind::Tar).is_ok());
     }
 

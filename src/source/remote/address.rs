@@ -53,7 +53,7 @@ impl Address {
         };
         let path = path.map_err(|_| bad("an empty part, `.` or `..` in its path"))?;
         if host.is_empty() || path.is_root() {
-            return Err(bad("it names no object"));
+            return Err(bad("the address names no object"));
         }
         Ok(Self { store, path, shown })
     }
@@ -119,8 +119,8 @@ mod tests {
     #[test]
     fn what_is_no_address_is_refused_without_its_secrets() {
         let told = |url: &str| Address::parse(url).err().unwrap();
-        assert_eq!(told("s3://b"), "s3://b: it names no object");
-        assert_eq!(told("s3:///a"), "s3:///a: it names no object");
+        assert_eq!(told("s3://b"), "s3://b: the address names no object");
+        assert_eq!(told("s3:///a"), "s3:///a: the address names no object");
         assert_eq!(told("s3://b/a/../c"), "s3://b/a/../c: an empty part, `.` or `..` in its path");
         assert_eq!(told("ftp://h/a"), "ftp://h/a: only s3, gs, http and https are read");
         assert_eq!(told("a\x1b"), "a\\u{1b}: not an address");

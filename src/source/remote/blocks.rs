@@ -127,7 +127,10 @@ impl Drop for PendingFetch {
     fn drop(&mut self) {
         let is_left = with(|all| matches!(all.blocks.get(&self.0), Some(BlockState::Coming)));
         if is_left {
-            let _ = arrive(self.0, Err::<_, FetchError>(FetchError::other("it was given up")));
+            let _ = arrive(
+                self.0,
+                Err::<_, FetchError>(FetchError::other("the request was cancelled")),
+            );
         }
     }
 }

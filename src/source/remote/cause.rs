@@ -45,16 +45,19 @@ impl Cause {
     }
 
     pub(super) fn changed() -> Self {
-        Self::lasting(io::ErrorKind::InvalidData, "it was changed while it was read: open it again")
+        Self::lasting(
+            io::ErrorKind::InvalidData,
+            "the object changed while it was read: open it again",
+        )
     }
 
     pub(super) fn no_memory() -> Self {
-        Self::lasting(io::ErrorKind::OutOfMemory, "there is no memory for it")
+        Self::lasting(io::ErrorKind::OutOfMemory, "not enough memory")
     }
 
     /// A store can't be built because the settings in the environment are wrong.
     pub(super) fn settings(error: &object_store::Error) -> Self {
-        let text = format!("its settings are wrong: {}", innermost(error));
+        let text = format!("invalid settings: {}", innermost(error));
         Self::lasting(io::ErrorKind::InvalidInput, text)
     }
 
@@ -78,7 +81,7 @@ impl Cause {
             .iter()
             .any(|path| told.contains(path))
         {
-            let text = format!("there are no credentials: {}", credentials(store));
+            let text = format!("no credentials found: {}", credentials(store));
             return Self::lasting(io::ErrorKind::PermissionDenied, text);
         }
         if let Some(refused) = find::<RefusedRedirect>(error) {
@@ -94,9 +97,9 @@ impl Cause {
             return Self::no_ranges();
         }
         if told.contains("Requested ") && told.contains(", got ") {
-            return Self::lasting(io::ErrorKind::InvalidData, "the server gave another range");
+            return Self::lasting(io::ErrorKind::InvalidData, "the server returned another range");
         }
-        let text = format!("the server's answer is none: {}", innermost(error));
+        let text = format!("invalid answer from the server: {}", innermost(error));
         Self::lasting(io::ErrorKind::InvalidData, text)
     }
 
@@ -109,7 +112,10 @@ impl Cause {
                 format!("no connection ({text}): check host, port and network"),
             ),
             HttpErrorKind::Timeout => Self::passing(io::ErrorKind::TimedOut, "no answer in time"),
-            _ => Self::passing(io::ErrorKind::ConnectionAborted, format!("it broke off ({text})")),
+            _ => Self::passing(
+                io::ErrorKind::ConnectionAborted,
+                format!("the connection broke ({text})"),
+            ),
         };
         // A connection that broke has another kind.
         let unlikely = matches!(error.kind(), HttpErrorKind::Decode | HttpErrorKind::Unknown);
@@ -117,7 +123,7 @@ impl Cause {
     }
 
     fn no_ranges() -> Self {
-        let text = "the server gives no ranges, only whole objects: serve it by one that does";
+        let text = "the server does not support range requests: use a server that does";
         Self::lasting(io::ErrorKind::Unsupported, text)
     }
 
@@ -129,7 +135,7 @@ impl Cause {
             ),
             404 => Self::lasting(
                 io::ErrorKind::NotFound,
-                "nothing is there (404): check the name, and the endpoint",
+                "not found (404): check the name and the endpoint",
             ),
             416 => Self::changed(),
             408 | 429 | 500..=599 => Self::passing(
@@ -138,7 +144,9 @@ impl Cause {
             ),
             301 | 307 | 308 => Self::lasting(
                 io::ErrorKind::InvalidInput,
-                format!("the bucket is elsewhere ({status}): check AWS_REGION and the endpoint"),
+                format!(
+                    "the bucket is in another region ({status}): check AWS_REGION and the endpoint"
+                ),
             ),
             _ => Self::lasting(
                 io::ErrorKind::InvalidData,

@@ -105,7 +105,7 @@ pub(super) fn of_environment() -> Result<Option<Arc<DiskCache>>, BoxError> {
         };
         let limit = std::env::var("FUSELOOP_CACHE_BYTES").unwrap_or_default();
         let limit = limit.parse().map_err(|_| {
-            format!("FUSELOOP_CACHE_BYTES is {limit:?}: FUSELOOP_CACHE_DIR wants a number of bytes")
+            format!("FUSELOOP_CACHE_BYTES is {limit:?}, expected a number of bytes")
         })?;
         let disk = DiskCache::open(Path::new(&folder), limit);
         let disk = disk.map_err(|error| format!("FUSELOOP_CACHE_DIR {folder:?}: {error}"))?;

@@ -128,10 +128,8 @@ impl Pace {
     fn too_slow(&self, len: usize) -> Cause {
         let (came, seconds) = (len - self.before, self.period.as_secs_f32());
         let text = match came {
-            0 => format!("nothing came for {seconds} s"),
-            _ => format!(
-                "{came} bytes came in {seconds} s: less than the {LEAST} of the lowest speed that is waited for"
-            ),
+            0 => format!("no bytes arrived for {seconds} s"),
+            _ => format!("{came} bytes arrived in {seconds} s, expected at least {LEAST}"),
         };
         Cause::lasting(io::ErrorKind::TimedOut, text)
     }
@@ -268,7 +266,7 @@ impl Fetcher {
         if answer.range != missing {
             return Err(Cause::lasting(
                 io::ErrorKind::InvalidData,
-                "the server gave another range",
+                "the server returned another range",
             ));
         }
         let GetResultPayload::Stream(mut body) = answer.payload;
@@ -278,7 +276,7 @@ impl Fetcher {
             let left = (range.end - range.start) as usize - bytes.len();
             match next {
                 Some(Ok(part)) if part.len() > left => {
-                    let text = "the server gave more bytes than were asked for";
+                    let text = "the server returned more bytes than were requested";
                     return Err(Cause::lasting(io::ErrorKind::InvalidData, text));
                 }
                 Some(Ok(part)) => {
@@ -337,7 +335,7 @@ async fn answer(
 }
 
 fn stalled(stall: Duration) -> Cause {
-    let text = format!("nothing came for {} s", stall.as_secs_f32());
+    let text = format!("no bytes arrived for {} s", stall.as_secs_f32());
     Cause::passing(io::ErrorKind::TimedOut, text)
 }
 

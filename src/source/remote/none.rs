@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 pub(super) fn open(url: &str) -> Result<Arc<dyn ReadAt>, BoxError> {
     let location = Location::Url(url.to_owned());
-    Err(format!("{location}: this build reads no addresses: build it with `--features remote`")
+    Err(format!("{location}: this build can't read addresses: build it with `--features remote`")
         .into())
 }
 

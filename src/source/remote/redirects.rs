@@ -60,7 +60,7 @@ impl Allowed {
             |why: String| Err(RefusedRedirect(format!("a redirect from {from} to {to} {why}")));
         if asked.len() > MOST {
             return refused(format!(
-                "is one more than {MOST}: the server at {} redirects in a loop",
+                "exceeds the limit of {MOST}: the server at {} redirects in a loop",
                 host_and_port(first)
             ));
         }
@@ -144,7 +144,7 @@ mod tests {
         assert!(check("", &loop_of[1..], "http://a/x").is_ok());
         let told = check("", &loop_of, "http://a/x").unwrap_err();
         assert!(
-            told.ends_with("is one more than 10: the server at a redirects in a loop"),
+            told.ends_with("exceeds the limit of 10: the server at a redirects in a loop"),
             "{told}"
         );
     }

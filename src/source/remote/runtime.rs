@@ -39,7 +39,7 @@ pub(super) fn runtime() -> io::Result<&'static Runtime> {
         builder.build().map_err(|error| (error.kind(), error.to_string()))
     });
     made.as_ref().map_err(|(kind, error)| {
-        io::Error::new(*kind, format!("no threads to wait for requests on: {error}"))
+        io::Error::new(*kind, format!("can't start the threads for requests: {error}"))
     })
 }
 

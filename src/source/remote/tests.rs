@@ -154,24 +154,27 @@ fn what_can_not_be_had_is_an_error_with_its_cause() {
     assert_eq!(told(Answer::Status(503)), (busy.into(), 6));
     let refused = "refused (403): use an address that is signed, and has not expired";
     assert_eq!(told(Answer::Status(403)), (refused.into(), 1));
-    let gone = "nothing is there (404): check the name, and the endpoint";
+    let gone = "not found (404): check the name and the endpoint";
     assert_eq!(told(Answer::Status(404)), (gone.into(), 1));
-    let wrong = "the server gave another range";
+    let wrong = "the server returned another range";
     assert_eq!(told(Answer::WrongRange), (wrong.into(), 1));
-    let whole = "the server gives no ranges, only whole objects: serve it by one that does";
+    let whole = "the server does not support range requests: use a server that does";
     assert_eq!(told(Answer::Whole), (whole.into(), 1));
-    let much = "the server gave more bytes than were asked for";
+    let much = "the server returned more bytes than were requested";
     assert_eq!(told(Answer::Endless), (much.into(), 1));
     assert_eq!(told(Answer::Status(418)), ("the server answered with status 418".into(), 1));
     let (cut, tries) = told(Answer::Cut(0));
     // A try may be lost to a connection that the server has closed.
-    assert!(cut.contains("it broke off") && (3..=6).contains(&tries), "{cut}, {tries}");
+    assert!(cut.contains("the connection broke") && (3..=6).contains(&tries), "{cut}, {tries}");
 }
 
 #[test]
 fn headers_without_end_are_an_error_after_three_tries() {
     let (told, tries) = told(Answer::Headers);
-    assert!(told.starts_with("it broke off (") && told.ends_with("tried 3 times"), "{told}");
+    assert!(
+        told.starts_with("the connection broke (") && told.ends_with("tried 3 times"),
+        "{told}"
+    );
     // A try may be lost to a connection that the server has closed.
     assert!((1..=3).contains(&tries), "{tries}");
 }
@@ -187,7 +190,7 @@ fn a_server_that_drips_is_an_error_after_the_time_that_is_stated() {
     let error = read(&object, 0..100_000).unwrap_err();
     let told = error.to_string();
     assert!(told.starts_with(&format!("{url}: bytes 0..100000: ")), "{told}");
-    let rate = " bytes came in 1 s: less than the 65536 of the lowest speed that is waited for";
+    let rate = " bytes arrived in 1 s, expected at least 65536";
     assert!(told.contains(rate), "{told}");
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     // A short range can end within the period.
@@ -240,7 +243,7 @@ fn a_redirect_in_a_loop_is_an_error_at_once() {
     let url = server.redirect("/a", "/a");
     let error = Object::open_with(&url, hasty(), None).err().unwrap().to_string();
     assert!(error.starts_with(&format!("{url}: a redirect from ")), "{error}");
-    assert!(error.contains("is one more than 10: the server at "), "{error}");
+    assert!(error.contains("exceeds the limit of 10: the server at "), "{error}");
     assert_eq!(server.heads(), 11);
 }
 
@@ -248,7 +251,7 @@ fn a_redirect_in_a_loop_is_an_error_at_once() {
 fn a_server_that_hangs_is_not_waited_for_for_ever() {
     let begun = Instant::now();
     let (hung, tries) = told(Answer::Hang);
-    assert_eq!((&*hung, tries), ("nothing came for 0.3 s, tried 6 times", 6));
+    assert_eq!((&*hung, tries), ("no bytes arrived for 0.3 s, tried 6 times", 6));
     assert!(begun.elapsed() < Duration::from_secs(10));
 }
 
@@ -259,7 +262,7 @@ fn an_object_that_changes_is_an_error() {
     assert_eq!(read(&object, 0..70_000).unwrap(), old[..70_000]);
     server.put("/a", bytes(300_000, 6));
     let error = read(&object, 70_000..140_000).unwrap_err().to_string();
-    assert!(error.ends_with("it was changed while it was read: open it again"), "{error}");
+    assert!(error.ends_with("the object changed while it was read: open it again"), "{error}");
     // In the middle of a body: the bytes that follow are of another version.
     server.put("/a", old.clone());
     let server = Arc::new(server);
@@ -273,7 +276,7 @@ fn an_object_that_changes_is_an_error() {
     });
     server.take_log();
     let error = read(&object, 0..100_000).unwrap_err().to_string();
-    assert!(error.contains("it was changed while it was read"), "{error}");
+    assert!(error.contains("the object changed while it was read"), "{error}");
 }
 
 #[test]
@@ -282,7 +285,7 @@ fn an_object_that_is_not_there_is_not_opened() {
     let url = format!("{}/nowhere?sig=secret", server.base());
     let error = Object::open_with(&url, hasty(), None).err().unwrap().to_string();
     let shown = url.replace("sig=secret", "..");
-    assert_eq!(error, format!("{shown}: nothing is there (404): check the name, and the endpoint"));
+    assert_eq!(error, format!("{shown}: not found (404): check the name and the endpoint"));
     let error = Object::open_with("http://127.0.0.1:1/a", hasty(), None).err().unwrap();
     let error = error.to_string();
     assert!(
@@ -556,7 +559,7 @@ fn a_folder_that_others_may_write_to_is_refused() {
     let folder = Folder::new(1 << 30);
     std::fs::set_permissions(folder.dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let told = DiskCache::open(folder.dir.path(), 1).err().unwrap().to_string();
-    let want = "others may write to it (its mode is 777): take that away with `chmod go-w`";
+    let want = "others may write to it (its mode is 777): remove that right with `chmod go-w`";
     assert_eq!(told, want);
 }
 

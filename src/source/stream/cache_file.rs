@@ -125,7 +125,7 @@ impl ItemFile {
         };
         let head = bytes.copy(0, HEAD).map_err(|error| at(error.to_string()))?;
         if !head.starts_with(MAGIC) {
-            return Err(at("this is no cache of a stream".to_owned()));
+            return Err(at("not a cache of a stream".to_owned()));
         }
         if word(&head[16..]) != fingerprint {
             return Err(
@@ -150,13 +150,13 @@ impl ItemFile {
 
     fn record(&self, sample: SampleId) -> Result<Record, String> {
         let (start, payload) = self.payload(sample)?;
-        decoded(&payload).ok_or_else(|| format!("item {sample} at byte {start} is no record"))
+        decoded(&payload).ok_or_else(|| format!("item {sample} at byte {start} is not a record"))
     }
 
     /// Returns the offset of an item's frame and its payload, after a check of the payload's CRC.
     fn payload(&self, sample: SampleId) -> Result<(u64, Vec<u8>), String> {
         let start = usize::try_from(sample.0).ok().and_then(|place| self.starts.get(place));
-        let start = *start.ok_or_else(|| format!("there is no item {sample}"))?;
+        let start = *start.ok_or_else(|| format!("item {sample} does not exist"))?;
         let frame = self.bytes.copy(start, FRAME).map_err(|error| error.to_string())?;
         let payload = self.bytes.copy(start + FRAME, word(&frame));
         let payload = payload.map_err(|error| error.to_string())?;

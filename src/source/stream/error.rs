@@ -9,7 +9,7 @@ use crate::threads::MOST;
 #[non_exhaustive]
 pub enum StreamError {
     /// No streams: their fields would be unknown.
-    #[error("{what} of no streams: give 1 or more")]
+    #[error("{what}: no streams, expected at least 1")]
     None {
         /// The combinator.
         what: &'static str,
@@ -36,7 +36,7 @@ pub enum StreamError {
     },
     /// A weight is negative or not finite, or all are 0.
     #[error(
-        "mix: stream {place} has the weight {weight}: weights are 0 or more, and some are more"
+        "mix: stream {place} has weight {weight}: weights must be finite, at least 0 and not all 0"
     )]
     Weight {
         /// The index of the stream, from 0.
@@ -45,7 +45,7 @@ pub enum StreamError {
         weight: f64,
     },
     /// Too many threads that read ahead.
-    #[error("{what}: {found} threads that read ahead: at most {MOST} can be asked for")]
+    #[error("{what}: {found} threads that read ahead, the limit is {MOST}")]
     Threads {
         /// The combinator.
         what: &'static str,

@@ -184,7 +184,7 @@ impl Item {
             Self::Held { record, .. } => record
                 .get(field)
                 .map(OwnedValue::borrowed)
-                .ok_or_else(|| format!("it has no field {field}").into()),
+                .ok_or_else(|| format!("field {field} does not exist").into()),
             Self::Of { item, .. } => item.value(field, buffer),
         }
     }

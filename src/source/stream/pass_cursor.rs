@@ -64,7 +64,7 @@ impl PassCursor {
         let items = self.next;
         match stream.known_len() {
             Some(len) if items < len => {
-                let message = format!("it ends here, {len} items were promised");
+                let message = format!("the stream ends here, expected {len} items");
                 StreamEnd::Broke { item: items, message }
             }
             _ => StreamEnd::End { items },

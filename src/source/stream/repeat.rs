@@ -102,7 +102,7 @@ impl Turns {
     fn end_turn(&mut self) -> Result<(), BoxError> {
         if !self.gave && self.times == ENDLESS {
             let name = self.from.name();
-            return Err(format!("{name} has no items: it can't be repeated for ever").into());
+            return Err(format!("{name} has no items: it can't be repeated forever").into());
         }
         self.items = None;
         self.turn += 1;

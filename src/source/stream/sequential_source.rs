@@ -60,10 +60,14 @@ impl Stream {
     /// If the items can't be counted, the stream never ends, or its items differ from pass to pass.
     pub fn counted(self, mut progress: impl FnMut(u64)) -> Result<SequentialSource, BoxError> {
         if !self.is_exact() {
-            return Err(format!("{}: another one each time, it has no numbers", self.name()).into());
+            return Err(format!(
+                "{}: items differ from pass to pass, so they can't be numbered",
+                self.name()
+            )
+            .into());
         }
         let len = match self.known_len() {
-            Some(ENDLESS) => return Err(format!("{}: it never ends", self.name()).into()),
+            Some(ENDLESS) => return Err(format!("{}: the stream never ends", self.name()).into()),
             Some(len) => len,
             None => {
                 let (mut items, mut len) = (self.open(&PASS)?, 0);
@@ -138,7 +142,7 @@ impl PassState {
 fn read_error(halt: StreamEnd) -> BoxError {
     match halt {
         StreamEnd::End { items } => {
-            format!("it ends before sample {items}: it was longer when counted").into()
+            format!("the stream ends before sample {items}: it had more items when counted; did a shard change?").into()
         }
         StreamEnd::Broke { message, .. } => message.into(),
     }
@@ -327,7 +331,10 @@ mod tests {
         check(&source, 1499);
         for n in [1500, 1999, 1501] {
             let error = source.read(SampleId(n)).unwrap_err().to_string();
-            assert_eq!(error, "it ends before sample 1500: it was longer when counted");
+            assert_eq!(
+                error,
+                "the stream ends before sample 1500: it had more items when counted; did a shard change?"
+            );
         }
         assert_eq!(passes.load(Ordering::Relaxed), 2);
     }
@@ -335,6 +342,6 @@ mod tests {
     #[test]
     fn what_has_no_end_is_refused() {
         let error = numbers([5; 2]).0.repeat_forever().counted(|_| ()).err().unwrap();
-        assert_eq!(error.to_string(), "the stream: it never ends");
+        assert_eq!(error.to_string(), "the stream: the stream never ends");
     }
 }

@@ -127,7 +127,7 @@ impl Shuffled {
         for &place in &wanted {
             self.items.skip(place - at)?;
             let item = self.items.next()?;
-            items.push(Some(item.ok_or("it ended before its known length")?));
+            items.push(Some(item.ok_or("the stream ended before its known length")?));
             at = place + 1;
         }
         self.items.skip(count - at)?;

@@ -178,7 +178,7 @@ impl PlayedState {
                 if place > 0 && place - item.min(place) >= batch =>
             {
                 let message = format!(
-                    "the cursor stands at row {place}, and the stream ends after {item}: it is of another dataset or damaged; begin the epoch anew"
+                    "the cursor is at row {place}, but the stream ends after {item} items: it belongs to another dataset or is damaged; start the epoch again"
                 );
                 Err(StreamEnd::Broke { item, message })
             }
@@ -207,12 +207,13 @@ impl PlayedState {
     /// Reads an item behind the run's position from the second pass.
     fn once_more(&mut self, stream: &Stream, pass: &Pass, place: u64) -> Result<Item, StreamEnd> {
         if !stream.is_exact() {
-            let message = "it can't be had again: items come as they are ready".to_owned();
+            let message = "it can't be read again: the interleave is not deterministic".to_owned();
             return Err(StreamEnd::Broke { item: place, message });
         }
-        let mut tape = self.again.take().filter(|tape| tape.next() <= place).unwrap_or_default();
-        let item = tape.at(stream, pass, place)?;
-        self.again = Some(tape);
+        let mut cursor =
+            self.again.take().filter(|cursor| cursor.next() <= place).unwrap_or_default();
+        let item = cursor.at(stream, pass, place)?;
+        self.again = Some(cursor);
         Ok(item)
     }
 }

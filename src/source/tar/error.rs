@@ -37,7 +37,7 @@ pub enum TarError {
         message: String,
     },
     /// The shards contain no sample.
-    #[error("{shards}: there is no sample")]
+    #[error("{shards}: no samples found")]
     NoSamples {
         /// The shards.
         shards: String,
@@ -51,7 +51,7 @@ pub enum TarError {
         message: String,
     },
     /// The dataset has no sample with this number.
-    #[error("there is no sample {sample}, the shards have {samples}")]
+    #[error("sample {sample} does not exist: the shards have {samples} samples")]
     NoSuchSample {
         /// The number asked for.
         sample: u64,
@@ -59,7 +59,7 @@ pub enum TarError {
         samples: u64,
     },
     /// The dataset has no field with this number.
-    #[error("there is no field {field}, the shards have {fields}")]
+    #[error("field {field} does not exist: the shards have {fields} fields")]
     NoSuchField {
         /// The number asked for.
         field: usize,
@@ -87,7 +87,7 @@ pub enum TarError {
         shard: String,
     },
     /// There are fewer shards than ranks.
-    #[error("{shards} shards for {world} ranks: a rank would have none")]
+    #[error("{shards} shards for {world} ranks: some would have no shard: write more shards")]
     Ranks {
         /// The number of shards.
         shards: usize,
@@ -95,7 +95,7 @@ pub enum TarError {
         world: usize,
     },
     /// The rank is not below the number of ranks.
-    #[error("rank {rank} of {world}")]
+    #[error("rank {rank} of {world}: ranks are 0 to world - 1")]
     Rank {
         /// The rank.
         rank: usize,
@@ -135,19 +135,19 @@ pub enum TarDamage {
     #[error("the file is empty")]
     Empty,
     /// A block is not a header: its checksum is wrong.
-    #[error("this is no tar header: its checksum is wrong")]
+    #[error("not a tar header: the checksum is wrong")]
     Checksum,
     /// The size field of a header is not a number.
-    #[error("a tar header whose size is no number below 2^64")]
+    #[error("the size in a tar header is not a number below 2^64")]
     Size,
     /// The data of a PAX header is not a record.
-    #[error("byte {byte} of a PAX header begins no record")]
+    #[error("no valid record at byte {byte} of a PAX header")]
     PaxRecord {
         /// The offset in the header's data.
         byte: usize,
     },
     /// The size in a PAX header is not a number.
-    #[error("a PAX header whose size is no number below 2^64")]
+    #[error("the size in a PAX header is not a number below 2^64")]
     PaxSize,
     /// A global PAX header sets the path or size of all later members, which readers interpret
     /// differently.
@@ -197,7 +197,7 @@ pub enum TarDamage {
     #[error("two headers that name the same member")]
     Twice,
     /// A long name or a PAX header is not followed by a member.
-    #[error("the archive ends where a header told of one more member")]
+    #[error("the archive ends, but a header announced one more member")]
     Dangling,
     /// Bytes other than zeros follow the end of the archive.
     #[error(
@@ -224,7 +224,7 @@ pub enum TarDamage {
         ext: String,
     },
     /// A shard has more extensions or members than the tables can number.
-    #[error("more than 65536 extensions, or 2^32 parts, in one shard")]
+    #[error("more than 65536 extensions, or 2^32 members, in one shard")]
     Many,
     /// The system or a decoder reports a read error.
     #[error("{0}")]

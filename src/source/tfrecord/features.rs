@@ -147,7 +147,7 @@ impl FeatureColumns {
         let wanted = options.wanted.clone();
         for (place, FeatureRequest { name, .. }) in wanted.iter().enumerate() {
             if wanted[..place].iter().any(|other| other.name == *name) {
-                return Err(format!("feature {name:?} is asked for twice").into());
+                return Err(format!("feature {name:?} is declared twice").into());
             }
         }
         let fields = wanted.iter().map(field).collect::<Result<_, _>>()?;
@@ -184,7 +184,10 @@ impl FeatureColumns {
             all.extend(step.map(|feature| wanted(name, feature, FeatureLookup::RaggedSteps)));
         }
         if all.is_empty() {
-            return Err("the first record has no feature that can be told: ask for some".into());
+            return Err(
+                "no field type can be inferred from the first record: list features in `TfOptions`"
+                    .into(),
+            );
         }
         all.sort_by(|a, b| a.name.cmp(&b.name));
         put_in_order(&mut all, features.get(marks::ORDER));
@@ -319,7 +322,7 @@ fn field(
         let kind = dtype.map(|dtype| FieldKind::NdArray { dtype, shape });
         let bytes = kind.as_ref().and_then(FieldKind::array_bytes);
         kind.filter(|_| bytes.is_some_and(|bytes| bytes > 0))
-            .ok_or_else(|| format!("feature {name:?} is asked for with no or too many values"))
+            .ok_or_else(|| format!("feature {name:?} is declared with 0 or too many values"))
     };
     let shape = |len: Option<u64>| match place {
         FeatureLookup::Steps(count) => [Some(*count), len].into_iter().flatten().collect(),
@@ -328,13 +331,13 @@ fn field(
     let is_step = *place != FeatureLookup::Feature;
     let kind = match (feature, place) {
         (Feature::Ints { len: 0 } | Feature::Floats { len: 0 }, _) => {
-            return Err(format!("feature {name:?} is asked for with no values").into());
+            return Err(format!("feature {name:?} is declared with 0 values").into());
         }
         (Feature::Image | Feature::Bytes | Feature::RaggedInts | Feature::RaggedFloats, _)
             if is_step =>
         {
-            let told = "steps are of Int, Float, Ints or Floats";
-            return Err(format!("feature list {name:?} is asked for as {feature:?}: {told}").into());
+            let told = "steps must be Int, Float, Ints or Floats";
+            return Err(format!("feature list {name:?} is declared as {feature:?}: {told}").into());
         }
         (_, FeatureLookup::RaggedSteps) | (Feature::Bytes, _) => FieldKind::Bytes,
         (Feature::RaggedInts | Feature::RaggedFloats, _) => FieldKind::Bytes,

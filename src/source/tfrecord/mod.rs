@@ -149,7 +149,7 @@ impl TfRecords {
 
     fn record(&self, sample: SampleId, buffer: &mut Vec<u8>) -> Result<Record, BoxError> {
         let place =
-            self.index.locate(sample).ok_or_else(|| format!("there is no sample {sample}"))?;
+            self.index.locate(sample).ok_or_else(|| format!("sample {sample} does not exist"))?;
         let (shard, record, data) = place.clone();
         let example = example_at(&self.shards, place, &self.limits, buffer)?;
         let at = frame::at(&self.shards.all()[shard], record, data.start - frame::HEADER);
@@ -181,7 +181,7 @@ fn parse(data: &[u8]) -> Result<Example, TfRecordCause> {
 }
 
 fn no_records(name: &str) -> BoxError {
-    format!("{name}: there is no record to tell the fields by: ask for features").into()
+    format!("{name}: no records, so the fields are unknown: list features in `TfOptions`").into()
 }
 
 /// The offsets of a file's records.
@@ -240,7 +240,7 @@ impl Source for TfRecords {
         let outcome = buffer.load_record((address(self), sample), self.fields(), read);
         buffer.bytes = bytes;
         outcome?;
-        buffer.record_value(field).ok_or_else(|| format!("it has no field {field}").into())
+        buffer.record_value(field).ok_or_else(|| format!("field {field} does not exist").into())
     }
 
     fn is_cheap_to_read_again(&self) -> bool {

@@ -93,7 +93,7 @@ impl TfRecordStream {
             return Err(format!("rank {rank} of {world}: ranks are 0 to world - 1").into());
         }
         if count < world {
-            let told = "some would have nothing: write more shards";
+            let told = "some would have no shard: write more shards";
             return Err(format!("{count} shards for {world} ranks: {told}").into());
         }
         self.rank = (rank, world);

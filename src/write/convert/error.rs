@@ -36,7 +36,7 @@ pub enum ConvertError {
         reason: String,
     },
     /// The destination already exists.
-    #[error("{path:?} is there already")]
+    #[error("{path:?} already exists")]
     Exists {
         /// The existing path.
         path: PathBuf,
@@ -68,15 +68,13 @@ pub enum ConvertError {
         reason: String,
     },
     /// The new file would replace one that is read.
-    #[error("{path:?} is read for this: give the new file another name")]
+    #[error("{path:?} is an input of this command: choose another output name")]
     Same {
         /// The path.
         path: PathBuf,
     },
     /// The new folder would be inside a folder that is read, or contain a file that is read.
-    #[error(
-        "{dst:?} and {src:?}, which is read for this, lie one in the other: choose a place outside"
-    )]
+    #[error("output {dst:?} and input {src:?} are inside one another: choose a separate output")]
     Inside {
         /// The folder or file that is read.
         src: PathBuf,

@@ -247,14 +247,14 @@ impl<'a> Journal<'a> {
         let is_ours = header["fuseloop"] == "convert" && header["version"] == VERSION;
         let differs = |name: &str, now: &str| header[name] != now;
         Some(if !is_ours {
-            Err("these are not the notes of a conversion by this version".to_owned())
+            Err("not a conversion journal of this version".to_owned())
         } else if differs("source", &print.source) {
-            Err("a conversion of another source was stopped here, or the source has changed"
+            Err("an interrupted conversion is of another source, or the source has changed"
                 .to_owned())
         } else if differs("options", &print.options) {
             let before = header["options"].as_str().unwrap_or_default();
             let before = crate::source::Escaped(before);
-            Err(format!("a conversion with other options was stopped here: {before}"))
+            Err(format!("an interrupted conversion has other options: {before}"))
         } else {
             Ok(())
         })
@@ -277,7 +277,7 @@ impl<'a> Journal<'a> {
             let follows = |unit: &OutputChunk| unit.follows(self.end(), print.samples);
             let Some(unit) = OutputChunk::of_line(&line).filter(follows) else { break };
             if damaged == OnUnreadable::Fail && unit.skipped_count > 0 {
-                return Err("damaged samples were left out in what is written so far".to_owned());
+                return Err("the interrupted conversion skipped damaged samples: resume it with `damaged` set to skip".to_owned());
             }
             self.units.push(unit);
             at += len + 1;
@@ -369,7 +369,7 @@ pub(super) fn make_dirs(dir: &Path) -> Result<(), ConvertError> {
 fn open_locked(dst: &Path, path: &Path) -> Result<File, ConvertError> {
     let busy = || TargetError::Busy { path: dst.to_owned(), partial: path.to_owned() };
     let file = open_own(path)
-        .map_err(ConvertError::io("write its notes", path))?
+        .map_err(ConvertError::io("write the journal", path))?
         .ok_or_else(|| TargetError::NotAFile { path: path.to_owned() })?;
     match file.try_lock() {
         // The owner has finished in the meantime and deleted the file.

@@ -258,9 +258,11 @@ impl<'a> DatasetConversion<'a> {
         let ConvertOptions { max_samples, max_bytes, shards, image, .. } = self.options;
         image.check().map_err(|cause| WriteError::Options { field: "image".to_owned(), cause })?;
         let reason = match (max_samples, max_bytes, shards) {
-            (Some(0), ..) | (_, Some(0), _) | (.., Some(0)) => "a shard of nothing, or no shard",
+            (Some(0), ..) | (_, Some(0), _) | (.., Some(0)) => {
+                "max_samples, max_bytes and shards must be at least 1"
+            }
             (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => {
-                "how many shards, and how large they are: only one of both can be chosen"
+                "set either the number of shards or their size, not both"
             }
             _ if form == OutputFormat::Folder && is_compressed(&self.dst) => {
                 "compressed shards are not written: they can't be read in any order"

@@ -156,9 +156,11 @@ fn table_leaves(
 
 /// Converts a value for the table.
 fn column_value(kind: &FieldKind, bytes: Vec<u8>) -> Result<Value, &'static str> {
-    let text = String::from_utf8(bytes).map_err(|_| "its bytes are no UTF-8 text")?;
+    let text = String::from_utf8(bytes).map_err(|_| "its bytes are not UTF-8 text")?;
     match kind {
-        FieldKind::Int => text.parse::<i64>().map(Value::from).map_err(|_| "it is no whole number"),
+        FieldKind::Int => {
+            text.parse::<i64>().map(Value::from).map_err(|_| "it is not a whole number")
+        }
         FieldKind::Float => text
             .parse::<f64>()
             .ok()
@@ -167,7 +169,7 @@ fn column_value(kind: &FieldKind, bytes: Vec<u8>) -> Result<Value, &'static str>
             .ok_or("JSON has no NaN and no infinity"),
         FieldKind::Json => {
             let text = json_text(text.into_bytes());
-            serde_json::from_slice(&text).map_err(|_| "it is no JSON")
+            serde_json::from_slice(&text).map_err(|_| "it is not JSON")
         }
         _ => Ok(Value::String(text)),
     }

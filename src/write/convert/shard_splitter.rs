@@ -71,14 +71,18 @@ impl ShardLimits {
             (None, None, None) if !template.has_number() => ShardEnd::Even(1),
             (None, None, Some(1)) => ShardEnd::Even(1),
             _ if !template.has_number() => {
-                return refused("the name has no number for several shards: train-{000000}.tar");
+                return refused(
+                    "several shards need a number in the name, such as train-{000000}.tar",
+                );
             }
             (None, None, Some(shards)) => even(shards),
             (_, Some(_), _) if template.has_count() => {
-                return refused("names with {N} say how many shards there are: bytes don't");
+                return refused(
+                    "{N} needs a known number of shards: set shards or max_samples, not max_bytes",
+                );
             }
             (None, None, None) if template.has_count() => {
-                return refused("names with {N} want to know how many shards, or samples of one");
+                return refused("{N} needs a known number of shards: set shards or max_samples");
             }
             (None, None, None) => ShardEnd::Most { samples: MAX_SAMPLES, bytes: MAX_BYTES },
             (samples, bytes, _) => ShardEnd::Most {

@@ -49,7 +49,7 @@ const KEPT_INTS: [&str; 7] = ["cls", "cls2", "class", "count", "index", "inx", "
 #[non_exhaustive]
 pub enum ShardFieldError {
     /// A user-defined field: the meaning of its bytes is unknown.
-    #[error("field {field:?} is user-defined: what its bytes mean is not known")]
+    #[error("field {field:?} is user-defined: the meaning of its bytes is unknown")]
     Custom {
         /// The field's name.
         field: String,
@@ -71,7 +71,7 @@ pub enum ShardFieldError {
         name: String,
     },
     /// A folder of images needs an image field.
-    #[error("there is no image field, and a folder is of images")]
+    #[error("a folder of images needs an image field, but there is none")]
     NoImage,
 }
 

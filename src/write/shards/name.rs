@@ -48,8 +48,8 @@ impl Template {
     /// If the name is not UTF-8, or its placeholders are invalid.
     pub(in crate::write) fn parse(path: &Path) -> Result<Self, TemplateError> {
         let wrong = |reason| TemplateError { path: path.to_owned(), reason };
-        let name = path.file_name().ok_or(wrong("it names no file"))?;
-        let name = name.to_str().ok_or(wrong("the name of a shard is UTF-8"))?;
+        let name = path.file_name().ok_or(wrong("the path has no file name"))?;
+        let name = name.to_str().ok_or(wrong("the name of a shard must be UTF-8"))?;
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
             _ => PathBuf::from("."),
@@ -58,23 +58,29 @@ impl Template {
             next_sign(folder).is_some_and(|(_, sign, _)| matches!(sign, Sign::Digits(_)))
         });
         if is_numbered {
-            return Err(wrong("the number stands in the name of the file, not of its folder"));
+            return Err(wrong("the number must be in the name of the file, not of its folder"));
         }
         let Some((before, sign, rest)) = next_sign(name) else {
             return Ok(Self { folder, before: name.to_owned(), number: None });
         };
         let Sign::Digits(digits) = sign else {
-            return Err(wrong("{N} follows the number of the shard: x-{00000}-of-{N}.tfrecord"));
+            return Err(wrong(
+                "{N} must follow the number of the shard: x-{00000}-of-{N}.tfrecord",
+            ));
         };
         if digits > MOST_DIGITS {
-            return Err(wrong("at most 12 digits"));
+            return Err(wrong("the number may have at most 12 digits"));
         }
         let (of, after) = match next_sign(rest) {
             None => (None, rest),
             Some((between, Sign::Count, after)) if next_sign(after).is_none() => {
                 (Some(between.to_owned()), after)
             }
-            Some(_) => return Err(wrong("one number of the shard, and at most one {N} after it")),
+            Some(_) => {
+                return Err(wrong(
+                    "expected one number of the shard, and at most one {N} after it",
+                ));
+            }
         };
         let number = Some(NumberSuffix { digits, of, after: after.to_owned() });
         Ok(Self { folder, before: before.to_owned(), number })

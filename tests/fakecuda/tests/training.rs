@@ -233,7 +233,7 @@ fn an_old_driver() {
 
 #[test]
 fn no_such_device() {
-    refusal(&[], "no_such_device", "cuda:3", "cuda:3 was asked for, but this process sees 1 GPU");
+    refusal(&[], "no_such_device", "cuda:3", "cuda:3 was requested, but this process sees 1 GPU");
 }
 
 #[test]

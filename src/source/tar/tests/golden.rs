@@ -74,7 +74,7 @@ fn shards_named_by_a_text_are_one_dataset() {
     let stream = TarStream::open_with(spec.to_str().unwrap(), &small()).unwrap();
     assert_eq!(in_sequence(&stream).unwrap(), in_order(&tar));
     let told = tar.read(SampleId(5)).unwrap_err().to_string();
-    assert_eq!(told, "there is no sample 5, the shards have 5");
+    assert_eq!(told, "sample 5 does not exist: the shards have 5 samples");
 }
 
 #[test]

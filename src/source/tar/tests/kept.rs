@@ -31,7 +31,7 @@ fn an_index_file_stands_for_the_headers() {
     let path = dir.path().join("1.tar");
     fs::write(&path, Archive::default().file("a.txt", b"x").file("a.cls", b"1").end()).unwrap();
     let told = Tar::open_with(spec, &small()).map(drop).unwrap_err().to_string();
-    let expected = "1.tar.fidx: the index is not of this file: run `fuseloop index` again";
+    let expected = "1.tar.fidx: the index belongs to another file: run `fuseloop index` again";
     assert!(told.ends_with(expected), "{told}");
 }
 

@@ -76,8 +76,11 @@ fn ranks_without_a_shard_are_refused() {
     let told = |rank, world| {
         stream.clone().split_by_rank(rank, world).map(drop).map_err(|error| error.to_string())
     };
-    assert_eq!(told(0, 11), Err("10 shards for 11 ranks: a rank would have none".into()));
-    assert_eq!(told(3, 3), Err("rank 3 of 3".into()));
+    assert_eq!(
+        told(0, 11),
+        Err("10 shards for 11 ranks: some would have no shard: write more shards".into())
+    );
+    assert_eq!(told(3, 3), Err("rank 3 of 3: ranks are 0 to world - 1".into()));
     assert_eq!(told(9, 10), Ok(()));
 }
 
@@ -121,7 +124,7 @@ fn a_damaged_shard_ends_there_and_the_next_one_follows() {
     let mut items = stream.open(&PASS).unwrap();
     assert!(items.next().unwrap().is_some());
     let told = items.next().map(drop).unwrap_err().to_string();
-    let expected = format!("0.tar: byte {at}: this is no tar header: its checksum is wrong");
+    let expected = format!("0.tar: byte {at}: not a tar header: the checksum is wrong");
     assert!(told.ends_with(&expected), "{told}");
     assert_eq!(items.skip(100).unwrap(), 27);
     let told = Tar::open_with(&spec, &labels()).map(drop).unwrap_err().to_string();

@@ -101,11 +101,11 @@ fn errors_say_what_is_wrong_and_where() {
 fn what_is_asked_for_must_make_fields() {
     let told = |options: TfOptions| of_bytes(&[], &options).map(|_| ()).unwrap_err().to_string();
     let asked = |feature| TfOptions::default().feature("a", feature);
-    assert!(told(asked(Feature::Int).feature("a", Feature::Int)).ends_with("asked for twice"));
-    assert!(told(asked(Feature::Ints { len: 0 })).ends_with("with no values"));
-    assert!(told(asked(Feature::Ints { len: u64::MAX })).ends_with("no or too many values"));
+    assert!(told(asked(Feature::Int).feature("a", Feature::Int)).ends_with("declared twice"));
+    assert!(told(asked(Feature::Ints { len: 0 })).ends_with("with 0 values"));
+    assert!(told(asked(Feature::Ints { len: u64::MAX })).ends_with("0 or too many values"));
     assert!(told(TfOptions::default().steps("a", Feature::Image, 2)).contains("as Image: steps"));
-    assert!(told(TfOptions::default()).contains("there is no record to tell the fields by"));
+    assert!(told(TfOptions::default()).contains("no records, so the fields are unknown"));
     assert_eq!(of_bytes(&[], &asked(Feature::Int)).unwrap().len(), 0);
 }
 
