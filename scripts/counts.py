@@ -21,6 +21,7 @@ TESTS = re.compile(r"(^|/)tests(/|\.rs$)")
 TYPE = re.compile(r"^\s*(pub(?:\([^)]*\))?)?\s*(?:unsafe )?(struct|enum|trait|type|union)\s+([A-Z]\w*)")
 ITEM = re.compile(r"^\s*pub (?:const |unsafe |async )*(fn|struct|enum|trait|type|const)\b")
 OPENING = re.compile(r"^\s*//[/!]? ?(Of|As|What|Whether|That of|Gives) ")
+TESTS_MODULE = re.compile(r"^#\[cfg\(test\)\]\n(?:#\[[^\]]*\]\n)*mod \w+ \{", re.MULTILINE)
 WORDS = ["place", "part", "made", "kept", "way", "page", "slot", "told", "lent", "anew", "twin", "nobody"]
 
 
@@ -53,7 +54,7 @@ def counts(tree):
     for path, text in shipped.items():
         crate = path.split("/")[0]
         previous_is_comment = False
-        for line in text.split("#[cfg(test)]")[0].splitlines():
+        for line in TESTS_MODULE.split(text)[0].splitlines():
             if match := TYPE.match(line):
                 visible, _, name = match.groups()
                 types[name] += 1

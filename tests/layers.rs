@@ -254,10 +254,22 @@ fn a_wrong_arrow_is_found_however_it_is_written() {
     assert!(wrong_arrows("src/main.rs", "use crate::write;").is_empty());
 }
 
+/// The text before a file's own module of tests. A `#[cfg(test)]` on anything else does not end it.
+fn before_tests(text: &str) -> &str {
+    let is_module = |at: usize| {
+        let mut lines = text[at..].lines().skip(1);
+        lines
+            .find(|line| !line.starts_with(['#', ' ', ')']))
+            .is_some_and(|line| line.starts_with("mod ") && line.ends_with('{'))
+    };
+    let mut attributes = text.match_indices("#[cfg(test)]").map(|(at, _)| at);
+    attributes.find(|at| is_module(*at)).map_or(text, |at| &text[..at])
+}
+
 /// The public types that `text` defines outside its tests: structs, enums, traits, unions and
 /// aliases, but no associated types, which are indented in a trait or an impl.
 fn public_types(text: &str) -> Vec<String> {
-    let code = code(text.split("#[cfg(test)]").next().unwrap());
+    let code = code(before_tests(text));
     let kinds =
         ["pub struct ", "pub enum ", "pub trait ", "pub union ", "pub type ", "pub unsafe trait "];
     let names =
@@ -286,9 +298,29 @@ fn no_two_public_types_share_a_name() {
 
 #[test]
 fn public_types_are_found() {
-    let text = "pub struct A;\n// pub struct No;\npub(crate) struct No;\npub trait B {\n    type No;\n}\n\
-                pub enum C<T> {}\npub type D = u8;\nimpl E {\n    pub type No = u8;\n}\n\
-                #[cfg(test)]\nmod tests {\npub struct No;\n}";
+    let text = "\
+#[cfg(test)]
+mod helpers;
+pub struct A;
+// pub struct No;
+pub(crate) struct No;
+pub trait B {
+    type No;
+}
+    #[cfg(test)]
+    fn hook() {}
+pub enum C<T> {}
+pub type D = u8;
+impl E {
+    pub type No = u8;
+}
+#[cfg(test)]
+#[allow(
+    clippy::unwrap_used
+)]
+mod tests {
+pub struct No;
+}";
     assert_eq!(public_types(text), ["A", "B", "C", "D"]);
 }
 
