@@ -674,7 +674,7 @@ fn preview_shows_samples_by_epochs_or_by_ops() {
     assert!(width > 6 * 224, "the stored picture and five ops: {width}");
     let (code, errors) = refused(path, &["preview", "photos.beton", "--field", "picture"]);
     assert_eq!(code, 1);
-    assert!(errors.contains("no field picture, the file has image\nhelp: "), "{errors}");
+    assert!(errors.contains("no field named picture; available: image\nhelp: "), "{errors}");
 }
 
 /// A sample made alone is the row that the loader gives, in whatever batch and order it comes.
@@ -909,7 +909,11 @@ fn an_error_names_the_cause_and_the_next_step() {
             "`fuseloop ops`",
         ),
         (&["dump", "photos.beton", "-o", "d", "-p", "param.toml"], "`sise`, did you", "ops NAME`"),
-        (&["explain", "photos.beton", "-p", "field.toml"], "no field picture", "fuseloop info"),
+        (
+            &["explain", "photos.beton", "-p", "field.toml"],
+            "no field named picture",
+            "fuseloop info",
+        ),
         (&["explain", "photos.beton", "-p", "photos.beton"], "more than", "is TOML"),
         (&["explain", "photos.beton", "-p", "short.beton"], "not TOML", "is TOML"),
         (&["replay", "photos.beton", "--sample", "6"], "no such sample: the file has 6", "from 0"),

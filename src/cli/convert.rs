@@ -1,7 +1,7 @@
 //! `fuseloop convert`: converts a dataset to another format.
 
 use super::folder::{InFolder, add_folder};
-use super::print::{bar, bytes, count, counted, rate, say};
+use super::print::{WriteBar, bar, bytes, count, counted, rate, say};
 use super::problem::Problem;
 use super::recut::add_skipped;
 use super::stored::{StoredArgs, add_reencoded};
@@ -75,6 +75,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
     let start = Instant::now();
     let (source, said) = open(&args.src, args.folder)?;
+    let bar = WriteBar::new("samples");
     let options = ConvertOptions {
         max_samples: args.max_samples,
         max_bytes: args.max_bytes,
@@ -85,9 +86,10 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         threads: args.threads,
         damaged: args.damaged.into(),
         overwrite: args.force,
-        progress: true,
+        progress: bar.progress(),
     };
     let report = convert(&*source, &args.dst, &options)?;
+    drop(bar);
     let mut text = summary(&args.dst, &report, start.elapsed()) + &said;
     add_renamed(&mut text, &report.renamed);
     add_reencoded(&mut text, &report.reencoded);

@@ -1,6 +1,6 @@
 //! `fuseloop concat`, `split` and `subset`: concatenate, split and select from `.beton` files.
 
-use super::print::{bytes, counted, say};
+use super::print::{WriteBar, bytes, counted, say};
 use super::problem::Problem;
 use super::recut::add_skipped;
 use super::write::OnDamage;
@@ -32,11 +32,11 @@ struct How {
 }
 
 impl How {
-    fn options(&self) -> WriteOptions {
+    fn options(&self, bar: &WriteBar) -> WriteOptions {
         WriteOptions {
             threads: self.threads,
             damaged: self.damaged.into(),
-            progress: true,
+            progress: bar.progress(),
             ..WriteOptions::default()
         }
     }
@@ -115,7 +115,9 @@ pub(super) struct SubsetArgs {
 pub(super) fn concat(args: &ConcatArgs) -> Result<(), Problem> {
     let Some((out, files)) = args.files.split_last() else { return Ok(()) };
     args.how.check(out)?;
-    let report = concat_beton(files, out, &args.how.options())?;
+    let bar = WriteBar::new("samples");
+    let report = concat_beton(files, out, &args.how.options(&bar))?;
+    drop(bar);
     say(&summary(out, &report))
 }
 
@@ -126,7 +128,10 @@ pub(super) fn split(args: &SplitArgs) -> Result<(), Problem> {
         name.push("-{000}.beton");
         args.src.with_file_name(name)
     });
-    let parts = split_beton(&args.src, &split, template, args.how.force, &args.how.options())?;
+    let bar = WriteBar::new("samples");
+    let options = args.how.options(&bar);
+    let parts = split_beton(&args.src, &split, template, args.how.force, &options)?;
+    drop(bar);
     let text: String = parts.iter().map(|(path, report)| summary(path, report)).collect();
     say(&text)
 }
@@ -140,7 +145,9 @@ pub(super) fn subset(args: &SubsetArgs) -> Result<(), Problem> {
             (0..file.len()).step_by(every.map_or(1, NonZeroUsize::get)).collect()
         }
     };
-    let report = subset_beton(&args.src, &samples, &args.out, &args.how.options())?;
+    let bar = WriteBar::new("samples");
+    let report = subset_beton(&args.src, &samples, &args.out, &args.how.options(&bar))?;
+    drop(bar);
     say(&summary(&args.out, &report))
 }
 

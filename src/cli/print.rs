@@ -3,7 +3,8 @@
 use super::problem::Problem;
 use fuseloop::loader::Placement;
 use fuseloop::source::Escaped;
-use indicatif::{ProgressBar, ProgressStyle};
+use fuseloop::write::ProgressFn;
+use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use std::io::{self, Write as _};
 use std::time::Duration;
 
@@ -22,10 +23,59 @@ pub(super) fn note(text: &str) {
 /// Creates a progress bar of `length` steps on stderr; indicatif draws nothing if stderr is not a
 /// terminal.
 pub(super) fn bar(length: u64, template: &str) -> ProgressBar {
-    let bar = ProgressBar::new(length);
-    match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar, // a wrong template only spoils the bar's looks, not the work
+    styled(ProgressBar::new(length), template)
+}
+
+fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
+    // A wrong template only spoils the looks of the bar, not the work.
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// A progress bar of a write on stderr, which disappears when it is dropped.
+pub(super) struct WriteBar {
+    bar: ProgressBar,
+    noun: &'static str,
+}
+
+impl WriteBar {
+    /// Creates a bar that counts `noun`, and the bytes of a conversion.
+    pub(super) fn new(noun: &'static str) -> Self {
+        let template = format!("{{spinner}} {{human_pos}} {noun}, {{per_sec}}");
+        Self { bar: styled(ProgressBar::no_length(), &template), noun }
+    }
+
+    /// Returns the function that advances the bar.
+    pub(super) fn progress(&self) -> ProgressFn {
+        let (bar, noun) = (self.bar.clone(), self.noun);
+        ProgressFn::new(move |progress| {
+            if let Some(total) = progress.total
+                && bar.length() != Some(total)
+            {
+                let bytes = if progress.bytes > 0 { " {msg}," } else { "" };
+                let template = format!(
+                    "{{wide_bar}} {{human_pos}}/{{human_len}} {noun},{bytes} {{per_sec}}, {{eta}} left"
+                );
+                bar.set_length(total);
+                styled(bar.clone(), &template);
+                // The duration of an earlier attempt is unknown, so its samples must not count towards
+                // the speed.
+                bar.set_position(progress.resumed);
+                bar.reset_eta();
+            }
+            if progress.bytes > 0 {
+                bar.set_message(HumanBytes(progress.bytes).to_string());
+            }
+            bar.set_position(progress.done);
+        })
+    }
+}
+
+impl Drop for WriteBar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
     }
 }
 

@@ -2,7 +2,7 @@
 //! shared with `fuseloop write`.
 
 use super::folder::{InFolder, add_links};
-use super::print::{bytes, count, counted, rate, say};
+use super::print::{WriteBar, bytes, count, counted, rate, say};
 use super::problem::Problem;
 use super::write::OnDamage;
 use fuseloop::recut::Tile;
@@ -46,20 +46,24 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
+    let is_folder = fs::metadata(&args.src).is_ok_and(|found| found.is_dir());
+    let bar = WriteBar::new(if is_folder { "files" } else { "samples" });
     let options = RecutOptions {
         tile: args.tile,
         threads: args.threads,
         damaged: args.damaged.into(),
-        progress: true,
+        progress: bar.progress(),
         links: args.in_folder.links(),
         ..RecutOptions::default()
     };
     let start = Instant::now();
-    if fs::metadata(&args.src).is_ok_and(|found| found.is_dir()) {
+    if is_folder {
         let report = recut_folder(&args.src, &args.dst, &options)?;
+        drop(bar);
         return say(&folder_summary(&args.dst, &report, start.elapsed()));
     }
     let report = recut_beton(&args.src, &args.dst, &options)?;
+    drop(bar);
     let before = fs::metadata(&args.src).map_err(Problem::io(&args.src))?.len();
     say(&beton_summary(&args.dst, before, &report, start.elapsed()))
 }

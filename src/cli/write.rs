@@ -1,7 +1,7 @@
 //! `fuseloop write`: writes a folder or a table of JPEGs to a `.beton` file.
 
 use super::folder::{InFolder, add_links};
-use super::print::{bytes, count, counted, rate, say};
+use super::print::{WriteBar, bytes, count, counted, rate, say};
 use super::problem::Problem;
 use super::recut::{add_kept, add_list, add_recut, add_skipped};
 use super::stored::{StoredArgs, add_reencoded};
@@ -63,12 +63,12 @@ impl From<OnDamage> for OnUnreadable {
 }
 
 impl Args {
-    fn options(&self) -> Result<WriteOptions, Problem> {
+    fn options(&self, bar: &WriteBar) -> Result<WriteOptions, Problem> {
         Ok(WriteOptions {
             page_size: self.page_size,
             threads: self.threads,
             damaged: self.damaged.into(),
-            progress: true,
+            progress: bar.progress(),
             links: self.in_folder.links(),
             image: self.stored.options()?,
             ..WriteOptions::default()
@@ -77,9 +77,11 @@ impl Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Problem> {
-    let options = args.options()?;
+    let bar = WriteBar::new("samples");
+    let options = args.options(&bar)?;
     let start = Instant::now();
     let report = write_folder(&args.folder, &args.out, &options)?;
+    drop(bar);
     let mut text = summary(&args.out, &report, start.elapsed());
     add_reencoded(&mut text, &report.written.reencoded);
     if args.stored.tile().is_some() {

@@ -51,7 +51,7 @@ pub fn recut_beton(
         page_size: beton.header().page_size,
         threads: options.threads,
         damaged: options.damaged,
-        progress: options.progress,
+        progress: options.progress.clone(),
         image,
         limits: options.limits,
         ..WriteOptions::default()

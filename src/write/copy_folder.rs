@@ -13,18 +13,18 @@
 use super::atomic_file::TargetError;
 use super::dir_tree::{DirTree, check_outside, make_dirs};
 use super::options::{OnUnreadable, RecutOptions};
+use super::progress::ProgressCounter;
 use super::report::{
     CountedList, SizeChange, Skipped, SkippedSample, UnchangedCause, UnchangedFile,
 };
 use super::source_file::SourceFile;
 use super::staging::StagingDir;
 use super::value::WriteSampleError;
-use super::{ImageError, WriteError, bar};
+use super::{ImageError, WriteError};
 use crate::recut::Recutter;
 use crate::sample::SampleId;
 use crate::source::{Ignored, LinkCounts, ListError, SourceError};
 use crate::threads::ThreadsError;
-use indicatif::ProgressBar;
 use std::io::Write as _;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -168,7 +168,7 @@ impl FolderCopy<'_> {
     /// The error of the first failing file, in the order of the files: when one fails, all files before
     /// it are in progress or finished.
     fn run(self, threads: usize) -> Result<RecutFolderReport, RecutError> {
-        let bar = self.options.progress.then(|| bar(Some(self.files.len() as u64), "files"));
+        let progress = ProgressCounter::new(&self.options.progress, Some(self.files.len() as u64));
         let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
         let work = || {
             let mut share = CopyCounts::default();
@@ -182,12 +182,11 @@ impl FolderCopy<'_> {
                     over.store(true, Ordering::Relaxed);
                     share.failed = Some((place, error));
                 }
-                bar.iter().for_each(|bar| bar.inc(1));
+                progress.add(0);
             }
             share
         };
         let shares = on_threads(threads, &work, &over);
-        bar.iter().for_each(ProgressBar::finish_and_clear);
         merge(shares?)
     }
 

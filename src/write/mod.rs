@@ -50,6 +50,7 @@ mod options;
 mod pages;
 mod parts;
 mod pixels;
+mod progress;
 mod report;
 mod shards;
 mod source_file;
@@ -70,6 +71,7 @@ pub use mode::{ImageOptions, OptionsError, WriteMode};
 pub use options::{MAX_PAGE_SIZE, MIN_PAGE_SIZE, OnUnreadable, RecutOptions, WriteOptions};
 pub use parts::{Split, concat_beton, split_beton, subset_beton};
 pub use pixels::PixelsError;
+pub use progress::{ProgressFn, WriteProgress};
 pub use report::{
     CountedList, FolderReport, Reencoded, SizeChange, Skipped, SkippedSample, UnchangedCause,
     UnchangedFile, UnchangedJpeg, WriteReport,
@@ -85,7 +87,7 @@ use crate::threads::ThreadsError;
 use atomic_file::AtomicFile;
 use engine::EncodeEngine;
 use file::{BetonBuilder, Schema};
-use indicatif::{ProgressBar, ProgressStyle};
+use progress::ProgressCounter;
 use std::io;
 use std::path::{Path, PathBuf};
 use step::{ObserveStep, unwatched};
@@ -320,17 +322,9 @@ fn write_jobs<J: Send>(
     let builder = BetonBuilder::new(&schema, target.file(watch), announced.unwrap_or(0))
         .map_err(at_target)?;
 
-    let bar = options.progress.then(|| bar(announced, "samples"));
-    let progress = || {
-        if let Some(bar) = &bar {
-            bar.inc(1);
-        }
-    };
+    let progress = ProgressCounter::new(&options.progress, announced);
     let engine = EncodeEngine { encoding: &encoding, threads, damaged: options.damaged };
-    let outcome = engine.run(jobs, held, row, builder, progress);
-    if let Some(bar) = &bar {
-        bar.finish_and_clear();
-    }
+    let outcome = engine.run(jobs, held, row, builder, || progress.add(0));
     let (finished, placed) = outcome.map_err(|e| e.at(target.partial_path()))?;
     target.commit(watch)?;
     Ok(WriteReport {
@@ -344,23 +338,4 @@ fn write_jobs<J: Send>(
         pages: finished.pages,
         bytes: finished.bytes,
     })
-}
-
-/// Creates a progress bar on stderr; indicatif draws nothing if stderr is not a terminal.
-fn bar(announced: Option<u64>, noun: &str) -> ProgressBar {
-    let (bar, template) = match announced {
-        Some(count) => {
-            let template = "{wide_bar} {human_pos}/{human_len} NOUN, {per_sec}, {eta} left";
-            (ProgressBar::new(count), template)
-        }
-        None => (ProgressBar::no_length(), "{spinner} {human_pos} NOUN, {per_sec}"),
-    };
-    styled(bar, &template.replace("NOUN", noun))
-}
-
-fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
-    match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar, // a wrong template only spoils the bar's looks, not the file
-    }
 }

@@ -2,6 +2,7 @@
 
 use super::WriteError;
 use super::mode::ImageOptions;
+use super::progress::ProgressFn;
 use crate::recut::Tile;
 use crate::sample::Limits;
 use crate::source::{FieldKind, FieldSpec, Links};
@@ -39,8 +40,8 @@ pub struct WriteOptions {
     pub threads: Option<NonZeroUsize>,
     /// What to do with samples that can't be read.
     pub damaged: OnUnreadable,
-    /// Draws a progress bar on stderr, if stderr is a terminal.
-    pub progress: bool,
+    /// Receives the progress after each sample.
+    pub progress: ProgressFn,
     /// How images are stored.
     pub image: ImageOptions,
     /// How the images of individual fields are stored, by field name; overrides `image`.
@@ -52,13 +53,13 @@ pub struct WriteOptions {
 }
 
 impl Default for WriteOptions {
-    /// FFCV's page size of 8 MiB, one thread per core, no progress bar, and JPEGs stored unchanged.
+    /// FFCV's page size of 8 MiB, one thread per core, and JPEGs stored unchanged.
     fn default() -> Self {
         Self {
             page_size: 1 << 23,
             threads: None,
             damaged: OnUnreadable::default(),
-            progress: false,
+            progress: ProgressFn::default(),
             image: ImageOptions::default(),
             images: BTreeMap::new(),
             limits: Limits::DEFAULT,
@@ -126,8 +127,8 @@ pub struct RecutOptions {
     /// What to do with samples or files that can't be read. A JPEG that can be read but not decoded does
     /// not count: it is stored unchanged.
     pub damaged: OnUnreadable,
-    /// Draws a progress bar on stderr, if stderr is a terminal.
-    pub progress: bool,
+    /// Receives the progress after each sample.
+    pub progress: ProgressFn,
     /// The largest value that is read, and the largest number of pixels that is decoded.
     pub limits: Limits,
     /// How symbolic links are treated when a folder is copied.
@@ -135,13 +136,13 @@ pub struct RecutOptions {
 }
 
 impl Default for RecutOptions {
-    /// Tiles of 32 pixels, one thread per core, no progress bar.
+    /// Tiles of 32 pixels, one thread per core.
     fn default() -> Self {
         Self {
             tile: Tile::default(),
             threads: None,
             damaged: OnUnreadable::default(),
-            progress: false,
+            progress: ProgressFn::default(),
             limits: Limits::DEFAULT,
             links: Links::default(),
         }

@@ -242,7 +242,7 @@ fn write_picked<'a>(
         page_size: page_size.unwrap_or(defaults.page_size),
         threads: options.threads,
         damaged: options.damaged,
-        progress: options.progress,
+        progress: options.progress.clone(),
         limits: options.limits,
         ..defaults
     };

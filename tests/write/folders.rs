@@ -55,3 +55,23 @@ fn photographs_are_stored_byte_for_byte_and_resized_as_asked() {
         assert!(image.mode == ImageMode::Raw && (63..=64).contains(&longest), "{id}: {longest}");
     }
 }
+
+#[test]
+fn every_sample_is_reported_as_progress() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("cat")).unwrap();
+    for number in 0..9 {
+        let path = dir.path().join(format!("cat/{number}.jpg"));
+        fs::write(path, jpeg(8, 8, ColorType::Rgb)).unwrap();
+    }
+    let seen = Arc::new(Mutex::new(vec![]));
+    let list = Arc::clone(&seen);
+    let progress = ProgressFn::new(move |progress| {
+        list.lock().unwrap().push((progress.done, progress.total));
+    });
+    let (_out, path) = temp();
+    write_folder(dir.path(), &path, &WriteOptions { progress, ..options() }).unwrap();
+    let mut seen = seen.lock().unwrap().clone();
+    seen.sort_unstable();
+    assert_eq!(seen, (1..=9).map(|done| (done, Some(9))).collect::<Vec<_>>());
+}

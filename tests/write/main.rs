@@ -20,7 +20,7 @@ mod rounds;
 use fuseloop::sample::{Limits, SampleId};
 use fuseloop::source::{Beton, FieldKind, FieldSpec, ImageMode, NdType, OwnedValue, Value};
 use fuseloop::write::{
-    FieldValue, ImageInput, ImageOptions, OnUnreadable, Samples, WriteError, WriteMode,
+    FieldValue, ImageInput, ImageOptions, OnUnreadable, ProgressFn, Samples, WriteError, WriteMode,
     WriteOptions, WriteReport, WriteSampleError, try_write_iter, write, write_folder, write_iter,
 };
 use jpeg_encoder::{ColorType, Encoder};
@@ -28,6 +28,7 @@ use serde_json::json;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 type Row = Vec<FieldValue>;
 

@@ -11,7 +11,7 @@
 use super::journal::{ConversionId, OutputChunk, delete};
 use super::layout::read;
 use super::pictures::to_input;
-use super::{Bar, ConvertError, ConvertReport, DatasetConversion, Journal};
+use super::{ConvertError, ConvertReport, DatasetConversion, Journal, ProgressCounter};
 use crate::sample::SampleId;
 use crate::source::{FieldKind, ImageMode, OwnedImage, OwnedValue};
 use crate::write::parts::{PARTS, concat};
@@ -21,7 +21,6 @@ use crate::write::value::WriteSampleError;
 use crate::write::{FieldValue, FileRequest, WriteError, WriteOptions, WriteReport, write_jobs};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 impl DatasetConversion<'_> {
     /// Writes a `.beton` file.
@@ -78,9 +77,9 @@ impl DatasetConversion<'_> {
     fn part(&self, out: &Path, journal: &mut Journal<'_>) -> Result<(), ConvertError> {
         let first = journal.end();
         let end = first.saturating_add(self.unit()).min(self.source.len());
-        let bar = Mutex::new(self.bar(journal));
+        let progress = self.progress(journal);
         let fields = &self.fields;
-        let row = |_, number: u64| self.row(SampleId(number), &bar);
+        let row = |_, number: u64| self.row(SampleId(number), &progress);
         let options = self.write_options();
         let request = FileRequest { fields, first, out, options: &options };
         let report = write_jobs(first..end, |_| 0, row, Some(end - first), request, &self.watch)
@@ -88,7 +87,11 @@ impl DatasetConversion<'_> {
         journal.add(unit(first, end, &report))
     }
 
-    fn row(&self, id: SampleId, bar: &Mutex<Bar>) -> Result<Vec<FieldValue>, WriteSampleError> {
+    fn row(
+        &self,
+        id: SampleId,
+        progress: &ProgressCounter<'_>,
+    ) -> Result<Vec<FieldValue>, WriteSampleError> {
         let record = read(self.source, id);
         let values = record.map(|record| {
             let pairs = record.into_iter().zip(&self.fields);
@@ -96,7 +99,7 @@ impl DatasetConversion<'_> {
         });
         let held = |row: &Vec<FieldValue>| row.iter().map(FieldValue::held).sum();
         let bytes: usize = values.as_ref().map_or(0, held);
-        bar.lock().unwrap_or_else(PoisonError::into_inner).add(bytes as u64);
+        progress.add(bytes as u64);
         values
     }
 

@@ -16,7 +16,7 @@
 
 use super::journal::{ConversionId, OutputChunk, delete};
 use super::output_file::{OutputFile, Shape};
-use super::{Bar, ConvertError, ConvertReport, DatasetConversion, ImageFiles, Journal};
+use super::{ConvertError, ConvertReport, DatasetConversion, ImageFiles, Journal, ProgressCounter};
 use crate::sample::SampleId;
 use crate::threads::ThreadsError;
 use crate::write::atomic_file::{AtomicFile, TargetError, sync_dir};
@@ -90,11 +90,12 @@ impl DatasetConversion<'_> {
         let (first, end) = (journal.end(), self.source.len());
         let staging = StagingDir::create(&self.dst)?;
         let folder = OutputFolder { root: &self.dst, staging: &staging, dirs: Mutex::default() };
-        let bar = self.bar(journal);
+        let progress = self.progress(journal);
         let pictures = ImageFiles::new(&self.options.image);
         let is_table = matches!(shape, Shape::Table { .. });
         let open = PendingChunk::at(first);
-        let mut notes = ChunkRecorder { job: self, folder: &folder, journal, bar, open, is_table };
+        let mut notes =
+            ChunkRecorder { job: self, folder: &folder, journal, progress, open, is_table };
         let threads = self.threads()?;
         EncodeThreads { first, end, threads }.run(
             |id| {
@@ -230,7 +231,7 @@ struct ChunkRecorder<'a, 'j> {
     job: &'a DatasetConversion<'a>,
     folder: &'a OutputFolder<'a>,
     journal: &'a mut Journal<'j>,
-    bar: Bar,
+    progress: ProgressCounter<'a>,
     open: PendingChunk,
     /// True if the lines are those of the table, false if they are classes.
     is_table: bool,
@@ -257,12 +258,12 @@ impl ChunkRecorder<'_, '_> {
                     true => lines.push_str(&line),
                     false => drop(classes.insert(line)),
                 }
-                self.bar.add(bytes);
+                self.progress.add(bytes);
             }
             Err(cause) => {
                 let told = self.job.skipped_entry(id, cause)?;
                 self.open.skipped.add(told);
-                self.bar.add(0);
+                self.progress.add(0);
             }
         }
         Ok(())

@@ -18,7 +18,6 @@
 //! on nothing else. A conversion that continues behind the last complete chunk therefore writes the same
 //! bytes as one that was never interrupted.
 
-mod bar;
 mod beton;
 mod classes;
 mod error;
@@ -40,11 +39,11 @@ pub use report::ConvertReport;
 use super::WriteError;
 use super::mode::ImageOptions;
 use super::options::{OnUnreadable, thread_count};
+use super::progress::{ProgressCounter, ProgressFn};
 use super::step::{StepObserver, unwatched};
 use super::value::WriteSampleError;
 use crate::sample::SampleId;
 use crate::source::{ClassNames, FieldSpec, Fingerprint, Source};
-use bar::Bar;
 use journal::{ConversionId, Journal, delete, folder_of, make_dirs};
 use pictures::ImageFiles;
 use rename::{changes, renamed};
@@ -83,13 +82,13 @@ pub struct ConvertOptions {
     /// Replaces what is at the destination, and starts from the beginning if the interrupted conversion
     /// there was another one. At the end, shards of the same template that were not written are deleted.
     pub overwrite: bool,
-    /// Draws a progress bar on stderr, if stderr is a terminal.
-    pub progress: bool,
+    /// Receives the progress after each sample.
+    pub progress: ProgressFn,
 }
 
 impl Default for ConvertOptions {
     /// No limits on shards, images without loss, FFCV's page size, one thread per core, nothing
-    /// overwritten, no progress bar.
+    /// overwritten.
     fn default() -> Self {
         Self {
             max_samples: None,
@@ -101,7 +100,7 @@ impl Default for ConvertOptions {
             threads: None,
             damaged: OnUnreadable::default(),
             overwrite: false,
-            progress: false,
+            progress: ProgressFn::default(),
         }
     }
 }
@@ -363,7 +362,9 @@ impl<'a> DatasetConversion<'a> {
         Ok(ConversionId { source, options, samples: self.source.len() })
     }
 
-    fn bar(&self, journal: &Journal<'_>) -> Bar {
-        Bar::new(self.options.progress, self.source.len(), journal.end(), journal.bytes())
+    /// Returns the counter of the samples, which continues at those in the journal.
+    fn progress(&self, journal: &Journal<'_>) -> ProgressCounter<'_> {
+        let (function, total) = (&self.options.progress, Some(self.source.len()));
+        ProgressCounter::resumed(function, total, journal.end(), journal.bytes())
     }
 }

@@ -14,8 +14,8 @@
 use super::journal::{ConversionId, OutputChunk};
 use super::layout::{EncodedSample, SamplePieces, ShardLayout};
 use super::{
-    Bar, ConvertError, ConvertOptions, ConvertReport, DatasetConversion, ImageFiles, Journal,
-    OutputFormat,
+    ConvertError, ConvertOptions, ConvertReport, DatasetConversion, ImageFiles, Journal,
+    OutputFormat, ProgressCounter,
 };
 use crate::sample::SampleId;
 use crate::threads::ThreadsError;
@@ -145,10 +145,10 @@ impl DatasetConversion<'_> {
             fs::symlink_metadata(path(shard)).is_ok_and(|f| f.is_file() && f.len() == unit.bytes)
         })?;
         let (first, end) = (journal.end(), self.source.len());
-        let bar = self.bar(journal);
+        let progress = self.progress(journal);
         let pictures = ImageFiles::new(&self.options.image);
         let mut cutter =
-            ShardSplitter { job: self, layout, plan, template, journal, bar, open: None };
+            ShardSplitter { job: self, layout, plan, template, journal, progress, open: None };
         let threads = self.threads()?;
         EncodeThreads { first, end, threads }.run(
             |id| layout.make(self.source, &self.fields, &pictures, id),
@@ -191,7 +191,7 @@ struct ShardSplitter<'a, 'j> {
     plan: ShardLimits,
     template: &'a Template,
     journal: &'a mut Journal<'j>,
-    bar: Bar,
+    progress: ProgressCounter<'a>,
     open: Option<OpenShard<'a>>,
 }
 
@@ -224,7 +224,7 @@ impl<'a> ShardSplitter<'a, '_> {
             Err(cause) => {
                 let told = self.job.skipped_entry(id, cause)?;
                 self.open(id.0)?.skipped.add(told);
-                self.bar.add(0);
+                self.progress.add(0);
                 Ok(())
             }
         }
@@ -239,7 +239,7 @@ impl<'a> ShardSplitter<'a, '_> {
             self.finish(id.0)?;
             laid = layout.lay(made, id, &HashSet::new());
         }
-        self.bar.add(laid.size());
+        self.progress.add(laid.size());
         let shard = self.open(id.0)?;
         Reencoded::count(&mut shard.unit.reencoded, made.reencoded.iter().copied());
         shard.add(laid)

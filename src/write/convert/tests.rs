@@ -536,7 +536,8 @@ fn notes_of_something_else_are_refused_and_replaced_when_asked() {
     assert!(notes.is_file());
     assert!(told(&classes(41), &five).contains("another source"));
     assert!(
-        told(&classes(40), &limits(6, 0, 0)).contains("other options was stopped here: Tar of")
+        told(&classes(40), &limits(6, 0, 0))
+            .contains("an interrupted conversion has other options: Tar of")
     );
     // The refused attempts have changed nothing: the right conversion resumes.
     assert!(convert(&classes(40), &path, &five).unwrap().resumed > 0);
