@@ -189,7 +189,7 @@ fn without_the_environment_no_file_is_made_and_half_of_it_is_an_error() {
     assert_eq!(std::fs::read_dir(&here).unwrap().count(), 0);
     let mut command = child(&url, file.path());
     let told = run(command.env("FUSELOOP_CACHE_DIR", here.path())).unwrap_err();
-    assert!(told.contains("FUSELOOP_CACHE_BYTES is \"\": "), "{told}");
+    assert!(told.contains("FUSELOOP_CACHE_BYTES is \"\", expected a number of bytes"), "{told}");
     let told = run(command.env("FUSELOOP_CACHE_BYTES", "1").env("FUSELOOP_CACHE_DIR", file.path()));
     assert!(told.as_ref().is_err_and(|told| told.contains("FUSELOOP_CACHE_DIR \"")), "{told:?}");
 }

@@ -103,7 +103,7 @@ pub enum RunError {
     #[error(transparent)]
     Threads(#[from] ThreadsError),
     /// The system could not create a thread.
-    #[error("cannot start worker {worker}: {source}")]
+    #[error("cannot start a thread for worker {worker}: {source}")]
     Spawn {
         /// The worker, from 0.
         worker: usize,
@@ -179,6 +179,6 @@ mod tests {
         let error = RunError::from(SlotError::NoMemory { bytes: 12 });
         told(error, "no memory for a tensor of 12 bytes");
         let source = io::Error::other("too many");
-        told(RunError::Spawn { worker: 3, source }, "cannot start worker 3: too many");
+        told(RunError::Spawn { worker: 3, source }, "cannot start a thread for worker 3: too many");
     }
 }

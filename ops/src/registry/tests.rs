@@ -217,7 +217,7 @@ fn what_is_no_list_of_ops_is_refused() {
         "expected a list of ops, found \"Resize\""
     );
     let number = SpecValue::from(vec![SpecValue::from(5)]);
-    assert!(build_ops(&number).unwrap_err().to_string().ends_with("not 5"));
+    assert!(build_ops(&number).unwrap_err().to_string().ends_with("found 5"));
 }
 
 /// One number and two numbers mean the same as in the Rust constructors and in torchvision.

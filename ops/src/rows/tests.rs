@@ -237,7 +237,7 @@ fn a_picture_without_pixels_is_black() {
 }
 
 #[test]
-#[should_panic(expected = "row 2 of 2")]
+#[should_panic(expected = "row 2 is outside the output of 2 rows")]
 fn a_row_outside_is_a_mistake() {
     let picture = ImageView::packed(&[0; 6], Size::new(1, 2)).unwrap();
     let mut scratch = RowScratch::default();

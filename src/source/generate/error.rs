@@ -71,7 +71,7 @@ pub enum GenerateError {
         error: ThreadsError,
     },
     /// The system could not start a thread.
-    #[error("queue {}: can't start producer {producer}: {source}", Escaped(queue))]
+    #[error("queue {}: can't start a thread for producer {producer}: {source}", Escaped(queue))]
     Spawn {
         /// The queue.
         queue: String,
@@ -143,7 +143,7 @@ mod tests {
         let source = io::Error::other("too many");
         told(
             GenerateError::Spawn { queue: queue(), producer: 3, source },
-            "queue train: can't start producer 3: too many",
+            "queue train: can't start a thread for producer 3: too many",
         );
         told(GenerateError::Stopped { queue: queue() }, "queue train: all producers have ended");
     }
