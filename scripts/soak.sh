@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# The long forms of all that tests itself, before a release: hours. What passed, for which commit, when, on
-# what and how long it took, is kept in docs/soak.md, a line for each step: running a step again replaces
-# its line.
+# Runs the long forms of all tests, before a release: this takes hours. The result of each step, with its
+# commit, date, duration and machine, is a line of docs/soak.md; running a step again replaces its line.
 #
 #   scripts/soak.sh [STEP|GROUP...]        all steps
 #   scripts/soak.sh list                   their names
@@ -65,9 +64,9 @@ step() {
 keep() {
     if [ ! -f "$results" ]; then
         cat >"$results" <<'HEAD'
-# What the soak found last
+# Results of the last soak
 
-`scripts/soak.sh` writes this page: for each step, how it went when it was run last.
+`scripts/soak.sh` writes this page: the last result of each step.
 
 | step | what was run | commit | date | minutes | result | on |
 |---|---|---|---|---:|---|---|
