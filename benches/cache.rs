@@ -14,7 +14,7 @@
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 mod common;
-#[path = "../src/cli/demo/pictures.rs"]
+#[path = "../cli/src/demo/pictures.rs"]
 #[allow(dead_code, reason = "the demo draws pictures of many sizes, this of one")]
 mod pictures;
 

@@ -16,7 +16,7 @@ import sys
 import tarfile
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
-SHIPPED = re.compile(r"^(src|ops/src|kernels/src)/.*\.rs$")
+SHIPPED = re.compile(r"^(src|ops/src|kernels/src|cli/src)/.*\.rs$")
 TESTS = re.compile(r"(^|/)tests(/|\.rs$)")
 TYPE = re.compile(r"^\s*(pub(?:\([^)]*\))?)?\s*(?:unsafe )?(struct|enum|trait|type|union)\s+([A-Z]\w*)")
 ITEM = re.compile(r"^\s*pub (?:const |unsafe |async )*(fn|struct|enum|trait|type|const)\b")
@@ -61,7 +61,7 @@ def counts(tree):
                 # The same names in place of `device/cuda` in a build without GPUs.
                 if visible == "pub" and not line.startswith(" ") and path != "src/device/none.rs":
                     public[name] += 1
-            if ITEM.match(line) and not path.startswith("src/cli"):
+            if ITEM.match(line) and "cli/" not in path:
                 items[crate] += 1
             openings += bool(OPENING.match(line)) and not previous_is_comment
             previous_is_comment = bool(re.match(r"\s*//[/!]? ?\S", line))

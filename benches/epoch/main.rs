@@ -20,10 +20,10 @@
 
 mod baseline;
 mod data;
-#[path = "../../src/cli/demo/pictures.rs"]
+#[path = "../../cli/src/demo/pictures.rs"]
 #[allow(dead_code, reason = "the demo draws pictures of many sizes, this of one")]
 mod pictures;
-#[path = "../../src/cli/process.rs"]
+#[path = "../../cli/src/process.rs"]
 #[allow(dead_code, unused_imports, reason = "a benchmark asks for less than the command")]
 mod process;
 

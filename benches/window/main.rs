@@ -23,7 +23,7 @@
 mod common;
 mod libjpeg;
 mod pictures;
-#[path = "../../src/cli/process.rs"]
+#[path = "../../cli/src/process.rs"]
 #[allow(dead_code, unused_imports, reason = "a benchmark asks for less than the command")]
 mod process;
 mod turn;

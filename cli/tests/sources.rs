@@ -5,7 +5,7 @@
 
 #[path = "common/command.rs"]
 mod command;
-#[path = "common/files.rs"]
+#[path = "../../tests/common/files.rs"]
 mod files;
 
 use command::{fuseloop, told};

@@ -3,9 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
-mod common;
+#[path = "../../tests/common/dataset.rs"]
+#[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each binary uses its own part")]
+mod dataset;
 
-use common::dataset::{self, varied};
+use dataset::varied;
 use fuseloop::device::{DeviceError, Gpu};
 use fuseloop::jit;
 use fuseloop::loader::{Collate, Placement};

@@ -5,7 +5,7 @@
 
 #[path = "common/command.rs"]
 mod command;
-#[path = "common/rounds.rs"]
+#[path = "../../tests/common/rounds.rs"]
 mod rounds;
 
 use command::{fuseloop, told};
@@ -296,7 +296,7 @@ fn info_tells_fields_sizes_and_labels() {
 
 #[test]
 fn info_shows_what_it_can_of_a_file_with_a_user_defined_field() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/beton");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/beton");
     let file = "custom_field_p4k.beton";
     let text = told(&golden, &["info", file]);
     for word in [

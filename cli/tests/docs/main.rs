@@ -11,7 +11,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
-#[path = "../common/dataset.rs"]
+#[path = "../../../tests/common/dataset.rs"]
 #[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each binary uses its own part")]
 mod dataset;
 mod snippets;
@@ -43,7 +43,7 @@ struct Block {
 
 /// All blocks of the documents.
 fn blocks() -> Vec<Block> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut files: Vec<_> =
         fs::read_dir(root.join("docs")).unwrap().map(|f| f.unwrap().path()).collect();
     files.retain(|file| file.extension().is_some_and(|ext| ext == "md"));
@@ -108,7 +108,7 @@ fn rust_is_compiled() {
         for piece in text.split("// ...\n") {
             assert!(
                 stand_in(piece, compiled),
-                "{file}:{line}: this is not in tests/docs/snippets.rs word for word: put it there, \
+                "{file}:{line}: this is not in cli/tests/docs/snippets.rs word for word: put it there, \
                  so that it is compiled\n{piece}"
             );
         }

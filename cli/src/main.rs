@@ -1,4 +1,4 @@
-//! The command line: what a user types, and what the command answers.
+//! The `fuseloop` command.
 //!
 //! Reports go to stdout, errors and progress to stderr. The exit code is 0 if all went well, 1 if
 //! the data or the run failed, and 2 if the command was not understood.
@@ -72,8 +72,9 @@ enum Command {
     Ops(ops::Args),
 }
 
-/// Runs the command that the process was called with. `start` is the time at which the process began.
-pub(crate) fn main(start: Instant) -> ExitCode {
+fn main() -> ExitCode {
+    // Before anything else: what is measured from the start of the process is measured from here.
+    let start = Instant::now();
     // Exits with 2 and clap's own message if the arguments are not understood.
     let outcome = match Cli::parse().command {
         Command::Demo(args) => demo::run(&args, start),

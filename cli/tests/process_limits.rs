@@ -4,7 +4,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails with what it unwraps")]
 
-#[path = "common/dataset.rs"]
+#[path = "../../tests/common/dataset.rs"]
 #[allow(dead_code, unreachable_pub, reason = "what several test binaries share")]
 mod dataset;
 
